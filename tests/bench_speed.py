@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """bench_speed.py - the loader's figures from small to large pictures, in one go
 
-    make bench-speed PICTURES=DIR [DURATION=2] [ROUNDS=3] [ONLY=beside,shrink,small]
+    make bench-speed PICTURES=DIR [DURATION=2] [ROUNDS=3] [ONLY=beside,shrink,small,torch]
 
 PICTURES is a folder of class folders of JPEG files. Made of them, by Pillow, below build/speed: 4,800 crops of 64x64;
 the pictures as progressive JPEG; 64 mosaics of 1600x1200 and 16 of 4032x3024 in which the pictures lie side by side as
 they are, so that their detail is that of photographs; and these again with a restart marker at each row of MCUs, or at
-each eighth MCU. Three tables in Markdown:
+each eighth MCU. Four tables in Markdown:
 
   beside   the loader beside decoding alone, by `bzna bench`, which lets the two take turns: medians of ROUNDS ratios
   shrink   decode.jpeg_shrink with margins, in turns: pictures a second, time of processors, and how much pixels differ
   small    context switches and the kernel's share of the time for small pictures (bench_small.c)
+  torch    files of noise in the forms of MNIST, CIFAR and Tiny ImageNet, and of vectors of 768 floats, beside a tensor
+           of all of them in torch that is indexed and normalized a batch at a time. Two threads each, batches of 512,
+           in turns in one process
 
 Ratios hold on a busy machine, rates do not."""
 import glob
@@ -108,7 +111,7 @@ def timed(batches, seconds):
     next(batches)
     count, begin, cpu = 0, time.perf_counter(), time.process_time()
     while time.perf_counter() - begin < seconds:
-        count += next(batches).shape[0]
+        count += len(next(batches))
     return count / (time.perf_counter() - begin), 1e3 * (time.process_time() - cpu) / count
 
 
@@ -147,9 +150,67 @@ def small(out, build, seconds, rounds):
     print()
     for data, size in ((out + "/small", 64), ("cifar:" + out + "/cifar.bin", 32), ("memory:" + out + "/cifar.bin", 32)):
         for readers in (1, 2):
-            said = subprocess.run((build + "/bench/small", data, str(size), "512", "2", str(readers), str(seconds),
-                                   str(rounds), build + "/libbenzina.so"), check=True, stdout=subprocess.PIPE, text=True)
+            command = (build + "/bench/small", data, str(size), "512", "2", str(readers), str(seconds), str(rounds),
+                       build + "/libbenzina.so")
+            said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
             print("%-40s %d readers: %s" % (data, readers, " ".join(said.stdout.split()[1:])), flush=True)
+
+
+RECORDS = (  # name, channels, edge, padding; 0 channels: vectors
+    ("MNIST, normalized", 1, 28, 0),
+    ("CIFAR, padded, cropped, flipped, normalized", 3, 32, 2),
+    ("Tiny ImageNet, flipped, normalized", 3, 64, 0),
+    ("vectors of 768 floats", 0, 768, 0),
+)
+BATCH, COUNT = 512, 20000
+
+
+def benzina_of(data, channels, edge, pad):
+    import benzina
+    if not channels:
+        records = {"width": edge, "height": 1, "channels": 1, "data_type": "float32"}
+        return benzina.DataLoader(benzina.Dataset(data, records=records), batch_size=BATCH, shuffle=True, seed=1,
+                                  drop_last=True, tensors="data", num_threads=2)
+    records = {"width": edge, "height": edge, "channels": channels, "data_type": "uint8"}
+    warp = benzina.ops.MXNetAffine(pad=pad, rand_crop=True, rand_mirror=True) if channels > 1 else None
+    return benzina.DataLoader(benzina.Dataset(data, records=records), shape=(edge, edge), batch_size=BATCH,
+                              shuffle=True, seed=1, drop_last=True, mean=[120] * 3, std=[60] * 3, warp=warp,
+                              channels="gray" if channels == 1 else "RGB", num_threads=2)
+
+
+def torch_of(samples, channels, edge, pad):
+    import torch
+    torch.set_num_threads(2)
+    side, columns = edge + 2 * pad, torch.arange(edge).view(1, edge)
+    padded = torch.nn.functional.pad(samples, (pad,) * 4).reshape(len(samples), channels, -1) if channels else samples
+    while True:
+        order = torch.randperm(len(samples))
+        for first in range(0, len(samples) - BATCH + 1, BATCH):
+            batch = padded[order[first:first + BATCH]]
+            if channels > 1:
+                x, y = (torch.randint(0, 2 * pad + 1, (BATCH, 1)) + columns for _ in range(2))
+                x = torch.where(torch.rand(BATCH, 1) < 0.5, x.flip(1), x)
+                at = (side * y.view(BATCH, edge, 1) + x.view(BATCH, 1, edge)).view(BATCH, 1, edge * edge)
+                batch = torch.gather(batch, 2, at.expand(BATCH, channels, edge * edge))
+            yield (batch.float() - 120) / 60 if channels else batch
+
+
+def beside_torch(out, seconds, rounds):
+    import torch
+    print("\n| records | loader, samples/s | torch | ratio | us of processors, loader | torch | ratio |")
+    print("|---|---|---|---|---|---|---|")
+    for name, channels, edge, pad in RECORDS:
+        shape = (COUNT, channels, edge, edge) if channels else (COUNT, edge)
+        samples = torch.randint(0, 256, shape, dtype=torch.uint8) if channels else torch.randn(shape)
+        samples.numpy().tofile(out + "/records.bin")
+        loader = benzina_of(out + "/records.bin", channels, edge, pad)
+        ways = [endless(loader), torch_of(samples, channels, edge, pad)]
+        figures = [[timed(way, seconds) for way in ways] for _ in range(rounds)]
+        rates, cpu = ([statistics.median(f[w][i] for f in figures) for w in (0, 1)] for i in (0, 1))
+        ratios = [statistics.median(f[0][i] / f[1][i] for f in figures) for i in (0, 1)]
+        print("| %s | %.0f | %.0f | %.2f | %.2f | %.2f | %.2f |" % (name, *rates, ratios[0], *(1e3 * c for c in cpu),
+                                                                     ratios[1]), flush=True)
+        loader.close()
 
 
 def main():
@@ -159,7 +220,7 @@ def main():
     os.environ.setdefault("BENZINA_LIBRARY", os.path.abspath(build + "/libbenzina.so"))
     sys.path.insert(0, "examples/python")
     out, seconds, rounds = build + "/speed", float(os.environ.get("DURATION") or 2), int(os.environ.get("ROUNDS") or 3)
-    only = (os.environ.get("ONLY") or "beside,shrink,small").split(",")
+    only = (os.environ.get("ONLY") or "beside,shrink,small,torch").split(",")
     if not os.path.exists(out + "/made"):
         make_sets(pictures, out)
         open(out + "/made", "w").close()
@@ -170,6 +231,8 @@ def main():
         shrink(out, seconds, rounds)
     if "small" in only:
         small(out, build, seconds, rounds)
+    if "torch" in only:
+        beside_torch(out, seconds, rounds)
 
 
 if __name__ == "__main__":
