@@ -248,6 +248,9 @@ bench-speed: all $(BUILD)/bench/small
 $(BUILD)/bench/small: tests/bench_small.c benzina.h
 	@mkdir -p $(@D)
 	$(CC) -O2 -std=c11 -I. -o $@ tests/bench_small.c -ldl
+$(BUILD)/bench/jpeg_rows: tests/bench_jpeg_rows.c benzina.c benzina.h benzina_kernels.cu
+	@mkdir -p $(@D)
+	$(CC) $(BASE_CFLAGS) -DBENZINA_NO_CUDA $(AV_CFLAGS) -o $@ $< $(LIBS)
 # The rate with 1, 2, 4, 8 and 16 decoder threads, as a share of one thread's: how to read it stands in
 # tests/README.md, "On a GPU". SCALING_OPTIONS: tests/bench_scaling.c.
 bench-scaling: all $(BUILD)/bench/bench_scaling
