@@ -300,15 +300,15 @@ class Errors(unittest.TestCase):
         self.assertEqual(str(Error(Status.E_BOX)), "a box contradicts the format (E_BOX)")
 
     def test_arguments_of_torchs_loader_name_their_counterparts(self):
-        for name, counterpart in (("num_workers", "num_threads"), ("pin_memory", "output"), ("sampler", "indices"),
-                                  ("batch_sampler", "batch_size"), ("prefetch_factor", "multibuffering"), ("generator", "seed")):
+        for name, counterpart in (("num_workers", "num_threads"), ("pin_memory", "output"), ("prefetch_factor", "multibuffering"),
+                                  ("generator", "seed")):
             with self.assertRaises(TypeError) as caught:
                 benzina.DataLoader(benzina.Dataset(ARCHIVE), batch_size=4, **{name: 1})
             self.assertIn(name, str(caught.exception))
             self.assertIn(counterpart, str(caught.exception))
         with self.assertRaises(TypeError) as caught:
-            loader_of(sampler=1, num_workers=2, nonsense=3)
-        self.assertRegex(str(caught.exception), "no argument nonsense; num_workers .*; sampler .*weights")
+            loader_of(prefetch_factor=1, num_workers=2, nonsense=3)
+        self.assertRegex(str(caught.exception), "no argument nonsense; num_workers .*; prefetch_factor .*read_ahead")
         with self.assertRaises(TypeError) as caught:
             benzina.DataLoader(benzina.Dataset(ARCHIVE))
         self.assertIn("shape", str(caught.exception))
@@ -2245,10 +2245,10 @@ class Lifetimes(unittest.TestCase):
         self.assertIn(b"libavcodec", loader.info.decoder_name)
 
     def test_statistics_say_what_limits_in_the_words_of_arguments(self):
-        def slowly(info, rng, picture):
+        def slowly(info, rng, transform):
             time.sleep(0.02)
 
-        loader = loader_of(num_threads=1, epochs=None, picture=slowly)
+        loader = loader_of(num_threads=1, epochs=None, transform=slowly)
         order(loader)
         before = loader.statistics
         order(loader)
