@@ -44,6 +44,7 @@
  *     71b  statistics        what was counted, and what limits a loader
  *   72-74  configuration     defaults, checks; outputs; opening
  *   75-78  public API        validate, delegate
+ *     78b  public API        batches, writers
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -28340,7 +28341,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 78. Public API: loaders, batches, writers =====================================================================
+/* ==== 78. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
@@ -28602,6 +28603,10 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
     bzi_loader_describe_tensor(loader, first + number, loader->config.output.batch_size, &all);
     BZI_API_END(bzi_api_out(tensor, struct_size, &all, sizeof all, &e));
 }
+
+
+/* ==== 78b. Public API: batches, writers =============================================================================
+ * Calls: all rooms above. */
 
 /* --- Batches --- */
 
