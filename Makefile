@@ -88,7 +88,7 @@ TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
 .PHONY: all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz dist pair sdist wheel size install
 .PHONY: uninstall clean what
-.PHONY: bench bench-model bench-peers bench-codecs bench-scaling static-deps
+.PHONY: bench bench-model bench-peers bench-codecs bench-scaling bench-speed static-deps
 .PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets
 
 all: what $(LIB) $(PROGRAMS)
@@ -246,6 +246,17 @@ PYTHON ?= python3
 bench-peers bench-codecs: all
 	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" \
 	    DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/$(subst -,_,$@).py
+# The loader beside decoding alone, from 64x64 to 12 megapixels; jpeg_shrink with margins; context switches with small
+# pictures. Settings stand at the beginning of tests/bench_speed.py.
+bench-speed: all $(BUILD)/bench/small
+	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" ONLY="$(ONLY)" $(PYTHON) \
+	    tests/bench_speed.py
+$(BUILD)/bench/small: tests/bench_small.c benzina.h
+	@mkdir -p $(@D)
+	$(CC) -O2 -std=c11 -I. -o $@ tests/bench_small.c -ldl
+$(BUILD)/bench/jpeg_rows: tests/bench_jpeg_rows.c benzina.c benzina.h benzina_kernels.cu
+	@mkdir -p $(@D)
+	$(CC) $(BASE_CFLAGS) -DBENZINA_NO_CUDA $(AV_CFLAGS) -o $@ $< $(LIBS)
 # The rate with 1, 2, 4, 8 and 16 decoder threads, as a share of one thread's: how to read it stands in
 # tests/README.md, "On a GPU". SCALING_OPTIONS: tests/bench_scaling.c.
 bench-scaling: all $(BUILD)/bench/bench_scaling

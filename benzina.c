@@ -41,9 +41,11 @@
  *      67  contexts          the host, the device and its pool
  *      68  parts, closing    a loader's batches, queues, order, threads
  *      69  without threads   the caller's thread reads and decodes
- *   70-71  delivering        what the consumer's calls do; positions and statistics
+ *   70-71  delivering        what the consumer's calls do; positions
+ *     71b  statistics        what was counted, and what limits a loader
  *   72-74  configuration     defaults, checks; outputs; opening
  *   75-78  public API        validate, delegate
+ *     78b  public API        batches, writers
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -17600,16 +17602,16 @@ static void bzi_homography_shrink(double h[9], double k)
     }
 }
 
-/* Returns by how much a decoder may shrink the picture of a slot: 1, 2, 4 or 8, and no more than the antialiasing
- * filter shrinks it. */
-static uint32_t bzi_slot_may_shrink(const bzi_kernel_slot *slot)
+/* Returns by how much a decoder may shrink the picture of a slot: 1, 2, 4 or 8, such that the antialiasing filter still
+ * shrinks it by `margin`. */
+static uint32_t bzi_slot_may_shrink(const bzi_kernel_slot *slot, float margin)
 {
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
     const float least = view.shrink[0] < view.shrink[1] ? view.shrink[0] : view.shrink[1];
     uint32_t k = slot->filter == BZI_KERNEL_NEAREST || slot->antialias || slot->x0 || slot->y0 ||
                  !bzi_kernel_affine(slot->h) ? 1 : 8;
 
-    while (k > 1 && !((float)k <= least))
+    while (k > 1 && !((float)k * margin <= least))
         k /= 2;
     return k;
 }
@@ -17673,6 +17675,8 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
  *
  * Pixels       libjpeg gives each component as a plane ("raw data"), neither upsampled nor converted. Rows above the
  *              wanted ones are only read by the entropy decoder. Rows below them are not touched.
+ * Restarts     If a restart marker stands where a row of MCUs begins, above the wanted rows, decoding begins behind it.
+ *              libjpeg then takes that row for the first one.
  * Tables       libjpeg keeps the tables of earlier pictures. bzi_jpeg_walk has refused pictures that would use them.
  * Memory       libjpeg frees what it allocated for a picture when the picture is done. The coefficients of pictures of
  *              several scans take most of it. bzi_jpeg_check_memory bounds them. */
@@ -17699,6 +17703,8 @@ typedef struct bzi_turbo {
     const bzi_memory             *memory;     /* NULL: never opened */
     bzi_span                      data;       /* the file that is being decoded */
     bzi_wanted                    wanted;     /* rows and shrinking that were asked for */
+    uint32_t                      skipped;    /* rows of MCUs before the one that libjpeg takes for the first */
+    uint32_t                      restarts;   /* restart markers in them */
     uint32_t                      ended;      /* 1: libjpeg has asked for more bytes than there are */
     uint8_t                      *plane[4];   /* one for each component */
     int64_t                       pitch[4];   /* bytes from a row of a plane to the next */
@@ -17747,6 +17753,17 @@ static void bzi_turbo_skip(j_decompress_ptr info, long count)
 
 static void bzi_turbo_nothing(j_decompress_ptr info) { (void)info; }
 
+/* Answers when a restart marker has another number than libjpeg expects, which counts from where decoding began. */
+static boolean bzi_turbo_resync(j_decompress_ptr info, int expected)
+{
+    const uint32_t restarts = ((bzi_turbo *)info->client_data)->restarts;
+
+    if (info->unread_marker != (int)(JPEG_RST0 + ((uint32_t)expected + restarts) % 8))
+        return jpeg_resync_to_restart(info, expected);
+    info->unread_marker = 0;                                /* it is the next one */
+    return TRUE;
+}
+
 /* Runs a step that calls libjpeg. Errors of libjpeg return to this place alone. Returns the step's result, or 0 if
  * there was an error. */
 static int bzi_turbo_try(bzi_turbo *turbo, int (*step)(bzi_turbo *turbo))
@@ -17778,7 +17795,7 @@ static bzna_status bzi_turbo_open(bzi_turbo *turbo, const bzi_memory *memory, bz
     turbo->source.init_source = turbo->source.term_source = bzi_turbo_nothing;
     turbo->source.fill_input_buffer = bzi_turbo_fill;
     turbo->source.skip_input_data = bzi_turbo_skip;
-    turbo->source.resync_to_restart = jpeg_resync_to_restart;
+    turbo->source.resync_to_restart = bzi_turbo_resync;
     return bzi_turbo_try(turbo, bzi_turbo_create) ? BZNA_OK : bzi_fail_memory(err, "libjpeg-turbo's decoder");
 }
 
@@ -17856,6 +17873,60 @@ static int bzi_turbo_start(bzi_turbo *turbo)
     return jpeg_start_decompress(info) && info->num_components <= 4;
 }
 
+/* Returns the bytes after the restart marker of a number, counted from 0, if the markers up to number `last` are there
+ * and in order. Otherwise returns NULL. */
+static const uint8_t *bzi_turbo_find_restart(bzi_span data, uint64_t number, uint64_t last)
+{
+    const uint8_t *at = data.data, *const end = data.data + data.size, *found = NULL;
+    uint64_t count = 0;
+
+    while (count <= last) {
+        at = at < end ? memchr(at, 0xff, (size_t)(end - at)) : NULL;
+        if (!at || end - at < 2)
+            return NULL;
+        at++;
+        if (*at == 0xff)                                    /* a fill byte: the next one is looked at again */
+            continue;
+        if (*at != 0 && *at != JPEG_RST0 + count % 8)
+            return NULL;
+        if (*at++ != 0 && count++ == number)
+            found = at;
+    }
+    return found;
+}
+
+/* Goes to the last restart marker at which a row of MCUs begins, of those above the wanted rows. All markers down to
+ * the first one below the wanted rows must be in order. Otherwise decoding begins at the top, and says where the damage
+ * is. */
+static void bzi_turbo_skip_rows(bzi_turbo *turbo)
+{
+    struct jpeg_decompress_struct *info = &turbo->info;
+    const uint32_t lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    const uint64_t each = info->MCUs_per_row, interval = info->restart_interval;
+    const uint64_t rows = info->total_iMCU_rows;
+    const uint64_t end = bzi_min(((uint64_t)turbo->wanted.rows.end + lines - 1) / lines, rows);
+    const bzi_span data = { turbo->source.next_input_byte, turbo->source.bytes_in_buffer };
+    uint64_t skipped = (uint64_t)turbo->wanted.rows.first / lines;
+    const uint8_t *from;
+
+    /* An MCU of a single component is a block, of which there may be several rows in a row of MCUs. */
+    if (!interval || jpeg_has_multiple_scans(info) || (info->num_components == 1 && info->max_v_samp_factor > 1))
+        return;
+    while (skipped && skipped * each % interval)
+        skipped--;
+    if (!skipped || skipped >= end)
+        return;
+
+    from = bzi_turbo_find_restart(data, skipped * each / interval - 1,
+                                  bzi_min((end * each - 1) / interval, (rows * each - 1) / interval - 1));
+    if (!from)
+        return;
+    turbo->skipped = (uint32_t)skipped;
+    turbo->restarts = (uint32_t)(skipped * each / interval % 8);
+    turbo->source.bytes_in_buffer -= (size_t)(from - data.data);
+    turbo->source.next_input_byte = from;
+}
+
 /* Reserves memory for all rows of the planes, also for those that will not be decoded. */
 static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
 {
@@ -17886,9 +17957,12 @@ static int bzi_turbo_read(bzi_turbo *turbo)
     JSAMPROW rows[4][MAX_SAMP_FACTOR * DCTSIZE];
     JSAMPARRAY planes[4] = { rows[0], rows[1], rows[2], rows[3] };
 
-    while (info->output_scanline < (uint32_t)turbo->wanted.rows.end && info->output_scanline < info->output_height) {
-        const uint32_t n = info->output_scanline / lines;
+    bzi_turbo_skip_rows(turbo);
+    for (;;) {
+        const uint32_t n = info->output_scanline / lines + turbo->skipped;
 
+        if (n * lines >= (uint32_t)turbo->wanted.rows.end || n * lines >= info->output_height)
+            break;
         for (int i = 0; i < info->num_components; i++) {
             jpeg_component_info *component = &info->comp_info[i];
             const uint32_t each = (uint32_t)component->v_samp_factor * BZI_TURBO_EDGE(component);
@@ -17916,7 +17990,7 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
     turbo->errors.format_message((j_common_ptr)info, text);
     return bzi_fail(err, BZNA_E_DECODE, at, 0, code, "JPEG, byte %llu: %s row %u (libjpeg-turbo: %s)",
                     (unsigned long long)at, ends ? "truncated after" : "damaged near",
-                    info->input_iMCU_row * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
+                    (info->input_iMCU_row + turbo->skipped) * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
 }
 
 /* Decodes the rows that are wanted into turbo->plane. */
@@ -17926,7 +18000,7 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
 
     turbo->data = data;
     turbo->wanted = wanted;
-    turbo->ended = turbo->info.input_iMCU_row = 0;
+    turbo->ended = turbo->info.input_iMCU_row = turbo->skipped = turbo->restarts = 0;
     turbo->source.next_input_byte = data.data;
     turbo->source.bytes_in_buffer = (size_t)data.size;
 
@@ -21676,6 +21750,7 @@ typedef struct bzi_item {
     uint64_t            decode_ns;    /* that workers or engines spent on decoding it */
     uint64_t            warp_ns;      /* that they spent on warping it */
     uint32_t            tiles;        /* decoded tiles, if its picture is a grid */
+    uint32_t            shrinkable;   /* 1: its JPEG was not shrunk, but decode.jpeg_shrink would have allowed it */
     uint32_t            by_nvdec;     /* 1: NVDEC decoded it */
     uint32_t            passed_over;  /* (P) how often a later item was taken while this was the queue's first */
     uint64_t            frames;       /* a hash of the decoder format that it needs; 0: no engine has looked yet */
@@ -22562,7 +22637,7 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
 {
     item->index = bzi_order_at(&item->batch->order, item->position);
     item->local = item->index;
-    item->decode_ns = item->warp_ns = item->by_nvdec = item->tiles = 0;
+    item->decode_ns = item->warp_ns = item->by_nvdec = item->tiles = item->shrinkable = 0;
     item->frames = item->passed_over = 0;
     item->data = NULL;
     item->tried = 0;
@@ -23966,6 +24041,7 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
     stats->samples++;
     stats->samples_tiled += item->tiles != 0;
     stats->tiles += item->tiles;
+    stats->samples_shrinkable += item->shrinkable;
 
     if (status != BZNA_OK)
         bzi_item_count_failure(item, status);
@@ -24433,34 +24509,45 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     return BZNA_OK;
 }
 
-/* Finds the rows of a picture that its views read. A JPEG is shrunk while it is decoded, if the config allows that, by
- * as much as all its views allow. Pre: the views' slots are made. They are changed for the shrunk picture. */
-static void bzi_worker_want_rows(bzi_worker *worker, uint32_t number, bzi_wanted *wanted)
+/* Returns by how much all views of a picture allow a JPEG to be shrunk while it is decoded. */
+static uint32_t bzi_worker_may_shrink(const bzi_worker *worker, uint32_t number)
 {
     const bzna_loader *loader = worker->loader;
-    bzi_kernel_slot *slots = worker->views.slots;
+    uint32_t least = worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
+
+    for (uint32_t i = 0; i < loader->output_count && least > 1; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        for (uint32_t view = 0; output->picture == number && view < output->views; view++)
+            least = (uint32_t)bzi_min(least, bzi_slot_may_shrink(&worker->views.slots[output->first + view],
+                                                                 loader->config.decode.jpeg_shrink_margin));
+    }
+    return least;
+}
+
+/* Finds the rows of a picture that its views read. A JPEG is shrunk while it is decoded, if the config allows that.
+ * Pre: the views' slots are made. They are changed for the shrunk picture. */
+static void bzi_worker_want_rows(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted)
+{
+    const bzna_loader *loader = worker->loader;
+    const uint32_t may = bzi_worker_may_shrink(worker, number);
 
     wanted->rows = (bzi_rows){ 0, 0 };
-    wanted->shrink = loader->config.decode.jpeg_shrink && worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
+    wanted->shrink = loader->config.decode.jpeg_shrink ? may : 1;
+    item->shrinkable |= may > wanted->shrink;
 
-    /* The first pass finds how far the JPEG is shrunk, because the rows of the second one depend on that. */
-    for (uint32_t pass = 0; pass < 2; pass++)
-        for (uint32_t i = 0; i < loader->output_count; i++) {
-            const bzi_output *output = &loader->outputs[i];
-            const uint32_t end = output->picture == number ? output->first + output->views : 0;
-            for (uint32_t n = output->first; n < end; n++)
-                if (!pass) {
-                    wanted->shrink = (uint32_t)bzi_min(wanted->shrink, bzi_slot_may_shrink(&slots[n]));
-                } else {
-                    bzi_slot_shrink(&slots[n], wanted->shrink);
-                    bzi_rows_add(&wanted->rows, bzi_slot_rows(&slots[n], &output->kernel));
-                }
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        const uint32_t end = output->picture == number ? output->first + output->views : 0;
+        for (uint32_t n = output->first; n < end; n++) {
+            bzi_slot_shrink(&worker->views.slots[n], wanted->shrink);
+            bzi_rows_add(&wanted->rows, bzi_slot_rows(&worker->views.slots[n], &output->kernel));
         }
+    }
 }
 
 /* Finds which part of a picture is to be decoded. That is all of it, if its codec has no other choice, or if the user's
  * callback draws into it. */
-static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uint32_t number, bzi_wanted *wanted,
+static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted,
                                    bzna_error *err)
 {
     const int in_rows = bzi_codec_find(worker->images[number].coded.codec)->cut != NULL;
@@ -24472,7 +24559,7 @@ static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uin
 
     status = bzi_item_slots(item, number, &worker->pictures[number], 1, &worker->views, err);
     if (status == BZNA_OK && in_rows)
-        bzi_worker_want_rows(worker, number, wanted);
+        bzi_worker_want_rows(worker, item, number, wanted);
     else if (status == BZNA_OK)
         wanted->part = bzi_views_part(worker->loader, &worker->views, number);
     return status;
@@ -26400,7 +26487,7 @@ static void bzi_loader_work(bzna_loader *loader)
 /* ==== 70. Delivering ================================================================================================
  * Calls: rooms 3, 6, 51-52, 57-59, 63, 68-69.
  *
- * The consumer's calls: delivering and releasing batches, tensors, resets, states, statistics. */
+ * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
 /* Returns 1 if a batch has a sample that ends the run, else 0. The error of the first one is then that of every call to
  * come. With the lock held. */
@@ -26704,9 +26791,9 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 
 
 /* ==== 71. Positions ==================================================================================================
- * Calls: rooms 2-3, 6, 51-52, 57-59, 68.
+ * Calls: rooms 2-3, 6, 51, 57-59, 68.
  *
- * Stopping, resetting, saving and restoring a loader; its statistics. */
+ * Stopping, resetting, saving and restoring a loader. */
 
 static void bzi_loader_stop(bzna_loader *loader)
 {
@@ -26828,6 +26915,8 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
 
     if (loader->config.decode.jpeg_shrink)
         hash = bzi_hash(hash, "shrink", sizeof "shrink");
+    if (loader->config.decode.jpeg_shrink && loader->config.decode.jpeg_shrink_margin > 1)
+        hash = bzi_hash(hash, &loader->config.decode.jpeg_shrink_margin, sizeof(float));
     if (!bzi_is_zero(&output->jitter, sizeof output->jitter))
         hash = bzi_hash(hash, &output->jitter, sizeof output->jitter);
     if (output->mean_bytes)
@@ -26917,23 +27006,135 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
                            state->end_epoch, err);
 }
 
-/* Estimates which stage limits the loader, by which threads wait for which. The thresholds are rules of thumb. */
-static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_statistics *stats)
-{
-    double elapsed = (double)(bzi_os_now_ns() - loader->opened_ns);
-    uint32_t decoders = loader->pool ? bzi_loader_sessions(loader) : loader->config.decode.threads;
 
-    if ((double)stats->stage[BZNA_STAGE_DELIVER].wait_before_ns < 0.1 * elapsed)
-        return BZNA_STAGE_DELIVER;
-    if ((double)stats->stage[BZNA_STAGE_DECODE].wait_before_ns <= 0.25 * elapsed * decoders)
-        return BZNA_STAGE_DECODE;
-    /* readers that are blocked wait for work that the consumer has enqueued */
-    return (double)stats->stage[BZNA_STAGE_READ].wait_after_ns > 0.5 * elapsed * loader->config.read.threads ?
-           BZNA_STAGE_DELIVER : BZNA_STAGE_READ;
+/* ==== 71b. Statistics ===============================================================================================
+ * Calls: rooms 3, 52, 57-58.
+ *
+ * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
+
+/* How threads have spent the time, in percent of it. */
+typedef struct bzi_shares {
+    double consumer;                  /* the consumer waited for batches */
+    double starved;                   /* decoders waited for samples */
+    double blocked;                   /* decoders waited for batches to fill */
+    double decode;                    /* decoders decoded */
+    double warp;                      /* decoders warped */
+    double reading;                   /* readers read */
+    double full;                      /* readers waited until what they had read was taken */
+} bzi_shares;
+
+/* Returns the share of the time of a stage's threads. */
+static double bzi_share_of(uint64_t ns, const bzna_statistics *stats, uint64_t threads)
+{
+    return 100.0 * (double)ns / ((double)stats->elapsed_ns * (double)(threads ? threads : 1) + 1.0);
 }
 
+static bzi_shares bzi_statistics_shares(const bzna_statistics *stats)
+{
+    const bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
+    bzi_shares s;
+
+    s.consumer = bzi_share_of(stats->stage[BZNA_STAGE_DELIVER].wait_before_ns, stats, 1);
+    s.starved = bzi_share_of(decode->wait_before_ns, stats, decode->threads);
+    s.blocked = bzi_share_of(decode->wait_after_ns, stats, decode->threads);
+    s.decode = bzi_share_of(decode->busy_ns, stats, decode->threads);
+    s.warp = bzi_share_of(stats->stage[BZNA_STAGE_WARP].busy_ns, stats, decode->threads);
+    s.reading = bzi_share_of(read->busy_ns, stats, read->threads);
+    s.full = bzi_share_of(read->wait_after_ns, stats, read->threads);
+    return s;
+}
+
+/* Returns which stage limits a loader. no_threads: the consumer's thread does all the work. */
+static uint32_t bzi_statistics_limit(const bzi_shares *s, int is_nvdec, int no_threads)
+{
+    const uint32_t longer = s->warp > s->decode ? BZNA_STAGE_WARP : BZNA_STAGE_DECODE;
+
+    if (no_threads)
+        return s->consumer < 50                                ? BZNA_STAGE_DELIVER :
+               s->reading > s->decode && s->reading > s->warp ? BZNA_STAGE_READ :
+                                                                longer;
+    if (s->consumer < 10)
+        return BZNA_STAGE_DELIVER;
+    if (is_nvdec)                     /* readers that are blocked wait for work that the consumer has enqueued */
+        return s->starved <= 25 ? BZNA_STAGE_DECODE :
+               s->full > 50     ? BZNA_STAGE_DELIVER :
+                                  BZNA_STAGE_READ;
+    if (s->starved > 25 && s->reading > 50)
+        return BZNA_STAGE_READ;
+    if (s->decode + s->warp >= 50)
+        return longer;
+    return s->reading > 50 ? BZNA_STAGE_READ : BZNA_STAGE_NONE;
+}
+
+/* Writes the advice for decoders that limit a loader, by decoding or by warping. */
+static void bzi_statistics_advise_decoders(bzna_statistics *stats, const bzi_shares *s)
+{
+    const unsigned threads = (unsigned)stats->stage[BZNA_STAGE_DECODE].threads, processors = bzi_os_processors();
+    char *to = stats->advice;
+    const size_t size = sizeof stats->advice;
+
+    if (threads < processors)
+        snprintf(to, size, "%s: decoder threads work %.0f %% of the time; more of them (decode.threads: %u now, for %u "
+                 "processors)", stats->limiting_stage == BZNA_STAGE_WARP ? "the warp" : "decoding",
+                 s->decode + s->warp, threads, processors);
+    else if (stats->limiting_stage == BZNA_STAGE_WARP)
+        snprintf(to, size, "the warp: %.0f %% of the decoder threads' time, decoding %.0f %%; a smaller output "
+                 "(output.width, output.height), or uint8 or float16 (output.dtype)", s->warp, s->decode);
+    else if (2 * stats->samples_shrinkable > stats->samples)
+        snprintf(to, size, "decoding: %.0f %% of the decoder threads' time, the warp %.0f %%; decode.jpeg_shrink "
+                 "decodes large JPEGs at 1/2 of their size or less, here %.0f %% of the pictures", s->decode, s->warp,
+                 100.0 * (double)stats->samples_shrinkable / (double)stats->samples);
+    else
+        snprintf(to, size, "decoding: %.0f %% of the decoder threads' time, the warp %.0f %%; smaller pictures, or a "
+                 "codec that is decoded faster", s->decode, s->warp);
+}
+
+/* Judges what limits a loader, and writes it into stats. */
+static void bzi_statistics_judge(bzna_statistics *stats)
+{
+    const bzi_shares s = bzi_statistics_shares(stats);
+    const int is_nvdec = stats->samples_nvdec && stats->samples_nvdec >= stats->samples_software;
+    const int no_threads = !stats->stage[BZNA_STAGE_DECODE].threads;
+    const unsigned readers = (unsigned)stats->stage[BZNA_STAGE_READ].threads;
+    char *to = stats->advice;
+    const size_t size = sizeof stats->advice;
+
+    memset(to, 0, size);
+    stats->limiting_stage = bzi_statistics_limit(&s, is_nvdec, no_threads);
+    if (stats->limiting_stage == BZNA_STAGE_DELIVER && (s.consumer < 10 || no_threads))
+        snprintf(to, size, "the consumer: it waits for batches only %.0f %% of the time; no setting of the loader "
+                 "changes that", s.consumer);
+    else if (stats->limiting_stage == BZNA_STAGE_DELIVER)
+        snprintf(to, size, "the consumer: its work on the device still reads the batches; more batches "
+                 "(pipeline.batches_in_flight)");
+    else if (no_threads)
+        snprintf(to, size, "work in bzna_loader_next: of the time, reading takes %.0f %%, decoding %.0f %%, the warp "
+                 "%.0f %%; threads would do that meanwhile (pipeline.no_threads)", s.reading, s.decode, s.warp);
+    else if (stats->limiting_stage == BZNA_STAGE_READ)
+        snprintf(to, size, "reading: decoders wait for it %.0f %% of the time; faster storage, or more reader threads "
+                 "(read.threads: %u now)", s.starved > s.blocked ? s.starved : s.blocked, readers);
+    else if (stats->limiting_stage == BZNA_STAGE_DECODE && is_nvdec)
+        snprintf(to, size, "NVDEC: its sessions have samples %.0f %% of the time; smaller pictures, or pictures of "
+                 "fewer bytes", s.starved < 100 ? 100 - s.starved : 0);
+    else if (stats->limiting_stage != BZNA_STAGE_NONE)
+        bzi_statistics_advise_decoders(stats, &s);
+    else if (s.blocked > s.starved)
+        snprintf(to, size, "waking threads: decoders wait %.0f %% of the time until there is a batch to fill; larger "
+                 "batches (output.batch_size), or more of them (pipeline.batches_in_flight)", s.blocked);
+    else
+        snprintf(to, size, "waking threads, or other programs: decoders wait for samples %.0f %% of the time, and "
+                 "readers read %.0f %%; larger batches (output.batch_size), or more samples read ahead "
+                 "(read.ahead_samples)", s.starved, s.reading);
+}
+
+/* Fills in what a loader has counted. */
 static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 {
+    const int no_threads = loader->config.pipeline.no_threads != 0;
+    const uint32_t decoders = no_threads   ? 0 :
+                              loader->pool ? bzi_loader_sessions(loader) :
+                                             loader->config.decode.threads;
+
     bzi_loader_lock(loader);
     *stats = loader->stats;
     stats->stage[BZNA_STAGE_READ].depth = loader->redo_count;
@@ -26951,9 +27152,37 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     }
 
     bzi_os_unlock(&loader->mutex);
+    stats->elapsed_ns = bzi_os_now_ns() - loader->opened_ns;
+    stats->stage[BZNA_STAGE_READ].threads = no_threads ? 0 : loader->config.read.threads;
+    stats->stage[BZNA_STAGE_DECODE].threads = decoders;
+    stats->stage[BZNA_STAGE_WARP].threads = decoders;
+    stats->stage[BZNA_STAGE_DELIVER].threads = 1;
     if (loader->pool)
         bzi_device_counts(loader->device, stats);
-    stats->limiting_stage = bzi_loader_limit(loader, stats);
+    bzi_statistics_judge(stats);
+}
+
+/* Subtracts what was counted earlier. Depths, capacities, threads and memory stay, since they are no counts. */
+static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistics *earlier)
+{
+    uint64_t *const counts[] = {
+        &stats->samples, &stats->samples_failed, &stats->failed_read, &stats->failed_format, &stats->failed_decode,
+        &stats->failed_other, &stats->replaced, &stats->retries, &stats->samples_nvdec, &stats->samples_software,
+        &stats->fallbacks, &stats->decoders_made, &stats->decoders_reconfigured, &stats->sessions_lost,
+        &stats->samples_tiled, &stats->tiles, &stats->lock_waits, &stats->lock_wait_ns, &stats->elapsed_ns,
+        &stats->samples_shrinkable };
+
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        *counts[i] -= *(const uint64_t *)((const char *)earlier + ((char *)counts[i] - (char *)stats));
+    for (int i = 0; i < 4; i++) {
+        bzna_stage_statistics *stage = &stats->stage[i];
+        const bzna_stage_statistics *before = &earlier->stage[i];
+        stage->count -= before->count;
+        stage->bytes -= before->bytes;
+        stage->busy_ns -= before->busy_ns;
+        stage->wait_before_ns -= before->wait_before_ns;
+        stage->wait_after_ns -= before->wait_after_ns;
+    }
 }
 
 
@@ -27190,6 +27419,12 @@ static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *er
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg: %u is not known", c->decode.jpeg);
     if (c->decode.jpeg_shrink > 1)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink: neither 0 nor 1");
+    if (c->decode.jpeg_shrink_margin != 0 && !c->decode.jpeg_shrink)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink_margin: it needs jpeg_shrink");
+    c->decode.jpeg_shrink_margin = c->decode.jpeg_shrink_margin == 0 ? 1 : c->decode.jpeg_shrink_margin;
+    if (!(c->decode.jpeg_shrink_margin >= 1 && c->decode.jpeg_shrink_margin <= 64))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink_margin: %g is not from 1 to 64",
+                        (double)c->decode.jpeg_shrink_margin);
 #ifdef BENZINA_NO_JPEG
     if (c->decode.jpeg_shrink)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.jpeg_shrink: this build has no libjpeg-turbo");
@@ -27261,7 +27496,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
         BZI_GROUP(color, c->color.reserved0),
         BZI_GROUP(fields, 0),
         BZI_GROUP(read, c->read.reserved0),
-        BZI_GROUP(decode, 0),
+        BZI_GROUP(decode, c->decode.reserved0),
         BZI_GROUP(errors, 0),
         BZI_GROUP(pipeline, 0),
     };
@@ -28911,7 +29146,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 78. Public API: loaders, batches, writers =====================================================================
+/* ==== 78. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
@@ -29137,6 +29372,25 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
     BZI_API_END(bzi_api_out(stats, struct_size, &all, sizeof all, &e));
 }
 
+BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const bzna_statistics *earlier,
+                                           bzna_statistics *since, size_t struct_size, bzna_error *err)
+{
+    bzna_statistics all, before;
+    bzna_status status;
+
+    BZI_API_BEGIN;
+    BZI_API_NEED(later);
+    BZI_API_NEED(earlier);
+    BZI_API_NEED(since);
+
+    if ((status = bzi_api_in(&all, sizeof all, later, 0, "statistics", &e)) != BZNA_OK ||
+        (status = bzi_api_in(&before, sizeof before, earlier, 0, "statistics", &e)) != BZNA_OK)
+        BZI_API_END(status);
+    bzi_statistics_subtract(&all, &before);
+    bzi_statistics_judge(&all);
+    BZI_API_END(bzi_api_out(since, struct_size, &all, sizeof all, &e));
+}
+
 BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor, size_t struct_size,
                                         bzna_error *err)
 {
@@ -29154,6 +29408,10 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
     bzi_loader_describe_tensor(loader, first + number, loader->config.output.batch_size, &all);
     BZI_API_END(bzi_api_out(tensor, struct_size, &all, sizeof all, &e));
 }
+
+
+/* ==== 78b. Public API: batches, writers =============================================================================
+ * Calls: all rooms above. */
 
 /* --- Batches --- */
 

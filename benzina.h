@@ -2271,7 +2271,12 @@ typedef struct bzna_loader_decode {
      * 2-fold (4-, 8-fold), with antialias, is decoded at 1/2 (1/4, 1/8) of its size by
      * libjpeg-turbo. Pixels differ */
     uint32_t jpeg_shrink;
-    uint64_t reserved[8];             /* must be 0 */
+    /* Advanced, used with jpeg_shrink for pixels that differ less: by how much all views must still
+     * shrink what was decoded, 1 to 64. With 1.5, a JPEG is decoded at 1/2 of its size only if all
+     * views shrink it 3-fold. Default 1 */
+    float    jpeg_shrink_margin;
+    uint32_t reserved0;               /* must be 0 */
+    uint64_t reserved[7];             /* must be 0 */
 } bzna_loader_decode;
 
 /* How failures are treated. */
@@ -2452,7 +2457,10 @@ typedef struct bzna_stage_statistics {
     uint64_t wait_after_ns;           /* blocked because the next queue was full (back-pressure) */
     uint64_t depth;                   /* what waits in its queue now */
     uint64_t capacity;                /* the most that its queue holds */
-    uint64_t reserved[3];             /* 0 */
+    /* that work in it: read.threads, decode.threads or NVDEC's sessions, the same, 1. 0 in the
+     * first three with pipeline.no_threads */
+    uint64_t threads;
+    uint64_t reserved[2];             /* 0 */
 } bzna_stage_statistics;
 
 /* The stages of the pipeline, in order. */
@@ -2460,15 +2468,16 @@ enum {
     BZNA_STAGE_READ    = 0,           /* samples are read */
     BZNA_STAGE_DECODE  = 1,           /* pictures are decoded */
     BZNA_STAGE_WARP    = 2,           /* outputs are made of them */
-    BZNA_STAGE_DELIVER = 3            /* batches are lent; waits are those in bzna_loader_next */
+    BZNA_STAGE_DELIVER = 3,           /* batches are lent; waits are those in bzna_loader_next */
+    BZNA_STAGE_NONE    = 4            /* none limits: threads wake one another most of the time */
 };
 
-/* Counts and waits since the loader was opened. */
+/* Counts and waits since the loader was opened, or over the time of bzna_statistics_since. */
 typedef struct bzna_statistics {
     uint32_t         struct_size;     /* set by the call: how many bytes were filled */
     /* BZNA_STAGE_..., a judgement from the times: the stage that is busy while the one before it is
-     * blocked and the one after it waits for work. It is the consumer (DELIVER) when readers are
-     * blocked, and bzna_loader_next never waits or decoders have nothing to do */
+     * blocked and the one after it waits for work. It is the consumer (DELIVER) when
+     * bzna_loader_next hardly waits, and NONE when no stage is busy, as with tiny batches */
     uint32_t         limiting_stage;
     bzna_stage_statistics stage[4];        /* by BZNA_STAGE_... */
     uint64_t         samples;         /* that were finished, well or not */
@@ -2496,6 +2505,13 @@ typedef struct bzna_statistics {
      * another. Threads that wait for work do not count */
     uint64_t         lock_waits;
     uint64_t         lock_wait_ns;    /* how long they waited for it, together */
+    uint64_t         elapsed_ns;      /* the time that all of this was counted over */
+    /* JPEGs that were decoded at their full size, though all views shrink them so much that
+     * decode.jpeg_shrink would have had them decoded at 1/2 or less */
+    uint64_t         samples_shrinkable;
+    /* limiting_stage in a sentence: how busy it was, and which setting would change that, such as
+     * "reading: decoders wait for it 92 % of the time; ... (read.threads: 1 now)" */
+    char             advice[240];
 } bzna_statistics;
 
 /* Where a run stands: 128 bytes of plain little-endian data without pointers, to be kept beside a
@@ -2657,6 +2673,16 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
  * pass sizeof *stats. Any thread. */
 BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics *stats,
     size_t struct_size, bzna_error *err);
+
+/* Says what a loader has counted between two calls of bzna_loader_statistics, such as in an epoch,
+ * and what limited it in that time. Any thread.
+ *     later         of the second call
+ *     earlier       of the first call
+ *     since         filled in, up to struct_size bytes: pass sizeof *since. It may be later or
+ *                   earlier. Depths, capacities, threads and read_memory_bytes are those of later
+ *     struct_size   in bytes */
+BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later,
+    const bzna_statistics *earlier, bzna_statistics *since, size_t struct_size, bzna_error *err);
 
 /* Describes one tensor of a full batch; its data is NULL. Any thread.
  *     loader        the loader

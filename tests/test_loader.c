@@ -2224,7 +2224,7 @@ TEST(reserved_words_that_are_set_are_refused_with_the_name_of_their_group)
         { "color", c.color.reserved, COUNT(c.color.reserved), &c.color.reserved0 },
         { "fields", c.fields.reserved, COUNT(c.fields.reserved), NULL },
         { "read", c.read.reserved, COUNT(c.read.reserved), &c.read.reserved0 },
-        { "decode", c.decode.reserved, COUNT(c.decode.reserved), NULL },
+        { "decode", c.decode.reserved, COUNT(c.decode.reserved), &c.decode.reserved0 },
         { "errors", c.errors.reserved, COUNT(c.errors.reserved), NULL },
         { "pipeline", c.pipeline.reserved, COUNT(c.pipeline.reserved), NULL },
     };

@@ -25,6 +25,7 @@ import sys
 import tarfile
 import tempfile
 import threading
+import time
 import traceback
 import unittest
 import warnings
@@ -2245,6 +2246,31 @@ class Lifetimes(unittest.TestCase):
         self.assertGreaterEqual(loader.statistics.samples, COUNT)
         self.assertEqual((loader.info.threads, loader.info.batches_in_flight), (2, 3))
         self.assertIn(b"libavcodec", loader.info.decoder_name)
+
+    def test_statistics_say_what_limits_in_the_words_of_arguments(self):
+        def slowly(info, rng, transform):
+            time.sleep(0.02)
+
+        loader = loader_of(num_threads=1, epochs=None, transform=slowly)
+        order(loader)
+        before = loader.statistics
+        order(loader)
+        since = loader.statistics_since(before)
+        self.assertEqual(since.limiting_stage, 1)
+        self.assertRegex(since.limit, "^decoding: .*")
+        self.assertNotIn("decode.", since.limit)
+        if len(os.sched_getaffinity(0)) > 1:
+            self.assertIn("num_threads: 1 now", since.limit)
+        self.assertTrue(0 < since.elapsed_ns < loader.statistics.elapsed_ns)
+        self.assertEqual(since.samples, loader.statistics.samples - before.samples)
+        loader.close()
+
+    def test_jpeg_shrink_margin_is_checked(self):
+        loader_of(jpeg_shrink=True, jpeg_shrink_margin=1.5).close()
+        with self.assertRaisesRegex(benzina.Error, "jpeg_shrink_margin: it needs jpeg_shrink"):
+            list(loader_of(jpeg_shrink_margin=1.5))
+        with self.assertRaisesRegex(benzina.Error, "jpeg_shrink_margin: 0.5 is not from 1 to 64"):
+            list(loader_of(jpeg_shrink=True, jpeg_shrink_margin=0.5))
 
 
 # ---- callbacks --------------------------------------------------------------------------------------------------------------

@@ -104,6 +104,8 @@
     { "no-antialias", 0, KIND_FLAG, FIELD(antialias), -1, 0, NULL, NULL, "do not widen the filter" }, \
     FLAG("jpeg-shrink", jpeg_shrink, \
       "decode JPEG at 1/2, 1/4 or 1/8 of its size\nwhere the warp shrinks it by as much"), \
+    REAL("jpeg-shrink-margin", jpeg_shrink_margin, 1, 64, "S", "1", \
+      "with --jpeg-shrink: decode smaller only if the warp still\nshrinks that S-fold"), \
     INTEGER("size", size, 1, 16384, "PX", "224", "edge of the square output, in pixels"), \
     INTEGER("views", views, 1, 64, "N", "1", "views of each picture, each with a warp of its own"), \
     OPTION_TRACK("the picture of a sample to load: its field, image or thumb\n" \

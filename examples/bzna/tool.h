@@ -104,6 +104,7 @@ typedef struct tool_options {
     const char *format, *split, *list, *records, *classes, *class_order, *orientation, *palette;
     double      crf, flip, rotate, shear, perspective, seconds;
     double      brightness, contrast, saturation, hue, grayscale, hls[3], max_contrast, max_illumination;
+    double      jpeg_shrink_margin;
     int64_t     jobs, quality, batch, size, views, threads, seed, sessions, index, count, max_edge, max_short_edge;
     int64_t     parts, shard_size;
     bzna_device device;

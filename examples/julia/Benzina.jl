@@ -183,6 +183,10 @@ bzna_loader_get_info(loader, info, struct_size, err) =
 bzna_loader_statistics(loader, stats, struct_size, err) =
     @ccall libbenzina.bzna_loader_statistics(loader::Ptr{bzna_loader}, stats::Ref{bzna_statistics}, struct_size::Csize_t,
                                             err::Ref{bzna_error})::bzna_status
+bzna_statistics_since(later, earlier, since, struct_size, err) =
+    @ccall libbenzina.bzna_statistics_since(later::Ref{bzna_statistics}, earlier::Ref{bzna_statistics},
+                                            since::Ref{bzna_statistics}, struct_size::Csize_t,
+                                            err::Ref{bzna_error})::bzna_status
 
 bzna_batch_get_info(batch, info, struct_size, err) =
     @ccall libbenzina.bzna_batch_get_info(batch::Ptr{bzna_batch}, info::Ref{bzna_batch_info}, struct_size::Csize_t,
@@ -207,7 +211,7 @@ using .LibBenzina: bzna_status_name, bzna_context, bzna_dataset, bzna_loader, bz
     bzna_dataset_close,
     bzna_dataset_count, bzna_dataset_target, bzna_dataset_class, bzna_dataset_field,
     bzna_loader_config, bzna_loader_config_init, bzna_loader_open, bzna_loader_close, bzna_loader_next,
-    bzna_loader_set_indices, bzna_loader_set_batches, bzna_loader_reset, bzna_loader_save, bzna_loader_restore, bzna_loader_get_info, bzna_loader_statistics, bzna_loader_state,
+    bzna_loader_set_indices, bzna_loader_set_batches, bzna_loader_reset, bzna_loader_save, bzna_loader_restore, bzna_loader_get_info, bzna_loader_statistics, bzna_statistics_since, bzna_loader_state,
     bzna_loader_info, bzna_statistics, bzna_batch_info, bzna_batch_get_info, bzna_batch_error, bzna_batch_release,
     bzna_batch_tensor, bzna_batch_bytes, bzna_tensor, bzna_records, bzna_records_init, bzna_warp, bzna_loader_filter, bzna_loader_color,
     bzna_loader_output, bzna_loader_outputs,
@@ -748,6 +752,7 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     decoder = :auto                       :software, :nvdec; :auto is NVDEC where the device has it, and software for what that cannot
     jpeg_decoder = :auto                  :nvdec: NVDEC decodes baseline JPEG of 4:2:0, too, or opening fails; pixels are near libjpeg-turbo's
     jpeg_shrink = false                   a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
+    jpeg_shrink_margin = 0                with jpeg_shrink: how much all views must still shrink what was decoded, 1 to 64; 0 is 1
     threads, reader_threads, batches_in_flight, read_ahead, read_retries       0: the library's defaults
     no_threads = false                    true: `iterate` reads and decodes on its own task's thread, and callbacks run there
 """
@@ -779,7 +784,8 @@ mutable struct Loader
                     world_size::Integer = 1,
                     epoch::Integer = 0, threads::Integer = 0,
                     reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
-                    jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false, no_threads::Bool = false,
+                    jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false, jpeg_shrink_margin::Real = 0,
+                    no_threads::Bool = false,
                     transform::Ptr{Cvoid} = C_NULL, transform_user::Ptr{Cvoid} = C_NULL,
                     picture::Ptr{Cvoid} = C_NULL, picture_user::Ptr{Cvoid} = C_NULL)
         no_threads || callable_from_threads(data.box)
@@ -807,7 +813,8 @@ mutable struct Loader
                          given(brightness = brightness, contrast = contrast, saturation = saturation, hue = hue, mxnet_hls = mxnet_hls)...)
         config.color = changed(config.color; jitter = jitter, given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)...)
         config.read = changed(config.read; threads = reader_threads, ahead_samples = read_ahead, retries = read_retries)
-        config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink)
+        config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink,
+                                jpeg_shrink_margin = jpeg_shrink_margin)
         config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error),
                                 callback_policy = choice(ON_CALLBACK_ERROR, on_callback_error))
         config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight, no_threads = no_threads, transform = transform,
@@ -1243,12 +1250,23 @@ function restore!(loader::Loader, bytes::AbstractVector{UInt8})
     return loader
 end
 
-"Counts and times of the stages since the loader was opened: what limits it, and what failed."
+"Counts and times of the stages since the loader was opened, and what failed. `limit` says what limits it, and which setting would change that."
 function statistics(loader::Loader)
     counts, err = sized(bzna_statistics), sized(bzna_error)
     check(bzna_loader_statistics(loader.handle, counts, sizeof(bzna_statistics), err), err)
     return counts
 end
+
+"The statistics since earlier ones of this loader, such as of an epoch."
+function statistics(loader::Loader, earlier::bzna_statistics)
+    counts, err = statistics(loader), sized(bzna_error)
+    check(bzna_statistics_since(counts, earlier, counts, sizeof(bzna_statistics), err), err)
+    return counts
+end
+
+"What limits the loader, and which setting would change that: a sentence."
+limit(loader::Loader) = text(statistics(loader).advice)
+limit(counts::bzna_statistics) = text(counts.advice)
 
 """
     device(loader)

@@ -211,6 +211,7 @@ const BZNA_STAGE_READ = Int(0)
 const BZNA_STAGE_DECODE = Int(1)
 const BZNA_STAGE_WARP = Int(2)
 const BZNA_STAGE_DELIVER = Int(3)
+const BZNA_STAGE_NONE = Int(4)
 
 # Kinds of DLPack tensors (dlpack.h).
 const BZNA_DLPACK_0 = UInt32(0)
@@ -809,7 +810,9 @@ struct bzna_loader_decode
     threads::UInt32
     jpeg::UInt32
     jpeg_shrink::UInt32
-    reserved::NTuple{8,UInt64}
+    jpeg_shrink_margin::Float32
+    reserved0::UInt32
+    reserved::NTuple{7,UInt64}
 end
 
 # How failures are treated.
@@ -918,10 +921,11 @@ struct bzna_stage_statistics
     wait_after_ns::UInt64
     depth::UInt64
     capacity::UInt64
-    reserved::NTuple{3,UInt64}
+    threads::UInt64
+    reserved::NTuple{2,UInt64}
 end
 
-# Counts and waits since the loader was opened.
+# Counts and waits since the loader was opened, or over the time of bzna_statistics_since.
 mutable struct bzna_statistics
     struct_size::UInt32
     limiting_stage::UInt32
@@ -945,6 +949,9 @@ mutable struct bzna_statistics
     tiles::UInt64
     lock_waits::UInt64
     lock_wait_ns::UInt64
+    elapsed_ns::UInt64
+    samples_shrinkable::UInt64
+    advice::NTuple{240,Cchar}
     bzna_statistics() = new()
 end
 

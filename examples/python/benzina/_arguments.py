@@ -171,6 +171,7 @@ FIELDS = {
     "reader_threads": "read.threads", "read_ahead": "read.ahead_samples", "read_memory_bytes": "read.memory_bytes",
     "read_retries": "read.retries", "read_backoff_ns": "read.backoff_ns", "on_callback_error": "errors.callback_policy",
     "jpeg_decoder": "decode.jpeg", "jpeg_shrink": "decode.jpeg_shrink",
+    "jpeg_shrink_margin": "decode.jpeg_shrink_margin",
     "restore_any_pixels": "pipeline.restore_any_pixels",
     "no_threads": "pipeline.no_threads",
 }

@@ -128,7 +128,7 @@ loader_order:   u32 kind, last_batch; u64 seed, epochs, first_epoch; ptr indices
 loader_shard:   u32 rank, world_size; u64 reserved[8]
 loader_fields:  str image, tensors, bytes; u64 reserved[8]
 loader_read:    u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[8]
-loader_decode:  u32 decoder, threads, jpeg, jpeg_shrink; u64 reserved[8]
+loader_decode:  u32 decoder, threads, jpeg, jpeg_shrink; f32 jpeg_shrink_margin; u32 reserved0; u64 reserved[7]
 loader_errors:  u32 policy, callback_policy; u64 reserved[8]
 loader_pipeline: u32 batches_in_flight, restore_any_pixels; ptr cpus; u32 cpu_count, no_threads; transform_fn transform;
                 ptr transform_user; picture_fn picture; ptr picture_user; u64 reserved[8]
@@ -142,11 +142,11 @@ batch_info:     u32 struct_size, count, failed, replaced; tensor image; u32 layo
 loader_info:    u32 struct_size, decoder; tensor image; u32 layout, sessions, threads, reader_threads,
                 batches_in_flight, read_ahead; u64 samples_per_epoch, batches_per_epoch; char decoder_name[64],
                 decoder_reason[128], image_field[32], image_field_reason[96]
-stage_statistics: u64 count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, reserved[3]
+stage_statistics: u64 count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, threads, reserved[2]
 statistics:     u32 struct_size, limiting_stage; stage_statistics stage[4]; u64 samples, samples_failed, failed_read,
                 failed_format, failed_decode, failed_other, replaced, retries, read_memory_bytes, samples_nvdec,
                 samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost, samples_tiled, tiles,
-                lock_waits, lock_wait_ns
+                lock_waits, lock_wait_ns, elapsed_ns, samples_shrinkable; char advice[240]
 loader_state:   u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order,
                 check; u64 pixels, list, reserved[6]
 writer_config:  u32 struct_size, class_count; ptr classes; u64 queue_bytes, reserved[4]
@@ -240,6 +240,7 @@ loader_save: i32 ptr &loader_state size &error
 loader_restore: i32 ptr &loader_state &error
 loader_get_info: i32 ptr &loader_info size &error
 loader_statistics: i32 ptr &statistics size &error
+statistics_since: i32 &statistics &statistics &statistics size &error
 loader_tensor: i32 ptr u32 &tensor size &error
 batch_get_info: i32 ptr &batch_info size &error
 batch_tensor: i32 ptr str &tensor size &error

@@ -16,7 +16,7 @@ from ._callbacks import INTER_METHODS, Failures, picture_thunk, transform_thunk
 from ._context import _device_of, _shared_context
 from ._dataset import Dataset
 from ._distributed import Distributed, say_once, share_of_group, warn_of_variables
-from ._errors import Error, check, error_of, raise_of_callback, told
+from ._errors import Error, check, error_of, in_python, raise_of_callback, told
 from ._frameworks import FRAMEWORKS
 from ._iteration import Epoch, Lender, lender_of
 from ._modules import installed, torch_with_cuda
@@ -91,6 +91,9 @@ class DataLoader(_handles.Handled):
     inter_method     MXNet's number instead of the two: 0 nearest, 1 linear, 2 cubic, 3 area, 4 lanczos4; 9: for each sample 2 where
                      both sides grow, 3 where both shrink, else 1; 10: for each sample any of 0 to 4. 9 and 10 run in Python
     jpeg_shrink      True: a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
+    jpeg_shrink_margin
+                     with jpeg_shrink: how much all views must still shrink what was decoded, from 1 (the default) to 64. With 1.5, a
+                     JPEG is decoded at 1/2 only where all views shrink it threefold
     transform        a callable (sample_info, rng, structs.transform) that may change all of it
     picture          a callable (sample_info, rng, Picture) that draws into decoded pictures before they are warped, once a sample
                      whatever the views; in software alone. Random erasing, of up to half of each edge:
@@ -167,6 +170,7 @@ class DataLoader(_handles.Handled):
             warp: Any = _DEFAULT_WARP, rotate: Range = 0, shear: Range = 0, perspective: Range = 0,
             views: int = 0, outputs: Union[Output, Sequence[Output]] = (), filter: Optional[Filter] = None,
             antialias: Optional[bool] = None, inter_method: Optional[int] = None, jpeg_shrink: bool = False,
+            jpeg_shrink_margin: float = 0,
             transform: Optional[Callable[[Any, Any, Any], Any]] = None,
             picture: Optional[Callable[[Any, Any, Any], Any]] = None,
             mean: Optional[Numbers] = None, std: Optional[Numbers] = None,
@@ -267,7 +271,8 @@ class DataLoader(_handles.Handled):
                 fill_space=fill_space, track=track, tensors=",".join(numeric) or None, bytes=",".join(others) or None,
                 reader_threads=reader_threads, read_ahead=read_ahead, read_memory_bytes=read_memory_bytes,
                 read_retries=read_retries, read_backoff_ns=read_backoff_ns, on_callback_error=on_callback_error,
-                jpeg_decoder=jpeg_decoder, jpeg_shrink=jpeg_shrink, restore_any_pixels=restore_any_pixels).items():
+                jpeg_decoder=jpeg_decoder, jpeg_shrink=jpeg_shrink, jpeg_shrink_margin=jpeg_shrink_margin,
+                restore_any_pixels=restore_any_pixels).items():
             if value is not None:
                 arg.configure(config, name, value)
 
@@ -587,10 +592,19 @@ class DataLoader(_handles.Handled):
 
     @property
     def statistics(self) -> Any:
-        """A structs.statistics: counts and waits since the loader was opened. batches_copied: those that were copied since all
-        buffers were in use."""
+        """A structs.statistics: counts and waits since the loader was opened. limit: a sentence on what limits the loader, and
+        which argument would change that. batches_copied: those that were copied since all buffers were in use."""
         found = told("statistics", lib.bzna_loader_statistics, self.handle)
         found.batches_copied = 0 if self._lender is None else self._lender.copied
+        found.limit = in_python(found.advice.decode())
+        return found
+
+    def statistics_since(self, earlier: Any) -> Any:
+        """The statistics since an earlier one of this loader, such as of an epoch; limit is then that of this time."""
+        later = self.statistics
+        found = told("statistics", lib.bzna_statistics_since, later, earlier)
+        found.batches_copied = later.batches_copied - earlier.batches_copied
+        found.limit = in_python(found.advice.decode())
         return found
 
     @property

@@ -429,6 +429,13 @@ impl Tensor {
     }
 }
 
+impl Statistics {
+    /// What limits the loader, and which setting would change that: a sentence.
+    pub fn advice(&self) -> String {
+        text(&self.advice)
+    }
+}
+
 impl LoaderInfo {
     /// "libavcodec 59.37.100", "NVDEC of NVIDIA H100 80GB HBM3"
     pub fn decoder_name(&self) -> String {

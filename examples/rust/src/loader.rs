@@ -741,6 +741,13 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
+    /// With `jpeg_shrink`, how much all views must still shrink what was decoded, from 1 (the default) to 64. With 1.5, a JPEG is
+    /// decoded at 1/2 of its size only if all views shrink it 3-fold.
+    pub fn jpeg_shrink_margin(mut self, margin: f32) -> Self {
+        self.config.decode.jpeg_shrink_margin = margin;
+        self
+    }
+
     /// How often a read that failed is tried again, and how long to wait before the first time; doubled each time.
     pub fn read_retries(mut self, times: u32, backoff: Duration) -> Self {
         self.config.read.retries = times;
@@ -1017,6 +1024,13 @@ impl Loader {
         let mut statistics = Statistics::default();
         call(|err| unsafe { raw::bzna_loader_statistics(self.as_raw(), &mut statistics, size_of::<Statistics>(), err) })?;
         Ok(statistics)
+    }
+
+    /// The statistics since earlier ones of this loader, such as of an epoch, and what limited it in that time.
+    pub fn statistics_since(&self, earlier: &Statistics) -> Result<Statistics> {
+        let (later, mut since) = (self.statistics()?, Statistics::default());
+        call(|err| unsafe { raw::bzna_statistics_since(&later, earlier, &mut since, size_of::<Statistics>(), err) })?;
+        Ok(since)
     }
 
     /// The tensors of a full batch: "image", where there are pictures, "target", "index", "status", then the further fields that

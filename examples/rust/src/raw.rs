@@ -415,6 +415,8 @@ pub const BZNA_STAGE_DECODE: usize = 1;
 pub const BZNA_STAGE_WARP: usize = 2;
 /// Batches are lent; waits are those in bzna_loader_next
 pub const BZNA_STAGE_DELIVER: usize = 3;
+/// None limits: threads wake one another most of the time
+pub const BZNA_STAGE_NONE: usize = 4;
 
 // Kinds of DLPack tensors (dlpack.h).
 /// DLManagedTensor \*, for "dltensor" capsules
@@ -1520,8 +1522,14 @@ structs! {
         /// Advanced, used with large photographs and small outputs: 1: a JPEG that all views shrink 2-fold (4-,
         /// 8-fold), with antialias, is decoded at 1/2 (1/4, 1/8) of its size by libjpeg-turbo. Pixels differ
         jpeg_shrink: u32,
+        /// Advanced, used with jpeg_shrink for pixels that differ less: by how much all views must still shrink what
+        /// was decoded, 1 to 64. With 1.5, a JPEG is decoded at 1/2 of its size only if all views shrink it 3-fold.
+        /// Default 1
+        jpeg_shrink_margin: f32,
         /// Must be 0
-        reserved: [u64; 8],
+        reserved0: u32,
+        /// Must be 0
+        reserved: [u64; 7],
     }
 
     /// How failures are treated.
@@ -1719,17 +1727,20 @@ structs! {
         depth: u64,
         /// The most that its queue holds
         capacity: u64,
+        /// That work in it: read.threads, decode.threads or NVDEC's sessions, the same, 1. 0 in the first three with
+        /// pipeline.no_threads
+        threads: u64,
         /// 0
-        reserved: [u64; 3],
+        reserved: [u64; 2],
     }
 
-    /// Counts and waits since the loader was opened.
+    /// Counts and waits since the loader was opened, or over the time of bzna_statistics_since.
     struct bzna_statistics {
         /// Set by the call: how many bytes were filled
         struct_size: u32,
         /// BZNA_STAGE_..., a judgement from the times: the stage that is busy while the one before it is blocked and
-        /// the one after it waits for work. It is the consumer (DELIVER) when readers are blocked, and bzna_loader_next
-        /// never waits or decoders have nothing to do
+        /// the one after it waits for work. It is the consumer (DELIVER) when bzna_loader_next hardly waits, and NONE
+        /// when no stage is busy, as with tiny batches
         limiting_stage: u32,
         /// By BZNA_STAGE_...
         stage: [bzna_stage_statistics; 4],
@@ -1774,6 +1785,14 @@ structs! {
         lock_waits: u64,
         /// How long they waited for it, together
         lock_wait_ns: u64,
+        /// The time that all of this was counted over
+        elapsed_ns: u64,
+        /// JPEGs that were decoded at their full size, though all views shrink them so much that decode.jpeg_shrink
+        /// would have had them decoded at 1/2 or less
+        samples_shrinkable: u64,
+        /// limiting_stage in a sentence: how busy it was, and which setting would change that, such as "reading:
+        /// decoders wait for it 92 % of the time; ... (read.threads: 1 now)"
+        advice: [c_char; 240],
     }
 
     /// Where a run stands: 128 bytes of plain little-endian data without pointers, to be kept beside a model's
@@ -2012,6 +2031,9 @@ extern "C" {
     /// Says what loader has counted since it was opened. stats is filled in, up to struct_size bytes: pass sizeof
     /// \*stats.
     pub fn bzna_loader_statistics(loader: *mut bzna_loader, stats: *mut bzna_statistics, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    /// Says what a loader has counted between two calls of bzna_loader_statistics, such as in an epoch, and what
+    /// limited it in that time.
+    pub fn bzna_statistics_since(later: *const bzna_statistics, earlier: *const bzna_statistics, since: *mut bzna_statistics, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Describes one tensor of a full batch; its data is NULL.
     pub fn bzna_loader_tensor(loader: *mut bzna_loader, number: u32, tensor: *mut bzna_tensor, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Describes batch as it lies in memory. info is filled in, up to struct_size bytes: pass sizeof \*info.

@@ -401,7 +401,12 @@ fn poll_does_not_wait() {
         }
     }
     assert_eq!(batches as u64, data.len());
-    assert_eq!(loader.statistics().unwrap().samples, data.len());
+    let statistics = loader.statistics().unwrap();
+    assert_eq!(statistics.samples, data.len());
+    assert!(statistics.advice().contains(':') || statistics.advice().contains("waking threads"));
+    let since = loader.statistics_since(&statistics).unwrap();
+    assert_eq!(since.samples, 0);
+    assert!(since.elapsed_ns < loader.statistics().unwrap().elapsed_ns);
     assert_eq!(loader.info().unwrap().image.shape(), [2, 3, 16, 16]);
 }
 
