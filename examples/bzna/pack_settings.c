@@ -42,18 +42,19 @@ static int read_codec(const tool_options *o, pack_settings *s)
         return EXIT_USAGE;
     }
     s->codec = codecs[i].id;
-    s->encoder = o->encoder ? o->encoder : codecs[i].encoder;
+    s->encoder = encoder ? encoder : avcodec_find_encoder_by_name(codecs[i].encoder);
     s->smallest_px = codecs[i].smallest_px;
     s->is_copy = !strcmp(codecs[i].name, "copy");
-    if (!avcodec_find_encoder_by_name(s->encoder)) return tool_error("this libavcodec has no %s", s->encoder);
+    if (!s->encoder) return tool_error("this libavcodec has no %s", codecs[i].encoder);
     return EXIT_OK;
 }
 
 static int read_encoder_options(const tool_options *o, pack_settings *s)
 {
     static const char presets[] = "ultrafast|superfast|veryfast|faster|fast|medium|slow|slower|veryslow|placebo";
-    int is_x26x = !strcmp(s->encoder, "libx265") || !strcmp(s->encoder, "libx264");
-    int has_names = is_x26x || !strcmp(s->encoder, "libaom-av1");
+    const char *name = s->encoder->name;
+    int is_x26x = !strcmp(name, "libx265") || !strcmp(name, "libx264");
+    int has_names = is_x26x || !strcmp(name, "libaom-av1");
     s->preset = o->preset || !has_names ? o->preset : "medium";
     s->is_444 = o->chroma && !strcmp(o->chroma, "444");
     s->is_lossless = o->lossless != 0;
@@ -63,7 +64,7 @@ static int read_encoder_options(const tool_options *o, pack_settings *s)
     }
     if (s->preset && s->codec == BZNA_CODEC_JPEG) return unusable("--preset: encoders of JPEG have none");
     if (o->tune_decode && !is_x26x) {
-        tool_error("--tune-decode: the encoders libx265 and libx264 have it, %s has not", s->encoder);
+        tool_error("--tune-decode: the encoders libx265 and libx264 have it, %s has not", name);
         return EXIT_USAGE;
     }
     if (s->is_lossless && !has_names)

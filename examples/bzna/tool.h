@@ -392,7 +392,8 @@ void archive_class_folders_take(archive_class_folders *c, tool_names *classes);
 
 typedef struct pack_settings {
     const tool_options *options;
-    const char         *encoder, *preset;         /* libavcodec's; preset NULL: the encoder's own */
+    const struct AVCodec *encoder;
+    const char         *preset;                   /* NULL: the encoder's own */
     uint32_t            codec;                    /* BZNA_CODEC_... */
     int                 is_copy, is_444, is_lossless, has_background;
     int                 converts_profiles;        /* --icc convert */
