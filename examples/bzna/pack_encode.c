@@ -165,7 +165,8 @@ int pack_encoder_check(const pack_settings *s)
     for (int plane = 0; plane < 3; plane++)
         memset(frame->data[plane], 128, (size_t)frame->linesize[plane] * (plane && !s->is_444 ? 256 : 512));
     char *reason = frame_encode(s, frame, packet);
-    int result = reason ? tool_error("--encoder %s: a trial with a gray picture: %s", s->encoder->name, reason) : EXIT_OK;
+    int result = EXIT_OK;
+    if (reason) result = tool_error("--encoder %s: a trial with a gray picture: %s", s->encoder->name, reason);
     free(reason);
     av_frame_free(&frame);
     av_packet_free(&packet);

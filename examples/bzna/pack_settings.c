@@ -133,7 +133,8 @@ static int read_shard(const tool_options *o, pack_settings *s)
 
 int pack_settings_read(const tool_options *o, pack_settings *s)
 {
-    *s = (pack_settings){ .options = o, .converts_profiles = o->icc && !strcmp(o->icc, "convert") };
+    *s = (pack_settings){ .options = o, .converts_profiles = o->icc && !strcmp(o->icc, "convert"),
+                          .checks_headers = o->check && !strcmp(o->check, "headers") };
     if (!o->splits == !o->operand_count)
         return tool_usage_error(o->command, o->splits ? "--splits has the folders: there can be no others"
                                                       : "too few arguments");
@@ -142,6 +143,8 @@ int pack_settings_read(const tool_options *o, pack_settings *s)
     if (result == EXIT_OK) result = read_encoder_options(o, s);
     if (result == EXIT_OK) result = read_sizes(o, s);
     if (result == EXIT_OK) result = read_background(o, s);
+    if (result == EXIT_OK && s->checks_headers && !s->is_copy)
+        return unusable("--check headers: only --codec copy keeps files without decoding them");
     if (result == EXIT_OK && s->converts_profiles && s->is_copy)
         return unusable("--icc convert: --codec copy keeps files as they are, profiles and all");
     if (result == EXIT_OK && s->converts_profiles && !profile_can_convert())
