@@ -88,8 +88,9 @@ header_tests() {
     size=$(wc -c <"$t/whole/jpeg_420_progressive.jpg")
     head -c $((size - 2)) "$t/whole/jpeg_420_progressive.jpg" >"$t/damaged/no_end.jpg"
     head -c $((size / 2)) "$t/whole/jpeg_420_progressive.jpg" >"$t/damaged/half_progressive.jpg"
-    size=$(wc -c <"$t/whole/jpeg_440.jpg")
-    head -c $((size * 2 / 3)) "$t/whole/jpeg_440.jpg" >"$t/damaged/half.jpg"
+    run "$bzna" extract "$t/drawn" 4 -o "$t/x.jpg"
+    size=$(wc -c <"$t/x.jpg")
+    head -c $((size * 2 / 3)) "$t/x.jpg" >"$t/damaged/half.jpg"
     { cat "$t/damaged/half.jpg"; head -c $((size / 3)) /dev/zero; } >"$t/damaged/zeros.jpg"
     { head -c 100 "$t/whole/jpeg_440.jpg"; printf '\377\331'; } >"$t/damaged/only_headers.jpg"
     printf 'GIF89a' >"$t/damaged/no_picture.jpg"
