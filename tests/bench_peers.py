@@ -30,7 +30,8 @@ filter, normalized. They are larger than the caches of processors: 64 MB of JPEG
                 "io": decoded by torchvision.io and cropped as tensors, which can do both
   WebDataset    four tar shards, the same transforms as torchvision io, DataLoader with num_workers
   DALI          readers.file, decoders.image_random_crop (which decodes only the crop), resize, crop_mirror_normalize on
-                the CPU. "DALI experimental": experimental.decoders, which newer versions have made the same. num_threads
+                the CPU. "DALI experimental": experimental.decoders, which newer versions have made the same.
+                num_threads
   FFCV          a .beton, whose writer encodes pixels as JPEG again (quality 90), or has them raw,
                 RandomResizedCropRGBImageDecoder (no antialiasing); of records: raw. num_workers
   MXNet         ImageRecordIter over a .rec of the same JPEG bytes, OpenCV's linear filter (no antialiasing).
@@ -41,8 +42,8 @@ filter, normalized. They are larger than the caches of processors: 64 MB of JPEG
 FFCV and MXNet start anew when an epoch ends, so their epochs have all pictures several times.
 
 A peer that is not installed, or does not run, is named with its reason. PYTHONS: interpreters; each peer runs in the
-first that has it, and pictures are made in the first that has numpy and PIL. CPU time is of the process and its workers,
-from /proc. The last lines are the ratios to the best peer, to each peer and to libjpeg-turbo, pair by pair. peers.svg
+first that has it, and pictures are made in the first that has numpy and PIL. CPU time is of the process and its
+workers, from /proc. The last lines are the ratios to each peer and to libjpeg-turbo, round by round. peers.svg
 and peers.png (by matplotlib, if one of PYTHONS has it) go to CHART, build/peers by default; the chart has every set
 that is in peers.json, where this library is ahead and where it is not:
 
@@ -114,14 +115,17 @@ def noise_pictures():
     return [Image.fromarray(photograph(numpy, 1024, 768, seed)) for seed in range(16)]
 
 
-def small(picture, width, height, rng):
-    """A crop, of which a smaller picture is made."""
+def scaled(picture, width, height, rng):
+    """A picture somewhat larger than crops of it are to be."""
     from PIL import Image
 
     scale = max(width / picture.width, height / picture.height) * rng.uniform(1, 1.3)
-    size = max(width, round(picture.width * scale)), max(height, round(picture.height * scale))
-    picture = picture.resize(size, Image.LANCZOS)
-    x, y = rng.randint(0, size[0] - width), rng.randint(0, size[1] - height)
+    return picture.resize((max(width, round(picture.width * scale)), max(height, round(picture.height * scale))),
+                          Image.BICUBIC)
+
+
+def crop(picture, width, height, rng):
+    x, y = rng.randint(0, picture.width - width), rng.randint(0, picture.height - height)
     return picture.crop((x, y, x + width, y + height))
 
 
@@ -151,9 +155,11 @@ def make_set(pictures, folder):
     edges = {"12mpx": (4000, 3000), "progressive": (500, 375), "64": (64, 64), "224": (224, 224)}.get(SET)
     width, height = edges or (map(int, SET.split("x")) if "x" in SET else (500, 375))
     rng, count, total = random.Random(1), 0, 0
+    if width < 1000:
+        sources = [scaled(picture, width, height, rng) for picture in sources for _ in range(2)]
     while count < COUNT or total < SET_BYTES:
         picture = (large(sources, width, height, rng) if width > 1000 else
-                   small(sources[count % len(sources)], width, height, rng))
+                   crop(sources[count % len(sources)], width, height, rng))
         path = "%s.new/%d/%06d.jpg" % (folder, count % 8, count)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         picture.save(path, quality=90, subsampling="4:2:0", progressive=SET == "progressive")
@@ -682,7 +688,8 @@ def interpreters(pythons, peers):
 def versions(found):
     script = ("import importlib.metadata as m, sys\n"
               "for n in sys.argv[1:]:\n try: print(n, m.version(n))\n except Exception: pass")
-    names = ("torch", "torchvision", "pillow", "webdataset", "nvidia-dali-cuda120", "nvidia-dali-cuda130", "ffcv", "mxnet", "numpy")
+    names = ("torch", "torchvision", "pillow", "webdataset", "nvidia-dali-cuda120", "nvidia-dali-cuda130", "ffcv",
+             "mxnet", "numpy")
     text = set()
     for python in set(found.values()):
         text.update(
@@ -717,7 +724,7 @@ def rate_of(told, mode, threads, peer):
 
 
 def pairs_of(told, threads):
-    """This library (of records in a file, of pictures in a folder) beside its best peer that does the same, per mode."""
+    """This library (records in a file, pictures in a folder) beside the best peer that does the same, per mode."""
     own = "benzina" if "benzina" in told["peers"] else "benzina folder"
     for mode in ("on", "off"):
         others = [(rate_of(told, mode, threads, p), p) for p in told["peers"] if not is_own(p) and p != TURBO]
@@ -768,7 +775,8 @@ def draw_chart(json_path, folder):
     panels = [mode for mode in ("off", "on") if "photographs" in sets and
               any(key.startswith(mode + " ") for key in sets["photographs"]["medians"])]
     has_ratios = any(True for told in sets.values() for _ in pairs_of(told, told["threads"][-1]))
-    figure, axes = plt.subplots(1, len(panels) + has_ratios, figsize=(5 * (len(panels) + has_ratios), 4.2), squeeze=False)
+    columns = len(panels) + has_ratios
+    figure, axes = plt.subplots(1, columns, figsize=(5 * columns, 4.2), squeeze=False)
     for axis, mode in zip(axes[0], panels):
         draw_bars(axis, sets["photographs"], mode)
     if has_ratios:
