@@ -383,6 +383,10 @@ def dali(data, threads, antialias, module="decoders"):
 
 
 def dali_experimental(data, threads, antialias):
+    import nvidia.dali
+
+    if int(nvidia.dali.__version__.partition(".")[0]) >= 2:
+        raise NotImplementedError("since DALI 2 they are its decoders")
     return dali(data, threads, antialias, "experimental")
 
 
@@ -461,7 +465,7 @@ def benzina_records(data, threads, antialias, in_memory=False):
                    stride=1 + channels * SIZE * SIZE)
     if in_memory:
         with open(data, "rb") as file:
-            source = benzina.Dataset(file.read(), records=records)
+            source = benzina.Dataset(io.BytesIO(file.read()), records=records)
     else:
         source = benzina.Dataset(data, records=records)
     loader = benzina.DataLoader(source, shape=(SIZE, SIZE), batch_size=BATCH, shuffle=True, seed=1, drop_last=True,
@@ -584,9 +588,9 @@ def runs_in(peer, mode):
     """Whether a peer runs with antialiasing (on) or without (off): of most sets only where it must."""
     if IS_RECORDS or peer == TURBO:
         return mode == ("off" if IS_RECORDS else "on")
-    if SET == "photographs":
-        return True
-    return mode == "on" or peer in NO_ANTIALIAS or peer == "benzina folder"
+    if peer in NO_ANTIALIAS:
+        return mode == "off"
+    return mode == "on" or SET == "photographs" or peer == "benzina folder"
 
 
 # ---- measuring ------------------------------------------------------------------------------------------------------
@@ -670,16 +674,17 @@ def spawn(python, peer, *arguments):
 
 def interpreters(pythons, peers):
     """{peer: the interpreter that has it}, and {peer: why none has}."""
-    found, absent = {}, {}
+    found, absent, errors = {}, {}, {}
     for peer in peers:
         for python in pythons:
-            modules = PEERS[peer][2]
-            tried = subprocess.run([python, "-W", "ignore", "-c", "import " + modules], stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.PIPE, text=True)
-            if not tried.returncode:
+            tried = python, PEERS[peer][2]
+            if tried not in errors:
+                errors[tried] = subprocess.run([python, "-W", "ignore", "-c", "import " + PEERS[peer][2]],
+                                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            if not errors[tried].returncode:
                 found[peer] = python
                 break
-            lines = tried.stderr.strip().splitlines()
+            lines = errors[tried].stderr.strip().splitlines()
             if peer not in absent or "No module named" not in lines[-1]:
                 absent[peer] = lines[-1] if lines else "import failed"
     return found, {peer: why for peer, why in absent.items() if peer not in found}
@@ -916,7 +921,8 @@ def main():
     medians = table(results, order, threads)
     told = {
         "date": time.strftime("%Y-%m-%d"), "machine": machine(), "load": [load, os.getloadavg()[0]], "pictures":
-        len(files) or COUNT, "bytes": sum(os.path.getsize(f) for f, _ in files), "batch": BATCH, "size": SIZE,
+        len(files) or COUNT, "bytes": sum(os.path.getsize(f) for f, _ in files or [(out + "/records.bin", 0)]),
+        "batch": BATCH, "size": SIZE,
         "seconds": seconds, "rounds": rounds, "threads": threads, "peers": order, "absent": absent, "versions":
         versions(found), "medians": medians, "runs": results
     }
