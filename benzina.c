@@ -20,6 +20,7 @@
  *   27-29  folders           lists of samples; directories; pictures that are files
  *   30-32  tar               headers; WebDataset shards, with or without an index; their samples
  *   33-34  records           MXNet's RecordIO; records of one size
+ *     34b  providers         samples that the caller's functions give
  *   35-36  opening           paths and patterns; the table of containers
  *   37-38  data sets         a sample, its pictures and fields; parts over containers
  *   39-41  writer            the same boxes, the other way: pictures, tracks, archives
@@ -34,7 +35,7 @@
  *   53-56  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
  *      57  loader            its state; the locks live here
  *      58  queues            runs of samples, and who is woken for them
- *   59-61  loader            the life of a batch, and the plan; fields; outputs
+ *   59-61  loader            the life of a batch, and the plan; given orders; fields; outputs
  *      62  readers           threads that read samples in the planned order
  *   63-66  decode stages     lanes: writing slots; workers: software; engines: NVDEC
  *      67  contexts          the host, the device and its pool
@@ -78,20 +79,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <dirent.h>
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <glob.h>
-#ifndef BENZINA_NO_THREADS
-#  include <pthread.h>
-#  include <sched.h>
-#  include <signal.h>
-#endif
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #ifndef BENZINA_NO_CUDA
 #  include <ffnvcodec/dynlink_cuda.h>
@@ -509,36 +496,108 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
 
 
 /* ==== 3. OS =========================================================================================================
- * The only room with system calls. Functions return 0 or an errno. */
+ * The interface to the system. Each platform has a room that implements it, and only these rooms have system calls,
+ * system headers and conditions on the platform. Where it is not said otherwise, functions return 0 or an errno, which
+ * strerror knows. Paths are UTF-8, with / between folders.
+ *
+ *   bzi_file, with fd, and with size, modified_ns and id as they were when it was opened
+ *     bzi_os_file_open(file, path, write)      for reading, or made anew for writing. ESPIPE: it cannot be read at any
+ *                                              offset, as a pipe; EOPNOTSUPP: it states no size, as files in /proc;
+ *                                              EISDIR: a folder
+ *     bzi_os_file_size(file)                   its size now: it may have been shortened since it was opened
+ *     bzi_os_file_read_at(file, offset, dst, size)      the number of bytes read, 0 at the end, or -errno
+ *     bzi_os_file_write_at(file, offset, src, size)     all size bytes
+ *     bzi_os_file_sync(file)                   waits until all written bytes are on the disk. That devices and pipes
+ *                                              cannot do that is no error
+ *     bzi_os_file_close(file), bzi_os_descriptor_close(fd)
+ *     bzi_os_file_limit()                      how many files the process may have open
+ *
+ *   bzi_os_folder, with id, which tells it from all other folders
+ *     bzi_os_folder_open(folder, path), bzi_os_folder_close(folder)
+ *     bzi_os_folder_next(folder, &kind, &error)         the next name and its kind. NULL: the end, or an error
+ *     bzi_os_kind(path)                        BZI_OS_...; a link counts as what it leads to
+ *
+ *   bzi_os_matches, with paths and count, in no order
+ *     bzi_os_glob(pattern, &matches)           paths that match a pattern of *, ? and []. ENOENT: there are none
+ *     bzi_os_glob_free(&matches)               after 0
+ *     BZI_OS_ESCAPE                            in patterns, the character after it stands for itself; 0: there is none
+ *     bzi_os_plain_path(path)                  replaces other separators than /
+ *     bzi_os_is_absolute(path)                 1 or 0
+ *     bzi_os_here(path, capacity)              writes the path of the working folder. 0: there is none that fits
+ *
+ *   bzi_os_now_ns(), bzi_os_sleep_ns(ns)       a clock that never steps back
+ *   bzi_os_processors(), bzi_os_process()      their number, at least 1; the process's number
+ *   bzi_os_setting(name)                       an environment variable, or NULL
+ *   bzi_os_library(name), bzi_os_symbol(library, name)    NULL: it is not there
+ *   BZI_OS_CUDA, BZI_OS_NVCUVID                the names of NVIDIA's libraries
+ *   bzi_os_alloc, bzi_os_release               the default allocator, with bzna_allocator's signatures
+ *
+ *   bzi_thread, bzi_mutex, bzi_cond; with BENZINA_NO_THREADS, none is started and locks do nothing
+ *     bzi_os_thread_start(&thread, run, argument, cpu)  on one processor, or on any if cpu < 0
+ *     bzi_os_thread_join(thread)
+ *     bzi_os_mutex_init, _free, bzi_os_lock, _unlock
+ *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
+ *     bzi_os_cond_init, _free, bzi_os_wake_one, _wake_all
+ *     bzi_os_wait(cond, mutex)                 may return without a reason
+ *     bzi_os_wait_until(cond, mutex, deadline_ns)       likewise with 0; 1 when the deadline has passed */
+
+/* What a path names. NONE: nothing is there, or the system does not tell. */
+enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
 
 /* An open file. */
 typedef struct bzi_file {
     int      fd;                      /* the descriptor; -1: it is closed */
     uint64_t size;                    /* bytes, when it was opened */
     int64_t  modified_ns;             /* time of the last change, in nanoseconds since 1970 */
-    /* tells the file and its version: device, inode, seconds and nanoseconds of the last change */
-    uint64_t id[4];
+    uint64_t id[4];                   /* tells the file and its version: device, number, time of the last change */
 } bzi_file;
-
-#ifdef BENZINA_NO_THREADS             /* one thread alone uses the library: there is nothing to lock, and nobody to wake */
-#  define BZI_THREADS 0
-typedef char bzi_mutex;
-typedef char bzi_cond;
-typedef char bzi_thread;
-#else
-#  define BZI_THREADS 1
-typedef pthread_mutex_t bzi_mutex;
-typedef pthread_cond_t  bzi_cond;
-typedef pthread_t       bzi_thread;
-#endif
 
 /* How many user callbacks are under way on this thread, one inside the other. A close inside a callback would wait for
  * itself, so calls that wait are refused while this is not 0. */
-#ifdef BENZINA_NO_THREADS
+#ifdef BENZINA_NO_THREADS             /* one thread alone uses the library */
+#  define BZI_THREADS 0
 static int bzi_os_in_callback;
 #else
+#  define BZI_THREADS 1
 static _Thread_local int bzi_os_in_callback;
 #endif
+
+
+#ifndef _WIN32
+
+/* ==== 3b. OS: POSIX ==================================================================================================
+ * Linux with glibc or musl, macOS, FreeBSD. */
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#ifndef BENZINA_NO_THREADS
+#  include <pthread.h>
+#  include <sched.h>
+#  include <signal.h>
+#endif
+
+#define BZI_OS_CUDA    "libcuda.so.1"
+#define BZI_OS_NVCUVID "libnvcuvid.so.1"
+#define BZI_OS_ESCAPE  '\\'
+
+/* --- What differs between them --- */
+
+#ifdef __APPLE__
+#  define BZI_STAT_TIME(info) ((info)->st_mtimespec)
+/* Here fsync leaves bytes in the disk's own cache. */
+static int bzi_posix_sync(int fd) { return fcntl(fd, F_FULLFSYNC) == -1 && errno != EINTR ? fsync(fd) : 0; }
+#else
+#  define BZI_STAT_TIME(info) ((info)->st_mtim)
+static int bzi_posix_sync(int fd) { return fdatasync(fd); }
+#endif
+
+/* --- Files --- */
 
 /* Returns 0 if the open file can be read at any offset within a known size. Else returns ESPIPE for a pipe, a socket or
  * a device, or EOPNOTSUPP for a file that states a size of 0 but has bytes, as files in /proc do. */
@@ -551,7 +610,6 @@ static int bzi_os_file_refuse(int fd, const struct stat *info)
     return info->st_size == 0 && pread(fd, &byte, 1, 0) == 1 ? EOPNOTSUPP : 0;
 }
 
-/* Opens a file for reading, or makes it anew for writing, and notes its size and version. */
 static int bzi_os_file_open(bzi_file *file, const char *path, int write)
 {
     int error;
@@ -575,22 +633,20 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
     }
 
     file->size = (uint64_t)info.st_size;
-    file->modified_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+    file->modified_ns = (int64_t)BZI_STAT_TIME(&info).tv_sec * 1000000000 + BZI_STAT_TIME(&info).tv_nsec;
     file->id[0] = (uint64_t)info.st_dev;
     file->id[1] = (uint64_t)info.st_ino;
-    file->id[2] = (uint64_t)info.st_mtim.tv_sec;
-    file->id[3] = (uint64_t)info.st_mtim.tv_nsec;
+    file->id[2] = (uint64_t)BZI_STAT_TIME(&info).tv_sec;
+    file->id[3] = (uint64_t)BZI_STAT_TIME(&info).tv_nsec;
     return 0;
 }
 
-/* Returns the file's size now: it may have been shortened since it was opened. */
 static uint64_t bzi_os_file_size(const bzi_file *file)
 {
     struct stat info;
     return fstat(file->fd, &info) ? file->size : (uint64_t)info.st_size;
 }
 
-/* Returns how many files the process may have open. */
 static uint64_t bzi_os_file_limit(void)
 {
     struct rlimit limit;
@@ -605,7 +661,6 @@ static void bzi_os_file_close(bzi_file *file)
 
 static void bzi_os_descriptor_close(int fd) { close(fd); }
 
-/* Returns the number of bytes read, 0 at the end of the file, or -errno. */
 static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
 {
     const bzi_file *file = user;
@@ -620,7 +675,6 @@ static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint6
     return n < 0 ? -(int64_t)errno : (int64_t)n;
 }
 
-/* Writes all size bytes. */
 BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset, const void *src, uint64_t size)
 {
     const uint8_t *p = src;
@@ -639,18 +693,15 @@ BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset
     return 0;
 }
 
-/* Waits until all written bytes are on the disk. Devices and pipes cannot do that, which is no error. */
 BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
 {
-    while (fdatasync(file->fd))
+    while (bzi_posix_sync(file->fd))
         if (errno != EINTR)
             return errno == EINVAL || errno == EROFS ? 0 : errno;
     return 0;
 }
 
-/* The kind of thing that a path names. A link counts as what it leads to. NONE: nothing is there, or the system does
- * not tell. */
-enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
+/* --- Folders and paths --- */
 
 /* Returns the kind of what a path names; a relative path begins in `folder`. */
 static int bzi_os_kind_at(int folder, const char *path)
@@ -667,7 +718,7 @@ static int bzi_os_kind(const char *path) { return bzi_os_kind_at(AT_FDCWD, path)
 /* A folder that is being listed. */
 typedef struct bzi_os_folder {
     DIR     *entries;                 /* the stream that readdir reads */
-    uint64_t id[2];                   /* tells it from all other folders: device, inode */
+    uint64_t id[2];                   /* device, inode */
 } bzi_os_folder;
 
 static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
@@ -689,8 +740,7 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
     return 0;
 }
 
-/* Returns the next name and its kind. The kind comes from the folder itself if it has that, so that most files need no
- * system call of their own. Returns NULL at the end with *error 0, or with *error set if the listing failed. */
+/* The kind comes from the folder itself if it has that, so that most files need no system call of their own. */
 static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
 {
     const struct dirent *entry;
@@ -713,26 +763,33 @@ static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *err
 
 static void bzi_os_folder_close(bzi_os_folder *folder) { closedir(folder->entries); }
 
-/* Finds the paths that match a pattern of *, ? and [], in no order. A character after a backslash stands for itself.
- * Returns 0, ENOENT if there are none, or ENOMEM. After 0, bzi_os_glob_free frees them. */
-static int bzi_os_glob(const char *pattern, glob_t *matches)
-{
-    int error = glob(pattern, GLOB_NOSORT, NULL, matches);
+typedef struct bzi_os_matches {
+    char  **paths;                    /* those of found */
+    size_t  count;
+    glob_t  found;
+} bzi_os_matches;
 
+static int bzi_os_glob(const char *pattern, bzi_os_matches *matches)
+{
+    const int error = glob(pattern, GLOB_NOSORT, NULL, &matches->found);
+
+    matches->paths = matches->found.gl_pathv;
+    matches->count = (size_t)matches->found.gl_pathc;
     if (error == 0)
         return 0;
 
-    globfree(matches);
+    globfree(&matches->found);
     return error == GLOB_NOSPACE ? ENOMEM : ENOENT;
 }
 
-static void bzi_os_glob_free(glob_t *matches) { globfree(matches); }
+static void bzi_os_glob_free(bzi_os_matches *matches) { globfree(&matches->found); }
 
-/* Writes the path of the working folder, so that relative paths can be kept. Returns 0 if there is none, or if it
- * exceeds capacity. */
+static void bzi_os_plain_path(char *path) { (void)path; }
+static int bzi_os_is_absolute(const char *path) { return path[0] == '/'; }
 static int bzi_os_here(char *path, size_t capacity) { return getcwd(path, capacity) && path[0] == '/'; }
 
-/* A clock that never steps back, in nanoseconds since any point in time. */
+/* --- Clock, processes, libraries, memory --- */
+
 static uint64_t bzi_os_now_ns(void)
 {
     struct timespec t;
@@ -741,18 +798,15 @@ static uint64_t bzi_os_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Returns the number of processors, at least 1. */
 static uint32_t bzi_os_processors(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (uint32_t)bzi_min((uint64_t)n, BZI_LIMIT_THREADS) : 1;
 }
 
-/* Opens a shared library that the program can do without. Returns NULL if it is not there. */
 BZI_MAYBE_UNUSED static void *bzi_os_library(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
 BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name) { return dlsym(library, name); }
 
-/* Returns the value of an environment variable, or NULL. */
 BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
 
 BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns)
@@ -763,37 +817,60 @@ BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns)
 
 static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
 
+static void *bzi_os_alloc(void *user, size_t size, size_t align)
+{
+    void *p = NULL;
+
+    (void)user;
+    return posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, size) ? NULL : p;
+}
+
+static void bzi_os_release(void *user, void *ptr, size_t size)
+{
+    (void)user;
+    (void)size;
+    free(ptr);
+}
+
+/* --- Threads --- */
+
 #ifndef BENZINA_NO_THREADS
 
-/* Lets threads that are started with these attributes run on one processor only; cpu < 0: on any. */
-static int bzi_os_thread_place(pthread_attr_t *attributes, int32_t cpu)
-{
+typedef pthread_mutex_t bzi_mutex;
+typedef pthread_cond_t  bzi_cond;
+typedef pthread_t       bzi_thread;
+
 #ifdef __linux__
+typedef cpu_set_t bzi_posix_place;
+
+/* Moves the calling thread to one processor, and notes where it ran. A thread that it starts now runs there, too. */
+static int bzi_posix_move(int32_t cpu, bzi_posix_place *before)
+{
     cpu_set_t set;
 
-    if (cpu < 0)
-        return 0;
     if (cpu >= CPU_SETSIZE)
         return EINVAL;
 
     CPU_ZERO(&set);
     CPU_SET((size_t)cpu, &set);
-    return pthread_attr_setaffinity_np(attributes, sizeof set, &set);
-#else
-    (void)attributes;
-    return cpu < 0 ? 0 : ENOTSUP;
-#endif
+    return sched_getaffinity(0, sizeof *before, before) || sched_setaffinity(0, sizeof set, &set) ? errno : 0;
 }
 
-/* Starts a thread that runs run(argument), on any processor if cpu < 0. The library's threads block signals, so that
- * handlers run on the program's own threads. Signals that a thread causes itself are not blocked: a host may want to
- * handle them in its callbacks, as Julia's garbage collector does. */
+static void bzi_posix_move_back(const bzi_posix_place *before) { sched_setaffinity(0, sizeof *before, before); }
+#else
+typedef int bzi_posix_place;
+static int bzi_posix_move(int32_t cpu, bzi_posix_place *before) { return *before = cpu, ENOTSUP; }
+static void bzi_posix_move_back(const bzi_posix_place *before) { (void)before; }
+#endif
+
+/* The library's threads block signals, so that handlers run on the program's own threads. Signals that a thread causes
+ * itself are not blocked: a host may want to handle them in its callbacks, as Julia's garbage collector does. */
 static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument, int32_t cpu)
 {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
-    pthread_attr_t attributes;
+    bzi_posix_place before;
     sigset_t blocked, old;
-    int error = pthread_attr_init(&attributes);
+    int error = cpu < 0 ? 0 : bzi_posix_move(cpu, &before);
 
     if (error)
         return error;
@@ -803,11 +880,10 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
         sigdelset(&blocked, own[i]);
 
     pthread_sigmask(SIG_SETMASK, &blocked, &old);
-    if ((error = bzi_os_thread_place(&attributes, cpu)) == 0)
-        error = pthread_create(thread, &attributes, run, argument);
-
+    error = pthread_create(thread, NULL, run, argument);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attributes);
+    if (cpu >= 0)
+        bzi_posix_move_back(&before);
     return error;
 }
 
@@ -816,11 +892,31 @@ static void bzi_os_thread_join(bzi_thread thread) { pthread_join(thread, NULL); 
 static int bzi_os_mutex_init(bzi_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
 static void bzi_os_mutex_free(bzi_mutex *mutex) { pthread_mutex_destroy(mutex); }
 static void bzi_os_lock(bzi_mutex *mutex) { pthread_mutex_lock(mutex); }
-/* Returns 1 if the caller has locked it, 0 if another thread has it. */
 static int bzi_os_try_lock(bzi_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
 static void bzi_os_unlock(bzi_mutex *mutex) { pthread_mutex_unlock(mutex); }
 
-/* Makes a condition whose deadlines count on the clock of bzi_os_now_ns. */
+static void bzi_os_cond_free(bzi_cond *cond) { pthread_cond_destroy(cond); }
+static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
+static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { pthread_cond_wait(cond, mutex); }
+
+static struct timespec bzi_posix_time(uint64_t ns)
+{
+    return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
+}
+
+#ifdef __APPLE__
+static int bzi_os_cond_init(bzi_cond *cond) { return pthread_cond_init(cond, NULL); }
+
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+{
+    const uint64_t now = bzi_os_now_ns();
+    const struct timespec left = bzi_posix_time(deadline_ns > now ? deadline_ns - now : 0);
+
+    return pthread_cond_timedwait_relative_np(cond, mutex, &left) == ETIMEDOUT;
+}
+#else
+/* Deadlines count on the clock of bzi_os_now_ns. */
 static int bzi_os_cond_init(bzi_cond *cond)
 {
     pthread_condattr_t attributes;
@@ -835,23 +931,577 @@ static int bzi_os_cond_init(bzi_cond *cond)
     return error;
 }
 
-static void bzi_os_cond_free(bzi_cond *cond) { pthread_cond_destroy(cond); }
-static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
-static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { pthread_cond_wait(cond, mutex); }
-
-/* Returns 0 when woken, which may happen without a reason, or 1 when deadline_ns has passed. */
 static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
-    struct timespec t;
+    const struct timespec deadline = bzi_posix_time(deadline_ns);
+    return pthread_cond_timedwait(cond, mutex, &deadline) == ETIMEDOUT;
+}
+#endif
 
-    t.tv_sec = (time_t)(deadline_ns / 1000000000u);
-    t.tv_nsec = (long)(deadline_ns % 1000000000u);
+#endif
 
-    return pthread_cond_timedwait(cond, mutex, &t) == ETIMEDOUT;
+#endif
+
+
+#ifdef _WIN32
+
+/* ==== 3c. OS: Windows ================================================================================================
+ * Files are opened by absolute UTF-16 paths with the prefix \\?\, so that they may be longer than 260 characters.
+ * Others may rename, remove or write them meanwhile, as elsewhere. */
+
+#ifndef WIN32_LEAN_AND_MEAN
+#  define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#  define NOMINMAX
+#endif
+#ifndef NOGDI
+#  define NOGDI
+#endif
+#include <windows.h>
+#include <io.h>
+#include <fcntl.h>
+#include <process.h>
+#include <wchar.h>
+#undef near                           /* windows.h gives these words to nothing */
+#undef far
+
+#define BZI_OS_CUDA    "nvcuda.dll"
+#define BZI_OS_NVCUVID "nvcuvid.dll"
+#define BZI_OS_ESCAPE  0
+
+static int bzi_windows_error(DWORD code)
+{
+    static const struct { DWORD code; int error; } known[] = {
+        { ERROR_FILE_NOT_FOUND, ENOENT },     { ERROR_PATH_NOT_FOUND, ENOENT },   { ERROR_INVALID_NAME, ENOENT },
+        { ERROR_BAD_NETPATH, ENOENT },        { ERROR_BAD_NET_NAME, ENOENT },     { ERROR_INVALID_DRIVE, ENOENT },
+        { ERROR_NO_MORE_FILES, ENOENT },      { ERROR_ACCESS_DENIED, EACCES },    { ERROR_SHARING_VIOLATION, EACCES },
+        { ERROR_LOCK_VIOLATION, EACCES },     { ERROR_WRITE_PROTECT, EROFS },     { ERROR_DIRECTORY, ENOTDIR },
+        { ERROR_NOT_ENOUGH_MEMORY, ENOMEM },  { ERROR_OUTOFMEMORY, ENOMEM },      { ERROR_DISK_FULL, ENOSPC },
+        { ERROR_TOO_MANY_OPEN_FILES, EMFILE }, { ERROR_HANDLE_DISK_FULL, ENOSPC }, { ERROR_FILE_EXISTS, EEXIST },
+        { ERROR_NO_UNICODE_TRANSLATION, EILSEQ }, { ERROR_FILENAME_EXCED_RANGE, ENAMETOOLONG },
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (known[i].code == code)
+            return known[i].error;
+    return EIO;
 }
 
-#else
+/* --- Paths --- */
+
+/* Returns text as UTF-16, for the caller to free; NULL: it is no UTF-8, or there is no memory. */
+static wchar_t *bzi_windows_wide(const char *text)
+{
+    const int count = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
+    wchar_t *wide = count > 0 ? malloc((size_t)count * sizeof *wide) : NULL;
+
+    if (wide)
+        MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, wide, count);
+    return wide;
+}
+
+/* Returns the absolute path that has no limit of its length, for the caller to free; NULL as above. */
+static wchar_t *bzi_windows_path(const char *path)
+{
+    wchar_t *wide = bzi_windows_wide(path), *full = NULL;
+    const DWORD size = wide ? GetFullPathNameW(wide, 0, NULL, NULL) : 0;
+    const wchar_t *prefix = L"\\\\?\\";
+    size_t skip = 0;
+
+    if (size && (full = malloc((size + 8) * sizeof *full)) != NULL) {
+        wchar_t *at = full + 8;
+        GetFullPathNameW(wide, size, at, NULL);
+        if (!wcsncmp(at, L"\\\\?\\", 4) || !wcsncmp(at, L"\\\\.\\", 4)) {
+            prefix = L"";                                   /* it is such a path, or a device */
+        } else if (!wcsncmp(at, L"\\\\", 2)) {
+            prefix = L"\\\\?\\UNC\\";
+            skip = 2;
+        }
+        memmove(full + wcslen(prefix), at + skip, (wcslen(at + skip) + 1) * sizeof *full);
+        memcpy(full, prefix, wcslen(prefix) * sizeof *full);
+    }
+    free(wide);
+    return full;
+}
+
+/* Writes UTF-16 as UTF-8. Returns 1, or 0 if it does not fit. */
+static int bzi_windows_narrow(const wchar_t *wide, char *text, size_t capacity)
+{
+    return WideCharToMultiByte(CP_UTF8, 0, wide, -1, text, (int)bzi_min(capacity, INT_MAX), NULL, NULL) > 0;
+}
+
+static void bzi_os_plain_path(char *path)
+{
+    for (; *path; path++)
+        if (*path == '\\')
+            *path = '/';
+}
+
+static int bzi_os_is_absolute(const char *path)
+{
+    const char drive = (char)(path[0] | 0x20);
+    return path[0] == '/' || path[0] == '\\' || (drive >= 'a' && drive <= 'z' && path[1] == ':');
+}
+
+static int bzi_os_here(char *path, size_t capacity)
+{
+    const DWORD size = GetCurrentDirectoryW(0, NULL);
+    wchar_t *wide = size ? malloc(size * sizeof *wide) : NULL;
+    const int found = wide && GetCurrentDirectoryW(size, wide) && bzi_windows_narrow(wide, path, capacity);
+
+    free(wide);
+    if (found)
+        bzi_os_plain_path(path);
+    return found;
+}
+
+/* --- Files --- */
+
+static int bzi_windows_kind(DWORD attributes)
+{
+    return attributes & FILE_ATTRIBUTE_DIRECTORY ? BZI_OS_FOLDER :
+           attributes & FILE_ATTRIBUTE_DEVICE    ? BZI_OS_OTHER :
+                                                   BZI_OS_FILE;
+}
+
+static int bzi_os_kind(const char *path)
+{
+    wchar_t *wide = bzi_windows_path(path);
+    const DWORD attributes = wide ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
+
+    free(wide);
+    return attributes == INVALID_FILE_ATTRIBUTES ? BZI_OS_NONE : bzi_windows_kind(attributes);
+}
+
+static HANDLE bzi_windows_handle(const bzi_file *file) { return (HANDLE)_get_osfhandle(file->fd); }
+
+/* Returns what the path names, opened; else INVALID_HANDLE_VALUE, and *error. */
+static HANDLE bzi_windows_open(const char *path, DWORD access, DWORD how, int *error)
+{
+    wchar_t *wide = bzi_windows_path(path);
+    HANDLE handle = INVALID_HANDLE_VALUE;
+
+    *error = EILSEQ;
+    if (wide) {
+        handle = CreateFileW(wide, access, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, how,
+                             FILE_ATTRIBUTE_NORMAL | FILE_FLAG_BACKUP_SEMANTICS, NULL);
+        *error = handle == INVALID_HANDLE_VALUE ? bzi_windows_error(GetLastError()) : 0;
+    }
+    free(wide);
+    return handle;
+}
+
+/* Notes size and version of an open file. Returns 0, or why it cannot be read at any offset. */
+static int bzi_windows_describe(bzi_file *file, HANDLE handle)
+{
+    BY_HANDLE_FILE_INFORMATION info;
+    int64_t time;
+
+    if (GetFileType(handle) != FILE_TYPE_DISK)
+        return ESPIPE;
+    if (!GetFileInformationByHandle(handle, &info))
+        return bzi_windows_error(GetLastError());
+    if (info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY)
+        return EISDIR;
+
+    time = (int64_t)((uint64_t)info.ftLastWriteTime.dwHighDateTime << 32 | info.ftLastWriteTime.dwLowDateTime);
+    file->size = (uint64_t)info.nFileSizeHigh << 32 | info.nFileSizeLow;
+    file->modified_ns = (time - 116444736000000000) * 100;  /* it counts 100 ns since 1601 */
+    file->id[0] = info.dwVolumeSerialNumber;
+    file->id[1] = (uint64_t)info.nFileIndexHigh << 32 | info.nFileIndexLow;
+    file->id[2] = (uint64_t)time;
+    return 0;
+}
+
+static int bzi_os_file_open(bzi_file *file, const char *path, int write)
+{
+    HANDLE handle;
+    int error;
+
+    memset(file, 0, sizeof *file);
+    file->fd = -1;
+    handle = bzi_windows_open(path, GENERIC_READ | (write ? GENERIC_WRITE : 0), write ? CREATE_ALWAYS : OPEN_EXISTING,
+                              &error);
+    if (error)
+        return write && bzi_os_kind(path) == BZI_OS_FOLDER ? EISDIR : error;
+    if ((error = bzi_windows_describe(file, handle)) == 0 &&
+        (file->fd = _open_osfhandle((intptr_t)handle, _O_BINARY | (write ? _O_RDWR : _O_RDONLY))) < 0)
+        error = EMFILE;
+    if (error)
+        CloseHandle(handle);
+    return error;
+}
+
+static uint64_t bzi_os_file_size(const bzi_file *file)
+{
+    LARGE_INTEGER size;
+    return GetFileSizeEx(bzi_windows_handle(file), &size) ? (uint64_t)size.QuadPart : file->size;
+}
+
+static uint64_t bzi_os_file_limit(void) { return 2048; }    /* of the C library */
+
+static void bzi_os_file_close(bzi_file *file)
+{
+    if (file->fd >= 0)
+        _close(file->fd);
+}
+
+static void bzi_os_descriptor_close(int fd) { _close(fd); }
+
+static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
+{
+    const bzi_file *file = user;
+    OVERLAPPED at = { .Offset = (DWORD)offset, .OffsetHigh = (DWORD)(offset >> 32) };
+    DWORD n = 0;
+
+    if (offset > INT64_MAX)
+        return 0;
+    if (ReadFile(bzi_windows_handle(file), dst, (DWORD)bzi_min(size, 1u << 30), &n, &at))
+        return (int64_t)n;
+    return GetLastError() == ERROR_HANDLE_EOF ? 0 : -(int64_t)bzi_windows_error(GetLastError());
+}
+
+BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset, const void *src, uint64_t size)
+{
+    const uint8_t *p = src;
+
+    while (size) {
+        OVERLAPPED at = { .Offset = (DWORD)offset, .OffsetHigh = (DWORD)(offset >> 32) };
+        DWORD n = 0;
+
+        if (!WriteFile(bzi_windows_handle(file), p, (DWORD)bzi_min(size, 1u << 30), &n, &at))
+            return bzi_windows_error(GetLastError());
+        if (!n)
+            return EIO;
+        p += n;
+        offset += n;
+        size -= n;
+    }
+    return 0;
+}
+
+BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
+{
+    if (FlushFileBuffers(bzi_windows_handle(file)) || GetLastError() == ERROR_INVALID_FUNCTION)
+        return 0;
+    return bzi_windows_error(GetLastError());
+}
+
+/* --- Folders --- */
+
+typedef struct bzi_os_folder {
+    HANDLE           find;
+    WIN32_FIND_DATAW entry;           /* the next one */
+    int              error;           /* ERROR_SUCCESS: entry is there; else why not */
+    char             name[4 * MAX_PATH];
+    uint64_t         id[2];           /* volume, number */
+} bzi_os_folder;
+
+static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
+{
+    BY_HANDLE_FILE_INFORMATION info = { 0 };
+    char pattern[BZI_LIMIT_PATH_BYTES + 2];
+    wchar_t *wide;
+    int error;
+    HANDLE handle = bzi_windows_open(path, 0, OPEN_EXISTING, &error);
+
+    if (error)
+        return error;
+    GetFileInformationByHandle(handle, &info);
+    CloseHandle(handle);
+    if (!(info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY))
+        return ENOTDIR;
+    folder->id[0] = info.dwVolumeSerialNumber;
+    folder->id[1] = (uint64_t)info.nFileIndexHigh << 32 | info.nFileIndexLow;
+
+    if (snprintf(pattern, sizeof pattern, "%s/*", path) >= (int)sizeof pattern)
+        return ENAMETOOLONG;
+    if (!(wide = bzi_windows_path(pattern)))
+        return EILSEQ;
+    folder->find = FindFirstFileW(wide, &folder->entry);
+    folder->error = ERROR_SUCCESS;
+    free(wide);
+    return folder->find == INVALID_HANDLE_VALUE ? bzi_windows_error(GetLastError()) : 0;
+}
+
+static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
+{
+    *error = 0;
+    if (folder->error != ERROR_SUCCESS) {
+        *error = folder->error == ERROR_NO_MORE_FILES ? 0 : bzi_windows_error((DWORD)folder->error);
+        return NULL;
+    }
+
+    *kind = bzi_windows_kind(folder->entry.dwFileAttributes);
+    if (!bzi_windows_narrow(folder->entry.cFileName, folder->name, sizeof folder->name)) {
+        *error = ENAMETOOLONG;
+        return NULL;
+    }
+    folder->error = FindNextFileW(folder->find, &folder->entry) ? ERROR_SUCCESS : (int)GetLastError();
+    return folder->name;
+}
+
+static void bzi_os_folder_close(bzi_os_folder *folder) { FindClose(folder->find); }
+
+/* --- Patterns --- */
+
+typedef struct bzi_os_matches {
+    char **paths;
+    size_t count;
+    size_t capacity;
+} bzi_os_matches;
+
+static void bzi_os_glob_free(bzi_os_matches *matches)
+{
+    for (size_t i = 0; i < matches->count; i++)
+        free(matches->paths[i]);
+    free(matches->paths);
+}
+
+static int bzi_windows_lower(int c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; }
+
+/* Looks for a character in [...]. Returns 1 if it is there, and the pattern after it; 0 if not; -1: there is no ]. */
+static int bzi_windows_in_set(const char **pattern, int c)
+{
+    const char *p = *pattern + 1;
+    const int is_not = *p == '!' || *p == '^';
+    int found = 0;
+
+    p += is_not;
+    for (const char *first = p; *p && (*p != ']' || p == first); p++) {
+        const int low = bzi_windows_lower((uint8_t)*p);
+        if (p[1] == '-' && p[2] && p[2] != ']')
+            p += 2;
+        found |= c >= low && c <= bzi_windows_lower((uint8_t)*p);
+    }
+    *pattern = p + 1;
+    return *p ? found != is_not : -1;
+}
+
+/* Returns 1 if a name matches the pattern up to its end or to /, else 0. Case does not count. */
+static int bzi_windows_matches(const char *pattern, const char *name)
+{
+    const char *star = NULL, *from = NULL;
+
+    while (*name) {
+        const int c = bzi_windows_lower((uint8_t)*name);
+        const char *next = pattern + 1;
+        if (*pattern == '*') {
+            star = pattern++;
+            from = name;
+            continue;
+        }
+        if (*pattern && *pattern != '/' &&
+            (*pattern == '?' || (*pattern == '[' && (next = pattern, bzi_windows_in_set(&next, c) == 1)) ||
+             bzi_windows_lower((uint8_t)*pattern) == c)) {
+            pattern = next;
+            name++;
+            continue;
+        }
+        if (!star)
+            return 0;
+        pattern = star + 1;
+        name = ++from;
+    }
+    while (*pattern == '*')
+        pattern++;
+    return !*pattern || *pattern == '/';
+}
+
+static int bzi_windows_add(bzi_os_matches *matches, const char *path)
+{
+    if (matches->count == matches->capacity) {
+        const size_t capacity = matches->capacity ? 2 * matches->capacity : 64;
+        char **paths = realloc(matches->paths, capacity * sizeof *paths);
+        if (!paths)
+            return ENOMEM;
+        matches->paths = paths;
+        matches->capacity = capacity;
+    }
+    if (!(matches->paths[matches->count] = malloc(strlen(path) + 1)))
+        return ENOMEM;
+    strcpy(matches->paths[matches->count++], path);
+    return 0;
+}
+
+/* Adds what matches the pattern.
+ *   known   so many bytes of it are the path of a folder, with a / behind it */
+static int bzi_windows_expand(bzi_os_matches *matches, const char *pattern, size_t known)
+{
+    const char *rest = pattern + known, *wild = rest + strcspn(rest, "*?["), *end = rest + strcspn(rest, "/");
+    char path[BZI_LIMIT_PATH_BYTES];
+    bzi_os_folder folder;
+    const char *name;
+    int kind, error;
+
+    if (!*wild)
+        return bzi_os_kind(pattern) == BZI_OS_NONE ? 0 : bzi_windows_add(matches, pattern);
+    if (wild > end)                                         /* no name of this part is asked for */
+        return bzi_windows_expand(matches, pattern, (size_t)(end + 1 - pattern));
+
+    if (snprintf(path, sizeof path, "%.*s", (int)known, known ? pattern : ".") >= (int)sizeof path ||
+        bzi_os_folder_open(&folder, known ? path : ".") != 0)
+        return 0;
+    error = 0;
+    while (!error && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL) {
+        const int size = snprintf(path, sizeof path, "%.*s%s", (int)known, pattern, name);
+        if ((*name == '.' && *rest != '.') || !bzi_windows_matches(rest, name) ||
+            (size_t)size + strlen(end) >= sizeof path)
+            continue;
+        strcpy(path + size, end);
+        error = bzi_windows_expand(matches, path, (size_t)size + (*end == '/'));
+    }
+    bzi_os_folder_close(&folder);
+    return error == ENOMEM ? ENOMEM : 0;
+}
+
+static int bzi_os_glob(const char *pattern, bzi_os_matches *matches)
+{
+    char plain[BZI_LIMIT_PATH_BYTES];
+    int error = ENOENT;
+
+    memset(matches, 0, sizeof *matches);
+    if (snprintf(plain, sizeof plain, "%s", pattern) < (int)sizeof plain) {
+        bzi_os_plain_path(plain);
+        error = bzi_windows_expand(matches, plain, 0);
+    }
+    if (!error && !matches->count)
+        error = ENOENT;
+    if (error)
+        bzi_os_glob_free(matches);
+    return error;
+}
+
+/* --- Clock, processes, libraries, memory --- */
+
+static uint64_t bzi_os_now_ns(void)
+{
+    LARGE_INTEGER now, each;
+
+    QueryPerformanceCounter(&now);
+    QueryPerformanceFrequency(&each);
+    return (uint64_t)(now.QuadPart / each.QuadPart) * 1000000000u +
+           (uint64_t)(now.QuadPart % each.QuadPart) * 1000000000u / (uint64_t)each.QuadPart;
+}
+
+BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns) { Sleep((DWORD)bzi_min((ns + 999999) / 1000000, 1u << 30)); }
+
+static uint32_t bzi_os_processors(void)
+{
+    const DWORD n = GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
+    return n ? (uint32_t)bzi_min(n, BZI_LIMIT_THREADS) : 1;
+}
+
+static int64_t bzi_os_process(void) { return (int64_t)GetCurrentProcessId(); }
+BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
+
+BZI_MAYBE_UNUSED static void *bzi_os_library(const char *name) { return (void *)LoadLibraryA(name); }
+
+BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name)
+{
+    return (void *)(intptr_t)GetProcAddress((HMODULE)library, name);
+}
+
+static void *bzi_os_alloc(void *user, size_t size, size_t align)
+{
+    (void)user;
+    return _aligned_malloc(size, align < sizeof(void *) ? sizeof(void *) : align);
+}
+
+static void bzi_os_release(void *user, void *ptr, size_t size)
+{
+    (void)user;
+    (void)size;
+    _aligned_free(ptr);
+}
+
+/* --- Threads --- */
+
+#ifndef BENZINA_NO_THREADS
+
+typedef SRWLOCK            bzi_mutex;
+typedef CONDITION_VARIABLE bzi_cond;
+typedef HANDLE             bzi_thread;
+
+/* What a thread runs; the thread frees it. */
+typedef struct bzi_windows_start {
+    void *(*run)(void *);
+    void   *argument;
+} bzi_windows_start;
+
+static unsigned __stdcall bzi_windows_run(void *given)
+{
+    const bzi_windows_start start = *(bzi_windows_start *)given;
+
+    free(given);
+    start.run(start.argument);
+    return 0;
+}
+
+/* Processors are those of the thread's group, at most 64. */
+static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument, int32_t cpu)
+{
+    DWORD_PTR allowed, all;
+    bzi_windows_start *start;
+
+    if (cpu >= 0 && (cpu >= (int32_t)(8 * sizeof allowed) ||
+                     !GetProcessAffinityMask(GetCurrentProcess(), &allowed, &all) || !(allowed >> cpu & 1)))
+        return EINVAL;
+    if (!(start = malloc(sizeof *start)))
+        return ENOMEM;
+
+    *start = (bzi_windows_start){ run, argument };
+    *thread = (HANDLE)_beginthreadex(NULL, 0, bzi_windows_run, start, CREATE_SUSPENDED, NULL);
+    if (!*thread) {
+        free(start);
+        return EAGAIN;
+    }
+    if (cpu >= 0)
+        SetThreadAffinityMask(*thread, (DWORD_PTR)1 << cpu);
+    ResumeThread(*thread);
+    return 0;
+}
+
+static void bzi_os_thread_join(bzi_thread thread)
+{
+    WaitForSingleObject(thread, INFINITE);
+    CloseHandle(thread);
+}
+
+static int bzi_os_mutex_init(bzi_mutex *mutex) { return InitializeSRWLock(mutex), 0; }
+static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
+static void bzi_os_lock(bzi_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
+static int bzi_os_try_lock(bzi_mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
+static void bzi_os_unlock(bzi_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
+
+static int bzi_os_cond_init(bzi_cond *cond) { return InitializeConditionVariable(cond), 0; }
+static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
+static void bzi_os_wake_one(bzi_cond *cond) { WakeConditionVariable(cond); }
+static void bzi_os_wake_all(bzi_cond *cond) { WakeAllConditionVariable(cond); }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { SleepConditionVariableSRW(cond, mutex, INFINITE, 0); }
+
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+{
+    const uint64_t now = bzi_os_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
+
+    SleepConditionVariableSRW(cond, mutex, (DWORD)bzi_min((left + 999999) / 1000000, 1u << 30), 0);
+    return bzi_os_now_ns() >= deadline_ns;
+}
+
+#endif
+
+#endif
+
+
+/* ==== 3d. OS: no threads =============================================================================================
+ * Without threads there is nothing to lock, and nobody to wake. */
+
+#ifdef BENZINA_NO_THREADS
+
+typedef char bzi_mutex;
+typedef char bzi_cond;
+typedef char bzi_thread;
 
 static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument, int32_t cpu)
 {
@@ -885,22 +1535,6 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 }
 
 #endif
-
-/* The default allocator. */
-static void *bzi_os_alloc(void *user, size_t size, size_t align)
-{
-    void *p = NULL;
-
-    (void)user;
-    return posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, size) ? NULL : p;
-}
-
-static void bzi_os_release(void *user, void *ptr, size_t size)
-{
-    (void)user;
-    (void)size;
-    free(ptr);
-}
 
 
 /* ==== 4. Memory =====================================================================================================
@@ -1694,7 +2328,7 @@ static bzna_status bzi_shared_file_open(bzi_host *host, const char *path, bzi_sh
     bzi_shared_file *f;
     bzna_status status = BZNA_E_MEMORY;
 
-    if (path[0] == '/' || !bzi_os_here(here, sizeof here))
+    if (bzi_os_is_absolute(path) || !bzi_os_here(here, sizeof here))
         here[0] = 0;
     if (snprintf(full, sizeof full, "%s%s%s", here, here[0] ? "/" : "", path) >= (int)sizeof full)
         return bzi_file_fail_open(ENAMETOOLONG, err);
@@ -6079,6 +6713,22 @@ static const char *bzi_codec_unread(bzi_span head, int as_picture)
     return NULL;
 }
 
+/* Returns the name of a codec that mp4 files may have, and that has no row in the table of codecs. */
+static const char *bzi_codec_unread_entry(uint32_t entry)
+{
+    static const struct { const char *entry, *name; } known[] = {
+        { "mp4v", "MPEG-4 Visual" }, { "vp08", "VP8" }, { "vp09", "VP9" }, { "vvc1", "H.266" }, { "vvi1", "H.266" },
+        { "apch", "ProRes" }, { "apcn", "ProRes" }, { "apcs", "ProRes" }, { "apco", "ProRes" }, { "ap4h", "ProRes" },
+        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, { "mjpa", "Motion JPEG" },
+        { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" }, { "s263", "H.263" },
+        { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (bzi_be32((const uint8_t *)known[i].entry) == entry)
+            return known[i].name;
+    return "an unknown codec";
+}
+
 /* Returns the CRC-32C of a record's length, as TensorFlow masks it. */
 static uint32_t bzi_tfrecord_check(const uint8_t length[8])
 {
@@ -7483,10 +8133,12 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
  * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 23 to 38
  * knows which type of container a sample comes from. */
 
-/* The place of a sample's bytes, in its container's source, or in a file of its own. */
+/* The place of a sample's bytes: in a source, in a file of its own, or in memory. */
 typedef struct bzi_extent {
-    uint64_t offset;                  /* of the first byte */
-    uint64_t size;                    /* bytes */
+    uint64_t          offset;         /* of the first byte */
+    uint64_t          size;           /* bytes */
+    const bzi_source *source;         /* where they lie; NULL: in the container's source */
+    const uint8_t    *data;           /* they lie in memory, here; NULL: they do not */
 } bzi_extent;
 
 /* A sample. */
@@ -7549,7 +8201,7 @@ typedef struct bzi_container_ops {
     int         (*probe)(const uint8_t *head, uint64_t size);
     /* sets the members after `source` in bzi_container. Pre: config is checked */
     bzna_status (*open)(bzi_container *c, const bzna_dataset_config *config, bzna_error *err);
-    /* finds a sample's bytes in the source */
+    /* finds a sample's bytes. extent is all zeros before. Returns BZNA_AGAIN for a sample that `fetch` gets */
     bzna_status (*locate)(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err);
     /* gives a field's value. number: in fields; of any kind but a picture */
     bzna_status (*field)(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
@@ -7574,6 +8226,10 @@ typedef struct bzi_container_ops {
     /* turns the bytes of a sample that was just read, in place, into what the other operations take. writable: its
      * bytes; NULL: they must not be changed, and BZNA_AGAIN is returned if they would have to be */
     bzna_status (*prepare)(const bzi_container *c, const bzi_sample *sample, uint8_t *writable, bzna_error *err);
+    /* gets a sample that does not lie in one place. Gives the required size always, and the whole sample if it fits. A
+     * row that has this asks the user's code: E_CALLBACK costs the sample alone */
+    bzna_status (*fetch)(const bzi_container *c, uint64_t index, uint8_t *bytes, uint64_t capacity, uint64_t *size,
+                         bzna_error *err);
 } bzi_container_ops;
 
 #define BZI_NO_FIELD UINT32_MAX
@@ -7754,7 +8410,7 @@ static bzna_status bzi_heif_open(bzi_container *c, const bzna_dataset_config *co
 static bzna_status bzi_heif_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     (void)index, (void)err;
-    *extent = (bzi_extent){ 0, c->source.size };
+    *extent = (bzi_extent){ .size = c->source.size };
     return BZNA_OK;
 }
 
@@ -8152,7 +8808,7 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
         return BZNA_OK;
 
     for (uint32_t i = 0; i < count; i++) {
-        bzi_extent e;
+        bzi_extent e = { 0 };
         if (bzi_table_entry(&track->table, i, c->source.size, &e.offset, &e.size, err) != BZNA_OK)
             return BZNA_OK;                                 /* the error is that of its sample */
         first = bzi_min(first, e.offset);
@@ -8259,14 +8915,15 @@ static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, b
 }
 
 /* Indexes the tracks, and makes the fields, of an archive or a video. Pre: input is a track. */
-static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error *err)
+static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
     const bzi_track *input = bzi_mp4_track(c, mp4->input);
     bzna_status status;
 
-    mp4->target = bzi_mp4_find(mp4, "bzna_target", split);
-    mp4->filename = bzi_mp4_find(mp4, "bzna_fname", split);
+    mp4->target = config->target ? bzi_mp4_find(mp4, config->target, config->split) : -1;
+    mp4->target = mp4->target >= 0 ? mp4->target : bzi_mp4_find(mp4, "bzna_target", config->split);
+    mp4->filename = bzi_mp4_find(mp4, "bzna_fname", config->split);
     if (input->table.sample_count + input->fragment_samples == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%d] \"%s\" has no samples", (int)mp4->input, input->name);
     if ((status = bzi_mp4_index_track(c, mp4->input, err)) != BZNA_OK ||
@@ -8297,33 +8954,17 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
 /* Opens an archive: its bzna_input track holds files. If it holds video, the file is a sample of an archive, alone. */
 static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    const char *split = config->split;
     bzi_mp4 *mp4 = c->own;
     bzna_status status = bzi_mp4_read(c, err);
     if (status != BZNA_OK)
         return status;
-    mp4->input = bzi_mp4_find(mp4, "bzna_input", split);
-    if (mp4->input < 0 && split)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%s\"", split);
+    mp4->input = bzi_mp4_find(mp4, "bzna_input", config->split);
+    if (mp4->input < 0 && config->split)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%s\"",
+                        config->split);
     if (mp4->input < 0 || bzi_mp4_track(c, mp4->input)->handler == BZI_FOURCC('v', 'i', 'd', 'e'))
         return BZNA_AGAIN;
-    return bzi_mp4_index(c, split, err);
-}
-
-/* Returns the name of a codec that mp4 files may have, and that has no row in the table of codecs. */
-static const char *bzi_mp4_codec_name(uint32_t entry)
-{
-    static const struct { const char *entry, *name; } known[] = {
-        { "mp4v", "MPEG-4 Visual" }, { "vp08", "VP8" }, { "vp09", "VP9" }, { "vvc1", "H.266" }, { "vvi1", "H.266" },
-        { "apch", "ProRes" }, { "apcn", "ProRes" }, { "apcs", "ProRes" }, { "apco", "ProRes" }, { "ap4h", "ProRes" },
-        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, { "mjpa", "Motion JPEG" },
-        { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" }, { "s263", "H.263" },
-        { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (bzi_be32((const uint8_t *)known[i].entry) == entry)
-            return known[i].name;
-    return "an unknown codec";
+    return bzi_mp4_index(c, config, err);
 }
 
 /* Refuses a video as a whole if nothing here decodes its codec. */
@@ -8335,7 +8976,7 @@ static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, b
     bzi_fourcc_text(track->format, type);
     return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, track->format, 0,
                     "moov/trak[%d]/mdia/minf/stbl/stsd: its frames are coded as '%s' (%s), which is not decoded",
-                    (int)number, type, bzi_mp4_codec_name(track->format));
+                    (int)number, type, bzi_codec_unread_entry(track->format));
 }
 
 /* Opens a video. The archive's row has its turn first, and has read the movie, unless the user named the format. */
@@ -8366,7 +9007,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     if ((status = bzi_track_orientation(input, (uint32_t)mp4->input, mp4->turned_at, mp4->movie_orientation,
                                         &mp4->orientation, err)) != BZNA_OK)
         return status;
-    return bzi_mp4_index(c, config->split, err);
+    return bzi_mp4_index(c, config, err);
 }
 
 
@@ -8597,7 +9238,7 @@ static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample 
                                        bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
     const bzi_track *track = bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->input);
-    bzi_extent unit = { 0, sample->extent.size };
+    bzi_extent unit = { .size = sample->extent.size };
     bzna_status status;
     (void)scratch;
 
@@ -9945,7 +10586,7 @@ static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_erro
     bzna_status status;
 
     folder->host = c->host;
-    if (path[0] == '/' || !bzi_os_here(here, sizeof here))
+    if (bzi_os_is_absolute(path) || !bzi_os_here(here, sizeof here))
         here[0] = 0;
     if ((status = bzi_path_join(root, sizeof root, here, path, err)) != BZNA_OK)
         return status;
@@ -10039,7 +10680,9 @@ static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, char 
     char name[BZI_LIMIT_PATH_BYTES];
     const bzi_folder *folder = c->own;
     bzna_status status = bzi_folder_name(c, index, name, sizeof name, err);
-    return status == BZNA_OK ? bzi_path_join(path, capacity, name[0] == '/' ? "" : folder->root, name, err) : status;
+    if (status != BZNA_OK)
+        return status;
+    return bzi_path_join(path, capacity, bzi_os_is_absolute(name) ? "" : folder->root, name, err);
 }
 
 /* Puts a sample's target or vector: what the list says, or else the number of the class whose folder holds the file. */
@@ -11930,6 +12573,532 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
+/* ==== 34b. Containers: providers ====================================================================================
+ * Calls: rooms 2-4, 6-7, 18-19, 23-24, 28.
+ *
+ * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
+ * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
+ *
+ *   one picture, which is located   its bytes, where they lie
+ *   one picture, which is read      its bytes, fetched
+ *   several pictures                fetched: a uint64_t for each picture's size (BZI_PROVIDER_NONE: it has none), then
+ *                                   the bytes of all, in the order of the fields
+ *
+ * Other fields do not lie in the sample's bytes. Nothing that the functions say is trusted. */
+
+#define BZI_PROVIDER_NONE UINT64_MAX
+
+typedef struct bzi_provider {
+    bzna_provider c;                  /* the caller's; its arrays are copied below */
+    bzna_provider_field given[BZI_LIMIT_FIELDS];      /* as the caller describes the fields; names are below */
+    bzi_field   fields[BZI_LIMIT_FIELDS];
+    uint8_t     layouts[BZI_LIMIT_FIELDS][2];         /* of raw pictures, as bzna_image.config has it */
+    uint64_t    sizes[BZI_LIMIT_FIELDS];              /* bytes that a value must have; 0: any */
+    uint32_t    pictures;             /* how many fields are pictures */
+    uint32_t    picture;              /* number of the first of them */
+    bzi_source *files;                /* in which values lie */
+    uint32_t    file_count;           /* files that were opened */
+    bzi_names   classes;              /* their names */
+    uint64_t    limit;                /* bytes of a value, at most */
+    uint32_t    taken;                /* 1: the caller's `close` is to be called */
+} bzi_provider;
+
+/* --- Opening --- */
+
+static bzna_status bzi_provider_fail_field(uint32_t number, const char *what, uint64_t value, const char *why,
+                                           bzna_error *err)
+{
+    return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].%s: %llu; %s", number, what, (unsigned long long)value,
+                    why);
+}
+
+/* Checks a field of raw pixels, and sets what its values must be. */
+static bzna_status bzi_provider_check_raw(const bzi_container *c, bzi_provider *own, uint32_t number, bzna_error *err)
+{
+    const bzna_provider_field *f = &own->given[number];
+    const uint32_t edge = c->host->max_edge_px;
+
+    if (f->channels != 1 && f->channels != 3)
+        return bzi_provider_fail_field(number, "channels", f->channels, "raw pixels have 1 or 3", err);
+    if (f->layout > BZNA_LAYOUT_NHWC)
+        return bzi_provider_fail_field(number, "layout", f->layout, "it must be 0 or 1", err);
+    if (!f->width || f->width > edge)
+        return bzi_provider_fail_field(number, "width", f->width, "it must be 1 to max_edge_px", err);
+    if (!f->height || f->height > edge)
+        return bzi_provider_fail_field(number, "height", f->height, "it must be 1 to max_edge_px", err);
+
+    own->sizes[number] = (uint64_t)f->width * f->height * f->channels;
+    own->layouts[number][0] = (uint8_t)f->channels;
+    own->layouts[number][1] = (uint8_t)f->layout;
+    if (own->sizes[number] > own->limit)
+        return bzi_provider_fail_field(number, "width", f->width, "the pixels have more bytes than max_bytes", err);
+    return BZNA_OK;
+}
+
+/* Checks how a picture is coded. */
+static bzna_status bzi_provider_check_picture(const bzi_container *c, bzi_provider *own, uint32_t number,
+                                              bzna_error *err)
+{
+    const bzna_provider_field *f = &own->given[number];
+
+    if (f->codec == BZNA_CODEC_RAW)
+        return bzi_provider_check_raw(c, own, number, err);
+    if (f->codec > BZNA_CODEC_AV1)
+        return bzi_provider_fail_field(number, "codec", f->codec, "it must be UNKNOWN (a file, told apart by its "
+                                       "content), H264, H265, AV1 or RAW", err);
+    if (f->width || f->height || f->channels || f->layout)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u]: width, height, channels, layout: they describe RAW "
+                        "only", number);
+    return BZNA_OK;
+}
+
+/* Checks a field by itself, except its name. */
+static bzna_status bzi_provider_check_field(const bzi_container *c, bzi_provider *own, uint32_t number,
+                                            bzna_error *err)
+{
+    const bzna_provider_field *f = &own->given[number];
+
+    if (f->kind < BZNA_FIELD_IMAGE || f->kind > BZNA_FIELD_BYTES)
+        return bzi_provider_fail_field(number, "kind", f->kind, "it must be BZNA_FIELD_...", err);
+    if (f->located > 1)
+        return bzi_provider_fail_field(number, "located", f->located, "it must be 0 or 1", err);
+    if (f->reserved0 || f->reserved[0] || f->reserved[1])
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "provider.fields[%u]: reserved words are set", number);
+    if (f->located ? !own->c.locate && !own->c.places : !own->c.read)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.%s: is NULL, but provider.fields[%u] needs it",
+                        f->located ? "locate" : "read", number);
+
+    if (f->kind == BZNA_FIELD_IMAGE)
+        return bzi_provider_check_picture(c, own, number, err);
+    if (f->codec || f->width || f->height || f->channels || f->layout)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u]: codec, width, height, channels, layout: they "
+                        "describe pictures only", number);
+    own->sizes[number] = f->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : 0;
+    return BZNA_OK;
+}
+
+/* Checks a field's name, and adds the field. "target" is the target. */
+static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, uint32_t number, bzna_error *err)
+{
+    const char *name = own->given[number].name;
+    const uint32_t kind = own->given[number].kind;
+
+    if (!name || !name[0] || strlen(name) >= BZNA_NAME_MAX || strpbrk(name, ",:"))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].name: it must have 1 to %u bytes, without comma and "
+                        "colon", number, BZNA_NAME_MAX - 1);
+    for (uint32_t i = 0; i < number; i++)
+        if (!strcmp(own->fields[i].name, name))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].name: \"%s\" is the name of another field",
+                            number, name);
+
+    bzi_container_add_field(c, own->fields, kind, kind == BZNA_FIELD_IMAGE, name);
+    own->given[number].name = NULL;
+
+    if (kind == BZNA_FIELD_IMAGE && own->pictures++ == 0)
+        own->picture = number;
+    if (kind == BZNA_FIELD_INTEGER && !strcmp(name, "target")) {
+        c->target_field = number;
+        c->target_count = c->count;
+    }
+    return BZNA_OK;
+}
+
+static bzna_status bzi_provider_open_fields(bzi_container *c, bzi_provider *own, bzna_error *err)
+{
+    bzna_status status;
+
+    if (!own->c.fields || !own->c.field_count || own->c.field_count > BZI_LIMIT_FIELDS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields: 1 to %u fields are needed", BZI_LIMIT_FIELDS);
+
+    memcpy(own->given, own->c.fields, own->c.field_count * sizeof *own->given);
+    own->c.fields = NULL;
+    for (uint32_t i = 0; i < own->c.field_count; i++)
+        if ((status = bzi_provider_check_field(c, own, i, err)) != BZNA_OK ||
+            (status = bzi_provider_add_field(c, own, i, err)) != BZNA_OK)
+            return status;
+    return BZNA_OK;
+}
+
+/* Opens the files, and copies the names of classes. */
+static bzna_status bzi_provider_open_lists(bzi_container *c, bzi_provider *own, bzna_error *err)
+{
+    const bzna_provider *p = &own->c;
+    bzna_status status = BZNA_OK;
+
+    if (!p->files != !p->file_count || !p->class_names != !p->class_count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.files, class_names: each needs its count, and each count its "
+                        "array");
+    if (p->file_count > BZI_LIMIT_PARTS)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "provider.files: %u are more than %u", p->file_count, BZI_LIMIT_PARTS);
+
+    own->classes.memory = &c->host->memory;
+    for (uint32_t i = 0; i < p->class_count && status == BZNA_OK; i++)
+        status = p->class_names[i] ? bzi_names_add(&own->classes, p->class_names[i], err) :
+                                     BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.class_names[%u]: is NULL", i);
+    if (status != BZNA_OK || !p->file_count)
+        return status;
+
+    if (!(own->files = bzi_alloc_zero(&c->host->memory, p->file_count, sizeof *own->files)))
+        return bzi_fail_memory(err, "the files of a provider");
+    for (uint32_t i = 0; i < p->file_count; i++) {
+        if (!p->files[i])
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.files[%u]: is NULL", i);
+        if (bzi_source_open_path(&own->files[i], c->host, p->files[i], err) != BZNA_OK)
+            return bzi_error_prefix(err, p->files[i]);
+        own->files[i].path = NULL;
+        own->file_count++;
+    }
+    return BZNA_OK;
+}
+
+/* Opens a provider, which still belongs to the caller. */
+static bzna_status bzi_provider_open(bzi_container *c, const bzna_provider *provider, bzna_error *err)
+{
+    bzi_provider *own = c->own;
+    bzna_status status;
+
+    own->c = *provider;
+    if (!provider->count)
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "provider.count: is 0");
+    if (provider->count > (uint64_t)1 << 63)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "provider.count: %llu are more than 2^63 samples",
+                        (unsigned long long)provider->count);
+    if (provider->places && provider->locate)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.places: has no effect beside locate");
+
+    c->count = provider->count;
+    own->limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
+    own->limit = provider->max_bytes ? bzi_min(own->limit, provider->max_bytes) : own->limit;
+    if ((status = bzi_provider_open_fields(c, own, err)) != BZNA_OK ||
+        (status = bzi_provider_open_lists(c, own, err)) != BZNA_OK)
+        return status;
+
+    c->class_count = provider->class_count;
+    own->c.files = own->c.class_names = NULL;
+    return BZNA_OK;
+}
+
+/* From now on the container closes the provider: opening has succeeded. */
+static void bzi_provider_take(bzi_container *c) { ((bzi_provider *)c->own)->taken = 1; }
+
+static void bzi_provider_close(bzi_container *c)
+{
+    bzi_provider *own = c->own;
+
+    for (uint32_t i = 0; i < own->file_count; i++)
+        bzi_source_close(&own->files[i], &c->host->memory);
+    bzi_release(&c->host->memory, own->files, own->c.file_count, sizeof *own->files);
+    if (own->classes.memory)
+        bzi_names_free(&own->classes);
+
+    if (own->taken && own->c.close) {
+        bzi_os_in_callback++;
+        own->c.close(own->c.user);
+        bzi_os_in_callback--;
+    }
+}
+
+/* --- Asking --- */
+
+/* Judges what a function of the caller's returned. E_IO may be tried again, and E_NOT_FOUND says that the sample has no
+ * such value. Everything else that fails is E_CALLBACK. */
+static bzna_status bzi_provider_judge(const bzi_provider *own, uint32_t number, bzna_status status, bzna_error *err)
+{
+    if (status == BZNA_OK)
+        return BZNA_OK;
+    return bzi_fail(err, status == BZNA_E_IO || status == BZNA_E_NOT_FOUND ? status : BZNA_E_CALLBACK,
+                    BZNA_NO_OFFSET, 0, status, "the provider's %s returned %d (%s) for \"%s\"",
+                    !own->given[number].located ? "read" : own->c.places ? "table" : "locate", status,
+                    bzi_status_text(status), own->fields[number].name);
+}
+
+/* Checks the size that a value has, by the caller's word. */
+static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t number, uint64_t size, bzna_error *err)
+{
+    const uint32_t kind = own->fields[number].kind;
+    const char *const name = own->fields[number].name;
+
+    if (size == BZI_PROVIDER_NONE)
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "the provider did not say how many bytes \"%s\" has", name);
+    if (size > own->limit)
+        return BZI_FAIL(err, own->c.max_bytes == own->limit ? BZNA_E_CALLBACK : BZNA_E_LIMIT,
+                        "\"%s\" has %llu bytes, more than %s, %llu", name, (unsigned long long)size,
+                        own->c.max_bytes == own->limit ? "provider.max_bytes" : "max_sample_bytes",
+                        (unsigned long long)own->limit);
+    if (own->sizes[number] && size != own->sizes[number])
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" has %llu bytes instead of %llu", name, (unsigned long long)size,
+                        (unsigned long long)own->sizes[number]);
+    if (!size && kind == BZNA_FIELD_IMAGE)
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "the picture \"%s\" has no bytes", name);
+    if (size % sizeof(float) && kind == BZNA_FIELD_VECTOR)
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" has %llu bytes, which are not whole numbers of float32", name,
+                        (unsigned long long)size);
+    return BZNA_OK;
+}
+
+/* Looks or asks where a value lies. */
+static bzna_status bzi_provider_place(const bzi_provider *own, uint64_t index, uint32_t number, bzna_place *place)
+{
+    bzna_status status;
+
+    if (own->c.places) {
+        *place = own->c.places[index * own->c.field_count + number];
+        return place->size == BZNA_NO_VALUE ? BZNA_E_NOT_FOUND : BZNA_OK;
+    }
+
+    memset(place, 0, sizeof *place);
+    place->size = BZI_PROVIDER_NONE;
+    bzi_os_in_callback++;
+    status = own->c.locate(own->c.user, index, number, place);
+    bzi_os_in_callback--;
+    return status;
+}
+
+/* Finds where a value lies, and checks it. */
+static bzna_status bzi_provider_locate_field(const bzi_provider *own, uint64_t index, uint32_t number,
+                                             bzi_extent *extent, bzna_error *err)
+{
+    bzna_place place;
+    bzna_status status = bzi_provider_place(own, index, number, &place);
+
+    if ((status = bzi_provider_judge(own, number, status, err)) != BZNA_OK ||
+        (status = bzi_provider_check_size(own, number, place.size, err)) != BZNA_OK)
+        return status;
+
+    extent->offset = place.data ? 0 : place.offset;
+    extent->size = place.size;
+    extent->data = place.data;
+    if (place.data)
+        return BZNA_OK;
+    if (place.file >= own->file_count)
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" lies in file %u, but provider.files has %u",
+                        own->fields[number].name, place.file, own->file_count);
+    extent->source = &own->files[place.file];
+    if (place.offset > extent->source->size || place.size > extent->source->size - place.offset)
+        return bzi_fail(err, BZNA_E_CALLBACK, place.offset, 0, 0, "\"%s\" ends past the end of file %u: %llu bytes at "
+                        "byte %llu of %llu", own->fields[number].name, place.file, (unsigned long long)place.size,
+                        (unsigned long long)place.offset, (unsigned long long)extent->source->size);
+    return BZNA_OK;
+}
+
+/* Has the caller's function write a value. */
+static bzna_status bzi_provider_read_field(const bzi_provider *own, uint64_t index, uint32_t number, uint8_t *bytes,
+                                           uint64_t capacity, uint64_t *size, bzna_error *err)
+{
+    bzna_status status;
+
+    *size = BZI_PROVIDER_NONE;
+    bzi_os_in_callback++;
+    status = own->c.read(own->c.user, index, number, bytes, capacity, size);
+    bzi_os_in_callback--;
+
+    if (status == BZNA_E_BUFFER && *size != BZI_PROVIDER_NONE && *size > capacity)
+        status = BZNA_OK;                                   /* it said how many bytes it needs */
+    if ((status = bzi_provider_judge(own, number, status, err)) == BZNA_OK)
+        status = bzi_provider_check_size(own, number, *size, err);
+    return status;
+}
+
+/* Gets a value. Gives its size always, and its bytes if they fit. */
+static bzna_status bzi_provider_get(const bzi_provider *own, uint64_t index, uint32_t number, uint8_t *bytes,
+                                    uint64_t capacity, uint64_t *size, bzna_error *err)
+{
+    bzi_extent extent = { 0 };
+    bzna_status status;
+
+    if (!own->given[number].located)
+        return bzi_provider_read_field(own, index, number, bytes, capacity, size, err);
+
+    if ((status = bzi_provider_locate_field(own, index, number, &extent, err)) != BZNA_OK)
+        return status;
+
+    *size = extent.size;
+    if (!extent.size || extent.size > capacity)
+        return BZNA_OK;
+    if (!extent.data)
+        return bzi_source_read(extent.source, extent.offset, bytes, extent.size, err);
+    memcpy(bytes, extent.data, (size_t)extent.size);
+    return BZNA_OK;
+}
+
+/* --- Samples --- */
+
+/* A sample with one picture, which is located, is read by the library. Others are fetched. */
+static bzna_status bzi_provider_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
+{
+    const bzi_provider *own = c->own;
+
+    if (own->pictures != 1 || !own->given[own->picture].located)
+        return BZNA_AGAIN;
+    return bzi_provider_locate_field(own, index, own->picture, extent, err);
+}
+
+static bzna_status bzi_provider_fetch(const bzi_container *c, uint64_t index, uint8_t *bytes, uint64_t capacity,
+                                      uint64_t *size, bzna_error *err)
+{
+    const bzi_provider *own = c->own;
+    const uint64_t table = own->pictures > 1 ? own->pictures * sizeof(uint64_t) : 0;
+    uint64_t at = table, one = 0;
+    uint32_t picture = 0;
+
+    for (uint32_t i = 0; i < c->field_count; i++) {
+        const uint64_t room = at < capacity ? capacity - at : 0;
+        bzna_status status;
+
+        if (c->fields[i].kind != BZNA_FIELD_IMAGE)
+            continue;
+        status = bzi_provider_get(own, index, i, room ? bytes + at : NULL, room, &one, err);
+        if (status == BZNA_E_NOT_FOUND && table)
+            one = BZI_PROVIDER_NONE;
+        else if (status != BZNA_OK)
+            return status;
+
+        if (table && table <= capacity)
+            memcpy(bytes + picture++ * sizeof one, &one, sizeof one);
+        at += one == BZI_PROVIDER_NONE ? 0 : one;
+        if (at > own->limit)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "its pictures have more bytes together than one value may have, %llu",
+                            (unsigned long long)own->limit);
+    }
+
+    *size = at;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_provider_field_value(const bzi_container *c, const bzi_sample *sample, uint32_t number,
+                                            bzi_value *value, bzna_error *err)
+{
+    const bzi_provider *own = c->own;
+    int64_t integer = BZNA_TARGET_NONE;
+    const int is_integer = c->fields[number].kind == BZNA_FIELD_INTEGER;
+    bzna_status status = is_integer ? bzi_provider_get(own, sample->index, number, (uint8_t *)&integer, sizeof integer,
+                                                       &value->size, err) :
+                                      bzi_provider_get(own, sample->index, number, value->data, value->capacity,
+                                                       &value->size, err);
+
+    if (status == BZNA_E_NOT_FOUND) {
+        value->absent = 1;
+        value->size = 0;
+        return BZNA_OK;
+    }
+    if (status == BZNA_OK && is_integer)
+        bzi_value_put(value, &integer, sizeof integer);
+    return status;
+}
+
+/* Finds the bytes of a picture in those of its sample. Returns 0 if the sample does not have it. */
+static int bzi_provider_bytes(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_span *bytes)
+{
+    const bzi_provider *own = c->own;
+    uint64_t at = own->pictures * sizeof at, size = BZI_PROVIDER_NONE;
+    uint32_t picture = 0;
+
+    *bytes = (bzi_span){ sample->bytes, sample->extent.size };
+    if (own->pictures == 1)
+        return 1;
+
+    for (uint32_t i = 0; i <= number; i++) {
+        if (c->fields[i].kind != BZNA_FIELD_IMAGE)
+            continue;
+        at += size == BZI_PROVIDER_NONE ? 0 : size;
+        memcpy(&size, sample->bytes + picture++ * sizeof size, sizeof size);
+    }
+    *bytes = (bzi_span){ sample->bytes + at, size };
+    return size != BZI_PROVIDER_NONE;
+}
+
+/* Describes a picture whose codec the caller said. The size of a stream is that which it states. */
+static bzna_status bzi_provider_coded(const bzi_provider *own, uint32_t number, bzi_span bytes, uint64_t offset,
+                                      bzi_image *image, bzna_error *err)
+{
+    const bzna_provider_field *f = &own->given[number];
+    bzna_image coded;
+
+    memset(&coded, 0, sizeof coded);
+    coded.struct_size = sizeof coded;
+    coded.codec = f->codec;
+    coded.data = bytes.data;
+    coded.data_size = bytes.size;
+    if (f->codec == BZNA_CODEC_RAW) {
+        coded.width = coded.frame_width = f->width;
+        coded.height = coded.frame_height = f->height;
+        coded.color = bzi_color_of_raw;
+        coded.config = own->layouts[number];
+        coded.config_size = sizeof own->layouts[number];
+    }
+
+    *image = bzi_image_alone(&coded);
+    image->data_offset = offset;
+    return bzi_image_complete(image, err);
+}
+
+/* Finds a picture by its field's name. Without a name, or with "image" if no field is called that, it is the first. */
+static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
+                                      bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+{
+    const bzi_provider *own = c->own;
+    const char *const name = pick->name ? pick->name : "image";
+    uint32_t number = 0;
+    uint64_t offset;
+    bzi_span bytes;
+
+    while (number < c->field_count &&
+           (c->fields[number].kind != BZNA_FIELD_IMAGE || strcmp(c->fields[number].name, name)))
+        number++;
+    if (number == c->field_count && (own->pictures == 0 || strcmp(name, "image")))
+        return bzi_container_fail_image(pick->name, err);
+    number = number == c->field_count ? own->picture : number;
+    if (!bzi_provider_bytes(c, sample, number, &bytes))
+        return bzi_container_fail_image(c->fields[number].name, err);
+
+    offset = sample->extent.offset + (uint64_t)(bytes.data - sample->bytes);
+    if (own->given[number].codec != BZNA_CODEC_UNKNOWN)
+        return bzi_provider_coded(own, number, bytes, offset, image, err);
+    return bzi_file_image(bytes, offset, scratch, image, err);
+}
+
+/* Hashes the caller's fingerprint, and what the samples are. How values are got does not count. */
+static uint64_t bzi_provider_fingerprint(const bzi_container *c, uint64_t hash)
+{
+    const bzi_provider *own = c->own;
+    const uint64_t words[] = { own->c.fingerprint, c->count, c->field_count };
+
+    hash = bzi_hash(hash, words, sizeof words);
+    for (uint32_t i = 0; i < c->field_count; i++) {
+        const bzna_provider_field *f = &own->given[i];
+        const uint32_t what[] = { f->kind, f->codec, f->width, f->height, f->channels, f->layout };
+        hash = bzi_hash(bzi_hash(hash, c->fields[i].name, strlen(c->fields[i].name) + 1), what, sizeof what);
+    }
+    return hash;
+}
+
+static bzna_status bzi_provider_class_name(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err)
+{
+    const char *name = bzi_names_get(&((const bzi_provider *)c->own)->classes, target);
+    (void)err;
+    bzi_value_put(value, name, strlen(name));
+    return BZNA_OK;
+}
+
+#define BZI_PROVIDER_OPERATIONS                                                                                        \
+    .name = "provider", .own_bytes = sizeof(bzi_provider), .locate = bzi_provider_locate,                              \
+    .fetch = bzi_provider_fetch, .field = bzi_provider_field_value, .image = bzi_provider_image,                       \
+    .fingerprint = bzi_provider_fingerprint, .class_name = bzi_provider_class_name, .close = bzi_provider_close
+
+/* The second row is for pictures that NVDEC may decode. */
+static const bzi_container_ops bzi_provider_stills = { BZI_PROVIDER_OPERATIONS, .still = 1 },
+                               bzi_provider_frames = { BZI_PROVIDER_OPERATIONS };
+
+/* Returns the row for a provider. Its fields need not be valid. */
+static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
+{
+    for (uint32_t i = 0; provider->fields && i < bzi_min(provider->field_count, BZI_LIMIT_FIELDS); i++)
+        if (provider->fields[i].codec >= BZNA_CODEC_H264 && provider->fields[i].codec <= BZNA_CODEC_AV1)
+            return &bzi_provider_frames;
+    return &bzi_provider_stills;
+}
+
+
 /* ==== 35. Paths and patterns ========================================================================================
  * Calls: rooms 2-3, 6, 28.
  *
@@ -12126,7 +13295,7 @@ static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error 
 /* Adds the files that match, sorted by the bytes of their names. */
 static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_error *err)
 {
-    glob_t matches;
+    bzi_os_matches matches;
     bzna_status status = BZNA_OK;
     int error = bzi_os_glob(pattern, &matches);
 
@@ -12135,9 +13304,9 @@ static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_e
     if (error)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", pattern);
 
-    bzi_sort(matches.gl_pathv, matches.gl_pathc, sizeof *matches.gl_pathv, bzi_path_is_before);
-    for (size_t i = 0; i < matches.gl_pathc && status == BZNA_OK; i++)
-        status = bzi_paths_add(paths, matches.gl_pathv[i], err);
+    bzi_sort(matches.paths, matches.count, sizeof *matches.paths, bzi_path_is_before);
+    for (size_t i = 0; i < matches.count && status == BZNA_OK; i++)
+        status = bzi_paths_add(paths, matches.paths[i], err);
     bzi_os_glob_free(&matches);
     return status;
 }
@@ -12151,7 +13320,7 @@ static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bz
     size_t n = 0;
 
     for (const char *p = text; *p; p++) {
-        if (*p == '\\' && p[1])
+        if (*p == BZI_OS_ESCAPE && p[1])
             p++;
         else
             has_wildcard |= *p == '*' || *p == '?' || *p == '[';
@@ -12159,6 +13328,7 @@ static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bz
     }
 
     literal[n] = 0;
+    bzi_os_plain_path(literal);
     if (has_wildcard && bzi_os_kind(literal) == BZI_OS_NONE)
         return bzi_paths_match(paths, text, err);
     return bzi_paths_add(paths, literal, err);
@@ -12273,7 +13443,7 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 
 
 /* ==== 36. Containers: opening =======================================================================================
- * Calls: rooms 2, 4, 6-7, 18, 24, 26, 29, 32-34.
+ * Calls: rooms 2, 4, 6-7, 18, 24, 26, 29, 32-34, 34b.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -12352,8 +13522,9 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
         { "list", config->list != NULL, ops->listed != 0, "folders and RecordIO files" },
         { "classes", config->classes != NULL, ops == &bzi_folder_ops, "folders" },
         { "class_order", config->class_order != 0, ops == &bzi_folder_ops, "folders" },
-        { "orientation", config->orientation != 0, ops->still || ops->track, "folders, tars, RecordIO and mp4 files" },
-        { "palette", config->palette != 0, ops->still != 0, "folders, tars and RecordIO files" },
+        { "orientation", config->orientation != 0, ops->still || ops->track,
+          "folders, tars, RecordIO and mp4 files, and providers of still pictures" },
+        { "palette", config->palette != 0, ops->still != 0, "folders, tars, RecordIO files and providers" },
         { "records", config->records != NULL, ops == &bzi_records_ops, "the format \"records\"" },
     };
 
@@ -12383,6 +13554,39 @@ static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_
     return config->records ? ops == &bzi_records_ops : ops->probe && ops->probe(head, size);
 }
 
+/* Returns 1 if the container has a track of that name, or its variant for a split, else 0. */
+static int bzi_container_has_track(const bzi_container *c, const char *name, const char *split)
+{
+    char variant[BZNA_NAME_MAX];
+    bzna_track_info info;
+
+    snprintf(variant, sizeof variant, "%s%s%.12s", name, split ? "_" : "", split ? split : "");
+    for (uint32_t i = 0; c->ops->track && c->ops->track(c, i, &info) == BZNA_OK; i++)
+        if (!strcmp(info.name, variant))
+            return 1;
+    return 0;
+}
+
+/* Makes the field that the caller names the target. A track was taken when the file was opened. */
+static bzna_status bzi_container_choose_target(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
+{
+    const char *name = config->target;
+
+    for (uint32_t i = 0; name && i < c->field_count; i++)
+        if (c->fields[i].kind == BZNA_FIELD_INTEGER && !strcmp(c->fields[i].name, name)) {
+            if (c->target_field == i)
+                return BZNA_OK;
+            c->target_field = i;
+            c->target_inside = c->fields[i].inside;
+            c->target_count = c->count;
+            return BZNA_OK;
+        }
+
+    if (!name || (c->target_field != BZI_NO_FIELD && bzi_container_has_track(c, name, config->split)))
+        return BZNA_OK;
+    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.target: there is no field of integers \"%.64s\"", name);
+}
+
 /* Finds the row for a file by its first bytes and has it build the index. A row that returns BZNA_AGAIN declines. */
 static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
@@ -12403,6 +13607,8 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
             continue;
         if ((status = bzi_container_become(c, ops, err)) == BZNA_OK)
             status = ops->open(c, config, err);
+        if (status == BZNA_OK)
+            status = bzi_container_choose_target(c, config, err);
         if (status != BZNA_AGAIN && bzi_container_check_config(c, config, err) != BZNA_OK)
             status = err->status;
     }
@@ -12471,12 +13677,42 @@ static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, c
     if (config->format && strcmp(config->format, bzi_folder_ops.name))
         status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a folder, not \"%s\"", config->format);
     else if ((status = bzi_container_become(c, &bzi_folder_ops, err)) == BZNA_OK &&
-             (status = bzi_container_check_config(c, config, err)) == BZNA_OK)
-        status = bzi_folder_open_path(c, path, config, err);
+             (status = bzi_container_check_config(c, config, err)) == BZNA_OK &&
+             (status = bzi_folder_open_path(c, path, config, err)) == BZNA_OK)
+        status = bzi_container_choose_target(c, config, err);
     if (status != BZNA_OK) {
         bzi_container_free(c);
         return status;
     }
+
+    *out = c;
+    return BZNA_OK;
+}
+
+/* Opens a provider of samples and takes it. On failure it still belongs to the caller. */
+static bzna_status bzi_container_open_provider(bzi_host *host, const bzna_provider *provider, const char *name,
+                                               const bzna_dataset_config *config, bzi_container **out,
+                                               bzna_error *err)
+{
+    const bzi_container_ops *ops = bzi_provider_row(provider);
+    bzi_container *c;
+    bzna_status status = bzi_container_make(host, name, config, &c, err);
+
+    if (status != BZNA_OK)
+        return status;
+
+    if (config->format && strcmp(config->format, ops->name))
+        status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a provider, not \"%s\"", config->format);
+    else if ((status = bzi_container_become(c, ops, err)) == BZNA_OK &&
+             (status = bzi_container_check_config(c, config, err)) == BZNA_OK &&
+             (status = bzi_provider_open(c, provider, err)) == BZNA_OK)
+        status = bzi_container_choose_target(c, config, err);
+    if (status != BZNA_OK) {
+        bzi_container_free(c);
+        return status;
+    }
+
+    bzi_provider_take(c);
 
     *out = c;
     return BZNA_OK;
@@ -12513,8 +13749,10 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 typedef struct bzi_reading {
     bzi_sample        sample;         /* its index, extent and, once read, bytes */
     const bzi_container *container;
-    const bzi_source *source;         /* where its bytes lie: the container's source, or `own`; NULL after the end */
+    /* where its bytes lie: the container's source, another one of the container's, or `own`; NULL after the end */
+    const bzi_source *source;
     bzi_source        own;            /* of a sample that is a file of its own */
+    uint32_t          fetched;        /* it lies in no one place: the container fetches it, and says its size then */
 } bzi_reading;
 
 /* Opens the sample's own file. The size of the file is the size of the sample. */
@@ -12539,7 +13777,8 @@ static void bzi_reading_end(bzi_reading *reading)
     reading->source = NULL;
 }
 
-/* Locates a sample and checks its size. On success bzi_reading_end closes it; on failure there is nothing to close. */
+/* Locates a sample and checks its size, which is 0 for one that is fetched. On success bzi_reading_end closes it; on
+ * failure there is nothing to close. */
 static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *c, uint64_t index, bzna_error *err)
 {
     const bzi_extent *extent = &reading->sample.extent;
@@ -12552,8 +13791,11 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
     reading->sample.index = index;
     status = c->ops->path ? bzi_reading_open(reading, c, err) :
                             c->ops->locate(c, index, &reading->sample.extent, err);
+    reading->fetched = status == BZNA_AGAIN;
     if (status != BZNA_OK)
-        return status;
+        return reading->fetched ? BZNA_OK : status;
+
+    reading->source = extent->source ? extent->source : reading->source;
     if (extent->size <= limit)
         return BZNA_OK;
     bzi_reading_end(reading);
@@ -12566,9 +13808,46 @@ static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_e
 {
     const bzi_container *c = reading->container;
     const bzi_extent *extent = &reading->sample.extent;
-    bzna_status status = bzi_source_read(reading->source, extent->offset, bytes, extent->size, err);
+    bzna_status status = BZNA_OK;
+
+    if (extent->data)
+        memcpy(bytes, extent->data, (size_t)extent->size);
+    else
+        status = bzi_source_read(reading->source, extent->offset, bytes, extent->size, err);
     reading->sample.bytes = bytes;
     return status == BZNA_OK && c->ops->prepare ? c->ops->prepare(c, &reading->sample, bytes, err) : status;
+}
+
+/* Fetches the sample into `bytes`. If it does not fit, sets its size and returns BZNA_AGAIN, and the caller makes room
+ * and calls again. A sample that has another size then is a fault of the user's code. */
+static bzna_status bzi_reading_fetch(bzi_reading *reading, uint8_t *bytes, uint64_t capacity, bzna_error *err)
+{
+    const bzi_container *c = reading->container;
+    const uint64_t said = reading->sample.extent.size;
+    uint64_t size = 0;
+    bzna_status status = c->ops->fetch(c, reading->sample.index, bytes, capacity, &size, err);
+
+    if (status != BZNA_OK)
+        return status;
+    if (said && size != said)
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "its size changes between calls: %llu bytes, then %llu",
+                        (unsigned long long)said, (unsigned long long)size);
+
+    reading->sample.extent.size = size;
+    reading->sample.bytes = bytes;
+    return size > capacity ? BZNA_AGAIN : BZNA_OK;
+}
+
+/* Fetches the sample into a buffer, which grows as needed. */
+static bzna_status bzi_reading_fetch_all(bzi_reading *reading, const bzi_memory *memory, bzi_buffer *buffer,
+                                         bzna_error *err)
+{
+    bzna_status status;
+
+    while ((status = bzi_reading_fetch(reading, buffer->data, buffer->capacity, err)) == BZNA_AGAIN)
+        if (!bzi_buffer_reserve(memory, buffer, reading->sample.extent.size, 0))
+            return bzi_fail_memory(err, "a sample's bytes");
+    return status;
 }
 
 /* Gives the sample's bytes to look at. If they are mapped and need no preparation, they are not copied. Otherwise they
@@ -12581,8 +13860,10 @@ static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memo
     const uint8_t *const map = reading->source->map;
     bzna_status status = BZNA_AGAIN;
 
-    if (map) {
-        reading->sample.bytes = map + extent->offset;
+    if (reading->fetched)
+        return bzi_reading_fetch_all(reading, memory, buffer, err);
+    if (map || extent->data) {
+        reading->sample.bytes = extent->data ? extent->data : map + extent->offset;
         status = c->ops->prepare ? c->ops->prepare(c, &reading->sample, NULL, err) : BZNA_OK;
     }
 
@@ -12630,7 +13911,8 @@ static void bzi_look_end(bzi_look *look)
     bzi_buffer_free(&look->container->host->memory, &look->buffer);
 }
 
-/* Begins to look at a sample. inside: 1 if its bytes are needed, too. On success bzi_look_end closes it. */
+/* Begins to look at a sample. inside: 1 if its bytes are needed, too. Its size is known afterwards. On success
+ * bzi_look_end closes it. */
 static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64_t index, uint32_t inside,
                                   bzna_error *err)
 {
@@ -12639,6 +13921,9 @@ static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64
     look->container = c;
     memset(&look->buffer, 0, sizeof look->buffer);
 
+    if (status == BZNA_OK && look->reading.fetched && !inside &&
+        (status = bzi_reading_fetch(&look->reading, NULL, 0, err)) == BZNA_AGAIN)
+        status = BZNA_OK;
     if (status != BZNA_OK || !inside)
         return status;
 
@@ -12650,7 +13935,7 @@ static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64
 /* Gives a sample's target. Opens and reads no file if the target does not lie in the sample's bytes. */
 static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err)
 {
-    const bzi_sample unread = { index, { 0, 0 }, NULL };
+    const bzi_sample unread = { index, { 0 }, NULL };
     bzi_look look;
     bzna_status status;
 
@@ -12672,7 +13957,7 @@ static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample
     if (c->ops->images)
         return c->ops->images(c, sample, scratch, out, err);
     for (uint32_t i = 0; i < c->field_count; i++)
-        if (c->fields[i].kind == BZNA_FIELD_IMAGE)
+        if (c->fields[i].kind == BZNA_FIELD_IMAGE && out->image_count < BZNA_IMAGES_MAX)
             bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, c->fields[i].name);
     return BZNA_OK;
 }
@@ -12712,8 +13997,11 @@ static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t ind
         status = BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu",
                           (unsigned long long)sample->extent.size, (unsigned long long)buffer.size);
 
+    if (status == BZNA_OK)
+        status = look.reading.fetched ?
+                     bzi_reading_fetch(&look.reading, (uint8_t *)(uintptr_t)buffer.data, buffer.size, err) :
+                     bzi_reading_read(&look.reading, (uint8_t *)(uintptr_t)buffer.data, err);
     if (status == BZNA_OK &&
-        (status = bzi_reading_read(&look.reading, (uint8_t *)(uintptr_t)buffer.data, err)) == BZNA_OK &&
         (status = bzi_container_image(c, sample, pick, &look.scratch, image, err)) == BZNA_OK)
         status = bzi_image_complete(image, err);
     bzi_look_end(&look);
@@ -12804,7 +14092,7 @@ static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t i
 static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, const char *name, bzi_value *value,
                                        bzna_error *err)
 {
-    const bzi_sample sample = { index, { 0, 0 }, NULL };
+    const bzi_sample sample = { index, { 0 }, NULL };
     bzi_field field = { 0, 0, "" };
     const uint64_t capacity = value->capacity;
     uint32_t number = bzi_container_find_field(c, name, &field), nul;
@@ -12910,6 +14198,25 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, co
     bzna_status status = bzi_dataset_make(host, 1, &dataset, err);
 
     if (status == BZNA_OK && (status = bzi_container_open(host, source, name, config, &container, err)) != BZNA_OK)
+        bzi_dataset_drop(dataset);
+    if (status != BZNA_OK)
+        return status;
+
+    bzi_dataset_append(dataset, container, 0, container->count);
+    *out = dataset;
+    return BZNA_OK;
+}
+
+/* Opens a provider of samples and takes it. On failure it still belongs to the caller. */
+static bzna_status bzi_dataset_open_provider(bzi_host *host, const bzna_provider *provider, const char *name,
+                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset *dataset = NULL;
+    bzi_container *container = NULL;
+    bzna_status status = bzi_dataset_make(host, 1, &dataset, err);
+
+    if (status == BZNA_OK &&
+        (status = bzi_container_open_provider(host, provider, name, config, &container, err)) != BZNA_OK)
         bzi_dataset_drop(dataset);
     if (status != BZNA_OK)
         return status;
@@ -15123,8 +16430,31 @@ typedef struct bzi_ranked {
     uint64_t sample;                  /* its index; of equal keys the smaller index comes first */
 } bzi_ranked;
 
+/* The samples of one epoch as the caller gave them (BZNA_ORDER_GIVEN), in one allocation with its arrays. */
+typedef struct bzi_sequence {
+    struct bzi_sequence *next;            /* another list of the loader */
+    uint64_t         bytes;           /* of the allocation */
+    uint64_t         epoch;
+    uint64_t         count;           /* of indices */
+    uint64_t         batch_count;     /* of ends; 0: batches are as large as those of other orders */
+    uint64_t         hash;            /* of indices and ends; not 0 */
+    uint32_t         repeats;         /* 1: a sample may be in it more than once */
+    uint32_t         reserved0;       /* 0 */
+    uint64_t        *indices;
+    uint64_t        *ends;            /* of each batch, the position past its last sample; NULL: batch_count is 0 */
+} bzi_sequence;
+
+/* Where a run stands. */
+typedef struct bzi_place {
+    uint64_t epoch;
+    uint64_t position;                /* in the epoch's order */
+    uint64_t count;                   /* positions of that; 0: its list was not begun */
+    uint64_t list;                    /* the hash of the epoch's list; 0: there is none, or it was not begun */
+} bzi_place;
+
 /* Says which sample stands at each position of an epoch. The loader owns the arrays. */
 typedef struct bzi_order {
+    const bzi_sequence *list;             /* BZNA_ORDER_GIVEN: of the epoch, with `indices`; else NULL */
     uint64_t        samples;          /* entries of `indices`; without them, samples of the data set */
     uint64_t        length;           /* positions of an epoch */
     uint32_t        shuffle;          /* 1: unweighted samples are permuted */
@@ -15237,37 +16567,76 @@ static uint64_t bzi_order_at(const bzi_order *order, uint64_t position)
 }
 
 /* One rank's share of an epoch. Batch j of rank r has the positions start + (j * batch + slot) * world + r of the
- * global order. Every rank has the same number of batches. */
+ * global order. If the caller gave the batches, they are dealt whole: batch j of rank r is batch first + j * world + r
+ * of the order, and its positions follow each other. Every rank has the same number of batches. */
 typedef struct bzi_shard {
-    uint64_t count;                   /* positions of the epoch */
-    uint64_t start;                   /* the first position that is dealt */
-    uint32_t batch;                   /* slots of a batch */
-    uint32_t world;                   /* number of ranks */
-    uint32_t rank;                    /* of this process, from 0 */
-    uint32_t last_batch;              /* BZNA_LAST_... */
+    uint64_t        count;            /* positions of the epoch */
+    uint64_t        start;            /* the first position that is dealt */
+    uint32_t        batch;            /* slots of a batch */
+    uint32_t        world;            /* number of ranks */
+    uint32_t        rank;             /* of this process, from 0 */
+    uint32_t        last_batch;       /* BZNA_LAST_... */
+    uint64_t        first;            /* given batches: the one that begins at `start` */
+    uint64_t        given;            /* given batches; 0: each has `batch` slots */
+    const uint64_t *ends;             /* of each given batch, the position past its last sample */
 } bzi_shard;
 
-/* Returns how many positions one batch of every rank takes together. */
-static uint64_t bzi_shard_step(const bzi_shard *s) { return (uint64_t)s->batch * s->world; }
+/* Returns how many positions one batch of every rank takes together, or how many given batches. */
+static uint64_t bzi_shard_step(const bzi_shard *s) { return s->given ? s->world : (uint64_t)s->batch * s->world; }
 
 /* Returns the number of batches of each rank. */
 static uint64_t bzi_shard_batches(const bzi_shard *s)
 {
-    uint64_t left = s->count - s->start, step = bzi_shard_step(s);
+    uint64_t left = s->given ? s->given - s->first : s->count - s->start, step = bzi_shard_step(s);
     return left / step + (s->last_batch != BZNA_LAST_DROP && left % step != 0);
+}
+
+/* Returns the position at which a given batch begins; for one past the last, the end of the epoch. */
+static uint64_t bzi_shard_begin(const bzi_shard *s, uint64_t number)
+{
+    return number >= s->given ? s->count : number ? s->ends[number - 1] : 0;
 }
 
 /* Returns the position of slot 0 of batch j. Positions from count on are padding. */
 static uint64_t bzi_shard_position(const bzi_shard *s, uint64_t j)
 {
-    return s->start + j * bzi_shard_step(s) + s->rank;
+    return s->given ? bzi_shard_begin(s, s->first + j * s->world + s->rank) :
+                      s->start + j * bzi_shard_step(s) + s->rank;
+}
+
+/* Returns how far the positions of neighboring slots are from each other. */
+static uint32_t bzi_shard_stride(const bzi_shard *s) { return s->given ? 1 : s->world; }
+
+/* Returns the position after batch j of all ranks. Pre: it is not their last batch. */
+static uint64_t bzi_shard_after(const bzi_shard *s, uint64_t j)
+{
+    return s->given ? bzi_shard_begin(s, s->first + (j + 1) * s->world) : s->start + (j + 1) * bzi_shard_step(s);
 }
 
 /* Returns how many slots of batch j have samples; the others are padding. */
 static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 {
-    uint64_t first = bzi_shard_position(s, j);
-    return first >= s->count ? 0 : (uint32_t)bzi_min(s->batch, (s->count - first + s->world - 1) / s->world);
+    const uint64_t first = bzi_shard_position(s, j);
+
+    if (first >= s->count)
+        return 0;
+    if (s->given)
+        return (uint32_t)(s->ends[s->first + j * s->world + s->rank] - first);
+    return (uint32_t)bzi_min(s->batch, (s->count - first + s->world - 1) / s->world);
+}
+
+/* Returns how many samples all batches of the rank have, without padding. Pre: the epoch is dealt from its start. */
+static uint64_t bzi_shard_samples(const bzi_shard *s)
+{
+    const uint64_t batches = bzi_shard_batches(s);
+    uint64_t samples = 0;
+
+    if (!s->given)
+        return s->last_batch == BZNA_LAST_DROP ? batches * s->batch :
+               s->count > s->rank ? (s->count - s->rank + s->world - 1) / s->world : 0;
+    for (uint64_t j = 0; j < batches; j++)
+        samples += bzi_shard_real(s, j);
+    return samples;
 }
 
 
@@ -17519,19 +18888,19 @@ static bzna_status bzi_cuda_symbol(void *library, const char *library_name, cons
 
 static bzna_status bzi_cuda_load(bzi_cuda *cu, bzna_error *err)
 {
-    void *library = bzi_os_library("libcuda.so.1");
+    void *library = bzi_os_library(BZI_OS_CUDA);
     bzna_status status = BZNA_OK;
     bzna_error ignored;
 
     if (!library)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "libcuda.so.1 was not found: there is no NVIDIA driver here (in a "
+        return BZI_FAIL(err, BZNA_E_DEVICE, BZI_OS_CUDA " was not found: there is no NVIDIA driver here (in a "
                         "container: start it with the GPU, --gpus all)");
 #define BZI_CUDA_LOAD(field, name, type) \
-    if (status == BZNA_OK) status = bzi_cuda_symbol(library, "libcuda.so.1", name, &cu->field, err);
+    if (status == BZNA_OK) status = bzi_cuda_symbol(library, BZI_OS_CUDA, name, &cu->field, err);
     BZI_CUDA_SYMBOLS(BZI_CUDA_LOAD)
 #undef BZI_CUDA_LOAD
 #define BZI_CUDA_TRY(field, name, type) \
-    if (bzi_cuda_symbol(library, "libcuda.so.1", name, &cu->field, &ignored) != BZNA_OK) cu->field = NULL;
+    if (bzi_cuda_symbol(library, BZI_OS_CUDA, name, &cu->field, &ignored) != BZNA_OK) cu->field = NULL;
     BZI_CUDA_OPTIONAL(BZI_CUDA_TRY)
 #undef BZI_CUDA_TRY
     return status;
@@ -17539,14 +18908,14 @@ static bzna_status bzi_cuda_load(bzi_cuda *cu, bzna_error *err)
 
 static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
 {
-    void *library = bzi_os_library("libnvcuvid.so.1");
+    void *library = bzi_os_library(BZI_OS_NVCUVID);
     bzna_status status = BZNA_OK;
 
     if (!library)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "libnvcuvid.so.1 was not found: the driver's video part is not installed "
+        return BZI_FAIL(err, BZNA_E_DEVICE, BZI_OS_NVCUVID " was not found: the driver's video part is not installed "
                         "(in a container: set NVIDIA_DRIVER_CAPABILITIES=compute,video)");
 #define BZI_NVCUVID_LOAD(field, name, type) \
-    if (status == BZNA_OK) status = bzi_cuda_symbol(library, "libnvcuvid.so.1", name, &cu->field, err);
+    if (status == BZNA_OK) status = bzi_cuda_symbol(library, BZI_OS_NVCUVID, name, &cu->field, err);
     BZI_NVCUVID_SYMBOLS(BZI_NVCUVID_LOAD)
 #undef BZI_NVCUVID_LOAD
     return status;
@@ -17922,8 +19291,11 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
         return bzi_fail_memory(err, "the kernel");
 
     at = text;
-    for (size_t i = 0; i < lines; i++)
-        at = stpcpy(at, bzi_kernel_ptx[i]);
+    for (size_t i = 0; i < lines; i++) {
+        const size_t length = strlen(bzi_kernel_ptx[i]);
+        memcpy(at, bzi_kernel_ptx[i], length + 1);
+        at += length;
+    }
     status = bzi_device_check(device, device->cu.module_load(&device->module, text), "cuModuleLoadData", err);
     if (status != BZNA_OK)
         bzi_device_explain_load(err);
@@ -20307,6 +21679,7 @@ typedef struct bzi_item {
     uint32_t            passed_over;  /* (P) how often a later item was taken while this was the queue's first */
     uint64_t            frames;       /* a hash of the decoder format that it needs; 0: no engine has looked yet */
     uint32_t            in_pool;      /* (L) 1: it is with the pool or one of its engines */
+    uint32_t            is_padding;   /* 1: there is no sample; its slot gets order.pad_value */
 } bzi_item;
 
 /* A list of items, linked by their next. An empty run is all zeros. */
@@ -20451,12 +21824,14 @@ struct bzna_batch {
     uint32_t     unfinished;          /* (L) slots that are not written yet */
     uint32_t     failed;              /* (L) real slots whose sample failed */
     uint32_t     replaced;            /* (L) real slots that took another sample */
+    uint32_t     stop_slot;           /* (L) the first slot whose sample ends the run; UINT32_MAX: there is none */
     uint32_t     last_of_epoch;       /* 1: no batch of its epoch follows */
     uint32_t     owned;               /* (L) on loan, 1: bzna_batch_release is to come */
     uint32_t     references;          /* (L) on loan: the owner's, and one for each DLPack tensor */
     uint64_t     epoch;
     uint64_t     number;              /* in the epoch */
     uint64_t     position;            /* of its first slot in the epoch's order */
+    uint32_t     stride;              /* from the position of a slot to that of the next */
     uint64_t     next_epoch;          /* epoch and position where a saved state goes on after this batch */
     uint64_t     next_position;
     bzi_order    order;               /* of its epoch, because the plan may be in a later one already */
@@ -20518,6 +21893,7 @@ typedef struct bzi_reader {
     bzi_run      run;                 /* at hand: the samples of it that are still to be read */
     bzi_item    *first;               /* of those that are being read */
     uint32_t     run_retries;         /* of them */
+    uint64_t     usual_bytes;         /* of samples that are fetched, as a moving average */
     bzi_scratch  scratch;             /* for the fields of a sample */
 } bzi_reader;
 
@@ -20607,8 +21983,8 @@ struct bzna_loader {
     uint64_t   next_batch;            /* (L) number in the epoch of the batch that is planned next */
     bzna_batch *planning;             /* (L) has slots not yet given out; NULL: none */
     uint32_t   next_slot;             /* (L) of it, that is given out next */
-    uint64_t   done_epoch;            /* (L) epoch and position after the last delivered batch */
-    uint64_t   done_position;         /* (L) */
+    bzi_place  done;                  /* (L) where the run stands after the last delivered batch */
+    bzi_sequence  *lists;                 /* (L) given for epochs; those before done.epoch are of no use any more */
     uint64_t   retired_count;         /* (L) how often a batch was retiring */
 
     bzi_column        columns[2 * BZI_LIMIT_COLUMNS]; /* fields that are tensors, then fields that are bytes */
@@ -21041,8 +22417,10 @@ static void bzi_batch_to_loan(bzna_batch *batch)
     loader->on_loan++;
     loader->references++;
 
-    loader->done_epoch = batch->next_epoch;
-    loader->done_position = batch->next_position;
+    loader->done.epoch = batch->next_epoch;
+    loader->done.position = batch->next_position;
+    loader->done.count = batch->order.list && batch->last_of_epoch ? 0 : batch->order.length;
+    loader->done.list = batch->order.list && !batch->last_of_epoch ? batch->order.list->hash : 0;
 }
 
 /* From on loan: the batch was released, but GPU work may still read it. From new: work on the consumer's stream may
@@ -21065,15 +22443,54 @@ static void bzi_plan_epoch(bzna_loader *loader, uint64_t epoch, uint64_t start)
     loader->epoch = epoch;
     loader->next_batch = 0;
     loader->shard.start = start;
+    loader->order.list = NULL;
 }
 
-/* Moves past epochs that have no batch left. Returns 1 if a batch is left to plan, else 0. Only the first epoch can be
- * empty, because open refuses a plan without batches. */
+/* Returns the list that was given for an epoch, or NULL. */
+static const bzi_sequence *bzi_plan_find_list(const bzna_loader *loader, uint64_t epoch)
+{
+    const bzi_sequence *list = loader->lists;
+
+    while (list && list->epoch != epoch)
+        list = list->next;
+    return list;
+}
+
+/* Makes a list the order of what a shard shares. Pre: `start` is where a batch of the list begins. */
+static void bzi_plan_share_list(bzi_shard *shard, const bzi_sequence *list)
+{
+    shard->count = list->count;
+    shard->given = list->batch_count;
+    shard->ends = list->ends;
+    shard->first = bzi_search(list->ends, list->batch_count, &shard->start, bzi_order_ends_past);
+}
+
+/* Finds the list of the epoch being planned, if the caller gives those. Returns 1, or 0 if it was not given yet. */
+static int bzi_plan_list(bzna_loader *loader)
+{
+    bzi_order *order = &loader->order;
+
+    if (loader->config.order.kind != BZNA_ORDER_GIVEN || order->list)
+        return 1;
+    if (!(order->list = bzi_plan_find_list(loader, loader->epoch)))
+        return 0;
+
+    order->valid = 0;
+    order->indices = order->list->indices;
+    order->samples = order->length = order->list->count;
+    order->repeats = order->list->repeats;
+    bzi_plan_share_list(&loader->shard, order->list);
+    return 1;
+}
+
+/* Moves past epochs that have no batch left. Returns 1 if a batch is left to plan. Returns 0 if none is, or if the next
+ * epoch waits for its list. Only the first epoch can be empty, because a plan or a list without batches is refused. */
 static int bzi_plan_has_batch(bzna_loader *loader)
 {
-    while (loader->epoch < loader->end_epoch && loader->next_batch >= bzi_shard_batches(&loader->shard))
+    while (loader->epoch < loader->end_epoch && bzi_plan_list(loader) &&
+           loader->next_batch >= bzi_shard_batches(&loader->shard))
         bzi_plan_epoch(loader, loader->epoch + 1, 0);
-    return loader->epoch < loader->end_epoch;
+    return loader->epoch < loader->end_epoch && bzi_plan_list(loader);
 }
 
 /* Returns a free batch, or NULL if there is none. */
@@ -21116,15 +22533,17 @@ static int bzi_plan_batch(bzna_loader *loader)
     batch->order = loader->order;
     batch->number = loader->next_batch++;
     batch->position = bzi_shard_position(shard, batch->number);
+    batch->stride = bzi_shard_stride(shard);
     batch->real = bzi_shard_real(shard, batch->number);
 
-    batch->slots = shard->last_batch == BZNA_LAST_PAD ? shard->batch : batch->real;
+    batch->slots = shard->last_batch >= BZNA_LAST_PAD ? shard->batch : batch->real;
     batch->unfinished = batch->slots;
     batch->failed = batch->replaced = 0;
+    batch->stop_slot = UINT32_MAX;
     batch->last_of_epoch = loader->next_batch == bzi_shard_batches(shard);
 
     batch->next_epoch = loader->epoch + batch->last_of_epoch;
-    batch->next_position = batch->last_of_epoch ? 0 : shard->start + loader->next_batch * bzi_shard_step(shard);
+    batch->next_position = batch->last_of_epoch ? 0 : bzi_shard_after(shard, batch->number);
 
     bzi_batch_to_filling(batch);
 
@@ -21151,10 +22570,23 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
     item->batch->indices[item->slot] = item->index;
 }
 
+/* Locates an item's sample. Returns 1 if it lies in a file, else 0. */
+static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
+{
+    const bzi_container *container = item->container;
+    bzna_error ignored;
+
+    memset(extent, 0, sizeof *extent);
+    if (item->is_padding || container->ops->locate(container, item->local, extent, &ignored) != BZNA_OK || extent->data)
+        return 0;
+    extent->source = extent->source ? extent->source : &container->source;
+    return extent->source->shared != NULL;
+}
+
 /* Gives the next sample of the plan to an item. Returns 1, or 0 if there is none now. */
 static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 {
-    const bzi_shard *shard = &loader->shard;
+    const bzna_batch *batch;
 
     while (!loader->planning)
         if (!bzi_plan_batch(loader))
@@ -21163,9 +22595,13 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
     item->slot = loader->next_slot++;
     item->replacements = 0;
 
-    item->position = (item->batch->position + (uint64_t)item->slot * shard->world) % shard->count;
+    batch = item->batch;
+    item->position = (batch->position + (uint64_t)item->slot * batch->stride) % batch->order.length;
     bzi_plan_sample(loader, item);
-    if (loader->next_slot == item->batch->slots)
+    item->is_padding = shard->last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
+    if (item->is_padding)
+        batch->indices[item->slot] = UINT64_MAX;
+    if (loader->next_slot == batch->slots)
         loader->planning = NULL;
     return 1;
 }
@@ -21250,6 +22686,262 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 
     pool->last = last;
     bzi_os_unlock(&pool->mutex);
+}
+
+
+/* ==== 59b. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 4, 6, 38, 43, 57, 59.
+ *
+ * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
+ * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
+ * epoch is then in any thread's hands, or until a reset or restore, which wait until none is. */
+
+/* Finds out if a sample stands among indices twice, with a bit for each sample of the data set. If the data set is too
+ * large for that, repeats is 1. Pre: indices are below the number of samples. */
+static bzna_status bzi_indices_repeat(const bzna_loader *loader, const uint64_t *indices, uint64_t count,
+                                      uint32_t *repeats, bzna_error *err)
+{
+    const bzi_memory *memory = &loader->host->memory;
+    const uint64_t bytes = loader->dataset->count / 8 + 1;
+    uint8_t *seen;
+
+    *repeats = loader->dataset->count > BZI_LIMIT_SEEN;
+    if (*repeats)
+        return BZNA_OK;
+    if (!(seen = bzi_alloc_zero(memory, bytes, 1)))
+        return bzi_fail_memory(err, "looking for indices that repeat");
+
+    for (uint64_t i = 0; i < count && !*repeats; i++) {
+        uint8_t bit = (uint8_t)(1u << indices[i] % 8), *at = &seen[indices[i] / 8];
+        *repeats = (*at & bit) != 0;
+        *at |= bit;
+    }
+
+    bzi_release(memory, seen, bytes, 1);
+    return BZNA_OK;
+}
+
+/* Frees lists that the loader no longer has. */
+static void bzi_sequence_free_all(const bzi_memory *memory, bzi_sequence *list)
+{
+    while (list) {
+        bzi_sequence *next = list->next;
+        bzi_release(memory, list, list->bytes, 1);
+        list = next;
+    }
+}
+
+/* What a caller gives for an epoch. */
+typedef struct bzi_given {
+    uint64_t        epoch;
+    const uint64_t *indices;
+    uint64_t        count;            /* of indices */
+    const uint32_t *sizes;            /* of batches; NULL: they are as large as those of other orders */
+    uint64_t        batch_count;      /* of sizes */
+} bzi_given;
+
+/* Allocates a list. Its arrays are not set yet. */
+static bzi_sequence *bzi_sequence_new(const bzi_memory *memory, const bzi_given *given)
+{
+    const uint64_t count = given->count, batches = given->batch_count;
+    uint64_t numbers, bytes;
+    bzi_sequence *list;
+
+    if (!bzi_add(count, batches, &numbers) || !bzi_mul(numbers, sizeof(uint64_t), &bytes) ||
+        !bzi_add(bytes, sizeof *list, &bytes) || !(list = bzi_alloc(memory, bytes, 1, 16)))
+        return NULL;
+
+    memset(list, 0, sizeof *list);
+    list->bytes = bytes;
+    list->epoch = given->epoch;
+    list->count = count;
+    list->batch_count = batches;
+    list->indices = (uint64_t *)(void *)(list + 1);
+    list->ends = batches ? list->indices + count : NULL;
+    return list;
+}
+
+/* Copies and checks indices. */
+static bzna_status bzi_sequence_set_indices(const bzna_loader *loader, bzi_sequence *list, const uint64_t *indices,
+                                            bzna_error *err)
+{
+    const uint64_t samples = loader->dataset->count;
+
+    memcpy(list->indices, indices, (size_t)(list->count * sizeof *indices));
+    for (uint64_t i = 0; i < list->count; i++)
+        if (list->indices[i] >= samples)
+            return BZI_FAIL(err, BZNA_E_RANGE, "indices[%llu] of epoch %llu: %llu is not below the %llu samples",
+                            (unsigned long long)i, (unsigned long long)list->epoch,
+                            (unsigned long long)list->indices[i], (unsigned long long)samples);
+    return bzi_indices_repeat(loader, list->indices, list->count, &list->repeats, err);
+}
+
+/* Adds up and checks the sizes of batches. */
+static bzna_status bzi_sequence_set_sizes(const bzna_loader *loader, bzi_sequence *list, const uint32_t *sizes,
+                                          bzna_error *err)
+{
+    const uint32_t most = loader->config.output.batch_size;
+    uint64_t end = 0;
+
+    for (uint64_t i = 0; i < list->batch_count; i++) {
+        if (!sizes[i] || sizes[i] > most)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "sizes[%llu] of epoch %llu: %u is not in 1..%u (batch_size)",
+                            (unsigned long long)i, (unsigned long long)list->epoch, sizes[i], most);
+        list->ends[i] = end += sizes[i];
+    }
+    if (list->batch_count && end != list->count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sizes of epoch %llu: their sum is %llu, but there are %llu indices",
+                        (unsigned long long)list->epoch, (unsigned long long)end, (unsigned long long)list->count);
+    return BZNA_OK;
+}
+
+/* Returns what the loader's rank has of an epoch, from its start. list: NULL for orders that are not given. */
+static bzi_shard bzi_loader_share(const bzna_loader *loader, const bzi_sequence *list)
+{
+    const bzna_loader_config *c = &loader->config;
+    bzi_shard shard = { c->order.epoch_samples, 0, c->output.batch_size, c->shard.world_size, c->shard.rank,
+                        c->order.last_batch, 0, 0, NULL };
+
+    if (list)
+        bzi_plan_share_list(&shard, list);
+    return shard;
+}
+
+/* Copies and checks what the caller gave, and hashes it. */
+static bzna_status bzi_sequence_fill(const bzna_loader *loader, bzi_sequence *list, const bzi_given *given,
+                                     bzna_error *err)
+{
+    const uint64_t numbers = list->count + list->batch_count;
+    bzna_status status;
+    bzi_shard shard;
+
+    if ((status = bzi_sequence_set_sizes(loader, list, given->sizes, err)) != BZNA_OK ||
+        (status = bzi_sequence_set_indices(loader, list, given->indices, err)) != BZNA_OK)
+        return status;
+
+    shard = bzi_loader_share(loader, list);
+    if (bzi_shard_batches(&shard) == 0)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu leaves no batch, since last_batch is DROP: %llu "
+                        "%s for %u ranks", (unsigned long long)list->epoch,
+                        (unsigned long long)(list->batch_count ? list->batch_count : list->count),
+                        list->batch_count ? "batches" : "samples", shard.world);
+
+    list->hash = bzi_hash(BZI_HASH_START, &list->batch_count, sizeof list->batch_count);
+    list->hash = bzi_hash(list->hash, list->indices, (size_t)(numbers * sizeof *list->indices));
+    list->hash += !list->hash;                              /* 0 stands for no list */
+    return BZNA_OK;
+}
+
+/* Checks that a list may become that of its epoch. If the loader was restored inside that epoch, it must be the list of
+ * the run that was saved. With the lock held. */
+static bzna_status bzi_loader_check_list(const bzna_loader *loader, const bzi_sequence *list, bzna_error *err)
+{
+    const unsigned long long epoch = list->epoch;
+    const bzi_place *done = &loader->done;
+
+    if (list->epoch >= loader->end_epoch)
+        return BZI_FAIL(err, BZNA_E_RANGE, "epoch %llu is not below %llu, where the run ends (order.epochs)", epoch,
+                        (unsigned long long)loader->end_epoch);
+    if (list->epoch < done->epoch)
+        return BZI_FAIL(err, BZNA_E_STATE, "epoch %llu is over: the next batch is of epoch %llu", epoch,
+                        (unsigned long long)done->epoch);
+    if (bzi_plan_find_list(loader, list->epoch))
+        return BZI_FAIL(err, BZNA_E_STATE, "epoch %llu has its list already, which cannot change until "
+                        "bzna_loader_reset or bzna_loader_restore", epoch);
+
+    if (list->epoch == done->epoch && done->position) {
+        const uint64_t batch = bzi_search(list->ends, list->batch_count, &done->position, bzi_order_ends_past);
+        if (list->hash != done->list || list->count != done->count ||
+            (list->batch_count && (!batch || list->ends[batch - 1] != done->position)))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu, of %llu samples, is not the one that "
+                            "state.list is the hash of, of %llu: the run was restored inside this epoch", epoch,
+                            (unsigned long long)list->count, (unsigned long long)done->count);
+    }
+    return BZNA_OK;
+}
+
+/* Takes the lists of epochs before this one out of the loader, and returns them. With the lock held. */
+static bzi_sequence *bzi_loader_take_lists(bzna_loader *loader, uint64_t epoch)
+{
+    bzi_sequence **link = &loader->lists, *taken = NULL, *list;
+
+    while ((list = *link) != NULL) {
+        if (list->epoch >= epoch) {
+            link = &list->next;
+            continue;
+        }
+        *link = list->next;
+        list->next = taken;
+        taken = list;
+    }
+    return taken;
+}
+
+/* Plans from a place on, without lists. Returns those that the loader had. seed: NULL leaves it as it is. With the lock
+ * held, while no batch is planned. */
+static bzi_sequence *bzi_loader_plan_from(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
+                                          uint64_t end_epoch)
+{
+    loader->config.order.seed = seed ? *seed : loader->config.order.seed;
+    loader->end_epoch = end_epoch;
+    loader->done = *place;
+    bzi_plan_epoch(loader, place->epoch, place->position);
+    return bzi_loader_take_lists(loader, UINT64_MAX);
+}
+
+/* Gives the loader the list of an epoch, and frees those of epochs that are over. */
+static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, bzna_error *err)
+{
+    const bzi_memory *memory = &loader->host->memory;
+    bzi_sequence *list = bzi_sequence_new(memory, given), *old;
+    bzna_status status;
+
+    if (!list)
+        return bzi_fail_memory(err, "the list of an epoch");
+    if ((status = bzi_sequence_fill(loader, list, given, err)) != BZNA_OK) {
+        bzi_sequence_free_all(memory, list);
+        return status;
+    }
+
+    bzi_loader_lock(loader);
+    old = bzi_loader_take_lists(loader, loader->done.epoch);
+    if ((status = bzi_loader_check_list(loader, list, err)) == BZNA_OK) {
+        list->next = loader->lists;
+        loader->lists = list;
+        bzi_os_wake_all(&loader->reader_wake);              /* they may wait for it */
+    } else {
+        list->next = old;
+        old = list;
+    }
+    bzi_os_unlock(&loader->mutex);
+
+    bzi_sequence_free_all(memory, old);
+    return status;
+}
+
+/* Counts samples and batches of this rank in a whole epoch: with lists, in the one under way, or 0 without its list. */
+static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *batches)
+{
+    const int is_given = loader->config.order.kind == BZNA_ORDER_GIVEN;
+    bzi_shard shard;
+
+    if (is_given)
+        bzi_loader_lock(loader);
+    shard = bzi_loader_share(loader, is_given ? bzi_plan_find_list(loader, loader->done.epoch) : NULL);
+    *samples = bzi_shard_samples(&shard);
+    *batches = bzi_shard_batches(&shard);
+    if (is_given)
+        bzi_os_unlock(&loader->mutex);
+}
+
+/* Says why the plan has no batch. Returns BZNA_END after the last epoch; before it, the next one lacks its list. With
+ * the lock held. */
+static bzna_status bzi_loader_no_batch(const bzna_loader *loader, bzna_error *err)
+{
+    if (loader->epoch >= loader->end_epoch)
+        return BZNA_END;
+    return BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
+                    "bzna_loader_set_batches first", (unsigned long long)loader->epoch);
 }
 
 
@@ -21439,7 +23131,7 @@ static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, 
     const bzi_column *column = &reader->loader->columns[i];
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, i, item->slot);
 
-    for (;;) {
+    for (int asked = 0;; asked++) {
         bzi_value value = { out->buffer.data, out->buffer.capacity ? out->buffer.capacity - 1 : 0, 0, 0 };
         bzna_status status = number == BZI_NO_FIELD ?
                                  bzi_item_get_picture(reader, item, sample, column->name, &value, err) :
@@ -21455,6 +23147,10 @@ static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, 
             return BZNA_OK;
         }
 
+        if (asked)
+            return BZI_FAIL(err, BZNA_E_CALLBACK, "the size of its %s changes between calls: %llu bytes, then %llu",
+                            column->name, (unsigned long long)out->buffer.capacity - 1,
+                            (unsigned long long)value.size);
         if (!bzi_buffer_reserve(&reader->loader->host->memory, &out->buffer, value.size + 1, 0))
             return bzi_fail_memory(err, "the bytes of a field");
     }
@@ -21922,8 +23618,30 @@ static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
     return go_on;
 }
 
+/* Fetches a sample into the item's memory, which has at least the bytes that samples of this loader have on average, so
+ * that the user's code is seldom asked twice. */
+static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
+{
+    const uint64_t usual = bzi_min(reader->usual_bytes + reader->usual_bytes / 2, BZI_RUN_BYTES),
+                   first = bzi_min(usual > 4096 ? usual : 4096, reader->loader->config.read.memory_bytes);
+    bzna_status status = bzi_reader_reserve(reader, item, first, err);
+
+    if (status != BZNA_OK)
+        return status;
+
+    while ((status = bzi_reading_fetch(reading, item->bytes.data, item->bytes.capacity, err)) == BZNA_AGAIN)
+        if ((status = bzi_reader_reserve(reader, item, reading->sample.extent.size, err)) != BZNA_OK)
+            return status;
+
+    if (status == BZNA_OK) {
+        reader->usual_bytes += (reading->sample.extent.size + 7) / 8 - (reader->usual_bytes + 7) / 8;
+        item->data = item->bytes.data;
+    }
+    return status;
+}
+
 /* Finds or reads a sample's bytes. They are not read if they were read together with those of a neighbor, or if the
- * source lies in memory and its container does not change them. */
+ * sample lies in memory and its container does not change it. */
 static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const bzi_container *container = item->container;
@@ -21934,6 +23652,14 @@ static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_read
         reading->sample.bytes = item->data;
         return BZNA_OK;
     }
+
+    if (extent->data) {
+        reading->sample.bytes = item->data = extent->data;
+        return BZNA_OK;
+    }
+
+    if (reading->fetched)
+        return bzi_reader_fetch_sample(reader, item, reading, err);
 
     if (reading->source->map && !container->ops->prepare && extent->size <= reading->source->size &&
         extent->offset <= reading->source->size - extent->size) {
@@ -21952,7 +23678,7 @@ static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_read
 static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
     const bzi_container *container = item->container;
-    const bzi_sample unread = { item->local, { 0, 0 }, NULL };
+    const bzi_sample unread = { item->local, { 0 }, NULL };
     int64_t *target = &item->batch->targets[item->slot];
     bzi_reading reading;
     bzna_status status = BZNA_OK;
@@ -21967,19 +23693,26 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
     item->extent = reading.sample.extent;
     if ((status = bzi_reader_bytes(reader, item, &reading, err)) == BZNA_OK && container->target_inside)
         status = bzi_container_target(container, &reading.sample, target, err);
+    item->extent.size = reading.sample.extent.size;         /* one that was fetched has it only now */
     bzi_reading_end(&reading);
     return status == BZNA_OK ? bzi_item_fields(reader, item, &reading.sample, err) : status;
 }
 
 /* Reads a sample. After an I/O error it pauses and tries again, as often as the config allows. Returns BZNA_AGAIN if
  * memory is short, or if a pause is due and other samples of the run can be read before it. Such items are marked as
- * tried, and come last. */
+ * tried, and come last. Returns BZNA_END for padding. */
 static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
     bzna_loader *loader = reader->loader;
     const int pauses = item == reader->first && (item->tried || !item->next);
     uint64_t backoff = loader->config.read.backoff_ns;
     uint32_t retries = 0;
+
+    if (item->is_padding) {
+        item->batch->targets[item->slot] = loader->config.order.pad_target;
+        bzi_item_clear_fields(item);
+        return BZNA_END;                                    /* no sample, so that nobody decodes it */
+    }
 
     for (;;) {
         bzna_status status = item->tried ? BZNA_E_IO : bzi_reader_read(reader, item, err);
@@ -22010,18 +23743,16 @@ static uint32_t bzi_item_neighbors(bzi_item *first, uint64_t *offset, uint64_t *
     bzi_item *item = first;
     uint32_t count = 0;
     bzi_extent extent;
-    bzna_error ignored;
 
-    if (container->ops->path || container->ops->prepare || !container->source.shared || !first->next ||
-        first->next->local != first->local + 1 || first->next->container != container ||
-        container->ops->locate(container, first->local, &extent, &ignored) != BZNA_OK)
+    if (container->ops->path || container->ops->prepare || !first->next || first->next->local != first->local + 1 ||
+        first->next->container != container || !bzi_item_locate(first, &extent))
         return 0;
 
     first->extent = extent;
     *offset = extent.offset;
     *bytes = extent.size;
     while ((item = item->next) != NULL && item->container == container && item->local == first->local + count + 1 &&
-           container->ops->locate(container, item->local, &extent, &ignored) == BZNA_OK &&
+           bzi_item_locate(item, &extent) && extent.source == first->extent.source &&
            extent.offset >= *offset + *bytes && extent.size <= BZI_RUN_BYTES &&
            extent.offset - *offset <= BZI_RUN_BYTES - extent.size) {
         *bytes = extent.offset - *offset + extent.size;
@@ -22040,9 +23771,8 @@ static void bzi_reader_read_neighbors(bzi_reader *reader, bzi_item *item)
         uint64_t offset = 0, bytes = 0;
         uint32_t count = bzi_item_neighbors(item, &offset, &bytes);
         bzna_error ignored;
-        const bzi_container *container = item->container;
         int read = count && bzi_reader_reserve(reader, item, bytes, &ignored) == BZNA_OK &&
-                   bzi_source_read(&container->source, offset, item->bytes.data, bytes, &ignored) == BZNA_OK;
+                   bzi_source_read(item->extent.source, offset, item->bytes.data, bytes, &ignored) == BZNA_OK;
         const uint8_t *data = item->bytes.data;
         for (uint32_t i = 0; i <= count; i++, item = item->next)
             item->data = read ? data + (item->extent.offset - offset) : NULL;
@@ -22223,6 +23953,9 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
     bzna_statistics *stats = &loader->stats;
     bzna_stage_statistics *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
 
+    if (item->is_padding)
+        return;
+
     decode->count += item->decode_ns != 0;
     decode->busy_ns += item->decode_ns;
     decode->bytes += item->decode_ns ? item->extent.size : 0;
@@ -22242,28 +23975,29 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
         stats->samples_software++;
 }
 
-/* Returns 1 if a sample that failed with this status ends the run, else 0. The policy for errors decides that, and for
- * callbacks of the user's also their own. */
-static int bzi_loader_stops_at(const bzna_loader *loader, bzna_status status)
+/* Returns 1 if an item that failed with this status ends the run, else 0. The policy for errors decides that, and for
+ * callbacks of the user's also their own, except where the container itself is the user's code. */
+static int bzi_item_stops(const bzi_item *item, bzna_status status)
 {
-    const bzna_loader_errors *errors = &loader->config.errors;
+    const bzna_loader_errors *errors = &item->batch->loader->config.errors;
+    const int of_container = item->status == BZNA_E_CALLBACK && item->container->ops->fetch;
 
-    return (status == BZNA_E_CALLBACK && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP) ||
+    return (status == BZNA_E_CALLBACK && !of_container && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP) ||
            (status != BZNA_OK && errors->policy == BZNA_ON_ERROR_STOP);
 }
 
-/* Gives the slot of a failed sample the one that is world_size positions further on, which is of the same rank, and the
- * item to a reader. Returns 1; 0 if the sample may not be replaced. With the lock held. */
+/* Gives the slot of a failed sample the one at the position that a next slot would have, and the item to a reader.
+ * Returns 1; 0 if the sample may not be replaced. With the lock held. */
 static int bzi_item_replace(bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
 
-    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_loader_stops_at(loader, status) ||
+    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_item_stops(item, status) ||
         item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_loader_interrupted(loader))
         return 0;
 
     item->replacements++;
-    item->position = (item->position + loader->config.shard.world_size) % loader->shard.count;
+    item->position = (item->position + item->batch->stride) % item->batch->order.length;
     bzi_plan_sample(loader, item);
 
     loader->stats.replaced++;
@@ -22281,6 +24015,8 @@ static void bzi_item_put(bzi_item *item, bzna_status status)
 
     batch->status[item->slot] = status;
     if (item->slot < batch->real) {
+        if (item->slot < batch->stop_slot && bzi_item_stops(item, status))
+            batch->stop_slot = item->slot;
         batch->failed += status != BZNA_OK;
         batch->replaced += status == BZNA_OK && item->replacements;
     }
@@ -22471,8 +24207,17 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 
 /* --- The end of a sample --- */
 
-/* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and ends its item.
- * The kernel gets an empty picture, which is out of bounds everywhere. lane: as for bzi_item_complete. */
+/* Makes every number of a slot the value of padding. */
+static void bzi_slot_pad(bzi_kernel_slot *slot, double value)
+{
+    for (int i = 0; i < 3; i++)
+        slot->fill[i] = (float)value;
+    slot->flags &= ~BZI_KERNEL_FILL_MEAN;
+}
+
+/* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and one of padding
+ * with its value. Ends its item. The kernel gets an empty picture, which is out of bounds everywhere. lane: as for
+ * bzi_item_complete. */
 static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
 {
     bzna_loader *loader = item->batch->loader;
@@ -22486,6 +24231,8 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
         const bzi_output *output = &loader->outputs[i];
 
         bzi_slot_colors(&slot, &output->transform, output->shape.channels);
+        if (item->is_padding)
+            bzi_slot_pad(&slot, loader->config.order.pad_value);
         for (uint32_t view = 0; view < output->views; view++) {
             slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
             if (lane)
@@ -22515,6 +24262,11 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 {
     bzna_loader *loader = item->batch->loader;
     int replaced = 0;
+
+    if (item->is_padding) {
+        bzi_item_fill(item, BZNA_OK, lane);
+        return;
+    }
 
     if (status != BZNA_OK)
         bzi_item_report_failure(item);
@@ -24280,31 +26032,6 @@ static bzna_status bzi_loader_copy_order(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Finds out if an epoch may hold a sample twice. Indices are checked with a bit for each sample of the data set. If the
- * data set is too large for that, repeats is 1. */
-static bzna_status bzi_loader_find_repeats(const bzna_loader *loader, uint32_t *repeats, bzna_error *err)
-{
-    const bzi_memory *memory = &loader->host->memory;
-    const uint64_t count = loader->order.samples, bytes = loader->dataset->count / 8 + 1;
-    uint8_t *seen;
-
-    *repeats = loader->config.order.weighting == BZNA_WEIGHTING_REPLACE ||
-               (loader->indices && loader->dataset->count > BZI_LIMIT_SEEN);
-    if (*repeats || !loader->indices)
-        return BZNA_OK;
-    if (!(seen = bzi_alloc_zero(memory, bytes, 1)))
-        return bzi_fail_memory(err, "loader_config.order.indices");
-
-    for (uint64_t i = 0; i < count && !*repeats; i++) {
-        uint8_t bit = (uint8_t)(1u << loader->indices[i] % 8), *at = &seen[loader->indices[i] / 8];
-        *repeats = (*at & bit) != 0;
-        *at |= bit;
-    }
-
-    bzi_release(memory, seen, bytes, 1);
-    return BZNA_OK;
-}
-
 /* Makes the order of samples. Pre: the config's counts and values are checked, and the user's arrays still exist. */
 static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
 {
@@ -24333,7 +26060,9 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
     order->weights = loader->weights;
     order->sums = loader->sums;
     order->ends = loader->ends;
-    return bzi_loader_find_repeats(loader, &order->repeats, err);
+    order->repeats = config->order.weighting == BZNA_WEIGHTING_REPLACE;
+    return !order->indices || order->repeats ? BZNA_OK :
+           bzi_indices_repeat(loader, order->indices, order->samples, &order->repeats, err);
 }
 
 /* Returns a hash of the data set and of the indices, weights and weighting of its order. A saved state has it, and is
@@ -24579,6 +26308,7 @@ static void bzi_loader_end(bzna_loader *loader)
     bzi_release(memory, loader->sums, loader->order.group_count, sizeof *loader->sums);
     bzi_release(memory, loader->ends, loader->order.group_count, sizeof *loader->ends);
     bzi_release(memory, loader->order.ranked, loader->order.samples, sizeof *loader->order.ranked);
+    bzi_sequence_free_all(memory, loader->lists);
     for (uint32_t i = 0; i < loader->pick_count; i++)
         if (loader->picks[i].name)
             bzi_release(memory, (void *)(uintptr_t)loader->picks[i].name, strlen(loader->picks[i].name) + 1, 1);
@@ -24676,13 +26406,14 @@ static void bzi_loader_work(bzna_loader *loader)
  * come. With the lock held. */
 static int bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch)
 {
-    for (uint32_t slot = 0; batch->failed && slot < batch->real; slot++)
-        if (bzi_loader_stops_at(loader, batch->status[slot])) {
-            loader->poison = batch->errors[slot];
-            loader->poison.status = batch->status[slot];
-            return 1;
-        }
-    return 0;
+    const uint32_t slot = batch->stop_slot;
+
+    if (slot == UINT32_MAX)
+        return 0;
+
+    loader->poison = batch->errors[slot];
+    loader->poison.status = batch->status[slot];
+    return 1;
 }
 
 /* Waits for the next batch, or makes it, without threads. timeout_ns: 0 does not wait, but does one piece of work
@@ -24709,7 +26440,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
             return BZNA_OK;
         }
         if (!head && !bzi_plan_has_batch(loader))
-            return BZNA_END;
+            return bzi_loader_no_batch(loader, err);
         if (!head && loader->on_loan == loader->config.pipeline.batches_in_flight)
             return BZI_FAIL(err, BZNA_E_STATE,
                             "all %u batches are on loan: release one first, or raise batches_in_flight",
@@ -25020,11 +26751,13 @@ static void bzi_loader_quiesce_device(bzna_loader *loader)
     bzi_device_leave(loader->device);
 }
 
-/* Moves to a position of an epoch: waits for the samples at hand, throws away what is planned, and plans from there.
+/* Moves to a place: waits for the samples at hand, throws away what is planned, and all lists, and plans from there.
  * Fails with E_STATE while a thread is in bzna_loader_next. Without the lock. */
-static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t epoch, uint64_t position,
+static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
                                    uint64_t end_epoch, bzna_error *err)
 {
+    bzi_sequence *lists;
+
     bzi_loader_lock(loader);
     if (loader->waiting) {
         bzi_os_unlock(&loader->mutex);
@@ -25040,27 +26773,20 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
         bzi_loader_quiesce_device(loader);
 
     bzi_loader_clear(loader);
-    loader->config.order.seed = seed;
-    loader->end_epoch = end_epoch;
-    loader->done_epoch = epoch;
-    loader->done_position = position;
-    bzi_plan_epoch(loader, epoch, position);
+    lists = bzi_loader_plan_from(loader, seed, place, end_epoch);
     loader->paused--;
     loader->stopped = 0;
     bzi_loader_wake_all(loader);                            /* a thread that came to next meanwhile may be at the end */
     bzi_os_unlock(&loader->mutex);
+    bzi_sequence_free_all(&loader->host->memory, lists);
     return BZNA_OK;
 }
 
 /* Restarts the loader at an epoch, with the seed that it has. */
 static bzna_status bzi_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
 {
-    uint64_t seed;
-
-    bzi_loader_lock(loader);
-    seed = loader->config.order.seed;
-    bzi_os_unlock(&loader->mutex);
-    return bzi_loader_seek(loader, seed, epoch, 0, bzi_loader_end_epoch(&loader->config, epoch), err);
+    const bzi_place place = { epoch, 0, loader->config.order.epoch_samples, 0 };
+    return bzi_loader_seek(loader, NULL, &place, bzi_loader_end_epoch(&loader->config, epoch), err);
 }
 
 #define BZI_STATE_BYTES_1 64u         /* size of a state of version 1, which ended with `check` */
@@ -25131,10 +26857,11 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     state->struct_size = sizeof *state;
     state->version = 2;
     state->seed = loader->config.order.seed;
-    state->epoch = loader->done_epoch;
-    state->position = loader->done_position;
+    state->epoch = loader->done.epoch;
+    state->position = loader->done.position;
     state->fingerprint = loader->fingerprint;
-    state->sample_count = loader->shard.count;
+    state->sample_count = loader->done.count;
+    state->list = loader->done.list;
     state->end_epoch = loader->end_epoch;
     state->order = loader->config.order.kind;
     state->pixels = bzi_loader_pixels(loader);
@@ -25158,17 +26885,18 @@ static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_load
 static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_state *given, bzna_error *err)
 {
     bzna_loader_state whole, *state = &whole;
+    const uint64_t samples = loader->config.order.epoch_samples;      /* 0 where lists are given */
     bzna_status status = bzi_loader_state_in(given, state, err);
 
     if (status != BZNA_OK)
         return status;
     if (state->check != bzi_loader_state_check(state))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.check: the state is damaged");
-    if (state->fingerprint != loader->fingerprint || state->sample_count != loader->shard.count)
+    if (state->fingerprint != loader->fingerprint || (state->sample_count != samples && samples))
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "state.fingerprint: the state is of another data set, of %llu samples an epoch; this one has "
-                        "%llu%s", (unsigned long long)state->sample_count, (unsigned long long)loader->shard.count,
-                        state->sample_count == loader->shard.count ? ", but not the same" : "");
+                        "%llu%s", (unsigned long long)state->sample_count, (unsigned long long)samples,
+                        state->sample_count == samples ? ", but not the same" : "");
     if (state->order != loader->config.order.kind)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.order: the state is of order %u, the loader has %u", state->order,
                         loader->config.order.kind);
@@ -25184,7 +26912,9 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "state.pixels: the state was saved by a run of another size, warp, picture or colors; "
                         "loader_config.pipeline.restore_any_pixels restores it anyway");
-    return bzi_loader_seek(loader, state->seed, state->epoch, state->position, state->end_epoch, err);
+    return bzi_loader_seek(loader, &state->seed,
+                           &(bzi_place){ state->epoch, state->position, state->sample_count, state->list },
+                           state->end_epoch, err);
 }
 
 /* Estimates which stage limits the loader, by which threads wait for which. The thresholds are rules of thumb. */
@@ -25368,6 +27098,13 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
 {
     const uint64_t samples = c->order.indices ? c->order.index_count : dataset->count;
 
+    if (c->order.kind == BZNA_ORDER_GIVEN) {
+        if (c->order.indices || c->order.index_count || c->order.weights || c->order.weight_count ||
+            c->order.weighting || c->order.weights_by_part || c->order.epoch_samples)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.indices, weights, weighting, epoch_samples: not "
+                            "with BZNA_ORDER_GIVEN, where bzna_loader_set_indices gives each epoch's samples");
+        return BZNA_OK;
+    }
     if (!c->order.indices != !c->order.index_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "loader_config.order.indices, index_count: one is given without the other");
@@ -25463,7 +27200,7 @@ static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *er
 /* Checks sizes, numbers of threads and the shard, and fills in defaults. An epoch must have at least one batch. */
 static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
 {
-    bzi_shard shard = { samples, 0, 0, 0, 0, 0 };
+    bzi_shard shard = { .count = samples };
     bzna_status status;
 
     if (!c->output.batch_size || c->output.batch_size > BZI_LIMIT_BATCH)
@@ -25471,10 +27208,16 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
                         c->output.batch_size, BZI_LIMIT_BATCH);
     if ((status = bzi_loader_check_output(c, err)) != BZNA_OK)
         return status;
-    if (c->order.kind > BZNA_ORDER_SHUFFLE)
+    if (c->order.kind > BZNA_ORDER_GIVEN)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.kind: %u is not known", c->order.kind);
-    if (c->order.last_batch > BZNA_LAST_PAD)
+    if (c->order.last_batch > BZNA_LAST_FILL)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.last_batch: %u is not known", c->order.last_batch);
+    if (c->order.last_batch != BZNA_LAST_FILL && (c->order.pad_value != 0 || c->order.pad_target))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.pad_value, pad_target: they have an effect on "
+                        "BZNA_LAST_FILL only");
+    if (!isfinite((float)c->order.pad_value))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.pad_value: %g is not a finite float32",
+                        c->order.pad_value);
 
     c->order.epochs = c->order.epochs ? c->order.epochs : 1;
     c->shard.world_size = bzi_default(c->shard.world_size, 1);
@@ -25498,7 +27241,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
     shard.batch = c->output.batch_size;
     shard.world = c->shard.world_size;
     shard.last_batch = c->order.last_batch;
-    if (bzi_shard_batches(&shard) == 0)
+    if (c->order.kind != BZNA_ORDER_GIVEN && bzi_shard_batches(&shard) == 0)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
                         (unsigned long long)samples, c->output.batch_size, c->shard.world_size);
@@ -25508,22 +27251,24 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
 /* Checks that words which have no meaning yet are zero, so that they can have one later. */
 static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_error *err)
 {
-    const struct { const char *group; const uint64_t *words; uint32_t padding; } groups[] = {
-        { "output", c->output.reserved, c->output.reserved0 },
-        { "extra_outputs", c->extra_outputs.reserved, 0 },
-        { "order", c->order.reserved, 0 },
-        { "shard", c->shard.reserved, 0 },
-        { "filter", c->filter.reserved, 0 },
-        { "color", c->color.reserved, c->color.reserved0 },
-        { "fields", c->fields.reserved, 0 },
-        { "read", c->read.reserved, c->read.reserved0 },
-        { "decode", c->decode.reserved, 0 },
-        { "errors", c->errors.reserved, 0 },
-        { "pipeline", c->pipeline.reserved, 0 },
+#define BZI_GROUP(name, padding) { #name, c->name.reserved, sizeof c->name.reserved, padding }
+    const struct { const char *group; const uint64_t *words; uint64_t bytes; uint32_t padding; } groups[] = {
+        BZI_GROUP(output, c->output.reserved0),
+        BZI_GROUP(extra_outputs, 0),
+        BZI_GROUP(order, 0),
+        BZI_GROUP(shard, 0),
+        BZI_GROUP(filter, 0),
+        BZI_GROUP(color, c->color.reserved0),
+        BZI_GROUP(fields, 0),
+        BZI_GROUP(read, c->read.reserved0),
+        BZI_GROUP(decode, 0),
+        BZI_GROUP(errors, 0),
+        BZI_GROUP(pipeline, 0),
     };
+#undef BZI_GROUP
 
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-        if (groups[i].padding || !bzi_is_zero(groups[i].words, sizeof c->output.reserved))
+        if (groups[i].padding || !bzi_is_zero(groups[i].words, groups[i].bytes))
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "loader_config.%s: reserved words are set", groups[i].group);
     return BZNA_OK;
 }
@@ -26138,7 +27883,8 @@ static void bzi_loader_init_plan(bzna_loader *loader)
     loader->shard.rank = config->shard.rank;
     loader->shard.last_batch = config->order.last_batch;
     loader->end_epoch = bzi_loader_end_epoch(config, config->order.first_epoch);
-    loader->done_epoch = config->order.first_epoch;
+    loader->done.epoch = config->order.first_epoch;
+    loader->done.count = config->order.epoch_samples;
     bzi_plan_epoch(loader, config->order.first_epoch, 0);
 }
 
@@ -26274,6 +28020,11 @@ static bzna_status bzi_api_in(void *dst, size_t known, const void *given, size_t
 BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size)
 {
     bzi_struct_init(source, struct_size, NULL, sizeof *source);
+}
+
+BZNA_API void bzna_provider_init(bzna_provider *provider, size_t struct_size)
+{
+    bzi_struct_init(provider, struct_size, NULL, sizeof *provider);
 }
 
 BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size)
@@ -26484,7 +28235,7 @@ static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bz
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: %u is not known", numbers[i].name,
                             numbers[i].value);
 
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < sizeof c->reserved / sizeof c->reserved[0]; i++)
         if (c->reserved[i])
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config: reserved words are set");
     if (!c->classes != !c->class_count)
@@ -26617,6 +28368,46 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     if (!callbacks.read_at || !callbacks.size)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "source.%s: must be given", callbacks.read_at ? "size" : "read_at");
     BZI_API_END(bzi_api_open_source(context, &opened, &callbacks, config, out, &e));
+}
+
+/* Opens a provider whose struct was completed. */
+static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provider *provider,
+                                         const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset_config c;
+    bzna_records records;
+    const char *name;
+    bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
+
+    for (size_t i = 0; i < sizeof provider->reserved / sizeof provider->reserved[0]; i++)
+        if (provider->reserved[i])
+            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "provider: reserved words are set");
+    if (status != BZNA_OK)
+        return status;
+
+    name = c.name ? c.name : "provider";
+    if ((status = bzi_dataset_open_provider(context->host, provider, name, &c, out, err)) != BZNA_OK)
+        bzi_error_prefix(err, name);
+    bzi_log_deliver(context->host);
+    return status;
+}
+
+BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzna_provider *provider,
+                                                const bzna_dataset_config *config, bzna_dataset **out,
+                                                bzna_error *err)
+{
+    bzna_provider all;
+    bzna_status status;
+
+    BZI_API_BEGIN;
+    BZI_API_NEED(out);
+    *out = NULL;
+    BZI_API_NEED(context);
+    BZI_API_NEED(provider);
+
+    if ((status = bzi_api_in(&all, sizeof all, provider, 0, "provider", &e)) != BZNA_OK)
+        BZI_API_END(status);
+    BZI_API_END(bzi_api_open_provider(context, &all, config, out, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count,
@@ -27197,6 +28988,48 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     BZI_API_END(status);
 }
 
+/* Gives an epoch its samples. call: how messages name the function. */
+static bzna_status bzi_api_give(bzna_loader *loader, const char *call, const bzi_given *given, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+
+    if (loader->config.order.kind != BZNA_ORDER_GIVEN)
+        status = BZI_FAIL(err, BZNA_E_STATE, "loader_config.order.kind is not BZNA_ORDER_GIVEN");
+    else if (!given->count)
+        status = BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu is empty", (unsigned long long)given->epoch);
+    else
+        status = bzi_loader_give(loader, given, err);
+    return status == BZNA_OK ? status : bzi_error_prefix(err, call);
+}
+
+BZNA_API bzna_status bzna_loader_set_indices(bzna_loader *loader, uint64_t epoch, const uint64_t *indices,
+                                             uint64_t count, bzna_error *err)
+{
+    const bzi_given given = { .epoch = epoch, .indices = indices, .count = count };
+
+    BZI_API_BEGIN;
+    BZI_API_NEED(loader);
+    BZI_API_NEED(indices);
+    BZI_API_PLACE(loader, 0);
+    BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
+}
+
+BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch, const uint64_t *indices,
+                                             uint64_t count, const uint32_t *sizes, uint64_t batch_count,
+                                             bzna_error *err)
+{
+    const bzi_given given = { epoch, indices, count, sizes, batch_count };
+
+    BZI_API_BEGIN;
+    BZI_API_NEED(loader);
+    BZI_API_NEED(indices);
+    BZI_API_NEED(sizes);
+    BZI_API_PLACE(loader, 0);
+    if (!batch_count)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_set_batches: epoch %llu has no batches", (unsigned long long)epoch);
+    BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
+}
+
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 {
     BZI_API_BEGIN;
@@ -27243,12 +29076,10 @@ BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_
     BZI_API_END(status);
 }
 
-static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *info)
+static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
 {
     const bzna_loader_config *c = &loader->config;
     const bzi_pick *pick = &loader->picks[0];
-    const bzi_shard whole = { c->order.epoch_samples, 0, c->output.batch_size, c->shard.world_size, c->shard.rank,
-                              c->order.last_batch };        /* an epoch from its start */
 
     memset(info, 0, sizeof *info);
     info->decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
@@ -27259,9 +29090,7 @@ static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *inf
     info->reader_threads = c->read.threads;
     info->batches_in_flight = c->pipeline.batches_in_flight;
     info->read_ahead = c->read.ahead_samples;
-    info->batches_per_epoch = bzi_shard_batches(&whole);
-    info->samples_per_epoch = c->order.last_batch == BZNA_LAST_DROP ? info->batches_per_epoch * c->output.batch_size :
-                              whole.count > whole.rank ? (whole.count - whole.rank + whole.world - 1) / whole.world : 0;
+    bzi_loader_count_epoch(loader, &info->samples_per_epoch, &info->batches_per_epoch);
 
     if (loader->pool)
         snprintf(info->decoder_name, sizeof info->decoder_name, "NVDEC of %.50s", loader->device->info.name);
@@ -27287,6 +29116,8 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_NEED(info);
+    if (loader->config.order.kind == BZNA_ORDER_GIVEN)      /* it takes the lock */
+        BZI_API_PLACE(loader, 0);
 
     bzi_api_loader_info(loader, &all);
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));

@@ -153,6 +153,9 @@
  *                                  thread, in bzna_dataset_* calls
  *     source.size                  the caller's thread, in bzna_dataset_open_source
  *     source.close                 the thread that releases the dataset last
+ *     provider.read, .locate       the loader's reader threads, concurrently; also the caller's
+ *                                  thread, in bzna_dataset_* calls and in bzna_loader_open
+ *     provider.close               the thread that releases the dataset last
  *     sink.write_at, .close        a thread that adds, finishes or closes; never concurrently
  *     log                          the caller's thread, inside bzna_* calls; with log_any_thread,
  *                                  any thread
@@ -197,6 +200,7 @@
  *                                  a data set keeps a byte for 64 targets
  *     archive, opened in memory    none: entries are read where they lie
  *     archive, opened by source    12 bytes a sample and track, read in one piece
+ *     provider                     none per sample
  *     tar                          4 bytes a sample, and 16 bytes a field of each
  *     RecordIO                     8 bytes a record
  *
@@ -229,7 +233,8 @@
  *
  * A callback that fails is a fault of the program, not of the data. It ends the run with
  * E_CALLBACK, whatever errors.policy is. errors.callback_policy can choose to treat the sample as
- * one that cannot be decoded.
+ * one that cannot be decoded. A provider is the data itself, so that its failures cost their
+ * samples only.
  *
  * The library returns errors and never prints them. It keeps libavcodec's decoders from printing,
  * too. A few messages that libavcodec logs without naming a decoder reach stderr all the same, such
@@ -303,6 +308,25 @@
  *     - Rank r of w ranks takes the positions p0 + r, p0 + r + w, p0 + r + 2w, ..., as PyTorch's
  *       DistributedSampler does. p0 is 0, or the position from which a run was restored. Every rank
  *       gets the same number of batches.
+ *
+ * ORDERS OF YOUR OWN. With BZNA_ORDER_GIVEN, the caller gives the samples of each epoch: for hard
+ * examples, curricula, samplers of other libraries.
+ *     - bzna_loader_set_indices gives a list, and bzna_loader_set_batches one that is cut into
+ *       batches. Both copy it. No sample of an epoch is read before its list was given, and
+ *       bzna_loader_next returns E_STATE where it lacks one. It never waits for a list.
+ *     - An epoch's list is given once. It cannot change until bzna_loader_reset or
+ *       bzna_loader_restore, which forget all lists.
+ *     - Lists of later epochs can be given at any time, several of them, by any thread, also while
+ *       another thread waits in bzna_loader_next. The first batches of such an epoch are made while
+ *       the one before is used up, as in other orders.
+ *     - The list is that of the whole epoch, and is shared by ranks as other orders are: all ranks
+ *       give the same list. A sampler that draws each rank's own samples (PyTorch's
+ *       DistributedSampler) has shared them already: leave shard at its default then.
+ *     - The same list gives the same pixels as order.indices, and a permutation the same as
+ *       BZNA_ORDER_SHUFFLE. A sample that the list repeats is augmented anew each time.
+ *     - A state that was taken inside an epoch carries a hash of the list. After
+ *       bzna_loader_restore, that epoch takes the same list alone, from whatever rank and world
+ *       size of the whole epoch's list. Lists of a rank's own need the same rank and world size.
  *
  * A bzna_loader_state taken between two batches of a run can be restored with any number of threads
  * and any world size. It says by a hash how the run's pixels were made: sizes, warp, colors, and
@@ -543,6 +567,10 @@
  *
  * RECORDS of one size (CIFAR, MNIST, raw tensors) are described by bzna_records.
  *
+ * PROVIDERS are your own code: a database, a generator, or files of your own format. A
+ * bzna_provider says which fields samples have, and gives their values, or says where they lie.
+ * examples/lmdb.c reads a database, and examples/generator.c draws pictures.
+ *
  * PICTURES are told apart by their content: JPEG (baseline or progressive, of 8 bits, in gray,
  * Y'CbCr, RGB, CMYK or YCCK), PNG, WebP, GIF (its first picture), BMP, TIFF, PNM, JPEG 2000, HEIF
  * and AVIF. The library refuses kinds that libavcodec would decode to wrong pixels, for instance
@@ -779,9 +807,124 @@ typedef struct bzna_sink {
     void        (*close)(void *user);
 } bzna_sink;
 
+/* One field of a provider's samples. Zero is the default of every member that does not say
+ * otherwise. */
+typedef struct bzna_provider_field {
+    /* UTF-8, of fewer than BZNA_NAME_MAX bytes, without commas and colons; must be given. Some
+     * names have meanings: an INTEGER called "target" is the target, an IMAGE called "image" is the
+     * picture that loaders take by default (without one, the first IMAGE is), and a TEXT called
+     * "name" is the sample's name */
+    const char *name;
+    /* BZNA_FIELD_..., which says what a value is, and must be given:
+     *     IMAGE     a picture, as codec says
+     *     INTEGER   an int64_t
+     *     VECTOR    float32 numbers
+     *     TEXT      UTF-8 without a NUL
+     *     BYTES     any bytes */
+    uint32_t    kind;
+    /* 1: places or locate say where values lie; 0: read gives them */
+    uint32_t    located;
+    /* of an IMAGE:
+     *     BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, HEIF, ..., told apart by its content
+     *     BZNA_CODEC_H264, H265, AV1   one picture with its parameter sets, in Annex B or OBUs, as
+     *                                  bzna_image_annexb writes it
+     *     BZNA_CODEC_RAW               pixels, as the next members say */
+    uint32_t    codec;
+    uint32_t    width;                /* of RAW: pixels */
+    uint32_t    height;               /* of RAW: pixels */
+    uint32_t    channels;             /* of RAW: 1, gray; 3, RGB. Each is a byte */
+    uint32_t    layout;               /* of RAW: BZNA_LAYOUT_... */
+    uint32_t    reserved0;            /* must be 0 */
+    uint64_t    reserved[2];          /* must be 0 */
+} bzna_provider_field;
+
+/* Where a value of a provider lies. */
+typedef struct bzna_place {
+    /* its bytes in memory, which must stay as they are until provider.close: nothing is copied.
+     * NULL: it lies in a file */
+    const void *data;
+    uint64_t    offset;               /* of its first byte in the file */
+    uint64_t    size;                 /* bytes; must be set */
+    uint32_t    file;                 /* number of the file in provider.files */
+    uint32_t    reserved0;            /* must be 0 */
+} bzna_place;
+
+/* In provider.places, the size of a value that a sample does not have. */
+#define BZNA_NO_VALUE UINT64_MAX
+
+/* Gives a value of a provider's sample: sets *size to its bytes, and writes it to buffer if it has
+ * no more than capacity bytes. If it has more, nothing need be written, and the function is called
+ * again with a larger buffer. bzna_provider says what it returns, and on which threads it runs.
+ *     user       bzna_provider.user
+ *     index      of the sample, 0..count - 1
+ *     field      number of the field in bzna_provider.fields
+ *     buffer     capacity bytes without alignment; NULL if capacity is 0, to ask for the size alone
+ *     capacity   bytes at buffer
+ *     size       must be set, in bytes */
+typedef bzna_status (*bzna_provider_read_fn)(void *user, uint64_t index, uint32_t field,
+    void *buffer, uint64_t capacity, uint64_t *size);
+
+/* Says where a value of a provider's sample lies. The library reads files as it reads its own kinds
+ * of data sets: neighbors at once, and with few descriptors. bzna_provider says what the function
+ * returns, and on which threads it runs.
+ *     user    bzna_provider.user
+ *     index   of the sample, 0..count - 1
+ *     field   number of the field in bzna_provider.fields
+ *     place   all zeros, except size: set data, or file and offset; and set size */
+typedef bzna_status (*bzna_provider_locate_fn)(void *user, uint64_t index, uint32_t field,
+    bzna_place *place);
+
+/* Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called
+ * by several threads at once: the reader threads of loaders, and threads in bzna_dataset_* calls
+ * and in bzna_loader_open. No lock of the library is held. They may use other data sets, but must
+ * not close any object. Each must give the same value whenever it is asked for it. A loader has one
+ * reader thread by default: raise read.threads if read calculates much or waits long.
+ *
+ * They return BZNA_OK, or a failure:
+ *     BZNA_E_NOT_FOUND   the sample has no such value. That is no error, except of the picture that
+ *                        is wanted
+ *     BZNA_E_IO          trouble with the data. The sample fails with E_IO, after read.retries more
+ *                        attempts
+ *     any other number   the sample fails with E_CALLBACK, and the number becomes native_code
+ *
+ * A size that cannot be right fails the sample with E_CALLBACK: one that changes between calls, one
+ * above max_bytes, a picture without bytes, an INTEGER that has not 8 bytes, RAW pixels that are
+ * not as many as their field says, or a place past the end of its file. Such failures cost their
+ * own slots (errors.policy); errors.callback_policy has no effect on them. */
+typedef struct bzna_provider {
+    uint32_t    struct_size;          /* sizeof the struct; bzna_provider_init sets it */
+    uint32_t    field_count;          /* fields at fields, 1..64 */
+    void       *user;                 /* passed to the functions; the caller's until close */
+    uint64_t    count;                /* samples; at least 1 */
+    const bzna_provider_field *fields;          /* of the samples; copied */
+    /* bytes of a value, at most; default context_config.max_sample_bytes, which always holds */
+    uint64_t    max_bytes;
+    bzna_provider_read_fn   read;     /* gives values; NULL if every field is located */
+    bzna_provider_locate_fn locate;   /* says where values lie; NULL if places says it */
+    /* instead of locate, where all values lie, so that nothing is called: field f of sample i is at
+     * places[i * field_count + f]. Those of fields that are not located are not looked at. It must
+     * stay as it is until close. NULL: locate says it */
+    const bzna_place *places;
+    const char *const *files;         /* paths of the files in which values lie; copied */
+    uint32_t    file_count;           /* paths at files, at most 65536 */
+    uint32_t    class_count;          /* names at class_names */
+    const char *const *class_names;   /* of targets 0, 1, ...; copied. NULL: they have no names */
+    /* tells these samples from others: a saved state is not restored with another fingerprint.
+     * Default 0: providers are told apart by count and fields only */
+    uint64_t    fingerprint;
+    /* Releases what the provider holds. Called exactly once, on the thread that releases the data
+     * set last, and never if bzna_dataset_open_provider failed. May be NULL */
+    void        (*close)(void *user);
+    uint64_t    reserved[4];          /* must be 0 */
+} bzna_provider;
+
 /* Clears source and sets its struct_size, in bytes: pass sizeof *source. After that, set read_at
  * and size. Any thread. */
 BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size);
+
+/* Clears provider and sets its struct_size, in bytes: pass sizeof *provider. After that, set count,
+ * fields, field_count, and read or locate. Any thread. */
+BZNA_API void bzna_provider_init(bzna_provider *provider, size_t struct_size);
 
 /* Clears sink and sets its struct_size, in bytes: pass sizeof *sink. After that, set write_at. Any
  * thread. */
@@ -1104,7 +1247,7 @@ typedef struct bzna_dataset_config {
     uint32_t            struct_size;  /* sizeof the struct; bzna_dataset_config_init sets it */
     uint32_t            reserved0;    /* must be 0 */
     /* what error messages call the data set; only where it is one file. Default: the path,
-     * "memory" or "source" */
+     * "memory", "source" or "provider" */
     const char         *name;
     /* "train", "validation" or "test": only the samples of that split, which an archive lists in
      * tracks of their own (bzna_input_train, bzna_target_train, ...). E_NOT_FOUND where it has
@@ -1127,21 +1270,26 @@ typedef struct bzna_dataset_config {
     uint32_t            orientation;  /* BZNA_ORIENTATION_... */
     uint32_t            palette;      /* BZNA_PALETTE_... */
     const bzna_records *records;      /* how records of one size lie; NULL: the file has none */
-    uint64_t            reserved[4];  /* must be 0 */
+    /* which field of integers is the target, by its name, such as "cls2" of a tar. In mp4 files
+     * also a track of integers, by its name, such as "bzna_target"; with a split, its variant for
+     * that. E_NOT_FOUND if there is none. Default: chapter 12 says which */
+    const char         *target;
+    uint64_t            reserved[3];  /* must be 0 */
 } bzna_dataset_config;
 
 /* A data set as a whole. */
 typedef struct bzna_dataset_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t field_count;             /* fields of its samples: bzna_dataset_field_info */
-    uint64_t size_bytes;              /* of all its files, whole; 0 for folders */
+    uint64_t size_bytes;              /* of all its files, whole; 0 for folders, providers */
     uint64_t sample_count;            /* of the whole data set, as bzna_dataset_count has it */
     uint64_t target_count;            /* samples that have a target */
     uint32_t part_count;              /* files, or ranges of files, that it is made of */
     uint32_t track_count;             /* of the first file: bzna_dataset_track_info */
     uint32_t brand_count;             /* of the first file's ftyp, at most 8 */
     uint32_t brands[8];               /* the major brand first */
-    /* of the first file: "archive", "mp4 video", "HEIF", "folder", "tar", "RecordIO", "records" */
+    /* of the first file: "archive", "mp4 video", "HEIF", "folder", "tar", "RecordIO", "records",
+     * "provider" */
     char     container[20];
     uint64_t trailing_bytes;          /* of the first file, after its last box: ignored */
 } bzna_dataset_info;
@@ -1159,6 +1307,7 @@ enum {
  *     archive   "image", "thumb"; "target" and "name" where there are tracks of them; fields that
  *               were written beside them
  *     video     "image"; "target" and "name" where there are tracks of them
+ *     provider  as its fields say
  *     folder    "image"; "name", the path below the folder; "target" where folders are classes, or
  *               where a list has one whole number for each sample; "label" of other lists */
 typedef struct bzna_field_info {
@@ -1282,6 +1431,21 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
+/* Opens samples that the caller's functions give. Any thread.
+ *     context    may be closed before the data set
+ *     provider   the struct and its arrays are copied. On success the data set owns user, and
+ *                calls close exactly once. On failure it is still the caller's, and close was not
+ *                called
+ *     config     copied; NULL: all defaults. Only name, format ("provider"), orientation and
+ *                palette have an effect
+ *     out        becomes the data set, to be closed with bzna_dataset_close
+ * Neither read nor locate is called here. Statuses: E_ARGUMENT for a provider that cannot be,
+ * whose message names the member; E_NO_SAMPLES if count is 0; E_LIMIT; those of opening a file for
+ * provider.files. */
+BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context,
+    const bzna_provider *provider, const bzna_dataset_config *config, bzna_dataset **out,
+    bzna_error *err);
+
 /* Closes dataset; NULL does nothing. Loaders and data sets that were made from it go on, and keep
  * its files open. Returns E_STATE inside callbacks, and does nothing then. Any thread, once. */
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset);
@@ -1334,8 +1498,8 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
     int64_t *target, bzna_error *err);
 
 /* Copies the name of a class as text with a NUL at its end. Classes have names in folders that are
- * classes, and in archives whose writer was given them. In data sets laid end to end, the first one
- * that has names answers for all. Any thread.
+ * classes, in archives whose writer was given them, and in providers that have them. In data sets
+ * laid end to end, the first one that has names answers for all. Any thread.
  *     dataset    the data set
  *     target     the class, as bzna_dataset_target gives it
  *     buffer     receives the name; NULL asks for the size alone
@@ -1369,8 +1533,8 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
  *     buffer     receives the whole sample
  *     capacity   bytes at buffer; at least bzna_sample_ref.size
  *     image      prepared by bzna_image_init, and filled in. Its config and data point into buffer.
- *                The config of plain videos and of records points into the data set, since all
- *                samples share it
+ *                The config of plain videos, of records and of a provider's RAW pixels points into
+ *                the data set, since all samples share it
  * Statuses: E_RANGE past the last sample; E_NOT_FOUND if there is no such image; E_BUFFER if
  * capacity is too small; E_IO, E_TRUNCATED, E_BOX, E_CODEC, ... */
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
@@ -1848,7 +2012,11 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
 /* The order of an epoch's samples. */
 enum {
     BZNA_ORDER_SEQUENTIAL = 0,        /* as they lie in the data set, or in order.indices */
-    BZNA_ORDER_SHUFFLE    = 1         /* another permutation each epoch, by order.seed */
+    BZNA_ORDER_SHUFFLE    = 1,        /* another permutation each epoch, by order.seed */
+    /* the caller gives each epoch's samples, by bzna_loader_set_indices or bzna_loader_set_batches:
+     * chapter 9. The members of bzna_loader_order that choose samples must be 0: indices, weights,
+     * weighting, epoch_samples */
+    BZNA_ORDER_GIVEN      = 2
 };
 
 /* How an epoch ends if its last batch is not full. Every rank gets the same number of batches. */
@@ -1859,7 +2027,10 @@ enum {
     BZNA_LAST_DROP    = 1,
     /* it is filled from the start of the epoch's order; bzna_batch_info.count says how many of its
      * samples are real */
-    BZNA_LAST_PAD     = 2
+    BZNA_LAST_PAD     = 2,
+    /* it is filled with order.pad_value and order.pad_target; bzna_batch_info.count says how many
+     * of its samples are real. The slots after them have the index UINT64_MAX and no fields */
+    BZNA_LAST_FILL    = 3
 };
 
 /* How order.weights are used. */
@@ -1881,15 +2052,16 @@ enum {
 /* How a loader treats a sample that cannot be read or decoded. */
 enum {
     BZNA_ON_ERROR_FILL    = 0,        /* its slot holds the out-of-bounds color */
-    /* its slot takes the sample at the position world_size further on in the epoch's order, from
-     * the end back to its start, and so on up to 64 times. That is the same sample in every run,
-     * and it is delivered at its own position as well */
+    /* its slot takes the sample at the position world_size further on in the epoch's order (with
+     * bzna_loader_set_batches, at the next position), from the end back to its start, and so on up
+     * to 64 times. That is the same sample in every run, and it is delivered at its own position as
+     * well */
     BZNA_ON_ERROR_REPLACE = 1,
     BZNA_ON_ERROR_STOP    = 2         /* bzna_loader_next returns its error instead of its batch */
 };
 
 /* How a loader treats a sample that fails with E_CALLBACK, because transform, picture or a source's
- * read_at failed. */
+ * read_at failed. What a provider fails is not concerned: it costs its slot. */
 enum {
     /* bzna_loader_next returns its error instead of its batch, whatever errors.policy is */
     BZNA_ON_CALLBACK_ERROR_STOP   = 0,
@@ -2031,7 +2203,11 @@ typedef struct bzna_loader_order {
     /* Advanced: draws an epoch, with weighting; at most 2^63. Default: as many as samples, or with
      * ONCE as samples that have a weight */
     uint64_t        epoch_samples;
-    uint64_t        reserved[8];      /* must be 0 */
+    /* with BZNA_LAST_FILL: every number of the pictures that fill the last batch, as it stands in
+     * the tensor */
+    double          pad_value;
+    int64_t         pad_target;       /* with BZNA_LAST_FILL: their targets */
+    uint64_t        reserved[6];      /* must be 0 */
 } bzna_loader_order;
 
 /* This process's share of each epoch, for distributed training: chapter 9. */
@@ -2258,7 +2434,9 @@ typedef struct bzna_loader_info {
     uint32_t    read_ahead;           /* read.ahead_samples; by default, as many as may be */
     /* of this rank in a whole epoch, from its start; padding is not counted */
     uint64_t    samples_per_epoch;
-    uint64_t    batches_per_epoch;    /* of this rank in a whole epoch, from its start */
+    /* of this rank in a whole epoch, from its start. With BZNA_ORDER_GIVEN, both are those of the
+     * epoch that the next batch is of, and 0 if its list was not given yet */
+    uint64_t    batches_per_epoch;
     char        decoder_name[64];     /* such as "libavcodec 59.37.100" */
     char        decoder_reason[128];  /* why this decoder, and not the other */
     char        image_field[32];      /* what is decoded of each sample: the field's name */
@@ -2295,7 +2473,7 @@ typedef struct bzna_statistics {
     bzna_stage_statistics stage[4];        /* by BZNA_STAGE_... */
     uint64_t         samples;         /* that were finished, well or not */
     uint64_t         samples_failed;  /* of these, that failed; by kind below */
-    uint64_t         failed_read;     /* E_IO, E_TRUNCATED, or E_CALLBACK of a source */
+    uint64_t         failed_read;     /* E_IO, E_TRUNCATED; E_CALLBACK of source, provider */
     uint64_t         failed_format;   /* E_BOX, E_LIMIT, E_NOT_FOUND, ... */
     uint64_t         failed_decode;   /* E_DECODE, E_CODEC, E_MISMATCH */
     uint64_t         failed_other;    /* E_CALLBACK of transform or picture, E_MEMORY, ... */
@@ -2329,14 +2507,19 @@ typedef struct bzna_loader_state {
     uint64_t epoch;                   /* that is under way */
     uint64_t position;                /* samples of its order already delivered, to all ranks */
     uint64_t fingerprint;             /* of data set, indices and weights */
-    uint64_t sample_count;            /* of an epoch, for all ranks together */
+    /* of an epoch, for all ranks together; with BZNA_ORDER_GIVEN of the epoch under way, and 0 at
+     * the start of one */
+    uint64_t sample_count;
     uint64_t end_epoch;               /* the first epoch that is not delivered */
     uint32_t order;                   /* BZNA_ORDER_... */
     uint32_t check;                   /* a hash of all other members */
     /* a hash of what fixes pixels: sizes, warp, colors, which picture. Not of dtype, layout, batch
      * size or threads */
     uint64_t pixels;
-    uint64_t reserved[7];             /* 0 */
+    /* a hash of the list that the epoch under way was given, of BZNA_ORDER_GIVEN; 0 with other
+     * orders, and at the start of an epoch, which then takes any list */
+    uint64_t list;
+    uint64_t reserved[6];             /* 0 */
 } bzna_loader_state;
 
 /* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
@@ -2388,12 +2571,51 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
  *     BZNA_END                  the last epoch is over
  *     BZNA_AGAIN                the time is over
  *     E_STOPPED                 bzna_loader_stop was called
- *     E_STATE                   another thread is in this call, or all batches are on loan
+ *     E_STATE                   another thread is in this call, or all batches are on loan; or with
+ *                               BZNA_ORDER_GIVEN, the next epoch has no list yet, which the message
+ *                               names. The call can be made again after each of these
  *     E_DEVICE, E_DEVICE_LOST   the device failed
  *     E_CALLBACK                a callback failed a sample of the batch: errors.callback_policy
  *     another                   with BZNA_ON_ERROR_STOP, the error of a sample of the batch
  * The last three stay until bzna_loader_reset or bzna_loader_restore. */
 BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch,
+    bzna_error *err);
+
+/* Gives the samples of one epoch to a loader with BZNA_ORDER_GIVEN: chapter 9. Any thread, also
+ * while another one waits in bzna_loader_next. Does not wait.
+ *     loader    makes the epoch's batches from now on
+ *     epoch     the one under way, if it has no list yet, or a later one
+ *     indices   of samples in the data set, in the order of the epoch; they may repeat. Copied, 8
+ *               bytes each; the copy is kept until a list is given after the epoch's last batch was
+ *               taken
+ *     count     indices at indices, at least 1. All ranks together have so many samples: rank r of
+ *               w takes those at r, r + w, r + 2w, ...
+ * Statuses:
+ *     E_ARGUMENT   count is 0, or last_batch is DROP and leaves no batch; or the loader was
+ *                  restored inside the epoch, and the run that was saved had another list
+ *     E_RANGE      an index is past the last sample, or epoch past the last one
+ *     E_STATE      the epoch has its list already, or is over; or the order is of another kind
+ *     E_MEMORY     there is none for the copy, or for a bit for each sample of the data set, by
+ *                  which indices that repeat are found */
+BZNA_API bzna_status bzna_loader_set_indices(bzna_loader *loader, uint64_t epoch,
+    const uint64_t *indices, uint64_t count, bzna_error *err);
+
+/* Gives the samples of one epoch, as bzna_loader_set_indices does, and the size of each of its
+ * batches. Ranks share whole batches: rank r of w takes the batches r, r + w, r + 2w, ... If their
+ * number does not divide by w, order.last_batch says what happens at the end: ranks without a batch
+ * get an empty one (PARTIAL), the rest is not delivered (DROP), or they get padding (PAD, which
+ * also fills each batch to output.batch_size). Any thread, also while another one waits in
+ * bzna_loader_next. Does not wait.
+ *     loader        makes the epoch's batches from now on
+ *     epoch         the one under way, if it has no list yet, or a later one
+ *     indices       of samples in the data set, those of one batch after those of the other. Copied
+ *     count         indices at indices: the sum of sizes
+ *     sizes         how many samples each batch has: 1..output.batch_size. Copied
+ *     batch_count   batches at sizes, at least 1
+ * Statuses: those of bzna_loader_set_indices; E_ARGUMENT for a size that is out of range, or for
+ * another sum of them. */
+BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch,
+    const uint64_t *indices, uint64_t count, const uint32_t *sizes, uint64_t batch_count,
     bzna_error *err);
 
 /* Ends all waiting for batches of loader, now and later, with E_STOPPED, until bzna_loader_reset or
@@ -2403,7 +2625,8 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err);
 /* Goes to the start of an epoch (set_epoch elsewhere), whatever is under way. Waits for samples
  * that are being made. Any thread.
  *     loader   as many epochs are left as if it had been opened with order.first_epoch = epoch.
- *              Batches on loan stay valid
+ *              Batches on loan stay valid. Lists of BZNA_ORDER_GIVEN are forgotten, also those of
+ *              later epochs
  *     epoch    from 0
  * Returns E_STATE while a thread waits in bzna_loader_next. */
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err);
@@ -2416,7 +2639,8 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
 
 /* Goes on from a state. Waits for samples that are being made. Any thread.
  *     loader   seed and epochs come from the state; world size, threads and batch size may differ
- *              from those of the run that was saved. Batches on loan stay valid
+ *              from those of the run that was saved. Batches on loan stay valid. Lists of
+ *              BZNA_ORDER_GIVEN are forgotten: give the list of the state's epoch again
  *     state    of bzna_loader_save. One of version 1 (of 0.1) is taken with a warning in the log,
  *              since it does not say how pixels were made
  * Statuses: E_ARGUMENT if the state is damaged, is of another data set or order, or of a run whose

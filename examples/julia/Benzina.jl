@@ -44,7 +44,8 @@
 #
 # The callbacks of a loader have no form of Julia's own: `transform = pointer, transform_user = data` and `picture` take a @cfunction of
 # bzna_transform_fn and bzna_picture_fn (benzina.h), or a C library's. They are called on the decoders' threads, several at once: a
-# @cfunction needs Julia 1.9 there, and what is said above holds.
+# @cfunction needs Julia 1.9 there, and what is said above holds. The same would hold for the functions of a bzna_provider, which this file does
+# not wrap: below 1.9, a provider can have a table of places only.
 #
 # Samples are counted from 1, as everything in Julia is. Resuming: `save(loader)` gives 128 bytes, `restore!(loader, bytes)` goes on there.
 #
@@ -163,6 +164,12 @@ bzna_loader_close(loader::Ptr{bzna_loader}) =
 bzna_loader_next(loader::Ptr{bzna_loader}, timeout_ns::Int64, batch::Ptr{Ptr{bzna_batch}}, err::Ptr{bzna_error}) =
     @gcsafe @ccall libbenzina.bzna_loader_next(loader::Ptr{bzna_loader}, timeout_ns::Int64, batch::Ptr{Ptr{bzna_batch}},
                                                err::Ptr{bzna_error})::bzna_status
+bzna_loader_set_indices(loader, epoch, indices, count, err) =
+    @ccall libbenzina.bzna_loader_set_indices(loader::Ptr{bzna_loader}, epoch::UInt64, indices::Ptr{UInt64}, count::UInt64,
+                                              err::Ref{bzna_error})::bzna_status
+bzna_loader_set_batches(loader, epoch, indices, count, sizes, batch_count, err) =
+    @ccall libbenzina.bzna_loader_set_batches(loader::Ptr{bzna_loader}, epoch::UInt64, indices::Ptr{UInt64}, count::UInt64,
+                                              sizes::Ptr{UInt32}, batch_count::UInt64, err::Ref{bzna_error})::bzna_status
 bzna_loader_reset(loader::Ptr{bzna_loader}, epoch::UInt64, err::Ptr{bzna_error}) =
     @gcsafe @ccall libbenzina.bzna_loader_reset(loader::Ptr{bzna_loader}, epoch::UInt64, err::Ptr{bzna_error})::bzna_status
 bzna_loader_save(loader, state, struct_size, err) =
@@ -200,7 +207,7 @@ using .LibBenzina: bzna_status_name, bzna_context, bzna_dataset, bzna_loader, bz
     bzna_dataset_close,
     bzna_dataset_count, bzna_dataset_target, bzna_dataset_class, bzna_dataset_field,
     bzna_loader_config, bzna_loader_config_init, bzna_loader_open, bzna_loader_close, bzna_loader_next,
-    bzna_loader_reset, bzna_loader_save, bzna_loader_restore, bzna_loader_get_info, bzna_loader_statistics, bzna_loader_state,
+    bzna_loader_set_indices, bzna_loader_set_batches, bzna_loader_reset, bzna_loader_save, bzna_loader_restore, bzna_loader_get_info, bzna_loader_statistics, bzna_loader_state,
     bzna_loader_info, bzna_statistics, bzna_batch_info, bzna_batch_get_info, bzna_batch_error, bzna_batch_release,
     bzna_batch_tensor, bzna_batch_bytes, bzna_tensor, bzna_records, bzna_records_init, bzna_warp, bzna_loader_filter, bzna_loader_color,
     bzna_loader_output, bzna_loader_outputs,
@@ -213,8 +220,8 @@ using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_RANGE, BZNA_E_STATE, BZ
     BZNA_ORIENTATION_APPLY, BZNA_ORIENTATION_IGNORE, BZNA_PALETTE_COLORS, BZNA_PALETTE_INDEX, BZNA_CLASS_ORDER_TEXT,
     BZNA_CLASS_ORDER_NUMERIC, BZNA_DTYPE_FLOAT32, BZNA_DTYPE_INT64, BZNA_DTYPE_UINT8,
     BZNA_TARGET_NONE, BZNA_EPOCHS_ENDLESS, BZNA_DEVICE_AUTO, BZNA_DEVICE_CPU, BZNA_DEVICE_CUDA,
-    BZNA_ORDER_SEQUENTIAL, BZNA_ORDER_SHUFFLE, BZNA_LAST_PARTIAL,
-    BZNA_LAST_DROP, BZNA_LAST_PAD, BZNA_WARP_NONE, BZNA_WARP_RANDOM_RESIZED_CROP, BZNA_WARP_CENTER_RESIZED_CROP, BZNA_WARP_SIMILARITY,
+    BZNA_ORDER_SEQUENTIAL, BZNA_ORDER_SHUFFLE, BZNA_ORDER_GIVEN, BZNA_LAST_PARTIAL,
+    BZNA_LAST_DROP, BZNA_LAST_PAD, BZNA_LAST_FILL, BZNA_WARP_NONE, BZNA_WARP_RANDOM_RESIZED_CROP, BZNA_WARP_CENTER_RESIZED_CROP, BZNA_WARP_SIMILARITY,
     BZNA_WARP_MXNET,
     BZNA_LAW_AUTO, BZNA_LAW_BENZINA, BZNA_LAW_TORCHVISION, BZNA_FILTER_LINEAR, BZNA_FILTER_NEAREST, BZNA_FILTER_CUBIC, BZNA_FILTER_AREA,
     BZNA_FILTER_LANCZOS4, BZNA_FILTER_LANCZOS3, BZNA_FILTER_CUBIC_075, BZNA_ANTIALIAS_AUTO, BZNA_ANTIALIAS_OFF,
@@ -431,6 +438,7 @@ The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a 
     orientation = :apply                  :ignore: pictures are not turned as their EXIF data says
     palette = :colors                     :index: pictures with a palette give indices as gray
     records = nothing                     `Records(...)`: the file is records of one size, such as CIFAR or MNIST
+    target = nothing                      the field of integers, or an mp4's track of them, that is the target
     name = nothing                        what error messages call it
 """
 mutable struct Dataset
@@ -517,13 +525,13 @@ choice(names::NamedTuple, name::Symbol) =
 # Calls open(context, config, out, err), and owns what it made.
 function open_dataset(open, box, context; split = nothing, name = nothing, format = nothing, list = nothing, classes = nothing,
                       class_order::Symbol = :text, orientation::Symbol = :apply, palette::Symbol = :colors,
-                      records::Union{Nothing,bzna_records} = nothing)
+                      records::Union{Nothing,bzna_records} = nothing, target = nothing)
     config, err, out = bzna_dataset_config(), sized(bzna_error), Ref{Ptr{bzna_dataset}}(C_NULL)
     bzna_dataset_config_init(config, sizeof(bzna_dataset_config))
-    strings = map(optional, (split, name, format, list))
+    strings = map(optional, (split, name, format, list, target))
     class_strings = classes === nothing ? String[] : String[class for class in classes]
     GC.@preserve strings class_strings context records begin
-        config.split, config.name, config.format, config.list = map(cstring, strings)
+        config.split, config.name, config.format, config.list, config.target = map(cstring, strings)
         pointers = Cstring[cstring(class) for class in class_strings]
         if !isempty(pointers)
             config.classes, config.class_count = pointer(pointers), length(pointers)
@@ -705,6 +713,7 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     batchsize = 1, size                   samples in a batch; (width, height) of the output, which must be given
     shuffle = false, seed = 0             another order in each epoch; the seed of the order and of all random numbers
     partial = true, pad = false           the last batch when it is not full: shorter; with partial = false left out; with pad = true filled up
+    data_padding, label_padding           the last batch is filled with pictures and targets of these numbers, as MXNet.jl's ArrayDataProvider does
     buffer = false                        true: a batch is given back when the next one is asked for
     warp = :none                          :random_resized_crop, :center_resized_crop, :similarity, :mxnet
     crop_area, crop_ratio                 pairs: area of a crop lo..hi, its width to its height lo..hi; the defaults depend on the warp.
@@ -730,7 +739,8 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     outputs = ()                          further `Output`s of the same decode, for `tensor`
     mean_image = nothing                  width x height x channels, a mean for each pixel in place of mean or bias
     image = nothing                       which picture: "image" or "thumb"; default: the thumbnail, unless the output is larger than 512
-    indices = nothing                     the samples of an epoch, counted from 1, instead of all
+    indices = nothing                     the samples of an epoch, counted from 1, instead of all; :given: `set_indices!` or `set_batches!`
+                                          gives those of each epoch
     on_error = :fill                      what a damaged sample does: :fill, :replace, :stop
     on_callback_error = :stop             what a sample does that a callback failed: :stop, whatever on_error is; :sample: as on_error says
     rank = 0, world_size = 1              this process's share
@@ -753,9 +763,10 @@ mutable struct Loader
     epoch::UInt64                     # that the last batch was of, and whether there are more of it
     midway::Bool
     iteration::Int                    # number of the one that is under way: those before it are superseded
+    lists::Union{Nothing,Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}}      # by epoch, what was given; nothing: another order
 
     function Loader(data::Dataset; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffle::Bool = false, seed::Integer = 0,
-                    partial::Bool = true, pad::Bool = false, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
+                    partial::Bool = true, pad::Bool = false, data_padding = nothing, label_padding = nothing, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
                     crop_ratio = nothing, degrees = nothing, translate = nothing, resize::Bool = false, keep_ratio::Bool = false,
                     random_crop::Bool = false, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, rotate = nothing, shear = nothing,
                     perspective::Real = 0, perspective_p::Real = 0, brightness = nothing, contrast = nothing, saturation = nothing,
@@ -772,14 +783,19 @@ mutable struct Loader
                     transform::Ptr{Cvoid} = C_NULL, transform_user::Ptr{Cvoid} = C_NULL,
                     picture::Ptr{Cvoid} = C_NULL, picture_user::Ptr{Cvoid} = C_NULL)
         no_threads || callable_from_threads(data.box)
+        is_given = indices === :given
+        indices isa Symbol && !is_given && throw(ArgumentError("indices: :$indices is neither :given nor numbers"))
+        is_given && shuffle && throw(ArgumentError("indices, shuffle: both order the samples of an epoch"))
+        indices = is_given ? nothing : indices
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))
         config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], views = views,
                                 channels = choice(CHANNELS, channels),
                                 device = bzna_device(BZNA_DEVICE_CPU, 0))       # where an Array can be
-        config.order = changed(config.order; kind = shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL, seed = seed,
-                               last_batch = pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
-                               epochs = BZNA_EPOCHS_ENDLESS, first_epoch = epoch)
+        config.order = changed(config.order; kind = is_given ? BZNA_ORDER_GIVEN : shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL, seed = seed,
+                               last_batch = data_padding !== nothing || label_padding !== nothing ? BZNA_LAST_FILL : pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
+                               epochs = BZNA_EPOCHS_ENDLESS, first_epoch = epoch,
+                               pad_value = something(data_padding, 0), pad_target = something(label_padding, 0))
         config.shard = changed(config.shard; rank = rank, world_size = world_size)
         config.warp = changed(config.warp; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
                               resize = resize, keep_ratio = keep_ratio, random_crop = random_crop,
@@ -831,7 +847,8 @@ mutable struct Loader
         info = sized(bzna_loader_info)
         check(bzna_loader_get_info(out[], info, sizeof(bzna_loader_info), err), err)
         return finalizer(close_later, new(out[], data, shape_of(info.image), info.samples_per_epoch, info.batches_per_epoch,
-                                          info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false, 0))
+                                          info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false, 0,
+                                          is_given ? Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}() : nothing))
     end
 end
 
@@ -1123,8 +1140,41 @@ function start!(loader::Loader)
         GC.@preserve loader err check(bzna_loader_reset(loader.handle, loader.epoch + 1, address(err)), err)
         loader.epoch += 1
         loader.midway = false
+        if loader.lists !== nothing                 # the library has forgotten them
+            lists = filter(pair -> pair.first >= loader.epoch, loader.lists)
+            empty!(loader.lists)
+            foreach(epoch -> give!(loader, epoch, lists[epoch]...), sort!(collect(keys(lists))))
+        end
     end
     return nothing
+end
+
+# Gives an epoch its list, in batches if there are sizes.
+function give!(loader::Loader, epoch::UInt64, indices::Vector{UInt64}, sizes::Vector{UInt32})
+    loader.lists === nothing && throw(ArgumentError("the loader draws its own order: indices = :given makes one that is given"))
+    err = sized(bzna_error)
+    status = GC.@preserve loader indices sizes begin
+        isempty(sizes) ? bzna_loader_set_indices(loader.handle, epoch, pointer(indices), length(indices), err) :
+                         bzna_loader_set_batches(loader.handle, epoch, pointer(indices), length(indices), pointer(sizes), length(sizes), err)
+    end
+    check(status, err)
+    filter!(pair -> pair.first >= loader.epoch, loader.lists)
+    loader.lists[epoch] = (indices, sizes)
+    return loader
+end
+
+"""
+    set_indices!(loader, epoch, indices)
+
+Gives the samples of an epoch, counted from 1, to a loader with `indices = :given`: of all ranks together, in order. They may repeat. Epochs
+count from `Loader`'s `epoch`, 0 by default, and lists of later ones can be given early. An epoch is given its list once. `restore!` forgets all.
+"""
+set_indices!(loader::Loader, epoch::Integer, indices) = give!(loader, UInt64(epoch), UInt64[i - 1 for i in indices], UInt32[])
+
+"The same, by a collection of batches, each of which holds the samples of one: at most `batchsize`. Ranks share whole batches."
+function set_batches!(loader::Loader, epoch::Integer, batches)
+    isempty(batches) && throw(ArgumentError("batches: there are none"))
+    return give!(loader, UInt64(epoch), UInt64[i - 1 for batch in batches for i in batch], UInt32[length(batch) for batch in batches])
 end
 
 # Where an iteration stands: its number, whether the epoch is over, and what is to be given back at the next step. It holds no batch that
@@ -1139,7 +1189,7 @@ end
     loader = each.loader
     loader.handle == C_NULL && throw(BenzinaError(BZNA_E_STATE, "the loader is closed", nothing, 0))
     if previous === nothing
-        loader.batches == 0 && return nothing       # fewer samples than a batch, and partial = false
+        loader.lists === nothing && loader.batches == 0 && return nothing       # fewer samples than a batch, and partial = false
         start!(loader)
         loader.iteration += 1
     else
@@ -1162,7 +1212,12 @@ end
 # `length` is that of a whole epoch: after restore!, less may be left of the first one.
 Base.IteratorSize(::Type{Loader}) = Base.SizeUnknown()
 Base.IteratorSize(::Type{EachBatch}) = Base.SizeUnknown()
-Base.length(loader::Loader) = loader.batches
+function Base.length(loader::Loader)
+    loader.lists === nothing && return loader.batches
+    info, err = sized(bzna_loader_info), sized(bzna_error)          # of the epoch that the next batch is of; 0 without its list
+    check(bzna_loader_get_info(loader.handle, info, sizeof(bzna_loader_info), err), err)
+    return Int(info.batches_per_epoch)
+end
 Base.length(each::EachBatch) = length(each.loader)
 Base.eltype(::Type{Loader}) = Tuple{Array{Float32,4},Vector{Int64}}
 Base.eltype(::Type{EachBatch}) = Batch
@@ -1183,6 +1238,7 @@ function restore!(loader::Loader, bytes::AbstractVector{UInt8})
         check(bzna_loader_restore(loader.handle, address(state), address(err)), err)
     end
     loader.epoch, loader.midway = state.epoch, false
+    loader.lists === nothing || empty!(loader.lists)
     loader.iteration += 1                           # an iteration that is under way ends here
     return loader
 end
