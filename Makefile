@@ -239,12 +239,13 @@ bench: all $(BUILD)/bench/open $(BUILD)/bench/writer $(if $(HAVE_CUDA),$(BUILD)/
 # in five minutes.
 bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@LD_LIBRARY_PATH=$(BUILD)/bench BENZINA_NVDEC_CHECK=0 $(BUILD)/bench/sessions --model tests/data/mini_h265.bzna 1
-# This library beside torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them; and what each codec of
-# bzna pack costs. PICTURES=DIR: class folders of JPEG files instead of pictures that are made. Their settings stand
+# This library beside torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them, on one SET of pictures or
+# on all; and what each codec of bzna pack costs. PICTURES=DIR: class folders of JPEG files instead of pictures that are made. Their settings stand
 # at the top of the scripts.
 PYTHON ?= python3
+bench-peers: $(if $(filter yes,$(HAVE_JPEG)),$(BUILD)/bench/jpeg)
 bench-peers bench-codecs: all
-	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" \
+	@BUILD="$(BUILD)" SET="$(SET)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" \
 	    DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/$(subst -,_,$@).py
 # The loader beside decoding alone, from 64x64 to 12 megapixels; jpeg_shrink with margins; context switches with small
 # pictures. Settings stand at the beginning of tests/bench_speed.py.
@@ -257,6 +258,9 @@ $(BUILD)/bench/small: tests/bench_small.c benzina.h
 $(BUILD)/bench/jpeg_rows: tests/bench_jpeg_rows.c benzina.c benzina.h benzina_kernels.cu
 	@mkdir -p $(@D)
 	$(CC) $(BASE_CFLAGS) -DBENZINA_NO_CUDA $(AV_CFLAGS) -o $@ $< $(LIBS)
+$(BUILD)/bench/jpeg: tests/bench_jpeg.c
+	@mkdir -p $(BUILD)/bench
+	$(CC) $(BASE_CFLAGS) $$(pkg-config --cflags libjpeg) $(LDFLAGS) -o $@ $< $$(pkg-config --libs libjpeg) -lpthread
 # The rate with 1, 2, 4, 8 and 16 decoder threads, as a share of one thread's: how to read it stands in
 # tests/README.md, "On a GPU". SCALING_OPTIONS: tests/bench_scaling.c.
 bench-scaling: all $(BUILD)/bench/bench_scaling

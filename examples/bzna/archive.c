@@ -369,8 +369,12 @@ archive_codec_text archive_codec(const bzna_image_info *info)
 /* The next start code (00) 00 00 01 at or after data + from, or size. */
 static size_t start_code(const uint8_t *data, size_t size, size_t from)
 {
-    for (size_t at = from; at + 3 <= size; at++)
-        if (!data[at] && !data[at + 1] && data[at + 2] == 1) return at > from && !data[at - 1] ? at - 1 : at;
+    if (from + 3 > size) return size;
+    const uint8_t *one = data + from + 1;
+    while ((one = memchr(one + 1, 1, (size_t)(data + size - one - 1)))) {
+        size_t at = (size_t)(one - data) - 2;
+        if (!data[at] && !data[at + 1]) return at > from && !data[at - 1] ? at - 1 : at;
+    }
     return size;
 }
 

@@ -156,6 +156,10 @@ static const tool_option pack_options[] = {
     CHOICE("icc", icc, "ignore|convert", "ignore",
       "convert pictures with color profiles to sRGB, or ignore the\n"
       "profiles, as loaders, torchvision, DALI and FFCV do"),
+    CHOICE("check", check, "decode|headers", "decode",
+      "how --codec copy checks JPEG files: decode every one, or look at\n"
+      "headers and end markers only, which is many times as fast and does\n"
+      "not notice damage between them"),
     TEXT("list", list, "FILE",
       "which files of the folder to pack, in this order, with labels;\n"
       "or the labels of a .rec: .lst (index, label, path, tabs between),\n"
