@@ -1387,6 +1387,9 @@ class Kinds(unittest.TestCase):
         self.assertEqual([len(batch) for batch in loader_of(dataset, **wanted)], [2, 2])
         batch = next(loader_of(dataset, tensors=["id"], bytes="txt", **wanted).batches())
         self.assertEqual((list(batch.tensor("id").memoryview()), batch.bytes("txt")[1]), ([0, 100], None))
+        kept = batch.tensor("id")               # a copy
+        batch.release()
+        self.assertEqual((list(kept.memoryview()), batch.is_out), ([0, 100], False))
         self.assertIn("txt", self.fails(loader_of, dataset, tensors="txt").message)
         with self.assertRaises(KeyError):
             loader_of(dataset, bytes=["caption"])
@@ -2136,15 +2139,20 @@ class Lifetimes(unittest.TestCase):
 
     def test_who_takes_dlpack_1_gets_a_versioned_capsule(self):
         loader, steps, batch = self.one(shape=(6, 10))
-        for field in (batch.images, batch.targets, batch.indices, batch.status):
-            plain = _dlpack._DLManagedTensor.from_address(capsule_pointer(field.__dlpack__(), b"dltensor")).tensor
+        for field, flags in ((batch.images, 0), (batch.targets, 2), (batch.indices, 2), (batch.status, 2)):     # 2: copied
+            capsule = field.__dlpack__()
+            plain = _dlpack._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor
             for max_version in ((1, 0), [1, 1], (2, 0)):
-                capsule = field.__dlpack__(stream=None, max_version=max_version, dl_device=(1, 0), copy=False)
-                self.assertEqual(capsule_name(capsule), b"dltensor_versioned")
-                address = capsule_pointer(capsule, b"dltensor_versioned")
+                versioned = field.__dlpack__(stream=None, max_version=max_version, dl_device=(1, 0), copy=False)
+                self.assertEqual(capsule_name(versioned), b"dltensor_versioned")
+                address = capsule_pointer(versioned, b"dltensor_versioned")
                 managed = _dlpack._DLManagedTensorVersioned.from_address(address)
-                self.assertEqual((managed.major, managed.flags), (1, 0))        # may be written to, is no copy
-                self.assertEqual(bytes(managed.tensor), bytes(plain))
+                self.assertEqual((managed.major, managed.flags), (1, flags))    # may be written to
+                parts = [(t.shape[:t.dimensions], t.strides[:t.dimensions], t.code, t.bits, t.lanes, t.device_type, t.device_id,
+                          t.byte_offset, ctypes.string_at(t.data, 8)) for t in (managed.tensor, plain)]
+                self.assertEqual(parts[0], parts[1])
+                self.assertEqual(managed.tensor.data == plain.data, flags == 0)
+                self.assertEqual(managed.tensor.data % 64, 0)
         for max_version in (None, (0, 8), (0, 99)):
             self.assertEqual(capsule_name(batch.__dlpack__(max_version=max_version)), b"dltensor", max_version)
         self.assertEqual(capsule_name(batch.__dlpack__(max_version=(1, 0))), b"dltensor_versioned")
@@ -2156,6 +2164,30 @@ class Lifetimes(unittest.TestCase):
         with self.assertRaises(BufferError):
             batch.images.__dlpack__(dl_device=(2, 0))
         self.assertFalse(hasattr(batch.images, "__cuda_array_interface__"))
+
+    def test_targets_indices_and_statuses_are_copies_that_keep_nothing(self):
+        loader, steps, batch = self.one()
+        def numbers(batch):
+            return [batch.targets, batch.indices, batch.status, batch.tensor("target"), batch.tensor("index"), batch.tensor("status")]
+        kept, consumers = numbers(batch), [Consumer(field, version) for field in numbers(batch) for version in DLPACKS]
+        views = [field.memoryview() for field in numbers(batch)]
+        expected = [view.tobytes() for view in views]
+        batch.targets.memoryview()[0] = 99                  # nobody else's
+        batch.release()
+        second = next(steps)                                # into the loader's only buffer
+        self.assertNotEqual([field.memoryview().tobytes() for field in numbers(second)][0], expected[0])
+        second.release()
+        loader.dataset.close()
+        loader.close()
+        del batch, second, loader, steps
+        gc.collect()
+        self.assertEqual([field.memoryview().tobytes() for field in kept], expected)
+        self.assertEqual([view.tobytes() for view in views], expected)
+        self.assertEqual([consumer.bytes() for consumer in consumers], [data for data in expected for _ in DLPACKS])
+        for consumer in consumers:
+            thread = threading.Thread(target=consumer.delete)
+            thread.start()
+            thread.join()
 
     def test_a_capsule_that_nobody_took_gives_the_batch_back(self):
         for max_version in DLPACKS:

@@ -717,7 +717,7 @@ class DataSets(unittest.TestCase):
             self.assertEqual(len(benzina.Dataset(folder).classes), 3)
 
     @needs_decoder
-    def test_the_batches_left_after_resuming(self):
+    def test_the_length_after_resuming_is_what_is_left_and_then_an_epochs(self):
         for options, lengths in ((dict(batch_size=3), [3, 2, 1, 3]), (dict(batch_size=3, drop_last=True), [2, 1, 2]),
                                  (dict(batch_size=2, rank=1, world_size=2), [2, 1, 2]), (dict(batch_size=1), [8, 7, 6, 5, 4, 3, 2, 1, 8])):
             loader = loader_of(output="field", shuffle=True, **options)
@@ -730,8 +730,13 @@ class DataSets(unittest.TestCase):
             for state, length in zip(states, lengths):
                 again = loader_of(output="field", shuffle=True, **options)
                 again.load_state_dict(state)
-                self.assertEqual((again.batches_left, len(again), len(iter(again)), sum(1 for _ in again), again.batches_left),
-                                 (length, lengths[0], length, length, lengths[0]), options)
+                self.assertEqual((again.batches_left, len(again)), (length, length), options)
+                running = iter(again)
+                self.assertEqual((again.batches_left, len(running), len(again)), (length, length, lengths[0]), options)
+                self.assertEqual([len(again) for _ in running], [lengths[0]] * length, options)
+                self.assertEqual((again.batches_left, len(again), sum(1 for _ in again)), (lengths[0],) * 3, options)
+                again.load_state_dict(state)
+                self.assertEqual((len(again), sum(1 for _ in again.batches()), len(again)), (length, length, lengths[0]), options)
 
 
 @needs_decoder

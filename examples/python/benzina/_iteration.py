@@ -116,7 +116,7 @@ class Lender:
         return (*pair, fields)
 
     def _small(self, batch: Batch, name: str, slots: int) -> Any:
-        array = self._framework.copy(batch.tensor(name))
+        array = self._framework.view(batch.tensor(name))        # which is a copy
         return array if slots == len(batch) else self._framework.first(array, slots, 0)
 
 

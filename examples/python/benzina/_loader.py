@@ -283,6 +283,7 @@ class DataLoader(_handles.Handled):
         self._under_way = False                 # to this iterator,
         self._resumed = False                   # or was, before the state was saved that this loader goes on from
         self._left: Optional[int] = None        # batches of an epoch inside which the loader stands
+        self._is_iterated = False               # since the last load_state_dict
         self._held: Any = None                  # a batch of a later epoch, and the state before it
         self._moves = 0                         # so that an iterator sees that the loader went elsewhere
         self._lender: Optional[Lender] = None
@@ -379,18 +380,20 @@ class DataLoader(_handles.Handled):
     # -- one epoch after the other
 
     def __len__(self) -> int:
-        """Batches of a whole epoch, after load_state_dict, too: trainers count from the batch of their own checkpoint up to it."""
+        """Batches that the next `for` brings: those of an epoch; after load_state_dict, those that are left of the epoch that it went
+        into, until that `for` begins (which is when Lightning asks, who counts from its own checkpoint's batch up to the epoch's)."""
         self._settle()
-        return self._batches
+        return self._batches if self._is_iterated or self._left is None else self._left
 
     @property
     def batches_left(self) -> int:
-        """Batches that the epoch still brings: as many as len() says at its start, fewer inside it and after load_state_dict."""
+        """Batches that the epoch still brings: all of them at its start, fewer inside it and after load_state_dict."""
         self._settle()
         return self._batches if self._left is None else self._left
 
     def __iter__(self) -> Iterator[Any]:
         self._settle(True)
+        self._is_iterated = True
         if self._lender is None:
             self._lender = lender_of(self)
         lender = self._lender
@@ -400,6 +403,7 @@ class DataLoader(_handles.Handled):
         """The Batches of one epoch, with indices, states and errors, each on loan until it is released. Where a remainder is spread over
         ranks, its Batch is full, and holds padding behind count; so do arrays of output="field" and "memoryview"."""
         self._settle(True)
+        self._is_iterated = True
 
         def read(batch: Batch) -> Batch:
             if self._lender is not None:
@@ -482,6 +486,7 @@ class DataLoader(_handles.Handled):
         self._forget()
         self.seed, self._epoch = state.seed, state.epoch
         self._inside = self._resumed = state.position > 0
+        self._is_iterated = False
         left, step = self._samples - state.position, self.batch_size * self.world_size
         self._left = (left // step if self.drop_last else -(-left // step)) if self._resumed else None
 
@@ -494,7 +499,7 @@ class DataLoader(_handles.Handled):
             step = 0.1 if end is None else max(0.0, min(0.1, end - time.monotonic()))
             status = lib.bzna_loader_next(self.handle, int(step * 1e9), handle, err)
             if status == Status.OK:
-                return Batch(handle.value, self._failures)
+                return Batch(handle.value, self._failures, self._tensors)
             if status == Status.END:
                 return None
             if status == Status.AGAIN:
