@@ -23,10 +23,11 @@ from ._modules import installed, torch_with_cuda
 from ._output import Output
 from ._settings import (field_names, refuse_unknown, set_colors, set_distortion, set_mean_image, set_samples, set_transforms,
                         warn_of_colors)
-from ._types import Channels, Device, Dtype, Filter, Indices, Layout, Names, Numbers, Range, Shape, Transform
+from ._types import Antialias, Channels, Device, Dtype, Filter, Indices, Layout, Names, Numbers, Range, Shape, Transform
 
 _bytes = bytes                                  # which is an argument's name here
 _DEFAULT_WARP = ops.CenterResizedCrop(224 / 256)
+_PILS = (None, "linear", "cubic", "lanczos")    # filters of PIL's that have several samples an axis
 _AUTO_SEED = 0                                  # where torch.distributed shards a loader without a seed: torch's samplers have it, too
 
 
@@ -79,8 +80,10 @@ class DataLoader(_handles.Handled):
     outputs          further Outputs of the same decode, which are in the loop's fields
     filter           "linear" (the default), "nearest", "cubic" (a = -0.5), "lanczos" (a = 3): PIL's; "cubic-0.75", "lanczos4",
                      "area": OpenCV's
-    antialias        True (the default): where a picture shrinks, the filter is widened by as much, as in PIL and torchvision
-                     ("nearest" is not; "area" always is); False: it is not, as in OpenCV
+    antialias        True: where a picture shrinks, the filter is widened by as much, as in torchvision ("nearest" is not; "area"
+                     always is); False: it is not, as in OpenCV; "round": it is, and RGB and gray pictures (PNG, not JPEG) are
+                     rounded to whole numbers after the horizontal and after the vertical pass, as PIL does. None: "round" with a
+                     warp of torchvision's Resize and CenterCrop, which then has the bytes that it makes of PIL's pictures; else True
     inter_method     MXNet's number instead of the two: 0 nearest, 1 linear, 2 cubic, 3 area, 4 lanczos4; 9: for each sample 2 where
                      both sides grow, 3 where both shrink, else 1; 10: for each sample any of 0 to 4. 9 and 10 run in Python
     jpeg_shrink      True: a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
@@ -156,7 +159,7 @@ class DataLoader(_handles.Handled):
             rank: Optional[int] = None, world_size: Optional[int] = None, shard: bool = True,
             warp: Any = _DEFAULT_WARP, rotate: Range = 0, shear: Range = 0, perspective: Range = 0,
             views: int = 0, outputs: Union[Output, Sequence[Output]] = (), filter: Optional[Filter] = None,
-            antialias: Optional[bool] = None, inter_method: Optional[int] = None, jpeg_shrink: bool = False,
+            antialias: Optional[Antialias] = None, inter_method: Optional[int] = None, jpeg_shrink: bool = False,
             transform: Optional[Callable[[Any, Any, Any], Any]] = None,
             picture: Optional[Callable[[Any, Any, Any], Any]] = None,
             mean: Optional[Numbers] = None, std: Optional[Numbers] = None,
@@ -200,6 +203,8 @@ class DataLoader(_handles.Handled):
             raise ValueError("memory: %s reads host memory" % output)
         if inter_method is not None and (filter, antialias) != (None, None):
             raise ValueError("inter_method, filter, antialias: give MXNet's number, or the other two")
+        if antialias is None and inter_method is None and filter in _PILS and ops._is_resize(warp):
+            antialias = "round"
 
         config = _c.new("loader_config")
         config.output.width, config.output.height = width, height

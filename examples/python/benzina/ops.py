@@ -272,6 +272,11 @@ class Resize(CenterResizedCrop):
         CenterResizedCrop.__init__(self, keep_ratio=False, flip_h=flip_h)
 
 
+def _is_resize(warp: Any) -> bool:
+    """Whether a warp is torchvision's Resize, with or without CenterCrop."""
+    return isinstance(warp, CenterResizedCrop) and warp.law == "torchvision"
+
+
 class MXNetAffine(WarpTransform):
     """The affine augmentation of MXNet's ImageRecordIter, by its parameters' names. Integers, fractions and pixels are as there; a
     min_aspect_ratio is not: the ratio is drawn between 1 - max_aspect_ratio and 1 + max_aspect_ratio. fill_value is DataLoader's
