@@ -22,6 +22,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
@@ -109,7 +110,7 @@ def free_port():
         return str(one.getsockname()[1])
 
 
-def processes(code, count, *arguments):
+def processes(code, count, *arguments, cwd=ROOT):
     """What count processes of one group print, by rank."""
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(folder, "program.py")
@@ -117,7 +118,7 @@ def processes(code, count, *arguments):
             file.write(code)
         port = free_port()
         ranks = [subprocess.Popen([sys.executable, "-B", "-W", "ignore", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                  cwd=ROOT, env={**os.environ, "PYTHONPATH": PACKAGE, "BENZINA_LIBRARY": benzina.lib._name, "RANK": str(rank),
+                                  cwd=cwd, env={**os.environ, "PYTHONPATH": PACKAGE, "BENZINA_LIBRARY": benzina.lib._name, "RANK": str(rank),
                                                  "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1",
                                                  "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}) for rank in range(count)]
         said = []
@@ -473,40 +474,101 @@ with open(os.path.join(sys.argv[1], "%d" % rank), "w") as file:
             self.assertEqual(sorted(drawn), [*range(COUNT)])
         self.assertEqual([one[2:] for one in said], [[2, 0], [2, 1]])
 
+
+def page(title):
+    """What the README has under a heading."""
+    with open(os.path.join(PACKAGE, "README.md")) as file:
+        return file.read().split("\n## %s\n" % title)[1].split("\n## ")[0]
+
+
+def blocks(text, kind):
+    return [found[1] for found in re.finditer(r"```%s\n(.*?)```" % kind, text, re.S)]
+
+
+@needs_decoder
+class Pages(unittest.TestCase):
+    """The programs of the README print what stands there."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = os.path.join(folder.name, "here")
+        shutil.copytree(folder_of_pictures(), self.folder)
+        with tarfile.open(os.path.join(self.folder, "scenes.tar"), "w") as tar:
+            for number in range(4):
+                mask = b"P5\n64 48\n255\n" + bytes(3 if 10 <= x < 30 and 5 <= y < 25 else 0 for y in range(48) for x in range(64))
+                with open(os.path.join(self.folder, "train", "color", "abcd"[number] + ".png"), "rb") as file:
+                    picture = file.read()
+                for name, data in (("jpg", picture), ("mask.png", mask), ("json", b'{"boxes": [[10, 5, 30, 25]]}')):
+                    member = tarfile.TarInfo("%d.%s" % (number, name))
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+
+    def program(self, text):
+        path = os.path.join(self.folder, "program.py")
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def environment(self):
+        return {**os.environ, "PYTHONPATH": PACKAGE, "BENZINA_LIBRARY": benzina.lib._name, "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
+
+    def run_program(self, text):
+        done = subprocess.run([sys.executable, "-B", "-W", "ignore", self.program(text)], capture_output=True, text=True, timeout=300,
+                              cwd=self.folder, env=self.environment())
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        return done.stdout
+
+    def check_page(self, title):
+        programs, outputs = blocks(page(title), "python"), blocks(page(title), "text")
+        self.assertGreater(len(programs), 0)
+        self.assertEqual(len(programs), len(outputs))
+        for text, expected in zip(programs, outputs):
+            said = self.run_program(text)
+            if not doctest.OutputChecker().check_output(expected, said, doctest.ELLIPSIS):
+                self.assertEqual(said, expected)
+
     @needs("torch", "numpy", "lightning", "torchvision")
     def test_an_imagefolder_script_is_converted_by_three_lines(self):
-        with tempfile.TemporaryDirectory() as other:
-            theirs = """
-import torch, torchvision
-from torchvision import transforms
-train = torch.utils.data.DataLoader(torchvision.datasets.ImageFolder("train", transforms.Compose([transforms.RandomResizedCrop(16), transforms.ToTensor()])), batch_size=2, shuffle=True)
-val = torch.utils.data.DataLoader(torchvision.datasets.ImageFolder("val", transforms.Compose([transforms.Resize(18), transforms.CenterCrop(16), transforms.ToTensor()])), batch_size=2)
-"""
-            ours = """
-import benzina
-train = benzina.DataLoader("train", shape=16, batch_size=2, shuffle=True, mean=0, std=255, warp=benzina.ops.RandomResizedCrop())
-val = benzina.DataLoader("val", shape=16, batch_size=2, mean=0, std=255)
-"""
-            rest = """
-import os, lightning, torch
-class Model(lightning.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.net = torch.nn.Linear(3 * 16 * 16, 2)
-    def training_step(self, batch, number):
-        return torch.nn.functional.cross_entropy(self.net(batch[0].flatten(1)), batch[1])
-    def validation_step(self, batch, number):
-        self.log("accuracy", (self.net(batch[0].flatten(1)).argmax(1) == batch[1]).float().mean())
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), 0.01)
-trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", default_root_dir=%r)
-trainer.fit(Model(), train, val)
-print("steps", trainer.global_step)
-"""
-            head = "import os, warnings; warnings.simplefilter('ignore'); os.chdir(%r)\n" % folder_of_pictures()
-            for script in (theirs, ours):
-                done = python(head + script + rest % other)
-                self.assertEqual((done.returncode, done.stdout.split("\n")[-2]), (0, "steps 8"), done.stderr[-3000:])
+        (diff,) = blocks(page("From ImageFolder in ten lines"), "diff")
+        lines = [line for line in diff.split("\n") if line]
+        self.assertEqual(sum(line[0] == "+" for line in lines), 3)
+        for ours in (False, True):
+            said = self.run_program("\n".join(line[1:] for line in lines if line[0] in (" +" if ours else " -")))
+            self.assertEqual(said.split("\n")[-2:], ["steps: 4", ""], ours)
+
+    @needs("torch", "numpy", "lightning")
+    def test_lightning(self):
+        self.check_page("Lightning")
+
+    @needs("torch", "numpy")
+    def test_ddp(self):
+        (text,), (expected,) = (blocks(page("DDP"), kind) for kind in ("python", "text"))
+        self.assertEqual("".join(sorted(processes(text, 2, cwd=self.folder))), expected)
+
+    @needs("numpy", "PIL")
+    def test_notebooks(self):
+        self.check_page("Notebooks")
+
+    @needs("jax")
+    def test_jax(self):
+        self.check_page("JAX")
+
+    @needs("tensorflow")
+    def test_tensorflow(self):
+        self.check_page("TensorFlow")
+
+    @needs("numpy")
+    def test_detection_and_segmentation(self):
+        self.check_page("Detection and segmentation")
+
+    @needs("numpy")
+    def test_resuming(self):
+        self.check_page("Resuming")
+
+    @needs("numpy")
+    def test_why_it_is_slow(self):
+        self.check_page("Why is it slow?")
 
 
 class Words(unittest.TestCase):
