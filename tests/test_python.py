@@ -2139,7 +2139,8 @@ class Lifetimes(unittest.TestCase):
 
     def test_who_takes_dlpack_1_gets_a_versioned_capsule(self):
         loader, steps, batch = self.one(shape=(6, 10))
-        for field, flags in ((batch.images, 0), (batch.targets, 2), (batch.indices, 2), (batch.status, 2)):     # 2: copied
+        copies, is_copied = (batch.targets, batch.indices, batch.status), 2
+        for field, flags in ((batch.images, 0), *((copy_of, is_copied) for copy_of in copies)):
             capsule = field.__dlpack__()
             plain = _dlpack._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor
             for max_version in ((1, 0), [1, 1], (2, 0)):
@@ -2148,8 +2149,8 @@ class Lifetimes(unittest.TestCase):
                 address = capsule_pointer(versioned, b"dltensor_versioned")
                 managed = _dlpack._DLManagedTensorVersioned.from_address(address)
                 self.assertEqual((managed.major, managed.flags), (1, flags))    # may be written to
-                parts = [(t.shape[:t.dimensions], t.strides[:t.dimensions], t.code, t.bits, t.lanes, t.device_type, t.device_id,
-                          t.byte_offset, ctypes.string_at(t.data, 8)) for t in (managed.tensor, plain)]
+                parts = [(t.shape[:t.dimensions], t.strides[:t.dimensions], t.code, t.bits, t.lanes, t.device_type,
+                          t.device_id, t.byte_offset, ctypes.string_at(t.data, 8)) for t in (managed.tensor, plain)]
                 self.assertEqual(parts[0], parts[1])
                 self.assertEqual(managed.tensor.data == plain.data, flags == 0)
                 self.assertEqual(managed.tensor.data % 64, 0)
@@ -2168,7 +2169,7 @@ class Lifetimes(unittest.TestCase):
     def test_targets_indices_and_statuses_are_copies_that_keep_nothing(self):
         loader, steps, batch = self.one()
         def numbers(batch):
-            return [batch.targets, batch.indices, batch.status, batch.tensor("target"), batch.tensor("index"), batch.tensor("status")]
+            return [batch.targets, batch.indices, batch.status, *map(batch.tensor, ("target", "index", "status"))]
         kept, consumers = numbers(batch), [Consumer(field, version) for field in numbers(batch) for version in DLPACKS]
         views = [field.memoryview() for field in numbers(batch)]
         expected = [view.tobytes() for view in views]

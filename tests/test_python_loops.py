@@ -117,10 +117,11 @@ def processes(code, count, *arguments, cwd=ROOT):
         with open(program, "w") as file:
             file.write(code)
         port = free_port()
-        ranks = [subprocess.Popen([sys.executable, "-B", "-W", "ignore", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                  cwd=cwd, env={**os.environ, "PYTHONPATH": PACKAGE, "BENZINA_LIBRARY": benzina.lib._name, "RANK": str(rank),
-                                                 "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1",
-                                                 "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}) for rank in range(count)]
+        shared = {**os.environ, "PYTHONPATH": PACKAGE, "BENZINA_LIBRARY": benzina.lib._name, "WORLD_SIZE": str(count),
+                  "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
+        ranks = [subprocess.Popen([sys.executable, "-B", "-W", "ignore", program, *arguments], text=True, cwd=cwd,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(count)]
         said = []
         try:
             for rank in ranks:
@@ -496,7 +497,8 @@ class Pages(unittest.TestCase):
         shutil.copytree(folder_of_pictures(), self.folder)
         with tarfile.open(os.path.join(self.folder, "scenes.tar"), "w") as tar:
             for number in range(4):
-                mask = b"P5\n64 48\n255\n" + bytes(3 if 10 <= x < 30 and 5 <= y < 25 else 0 for y in range(48) for x in range(64))
+                inside = (10 <= x < 30 and 5 <= y < 25 for y in range(48) for x in range(64))
+                mask = b"P5\n64 48\n255\n" + bytes(3 * is_in for is_in in inside)
                 with open(os.path.join(self.folder, "train", "color", "abcd"[number] + ".png"), "rb") as file:
                     picture = file.read()
                 for name, data in (("jpg", picture), ("mask.png", mask), ("json", b'{"boxes": [[10, 5, 30, 25]]}')):
@@ -511,11 +513,12 @@ class Pages(unittest.TestCase):
         return path
 
     def environment(self):
-        return {**os.environ, "PYTHONPATH": PACKAGE, "BENZINA_LIBRARY": benzina.lib._name, "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
+        return {**os.environ, "PYTHONPATH": PACKAGE, "BENZINA_LIBRARY": benzina.lib._name, "TF_CPP_MIN_LOG_LEVEL": "3",
+                "OMP_NUM_THREADS": "1"}
 
     def run_program(self, text):
-        done = subprocess.run([sys.executable, "-B", "-W", "ignore", self.program(text)], capture_output=True, text=True, timeout=300,
-                              cwd=self.folder, env=self.environment())
+        done = subprocess.run([sys.executable, "-B", "-W", "ignore", self.program(text)], capture_output=True,
+                              text=True, timeout=300, cwd=self.folder, env=self.environment())
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
         return done.stdout
 
@@ -798,7 +801,8 @@ class DataSets(unittest.TestCase):
                 self.assertEqual([len(again) for _ in running], [lengths[0]] * length, options)
                 self.assertEqual((again.batches_left, len(again), sum(1 for _ in again)), (lengths[0],) * 3, options)
                 again.load_state_dict(state)
-                self.assertEqual((len(again), sum(1 for _ in again.batches()), len(again)), (length, length, lengths[0]), options)
+                self.assertEqual((len(again), sum(1 for _ in again.batches()), len(again)),
+                                 (length, length, lengths[0]), options)
 
 
 @needs_decoder
@@ -821,12 +825,16 @@ class Defaults(unittest.TestCase):
                 for name, (options, steps) in made.items():
                     law, bytes_of = transforms.Compose(steps), transforms.PILToTensor()
                     # Pillow 13 filters columns first where that is less work, as it sees it: older ones, and we, rows.
-                    of_pil = law if name != "Resize" else lambda x: x.resize((shape, x.height), 2).resize((shape, shape), 2)
+                    of_pil = law
+                    if name == "Resize":
+                        def of_pil(x):
+                            return x.resize((shape, x.height), 2).resize((shape, shape), 2)
                     pil = torch.stack([bytes_of(of_pil(x)) for x, _ in theirs]).float()
                     tensors = torch.stack([law(bytes_of(x)) for x, _ in theirs]).float()
                     floats = torch.stack([law(bytes_of(x).float()) for x, _ in theirs])
                     found = []
-                    for more, expected in ((dict(), pil), (dict(dtype="uint8"), pil), (dict(antialias=True, dtype="uint8"), tensors),
+                    for more, expected in ((dict(), pil), (dict(dtype="uint8"), pil),
+                                           (dict(antialias=True, dtype="uint8"), tensors),
                                            (dict(antialias=True), floats)):
                         ours = next(iter(benzina.DataLoader(folder, shape=shape, batch_size=8, **more, **options)))[0]
                         found.append(float((ours - expected).abs().mean()))

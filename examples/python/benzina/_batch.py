@@ -11,8 +11,8 @@ from typing import Any, Collection, Dict, List, Optional, Tuple
 from . import _arguments as arg
 from . import _c, _handles
 from ._c import lib
-from ._dlpack import (_CAPSULES, _DL_CODES, _DTYPES, _FORMATS, _KINDS, _capsule_new, _delete_managed, _DLManagedTensor, _export,
-                      _export_copy)
+from ._dlpack import (_CAPSULES, _DL_CODES, _DTYPES, _FORMATS, _KINDS, _capsule_new, _delete_managed,
+                      _DLManagedTensor, _export, _export_copy)
 from ._errors import Error, check, error_of, told
 
 
@@ -75,7 +75,7 @@ class Field:
         if copy:
             raise BufferError("a batch is exported in place, never copied")
         if not self.on_host and stream != -1:   # -1: the consumer orders its streams itself, behind Batch.stream
-            if stream in (0, 2):                # tensors are given back on whatever thread, which 2 is another stream on
+            if stream in (0, 2):                # on the threads that give tensors back, 2 is other streams
                 raise BufferError("stream: %d is ambiguous; 1 is the legacy default stream" % stream)
             self._batch.move(1 if stream is None else stream)
         return _export(self._batch.handle, self._name, version)
@@ -169,11 +169,12 @@ _NUMBERS = ("target", "index", "status")        # which every batch has
 
 
 class Batch(_handles.Handled):
-    """One batch on loan from DataLoader.batches(). images: a Field, in the loader's memory; targets, indices, status: copies, which keep
-    nothing. count: real samples, the rest is padding; failed of them hold the out-of-bounds color, and errors() says why.
+    """One batch on loan from DataLoader.batches(). images: a Field, in the loader's memory; targets, indices, status:
+    copies, which keep nothing. count: real samples, the rest is padding; failed of them hold the out-of-bounds color,
+    and errors() says why.
 
-    release() gives it back at once, else the collector does; views of images stay valid. A loader has multibuffering of them: who keeps
-    all, and asks for another, gets an Error.
+    release() gives it back at once, else the collector does; views of images stay valid. A loader has multibuffering of
+    them: who keeps all, and asks for another, gets an Error.
 
     >>> loader = benzina.DataLoader("train.bzna", shape=64, batch_size=4)
     >>> for batch in loader.batches():
@@ -254,7 +255,7 @@ class Batch(_handles.Handled):
         return (self.info.image.device.kind, self.info.image.device.ordinal)
 
     def tensor(self, name: str) -> Field:
-        """The Field of one of the loader's tensors, by name. Those of pictures lie in the batch; the others are copies."""
+        """The Field of one of the loader's tensors, by name. Pictures lie in the batch; the others are copies."""
         return self._copied(name) if name in _NUMBERS or name in self._numbers else Field(self, name)
 
     def _copied(self, name: str) -> Copied:

@@ -75,7 +75,7 @@ def _export(batch, name, version=_c.DLPACK_0):
     return tensor.value
 
 
-# The C library's own: a block that is freed by what everybody can call, on any thread, and after the interpreter has ended.
+# The C library's own: a block that is freed by what everybody can call, on any thread, and after the interpreter's end.
 _process = ctypes.CDLL(None)
 _aligned_alloc = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)(("aligned_alloc", _process))
 _free = ctypes.cast(_process.free, ctypes.c_void_p).value
@@ -88,7 +88,7 @@ def _up(size):
 
 
 def _export_copy(memory, shape, kind, version):
-    """The address of a DLManagedTensor(Versioned) that has the numbers of memory, a ctypes array, behind it in one block."""
+    """The address of a DLManagedTensor(Versioned) that has the numbers of memory, a ctypes array, behind it."""
     managed_type = _CAPSULES[version][2]
     numbers = (ctypes.c_int64 * (2 * len(shape)))(*shape, *(math.prod(shape[i + 1:]) for i in range(len(shape))))
     begin = ctypes.sizeof(managed_type)
@@ -104,7 +104,8 @@ def _export_copy(memory, shape, kind, version):
         managed.major, managed.flags = 1, _IS_COPIED
     managed.deleter = _free
     tensor = managed.tensor
-    tensor.data, tensor.device_type, tensor.dimensions = address + data if len(memory) else None, _c.DEVICE_CPU, len(shape)
+    tensor.data = address + data if len(memory) else None
+    tensor.device_type, tensor.dimensions = _c.DEVICE_CPU, len(shape)
     letters = kind.rstrip("0123456789")
     tensor.code, tensor.bits, tensor.lanes = _CODES[letters], 8 * int(kind[len(letters):]), 1
     tensor.shape = ctypes.cast(address + begin, ctypes.POINTER(ctypes.c_int64))

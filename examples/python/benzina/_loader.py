@@ -80,10 +80,11 @@ class DataLoader(_handles.Handled):
     outputs          further Outputs of the same decode, which are in the loop's fields
     filter           "linear" (the default), "nearest", "cubic" (a = -0.5), "lanczos" (a = 3): PIL's; "cubic-0.75", "lanczos4",
                      "area": OpenCV's
-    antialias        True: where a picture shrinks, the filter is widened by as much, as in torchvision ("nearest" is not; "area"
-                     always is); False: it is not, as in OpenCV; "round": it is, and RGB and gray pictures (PNG, not JPEG) are
-                     rounded to whole numbers after the horizontal and after the vertical pass, as PIL does. None: "round" with a
-                     warp of torchvision's Resize and CenterCrop, which then has the bytes that it makes of PIL's pictures; else True
+    antialias        True: where a picture shrinks, the filter is widened by as much, as in torchvision ("nearest" is
+                     not; "area" always is); False: it is not, as in OpenCV; "round": it is, and RGB and gray pictures
+                     (PNG, not JPEG) are rounded to whole numbers after the horizontal and after the vertical pass, as
+                     in PIL. None: "round" with a warp of torchvision's Resize and CenterCrop, which then has the bytes
+                     that torchvision makes of PIL's pictures; else True
     inter_method     MXNet's number instead of the two: 0 nearest, 1 linear, 2 cubic, 3 area, 4 lanczos4; 9: for each sample 2 where
                      both sides grow, 3 where both shrink, else 1; 10: for each sample any of 0 to 4. 9 and 10 run in Python
     jpeg_shrink      True: a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
@@ -385,8 +386,8 @@ class DataLoader(_handles.Handled):
     # -- one epoch after the other
 
     def __len__(self) -> int:
-        """Batches that the next `for` brings: those of an epoch; after load_state_dict, those that are left of the epoch that it went
-        into, until that `for` begins (which is when Lightning asks, who counts from its own checkpoint's batch up to the epoch's)."""
+        """Batches that the next `for` brings: those of an epoch; after load_state_dict, those that are left of the
+        epoch that it went into, until that `for` begins (which is when Lightning asks: it counts up to an epoch's)."""
         self._settle()
         return self._batches if self._is_iterated or self._left is None else self._left
 
