@@ -3011,7 +3011,7 @@ class Device(unittest.TestCase):
     def tearDownClass(cls):
         shutil.rmtree(cls.folder)
 
-    def run_on_device(self, code, **options):
+    def run_on_device(self, code, more=(), **options):
         if self.why_not:
             self.skipTest(self.why_not)
         self.assertIsNone(self.failure)
@@ -3034,7 +3034,7 @@ def refused(kind, make, *arguments, **named):
         make(*arguments, **named)
     except kind as error:
         return str(error)
-""" % ARCHIVE + code, env={**os.environ, "LD_LIBRARY_PATH": self.folder}, **options)
+""" % ARCHIVE + code, env={**os.environ, "LD_LIBRARY_PATH": self.folder, **dict(more)}, **options)
         self.assertEqual((done.returncode, done.stderr), (0, ""))      # the fakes report there what a real driver would not forgive
         return done.stdout
 
@@ -3181,6 +3181,59 @@ for images, _ in loader:
 assert loader.statistics.batches_copied == len(took) - 2 - len(loader), (loader.statistics.batches_copied, took)
 print("done")
 """), "done\n")
+
+    def test_batches_of_the_device_are_copied_on_the_consumers_stream(self):
+        """Which is far behind the loader's: what is copied must not be written again before it was read there."""
+        code = """
+import logging, types, weakref                  # in place of torch, what of it is used; its stream is slow
+said, handler = [], logging.Handler()
+handler.emit = lambda record: said.append(record.getMessage())
+logging.getLogger("benzina").addHandler(handler)
+logging.getLogger("benzina").setLevel(logging.INFO)
+stream, ORDERS = new_stream(), %r
+class Tensor:
+    is_cuda = True
+    def __init__(self, field):
+        self.field = field
+    def clone(self):
+        copy, host = Tensor(None), ctypes.c_void_p()
+        assert cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(self.field.nbytes), 0) == 0
+        copy.host, copy.size = host.value, self.field.nbytes
+        assert cuda.cuMemcpyDtoHAsync_v2(host, ctypes.c_uint64(self.field.address), ctypes.c_size_t(copy.size),
+                                         ctypes.c_void_p(stream)) == 0
+        return copy
+    untyped_storage = lambda self: self
+class Small:
+    is_cuda = False
+    view = lambda self, shape: self
+class StorageWeakRef:
+    def __init__(self, tensor):
+        self.tensor = weakref.ref(tensor)
+    expired = lambda self: self.tensor() is None
+def from_dlpack(field):
+    field.__dlpack__(stream=stream if ORDERS else -1)
+    return Tensor(field)
+for name in ("torch", "torch.multiprocessing", "torch.multiprocessing.reductions"):
+    sys.modules[name] = types.ModuleType(name)
+torch = sys.modules["torch"]
+torch.cuda, torch.from_dlpack = types.SimpleNamespace(is_available=lambda: True), from_dlpack
+torch.frombuffer, torch.int64 = lambda memory, dtype: Small(), "q"
+sys.modules["torch.multiprocessing.reductions"].StorageWeakRef = StorageWeakRef
+expected = [batch.images.memoryview().tobytes() for batch in loader_of("cpu", batch_size=1).batches()]
+loader = loader_of(output="torch", batch_size=1)
+kept = [images for images, _ in loader]
+assert loader.statistics.batches_copied == len(kept) - 2, loader.statistics.batches_copied
+assert len([line for line in said if "copied" in line]) == 1, said
+assert cuda.cuStreamSynchronize(ctypes.c_void_p(stream)) == 0
+def bytes_of(images):
+    return ctypes.string_at(images.host, images.size) if images.field is None else read(images.field._batch)
+copies = [i for i, images in enumerate(kept) if images.field is None]
+print(len(copies), [bytes_of(kept[i]) for i in copies] == [expected[i] for i in copies])
+os._exit(0)                                     # the copies are never freed
+"""
+        slow = {"FAKE_SCRIPT": "stream_us=2000"}
+        self.assertEqual(self.run_on_device(code % True, more=slow), "6 True\n")
+        self.assertEqual(self.run_on_device(code % False, more=slow), "6 False\n")         # so the test would notice
 
     def test_views_of_the_device_outlive_batch_loader_and_dataset(self):
         self.assertEqual(self.run_on_device("""
