@@ -3191,34 +3191,34 @@ handler.emit = lambda record: said.append(record.getMessage())
 logging.getLogger("benzina").addHandler(handler)
 logging.getLogger("benzina").setLevel(logging.INFO)
 stream, ORDERS = new_stream(), %r
-class Tensor:
+class OnDevice:
     is_cuda = True
     def __init__(self, field):
         self.field = field
     def clone(self):
-        copy, host = Tensor(None), ctypes.c_void_p()
+        copy, host = OnDevice(None), ctypes.c_void_p()
         assert cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(self.field.nbytes), 0) == 0
         copy.host, copy.size = host.value, self.field.nbytes
         assert cuda.cuMemcpyDtoHAsync_v2(host, ctypes.c_uint64(self.field.address), ctypes.c_size_t(copy.size),
                                          ctypes.c_void_p(stream)) == 0
         return copy
     untyped_storage = lambda self: self
-class Small:
+class OnHost:
     is_cuda = False
     view = lambda self, shape: self
-class StorageWeakRef:
+class Storage:
     def __init__(self, tensor):
         self.tensor = weakref.ref(tensor)
     expired = lambda self: self.tensor() is None
 def from_dlpack(field):
     field.__dlpack__(stream=stream if ORDERS else -1)
-    return Tensor(field)
+    return OnDevice(field)
 for name in ("torch", "torch.multiprocessing", "torch.multiprocessing.reductions"):
     sys.modules[name] = types.ModuleType(name)
 torch = sys.modules["torch"]
 torch.cuda, torch.from_dlpack = types.SimpleNamespace(is_available=lambda: True), from_dlpack
-torch.frombuffer, torch.int64 = lambda memory, dtype: Small(), "q"
-sys.modules["torch.multiprocessing.reductions"].StorageWeakRef = StorageWeakRef
+torch.frombuffer, torch.int64 = lambda memory, dtype: OnHost(), "q"
+sys.modules["torch.multiprocessing.reductions"].StorageWeakRef = Storage
 expected = [batch.images.memoryview().tobytes() for batch in loader_of("cpu", batch_size=1).batches()]
 loader = loader_of(output="torch", batch_size=1)
 kept = [images for images, _ in loader]

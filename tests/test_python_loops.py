@@ -373,8 +373,12 @@ print(again.batches_left, [len(targets) for _, targets in again], again.batches_
             os.environ.update(kept)
 
     @needs("torch", "numpy", "accelerate")
-    def test_accelerate_prepares_a_loader_on_two_processes(self):
-        said = processes("""
+    def test_accelerate_prepares_a_loader_on_2_and_4_processes(self):
+        for count in (2, 4):
+            said = processes(self.ACCELERATED, count)
+            self.assertEqual(said, [str([[*range(COUNT)]] * 2) + "\n"] * count)
+
+    ACCELERATED = """
 import torch, accelerate, benzina
 accelerator = accelerate.Accelerator(cpu=True)
 loader = benzina.DataLoader(%r, shape=8, batch_size=2, shuffle=True)
@@ -388,9 +392,9 @@ for epoch in range(2):
         optimizer.step()
         optimizer.zero_grad()
         seen.append(accelerator.gather(targets).tolist())
-print([sorted(sum(seen[i:i + 2], [])) for i in (0, 2)])
-""" % each(), 2)
-        self.assertEqual(said, [str([[*range(COUNT)]] * 2) + "\n"] * 2)
+half = len(seen) // 2
+print([sorted(sum(seen[i:i + half], [])) for i in (0, half)])
+""" % each()
 
 
 LIGHTNING = """
@@ -454,26 +458,33 @@ print(run(3, ckpt_path=sys.argv[1] + "/sixth.ckpt") == whole[6:], len(whole))
         self.assertEqual((done.returncode, done.stdout), (0, "True 12\n"), done.stderr[-3000:])
 
     @needs("torch", "numpy", "lightning")
-    def test_fit_on_two_processes_shares_the_samples(self):
+    def test_fit_on_2_and_4_processes_shares_the_samples(self):
+        for count in (2, 4):
+            self.check_shares(count)
+
+    def check_shares(self, count):
         with tempfile.TemporaryDirectory() as folder:
             done = python(LIGHTNING + """
 import json, os
 model = Model()
 train, val = loaders()
-trainer(max_epochs=2, devices=2, strategy="ddp").fit(model, train, val)
+trainer(max_epochs=2, devices=int(sys.argv[2]), strategy="ddp").fit(model, train, val)
 rank = int(os.environ.get("LOCAL_RANK", 0))
 with open(os.path.join(sys.argv[1], "%d" % rank), "w") as file:
     json.dump([model.seen, model.judged, train.world_size, train.rank], file)
-""", folder)
+""", folder, str(count))
             self.assertEqual(done.returncode, 0, done.stderr[-3000:])
             said = []
-            for rank in range(2):
+            for rank in range(count):
                 with open(os.path.join(folder, str(rank))) as file:
                     said.append(eval(file.read()))
+        each_epoch = COUNT // 2 // count        # batches of a rank
         for epoch in range(2):
-            drawn = [t for seen, *_ in said for batch in seen[2 * epoch:2 * epoch + 2] for t in batch]
+            begin = each_epoch * epoch
+            drawn = [t for seen, *_ in said for batch in seen[begin:begin + each_epoch] for t in batch]
             self.assertEqual(sorted(drawn), [*range(COUNT)])
-        self.assertEqual([one[2:] for one in said], [[2, 0], [2, 1]])
+        self.assertEqual([len(seen) for seen, *_ in said], [2 * each_epoch] * count)
+        self.assertEqual([one[2:] for one in said], [[count, rank] for rank in range(count)])
 
 
 def page(title):
@@ -633,6 +644,23 @@ class Words(unittest.TestCase):
             if name != "of_torch":
                 self.assertRegex(benzina.DataLoader.__doc__, r"\b%s\b" % name)
 
+    @needs_decoder
+    def test_reprs_say_what_is_in_an_object(self):
+        dataset = benzina.Dataset(ARCHIVE)
+        loader = loader_of(dataset, output="field")
+        batch = next(loader.batches())
+        things = [benzina.Context("cpu"), dataset, dataset[0], dataset[:2], dataset[0].fields, dataset.tracks, dataset.info,
+                  dataset[0].image_info(), loader, iter(loader), loader.statistics, loader.info, batch, batch.images,
+                  batch.targets, batch.info, benzina.Output("small", shape=8), benzina.Random(seed=1), ops.ColorJitter(0.4),
+                  ops.Resize(), ops.RandomResizedCrop(), ops.ConstantNormTransform((1, 2, 3)), ops.MXNetAffine(),
+                  Error("text"), benzina.Distributed(0, 1, 0), benzina.structs.transform()]
+        for thing in things:
+            self.assertNotRegex(repr(thing), " object at 0x|<benzina.*struct", type(thing).__name__)
+        self.assertRegex(repr(loader.statistics), r"^bzna_statistics\(.*\bsamples=[1-8]\b")
+        self.assertRegex(repr(ops.ColorJitter(0.4, hue=0.25)),
+                         r"^ColorJitter\(brightness=\[0.6.*, 1.39.*\], hue=\[-0.25, 0.25\]\)$")
+        self.assertRegex(repr(iter(loader)), "epoch 0>: 3 batches left>$")
+
     def test_the_version_is_one(self):
         with open(os.path.join(PACKAGE, "benzina", "_version.py")) as file:
             self.assertEqual(file.read(), '__version__ = "%s"\n' % benzina.version)
@@ -780,6 +808,17 @@ class DataSets(unittest.TestCase):
             os.mkdir(os.path.join(folder, "dogs"))
             write_png(os.path.join(folder, "dogs", "a.png"), 8, 8, 1)
             self.assertEqual(len(benzina.Dataset(folder).classes), 3)
+
+    @needs_decoder
+    def test_an_iterators_length_is_what_it_still_brings(self):
+        loader = loader_of(output="field")
+        first = iter(loader)
+        self.assertEqual([len(first), *(len(first) for _ in first), len(first)], [3, 2, 1, 0, 0])
+        broken_off = iter(loader)
+        next(broken_off)
+        self.assertEqual(len(broken_off), 2)
+        again = iter(loader)
+        self.assertEqual((len(broken_off), len(again), sum(1 for _ in again), len(again)), (0, 3, 3, 0))
 
     @needs_decoder
     def test_the_length_after_resuming_is_what_is_left_and_then_an_epochs(self):

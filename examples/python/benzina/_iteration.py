@@ -27,7 +27,13 @@ class Epoch(Iterator[Any]):
         return self
 
     def __len__(self) -> int:
-        return int(self._loader.batches_left)
+        if self._over or not self._loader._is_current(self):
+            return 0
+        return int(self._loader._batches_ahead() if self._moves is None else self._loader.batches_left)
+
+    def __repr__(self) -> str:
+        state = "over" if self._over else "%d batches left" % len(self)
+        return "<an iterator of %r: %s>" % (self._loader, state)
 
     def close(self) -> None:
         """Ends it; what is left of the epoch is left out."""

@@ -397,6 +397,10 @@ class DataLoader(_handles.Handled):
         self._settle()
         return self._batches if self._left is None else self._left
 
+    def _batches_ahead(self) -> int:
+        """Of an iterator that has not begun: an epoch that was broken off is left behind."""
+        return self.batches_left if self._resumed else self._batches
+
     def __iter__(self) -> Iterator[Any]:
         self._settle(True)
         self._is_iterated = True

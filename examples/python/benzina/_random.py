@@ -22,6 +22,10 @@ class Random:
             numbers = [arg.number(name, value, ctypes.c_uint64) for name, value in (("seed", seed), ("epoch", epoch), ("sample", sample))]
             lib.bzna_random_init(self.struct, *numbers, arg.number("operation", operation, ctypes.c_uint32))
 
+    def __repr__(self) -> str:
+        of = self.struct
+        return "<benzina.Random key=%r counter=%r used=%d>" % (list(of.key), list(of.counter), of.used)
+
     def u32(self) -> int:
         """0 .. 2**32 - 1."""
         return lib.bzna_random_u32(self.struct)

@@ -343,6 +343,9 @@ class ColorJitter:
         arg.put(jitter, "mxnet_illumination", max_random_illumination, "max_random_illumination")
         jitter.mxnet_clamp_hue = arg.flag("clamp_hue", clamp_hue)
 
+    def __repr__(self) -> str:
+        return "ColorJitter(%s)" % repr(self._struct)[len("bzna_jitter("):-1]
+
     def __call__(self, rng: Any, transform: Any) -> None:
         """Draws one jitter on top of the transform's, in a transform callback of one's own."""
         err = _c.new("error")
