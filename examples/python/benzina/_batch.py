@@ -17,8 +17,8 @@ from ._errors import Error, check, error_of, told
 
 
 class Field:
-    """One array of a batch, in place: numpy.asarray(field), torch.from_dlpack(field), field.memoryview(). It and its views keep
-    the batch's memory."""
+    """One array of a batch, in place: numpy.asarray(field), torch.from_dlpack(field), field.memoryview(). It and its
+    views keep the batch's memory."""
 
     __reduce__ = _handles.uncopied("copy its numbers, by numpy() or torch()")
 
@@ -57,7 +57,8 @@ class Field:
     def __dlpack_device__(self) -> Tuple[int, int]:
         return (self._managed.tensor.device_type, self._managed.tensor.device_id)
 
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Optional[bool] = None) -> Any:
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+                   copy: Optional[bool] = None) -> Any:
         """A "dltensor_versioned" capsule of DLPack 1.0 for who takes that, by max_version; else a "dltensor" one."""
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError("the batch lies on device %r, not %r" % (self.__dlpack_device__(), tuple(dl_device)))
@@ -96,8 +97,8 @@ class Field:
     def __cuda_array_interface__(self) -> Dict[str, Any]:
         if self._managed.tensor.device_type != _c.DEVICE_CUDA:
             raise AttributeError("the batch lies in host memory")
-        return {"version": 3, "shape": self.shape, "typestr": self._typestr(), "data": (self.address, False), "strides": None,
-                "stream": self._batch.stream or 1}
+        return {"version": 3, "shape": self.shape, "typestr": self._typestr(), "data": (self.address, False),
+                "strides": None, "stream": self._batch.stream or 1}
 
     def memory(self) -> Any:
         """A ctypes array over all its bytes, which keeps the batch's memory."""
@@ -109,7 +110,8 @@ class Field:
         return memory
 
     def memoryview(self) -> memoryview:
-        """The elements as a memoryview: nothing but Python is needed. float16 and bfloat16 come as their bits. An empty batch's has one dimension."""
+        """The elements as a memoryview: nothing but Python is needed. float16 and bfloat16 come as their bits. An empty
+        batch's has one dimension."""
         view = memoryview(self.memory()).cast("B")
         return view.cast(_FORMATS[self._kind], self.shape) if self.nbytes else view.cast(_FORMATS[self._kind])
 
@@ -182,7 +184,8 @@ class Batch(_handles.Handled):
     [0, 1, 2, 3] <benzina.Field 4x3x64x64 float32>
     [4, 5, 6, 7] <benzina.Field 4x3x64x64 float32>
 
-    Of a batch on a GPU, images alone lie there; what is enqueued on stream (a CUstream as a number; None on the host) reads them finished."""
+    Of a batch on a GPU, images alone lie there; what is enqueued on stream (a CUstream as a number; None on the host)
+    reads them finished."""
 
     __reduce__ = _handles.uncopied("copy the numbers of its Fields, by numpy() or torch()")
     _gone = "the batch was released"
@@ -205,13 +208,14 @@ class Batch(_handles.Handled):
         self.shape: Tuple[int, ...] = tuple(info.image.shape[:info.image.dimensions])
 
     def __repr__(self) -> str:
-        state = "released" if self._handle is None else "%d samples%s" % (self.count, ", %d failed" % self.failed if self.failed else "")
+        failed = ", %d failed" % self.failed if self.failed else ""
+        state = "released" if self._handle is None else "%d samples%s" % (self.count, failed)
         return "<benzina.Batch %d of epoch %d: %s>" % (self.number, self.epoch, state)
 
     @property
     def is_out(self) -> bool:
-        """Whether the loader still misses it: it was not released, or its Fields are in use. What else took its memory by DLPack is
-        not known here."""
+        """Whether the loader still misses it: it was not released, or its Fields are in use. What else took its memory
+        by DLPack is not known here."""
         return self._handle is not None or any(field() is not None for field in self._exported)
 
     @property
@@ -220,7 +224,8 @@ class Batch(_handles.Handled):
         return self.info.stream
 
     def move(self, stream: Any) -> None:
-        """Makes another stream wait for the batch on the GPU, instead of the one it was delivered to; giving it back then orders behind that."""
+        """Makes another stream wait for the batch on the GPU, instead of the one it was delivered to; giving it back is
+        then ordered behind that."""
         err = _c.new("error")
         check(lib.bzna_batch_move(self.handle, arg.stream_number(stream), err), err)
         self.info = told("batch_info", lib.bzna_batch_get_info, self.handle)
@@ -271,7 +276,7 @@ class Batch(_handles.Handled):
         return values
 
     def errors(self) -> Dict[int, Error]:
-        """{slot: Error} of the samples that failed. Where a callback raised an exception, it is the Error's __cause__."""
+        """{slot: Error} of the samples that failed. An exception that a callback raised is the Error's __cause__."""
         result = {}
         for slot in range(len(self)):
             err = _c.new("error")

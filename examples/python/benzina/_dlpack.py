@@ -9,8 +9,9 @@ from ._errors import check
 
 
 class _DLTensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("dimensions", ctypes.c_int32),
-                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+                ("dimensions", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
 
 
@@ -19,21 +20,25 @@ class _DLManagedTensor(ctypes.Structure):
 
 
 class _DLManagedTensorVersioned(ctypes.Structure):
-    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
-                ("flags", ctypes.c_uint64), ("tensor", _DLTensor)]
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _DLTensor)]
 
 
 _DL_CODES = {0: "i", 1: "u", 2: "f", 4: "bf"}
 _CODES = {letters: code for code, letters in _DL_CODES.items()}
 _KINDS = {_c.DTYPE_FLOAT32: "f4", _c.DTYPE_FLOAT16: "f2", _c.DTYPE_BFLOAT16: "bf2", _c.DTYPE_UINT8: "u1",
           _c.DTYPE_INT32: "i4", _c.DTYPE_INT64: "i8", _c.DTYPE_UINT64: "u8"}
-_DTYPES = {"f4": "float32", "f2": "float16", "bf2": "bfloat16", "u1": "uint8", "i4": "int32", "i8": "int64", "u8": "uint64"}
-_FORMATS = {"f4": "f", "f2": "H", "bf2": "H", "u1": "B", "i4": "i", "i8": "q", "u8": "Q"}      # as in struct and memoryview; which has float16 from Python 3.12 on only
+_DTYPES = {"f4": "float32", "f2": "float16", "bf2": "bfloat16", "u1": "uint8", "i4": "int32", "i8": "int64",
+           "u8": "uint64"}
+# As in struct and memoryview, which has float16 from Python 3.12 on only.
+_FORMATS = {"f4": "f", "f2": "H", "bf2": "H", "u1": "B", "i4": "i", "i8": "q", "u8": "Q"}
 
 # Prototypes of our own: ctypes.pythonapi is shared with everybody else in the process.
-_capsule_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(("PyCapsule_New", ctypes.pythonapi))
+_capsule_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi))
 _capsule_is = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(("PyCapsule_IsValid", ctypes.pythonapi))
-_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi))
 _delete_fn = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
