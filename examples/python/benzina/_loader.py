@@ -391,17 +391,20 @@ class DataLoader(_handles.Handled):
         """Batches that the next `for` brings: those of an epoch; after load_state_dict, those that are left of the
         epoch that it went into, until that `for` begins (which is when Lightning asks: it counts up to an epoch's)."""
         self._settle()
-        return self._batches if self._is_iterated or self._left is None else self._left
+        return self._whole_epoch() if self._is_iterated or self._left is None else self._left
+
+    def _whole_epoch(self) -> int:
+        return self._batches
 
     @property
     def batches_left(self) -> int:
         """Batches that the epoch still brings: all of them at its start, fewer inside it and after load_state_dict."""
         self._settle()
-        return self._batches if self._left is None else self._left
+        return self._whole_epoch() if self._left is None else self._left
 
     def _batches_ahead(self) -> int:
         """Of an iterator that has not begun: an epoch that was broken off is left behind."""
-        return self.batches_left if self._resumed else self._batches
+        return self.batches_left if self._resumed else self._whole_epoch()
 
     def __iter__(self) -> Iterator[Any]:
         self._settle(True)
