@@ -1984,7 +1984,7 @@ TEST(every_limit_is_accepted_and_one_more_is_refused)
         { &c.color.fill_space, BZNA_FILL_OUTPUT, 0, "fill_space" },
         { &c.color.matrix, BZNA_MATRIX_BT2020_FULL, 0, "matrix" },
         { &c.filter.kind, BZNA_FILTER_CUBIC_075, 0, "filter" },
-        { &c.filter.antialias, BZNA_ANTIALIAS_OFF, 0, "antialias" },
+        { &c.filter.antialias, BZNA_ANTIALIAS_ROUND, 0, "antialias" },
         { &c.errors.callback_policy, BZNA_ON_CALLBACK_ERROR_SAMPLE, 0, "errors.callback_policy" },
         { &c.pipeline.restore_any_pixels, 1, 0, "restore_any_pixels" }, { &c.warp.resize, 1, 0, "warp.resize" },
         { &c.warp.keep_ratio, 1, 0, "keep_ratio" }, { &c.warp.random_crop, 1, 0, "random_crop" },
