@@ -284,8 +284,8 @@ BZI_KERNEL_FN float bzi_kernel_support(uint32_t filter)
            bzi_kernel_is_cubic(filter) ? 2.0f : 1.0f;
 }
 
-/* Where the warp shrinks, the filter widens; it never does; or it widens, and what comes out of each pass, the horizontal
- * and the vertical, is rounded to a whole sample. ROUND is for a separable H and any filter but nearest. */
+/* Where the warp shrinks, the filter widens; it never does; or it widens, and what each pass makes, the horizontal and
+ * the vertical one, is rounded to whole samples. ROUND is for a separable H and any filter but nearest. */
 enum { BZI_KERNEL_WIDEN = 0, BZI_KERNEL_NARROW = 1, BZI_KERNEL_ROUND = 2 };
 
 /* The lengths of the gradients of u and v, by which filters widen; du_x is du/dx. */
