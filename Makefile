@@ -86,7 +86,8 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz dist pair sdist wheel size install
+.PHONY: all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz dist pair sdist wheel \
+    size install
 .PHONY: uninstall clean what
 .PHONY: bench bench-model bench-peers bench-codecs bench-scaling bench-speed static-deps
 .PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets
@@ -240,8 +241,8 @@ bench: all $(BUILD)/bench/open $(BUILD)/bench/writer $(if $(HAVE_CUDA),$(BUILD)/
 bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@LD_LIBRARY_PATH=$(BUILD)/bench BENZINA_NVDEC_CHECK=0 $(BUILD)/bench/sessions --model tests/data/mini_h265.bzna 1
 # This library beside torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them, on one SET of pictures or
-# on all; and what each codec of bzna pack costs. PICTURES=DIR: class folders of JPEG files instead of pictures that are made. Their settings stand
-# at the top of the scripts.
+# on all; and what each codec of bzna pack costs. PICTURES=DIR: class folders of JPEG files instead of pictures that are
+# made. Their settings stand at the top of the scripts.
 PYTHON ?= python3
 bench-peers: $(if $(filter yes,$(HAVE_JPEG)),$(BUILD)/bench/jpeg)
 bench-peers bench-codecs: all

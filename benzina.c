@@ -17323,9 +17323,9 @@ static bzna_status bzi_transform_check_settings(const bzna_transform *t, const b
 {
     if (t->filter > BZNA_FILTER_CUBIC_075)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->filter, t->filter);
-    if (t->antialias > BZNA_ANTIALIAS_OFF)
+    if (t->antialias > BZNA_ANTIALIAS_ROUND)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->antialias, t->antialias);
-    if (t->antialias && t->filter == BZNA_FILTER_AREA)
+    if (t->antialias == BZNA_ANTIALIAS_OFF && t->filter == BZNA_FILTER_AREA)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: the area filter takes the mean of the pixels that it covers; its "
                         "antialiasing cannot be switched off", names->antialias);
     if (t->matrix > BZNA_MATRIX_BT2020_FULL)
@@ -17439,13 +17439,18 @@ static void bzi_slot_swap(bzi_kernel_slot *slot)
     }
 }
 
+/* Returns 1 if the planes are G, B and R. */
+static int bzi_picture_is_rgb(const bzna_picture *picture)
+{
+    return picture->plane[1] && picture->color.matrix == 0 && !picture->chroma_shift_x && !picture->chroma_shift_y;
+}
+
 /* Fills in the matrix that turns a picture's planes into R'G'B': one with luma weights, or YCgCo's. Planes of G, B and
  * R, and gray, need none, whatever matrix is forced; a forced range applies to gray. Returns E_UNSUPPORTED for a matrix
  * that is not known. */
 static bzna_status bzi_slot_matrix(bzi_kernel_slot *slot, const bzna_picture *picture, uint32_t forced, bzna_error *err)
 {
-    const int is_gray = !picture->plane[1];
-    const int is_rgb = !is_gray && picture->color.matrix == 0 && !picture->chroma_shift_x && !picture->chroma_shift_y;
+    const int is_gray = !picture->plane[1], is_rgb = bzi_picture_is_rgb(picture);
     const bzna_color color = is_rgb ? picture->color : bzi_color_forced(forced, picture->color);
     double kr, kb;
 
@@ -17458,6 +17463,13 @@ static bzna_status bzi_slot_matrix(bzi_kernel_slot *slot, const bzna_picture *pi
     else
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "color matrix %u is not supported", color.matrix);
     return BZNA_OK;
+}
+
+/* Returns 1 if the two passes of a filter can be rounded: they are two, and the planes are what PIL filters. */
+static int bzi_slot_rounds(const bzi_kernel_slot *slot, const bzna_picture *picture)
+{
+    return slot->filter != BZNA_FILTER_NEAREST && bzi_kernel_is_separable(slot->h) &&
+           (!picture->plane[1] || bzi_picture_is_rgb(picture));
 }
 
 /* Returns 1 if width and height of a picture are exchanged when it is seen. */
@@ -17517,7 +17529,6 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     slot->top = (int32_t)picture->chroma_top;
     slot->depth = (int32_t)picture->depth;
     slot->filter = t->filter;
-    slot->antialias = t->antialias;
 
     if ((status = bzi_slot_matrix(slot, picture, t->matrix, err)) != BZNA_OK)
         return status;
@@ -17525,6 +17536,8 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     bzi_picture_orient(picture, t->homography, h);
     for (int i = 0; i < 9; i++)
         slot->h[i] = (float)h[i];
+    slot->antialias = t->antialias != BZNA_ANTIALIAS_ROUND || bzi_slot_rounds(slot, picture) ? t->antialias :
+                                                                                             BZI_KERNEL_WIDEN;
 
     bzi_slot_colors(slot, t, channels);
     bzi_slot_jitter(slot, t);
@@ -17608,7 +17621,7 @@ static uint32_t bzi_slot_may_shrink(const bzi_kernel_slot *slot, float margin)
 {
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
     const float least = view.shrink[0] < view.shrink[1] ? view.shrink[0] : view.shrink[1];
-    uint32_t k = slot->filter == BZI_KERNEL_NEAREST || slot->antialias || slot->x0 || slot->y0 ||
+    uint32_t k = slot->filter == BZI_KERNEL_NEAREST || slot->antialias == BZI_KERNEL_NARROW || slot->x0 || slot->y0 ||
                  !bzi_kernel_affine(slot->h) ? 1 : 8;
 
     while (k > 1 && !((float)k * margin <= least))
@@ -27627,7 +27640,7 @@ static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, c
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u, and %u of other outputs, are more than %u", where,
                         output->views, s->view_count, BZI_LIMIT_VIEWS);
     if (s->config.decode.jpeg_shrink &&
-        (output->transform.antialias || output->transform.filter == BZNA_FILTER_NEAREST))
+        (output->transform.antialias == BZNA_ANTIALIAS_OFF || output->transform.filter == BZNA_FILTER_NEAREST))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink: %s has a filter without antialias",
                         where);
 

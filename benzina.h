@@ -1686,7 +1686,11 @@ enum {
 /* How filters act where a warp shrinks the picture. */
 enum {
     BZNA_ANTIALIAS_AUTO = 0,          /* all but NEAREST widen by as much, as in PIL, torchvision */
-    BZNA_ANTIALIAS_OFF  = 1           /* they do not, as in OpenCV; AREA with OFF is refused */
+    BZNA_ANTIALIAS_OFF  = 1,          /* they do not, as in OpenCV; AREA with OFF is refused */
+    /* as AUTO, and of RGB and gray pictures, what is filtered along rows, and then along columns,
+     * is rounded to whole samples each time, as in PIL. Warps that are not axis-aligned, and
+     * pictures of Y'CbCr, such as JPEG, are as with AUTO */
+    BZNA_ANTIALIAS_ROUND = 2
 };
 
 /* Types of elements. Numbers are rounded to nearest, ties to even. Outputs have one of the first

@@ -1388,6 +1388,9 @@ class Kinds(unittest.TestCase):
         self.assertEqual([len(batch) for batch in loader_of(dataset, **wanted)], [2, 2])
         batch = next(loader_of(dataset, tensors=["id"], bytes="txt", **wanted).batches())
         self.assertEqual((list(batch.tensor("id").memoryview()), batch.bytes("txt")[1]), ([0, 100], None))
+        kept = batch.tensor("id")               # a copy
+        batch.release()
+        self.assertEqual((list(kept.memoryview()), batch.is_out), ([0, 100], False))
         self.assertIn("txt", self.fails(loader_of, dataset, tensors="txt").message)
         with self.assertRaises(KeyError):
             loader_of(dataset, bytes=["caption"])
@@ -2140,15 +2143,21 @@ class Lifetimes(unittest.TestCase):
 
     def test_who_takes_dlpack_1_gets_a_versioned_capsule(self):
         loader, steps, batch = self.one(shape=(6, 10))
-        for field in (batch.images, batch.targets, batch.indices, batch.status):
-            plain = _dlpack._DLManagedTensor.from_address(capsule_pointer(field.__dlpack__(), b"dltensor")).tensor
+        copies, is_copied = (batch.targets, batch.indices, batch.status), 2
+        for field, flags in ((batch.images, 0), *((copy_of, is_copied) for copy_of in copies)):
+            capsule = field.__dlpack__()
+            plain = _dlpack._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor
             for max_version in ((1, 0), [1, 1], (2, 0)):
-                capsule = field.__dlpack__(stream=None, max_version=max_version, dl_device=(1, 0), copy=False)
-                self.assertEqual(capsule_name(capsule), b"dltensor_versioned")
-                address = capsule_pointer(capsule, b"dltensor_versioned")
+                versioned = field.__dlpack__(stream=None, max_version=max_version, dl_device=(1, 0), copy=False)
+                self.assertEqual(capsule_name(versioned), b"dltensor_versioned")
+                address = capsule_pointer(versioned, b"dltensor_versioned")
                 managed = _dlpack._DLManagedTensorVersioned.from_address(address)
-                self.assertEqual((managed.major, managed.flags), (1, 0))        # may be written to, is no copy
-                self.assertEqual(bytes(managed.tensor), bytes(plain))
+                self.assertEqual((managed.major, managed.flags), (1, flags))    # may be written to
+                parts = [(t.shape[:t.dimensions], t.strides[:t.dimensions], t.code, t.bits, t.lanes, t.device_type,
+                          t.device_id, t.byte_offset, ctypes.string_at(t.data, 8)) for t in (managed.tensor, plain)]
+                self.assertEqual(parts[0], parts[1])
+                self.assertEqual(managed.tensor.data == plain.data, flags == 0)
+                self.assertEqual(managed.tensor.data % 64, 0)
         for max_version in (None, (0, 8), (0, 99)):
             self.assertEqual(capsule_name(batch.__dlpack__(max_version=max_version)), b"dltensor", max_version)
         self.assertEqual(capsule_name(batch.__dlpack__(max_version=(1, 0))), b"dltensor_versioned")
@@ -2160,6 +2169,30 @@ class Lifetimes(unittest.TestCase):
         with self.assertRaises(BufferError):
             batch.images.__dlpack__(dl_device=(2, 0))
         self.assertFalse(hasattr(batch.images, "__cuda_array_interface__"))
+
+    def test_targets_indices_and_statuses_are_copies_that_keep_nothing(self):
+        loader, steps, batch = self.one()
+        def numbers(batch):
+            return [batch.targets, batch.indices, batch.status, *map(batch.tensor, ("target", "index", "status"))]
+        kept, consumers = numbers(batch), [Consumer(field, version) for field in numbers(batch) for version in DLPACKS]
+        views = [field.memoryview() for field in numbers(batch)]
+        expected = [view.tobytes() for view in views]
+        batch.targets.memoryview()[0] = 99                  # nobody else's
+        batch.release()
+        second = next(steps)                                # into the loader's only buffer
+        self.assertNotEqual([field.memoryview().tobytes() for field in numbers(second)][0], expected[0])
+        second.release()
+        loader.dataset.close()
+        loader.close()
+        del batch, second, loader, steps
+        gc.collect()
+        self.assertEqual([field.memoryview().tobytes() for field in kept], expected)
+        self.assertEqual([view.tobytes() for view in views], expected)
+        self.assertEqual([consumer.bytes() for consumer in consumers], [data for data in expected for _ in DLPACKS])
+        for consumer in consumers:
+            thread = threading.Thread(target=consumer.delete)
+            thread.start()
+            thread.join()
 
     def test_a_capsule_that_nobody_took_gives_the_batch_back(self):
         for max_version in DLPACKS:
@@ -3215,7 +3248,7 @@ class Device(unittest.TestCase):
     def tearDownClass(cls):
         shutil.rmtree(cls.folder)
 
-    def run_on_device(self, code, **options):
+    def run_on_device(self, code, more=(), **options):
         if self.why_not:
             self.skipTest(self.why_not)
         self.assertIsNone(self.failure)
@@ -3238,7 +3271,7 @@ def refused(kind, make, *arguments, **named):
         make(*arguments, **named)
     except kind as error:
         return str(error)
-""" % ARCHIVE + code, env={**os.environ, "LD_LIBRARY_PATH": self.folder}, **options)
+""" % ARCHIVE + code, env={**os.environ, "LD_LIBRARY_PATH": self.folder, **dict(more)}, **options)
         self.assertEqual((done.returncode, done.stderr), (0, ""))      # the fakes report there what a real driver would not forgive
         return done.stdout
 
@@ -3385,6 +3418,59 @@ for images, _ in loader:
 assert loader.statistics.batches_copied == len(took) - 2 - len(loader), (loader.statistics.batches_copied, took)
 print("done")
 """), "done\n")
+
+    def test_batches_of_the_device_are_copied_on_the_consumers_stream(self):
+        """Which is far behind the loader's: what is copied must not be written again before it was read there."""
+        code = """
+import logging, types, weakref                  # in place of torch, what of it is used; its stream is slow
+said, handler = [], logging.Handler()
+handler.emit = lambda record: said.append(record.getMessage())
+logging.getLogger("benzina").addHandler(handler)
+logging.getLogger("benzina").setLevel(logging.INFO)
+stream, ORDERS = new_stream(), %r
+class OnDevice:
+    is_cuda = True
+    def __init__(self, field):
+        self.field = field
+    def clone(self):
+        copy, host = OnDevice(None), ctypes.c_void_p()
+        assert cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(self.field.nbytes), 0) == 0
+        copy.host, copy.size = host.value, self.field.nbytes
+        assert cuda.cuMemcpyDtoHAsync_v2(host, ctypes.c_uint64(self.field.address), ctypes.c_size_t(copy.size),
+                                         ctypes.c_void_p(stream)) == 0
+        return copy
+    untyped_storage = lambda self: self
+class OnHost:
+    is_cuda = False
+    view = lambda self, shape: self
+class Storage:
+    def __init__(self, tensor):
+        self.tensor = weakref.ref(tensor)
+    expired = lambda self: self.tensor() is None
+def from_dlpack(field):
+    field.__dlpack__(stream=stream if ORDERS else -1)
+    return OnDevice(field)
+for name in ("torch", "torch.multiprocessing", "torch.multiprocessing.reductions"):
+    sys.modules[name] = types.ModuleType(name)
+torch = sys.modules["torch"]
+torch.cuda, torch.from_dlpack = types.SimpleNamespace(is_available=lambda: True), from_dlpack
+torch.frombuffer, torch.int64 = lambda memory, dtype: OnHost(), "q"
+sys.modules["torch.multiprocessing.reductions"].StorageWeakRef = Storage
+expected = [batch.images.memoryview().tobytes() for batch in loader_of("cpu", batch_size=1).batches()]
+loader = loader_of(output="torch", batch_size=1)
+kept = [images for images, _ in loader]
+assert loader.statistics.batches_copied == len(kept) - 2, loader.statistics.batches_copied
+assert len([line for line in said if "copied" in line]) == 1, said
+assert cuda.cuStreamSynchronize(ctypes.c_void_p(stream)) == 0
+def bytes_of(images):
+    return ctypes.string_at(images.host, images.size) if images.field is None else read(images.field._batch)
+copies = [i for i, images in enumerate(kept) if images.field is None]
+print(len(copies), [bytes_of(kept[i]) for i in copies] == [expected[i] for i in copies])
+os._exit(0)                                     # the copies are never freed
+"""
+        slow = {"FAKE_SCRIPT": "stream_us=2000"}
+        self.assertEqual(self.run_on_device(code % True, more=slow), "6 True\n")
+        self.assertEqual(self.run_on_device(code % False, more=slow), "6 False\n")         # so the test would notice
 
     def test_views_of_the_device_outlive_batch_loader_and_dataset(self):
         self.assertEqual(self.run_on_device("""

@@ -128,6 +128,7 @@ const BZNA_FILTER_CUBIC_075 = UInt32(6)
 # How filters act where a warp shrinks the picture.
 const BZNA_ANTIALIAS_AUTO = UInt32(0)
 const BZNA_ANTIALIAS_OFF = UInt32(1)
+const BZNA_ANTIALIAS_ROUND = UInt32(2)
 
 # Types of elements. Numbers are rounded to nearest, ties to even. Outputs have one of the first four.
 const BZNA_DTYPE_FLOAT32 = UInt32(0)

@@ -150,7 +150,7 @@ CHOICES = {
     "channels": {"RGB": _c.CHANNELS_RGB, "BGR": _c.CHANNELS_BGR, "gray": _c.CHANNELS_GRAY, "grey": _c.CHANNELS_GRAY},
     "filter": {"nearest": _c.FILTER_NEAREST, "linear": _c.FILTER_LINEAR, "cubic": _c.FILTER_CUBIC, "lanczos": _c.FILTER_LANCZOS3,
                "area": _c.FILTER_AREA, "cubic-0.75": _c.FILTER_CUBIC_075, "lanczos4": _c.FILTER_LANCZOS4},
-    "antialias": {True: _c.ANTIALIAS_AUTO, False: _c.ANTIALIAS_OFF},
+    "antialias": {True: _c.ANTIALIAS_AUTO, False: _c.ANTIALIAS_OFF, "round": _c.ANTIALIAS_ROUND},
     "jpeg_shrink": {True: 1, False: 0},
     "decoder": {"auto": _c.DECODER_AUTO, "software": _c.DECODER_SOFTWARE, "nvdec": _c.DECODER_NVDEC},
     "jpeg_decoder": {"auto": _c.DECODER_AUTO, "software": _c.DECODER_SOFTWARE, "nvdec": _c.DECODER_NVDEC},

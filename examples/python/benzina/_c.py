@@ -156,6 +156,24 @@ writer_sample:  u32 struct_size, split; ptr image, thumb; i64 target; u32 has_ta
 """
 
 
+def _shown(value):
+    """A member of a struct for its repr; None where it is nothing."""
+    if isinstance(value, ctypes.Array):
+        parts = [_shown(part) for part in value]
+        return "[%s]" % ", ".join("0" if part is None else part for part in parts) if any(parts) else None
+    if isinstance(value, bytes):
+        return repr(value.decode("utf-8", "replace")) if value else None
+    return repr(value) if isinstance(value, ctypes.Structure) or value else None
+
+
+class _Struct(ctypes.Structure):
+    """Says what is in it: members that are 0 are left out."""
+
+    def __repr__(self):
+        members = ((name, _shown(getattr(self, name))) for name, *_ in self._fields_ if name != "struct_size")
+        return "%s(%s)" % (type(self).__name__, ", ".join("%s=%s" % member for member in members if member[1]))
+
+
 def _define_structs():
     for name, body in re.findall(r"^(\w+):((?:.*\n)(?:[ ].*\n)*)", _STRUCTS, re.M):
         fields = []
@@ -167,7 +185,7 @@ def _define_structs():
                 for size in reversed(sizes):
                     kind = kind * int(size)
                 fields.append((field, kind))
-        types_by_name[name] = type("bzna_" + name, (ctypes.Structure,), {"_fields_": fields})
+        types_by_name[name] = type("bzna_" + name, (_Struct,), {"_fields_": fields})
         setattr(structs, name, types_by_name[name])
 
 

@@ -16,7 +16,7 @@ from ._errors import Error, check, error_of, told
 from ._idx import idx_records
 from ._modules import installed
 from ._sources import _close_thunk, _Failure, _read_at_thunk, _size_thunk, _source_over
-from ._types import Indices, Names, Path
+from ._types import Antialias, Indices, Names, Path
 
 _list = list                                    # which is an argument's name here
 
@@ -107,7 +107,7 @@ class Sample:
         return _Fields(self._of(), self.index)
 
     def image(self, field: Optional[str] = None, shape: Any = None, box: Optional[Sequence[float]] = None, filter: str = "linear",
-              antialias: bool = True) -> Any:
+              antialias: Antialias = True) -> Any:
         """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, upright, neither scaled nor normalized.
         field: "image" (or None), "thumb", or one of images. It is decoded in software, on this thread. Where it is damaged,
         an Error names the sample.

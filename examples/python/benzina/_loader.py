@@ -24,10 +24,12 @@ from ._output import Output
 from ._samplers import Lists, check_samplers
 from ._settings import (field_names, refuse_unknown, set_colors, set_distortion, set_mean_image, set_samples, set_transforms,
                         warn_of_colors)
-from ._types import Batches, Channels, Device, Dtype, Filter, Indices, Layout, Names, Numbers, Range, Shape, Transform
+from ._types import (Antialias, Batches, Channels, Device, Dtype, Filter, Indices, Layout, Names, Numbers, Range, Shape,
+                     Transform)
 
 _bytes = bytes                                  # which is an argument's name here
 _DEFAULT_WARP = ops.CenterResizedCrop(224 / 256)
+_PILS = (None, "linear", "cubic", "lanczos")    # filters of PIL's that have several samples an axis
 _AUTO_SEED = 0                                  # where torch.distributed shards a loader without a seed: torch's samplers have it, too
 
 
@@ -86,8 +88,11 @@ class DataLoader(_handles.Handled):
     outputs          further Outputs of the same decode, which are in the loop's fields
     filter           "linear" (the default), "nearest", "cubic" (a = -0.5), "lanczos" (a = 3): PIL's; "cubic-0.75", "lanczos4",
                      "area": OpenCV's
-    antialias        True (the default): where a picture shrinks, the filter is widened by as much, as in PIL and torchvision
-                     ("nearest" is not; "area" always is); False: it is not, as in OpenCV
+    antialias        True: where a picture shrinks, the filter is widened by as much, as in torchvision ("nearest" is
+                     not; "area" always is); False: it is not, as in OpenCV; "round": it is, and RGB and gray pictures
+                     (PNG, not JPEG) are rounded to whole numbers after the horizontal and after the vertical pass, as
+                     in PIL. None: "round" with a warp of torchvision's Resize and CenterCrop, which then has the bytes
+                     that torchvision makes of PIL's pictures; else True
     inter_method     MXNet's number instead of the two: 0 nearest, 1 linear, 2 cubic, 3 area, 4 lanczos4; 9: for each sample 2 where
                      both sides grow, 3 where both shrink, else 1; 10: for each sample any of 0 to 4. 9 and 10 run in Python
     jpeg_shrink      True: a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
@@ -169,7 +174,7 @@ class DataLoader(_handles.Handled):
             rank: Optional[int] = None, world_size: Optional[int] = None, shard: bool = True,
             warp: Any = _DEFAULT_WARP, rotate: Range = 0, shear: Range = 0, perspective: Range = 0,
             views: int = 0, outputs: Union[Output, Sequence[Output]] = (), filter: Optional[Filter] = None,
-            antialias: Optional[bool] = None, inter_method: Optional[int] = None, jpeg_shrink: bool = False,
+            antialias: Optional[Antialias] = None, inter_method: Optional[int] = None, jpeg_shrink: bool = False,
             jpeg_shrink_margin: float = 0,
             transform: Optional[Callable[[Any, Any, Any], Any]] = None,
             picture: Optional[Callable[[Any, Any, Any], Any]] = None,
@@ -214,6 +219,8 @@ class DataLoader(_handles.Handled):
             raise ValueError("memory: %s reads host memory" % output)
         if inter_method is not None and (filter, antialias) != (None, None):
             raise ValueError("inter_method, filter, antialias: give MXNet's number, or the other two")
+        if antialias is None and inter_method is None and filter in _PILS and ops._is_resize(warp):
+            antialias = "round"
 
         is_given = isinstance(indices, str) and indices == "given"
         batch_size = check_samplers(sampler, batch_sampler, batch_size, drop_last, dict(
@@ -308,6 +315,7 @@ class DataLoader(_handles.Handled):
         self._under_way = False                 # to this iterator,
         self._resumed = False                   # or was, before the state was saved that this loader goes on from
         self._left: Optional[int] = None        # batches of an epoch inside which the loader stands
+        self._is_iterated = False               # since the last load_state_dict
         self._held: Any = None                  # a batch of a later epoch, and the state before it
         self._moves = 0                         # so that an iterator sees that the loader went elsewhere
         self._lender: Optional[Lender] = None
@@ -406,21 +414,30 @@ class DataLoader(_handles.Handled):
     # -- one epoch after the other
 
     def __len__(self) -> int:
-        """Batches of a whole epoch, after load_state_dict, too: trainers count from the batch of their own checkpoint up to it. With a
-        sampler, those of the epoch under way, or of the next one, whose length the sampler is asked for."""
+        """Batches that the next `for` brings: those of an epoch; after load_state_dict, those that are left of the
+        epoch that it went into, until that `for` begins (which is when Lightning asks: it counts up to an epoch's).
+        With a sampler, those of the epoch under way, or of the next one, whose length the sampler is asked for."""
         self._settle()
+        return self._whole_epoch() if self._is_iterated or self._left is None else self._left
+
+    def _whole_epoch(self) -> int:
         return self._batches if self._lists is None else self._lists.length()
 
     @property
     def batches_left(self) -> int:
-        """Batches that the epoch still brings: as many as len() says at its start, fewer inside it and after load_state_dict."""
+        """Batches that the epoch still brings: all of them at its start, fewer inside it and after load_state_dict."""
         self._settle()
-        return len(self) if self._left is None else self._left
+        return self._whole_epoch() if self._left is None else self._left
+
+    def _batches_ahead(self) -> int:
+        """Of an iterator that has not begun: an epoch that was broken off is left behind."""
+        return self.batches_left if self._resumed else self._whole_epoch()
 
     def set_indices(self, epoch: int, indices: Indices) -> None:
-        """Gives the samples of an epoch, by number, where indices="given" or a sampler was: the epoch that comes next, or a later one,
-        also from another thread, and while batches of the one before are taken. A sampler is not asked for that epoch then. It is
-        given once; set_epoch to an epoch that has begun, and load_state_dict, forget what epochs that have begun were given."""
+        """Gives the samples of an epoch, by number, where indices="given" or a sampler was: the epoch that comes next, or a
+        later one, also from another thread, and while batches of the one before are taken. A sampler is not asked for that
+        epoch then. It is given once; set_epoch to an epoch that has begun, and load_state_dict, forget what epochs that
+        have begun were given."""
         self._given_lists().indices(epoch, indices)
 
     def set_batches(self, epoch: int, batches: Batches) -> None:
@@ -429,11 +446,13 @@ class DataLoader(_handles.Handled):
 
     def _given_lists(self) -> Lists:
         if self._lists is None:
-            raise Error(Status.E_STATE, "the loader draws its own order: indices=\"given\", sampler or batch_sampler makes one that is given")
+            raise Error(Status.E_STATE, "the loader draws its own order: indices=\"given\", sampler or batch_sampler makes "
+                        "one that is given")
         return self._lists
 
     def __iter__(self) -> Iterator[Any]:
         self._settle(True)
+        self._is_iterated = True
         if self._lender is None:
             self._lender = lender_of(self)
         lender = self._lender
@@ -443,6 +462,7 @@ class DataLoader(_handles.Handled):
         """The Batches of one epoch, with indices, states and errors, each on loan until it is released. Where a remainder is spread over
         ranks, its Batch is full, and holds padding behind count; so do arrays of output="field" and "memoryview"."""
         self._settle(True)
+        self._is_iterated = True
 
         def read(batch: Batch) -> Batch:
             if self._lender is not None:
@@ -533,6 +553,7 @@ class DataLoader(_handles.Handled):
         self._forget()
         self.seed, self._epoch = state.seed, state.epoch
         self._inside = self._resumed = state.position > 0
+        self._is_iterated = False
         left, step = state.sample_count - state.position, self.batch_size * self.world_size
         self._left = (left // step if self._drops else -(-left // step)) if self._resumed else None
         if self._lists is not None:
@@ -547,7 +568,7 @@ class DataLoader(_handles.Handled):
             step = 0.1 if end is None else max(0.0, min(0.1, end - time.monotonic()))
             status = lib.bzna_loader_next(self.handle, int(step * 1e9), handle, err)
             if status == Status.OK:
-                return Batch(handle.value, self._failures)
+                return Batch(handle.value, self._failures, self._tensors)
             if status == Status.END:
                 return None
             if status == Status.AGAIN:

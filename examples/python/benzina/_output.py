@@ -7,7 +7,7 @@ from typing import Any, List, Optional
 from . import _arguments as arg
 from ._c import structs
 from ._settings import LIBRARY_WARPS, set_colors, set_mean_image
-from ._types import Channels, Dtype, Filter, Layout, Numbers, Shape
+from ._types import Antialias, Channels, Dtype, Filter, Layout, Numbers, Shape
 
 
 class Output:
@@ -24,7 +24,7 @@ class Output:
     own_color        True: pixels are 0..255 (masks, indices of palettes), or what mean, std, bias, norm, oob, mean_image,
                      matrix and fill_space say here, any of which says True. False: as the DataLoader's images
     filter, antialias
-                     as the DataLoader's; None: as its images
+                     as the DataLoader's; None, both: as its images
 
     >>> small = benzina.Output("small", shape=64)
     >>> loader = benzina.DataLoader("train.bzna", shape=128, batch_size=4, output="numpy", outputs=[small])
@@ -38,7 +38,7 @@ class Output:
                  mean: Optional[Numbers] = None, std: Optional[Numbers] = None, bias: Optional[Numbers] = None,
                  norm: Optional[Numbers] = None, oob: Optional[Numbers] = None, mean_image: Any = None,
                  matrix: Optional[int] = None, fill_space: Optional[int] = None, filter: Optional[Filter] = None,
-                 antialias: Optional[bool] = None) -> None:
+                 antialias: Optional[Antialias] = None) -> None:
         if warp is not None and type(warp) not in LIBRARY_WARPS:
             raise TypeError("warp: one of ops.RandomResizedCrop, CenterResizedCrop, Resize and SimilarityTransform, or None")
         self.name, self.field, self.warp = name, field, warp

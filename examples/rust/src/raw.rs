@@ -275,6 +275,10 @@ pub const BZNA_FILTER_CUBIC_075: u32 = 6;
 pub const BZNA_ANTIALIAS_AUTO: u32 = 0;
 /// They do not, as in OpenCV; AREA with OFF is refused
 pub const BZNA_ANTIALIAS_OFF: u32 = 1;
+/// As AUTO, and of RGB and gray pictures, what is filtered along rows, and then along columns, is rounded to whole
+/// samples each time, as in PIL. Warps that are not axis-aligned, and pictures of Y'CbCr, such as JPEG, are as with
+/// AUTO
+pub const BZNA_ANTIALIAS_ROUND: u32 = 2;
 
 // Types of elements. Numbers are rounded to nearest, ties to even. Outputs have one of the first four.
 pub const BZNA_DTYPE_FLOAT32: u32 = 0;
