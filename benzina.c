@@ -17,7 +17,7 @@
  *      23  containers        their types: a type of container is a row of operations
  *      24  HEIF files        alone, or among other pictures
  *   25-26  mp4               archives, plain video; their samples
- *   27-29  folders           lists of samples; directories; pictures that are files
+ *   27-29  folders           lists of samples; directories; pictures that are files; 29b: pairs of folders
  *   30-32  tar               headers; WebDataset shards, with or without an index; their samples
  *   33-34  records           MXNet's RecordIO; records of one size
  *   35-36  opening           paths and patterns; the table of containers
@@ -207,6 +207,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 /* fields of a tar's samples; those of a data set have one more, the key */
 #define BZI_LIMIT_FIELDS         64u
 #define BZI_LIMIT_ARCHIVE_FIELDS 60u             /* fields that an archive has beside image, thumb, target and name */
+#define BZI_LIMIT_PAIRED         4u              /* folders whose files make one sample */
 #define BZI_LIMIT_CLASS_BYTES    (256u << 20)    /* bytes of the names of an archive's classes */
 /* tables of an archive's index: two a track, and there are at most 13 tracks */
 #define BZI_LIMIT_HOLES          26u
@@ -5967,6 +5968,12 @@ BZI_MAYBE_UNUSED static uint32_t bzi_codec_recognize(bzi_span head)
     return bzi_still_find(head) ? BZNA_CODEC_STILL : BZNA_CODEC_UNKNOWN;
 }
 
+/* Returns 1 if bytes begin like a picture that is a file, else 0. */
+BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
+{
+    return bzi_codec_recognize(bytes) != BZNA_CODEC_UNKNOWN || bzi_heif_probe(bytes);
+}
+
 /* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
 
@@ -7509,9 +7516,11 @@ typedef struct bzi_container_ops {
     /* adds to a hash what tells its samples from those of other files */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
     void        (*close)(bzi_container *c); /* frees what own points to; NULL: nothing */
-    /* gives the path of a sample that is a file of its own. There is no locate then: the size is found when it is
-     * opened */
-    bzna_status (*path)(const bzi_container *c, uint64_t index, char *path, uint64_t capacity, bzna_error *err);
+    /* gives the path of a sample that is a file of its own, or that of one of its files, of which it has file_count.
+     * There is no locate then: sizes are found when they are opened. The bytes of a sample of several files are
+     * those of each in turn, and then the size of each, a uint64_t */
+    bzna_status (*path)(const bzi_container *c, uint64_t index, uint32_t number, char *path, uint64_t capacity,
+                        bzna_error *err);
     /* gives the name of a target's class */
     bzna_status (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err);
     void        (*describe)(const bzi_container *c, bzna_dataset_info *info); /* tracks, brands */
@@ -7541,6 +7550,7 @@ struct bzi_container {
     uint32_t         target_inside;   /* the target is in the sample's bytes */
     uint32_t         orientation;     /* BZNA_ORIENTATION_... */
     uint32_t         palette;         /* BZNA_PALETTE_... */
+    uint32_t         file_count;      /* files of a sample; 0 and 1: samples are no more than one file */
     void            *own;             /* memory of its operations */
 };
 
@@ -8153,7 +8163,7 @@ static bzna_status bzi_named_next(bzi_cursor *c, bzi_named *n, bzna_error *err)
     n->name.data = bzi_cursor_take(c, n->name.size);
     n->value.size = bzi_cursor_u32(c);
     n->value.data = bzi_cursor_take(c, n->value.size);
-    if (!c->overrun && n->kind >= BZNA_FIELD_INTEGER && n->kind <= BZNA_FIELD_BYTES && n->name.size &&
+    if (!c->overrun && n->kind >= BZNA_FIELD_IMAGE && n->kind <= BZNA_FIELD_BYTES && n->name.size &&
         n->name.size < BZNA_NAME_MAX)
         return BZNA_OK;
     return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: the field at byte %llu has no name or no known "
@@ -8491,7 +8501,72 @@ static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sam
     return BZNA_OK;
 }
 
-/* Describes a picture of an archive's sample: the first sample of its track. */
+/* Finds a field in a box of ours: the sample's box in an archive; else the file's, because the file is a sample by
+ * itself. n->kind becomes 0 if the sample does not have the field. movie: room for the sample's boxes. */
+static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
+                                      bzi_movie *movie, bzi_named *n, bzna_error *err)
+{
+    const bzi_mp4 *mp4 = c->own;
+    bzi_span box = mp4->names;
+    uint64_t at = mp4->names_at;
+    bzi_cursor cursor;
+    uint32_t count = 0;
+    bzna_status status;
+
+    memset(n, 0, sizeof *n);
+    if (field->inside) {
+        if ((status = bzi_mp4_parse(c, sample, movie, err)) != BZNA_OK)
+            return status;
+        box = movie->names;
+        at = movie->names_at;
+    }
+
+    if (!box.size || !bzi_named_begin(&cursor, box, at, &count))
+        return BZNA_OK;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if ((status = bzi_named_next(&cursor, n, err)) != BZNA_OK)
+            return status;
+
+        if (strlen(field->name) != n->name.size || memcmp(field->name, n->name.data, (size_t)n->name.size))
+            continue;
+
+        if (n->kind != field->kind || (n->kind == BZNA_FIELD_INTEGER && n->value.size != 8) ||
+            (n->kind == BZNA_FIELD_VECTOR && n->value.size % 4))
+            return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: its %s is of kind %u, in %llu bytes",
+                            field->name, n->kind, (unsigned long long)n->value.size);
+        return BZNA_OK;
+    }
+
+    n->kind = 0;
+    return BZNA_OK;
+}
+
+/* Returns the field of a box of ours that is a picture and has this name, or NULL. */
+static const bzi_field *bzi_mp4_picture_field(const bzi_container *c, const char *name)
+{
+    for (uint32_t i = ((const bzi_mp4 *)c->own)->first_own; name && i < c->field_count; i++)
+        if (c->fields[i].kind == BZNA_FIELD_IMAGE && strcmp(c->fields[i].name, name) == 0)
+            return &c->fields[i];
+    return NULL;
+}
+
+/* Describes a picture that is the value of a field in a box of ours: the bytes of a file. */
+static bzna_status bzi_mp4_field_image(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
+                                       bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+{
+    bzi_named n;
+    bzna_status status = bzi_mp4_find_named(c, sample, field, &scratch->movie, &n, err);
+
+    if (status != BZNA_OK)
+        return status;
+    if (!n.kind)
+        return bzi_container_fail_image(field->name, err);
+    return bzi_file_image(n.value, sample->extent.offset + (uint64_t)(n.value.data - sample->bytes), scratch, image,
+                          err);
+}
+
+/* Describes a picture of an archive's sample: the first sample of its track, or a field of the user's. */
 static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                          bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
@@ -8500,9 +8575,12 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     bzi_extent unit;
     int32_t number;
     uint32_t orientation;
-    bzna_status status = bzi_mp4_parse(c, sample, movie, err);
+    const bzi_field *field = bzi_mp4_picture_field(c, pick->name);
+    bzna_status status;
 
-    if (status != BZNA_OK)
+    if (field)
+        return bzi_mp4_field_image(c, sample, field, scratch, image, err);
+    if ((status = bzi_mp4_parse(c, sample, movie, err)) != BZNA_OK)
         return status;
     if ((number = bzi_mp4_choose(movie, pick)) < 0)
         return bzi_container_fail_image(pick->name, err);
@@ -8535,6 +8613,9 @@ static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_samp
     for (uint32_t i = 0; i < movie->track_count && out->image_count < BZNA_IMAGES_MAX; i++)
         if (bzi_track_is_picture(&movie->tracks[i]))
             bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, movie->tracks[i].name);
+    for (uint32_t i = 0; i < c->field_count && out->image_count < BZNA_IMAGES_MAX; i++)
+        if (i >= ((const bzi_mp4 *)c->own)->first_own && c->fields[i].kind == BZNA_FIELD_IMAGE)
+            bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, c->fields[i].name);
     return BZNA_OK;
 }
 
@@ -8587,49 +8668,18 @@ static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
     memcpy(info->brands, mp4->brands, sizeof info->brands);
 }
 
-/* Gives the value of a field in a box of ours: the sample's box in an archive; else the file's, because the file is a
- * sample by itself. */
+/* Gives the value of a field in a box of ours, if the sample has it. */
 static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
                                  bzi_value *value, bzna_error *err)
 {
-    const bzi_mp4 *mp4 = c->own;
-    bzi_span box = mp4->names;
-    uint64_t at = mp4->names_at;
     bzi_movie movie;
-    bzi_cursor cursor;
     bzi_named n;
-    uint32_t count = 0;
-    bzna_status status;
+    bzna_status status = bzi_mp4_find_named(c, sample, field, &movie, &n, err);
 
-    if (field->inside) {
-        if ((status = bzi_mp4_parse(c, sample, &movie, err)) != BZNA_OK)
-            return status;
-        box = movie.names;
-        at = movie.names_at;
-    }
-
-    value->absent = 1;
-    if (!box.size || !bzi_named_begin(&cursor, box, at, &count))
-        return BZNA_OK;
-
-    for (uint32_t i = 0; i < count; i++) {
-        if ((status = bzi_named_next(&cursor, &n, err)) != BZNA_OK)
-            return status;
-
-        if (strlen(field->name) != n.name.size || memcmp(field->name, n.name.data, (size_t)n.name.size))
-            continue;
-
-        if (n.kind != field->kind || (n.kind == BZNA_FIELD_INTEGER && n.value.size != 8) ||
-            (n.kind == BZNA_FIELD_VECTOR && n.value.size % 4))
-            return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: its %s is of kind %u, in %llu bytes",
-                            field->name, n.kind, (unsigned long long)n.value.size);
-
-        value->absent = 0;
+    value->absent = n.kind == 0;
+    if (status == BZNA_OK && n.kind)
         bzi_value_put(value, n.value.data, n.value.size);
-        return BZNA_OK;
-    }
-
-    return BZNA_OK;
+    return status;
 }
 
 static bzna_status bzi_mp4_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
@@ -9979,12 +10029,13 @@ static bzna_status bzi_folder_name(const bzi_container *c, uint64_t index, char 
 }
 
 /* Gives the path of a sample's file. A list may have absolute paths. */
-static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, char *path, uint64_t capacity,
-                                   bzna_error *err)
+static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, uint32_t number, char *path,
+                                   uint64_t capacity, bzna_error *err)
 {
     char name[BZI_LIMIT_PATH_BYTES];
     const bzi_folder *folder = c->own;
     bzna_status status = bzi_folder_name(c, index, name, sizeof name, err);
+    (void)number;
     return status == BZNA_OK ? bzi_path_join(path, capacity, name[0] == '/' ? "" : folder->root, name, err) : status;
 }
 
@@ -10067,6 +10118,274 @@ static const bzi_container_ops bzi_folder_ops = {
     .close = bzi_folder_close,
     .path = bzi_folder_path,
     .class_name = bzi_folder_class_name
+};
+
+
+/* ==== 29b. Containers: pairs of folders =============================================================================
+ * Calls: rooms 2-4, 6, 23-24, 28-29.
+ *
+ * Folders side by side whose files make one sample where their paths below the folders are the same but for the
+ * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
+ * no picture; a sample's files are opened, and read one after the other, when it is read. */
+
+/* One of the folders. */
+typedef struct bzi_paired {
+    char    *root;                    /* its path, absolute where the working folder is known */
+    uint64_t root_size;               /* bytes of that path, with its NUL */
+    bzi_tree tree;                    /* its files; those of each folder in it are sorted without their extensions */
+} bzi_paired;
+
+typedef struct bzi_pairs {
+    bzi_paired folders[BZI_LIMIT_PAIRED];
+    bzi_field  fields[BZI_LIMIT_PAIRED + 1];          /* a picture for each folder, then the name */
+} bzi_pairs;
+
+static void bzi_pairs_close(bzi_container *c)
+{
+    bzi_pairs *pairs = c->own;
+
+    for (uint32_t i = 0; i < BZI_LIMIT_PAIRED; i++) {
+        bzi_tree_free(&pairs->folders[i].tree, &c->host->memory);
+        bzi_release(&c->host->memory, pairs->folders[i].root, pairs->folders[i].root_size, 1);
+    }
+}
+
+/* Compares two names of files without their extensions, as strcmp does. Pre: both have a dot. */
+static int bzi_stem_compare(const char *a, const char *b)
+{
+    const size_t x = (size_t)(strrchr(a, '.') - a), y = (size_t)(strrchr(b, '.') - b);
+    const int order = memcmp(a, b, (size_t)bzi_min(x, y));
+    return order ? order : x < y ? -1 : x > y;
+}
+
+static int bzi_stem_is_before(const void *a, const void *b)
+{
+    const char *x = *(const char *const *)a, *y = *(const char *const *)b;
+    const int order = bzi_stem_compare(x, y);
+    return order ? order < 0 : strcmp(x, y) < 0;
+}
+
+static int bzi_stem_is_past(const void *names, uint64_t i, const void *name)
+{
+    return bzi_stem_compare(((const char *const *)names)[i], name) >= 0;
+}
+
+static int bzi_tree_folder_is_past(const void *folders, uint64_t i, const void *path)
+{
+    return strcmp(((const bzi_tree_folder *)folders)[i].path, path) >= 0;
+}
+
+/* Returns 1 if a tree has a file of this name, but for the extension, in the folder of that path, else 0. */
+static int bzi_tree_has(const bzi_tree *tree, const char *path, const char *name)
+{
+    const uint64_t f = bzi_search(tree->folders, tree->folder_count, path, bzi_tree_folder_is_past);
+    const bzi_tree_folder *folder = &tree->folders[f];
+    uint64_t i;
+
+    if (f == tree->folder_count || strcmp(folder->path, path))
+        return 0;
+    i = bzi_search(tree->names + folder->first, folder->count, name, bzi_stem_is_past);
+    return i < folder->count && bzi_stem_compare(tree->names[folder->first + i], name) == 0;
+}
+
+/* Fails if files of one tree lack a partner in another. The message names the first of them. */
+static bzna_status bzi_pairs_check(const bzi_container *c, uint32_t from, uint32_t to, bzna_error *err)
+{
+    const bzi_pairs *pairs = c->own;
+    const bzi_tree *tree = &pairs->folders[from].tree;
+    char path[BZI_LIMIT_PATH_BYTES] = "", text[100], more[40] = "has";
+    uint64_t lacking = 0;
+    bzna_error ignored;
+
+    for (uint64_t f = 0; f < tree->folder_count; f++) {
+        const bzi_tree_folder *folder = &tree->folders[f];
+        for (uint64_t i = folder->first; i < folder->first + folder->count; i++)
+            if (!bzi_tree_has(&pairs->folders[to].tree, folder->path, tree->names[i]) && lacking++ == 0)
+                bzi_path_join(path, sizeof path, folder->path, tree->names[i], &ignored);
+    }
+
+    if (!lacking)
+        return BZNA_OK;
+    bzi_string_copy(text, sizeof text, path);
+    bzi_text_printable(text);
+    if (lacking > 1)
+        snprintf(more, sizeof more, "and %llu more have", (unsigned long long)lacking - 1);
+    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.pairs: \"%s\" in %s %s no partner in %s", text,
+                    c->fields[from].name, more, c->fields[to].name);
+}
+
+/* Sorts the names of each folder without their extensions, and refuses two that differ in nothing else. */
+static bzna_status bzi_pairs_sort(const char *field, bzi_tree *tree, bzna_error *err)
+{
+    for (uint64_t f = 0; f < tree->folder_count; f++) {
+        const char **names = tree->names + tree->folders[f].first;
+        bzi_sort(names, tree->folders[f].count, sizeof *names, bzi_stem_is_before);
+        for (uint64_t i = 1; i < tree->folders[f].count; i++)
+            if (bzi_stem_compare(names[i - 1], names[i]) == 0)
+                return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%.64s\" and \"%.64s\" in %s have the "
+                                "same name but for the extension", names[i - 1], names[i], field);
+    }
+    return BZNA_OK;
+}
+
+/* Finds the files of one folder. */
+static bzna_status bzi_pairs_walk(bzi_container *c, uint32_t number, bzna_error *err)
+{
+    bzi_paired *folder = &((bzi_pairs *)c->own)->folders[number];
+    bzi_walk walk = { .names = { .memory = &c->host->memory }, .root = folder->root,
+                      .extensions = BZI_PICTURE_EXTENSIONS };
+    bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
+
+    for (uint64_t i = 0; status == BZNA_OK && i < walk.folder_count; i++)
+        status = bzi_walk_scan(&walk, i, err);
+    if (status == BZNA_OK)
+        status = bzi_walk_finish(&walk, &folder->tree, err);
+    bzi_walk_free(&walk);
+
+    if (status != BZNA_OK)
+        return bzi_error_prefix(err, c->fields[number].name);
+    status = bzi_pairs_sort(c->fields[number].name, &folder->tree, err);
+    if (status == BZNA_OK && !folder->tree.count)
+        status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "dataset_config.pairs: the folder of %s holds no pictures",
+                          c->fields[number].name);
+    return status;
+}
+
+/* Adds a folder by its text in dataset_config.pairs, "path" or "name=path", of so many bytes. */
+static bzna_status bzi_pairs_add(bzi_container *c, const char *root, const char *text, size_t size, bzna_error *err)
+{
+    bzi_pairs *pairs = c->own;
+    bzi_paired *folder = &pairs->folders[c->field_count];
+    const char *equals = memchr(text, '=', size), *path = equals ? equals + 1 : text;
+    char name[BZNA_NAME_MAX], below[BZI_LIMIT_PATH_BYTES], joined[BZI_LIMIT_PATH_BYTES];
+    const size_t name_size = equals ? (size_t)(equals - text) : size, path_size = size - (size_t)(path - text);
+    bzna_status status;
+
+    if (c->field_count == BZI_LIMIT_PAIRED)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "dataset_config.pairs: more than %u folders", BZI_LIMIT_PAIRED);
+    if (!name_size || name_size >= sizeof name || !path_size || path_size >= sizeof below)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%.*s\" is neither a folder nor a name of 1 to "
+                        "%u bytes, = and a folder", (int)bzi_min(size, 64), text, BZNA_NAME_MAX - 1);
+
+    bzi_text_copy(name, sizeof name, (const uint8_t *)text, name_size);
+    bzi_text_copy(below, sizeof below, (const uint8_t *)path, path_size);
+    for (uint32_t i = 0; i < c->field_count; i++)
+        if (strcmp(pairs->fields[i].name, name) == 0)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%s\" is named twice", name);
+    if (strcmp(name, "name") == 0 || strcmp(name, "target") == 0)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%s\" is a field of another kind", name);
+
+    bzi_container_add_field(c, pairs->fields, BZNA_FIELD_IMAGE, 1, name);
+    if ((status = bzi_path_join(joined, sizeof joined, below[0] == '/' ? "" : root, below, err)) != BZNA_OK)
+        return status;
+    folder->root_size = strlen(joined) + 1;
+    folder->root = bzi_alloc_copy(&c->host->memory, joined, folder->root_size, 1);
+    if (bzi_os_kind(joined) != BZI_OS_FOLDER)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.pairs: there is no folder \"%.64s\"", below);
+    return folder->root ? bzi_pairs_walk(c, c->field_count - 1, err) : bzi_fail_memory(err, "a folder");
+}
+
+/* Opens the folders that dataset_config.pairs names, and sees that each file has its partners. */
+static bzna_status bzi_pairs_open(bzi_container *c, const char *path, const bzna_dataset_config *config,
+                                  bzna_error *err)
+{
+    bzi_pairs *pairs = c->own;
+    char here[BZI_LIMIT_PATH_BYTES], root[BZI_LIMIT_PATH_BYTES];
+    bzna_status status;
+
+    if (path[0] == '/' || !bzi_os_here(here, sizeof here))
+        here[0] = 0;
+    status = bzi_path_join(root, sizeof root, here, path, err);
+    for (const char *p = config->pairs, *end; status == BZNA_OK && p; p = *end ? end + 1 : NULL) {
+        end = p + strcspn(p, ",");
+        status = bzi_pairs_add(c, root, p, (size_t)(end - p), err);
+    }
+
+    if (status == BZNA_OK && c->field_count < 2)
+        status = BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: only one folder, \"%.64s\"", config->pairs);
+    for (uint32_t i = 1; status == BZNA_OK && i < c->field_count; i++)
+        if ((status = bzi_pairs_check(c, 0, i, err)) == BZNA_OK)
+            status = bzi_pairs_check(c, i, 0, err);
+    if (status != BZNA_OK)
+        return status;
+
+    c->file_count = c->field_count;
+    c->count = pairs->folders[0].tree.count;
+    bzi_container_add_field(c, pairs->fields, BZNA_FIELD_TEXT, 0, "name");
+    return BZNA_OK;
+}
+
+static bzna_status bzi_pairs_path(const bzi_container *c, uint64_t index, uint32_t number, char *path,
+                                  uint64_t capacity, bzna_error *err)
+{
+    const bzi_paired *folder = &((const bzi_pairs *)c->own)->folders[number];
+    char below[BZI_LIMIT_PATH_BYTES];
+    bzna_status status = bzi_tree_path(&folder->tree, index, below, sizeof below, err);
+    return status == BZNA_OK ? bzi_path_join(path, capacity, folder->root, below, err) : status;
+}
+
+/* Gives the name: the first file's path below its folder. */
+static bzna_status bzi_pairs_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
+                                   bzi_value *value, bzna_error *err)
+{
+    char name[BZI_LIMIT_PATH_BYTES];
+    bzna_status status = bzi_tree_path(&((const bzi_pairs *)c->own)->folders[0].tree, sample->index, name, sizeof name,
+                                       err);
+    (void)number;
+    if (status == BZNA_OK)
+        bzi_value_put(value, name, strlen(name));
+    return status;
+}
+
+/* Finds a picture among the files that were read. Without a name, or with "image" where no folder is called so, that is
+ * the first one. */
+static bzna_status bzi_pairs_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
+                                   bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+{
+    const uint8_t *sizes = sample->bytes + sample->extent.size - c->file_count * sizeof(uint64_t);
+    uint64_t at = 0, size = 0;
+    uint32_t number = 0;
+    bzna_status status;
+
+    while (pick->name && number < c->file_count && strcmp(c->fields[number].name, pick->name))
+        number++;
+    if (number == c->file_count && strcmp(pick->name, "image"))
+        return bzi_container_fail_image(pick->name, err);
+
+    number %= c->file_count;
+    for (uint32_t i = 0; i <= number; i++) {
+        at += size;
+        memcpy(&size, sizes + i * sizeof size, sizeof size);
+    }
+    status = bzi_file_image((bzi_span){ sample->bytes + at, size }, 0, scratch, image, err);
+    return status == BZNA_OK || !number ? status : bzi_error_prefix(err, c->fields[number].name);
+}
+
+/* Hashes the names of all fields, files and folders. */
+static uint64_t bzi_pairs_fingerprint(const bzi_container *c, uint64_t hash)
+{
+    for (uint32_t k = 0; k < c->file_count; k++) {
+        const bzi_tree *tree = &((const bzi_pairs *)c->own)->folders[k].tree;
+        hash = bzi_hash(hash, c->fields[k].name, strlen(c->fields[k].name) + 1);
+        for (uint64_t f = 0; f < tree->folder_count; f++) {
+            const bzi_tree_folder *in = &tree->folders[f];
+            hash = bzi_hash(hash, in->path, strlen(in->path) + 1);
+            for (uint64_t i = in->first; i < in->first + in->count; i++)
+                hash = bzi_hash(hash, tree->names[i], strlen(tree->names[i]) + 1);
+        }
+    }
+    return hash;
+}
+
+static const bzi_container_ops bzi_pairs_ops = {
+    .name = "folder pairs",
+    .own_bytes = sizeof(bzi_pairs),
+    .still = 1,
+    .field = bzi_pairs_field,
+    .image = bzi_pairs_image,
+    .fingerprint = bzi_pairs_fingerprint,
+    .close = bzi_pairs_close,
+    .path = bzi_pairs_path
 };
 
 
@@ -12189,7 +12508,8 @@ static bzna_status bzi_paths_resolve_one(bzi_names *paths, const char *path, con
     uint64_t before = paths->count;
     bzna_status status = BZNA_OK;
 
-    if (!config->list && (!config->format || strcmp(config->format, "folder")) && bzi_os_kind(path) == BZI_OS_FOLDER)
+    if (!config->list && !config->pairs && (!config->format || strcmp(config->format, "folder")) &&
+        bzi_os_kind(path) == BZI_OS_FOLDER)
         status = bzi_paths_add_shards(paths, path, err);
     if (status != BZNA_OK)
         return bzi_error_prefix(err, path);
@@ -12219,7 +12539,7 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 
 
 /* ==== 36. Containers: opening =======================================================================================
- * Calls: rooms 2, 4, 6-7, 18, 24, 26, 29, 32-34.
+ * Calls: rooms 2, 4, 6-7, 18, 24, 26, 29-29b, 32-34.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -12301,6 +12621,7 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
         { "orientation", config->orientation != 0, ops->still || ops->track, "folders, tars, RecordIO and mp4 files" },
         { "palette", config->palette != 0, ops->still != 0, "folders, tars and RecordIO files" },
         { "records", config->records != NULL, ops == &bzi_records_ops, "the format \"records\"" },
+        { "pairs", config->pairs != NULL, ops == &bzi_pairs_ops, "folders" },
     };
 
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
@@ -12408,17 +12729,18 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
 static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, const bzna_dataset_config *config,
                                              bzi_container **out, bzna_error *err)
 {
+    const bzi_container_ops *ops = config->pairs ? &bzi_pairs_ops : &bzi_folder_ops;
     bzi_container *c;
     bzna_status status = bzi_container_make(host, config->name ? config->name : path, config, &c, err);
 
     if (status != BZNA_OK)
         return status;
 
-    if (config->format && strcmp(config->format, bzi_folder_ops.name))
+    if (config->format && strcmp(config->format, ops->name))
         status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a folder, not \"%s\"", config->format);
-    else if ((status = bzi_container_become(c, &bzi_folder_ops, err)) == BZNA_OK &&
+    else if ((status = bzi_container_become(c, ops, err)) == BZNA_OK &&
              (status = bzi_container_check_config(c, config, err)) == BZNA_OK)
-        status = bzi_folder_open_path(c, path, config, err);
+        status = config->pairs ? bzi_pairs_open(c, path, config, err) : bzi_folder_open_path(c, path, config, err);
     if (status != BZNA_OK) {
         bzi_container_free(c);
         return status;
@@ -12435,7 +12757,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
     char name[40], path[BZI_LIMIT_PATH_BYTES];
     bzna_error ignored;
 
-    if (c->ops->path && c->ops->path(c, index, path, sizeof path, &ignored) == BZNA_OK) {
+    if (c->ops->path && c->ops->path(c, index, 0, path, sizeof path, &ignored) == BZNA_OK) {
         for (char *p = path; *p; p++)
             if ((unsigned char)*p < 32 || *p == 127)
                 *p = '?';                                   /* a message is one line */
@@ -12460,29 +12782,43 @@ typedef struct bzi_reading {
     bzi_sample        sample;         /* its index, extent and, once read, bytes */
     const bzi_container *container;
     const bzi_source *source;         /* where its bytes lie: the container's source, or `own`; NULL after the end */
-    bzi_source        own;            /* of a sample that is a file of its own */
+    uint32_t          own_count;      /* files in own that are open */
+    bzi_source        own[BZI_LIMIT_PAIRED];          /* of a sample that is a file, or several */
 } bzi_reading;
-
-/* Opens the sample's own file. The size of the file is the size of the sample. */
-static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c, bzna_error *err)
-{
-    char path[BZI_LIMIT_PATH_BYTES];
-    bzna_status status = c->ops->path(c, reading->sample.index, path, sizeof path, err);
-
-    if (status != BZNA_OK ||
-        (status = bzi_source_open_file(&reading->own, &c->host->files, path, err)) != BZNA_OK)
-        return status;
-
-    reading->source = &reading->own;
-    reading->sample.extent.size = reading->own.size;
-    return BZNA_OK;
-}
 
 static void bzi_reading_end(bzi_reading *reading)
 {
-    if (reading->source == &reading->own)
-        bzi_source_close(&reading->own, NULL);
+    for (uint32_t i = 0; i < reading->own_count; i++)
+        bzi_source_close(&reading->own[i], NULL);
+    reading->own_count = 0;
     reading->source = NULL;
+}
+
+/* Opens the sample's own files. The size of a file is the size of the sample. Several files have their sizes after
+ * them. */
+static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c, bzna_error *err)
+{
+    const uint32_t count = c->file_count ? c->file_count : 1;
+    bzi_extent *extent = &reading->sample.extent;
+    char path[BZI_LIMIT_PATH_BYTES];
+    bzna_status status = BZNA_OK;
+
+    extent->size = count > 1 ? count * sizeof(uint64_t) : 0;
+    for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
+        if ((status = c->ops->path(c, reading->sample.index, i, path, sizeof path, err)) == BZNA_OK &&
+            (status = bzi_source_open_file(&reading->own[i], &c->host->files, path, err)) == BZNA_OK) {
+            reading->own_count++;
+            if (!bzi_add(extent->size, reading->own[i].size, &extent->size))
+                extent->size = UINT64_MAX;                  /* more than any limit */
+        } else if (i) {
+            bzi_error_prefix(err, path);
+        }
+    }
+
+    reading->source = reading->own;
+    if (status != BZNA_OK)
+        bzi_reading_end(reading);
+    return status;
 }
 
 /* Locates a sample and checks its size. On success bzi_reading_end closes it; on failure there is nothing to close. */
@@ -12507,12 +12843,34 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
                     (unsigned long long)extent->size, (unsigned long long)limit);
 }
 
+/* Reads the files of a sample of several, one after the other, and writes their sizes after them. */
+static bzna_status bzi_reading_read_files(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
+{
+    const bzi_container *c = reading->container;
+    uint8_t *sizes = bytes + reading->sample.extent.size - reading->own_count * sizeof(uint64_t);
+    char path[BZI_LIMIT_PATH_BYTES];
+    bzna_error ignored;
+    bzna_status status = BZNA_OK;
+
+    for (uint32_t i = 0; i < reading->own_count && status == BZNA_OK; i++) {
+        const uint64_t size = reading->own[i].size;
+        if ((status = bzi_source_read(&reading->own[i], 0, bytes, size, err)) != BZNA_OK && i &&
+            c->ops->path(c, reading->sample.index, i, path, sizeof path, &ignored) == BZNA_OK)
+            bzi_error_prefix(err, path);
+        memcpy(sizes + i * sizeof size, &size, sizeof size);
+        bytes += size;
+    }
+    return status;
+}
+
 /* Reads the sample into `bytes`, which have room for the extent. */
 static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
 {
     const bzi_container *c = reading->container;
     const bzi_extent *extent = &reading->sample.extent;
-    bzna_status status = bzi_source_read(reading->source, extent->offset, bytes, extent->size, err);
+    bzna_status status = reading->own_count > 1 ?
+                             bzi_reading_read_files(reading, bytes, err) :
+                             bzi_source_read(reading->source, extent->offset, bytes, extent->size, err);
     reading->sample.bytes = bytes;
     return status == BZNA_OK && c->ops->prepare ? c->ops->prepare(c, &reading->sample, bytes, err) : status;
 }
@@ -13694,7 +14052,8 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
  * Fields lie in a box 'uuid', which is the last one in the sample's moov. Its numbers are little-endian:
  *   version and flags, 0
  *   the number of fields
- *   for each field: its kind and the length of its name (a byte each), the name, the size of the value, the value
+ *   for each field: its kind and the length of its name (a byte each), the name, the size of the value, the value (of a
+ *   picture: a whole file)
  *
  * The index has the same box, with the fields of all samples, without values. After them come the number of classes
  * that have names, where each name begins and the last one ends, and the names end to end. */
@@ -13956,14 +14315,16 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
         if (!strcmp(bzi_sample_field(sample, k).name, v.name))
             wrong = "name: is given twice";
 
-    if (v.kind < BZNA_FIELD_INTEGER || v.kind > BZNA_FIELD_BYTES)
-        wrong = "kind: must be BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES";
+    if (v.kind < BZNA_FIELD_IMAGE || v.kind > BZNA_FIELD_BYTES)
+        wrong = "kind: must be BZNA_FIELD_IMAGE, _INTEGER, _VECTOR, _TEXT or _BYTES";
     else if ((v.size && !v.data) || v.size > UINT32_MAX)
         wrong = v.data ? "size: more than 4 GiB" : "data: is NULL";
     else if (v.kind == BZNA_FIELD_INTEGER ? v.size != 8 : v.kind == BZNA_FIELD_VECTOR && v.size % 4)
         wrong = "size: an integer has 8 bytes, and each number of a vector 4";
     else if (v.kind == BZNA_FIELD_TEXT && v.size && memchr(v.data, 0, (size_t)v.size))
         wrong = "data: a text must not contain a NUL";
+    else if (v.kind == BZNA_FIELD_IMAGE && !bzi_is_picture_file((bzi_span){ v.data, v.size }))
+        wrong = "data: a picture is a whole file of a kind that folders may hold";
     return wrong ? BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
 }
 
@@ -22681,17 +23042,25 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
     return BZNA_OK;
 }
 
+/* Names a picture in its error, unless it is the first one, which the sample's name stands for. */
+static bzna_status bzi_worker_blame(const bzi_worker *worker, uint32_t number, bzna_error *err)
+{
+    return number ? bzi_error_prefix(err, worker->loader->picks[number].name) : err->status;
+}
+
 /* Describes the sample's pictures from their headers, and draws its transforms. This comes before decoding, because the
  * transforms decide which parts of the pictures are needed. */
 static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bzna_error *err)
 {
     bzna_status status;
 
-    for (uint32_t i = 0; i < worker->loader->pick_count; i++)
-        if ((status = bzi_item_image(item, i, &worker->scratch, &worker->images[i], err)) != BZNA_OK ||
-            (status = bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
-                                           &worker->pictures[i], err)) != BZNA_OK)
+    for (uint32_t i = 0; i < worker->loader->pick_count; i++) {
+        if ((status = bzi_item_image(item, i, &worker->scratch, &worker->images[i], err)) != BZNA_OK)
             return status;
+        if (bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
+                                 &worker->pictures[i], err) != BZNA_OK)
+            return bzi_worker_blame(worker, i, err);
+    }
     return bzi_item_draw(item, worker->pictures, worker->views.transforms, err);
 }
 
@@ -22860,8 +23229,10 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
         bzi_wanted wanted;
         if ((status = bzi_worker_want(worker, item, i, &wanted, err)) != BZNA_OK ||
             (status = bzi_worker_decode(worker, item, i, wanted, err)) != BZNA_OK ||
-            (loader->config.pipeline.picture && (status = bzi_worker_draw(worker, item, i, err)) != BZNA_OK))
+            (loader->config.pipeline.picture && (status = bzi_worker_draw(worker, item, i, err)) != BZNA_OK)) {
+            bzi_worker_blame(worker, i, err);
             break;
+        }
         decoded = bzi_os_now_ns();
         item->decode_ns += decoded - begin;
         status = bzi_worker_warp(worker, item, i, wanted.shrink, err);
@@ -26328,9 +26699,8 @@ static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bz
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: %u is not known", numbers[i].name,
                             numbers[i].value);
 
-    for (size_t i = 0; i < 4; i++)
-        if (c->reserved[i])
-            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config: reserved words are set");
+    if (!bzi_is_zero(c->reserved, sizeof c->reserved))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config: reserved words are set");
     if (!c->classes != !c->class_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: class_count is %u, and classes is%s NULL",
                         c->class_count, c->classes ? " not" : "");
@@ -26970,6 +27340,22 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
 {
     bzi_struct_init(config, struct_size, NULL, sizeof *config);
+}
+
+BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *name, const char *field)
+{
+    static const bzna_loader_filter nearest = { .kind = BZNA_FILTER_NEAREST };
+    static const bzna_loader_color plain = { .fill_space = BZNA_FILL_RGB };
+
+    if (!output)
+        return;
+    memset(output, 0, sizeof *output);
+    output->name = name;
+    output->field = field;
+    output->dtype = BZNA_DTYPE_UINT8;
+    output->channels = BZNA_CHANNELS_GRAY;
+    output->filter = &nearest;
+    output->color = &plain;
 }
 
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,

@@ -255,6 +255,27 @@
  * Each channel x then becomes y = (x - bias) * scale. In a bzna_loader_color, mean and std are a
  * second spelling of the same: y = (x - mean) / std. Settings that use both spellings are refused.
  *
+ * JOINT WARPS. Masks, depth or the right picture of a pair are further image fields of a sample:
+ * files with one key in a tar (a.jpg, a.mask.png), fields of an archive, folders that are pairs
+ * (chapter 12). Each becomes a further output (config.extra_outputs) that names its field. Without
+ * a warp of its own, such an output has that of the first output's picture: the same crop, flips,
+ * rotation and perspective. A picture of another size than the first one is taken to show the same
+ * scene, edge to edge, so the warp is scaled to its size. Each output has its own size, filter,
+ * dtype, channels, fill and colors; without colors of its own, it has those of the first output,
+ * with its color jitter. bzna_loader_output_mask sets one up for masks of class numbers, whose
+ * pixels are then exactly those of the mask, or the fill:
+ *
+ *     bzna_loader_output mask;
+ *     bzna_loader_output_mask(&mask, "mask", "masks");
+ *     config.extra_outputs.ptr = &mask;
+ *     config.extra_outputs.count = 1;
+ *
+ * A mask with a palette has class numbers if dataset_config.palette is BZNA_PALETTE_INDEX. PNG, PNM
+ * and TIFF of 16 bits a sample are decoded with all bits, and come as x / 257 in 0..255, which
+ * float32 holds to 1 part in 2^23. So a depth map is in its own units with dtype FLOAT32 and
+ * color.scale[0] = 257. Floating-point pictures (TIFF, PFM, OpenEXR) are not read; such depth can
+ * be a field of bytes.
+ *
  * 8. LIMITS AND HOSTILE FILES
  *
  * Every length, count and offset of a file is checked before it is used.
@@ -489,6 +510,14 @@
  * With a list (dataset_config.list), samples are the files that the list names, in its order. Its
  * labels become targets if each sample has one label that is a whole number, else they are
  * vectors.
+ *
+ * With pairs (dataset_config.pairs = "images,masks"), files of several folders make one sample if
+ * their paths below these folders are the same but for the extension: images/a/1.jpg and
+ * masks/a/1.png. Each folder is an image field, which is called as the folder, or as the text
+ * before an equals sign says: "image=leftImg8bit/train,mask=gtFine/train". Samples have the order
+ * of these paths without extensions, and no targets. A file without a partner is an error that
+ * names it, and so are two files in a folder that differ only in their extensions. All files of a
+ * sample are read with it.
  *
  * TARS are shards as WebDataset writes them. Files next to each other that share a key are one
  * sample. The key is the name up to the first dot after its last slash, and the rest is the name of
@@ -1112,7 +1141,11 @@ typedef struct bzna_dataset_config {
     uint32_t            orientation;  /* BZNA_ORIENTATION_... */
     uint32_t            palette;      /* BZNA_PALETTE_... */
     const bzna_records *records;      /* how records of one size lie; NULL: the file has none */
-    uint64_t            reserved[4];  /* must be 0 */
+    /* folders of a folder whose files of the same names make one sample, 2 to 4 of them with commas
+     * between them: "images,masks". Each is an image field of that name; "depth=out/depth" gives
+     * the field of a deeper folder a name. Default: the folder is not made of pairs */
+    const char         *pairs;
+    uint64_t            reserved[3];  /* must be 0 */
 } bzna_dataset_config;
 
 /* A data set as a whole. */
@@ -1126,7 +1159,8 @@ typedef struct bzna_dataset_info {
     uint32_t track_count;             /* of the first file: bzna_dataset_track_info */
     uint32_t brand_count;             /* of the first file's ftyp, at most 8 */
     uint32_t brands[8];               /* the major brand first */
-    /* of the first file: "archive", "mp4 video", "HEIF", "folder", "tar", "RecordIO", "records" */
+    /* of the first file: "archive", "mp4 video", "HEIF", "folder", "folder pairs", "tar",
+     * "RecordIO", "records" */
     char     container[20];
     uint64_t trailing_bytes;          /* of the first file, after its last box: ignored */
 } bzna_dataset_info;
@@ -1145,7 +1179,9 @@ enum {
  *               were written beside them
  *     video     "image"; "target" and "name" where there are tracks of them
  *     folder    "image"; "name", the path below the folder; "target" where folders are classes, or
- *               where a list has one whole number for each sample; "label" of other lists */
+ *               where a list has one whole number for each sample; "label" of other lists
+ *     pairs     a picture for each folder of dataset_config.pairs, of which the first one is also
+ *               found as "image"; "name", the path below the first folder */
 typedef struct bzna_field_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t kind;                    /* BZNA_FIELD_... */
@@ -2324,6 +2360,17 @@ typedef struct bzna_loader_state {
  * sizeof *config. Set output.batch_size, width and height then. Any thread. */
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size);
 
+/* Makes output, an element of config.extra_outputs, one for the masks of the first output's
+ * pictures. They have the warp drawn for the picture, and their numbers stay as they are. The
+ * output has one channel of uint8, the filter NEAREST, no colors of the first output, and the fill
+ * 0. Other members are 0: set what should differ, such as dtype, or color for another fill. Any
+ * thread.
+ *     output   cleared, and filled in
+ *     name     of the tensor; must live until the loader is open
+ *     field    the image field that masks are made of; likewise */
+BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *name,
+    const char *field);
+
 /* Checks the config, allocates everything and starts the threads. Reading and decoding begin at
  * once; on the device, when what was enqueued on output.stream before is done. Any thread.
  *     context   may be closed before the loader
@@ -2531,10 +2578,12 @@ enum {
 /* A further field of a sample. An archive has at most 60 names of them. */
 typedef struct bzna_field_value {
     uint32_t    struct_size;          /* sizeof the struct; bzna_field_value_init sets it */
-    /* BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES; the same in all samples */
+    /* BZNA_FIELD_...; the same in all samples */
     uint32_t    kind;
     const char *name;                 /* 1..31 bytes; not "image", "thumb", "target" or "name" */
-    /* the value in the form that bzna_dataset_field gives, but text has no NUL. Borrowed */
+    /* the value in the form that bzna_dataset_field gives, but text has no NUL. A picture is a
+     * whole file: JPEG, PNG or another kind that folders may hold, which is kept as it is.
+     * Borrowed */
     const void *data;
     uint64_t    size;                 /* bytes at data */
 } bzna_field_value;

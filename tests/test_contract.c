@@ -439,6 +439,24 @@ static void make_flat_of(piece *p, const coded *pictures, const char *extension)
 static void make_flat(piece *p) { make_flat_of(p, pngs, "png"); }
 static void make_heif(piece *p) { make_flat_of(p, heifs, "heic"); }
 
+/* The piece's folder, and one beside it with other pictures of the same names. Opened is the folder that holds both. */
+static void make_pairs(piece *p)
+{
+    char name[40], path[300];
+    mkdir(TOP "/pairs", 0777);
+    mkdir(TOP "/pairs/masks", 0777);
+    mkdir(p->path, 0777);
+    for (uint64_t i = 0; i < p->count; i++) {
+        const coded *mask = &pngs[p->count - 1 - i];
+        snprintf(path, sizeof path, TOP "/pairs/masks/%03d.png", (int)i);
+        spill(path, mask->memory, mask->image.data_size);
+        snprintf(name, sizeof name, "%03d.jpg", (int)i);
+        folder_add(p, i, &jpegs[i], BZNA_TARGET_NONE, name);
+        memcpy(p->samples[i].extra, name, p->samples[i].extra_size = strlen(name) + 1);
+        p->samples[i].size += mask->image.data_size + 16;
+    }
+}
+
 /* From the last file to the first. */
 static void make_listed(piece *p)
 {
@@ -560,10 +578,11 @@ static const form forms[] = {
     { "records", "image target ", "target", NULL, BZNA_OK, 0, make_raw },
     { "records", "image target ", "target", NULL, BZNA_OK, 0, make_raw_pixels },
     { "folder", "image name ", "name", NULL, 0, 0, make_heif },
+    { "folder pairs", "images masks name ", "name", NULL, 0, 0, make_pairs },
 };
 
 enum { ARCHIVE, ARCHIVE_JPEG, VIDEO, CLASSES, FLAT, LISTED, TAR, TAR_IDX, REC, REC_IDX, REC_SPLIT, RAW, RAW_PIXELS,
-       HEIF };
+       HEIF, PAIRS };
 
 static piece whole[] = {
     { .form = &forms[ARCHIVE], .name = "a.bzna", .count = SAMPLES },
@@ -582,7 +601,7 @@ static piece whole[] = {
 #ifndef BENZINA_NO_HEIF
     { .form = &forms[HEIF], .name = "heif", .count = SAMPLES },
 #endif
-}, parts[] = {
+}, paired = { .form = &forms[PAIRS], .name = "pairs/images", .count = SAMPLES }, parts[] = {
     { .form = &forms[TAR], .name = "0.tar", .count = 15 },
     { .form = &forms[TAR], .name = "1.tar", .count = 15, .first = 15 },
     { .form = &forms[TAR], .name = "2.tar", .count = 15, .first = 30 },
@@ -609,6 +628,7 @@ static const row rows[] = {
 #ifndef BENZINA_NO_HEIF
     { "a folder of HEIF grids", { &whole[HEIF] }, 0, 0, 0, 14 },
 #endif
+    { "pairs of folders", { &paired }, 0, 0, 0, 15 },
     { "tars by a pattern", { &parts[0], &parts[1], &parts[2] }, BY_PATTERN, 0, 0, 8 },
     { "tars by their paths", { &parts[0], &parts[1], &parts[2] }, BY_LIST, 0, 0, 8 },
     { "an archive, two tars and a folder", { &parts[3], &parts[4], &parts[5], &parts[6] }, 0, 0, 0, 9 },
@@ -678,8 +698,9 @@ static bzna_status piece_open(bzna_context *c, const piece *p, int way, memory *
     bzna_dataset_config_init(&config, sizeof config);
     config.list = p->list[0] ? p->list : NULL;
     config.records = p->form == &forms[RAW] || p->form == &forms[RAW_PIXELS] ? &records : NULL;
+    config.pairs = p->form == &forms[PAIRS] ? "images,masks" : NULL;
     if (way == BY_PATH || !p->file.bytes)
-        return bzna_dataset_open(c, p->path, &config, out, err);
+        return bzna_dataset_open(c, config.pairs ? TOP "/pairs" : p->path, &config, out, err);
     config.name = p->path;
     if (way == BY_MEMORY)
         return bzna_dataset_open_memory(c, p->file.bytes, (size_t)p->file.size, &config, out, err);
@@ -1096,7 +1117,7 @@ TEST(a_data_set_holds_what_its_files_hold)
 static const struct { const char *name, *kinds; } settings[] = {
     { "split", "archive, mp4 video" }, { "list", "folder, RecordIO" },           { "classes", "folder" },
     { "class_order", "folder" },       { "orientation", "folder, tar, RecordIO, archive, mp4 video" },
-    { "palette", "folder, tar, RecordIO" }, { "records", "records" } };
+    { "palette", "folder, tar, RecordIO" }, { "records", "records" }, { "pairs", "folder" } };
 
 TEST(a_setting_has_an_effect_or_is_refused_by_its_name)
 {
@@ -1119,6 +1140,7 @@ TEST(a_setting_has_an_effect_or_is_refused_by_its_name)
         config.class_order = !strcmp(name, "class_order");
         config.orientation = !strcmp(name, "orientation");
         config.palette = !strcmp(name, "palette");
+        config.pairs = strcmp(name, "pairs") ? NULL : "a,b";
         config.records = strcmp(name, "records") ? NULL : &records;
         config.format = config.records ? kind : NULL;
         const bzna_status status = bzna_dataset_open(context, p->path, &config, &dataset, &e);
@@ -1959,6 +1981,7 @@ static void prepare(void)
     pictures_make();
     pieces_make(whole, COUNT(whole));
     pieces_make(parts, COUNT(parts));
+    pieces_make(&paired, 1);
 }
 
 TEST_MAIN(

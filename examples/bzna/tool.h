@@ -101,7 +101,7 @@ typedef struct tool_options {
     const char *icc;                  /* of pack, too */
     const char *as, *indices, *class_name;    /* of extract, subset */
     /* of the data set */
-    const char *format, *split, *list, *records, *classes, *class_order, *orientation, *palette;
+    const char *format, *split, *list, *records, *classes, *class_order, *orientation, *palette, *pairs;
     double      crf, flip, rotate, shear, perspective, seconds;
     double      brightness, contrast, saturation, hue, grayscale, hls[3], max_contrast, max_illumination;
     int64_t     jobs, quality, batch, size, views, threads, seed, sessions, index, count, max_edge, max_short_edge;

@@ -407,7 +407,8 @@ mutable struct bzna_dataset_config
     orientation::UInt32
     palette::UInt32
     records::Ptr{bzna_records}
-    reserved::NTuple{4,UInt64}
+    pairs::Cstring
+    reserved::NTuple{3,UInt64}
     bzna_dataset_config() = new()
 end
 

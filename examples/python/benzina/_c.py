@@ -79,7 +79,7 @@ image:          u32 struct_size, codec, width, height, frame_width, frame_height
 records:        u32 struct_size, data_type, layout, width, height, channels; u64 header_bytes, stride, data_offset,
                 label_offset; u32 label_type; f32 scale, bias; u32 reserved0
 dataset_config: u32 struct_size, reserved0; str name, split, format, list; ptr classes; u32 class_count, class_order,
-                orientation, palette; ptr records; u64 reserved[4]
+                orientation, palette; ptr records; str pairs; u64 reserved[3]
 dataset_info:   u32 struct_size, field_count; u64 size_bytes, sample_count, target_count; u32 part_count, track_count,
                 brand_count, brands[8]; char container[20]; u64 trailing_bytes
 field_info:     u32 struct_size, kind; char name[32]
@@ -217,6 +217,7 @@ warp_draw: i32 &random &warp u32 u32 u32 u32 &f64 &error
 homography_multiply: void &f64 &f64 &f64
 jitter_draw: i32 &random &jitter &transform &error
 loader_config_init: void &loader_config size
+loader_output_mask: void &loader_output str str
 loader_open: i32 ptr ptr &loader_config out &error
 loader_close: i32 ptr
 loader_next: i32 ptr i64 out &error

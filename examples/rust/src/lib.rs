@@ -490,6 +490,8 @@ pub struct DatasetOptions<'a> {
     pub ignore_orientation: bool,
     /// Pictures with a palette give their indices as gray, instead of colors.
     pub palette_indices: bool,
+    /// Folders in the folder whose files of the same names make one sample: "images,masks", or "image=a/images,mask=a/masks".
+    pub pairs: Option<&'a str>,
     /// The file is fixed-size records; struct_size need not be set.
     pub records: Option<&'a raw::bzna_records>,
 }
@@ -622,11 +624,11 @@ impl Context {
 }
 
 fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bzna_dataset_config) -> Result<T>) -> Result<T> {
-    let [name, split, format, list] =
-        [options.name, options.split, options.format, options.list].map(|text| text.map(c_string).transpose());
+    let [name, split, format, list, pairs] =
+        [options.name, options.split, options.format, options.list, options.pairs].map(|text| text.map(c_string).transpose());
     let classes = options.classes.iter().map(|class| c_string(class)).collect::<Result<Vec<_>>>()?;
     let classes: Vec<_> = classes.iter().map(|class| class.as_ptr()).collect();
-    let (name, split, format, list) = (name?, split?, format?, list?);
+    let (name, split, format, list, pairs) = (name?, split?, format?, list?, pairs?);
     let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
     // The caller's struct_size is nobody's word: C would read as many bytes as it says.
     let records = options.records.map(|records| raw::bzna_records { struct_size: size_of::<raw::bzna_records>() as u32, ..*records });
@@ -641,6 +643,7 @@ fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bz
         class_order: options.numeric_classes.into(),
         orientation: options.ignore_orientation.into(),
         palette: options.palette_indices.into(),
+        pairs: pointer(&pairs),
         records: records.as_ref().map_or(ptr::null(), ptr::from_ref),
         ..Default::default()
     };

@@ -742,8 +742,12 @@ structs! {
         palette: u32,
         /// How records of one size lie; NULL: the file has none
         records: *const bzna_records,
+        /// Folders of a folder whose files of the same names make one sample, 2 to 4 of them with commas between them:
+        /// "images,masks". Each is an image field of that name; "depth=out/depth" gives the field of a deeper folder a
+        /// name. Default: the folder is not made of pairs
+        pairs: *const c_char,
         /// Must be 0
-        reserved: [u64; 4],
+        reserved: [u64; 3],
     }
 
     /// A data set as a whole.
@@ -766,7 +770,7 @@ structs! {
         brand_count: u32,
         /// The major brand first
         brands: [u32; 8],
-        /// Of the first file: "archive", "mp4 video", "HEIF", "folder", "tar", "RecordIO", "records"
+        /// Of the first file: "archive", "mp4 video", "HEIF", "folder", "folder pairs", "tar", "RecordIO", "records"
         container: [c_char; 20],
         /// Of the first file, after its last box: ignored
         trailing_bytes: u64,
@@ -1675,11 +1679,12 @@ structs! {
     struct bzna_field_value {
         /// sizeof the struct; bzna_field_value_init sets it
         struct_size: u32,
-        /// BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES; the same in all samples
+        /// BZNA_FIELD_...; the same in all samples
         kind: u32,
         /// 1..31 bytes; not "image", "thumb", "target" or "name"
         name: *const c_char,
-        /// The value in the form that bzna_dataset_field gives, but text has no NUL. Borrowed
+        /// The value in the form that bzna_dataset_field gives, but text has no NUL. A picture is a whole file: JPEG,
+        /// PNG or another kind that folders may hold, which is kept as it is. Borrowed
         data: *const c_void,
         /// Bytes at data
         size: u64,
@@ -1830,6 +1835,9 @@ extern "C" {
     pub fn bzna_jitter_draw(random: *mut bzna_random, jitter: *const bzna_jitter, transform: *mut bzna_transform, err: *mut bzna_error) -> bzna_status;
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_loader_config_init(config: *mut bzna_loader_config, struct_size: usize);
+    /// Makes output, an element of config.extra_outputs, one for the masks of the first output's pictures: they have
+    /// the warp drawn for the picture, and their numbers stay as they are.
+    pub fn bzna_loader_output_mask(output: *mut bzna_loader_output, name: *const c_char, field: *const c_char);
     /// Checks the config, allocates everything and starts the threads.
     pub fn bzna_loader_open(context: *mut bzna_context, dataset: *mut bzna_dataset, config: *const bzna_loader_config, out: *mut *mut bzna_loader, err: *mut bzna_error) -> bzna_status;
     /// Stops the threads of loader, and lets go of its data set; NULL does nothing.
