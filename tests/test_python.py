@@ -2052,6 +2052,54 @@ class Outputs(unittest.TestCase):
                         self.assertAlmostEqual(value, (3 * number % 256 - 100) / 50, places=4)
             self.assertEqual(met, {7, 200, 31, 255})
 
+    @needs("numpy")
+    def test_masks_of_paired_folders_are_what_numpy_samples_by_the_warp_that_was_drawn(self):
+        import numpy
+        rng = numpy.random.default_rng(3)
+        drawn = {}
+
+        def note(sample, _, transform):
+            drawn[sample.index] = numpy.array(transform.homography[:]).reshape(3, 3), sample.width, sample.height
+        with tempfile.TemporaryDirectory() as folder:
+            masks = {}
+            for kind in ("images/train", "masks/train"):
+                os.makedirs(os.path.join(folder, kind))
+            for i in range(6):
+                masks[i] = rng.integers(0, 9, (30, 41) if i % 2 else (60, 82), numpy.uint8)
+                for kind, data in (("images/train/%d.ppm", b"P6\n82 60\n255\n" + rng.bytes(3 * 82 * 60)),
+                                   ("masks/train/%d.pgm", b"P5\n%d %d\n255\n" % masks[i].shape[::-1] + masks[i].tobytes())):
+                    pathlib.Path(folder, kind % i).write_bytes(data)
+            with self.assertRaisesRegex(Error, "pairs=\\('images', 'masks'\\)"):
+                benzina.Dataset(folder)
+            dataset = benzina.Dataset(folder, pairs=("images", "masks"))
+            named = benzina.Dataset(folder, pairs={"image": "images/train", "mask": pathlib.Path("masks/train")})
+            self.assertEqual(dataset[0].images, ("images", "masks"))
+            self.assertEqual(named[0].images, ("image", "mask"))
+            self.assertEqual(dataset[5].name, "train/5.ppm")
+            self.assertEqual(pickle.loads(pickle.dumps(dataset))[1].images, ("images", "masks"))
+            loader = loader_of(dataset, epochs=1, output="numpy", transform=note, brightness=0.5, mean=9, std=3,
+                               outputs=benzina.Output.mask("masks", oob=255),
+                               warp=ops.SimilarityTransform(scale=(0.3, 1.3), degrees=(-50, 50), flip_h=0.5, random_crop=True))
+            outside = 0
+            for batch in loader.batches():
+                with batch:
+                    for number, mask in zip(batch.indices.numpy(), batch.tensor("masks").numpy()):
+                        h, width, height = drawn[number]
+                        x, y, w = numpy.einsum("ij,jyx->iyx", h, numpy.stack([*numpy.meshgrid(range(24), range(24)), numpy.ones((24, 24))]))
+                        rows, columns = masks[number].shape
+                        u, v = (x / w + 0.5) * columns / width, (y / w + 0.5) * rows / height
+                        inside = (u >= 0) & (u < columns) & (v >= 0) & (v < rows)
+                        at = [numpy.clip(numpy.floor(place), 0, most - 1).astype(int) for place, most in ((v, rows), (u, columns))]
+                        sure = (abs(u - numpy.round(u)) > 1e-3) & (abs(v - numpy.round(v)) > 1e-3)
+                        self.assertGreater(sure.mean(), 0.95)
+                        self.assertEqual(mask.shape, (1, 24, 24))
+                        self.assertTrue((mask[0] == numpy.where(inside, masks[number][tuple(at)], 255))[sure].all())
+                        outside += (~inside).sum()
+            self.assertGreater(outside, 0)
+            os.remove(os.path.join(folder, "masks/train/3.pgm"))
+            with self.assertRaisesRegex(Error, "\"train/3.ppm\" in images has no partner in masks"):
+                benzina.Dataset(folder, pairs="images,masks")
+
     def test_callables_know_output_and_view(self):
         met = set()
         local = benzina.Output("local", shape=8, views=2, warp=ops.CenterResizedCrop())
