@@ -39,9 +39,10 @@
  *   63-66  decode stages     lanes: writing slots; workers: software; engines: NVDEC
  *      67  contexts          the host, the device and its pool
  *      68  parts, closing    a loader's batches, queues, order, threads
- *      69  delivering        what the consumer's calls do
- *   70-72  configuration     defaults, checks; outputs; opening
- *   73-76  public API        validate, delegate
+ *      69  without threads   the caller's thread reads and decodes
+ *   70-71  delivering        what the consumer's calls do; positions and statistics
+ *   72-74  configuration     defaults, checks; outputs; opening
+ *   75-78  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -82,9 +83,11 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
+#ifndef BENZINA_NO_THREADS
+#  include <pthread.h>
+#  include <sched.h>
+#  include <signal.h>
+#endif
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -518,13 +521,25 @@ typedef struct bzi_file {
     uint64_t id[4];
 } bzi_file;
 
+#ifdef BENZINA_NO_THREADS             /* one thread alone uses the library: there is nothing to lock, and nobody to wake */
+#  define BZI_THREADS 0
+typedef char bzi_mutex;
+typedef char bzi_cond;
+typedef char bzi_thread;
+#else
+#  define BZI_THREADS 1
 typedef pthread_mutex_t bzi_mutex;
 typedef pthread_cond_t  bzi_cond;
 typedef pthread_t       bzi_thread;
+#endif
 
 /* How many user callbacks are under way on this thread, one inside the other. A close inside a callback would wait for
  * itself, so calls that wait are refused while this is not 0. */
+#ifdef BENZINA_NO_THREADS
+static int bzi_os_in_callback;
+#else
 static _Thread_local int bzi_os_in_callback;
+#endif
 
 /* Returns 0 if the open file can be read at any offset within a known size. Else returns ESPIPE for a pipe, a socket or
  * a device, or EOPNOTSUPP for a file that states a size of 0 but has bytes, as files in /proc do. */
@@ -749,6 +764,8 @@ BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns)
 
 static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
 
+#ifndef BENZINA_NO_THREADS
+
 /* Lets threads that are started with these attributes run on one processor only; cpu < 0: on any. */
 static int bzi_os_thread_place(pthread_attr_t *attributes, int32_t cpu)
 {
@@ -834,6 +851,41 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 
     return pthread_cond_timedwait(cond, mutex, &t) == ETIMEDOUT;
 }
+
+#else
+
+static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument, int32_t cpu)
+{
+    (void)thread, (void)run, (void)argument, (void)cpu;
+    return ENOTSUP;
+}
+
+static void bzi_os_thread_join(bzi_thread thread) { (void)thread; }
+
+static int bzi_os_mutex_init(bzi_mutex *mutex) { return *mutex = 0; }
+static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
+static void bzi_os_lock(bzi_mutex *mutex) { (void)mutex; }
+static int bzi_os_try_lock(bzi_mutex *mutex) { return (void)mutex, 1; }
+static void bzi_os_unlock(bzi_mutex *mutex) { (void)mutex; }
+
+static int bzi_os_cond_init(bzi_cond *cond) { return *cond = 0; }
+static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
+static void bzi_os_wake_one(bzi_cond *cond) { (void)cond; }
+static void bzi_os_wake_all(bzi_cond *cond) { (void)cond; }
+/* Nothing ever waits without a deadline: what another thread would have to do is an error before that. */
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { (void)cond, (void)mutex; }
+
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+{
+    const uint64_t now = bzi_os_now_ns();
+
+    (void)cond, (void)mutex;
+    if (now < deadline_ns)
+        bzi_os_sleep_ns(deadline_ns - now);
+    return 1;
+}
+
+#endif
 
 /* The default allocator. */
 static void *bzi_os_alloc(void *user, size_t size, size_t align)
@@ -1247,6 +1299,7 @@ typedef struct bzi_host {
     atomic_int    references;         /* the context's and those of all that it made; the last one frees the host */
     uint64_t      max_sample_bytes;   /* limit of a sample's coded bytes */
     uint32_t      max_edge_px;        /* limit of a coded picture's width and height */
+    uint32_t      no_threads;         /* 1: the library starts none */
     uint32_t      log_any_thread;     /* log is called at once, on the thread that has the message */
     bzna_log_fn   log;                /* the user's function; NULL: nothing is logged */
     void         *log_user;           /* its first argument */
@@ -1301,6 +1354,7 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     atomic_init(&host->references, 1);
     host->max_sample_bytes = config->max_sample_bytes;
     host->max_edge_px = config->max_edge_px;
+    host->no_threads = !BZI_THREADS || config->no_threads;
     host->log = config->log;
     host->log_user = config->log_user;
     host->log_level = config->log_level;
@@ -1423,14 +1477,14 @@ static void *bzi_crew_run(void *argument)
     return NULL;
 }
 
-/* Calls each(user, i) for all i below count, on this thread and others. After a failure the rest is left out. The error
- * returned is that of the lowest index that fails, however the threads share the work. */
-static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, bzna_error *err), void *user,
-                                uint64_t count, bzna_error *err)
+/* Calls each(user, i) for all i below count, on this thread and on others, if threads may be made. After a failure the
+ * rest is left out. The error returned is that of the lowest index that fails, however the threads share the work. */
+static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *user, uint64_t index, bzna_error *err),
+                                void *user, uint64_t count, bzna_error *err)
 {
     bzi_crew crew = { .each = each, .user = user, .count = count };
     bzi_thread threads[BZI_LIMIT_OPEN_THREADS];
-    uint64_t wanted = bzi_min(bzi_min(bzi_os_processors(), BZI_LIMIT_OPEN_THREADS), count);
+    uint64_t wanted = host->no_threads ? 1 : bzi_min(bzi_min(bzi_os_processors(), BZI_LIMIT_OPEN_THREADS), count);
     uint32_t started = 0;
 
     atomic_init(&crew.failed, count);
@@ -9875,7 +9929,7 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
     bzna_status status;
 
     if ((status = bzi_folder_name_classes(c, config, err)) != BZNA_OK ||
-        (status = bzi_parallel(bzi_folder_list_class, folder, c->class_count, err)) != BZNA_OK ||
+        (status = bzi_parallel(c->host, bzi_folder_list_class, folder, c->class_count, err)) != BZNA_OK ||
         (status = bzi_folder_check_classes(c, config, err)) != BZNA_OK)
         return status;
 
@@ -13311,7 +13365,7 @@ static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzn
     if (status != BZNA_OK)
         return status;
 
-    if ((status = bzi_parallel(bzi_opening_open, opening, opening->paths.count, err)) == BZNA_OK)
+    if ((status = bzi_parallel(opening->host, bzi_opening_open, opening, opening->paths.count, err)) == BZNA_OK)
         status = bzi_opening_join(opening, all, err);
     if (status == BZNA_OK)
         *out = all;
@@ -19805,7 +19859,8 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
     trial->call = *call;
     atomic_store(&trial->done, 0);
 
-    if ((error = bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1)) != 0) {
+    error = device->desc.host->no_threads ? ENOTSUP : bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1);
+    if (error) {
         atomic_store(&trial->taken, 0);
         return bzi_fail(err, BZNA_E_DEVICE, BZNA_NO_OFFSET, 0, error, "cannot start a thread to map a picture: %s",
                         strerror(error));
@@ -20821,8 +20876,9 @@ typedef struct bzi_reader {
     bzna_loader *loader;
     bzi_thread   thread;
     uint32_t     started;             /* 1: the thread is to be joined */
-    bzi_item    *first;               /* of the run at hand */
-    uint32_t     run_retries;         /* of that run */
+    bzi_run      run;                 /* at hand: the samples of it that are still to be read */
+    bzi_item    *first;               /* of those that are being read */
+    uint32_t     run_retries;         /* of them */
     bzi_scratch  scratch;             /* for the fields of a sample */
 } bzi_reader;
 
@@ -21271,6 +21327,15 @@ static void bzi_item_free(bzi_item *item)
 {
     bzna_loader *loader = item->batch->loader;
     loader->free_items[loader->free_item_count++] = item;
+}
+
+/* Puts all items of a run there. With the lock held. */
+static void bzi_run_free(bzi_run run)
+{
+    for (bzi_item *item = run.first, *next; item; item = next) {
+        next = item->next;
+        bzi_item_free(item);
+    }
 }
 
 /* Hands an item that an engine cannot decode to the workers, as a run of one. With the lock held. */
@@ -22389,37 +22454,46 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
     return done;
 }
 
-/* Reads a run and hands it on, in several parts if memory is short or samples are to be tried again. With the lock
- * held, but not while it reads. */
-static void bzi_reader_run_through(bzi_reader *reader, bzi_run run)
+/* Reads samples of the reader's run and hands them on. Some stay in the run if memory is short or they are to be tried
+ * again. Returns 1 if the pool has the run now, else 0. With the lock held, but not while it reads.
+ *   is_new   1 if none of the run's samples was read before */
+static int bzi_reader_pass(bzi_reader *reader, int is_new)
 {
     bzna_loader *loader = reader->loader;
     bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_READ];
+    uint64_t took = bzi_os_now_ns();
+    bzi_run rest, done;
 
-    for (int is_new = 1; run.count; is_new = 0) {
-        bzi_run rest, done;
-        uint64_t took = bzi_os_now_ns();
-        bzi_os_unlock(&loader->mutex);
-        done = bzi_reader_read_run(reader, run, is_new, &rest);
-        run = rest;
-        took = bzi_os_now_ns() - took;
-        bzi_loader_lock(loader);
+    bzi_os_unlock(&loader->mutex);
+    done = bzi_reader_read_run(reader, reader->run, is_new, &rest);
+    took = bzi_os_now_ns() - took;
+    bzi_loader_lock(loader);
 
-        stage->busy_ns += took;
-        stage->count += done.count;
-        stage->bytes += done.bytes;
-        loader->stats.retries += reader->run_retries;
-        if (!done.count)
-            continue;
+    reader->run = rest;
+    stage->busy_ns += took;
+    stage->count += done.count;
+    stage->bytes += done.bytes;
+    loader->stats.retries += reader->run_retries;
+    if (!done.count)
+        return 0;
 
-        loader->pace.read_ns = bzi_pace_mean(loader->pace.read_ns, took, done.count);
-        loader->pace.bytes = bzi_pace_mean(loader->pace.bytes, done.bytes, done.count);
-        if (loader->pool && bzi_reader_submit(loader, done.first))
-            return;                                         /* the run had one item, and the pool has it now */
-        bzi_ring_push(loader, &done);
-    }
+    loader->pace.read_ns = bzi_pace_mean(loader->pace.read_ns, took, done.count);
+    loader->pace.bytes = bzi_pace_mean(loader->pace.bytes, done.bytes, done.count);
+    if (loader->pool && bzi_reader_submit(loader, done.first))
+        return 1;                                           /* the run had one item */
+    bzi_ring_push(loader, &done);
+    return 0;
+}
 
-    bzi_loader_done(loader);
+/* Reads all of the reader's run. With the lock held, but not while it reads. */
+static void bzi_reader_run_through(bzi_reader *reader)
+{
+    int is_new = 1, in_pool = 0;
+
+    for (; reader->run.count && !in_pool; is_new = 0)
+        in_pool = bzi_reader_pass(reader, is_new);
+    if (!in_pool)
+        bzi_loader_done(reader->loader);
 }
 
 /* Lets the engines start. They make their main decoders for pictures like the first of the data set, if that can be
@@ -22454,7 +22528,6 @@ static void *bzi_reader_run(void *argument)
     bzi_reader *reader = argument;
     bzna_loader *loader = reader->loader;
     bzna_error err;
-    bzi_run run;
     int entered = loader->device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
 
     if (loader->pool && reader == loader->readers)
@@ -22462,8 +22535,8 @@ static void *bzi_reader_run(void *argument)
     bzi_loader_lock(loader);
     if (loader->device && !entered)
         bzi_loader_break(loader, &err);
-    while ((run = bzi_reader_take(loader)).count)
-        bzi_reader_run_through(reader, run);
+    while ((reader->run = bzi_reader_take(loader)).count)
+        bzi_reader_run_through(reader);
     bzi_os_unlock(&loader->mutex);
     if (entered)
         bzi_device_leave(loader->device);
@@ -24700,6 +24773,8 @@ static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err
         if (status != BZNA_OK)
             return status;
 
+        if (loader->config.pipeline.no_threads)
+            continue;
         if ((error = bzi_os_thread_start(&worker->thread, bzi_worker_run, worker, cpu)) != 0)
             return bzi_fail(
                 err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
@@ -24722,6 +24797,8 @@ static bzna_status bzi_loader_start_readers(bzna_loader *loader, bzna_error *err
         int error;
 
         reader->loader = loader;
+        if (config->pipeline.no_threads)
+            continue;
         if ((error = bzi_os_thread_start(&reader->thread, bzi_reader_run, reader, cpu)) != 0)
             return bzi_fail(
                 err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
@@ -24905,8 +24982,64 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 69. Delivering ================================================================================================
- * Calls: rooms 2-3, 6, 51-52, 57-59, 63, 68.
+/* ==== 69. Without threads ============================================================================================
+ * Calls: rooms 6, 51, 58, 62, 64.
+ *
+ * With pipeline.no_threads, the thread in bzna_loader_next does what readers and workers do, one run after the other.
+ * Whatever was read is decoded before more is read. Thus no item that holds memory waits while that is short, and what
+ * is read ahead is less than a run. */
+
+/* Does the next piece of work. Returns 1, or 0 if there is none. With the lock held, but not while it works. In the
+ * CUDA context, if batches lie on the device. */
+static int bzi_loader_step(bzna_loader *loader)
+{
+    bzi_reader *reader = loader->readers;
+    const int is_new = !reader->run.count;
+    bzna_batch *batch;
+
+    if (loader->ring_count) {
+        loader->active++;
+        bzi_worker_run_through(loader->workers, bzi_ring_pop(loader));
+        return 1;
+    }
+
+    if (is_new)
+        reader->run = bzi_reader_next(loader);
+    if (reader->run.count) {
+        loader->active++;
+        bzi_reader_pass(reader, is_new);
+        bzi_loader_done(loader);
+        return 1;
+    }
+
+    if ((batch = bzi_reader_reclaimable(loader)) == NULL)
+        return 0;
+    bzi_reader_reclaim(batch);
+    return 1;
+}
+
+/* Does the next piece of the work that the batch to be delivered needs. The error that ends the loader, if there is
+ * one, is in loader->poison. With the lock held, but not while it works. */
+static void bzi_loader_work(bzna_loader *loader)
+{
+    const int entered = loader->on_device != 0;
+    bzna_error err;
+
+    if (entered && bzi_device_enter(loader->device, &err) != BZNA_OK) {
+        bzi_loader_break(loader, &err);
+        return;
+    }
+    if (!bzi_loader_step(loader)) {
+        BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
+        bzi_loader_break(loader, &err);
+    }
+    if (entered)
+        bzi_device_leave(loader->device);
+}
+
+
+/* ==== 70. Delivering ================================================================================================
+ * Calls: rooms 3, 6, 51-52, 57-59, 63, 68-69.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states, statistics. */
 
@@ -24923,12 +25056,14 @@ static int bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch)
     return 0;
 }
 
-/* Waits for the next batch. timeout_ns: 0 does not wait, less than 0 waits without limit. Returns BZNA_OK with the
- * batch, BZNA_END, BZNA_AGAIN after the timeout, or an error. With the lock held. */
+/* Waits for the next batch, or makes it, without threads. timeout_ns: 0 does not wait, but does one piece of work
+ * without threads; less than 0 waits without limit. Returns BZNA_OK with the batch, BZNA_END, BZNA_AGAIN after the
+ * timeout, or an error. With the lock held. */
 static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
     uint64_t deadline = timeout_ns > 0 ? bzi_os_now_ns() + (uint64_t)timeout_ns : 0;
-    int expired = timeout_ns == 0;
+    const int no_threads = loader->config.pipeline.no_threads != 0;
+    int expired = timeout_ns == 0 && !no_threads;
 
     for (;;) {
         bzna_batch *head = loader->pending_count ? loader->pending_batches[loader->pending_first] : NULL;
@@ -24952,9 +25087,13 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
                             loader->on_loan);
         if (expired)
             return BZNA_AGAIN;
-        if (timeout_ns < 0)
+        if (no_threads)
+            bzi_loader_work(loader);
+        else if (timeout_ns < 0)
             bzi_os_wait(&loader->consumer_wake, &loader->mutex);
-        else
+        if (no_threads)
+            expired = timeout_ns >= 0 && bzi_os_now_ns() >= deadline;
+        else if (timeout_ns >= 0)
             expired = bzi_os_wait_until(&loader->consumer_wake, &loader->mutex, deadline);    /* then look once more */
     }
 }
@@ -25203,6 +25342,12 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
     return status;
 }
 
+
+/* ==== 71. Positions ==================================================================================================
+ * Calls: rooms 2-3, 6, 51-52, 57-59, 68.
+ *
+ * Stopping, resetting, saving and restoring a loader; its statistics. */
+
 static void bzi_loader_stop(bzna_loader *loader)
 {
     bzi_loader_lock(loader);
@@ -25215,10 +25360,11 @@ static void bzi_loader_stop(bzna_loader *loader)
 static void bzi_loader_clear(bzna_loader *loader)
 {
     while (loader->ring_count)
-        for (bzi_item *next, *item = bzi_ring_pop(loader).first; item; item = next) {
-            next = item->next;
-            bzi_item_free(item);
-        }
+        bzi_run_free(bzi_ring_pop(loader));
+    if (loader->config.pipeline.no_threads) {
+        bzi_run_free(loader->readers->run);
+        memset(&loader->readers->run, 0, sizeof loader->readers->run);
+    }
 
     while (loader->redo_count)
         loader->free_items[loader->free_item_count++] = loader->redo[--loader->redo_count];
@@ -25452,7 +25598,7 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 }
 
 
-/* ==== 70. Configuration =============================================================================================
+/* ==== 72. Configuration =============================================================================================
  * Calls: rooms 2-3, 6, 43, 45-46.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
@@ -25476,6 +25622,8 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: set both alloc and release, or neither");
     if ((status = bzi_device_check_wanted("context_config.device", c->device, err)) != BZNA_OK)
         return status;
+    if (c->no_threads > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.no_threads: neither 0 nor 1");
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
 
@@ -25661,6 +25809,11 @@ static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_err
 
 static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *err)
 {
+    if (c->pipeline.no_threads > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.no_threads: neither 0 nor 1");
+    if (c->pipeline.no_threads)
+        c->decode.threads = c->read.threads = 1;            /* the thread in next does the work of both */
+
     c->decode.threads = bzi_default(c->decode.threads, bzi_os_processors());
     if (c->decode.threads > BZI_LIMIT_THREADS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.threads: %u is more than %u", c->decode.threads,
@@ -25737,7 +25890,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
         { "read", c->read.reserved, c->read.reserved0 },
         { "decode", c->decode.reserved, 0 },
         { "errors", c->errors.reserved, 0 },
-        { "pipeline", c->pipeline.reserved, c->pipeline.reserved0 },
+        { "pipeline", c->pipeline.reserved, 0 },
     };
 
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
@@ -25812,8 +25965,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 71. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 6, 44-46, 70.
+/* ==== 73. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 6, 44-46, 72.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -26021,7 +26174,7 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 72. Opening ===================================================================================================
+/* ==== 74. Opening ===================================================================================================
  * Calls: rooms 2-4, 6, 36-38, 51-52, 56-57, 59-60, 67-68.
  *
  * Chooses the decoder and opens loaders. */
@@ -26053,7 +26206,7 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
 {
     const bzna_loader_config *config = &loader->config;
     const int software = config->decode.decoder == BZNA_DECODER_SOFTWARE || loader->pick_count > 1 ||
-                         config->pipeline.picture;
+                         config->pipeline.picture || config->pipeline.no_threads;
 
     memset(gpu, 0, sizeof *gpu);
     bzi_error_init(&gpu->why);
@@ -26061,6 +26214,8 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
         BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "outputs of several fields are decoded in software");
     if (config->pipeline.picture)
         BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.picture needs pictures that are decoded in software");
+    if (config->pipeline.no_threads)
+        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.no_threads: NVDEC's sessions are threads");
     if (!loader->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
         return BZNA_OK;
 
@@ -26407,7 +26562,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 73. Public API: contexts ======================================================================================
+/* ==== 75. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
@@ -26515,7 +26670,8 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
 
     *out = NULL;
     memset(&c, 0, sizeof c);
-    if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "context_config", &e)) != BZNA_OK)
+    if (config && (status = bzi_api_in(&c, sizeof c, config, offsetof(bzna_context_config, reserved0),
+                                       "context_config", &e)) != BZNA_OK)
         BZI_API_END(status);
     if ((status = bzi_context_check(&c, &e)) != BZNA_OK || (status = bzi_context_make(&c, out, &e)) != BZNA_OK)
         BZI_API_END(status);
@@ -26672,7 +26828,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 74. Public API: data sets =====================================================================================
+/* ==== 76. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -27049,7 +27205,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 75. Public API: pictures, numbers, warps ======================================================================
+/* ==== 77. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -27334,7 +27490,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 76. Public API: loaders, batches, writers =====================================================================
+/* ==== 78. Public API: loaders, batches, writers =====================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
@@ -27376,6 +27532,8 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     if ((status = bzi_api_in(&settings.config, sizeof settings.config, config,
                              offsetof(bzna_loader_config, reserved0), "loader_config", &e)) != BZNA_OK)
         BZI_API_END(status);
+    if (context->host->no_threads)
+        settings.config.pipeline.no_threads |= 1;
     if ((status = bzi_loader_check(&settings, dataset, &e)) == BZNA_OK)
         status = bzi_loader_make(context, dataset, &settings, out, &e);
 

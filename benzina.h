@@ -43,6 +43,8 @@
  *     BENZINA_NO_WRITER    no writer: bzna_writer_open returns E_UNSUPPORTED
  *     BENZINA_NO_SHARDS    neither tar nor RecordIO
  *     BENZINA_NO_HEIF      neither HEIF nor AVIF
+ *     BENZINA_NO_THREADS   no threads, so -lpthread is not needed: one thread alone may use the
+ *                          library, and context_config.no_threads is always 1
  *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in a file of yours
  *     BENZINA_HIDDEN       no function is exported: for a plugin or shared library with a copy of
  *                          the pair inside. Several copies may then live in one process
@@ -164,6 +166,14 @@
  *       not be unwound.
  *     - An allocator or device_allocator must call no bzna_* function. A transform or picture
  *       callback must call none that takes a context, data set or loader.
+ *
+ * Without threads: a loader with pipeline.no_threads starts none. bzna_loader_next then reads,
+ * decodes and warps the samples of its batch on the thread that calls it, and all callbacks above
+ * run there, so that a debugger shows the program's own stack above them. Batches have the same
+ * bits. NVDEC's sessions are threads, so software decodes. Batches may still lie on a GPU, and be
+ * warped there. context_config.no_threads asks for this in all loaders of a context, and lets no
+ * other call start a thread either, as in a sandbox that forbids threads. BENZINA_NO_THREADS
+ * compiles the library without a threads library.
  *
  * The library's threads block all signals, except those that a thread causes itself (SIGSEGV,
  * SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS).
@@ -883,6 +893,11 @@ typedef struct bzna_context_config {
      * It is the caller's, and must live until everything made from this context is closed. NULL:
      * the device's primary context */
     void          *cuda_context;
+    /* Advanced, used in sandboxes, and by hosts whose callbacks must stay on their own thread: 1: no
+     * call with this context starts a thread. Data sets are opened by the caller's thread alone, and
+     * loaders have pipeline.no_threads */
+    uint32_t       no_threads;
+    uint32_t       reserved0;         /* must be 0 */
 } bzna_context_config;
 
 /* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
@@ -2138,7 +2153,11 @@ typedef struct bzna_loader_pipeline {
      * processor cpus[i % cpu_count]. Copied. NULL: anywhere */
     const int32_t    *cpus;
     uint32_t          cpu_count;      /* processors at cpus */
-    uint32_t          reserved0;      /* must be 0 */
+    /* Advanced, used where threads may not be made, and to debug callbacks: 1: the loader starts no
+     * thread. bzna_loader_next reads, decodes and warps on the thread that calls it, and callbacks
+     * run there. Batches are the same. decode.threads, read.threads and cpus have no effect. NVDEC
+     * is not used: chapter 4 */
+    uint32_t          no_threads;
     /* Advanced, used by programs with their own augmentation: changes the transform that warp and
      * color gave a view. NULL: none */
     bzna_transform_fn transform;
@@ -2397,7 +2416,10 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
 
 /* Takes the next batch, in order. Any thread, but one at a time.
  *     loader       it lends the batch until bzna_batch_release
- *     timeout_ns   how long to wait, in nanoseconds; 0 polls, BZNA_WAIT_FOREVER waits
+ *     timeout_ns   how long to wait, in nanoseconds; 0 polls, BZNA_WAIT_FOREVER waits. With
+ *                  pipeline.no_threads the call works meanwhile: it reads or decodes a few samples
+ *                  (one, if they are large), looks at the clock, and goes on. With 0 it does that
+ *                  once
  *     batch        set to the batch with BZNA_OK, else to NULL
  * A batch on the host is finished when the call returns. A batch on the device is finished for work
  * that is enqueued on its stream after the call (chapter 11).

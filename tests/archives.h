@@ -2,6 +2,7 @@
  * allocator that counts. Include after benzina.c, test.h and fake/nvdec.h, which renames calls. */
 #ifndef BENZINA_TEST_ARCHIVES_H
 #define BENZINA_TEST_ARCHIVES_H
+#include <pthread.h>
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"          /* not every test needs all of it */

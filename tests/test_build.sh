@@ -72,6 +72,7 @@ for cc in gcc clang; do
     with $cc "library_compiles_without_shards_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_shards) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_SHARDS -I. benzina.c
     with $cc "library_compiles_without_heif_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_heif) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_HEIF -I. benzina.c
     cuda_with $cc "library_compiles_without_heif_with_cuda_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NV_CFLAGS -DBENZINA_NO_HEIF -I"$BUILD" -I. benzina.c
+    with $cc "library_compiles_without_threads_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_threads) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_THREADS -I. benzina.c
     with $cc "library_compiles_with_all_switches_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_CUDA $NO_AV -DBENZINA_NO_WRITER -DBENZINA_NO_SHARDS -DBENZINA_NO_HEIF -I. benzina.c
     cuda_with $cc "bench_compiles_with_$cc" $cc -std=c11 $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. -fsyntax-only tests/bench_open.c tests/bench_sessions.c tests/null_driver.c
     with $cc "kernels_are_c_with_$cc" $cc -std=c11 $WARN -x c -fsyntax-only benzina_kernels.cu

@@ -1173,9 +1173,9 @@ TEST(a_format_is_taken_by_its_name_alone)
 
 TEST(an_epoch_has_each_sample_once_in_its_order_with_its_pixels)
 {
-    static const struct { uint32_t batch, threads, readers, order; } ways[] = {
-        { 7, 1, 1, BZNA_ORDER_SEQUENTIAL }, { 16, 4, 4, BZNA_ORDER_SHUFFLE }, { 1, 4, 1, BZNA_ORDER_SHUFFLE },
-        { 60, 1, 4, BZNA_ORDER_SHUFFLE } };
+    static const struct { uint32_t batch, threads, readers, order, no_threads; } ways[] = {
+        { 7, 1, 1, BZNA_ORDER_SEQUENTIAL, 0 }, { 16, 4, 4, BZNA_ORDER_SHUFFLE, 0 }, { 1, 4, 1, BZNA_ORDER_SHUFFLE, 0 },
+        { 60, 1, 4, BZNA_ORDER_SHUFFLE, 0 }, { 11, 4, 4, BZNA_ORDER_SHUFFLE, 1 } };
     EACH(r, way) {
         opened o;
         open_or_exit(context, r, way, &o);
@@ -1184,6 +1184,7 @@ TEST(an_epoch_has_each_sample_once_in_its_order_with_its_pixels)
             uint8_t seen[SAMPLES] = { 0 };
             c.decode.threads = ways[i].threads;
             c.read.threads = ways[i].readers;
+            c.pipeline.no_threads = ways[i].no_threads;
             c.order.epochs = i == 1 ? 2 : 1;
             CHECK_EQ(walk_all(&o, r, &c, seen),
                      c.order.epochs * ((row_count(r) + ways[i].batch - 1) / ways[i].batch));
@@ -1227,6 +1228,7 @@ static void resume(const row *r, int way, const bzna_loader_state *state, uint32
         plan p;
         c.decode.threads = 1 + world;
         c.read.threads = 4 - world;
+        c.pipeline.no_threads = rank & 1;
         c.order.seed = 5;
         c.shard.rank = rank;
         c.shard.world_size = world;
@@ -1369,7 +1371,8 @@ static bzna_status decoded_alone(const bzna_dataset *dataset, uint64_t index)
 /* By policy FILL and REPLACE, in a run over all samples; by STOP, the batches before it come, then always its error. */
 static void check_failure(const opened *o, const row *r, uint64_t bad, bzna_status status)
 {
-    for (uint32_t policy = BZNA_ON_ERROR_FILL; policy <= BZNA_ON_ERROR_STOP; policy++) {
+    for (uint32_t i = 0; i < 6; i++) {                      /* each policy with threads and without */
+        const uint32_t policy = BZNA_ON_ERROR_FILL + i / 2;
         const int stops = policy == BZNA_ON_ERROR_STOP;
         bzna_loader_config c = config_of(7, stops ? BZNA_ORDER_SEQUENTIAL : BZNA_ORDER_SHUFFLE);
         bzna_error err = { .struct_size = sizeof err };
@@ -1377,6 +1380,7 @@ static void check_failure(const opened *o, const row *r, uint64_t bad, bzna_stat
         bzna_loader *loader;
         plan p;
         c.errors.policy = policy;
+        c.pipeline.no_threads = i % 2;
         c.fields.bytes = bytes_of(r);
         loader = open_loader(context, o, &c);
         p = plan_of(r, &c);
@@ -1484,6 +1488,7 @@ static bzna_statistics walk_with_fault(const row *r, opened *o, int64_t times, u
     m->fault_count = 1;
     c.read.retries = retries;
     c.read.backoff_ns = 100000;
+    c.pipeline.no_threads = times > 0;
     c.fields.bytes = bytes_of(r);
     loader = open_loader(context, o, &c);
     p = plan_of(r, &c);

@@ -557,7 +557,7 @@ TEST(of_errors_at_once_the_first_index_counts)
         SKIP("one processor: nothing is opened at once");
     for (uint64_t last = 0; last < 2; last++) {
         failing f = { .last = last };
-        CHECK_EQ(bzi_parallel(fail_in_turn, &f, 2, &why), BZNA_E_IO);
+        CHECK_EQ(bzi_parallel(context->host, fail_in_turn, &f, 2, &why), BZNA_E_IO);
         CHECK_STR(why.message, "0");
     }
 }

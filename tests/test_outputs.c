@@ -813,6 +813,16 @@ TEST(zeros_that_a_callback_leaves_are_identities)
     CHECK_EQ(hashes[0], hashes[1]);
 }
 
+/* Software decodes then, and the batches are the same on the host and on the device. */
+TEST(outputs_are_the_same_without_threads)
+{
+    plan p = plan_of(archives);
+    const uint64_t hash = hash_of(&p);
+    p.c.pipeline.no_threads = 1;
+    p.c.decode.decoder = BZNA_DECODER_SOFTWARE;
+    CHECK_EQ(hash_of(&p), hash);
+}
+
 TEST(a_picture_callback_that_fails_costs_its_sample)
 {
     plan p = plan_of(archives);
@@ -1561,6 +1571,7 @@ int main(int argc, char **argv)
     RUN(what_a_callback_makes_of_a_view_holds_for_the_outputs_that_share_it)
     RUN(a_callback_draws_into_pictures_before_they_are_warped)
     RUN(zeros_that_a_callback_leaves_are_identities)
+    RUN(outputs_are_the_same_without_threads)
     RUN(a_picture_callback_that_fails_costs_its_sample)
     RUN(a_sample_whose_second_field_fails_writes_nothing_over_the_sample_that_replaces_it)
     RUN(what_is_outside_has_the_fill_color_in_each_outputs_type_and_channels)

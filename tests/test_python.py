@@ -1498,7 +1498,7 @@ class Order(unittest.TestCase):
             return dict(shuffle=True, warp=ops.SimilarityTransform(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.5, degrees=20,
                                                                             random_crop=True), **more)
         first = digest(loader_of(**options(num_threads=1)))
-        for more in (dict(num_threads=2), dict(num_threads=4, reader_threads=2), dict(num_threads=3, batch_size=1, multibuffering=8)):
+        for more in (dict(num_threads=2), dict(num_threads=4, reader_threads=2), dict(num_threads=3, batch_size=1, multibuffering=8), dict(no_threads=True)):
             self.assertEqual(digest(loader_of(**options(**more))), first, more)
         self.assertNotEqual(digest(loader_of(**options(num_threads=1), first_epoch=1)), first)
 

@@ -541,6 +541,9 @@ batch_tests() {
         --flip 0.5
     if diff -r "$t/b1" "$t/b2" >/dev/null; then pass; else fail "the same seed gives the same batch"; fi
     if cmp -s "$t/b1/contact.ppm" "$t/b3/contact.ppm"; then fail "another seed gives another batch"; else pass; fi
+    expect 0 "batch without threads" "$bzna" batch "$t/one.bzna" -o "$t/b0" --batch 8 --size 64 --shuffle --seed 5 \
+        --flip 0.5 --no-threads
+    if diff -r "$t/b1" "$t/b0" >/dev/null; then pass; else fail "the same batch without threads"; fi
     expect 0 "batch --json" "$bzna" batch "$t/one.bzna" -o "$t/b4" --warp center --batch 4 --json
     json "$t/out" "batch's report is JSON"
     expect 0 "batch --warp none" "$bzna" batch "$t/one.bzna" -o "$t/b5" --warp none --batch 4

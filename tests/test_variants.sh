@@ -35,6 +35,8 @@ describe() {
                      suites="kernels numbers"; lenient=-Wno-error ;;    # gcc warns of what it inlines into tests
     without_shards)  flags="$flags $AV_CFLAGS $JPEG_CFLAGS -DBENZINA_NO_CUDA -DBENZINA_NO_SHARDS"; libs="$AV_LIBS $JPEG_LIBS"
                      suites=dataset ;;
+    without_threads) flags="$flags $AV_CFLAGS $JPEG_CFLAGS -DBENZINA_NO_CUDA -DBENZINA_NO_THREADS"; libs="$AV_LIBS $JPEG_LIBS"
+                     suites="no_threads dataset folder tar recordio records lists pictures"; switch=BENZINA_NO_THREADS ;;
     without_heif)    flags="$flags $AV_CFLAGS $JPEG_CFLAGS -DBENZINA_NO_CUDA -DBENZINA_NO_HEIF"; libs="$AV_LIBS $JPEG_LIBS"
                      suites=dataset; switch=BENZINA_NO_HEIF ;;
     aarch64)         cc=aarch64-linux-gnu-gcc; flags="-O1 $neither -DTEST_EMULATED"; standard=-std=gnu11
@@ -110,6 +112,7 @@ else add without_avcodec rest; fi
 if [ -z "$av" ] || [ -z "$cuda" ]; then skip without_jpeg "no libavcodec, no clang or no nv-codec-headers here [libavcodec-dev clang libffmpeg-nvenc-dev]"; else add without_jpeg; fi
 if [ -z "$av$cuda" ]; then skip without_both "$same"; else add without_both rest; fi
 if [ -z "$av" ]; then skip without_shards "no libavcodec here [libavcodec-dev]"; else add without_shards library; fi
+if [ -z "$av" ]; then skip without_threads "no libavcodec here [libavcodec-dev]"; else add without_threads library; fi
 if [ -z "$av" ]; then skip without_heif "no libavcodec here [libavcodec-dev]"; else add without_heif library; fi
 for compiler in gcc clang; do
     wanted "${compiler}_native" || continue

@@ -269,6 +269,7 @@ int archive_open_loader(const archive *a, const tool_options *o, const archive_l
     config.filter.kind = option_value_of(o->filter, filters);
     config.filter.antialias = o->antialias < 0 ? BZNA_ANTIALIAS_OFF : BZNA_ANTIALIAS_AUTO;
     config.decode.jpeg_shrink = o->jpeg_shrink != 0;
+    config.pipeline.no_threads = o->no_threads != 0;
     config.fields.image = o->track;
     config.output.device.kind = (int32_t)option_value_of(o->output, outputs);
     /* What software decodes stays on the host unless the device was asked for. */

@@ -741,6 +741,7 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     jpeg_decoder = :auto                  :nvdec: NVDEC decodes baseline JPEG of 4:2:0, too, or opening fails; pixels are near libjpeg-turbo's
     jpeg_shrink = false                   a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
     threads, reader_threads, batches_in_flight, read_ahead, read_retries       0: the library's defaults
+    no_threads = false                    true: `iterate` reads and decodes on its own task's thread, and callbacks run there
 """
 mutable struct Loader
     handle::Ptr{bzna_loader}
@@ -769,10 +770,10 @@ mutable struct Loader
                     world_size::Integer = 1,
                     epoch::Integer = 0, threads::Integer = 0,
                     reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
-                    jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false,
+                    jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false, no_threads::Bool = false,
                     transform::Ptr{Cvoid} = C_NULL, transform_user::Ptr{Cvoid} = C_NULL,
                     picture::Ptr{Cvoid} = C_NULL, picture_user::Ptr{Cvoid} = C_NULL)
-        callable_from_threads(data.box)
+        no_threads || callable_from_threads(data.box)
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))
         config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], views = views,
@@ -795,7 +796,7 @@ mutable struct Loader
         config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink)
         config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error),
                                 callback_policy = choice(ON_CALLBACK_ERROR, on_callback_error))
-        config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight, transform = transform,
+        config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight, no_threads = no_threads, transform = transform,
                                   transform_user = transform_user, picture = picture, picture_user = picture_user)
 
         chosen, numbers, others = optional(image), names_of(tensors), names_of(bytes)

@@ -300,6 +300,8 @@ mutable struct bzna_context_config
     decode_memory_bytes::UInt64
     device_allocator::bzna_device_allocator
     cuda_context::Ptr{Cvoid}
+    no_threads::UInt32
+    reserved0::UInt32
     bzna_context_config() = new()
 end
 
@@ -768,7 +770,7 @@ struct bzna_loader_pipeline
     restore_any_pixels::UInt32
     cpus::Ptr{Int32}
     cpu_count::UInt32
-    reserved0::UInt32
+    no_threads::UInt32
     transform::Ptr{Cvoid}
     transform_user::Ptr{Cvoid}
     picture::Ptr{Cvoid}

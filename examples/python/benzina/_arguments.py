@@ -172,6 +172,7 @@ FIELDS = {
     "read_retries": "read.retries", "read_backoff_ns": "read.backoff_ns", "on_callback_error": "errors.callback_policy",
     "jpeg_decoder": "decode.jpeg", "jpeg_shrink": "decode.jpeg_shrink",
     "restore_any_pixels": "pipeline.restore_any_pixels",
+    "no_threads": "pipeline.no_threads",
 }
 KEYWORDS = {field: name for name, field in FIELDS.items()}            # messages name them as the caller knows them
 KEYWORDS.update({"output": "shape, dtype, layout, channels, views", "output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",

@@ -68,7 +68,8 @@ device_allocator: ptr user; device_alloc_fn alloc; device_release_fn release
 device:         i32 kind, ordinal
 context_config: u32 struct_size; i32 log_level; device device; allocator allocator; log_fn log; ptr log_user;
                 u32 log_any_thread, max_edge_px; u64 max_sample_bytes; u32 sessions, sessions_per_engine, session_depth,
-                session_mapped; u64 decode_memory_bytes; device_allocator device_allocator; ptr cuda_context
+                session_mapped; u64 decode_memory_bytes; device_allocator device_allocator; ptr cuda_context;
+                u32 no_threads, reserved0
 device_info:    u32 struct_size, driver; device device; u64 memory_bytes; u32 compute_major, compute_minor, engines,
                 sessions; i32 video; u32 reserved0; char name[96], message[232]
 codec_info:     u32 struct_size, codec, chroma_format, depth, supported, engines, min_width, min_height, max_width,
@@ -120,7 +121,7 @@ loader_fields:  str image, tensors, bytes; u64 reserved[8]
 loader_read:    u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[8]
 loader_decode:  u32 decoder, threads, jpeg, jpeg_shrink; u64 reserved[8]
 loader_errors:  u32 policy, callback_policy; u64 reserved[8]
-loader_pipeline: u32 batches_in_flight, restore_any_pixels; ptr cpus; u32 cpu_count, reserved0; transform_fn transform;
+loader_pipeline: u32 batches_in_flight, restore_any_pixels; ptr cpus; u32 cpu_count, no_threads; transform_fn transform;
                 ptr transform_user; picture_fn picture; ptr picture_user; u64 reserved[8]
 loader_config:  u32 struct_size, reserved0; loader_output output; loader_outputs extra_outputs; loader_order order;
                 loader_shard shard; warp warp; loader_filter filter; loader_color color; loader_fields fields;

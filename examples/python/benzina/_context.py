@@ -28,6 +28,7 @@ class Context(_handles.Handled):
                      what is larger is refused; 0: the library's limits
     sessions, decode_memory_bytes
                      of the GPU's decoders
+    no_threads       True: no call with this context starts a thread, as DataLoader(no_threads=True) in all of its loaders
     cuda_context     the address of a CUcontext to work in, instead of the device's primary context
 
     >>> context = benzina.Context("cpu", max_edge_px=20000)
@@ -40,12 +41,12 @@ class Context(_handles.Handled):
 
     def __init__(self, device: Device = None, log: Optional[Callable[[int, int, str], Any]] = None, log_level: int = _c.LOG_WARNING,
                  max_sample_bytes: int = 0, max_edge_px: int = 0, sessions: int = 0, decode_memory_bytes: int = 0,
-                 cuda_context: Optional[int] = None) -> None:
+                 cuda_context: Optional[int] = None, no_threads: bool = False) -> None:
         _handles.dispose_put_off()
         config = _c.new("context_config")
         self._device = config.device.kind, config.device.ordinal = _device_of(device)
         for name, value in dict(max_sample_bytes=max_sample_bytes, max_edge_px=max_edge_px, log_level=log_level, sessions=sessions,
-                                decode_memory_bytes=decode_memory_bytes).items():
+                                decode_memory_bytes=decode_memory_bytes, no_threads=no_threads).items():
             arg.put(config, name, value)
         config.cuda_context = None if cuda_context is None else arg.number("cuda_context", cuda_context, ctypes.c_size_t)
         key = None
@@ -62,7 +63,7 @@ class Context(_handles.Handled):
         self._handle = handle.value
         self._close = _handles.owned(self, lib.bzna_context_close, self._handle, key)
         self._settings = (self._device, log, log_level, max_sample_bytes, max_edge_px,
-                          sessions, decode_memory_bytes)
+                          sessions, decode_memory_bytes, None, no_threads)
         self._cuda_context = cuda_context
 
     def __repr__(self) -> str:

@@ -130,6 +130,8 @@ class DataLoader(_handles.Handled):
     jpeg_decoder     "nvdec": NVDEC decodes baseline JPEG of 4:2:0, too (best of one size), or opening fails; its pixels are near
                      libjpeg-turbo's, not equal. "auto", "software": never
     num_threads      that decode; 0: one a processor
+    no_threads       True: no thread is started. The thread that asks for a batch reads and decodes its samples, and callbacks
+                     run there, so that a breakpoint in one stops the program's own thread. Batches are the same, and slower
     multibuffering   batches being filled, ready or in use
     reader_threads, read_ahead, read_memory_bytes, read_retries, read_backoff_ns
                      threads that read, samples and bytes read ahead, how often a read that failed is tried again, and after how
@@ -169,7 +171,7 @@ class DataLoader(_handles.Handled):
             memory: Optional[Literal["host", "device"]] = None, stream: Any = None, track: Optional[str] = None,
             tensors: Optional[Names] = None, bytes: Optional[Names] = None, fields: Optional[Mapping[str, Any]] = None,
             device: Device = None, decoder: Any = "auto", jpeg_decoder: Literal["auto", "software", "nvdec"] = "auto",
-            num_threads: int = 0, multibuffering: int = 3, reader_threads: int = 0, read_ahead: int = 0,
+            num_threads: int = 0, no_threads: bool = False, multibuffering: int = 3, reader_threads: int = 0, read_ahead: int = 0,
             read_memory_bytes: int = 0, read_retries: int = 0, read_backoff_ns: int = 0, timeout: Optional[float] = 0,
             on_error: Literal["fill", "replace", "stop"] = "fill", on_callback_error: Literal["stop", "sample"] = "stop",
             restore_any_pixels: bool = False, **of_torch: NoReturn) -> None:
@@ -241,7 +243,7 @@ class DataLoader(_handles.Handled):
                 config.filter.kind, config.filter.antialias = method
         for name, value in dict(
                 batch_size=batch_size, dtype=dtype, last_batch=last_batch, seed=self.seed, weighting=weighting,
-                rank=self.rank, world_size=self.world_size, num_threads=num_threads, decoder=decoder, on_error=on_error,
+                rank=self.rank, world_size=self.world_size, num_threads=num_threads, no_threads=no_threads, decoder=decoder, on_error=on_error,
                 multibuffering=multibuffering, layout=layout, channels=channels, views=views, first_epoch=first_epoch,
                 epoch_samples=epoch_samples, weights_by_part=weights_by_part, filter=filter, antialias=antialias, matrix=matrix,
                 fill_space=fill_space, track=track, tensors=",".join(numeric) or None, bytes=",".join(others) or None,

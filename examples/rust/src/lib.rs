@@ -367,6 +367,12 @@ impl ContextConfig {
         self
     }
 
+    /// Lets no call with this context start a thread: as [`LoaderOptions::no_threads`] in all of its loaders.
+    pub fn no_threads(mut self) -> Self {
+        self.config.no_threads = 1;
+        self
+    }
+
     /// The longest sample that is read, in bytes. Default 256 MiB.
     pub fn max_sample_bytes(mut self, bytes: u64) -> Self {
         self.config.max_sample_bytes = bytes;

@@ -477,6 +477,13 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
+    /// Starts no thread: [`Loader::next`] reads, decodes and warps on the thread that calls it, and callbacks run there.
+    /// Batches are the same.
+    pub fn no_threads(mut self) -> Self {
+        self.config.pipeline.no_threads = 1;
+        self
+    }
+
     /// Default 1.
     pub fn reader_threads(mut self, threads: u32) -> Self {
         self.config.read.threads = threads;

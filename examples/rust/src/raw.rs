@@ -553,6 +553,12 @@ structs! {
         /// caller's, and must live until everything made from this context is closed. NULL: the device's primary
         /// context
         cuda_context: *mut c_void,
+        /// Advanced, used in sandboxes, and by hosts whose callbacks must stay on their own thread: 1: no call with
+        /// this context starts a thread. Data sets are opened by the caller's thread alone, and loaders have
+        /// pipeline.no_threads
+        no_threads: u32,
+        /// Must be 0
+        reserved0: u32,
     }
 
     /// A CUDA device, as a context uses it.
@@ -1403,8 +1409,10 @@ structs! {
         cpus: *const i32,
         /// Processors at cpus
         cpu_count: u32,
-        /// Must be 0
-        reserved0: u32,
+        /// Advanced, used where threads may not be made, and to debug callbacks: 1: the loader starts no thread.
+        /// bzna_loader_next reads, decodes and warps on the thread that calls it, and callbacks run there. Batches are
+        /// the same. decode.threads, read.threads and cpus have no effect. NVDEC is not used: chapter 4
+        no_threads: u32,
         /// Advanced, used by programs with their own augmentation: changes the transform that warp and color gave a
         /// view. NULL: none
         transform: bzna_transform_fn,
