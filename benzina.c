@@ -32,9 +32,9 @@
  *   48-49  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
  *   50-52  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
  *   53-56  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *      57  loader            its state; the locks live here
+ *      57  loader            its state; the locks live here; 57b: its tensors
  *      58  queues            runs of samples, and who is woken for them
- *   59-61  loader            the life of a batch, and the plan; fields; outputs
+ *   59-61  loader            the life of a batch, and the plan; fields; outputs; 61b: rules for fields
  *      62  readers           threads that read samples in the planned order
  *   63-66  decode stages     lanes: writing slots; workers: software; engines: NVDEC
  *      67  contexts          the host, the device and its pool
@@ -216,6 +216,12 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_HOLES          26u
 /* fields that a batch carries as tensors, and as many again that it carries as bytes */
 #define BZI_LIMIT_COLUMNS        16u
+#define BZI_LIMIT_RULES          16u             /* rules for fields, of a loader */
+#define BZI_LIMIT_MATCH          64u             /* bytes of a rule's pattern, its NUL counted */
+#define BZI_LIMIT_RULE_BYTES     (256u << 20)    /* bytes of a sample in a rule's tensor, eight for each number */
+/* tensors that batches have of fields: by name, by rules with their counts, and the geometry */
+#define BZI_LIMIT_FIELD_TENSORS  (BZI_LIMIT_COLUMNS + 2 * BZI_LIMIT_RULES + 1)
+#define BZI_LIMIT_ALL_COLUMNS    (BZI_LIMIT_FIELD_TENSORS + BZI_LIMIT_COLUMNS + BZI_LIMIT_RULES)
 
 #define BZI_LIMIT_OUTPUTS        16u             /* outputs of a loader: a lane keeps the slots of a launch for each */
 /* views of a sample, in all outputs together: a thread keeps a slot for each */
@@ -20712,6 +20718,7 @@ typedef struct bzi_output {
 typedef struct bzi_views {
     bzna_transform  transforms[BZI_LIMIT_VIEWS];
     bzi_kernel_slot slots[BZI_LIMIT_VIEWS];
+    bzna_geometry   geometry[BZI_LIMIT_VIEWS];        /* of the first output's views, for rules */
 } bzi_views;
 
 /* A stream that writes slots of batches. It gathers one launch an output, for items of one loader. */
@@ -20785,20 +20792,40 @@ enum { BZI_CONDS = 6 };               /* condition variables of a loader */
 
 /* Every batch has the first BZI_TENSORS tensors (bzi_loader_describe_tensor). Those of fields follow, then those of
  * further outputs. */
-enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_COLUMNS + BZI_LIMIT_OUTPUTS - 1, BZI_DIMENSIONS = 5 };
+enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_FIELD_TENSORS + BZI_LIMIT_OUTPUTS - 1,
+       BZI_DIMENSIONS = 5 };
 
 /* A field that batches carry, as a tensor or as bytes. */
 typedef struct bzi_column {
-    char     name[BZNA_NAME_MAX];
-    uint32_t kind;                    /* BZNA_FIELD_... */
+    char     name[BZNA_NAME_MAX];     /* "": bytes that rules alone read */
+    uint32_t kind;                    /* BZNA_FIELD_...; 0: rules decide what is in it */
     uint32_t length;                  /* numbers of a vector */
+    uint32_t dtype;                   /* of a tensor, as the rest */
+    uint32_t dimensions;              /* of a sample */
+    int64_t  shape[BZI_DIMENSIONS - 1];
+    uint64_t bytes;                   /* of a sample */
+    uint32_t clear;                   /* 1: in a slot without a value, its numbers are NaN or -1; 0: they are 0 */
+    uint32_t reserved0;               /* 0 */
 } bzi_column;
+
+/* A rule for fields. Those of one name share their columns. */
+typedef struct bzi_rule {
+    char         match[BZI_LIMIT_MATCH];
+    char         name[BZNA_NAME_MAX];
+    uint32_t     kind;                /* BZNA_RULE_... */
+    uint32_t     tensor;              /* number of the column that it fills in; with ROWS, the next has the counts */
+    uint32_t     bytes;               /* number of the column with the field's bytes */
+    bzna_rule_fn call;
+    void        *user;
+} bzi_rule;
 
 /* The bytes of a field in one slot. */
 typedef struct bzi_slot_bytes {
     bzi_buffer buffer;                /* grows to the largest value met */
     uint64_t   size;                  /* of the value, in bytes */
     uint32_t   present;               /* 1: the sample has the field */
+    uint32_t   field;                 /* of bytes for rules: number of the field in its container */
+    uint32_t   rule;                  /* likewise, of the rule that it belongs to */
     uint32_t   reserved0;             /* 0 */
 } bzi_slot_bytes;
 
@@ -20827,7 +20854,7 @@ struct bzna_batch {
     uint64_t    *indices;
     bzna_status *status;
     bzna_error  *errors;
-    void        *columns[2 * BZI_LIMIT_COLUMNS];      /* values of tensors, then bzi_slot_bytes of other fields */
+    void        *columns[BZI_LIMIT_ALL_COLUMNS];      /* values of tensors, then bzi_slot_bytes of other fields */
     bzi_dl_managed tensors[BZI_TENSORS_MAX];          /* given to consumers of DLPack */
     bzi_dl_versioned versioned[BZI_TENSORS_MAX];      /* likewise, with a version */
     int64_t      shape[BZI_TENSORS_MAX][BZI_DIMENSIONS];    /* of each of them */
@@ -20972,8 +20999,11 @@ struct bzna_loader {
     uint64_t   done_position;         /* (L) */
     uint64_t   retired_count;         /* (L) how often a batch was retiring */
 
-    bzi_column        columns[2 * BZI_LIMIT_COLUMNS]; /* fields that are tensors, then fields that are bytes */
+    bzi_column        columns[BZI_LIMIT_ALL_COLUMNS]; /* fields that are tensors, then fields that are bytes */
     uint32_t          column_count[2];                /* of each of these two kinds */
+    bzi_rule          rules[BZI_LIMIT_RULES];
+    uint32_t          rule_count;
+    uint32_t          geometry;       /* number of the column with the geometry; or BZI_NO_FIELD */
     uint64_t          stills;         /* bzi_dataset_hash_stills */
     bzi_worker       *workers;
     bzi_reader       *readers;
@@ -20987,11 +21017,11 @@ struct bzna_loader {
     uint64_t          pool_ns;        /* (L) the time up to which starved_ns counts */
 };
 
-/* Returns how many bytes a slot takes in the tensor of a field. */
-static uint64_t bzi_column_bytes(const bzi_column *column)
-{
-    return column->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : column->length * sizeof(float);
-}
+
+/* ==== 57b. Loader: tensors ==========================================================================================
+ * Calls: rooms 2-3, 46, 57.
+ *
+ * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
 /* Returns the offset of a view of a slot in the data of a batch with so many slots. In an output, all slots of the
  * first view come first, then those of the next view. */
@@ -21010,10 +21040,10 @@ static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_output *output
 /* Describes the tensor of a field. */
 static void bzi_column_describe(const bzi_column *column, uint64_t slots, bzna_tensor *tensor)
 {
-    tensor->dtype = column->kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32;
-    tensor->dimensions = column->kind == BZNA_FIELD_INTEGER ? 1 : 2;
-    tensor->shape[1] = column->kind == BZNA_FIELD_INTEGER ? 0 : column->length;
-    tensor->bytes = slots * bzi_column_bytes(column);
+    tensor->dtype = column->dtype;
+    tensor->dimensions = 1 + column->dimensions;
+    memcpy(tensor->shape + 1, column->shape, column->dimensions * sizeof *column->shape);
+    tensor->bytes = slots * column->bytes;
     memcpy(tensor->name, column->name, sizeof tensor->name);
 }
 
@@ -21624,7 +21654,7 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 static uint32_t bzi_loader_find_bytes(const bzna_loader *loader, const char *name)
 {
     for (uint32_t i = loader->column_count[0]; i < loader->column_count[0] + loader->column_count[1]; i++)
-        if (strcmp(loader->columns[i].name, name) == 0)
+        if (*name && strcmp(loader->columns[i].name, name) == 0)
             return i;
     return BZI_NO_FIELD;
 }
@@ -21685,6 +21715,18 @@ static bzna_status bzi_column_measure(bzi_column *column, const bzi_part *part, 
     return BZNA_OK;
 }
 
+/* Sets the type and the shape of a column that is a tensor. */
+static void bzi_column_shape(bzi_column *column, uint32_t dtype, const int64_t *shape, uint32_t dimensions)
+{
+    column->dtype = dtype;
+    column->dimensions = dimensions;
+    column->bytes = dtype == BZNA_DTYPE_UINT8 ? 1 : dtype == BZNA_DTYPE_INT64 ? 8 : 4;
+    for (uint32_t i = 0; i < dimensions; i++) {
+        column->shape[i] = shape[i];
+        column->bytes *= (uint64_t)shape[i];
+    }
+}
+
 /* Checks a column that was named, and fills in its kind and length. */
 static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column, int is_tensor, bzna_error *err)
 {
@@ -21721,6 +21763,9 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
             return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u names", setting, BZI_LIMIT_COLUMNS);
         if (bzi_column_make(loader, &column, is_tensor, err) != BZNA_OK)
             return bzi_error_prefix(err, setting);
+        column.clear = 1;
+        bzi_column_shape(&column, column.kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32,
+                         &(int64_t){ column.length }, column.kind != BZNA_FIELD_INTEGER);
         loader->columns[is_tensor ? *count : loader->column_count[0] + *count] = column;
         ++*count;
     }
@@ -21730,11 +21775,224 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
                               (int)bzi_min(strcspn(list, ","), 40), list) : BZNA_OK;
 }
 
+/* --- Opening: rules --- */
+
+/* Returns 1 if a name matches a pattern of texts, * and ?. */
+static int bzi_name_fits(const char *name, const char *pattern)
+{
+    const char *star = NULL, *from = NULL;                  /* the last star, and what it stands for begins there */
+
+    while (*name) {
+        if (*pattern == '*') {
+            star = pattern++;
+            from = name;
+        } else if (*pattern == '?' || *pattern == *name) {
+            pattern++;
+            name++;
+        } else if (star) {
+            pattern = star + 1;
+            name = ++from;
+        } else {
+            return 0;
+        }
+    }
+
+    return pattern[strspn(pattern, "*")] == 0;
+}
+
+/* Returns 1 if a rule matches a field's name: as a whole, by its end, or as a pattern. */
+static int bzi_rule_matches(const bzi_rule *rule, const char *name)
+{
+    const size_t size = strlen(name), end = strlen(rule->match);
+
+    if (rule->match[0] == '.' && !strpbrk(rule->match, "*?"))
+        return strcmp(name, rule->match + 1) == 0 || (size > end && strcmp(name + size - end, rule->match) == 0);
+    return bzi_name_fits(name, rule->match);
+}
+
+/* Returns the number of the first rule that matches a field, or BZI_NO_FIELD. */
+static uint32_t bzi_loader_rule_of(const bzna_loader *loader, const char *name)
+{
+    for (uint32_t i = 0; i < loader->rule_count; i++)
+        if (bzi_rule_matches(&loader->rules[i], name))
+            return i;
+    return BZI_NO_FIELD;
+}
+
+/* Checks a rule by itself. */
+static bzna_status bzi_rule_check(const bzna_rule *r, bzna_error *err)
+{
+    const size_t match = r->field ? strlen(r->field) : 0, name = r->name ? strlen(r->name) : match;
+    const size_t most = BZNA_NAME_MAX - 1 - (r->kind == BZNA_RULE_ROWS ? strlen("_count") : 0);
+    uint64_t bytes = 8;
+
+    if (!bzi_is_zero(r->reserved, sizeof r->reserved))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "reserved words are set");
+    if (match == 0 || match >= BZI_LIMIT_MATCH)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "field: must have 1 to %u bytes", BZI_LIMIT_MATCH - 1);
+    if (name == 0 || name > most)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "name: must have 1 to %u bytes", (unsigned)most);
+    if (!r->name && (r->field[0] == '.' || strpbrk(r->field, "*?")))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "name: must be given, because \"%s\" is not a field's name", r->field);
+    if (r->kind > BZNA_RULE_ROWS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "kind: %u is not known", r->kind);
+    if (!r->call != (r->kind == BZNA_RULE_BYTES))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "call: bytes are passed on without one, and tensors are made by one");
+    if (r->kind == BZNA_RULE_BYTES)
+        return !r->dtype && !r->dimensions && bzi_is_zero(r->shape, sizeof r->shape) ? BZNA_OK :
+               BZI_FAIL(err, BZNA_E_ARGUMENT, "dtype, dimensions, shape: only of tensors");
+
+    if (r->dtype != BZNA_DTYPE_FLOAT32 && r->dtype != BZNA_DTYPE_UINT8 && r->dtype != BZNA_DTYPE_INT32 &&
+        r->dtype != BZNA_DTYPE_INT64)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "dtype: %u; only float32, uint8, int32 and int64", r->dtype);
+    if (r->dimensions > 4 || r->dimensions < (r->kind == BZNA_RULE_ROWS))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dimensions: %u; at most 4, and with ROWS at least 1", r->dimensions);
+    for (uint32_t i = 0; i < r->dimensions; i++)
+        if (r->shape[i] < 1 || !bzi_mul(bytes, (uint64_t)r->shape[i], &bytes) || bytes > BZI_LIMIT_RULE_BYTES)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "shape[%u]: %lld; each must be at least 1, and a sample has at most "
+                            "%u bytes", i, (long long)r->shape[i], BZI_LIMIT_RULE_BYTES);
+    return BZNA_OK;
+}
+
+/* Adds a tensor to the columns. */
+static bzna_status bzi_loader_add_tensor(bzna_loader *loader, const bzi_column *column, bzna_error *err)
+{
+    if (bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "another tensor has the name \"%s\"", column->name);
+    loader->columns[loader->column_count[0]++] = *column;
+    return BZNA_OK;
+}
+
+/* Returns the rule before this one that has its name, or NULL. */
+static const bzi_rule *bzi_loader_rule_before(const bzna_loader *loader, const bzi_rule *rule)
+{
+    for (const bzi_rule *r = loader->rules; r < rule; r++)
+        if (strcmp(r->name, rule->name) == 0)
+            return r;
+    return NULL;
+}
+
+/* Makes the tensors of a rule, or finds those of a rule of the same name. */
+static bzna_status bzi_rule_make_tensors(bzna_loader *loader, bzi_rule *rule, const bzna_rule *given, bzna_error *err)
+{
+    const bzi_rule *twin = bzi_loader_rule_before(loader, rule);
+    const int64_t one = 0;
+    bzi_column column, count;
+    bzna_status status;
+
+    memset(&column, 0, sizeof column);
+    count = column;
+    rule->tensor = twin ? twin->tensor : loader->column_count[0];
+    if (twin && twin->kind != rule->kind)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "kind: differs from that of another rule with the name \"%s\"",
+                        rule->name);
+    if (rule->kind == BZNA_RULE_BYTES)
+        return BZNA_OK;
+
+    bzi_string_copy(column.name, sizeof column.name, rule->name);
+    column.clear = rule->kind == BZNA_RULE_TENSOR;
+    bzi_column_shape(&column, given->dtype, given->shape, given->dimensions);
+    if (twin)
+        return memcmp(&loader->columns[twin->tensor], &column, sizeof column) == 0 ? BZNA_OK :
+               BZI_FAIL(err, BZNA_E_ARGUMENT, "dtype, shape: differ from those of another rule with the name \"%s\"",
+                        rule->name);
+
+    if ((status = bzi_loader_add_tensor(loader, &column, err)) != BZNA_OK || rule->kind != BZNA_RULE_ROWS)
+        return status;
+    snprintf(count.name, sizeof count.name, "%.25s_count", rule->name);
+    bzi_column_shape(&count, BZNA_DTYPE_INT64, &one, 0);
+    return bzi_loader_add_tensor(loader, &count, err);
+}
+
+/* Copies the caller's rules, and makes their tensors and that of the geometry. */
+static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
+{
+    const bzna_loader_fields *fields = &loader->config.fields;
+    const int64_t shape[2] = { loader->outputs[0].views, 16 };
+    bzi_column geometry;
+    bzna_status status = BZNA_OK;
+
+    if (fields->rule_count > BZI_LIMIT_RULES || !fields->rules != !fields->rule_count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.fields.rules: rule_count is %u, and rules is %s; at most "
+                        "%u are allowed", fields->rule_count, fields->rules ? "not NULL" : "NULL", BZI_LIMIT_RULES);
+
+    for (uint32_t i = 0; i < fields->rule_count && status == BZNA_OK; i++) {
+        bzi_rule *rule = &loader->rules[i];
+        char where[48];
+        bzna_rule given;
+
+        if (!bzi_struct_in_array(&given, sizeof given, fields->rules, i))
+            status = BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: differs from the first one's, or is not known");
+        if (status == BZNA_OK && (status = bzi_rule_check(&given, err)) == BZNA_OK) {
+            bzi_string_copy(rule->match, sizeof rule->match, given.field);
+            bzi_string_copy(rule->name, sizeof rule->name, given.name ? given.name : given.field);
+            rule->kind = given.kind;
+            rule->call = given.call;
+            rule->user = given.user;
+            status = bzi_rule_make_tensors(loader, rule, &given, err);
+            loader->rule_count++;
+        }
+
+        snprintf(where, sizeof where, "loader_config.fields.rules[%u]", i);
+        if (status != BZNA_OK)
+            bzi_error_prefix(err, where);
+    }
+
+    loader->geometry = BZI_NO_FIELD;
+    if (status != BZNA_OK || !fields->geometry)
+        return status;
+    if (fields->geometry > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.fields.geometry: neither 0 nor 1");
+
+    memset(&geometry, 0, sizeof geometry);
+    bzi_string_copy(geometry.name, sizeof geometry.name, "geometry");
+    geometry.clear = 1;
+    bzi_column_shape(&geometry, BZNA_DTYPE_FLOAT32, shape + (shape[0] == 1), 1 + (shape[0] > 1));
+    loader->geometry = loader->column_count[0];
+    status = bzi_loader_add_tensor(loader, &geometry, err);
+    return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.fields.geometry");
+}
+
+/* Makes the bytes that rules need, or find. Those of a tensor have no name. Fails if a rule matches no field at all. */
+static bzna_status bzi_loader_make_rule_bytes(bzna_loader *loader, bzna_error *err)
+{
+    for (uint32_t i = 0; i < loader->rule_count; i++) {
+        bzi_rule *rule = &loader->rules[i];
+        const bzi_rule *twin = bzi_loader_rule_before(loader, rule);
+        const bzna_dataset *dataset = loader->dataset;
+        int is_met = 0;
+
+        for (uint32_t k = 0; k < dataset->part_count && !is_met; k++)
+            for (uint32_t f = 0; f < dataset->parts[k].container->field_count && !is_met; f++)
+                is_met = bzi_loader_rule_of(loader, dataset->parts[k].container->fields[f].name) == i;
+        if (!is_met)
+            return BZI_FAIL(err, BZNA_E_NOT_FOUND, "loader_config.fields.rules[%u].field: the data set has no field "
+                            "that \"%s\" matches, and no rule before it", i, rule->match);
+
+        rule->bytes = twin ? twin->bytes : loader->column_count[0] + loader->column_count[1];
+        if (twin)
+            continue;
+        if (rule->kind == BZNA_RULE_BYTES && bzi_loader_find_bytes(loader, rule->name) != BZI_NO_FIELD)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.fields.rules[%u].name: loader_config.fields.bytes has "
+                            "\"%s\", too", i, rule->name);
+        memset(&loader->columns[rule->bytes], 0, sizeof loader->columns[rule->bytes]);
+        if (rule->kind == BZNA_RULE_BYTES)
+            bzi_string_copy(loader->columns[rule->bytes].name, BZNA_NAME_MAX, rule->name);
+        loader->column_count[1]++;
+    }
+    return BZNA_OK;
+}
+
 static bzna_status bzi_loader_make_columns(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_fields *fields = &loader->config.fields;
-    bzna_status status = bzi_loader_list_columns(loader, fields->tensors, 1, err);
-    return status == BZNA_OK ? bzi_loader_list_columns(loader, fields->bytes, 0, err) : status;
+    bzna_status status;
+
+    if ((status = bzi_loader_list_columns(loader, fields->tensors, 1, err)) != BZNA_OK ||
+        (status = bzi_loader_make_rules(loader, err)) != BZNA_OK ||
+        (status = bzi_loader_list_columns(loader, fields->bytes, 0, err)) != BZNA_OK)
+        return status;
+    return bzi_loader_make_rule_bytes(loader, err);
 }
 
 /* --- Values --- */
@@ -21744,21 +22002,25 @@ static bzi_slot_bytes *bzi_batch_bytes(const bzna_batch *batch, uint32_t column,
     return (bzi_slot_bytes *)batch->columns[column] + slot;
 }
 
+/* Makes a slot of a tensor one without a value. */
+static void bzi_column_clear(const bzi_column *column, uint8_t *at)
+{
+    const float nan = NAN;
+
+    memset(at, column->clear && column->dtype != BZNA_DTYPE_UINT8 ? 0xff : 0, (size_t)column->bytes);
+    for (uint64_t i = 0; column->clear && column->dtype == BZNA_DTYPE_FLOAT32 && i < column->bytes; i += sizeof nan)
+        memcpy(at + i, &nan, sizeof nan);
+}
+
 /* Makes a slot that has no values yet: integers are -1, vectors NaN, and no bytes are present. */
 static void bzi_item_clear_fields(const bzi_item *item)
 {
     const bzna_loader *loader = item->batch->loader;
     uint32_t i = 0;
 
-    for (; i < loader->column_count[0]; i++) {
-        const bzi_column *column = &loader->columns[i];
-        uint8_t *at = (uint8_t *)item->batch->columns[i] + item->slot * bzi_column_bytes(column);
-        for (uint32_t k = 0; k < column->length; k++)
-            memcpy(at + k * sizeof(float), &(float){ NAN }, sizeof(float));
-        if (column->kind == BZNA_FIELD_INTEGER)
-            memcpy(at, &(int64_t){ BZNA_TARGET_NONE }, sizeof(int64_t));
-    }
-
+    for (; i < loader->column_count[0]; i++)
+        bzi_column_clear(&loader->columns[i], (uint8_t *)item->batch->columns[i] +
+                                                  item->slot * loader->columns[i].bytes);
     for (; i < loader->column_count[0] + loader->column_count[1]; i++)
         bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
 }
@@ -21768,7 +22030,7 @@ static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *s
                                        bzna_error *err)
 {
     const bzi_column *column = &item->batch->loader->columns[i];
-    const uint64_t bytes = bzi_column_bytes(column);
+    const uint64_t bytes = column->bytes;
     bzi_value value = { (uint8_t *)item->batch->columns[i] + item->slot * bytes, bytes, 0, 0 };
     bzna_status status = bzi_container_value(item->container, sample, number, &value, err);
 
@@ -21795,15 +22057,14 @@ static bzna_status bzi_item_get_picture(bzi_reader *reader, const bzi_item *item
 /* Writes the bytes of a field into the slot's memory, which grows with them. A NUL follows them, so that text is a
  * string. number: of the field; BZI_NO_FIELD: the field is a picture, which is asked for by its name. */
 static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample, uint32_t i,
-                                      uint32_t number, bzna_error *err)
+                                      uint32_t number, const char *name, bzna_error *err)
 {
-    const bzi_column *column = &reader->loader->columns[i];
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, i, item->slot);
 
     for (;;) {
         bzi_value value = { out->buffer.data, out->buffer.capacity ? out->buffer.capacity - 1 : 0, 0, 0 };
         bzna_status status = number == BZI_NO_FIELD ?
-                                 bzi_item_get_picture(reader, item, sample, column->name, &value, err) :
+                                 bzi_item_get_picture(reader, item, sample, name, &value, err) :
                                  bzi_container_value(item->container, sample, number, &value, err);
 
         if (status != BZNA_OK || value.absent)
@@ -21821,24 +22082,60 @@ static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, 
     }
 }
 
+/* Writes the bytes of the field that rules take into their place. Of the rules that share it, the first one has it
+ * whose field is there. */
+static bzna_status bzi_item_put_rule(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
+                                     uint32_t column, bzna_error *err)
+{
+    const bzna_loader *loader = reader->loader;
+    const bzi_container *c = item->container;
+    bzi_slot_bytes *out = bzi_batch_bytes(item->batch, column, item->slot);
+    bzna_status status = BZNA_OK;
+
+    for (uint32_t r = 0; r < loader->rule_count; r++)
+        for (uint32_t f = 0; f < c->field_count && loader->rules[r].bytes == column; f++) {
+            const bzi_field *field = &c->fields[f];
+            if (bzi_loader_rule_of(loader, field->name) != r)
+                continue;
+            status = bzi_item_put_bytes(reader, item, sample, column,
+                                        field->kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : f, field->name, err);
+            out->rule = r;
+            out->field = f;
+            if (status != BZNA_OK || out->present)
+                return status;
+        }
+    return status;
+}
+
 /* Writes the fields of a sample that was read into its slot. */
 static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
                                    bzna_error *err)
 {
     const bzna_loader *loader = reader->loader;
+    const uint32_t tensors = loader->column_count[0], end = tensors + loader->column_count[1];
+    const uint32_t ruled = loader->rule_count ? loader->rules[0].bytes : end;   /* the first column for rules */
     bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->column_count[0] + loader->column_count[1] && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < end && status == BZNA_OK; i++) {
+        const bzi_column *column = &loader->columns[i];
         bzi_field field = { 0, 0, "" };
-        uint32_t number = bzi_container_find_field(item->container, loader->columns[i].name, &field);
+        uint32_t number;
 
+        if (i < tensors && !column->kind)
+            continue;                                       /* rules fill it in later */
+        if (i >= ruled) {
+            status = bzi_item_put_rule(reader, item, sample, i, err);
+            continue;
+        }
+
+        number = bzi_container_find_field(item->container, column->name, &field);
         if (number == BZI_NO_FIELD)
             continue;                                       /* only other parts of the data set have it */
 
-        if (i >= loader->column_count[0])
-            status = bzi_item_put_bytes(reader, item, sample, i,
-                                        field.kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number, err);
-        else if (field.kind == loader->columns[i].kind)
+        if (i >= tensors)
+            status = bzi_item_put_bytes(reader, item, sample, i, field.kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number,
+                                        column->name, err);
+        else if (field.kind == column->kind)
             status = bzi_item_put_number(item, sample, i, number, err);
         else
             status = BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples", field.name);
@@ -22033,6 +22330,215 @@ BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, con
     }
 
     return part;
+}
+
+
+/* ==== 61b. Loader: rules ============================================================================================
+ * Calls: rooms 2-3, 6, 57, 60-61.
+ *
+ * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
+ * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
+
+/* Maps a point by a homography. Returns the third coordinate, by which the others were divided if it is above 0. */
+static double bzi_geometry_map(const double h[9], double x, double y, double out[2])
+{
+    const double w = h[6] * x + h[7] * y + h[8];
+
+    out[0] = h[0] * x + h[1] * y + h[2];
+    out[1] = h[3] * x + h[4] * y + h[5];
+    if (w > 0) {
+        out[0] /= w;
+        out[1] /= w;
+    }
+    return w;
+}
+
+/* Grows a box by a point. */
+static void bzi_box_add(double box[4], double x, double y)
+{
+    box[0] = fmin(box[0], x);
+    box[1] = fmin(box[1], y);
+    box[2] = fmax(box[2], x);
+    box[3] = fmax(box[3], y);
+}
+
+/* Finds the upright box around what a homography makes of a box. Both have edges of pixels, which lie half a pixel from
+ * the centers that the homography maps. What lies beyond the horizon of a perspective is cut off, at a point that is
+ * farther away than any picture reaches. Returns 1, or 0 if all of the box lies there. */
+static int bzi_geometry_hull(const double h[9], const double box[4], double out[4])
+{
+    static const uint8_t corner[4][2] = { { 0, 1 }, { 2, 1 }, { 2, 3 }, { 0, 3 } };
+    const double least = 1e-5 * fabs(h[8] + (h[6] * (box[0] + box[2]) + h[7] * (box[1] + box[3])) / 2);
+    double at[2];
+
+    out[0] = out[1] = INFINITY;
+    out[2] = out[3] = -INFINITY;
+    for (int i = 0; i < 4; i++) {
+        const double x = box[corner[i][0]] - 0.5, y = box[corner[i][1]] - 0.5;
+        const double x1 = box[corner[(i + 1) % 4][0]] - 0.5, y1 = box[corner[(i + 1) % 4][1]] - 0.5;
+        const double w = bzi_geometry_map(h, x, y, at), w1 = h[6] * x1 + h[7] * y1 + h[8];
+        const double t = (w - least) / (w - w1);            /* where the edge meets the horizon */
+
+        if (w > least)
+            bzi_box_add(out, at[0] + 0.5, at[1] + 0.5);
+        if ((w > least) != (w1 > least) && bzi_geometry_map(h, x + t * (x1 - x), y + t * (y1 - y), at) > 0)
+            bzi_box_add(out, at[0] + 0.5, at[1] + 0.5);
+    }
+    return out[0] <= out[2];
+}
+
+/* Maps a box of the picture to the output, and clips it there. Returns 1, or 0 if nothing of it is left. */
+static int bzi_geometry_box(const bzna_geometry *geometry, const double box[4], double out[4])
+{
+    const double size[2] = { geometry->out_width, geometry->out_height };
+    double hull[4];
+    int is_left = bzi_geometry_hull(geometry->inverse, box, hull);
+
+    for (int i = 0; i < 4; i++)
+        hull[i] = fmin(fmax(hull[i], 0), size[i % 2]);
+    is_left = is_left && hull[0] < hull[2] && hull[1] < hull[3];
+    for (int i = 0; i < 4; i++)
+        out[i] = is_left ? hull[i] : 0;
+    return is_left;
+}
+
+/* Inverts a homography. What is before the horizon stays there. Without an inverse, all numbers become 0. */
+static void bzi_geometry_invert(const double h[9], double inverse[9])
+{
+    double determinant;
+
+    for (int i = 0; i < 9; i++) {
+        const int r = i % 3, c = i / 3, r1 = (r + 1) % 3, r2 = (r + 2) % 3, c1 = (c + 1) % 3, c2 = (c + 2) % 3;
+        inverse[i] = h[3 * r1 + c1] * h[3 * r2 + c2] - h[3 * r1 + c2] * h[3 * r2 + c1];
+    }
+
+    determinant = h[0] * inverse[0] + h[1] * inverse[3] + h[2] * inverse[6];
+    for (int i = 0; i < 9; i++) {
+        inverse[i] /= determinant;
+        if (!isfinite(inverse[i])) {
+            memset(inverse, 0, 9 * sizeof *inverse);
+            return;
+        }
+    }
+}
+
+/* Describes how a view of the first output shows its picture. */
+static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna_picture *picture,
+                              const bzna_transform *transform, uint32_t view)
+{
+    const bzi_output *output = item->batch->loader->outputs;
+    const double all[4] = { 0, 0, output->shape.width, output->shape.height };
+    const double x = (all[2] - 1) / 2, y = (all[3] - 1) / 2;
+    double *h = g->homography, at[2], sign;
+
+    memset(g, 0, sizeof *g);
+    g->struct_size = sizeof *g;
+    g->view = view;
+    g->width = bzi_picture_width(picture);
+    g->height = bzi_picture_height(picture);
+    g->out_width = output->shape.width;
+    g->out_height = output->shape.height;
+    memcpy(h, transform->homography, sizeof g->homography);
+
+    sign = bzi_geometry_map(h, x, y, at) > 0 ? 1 : -1;
+    for (int i = 0; i < 9; i++)
+        h[i] *= sign;                                       /* the middle of the output lies before the horizon */
+    bzi_geometry_invert(h, g->inverse);
+    bzi_geometry_map(h, x, y, at);
+    g->flip_h = h[0] - at[0] * h[6] < 0;
+    g->flip_v = h[4] - at[1] * h[7] < 0;
+    bzi_geometry_hull(h, all, g->crop);
+}
+
+/* Writes the geometry of all views into its tensor. */
+static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *geometry)
+{
+    const bzna_loader *loader = item->batch->loader;
+    float *to = (float *)item->batch->columns[loader->geometry] + item->slot * loader->outputs[0].views * 16ull;
+
+    for (uint32_t view = 0; view < loader->outputs[0].views; view++, to += 16) {
+        const bzna_geometry *g = &geometry[view];
+
+        for (int i = 0; i < 9; i++)
+            to[i] = (float)g->homography[i];
+        to[9] = (float)g->width;
+        to[10] = (float)g->height;
+        for (int i = 0; i < 4; i++)
+            to[11 + i] = (float)g->crop[i];
+        to[15] = (float)(g->flip_h + 2 * g->flip_v);
+    }
+}
+
+/* Asks a rule about the bytes in a slot. On failure its tensors are as without a value. */
+static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *bytes, const bzna_sample_info *sample,
+                                const bzna_geometry *geometry, bzna_error *err)
+{
+    const bzna_loader *loader = item->batch->loader;
+    const bzi_rule *rule = &loader->rules[bytes->rule];
+    const bzi_column *column = &loader->columns[rule->tensor];
+    const bzi_field *field = &item->container->fields[bytes->field];
+    const bzna_rule_input input = {
+        sizeof input, field->kind, field->name, bytes->buffer.data, bytes->size, sample, geometry,
+        geometry ? loader->outputs[0].views : 0, 0
+    };
+    uint8_t *out = (uint8_t *)item->batch->columns[rule->tensor] + item->slot * column->bytes;
+    uint64_t count = 0;
+    bzna_status status;
+
+    memset(out, 0, (size_t)column->bytes);
+    bzi_os_in_callback++;
+    status = rule->call(rule->user, &input, out, column->bytes, &count);
+    bzi_os_in_callback--;
+
+    if (status >= 0 && (rule->kind != BZNA_RULE_ROWS || count <= (uint64_t)column->shape[0])) {
+        if (rule->kind == BZNA_RULE_ROWS)
+            ((int64_t *)item->batch->columns[rule->tensor + 1])[item->slot] = (int64_t)count;
+        return BZNA_OK;
+    }
+
+    bzi_column_clear(column, out);
+    if (status >= 0)
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "the rule \"%s\" makes %llu rows of its %s, and there is room for %lld",
+                        rule->name, (unsigned long long)count, field->name, (long long)column->shape[0]);
+    return bzi_fail(err, status == BZNA_E_CALLBACK ? status : BZNA_E_FORMAT, BZNA_NO_OFFSET, 0, status,
+                    "the rule \"%s\" returned %d for its %s", rule->name, (int)status, field->name);
+}
+
+/* Lets rules make tensors of the fields of a sample, and writes the geometry.
+ *   pictures   the sample's, whose transforms are drawn; NULL: batches have no pictures */
+static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pictures, bzi_views *views, bzna_error *err)
+{
+    static const bzna_picture none;
+    const bzna_loader *loader = item->batch->loader;
+    const bzi_output *output = loader->outputs;
+    const bzna_picture *picture = pictures ? &pictures[output->picture] : &none;
+    const uint32_t end = loader->column_count[0] + loader->column_count[1];
+    bzna_sample_info info;
+    bzna_status status = BZNA_OK;
+
+    if (!loader->rule_count && loader->geometry == BZI_NO_FIELD)
+        return BZNA_OK;
+
+    info = bzi_item_info(item, output, 0, picture);
+    for (uint32_t view = 0; pictures && view < output->views; view++)
+        bzi_geometry_make(&views->geometry[view], item, picture, &views->transforms[view], view);
+    if (loader->geometry != BZI_NO_FIELD)
+        bzi_item_put_geometry(item, views->geometry);
+
+    for (uint32_t i = loader->rule_count ? loader->rules[0].bytes : end; i < end && status == BZNA_OK; i++) {
+        const bzi_slot_bytes *bytes = bzi_batch_bytes(item->batch, i, item->slot);
+        if (bytes->present && loader->rules[bytes->rule].call)
+            status = bzi_rule_ask(item, bytes, &info, pictures ? views->geometry : NULL, err);
+    }
+    return status;
+}
+
+/* Draws the transforms of a sample, and asks the rules for its fields. */
+static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
+                                    bzna_error *err)
+{
+    bzna_status status = bzi_item_draw(item, pictures, views->transforms, err);
+    return status == BZNA_OK ? bzi_item_rules(item, pictures, views, err) : status;
 }
 
 
@@ -23134,7 +23640,7 @@ static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bz
                                  &worker->pictures[i], err) != BZNA_OK)
             return bzi_worker_blame(worker, i, err);
     }
-    return bzi_item_draw(item, worker->pictures, worker->views.transforms, err);
+    return bzi_item_prepare(item, worker->pictures, &worker->views, err);
 }
 
 /* Fails a JPEG that NVDEC should have decoded, but did not, for the reason in *err. It is not decoded in software,
@@ -23293,7 +23799,7 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     bzna_status status;
 
     if (!loader->slot_bytes)
-        return BZNA_OK;                                     /* only fields were asked for */
+        return bzi_item_rules(item, NULL, &worker->views, err);     /* only fields were asked for */
 
     status = bzi_worker_parse(worker, item, err);
     if (status == BZNA_OK && bzi_loader_is_nvdec_jpeg(loader, worker->images[0].coded.codec, &worker->formats[0]))
@@ -23706,7 +24212,7 @@ static void bzi_engine_map(bzi_engine *engine)
     status = result == BZI_NVDEC_OK ? BZNA_OK : err->status;
     bzi_item_note(item, sound, status, &flight);
     if (status == BZNA_OK &&
-        (status = bzi_item_draw(item, &flight.picture, engine->views.transforms, err)) == BZNA_OK)
+        (status = bzi_item_prepare(item, &flight.picture, &engine->views, err)) == BZNA_OK)
         status = bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err);
     if (status == BZNA_OK)
         bzi_engine_add(engine, item, &flight);
@@ -24020,7 +24526,7 @@ static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, cons
         bzi_engine_advance(engine);                         /* then all work that reads the canvas is enqueued */
     if (result != BZI_NVDEC_OK || (result = bzi_engine_make_canvas(engine, sps, picture, err)) != BZI_NVDEC_OK)
         return result;
-    if (bzi_item_draw(item, picture, views->transforms, err) != BZNA_OK ||
+    if (bzi_item_prepare(item, picture, views, err) != BZNA_OK ||
         bzi_item_slots(item, 0, &engine->canvas.picture, 1, views, err) != BZNA_OK ||
         bzi_tiles_open(&engine->tiles, image, bzi_views_part(loader, views, 0), err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
@@ -24441,7 +24947,7 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 /* --- Batches --- */
 
 /* The arrays in a batch's block: data, targets, indices, status, errors, then one for each field. */
-enum { BZI_BATCH_ARRAYS = 5 + 2 * BZI_LIMIT_COLUMNS };
+enum { BZI_BATCH_ARRAYS = 5 + BZI_LIMIT_ALL_COLUMNS };
 
 /* Lays out the arrays of a batch. Returns 1, or 0 on overflow.
  *   data_bytes   0 if the data does not lie in the block
@@ -24457,7 +24963,7 @@ static int bzi_batch_layout(const bzna_loader *loader, uint64_t data_bytes, uint
     offsets[0] = 0;
     for (uint32_t i = 1; i < count; i++) {
         uint64_t size = i < 5           ? sizes[i] :
-                        i - 5 < tensors ? bzi_column_bytes(&loader->columns[i - 5]) :
+                        i - 5 < tensors ? loader->columns[i - 5].bytes :
                                           sizeof(bzi_slot_bytes);
         offsets[i] = at;
         if (!bzi_mul(size, loader->config.output.batch_size, &size) || !bzi_add(at, size, &at) ||
@@ -25798,7 +26304,8 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
 static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_error *err)
 {
     const bzna_loader_output *o = &c->output;
-    const int fields = (c->fields.tensors || c->fields.bytes) && !c->fields.image && !o->buffers && o->views <= 1 &&
+    const int fields = (c->fields.tensors || c->fields.bytes || c->fields.rule_count) && !c->fields.image &&
+                       !c->fields.geometry && !o->buffers && o->views <= 1 &&
                        !c->extra_outputs.count;
     bzna_output output = bzi_output_of(o);
 
@@ -26545,6 +27052,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 
     /* These point to the caller's memory. What is needed of it has been copied. */
     loader->config.fields.image = loader->config.fields.tensors = loader->config.fields.bytes = NULL;
+    loader->config.fields.rules = NULL;
     loader->config.order.indices = NULL;
     loader->config.order.weights = NULL;
     loader->config.pipeline.cpus = NULL;
@@ -27313,6 +27821,16 @@ BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size)
     bzi_struct_init(transform, struct_size, &all, sizeof all);
 }
 
+BZNA_API void bzna_rule_init(bzna_rule *rule, size_t struct_size)
+{
+    bzi_struct_init(rule, struct_size, NULL, sizeof *rule);
+}
+
+BZNA_API uint32_t bzna_geometry_box(const bzna_geometry *geometry, const double area[4], double out[4])
+{
+    return geometry && area && out ? (uint32_t)bzi_geometry_box(geometry, area, out) : 0;
+}
+
 BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size)
 {
     bzi_struct_init(output, struct_size, NULL, sizeof *output);
@@ -27788,7 +28306,7 @@ BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name,
 
     column = bzi_loader_find_bytes(batch->loader, name);
     if (column == BZI_NO_FIELD)
-        BZI_API_FAIL(BZNA_E_NOT_FOUND, "loader_config.fields.bytes does not name \"%s\"", name);
+        BZI_API_FAIL(BZNA_E_NOT_FOUND, "neither loader_config.fields.bytes nor a rule names \"%s\"", name);
     bytes = bzi_batch_bytes(batch, column, slot);
     *data = bytes->present ? bytes->buffer.data : NULL;
     *size = bytes->present ? bytes->size : 0;
