@@ -43,15 +43,22 @@ class Failures:
     def add(self, exception):
         """Where failures are let pass, only so many are kept, and fewer with the variables of their frames, which may be pictures."""
         number = next(self._numbers)
+        if number == -Status.E_CALLBACK:        # which says more than that the data are damaged
+            number = next(self._numbers)
         self.last, self._kept[number] = exception, (exception, exception.__traceback__)
         self._kept.pop(number - self._MOST, None)
         if len(self._kept) > self._MOST_FRAMES:
             traceback.clear_frames(exception.__traceback__)
         return -number
 
+    def add_fault(self, exception):
+        """Of a rule, whose other numbers say that the data are damaged."""
+        self.last, self._kept[-Status.E_CALLBACK] = exception, (exception, exception.__traceback__)
+        return Status.E_CALLBACK.value
+
     def exception_of(self, error):
         """What a callback raised, of an Error that tells of it; else None."""
-        if error.status != Status.E_CALLBACK or -error.native_code not in self._kept:
+        if error.status not in (Status.E_CALLBACK, Status.E_FORMAT) or -error.native_code not in self._kept:
             return None
         exception, traceback = self._kept[-error.native_code]
         return exception.with_traceback(traceback)                      # without those who raised it again
