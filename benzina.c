@@ -218,6 +218,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_COLUMNS        16u
 #define BZI_LIMIT_RULES          16u             /* rules for fields, of a loader */
 #define BZI_LIMIT_MATCH          64u             /* bytes of a rule's pattern, its NUL counted */
+#define BZI_LIMIT_RULE_STATUS    (-(1 << 30))    /* what a rule returns below this is a fault of the program */
 #define BZI_LIMIT_RULE_BYTES     (256u << 20)    /* bytes of a sample in a rule's tensor, eight for each number */
 /* tensors that batches have of fields: by name, by rules with their counts, and the geometry */
 #define BZI_LIMIT_FIELD_TENSORS  (BZI_LIMIT_COLUMNS + 2 * BZI_LIMIT_RULES + 1)
@@ -22484,6 +22485,7 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
     uint8_t *out = (uint8_t *)item->batch->columns[rule->tensor] + item->slot * column->bytes;
     uint64_t count = 0;
     bzna_status status;
+    int is_fault;
 
     memset(out, 0, (size_t)column->bytes);
     bzi_os_in_callback++;
@@ -22500,7 +22502,8 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
     if (status >= 0)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the rule \"%s\" makes %llu rows of its %s, and there is room for %lld",
                         rule->name, (unsigned long long)count, field->name, (long long)column->shape[0]);
-    return bzi_fail(err, status == BZNA_E_CALLBACK ? status : BZNA_E_FORMAT, BZNA_NO_OFFSET, 0, status,
+    is_fault = status == BZNA_E_CALLBACK || status < BZI_LIMIT_RULE_STATUS;
+    return bzi_fail(err, is_fault ? BZNA_E_CALLBACK : BZNA_E_FORMAT, BZNA_NO_OFFSET, 0, status,
                     "the rule \"%s\" returned %d for its %s", rule->name, (int)status, field->name);
 }
 

@@ -1756,10 +1756,12 @@ typedef struct bzna_rule_input {
  *     out         the sample's part of the tensor, all zeros: to be filled in
  *     out_bytes   bytes at out
  *     count       for ROWS: to be set to the number of rows that were filled in; 0 before
- * Returns BZNA_OK, or a negative number. BZNA_E_CALLBACK says that the program is at fault, and is
- * treated as such (errors.callback_policy). Any other number says that the data are damaged: it
- * becomes native_code, and the sample fails with E_FORMAT. More rows than there is room for fail it
- * with E_MISMATCH. It must not call functions that take a context, data set or loader. */
+ * Returns BZNA_OK, or a negative number, which becomes native_code:
+ *     BZNA_E_CALLBACK, or below -2^30   the program is at fault: E_CALLBACK (errors.callback_policy).
+ *                                       Bindings number their exceptions so
+ *     any other                         the data are damaged: the sample fails with E_FORMAT
+ * More rows than there is room for fail the sample with E_MISMATCH. The callback must not call
+ * functions that take a context, data set or loader. */
 typedef bzna_status (*bzna_rule_fn)(void *user, const bzna_rule_input *input, void *out,
     uint64_t out_bytes, uint64_t *count);
 

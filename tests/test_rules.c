@@ -318,6 +318,8 @@ TEST(a_rule_that_fails_costs_its_sample_and_a_fault_of_the_program_the_run)
         { -7, BZNA_ON_ERROR_REPLACE, BZNA_ON_CALLBACK_ERROR_STOP, BZNA_OK, BZNA_OK },
         { BZNA_E_CALLBACK, BZNA_ON_ERROR_FILL, BZNA_ON_CALLBACK_ERROR_STOP, BZNA_E_CALLBACK, BZNA_E_CALLBACK },
         { BZNA_E_CALLBACK, BZNA_ON_ERROR_FILL, BZNA_ON_CALLBACK_ERROR_SAMPLE, BZNA_OK, BZNA_E_CALLBACK },
+        { -(1 << 30) - 1, BZNA_ON_ERROR_FILL, BZNA_ON_CALLBACK_ERROR_STOP, BZNA_E_CALLBACK, BZNA_E_CALLBACK },
+        { -(1 << 30), BZNA_ON_ERROR_FILL, BZNA_ON_CALLBACK_ERROR_STOP, BZNA_OK, BZNA_E_FORMAT },
     };
     for (size_t w = 0; w < COUNT(ways); w++) {
         bzna_rule rules[5];

@@ -34,15 +34,16 @@ class Failures:
     holds, must not."""
 
     _MOST, _MOST_FRAMES = 1000, 20
+    _fault = 2**30                              # of a rule, whose smaller numbers say that the data are damaged
 
     def __init__(self):
         self.last = None
         self._kept = {}                         # by the numbers that C was told, which errors have for native_code
         self._numbers = itertools.count(1)
 
-    def add(self, exception):
+    def add(self, exception, is_fault=False):
         """Where failures are let pass, only so many are kept, and fewer with the variables of their frames, which may be pictures."""
-        number = next(self._numbers)
+        number = self._fault * is_fault + next(self._numbers)
         if number == -Status.E_CALLBACK:        # which says more than that the data are damaged
             number = next(self._numbers)
         self.last, self._kept[number] = exception, (exception, exception.__traceback__)
@@ -50,11 +51,6 @@ class Failures:
         if len(self._kept) > self._MOST_FRAMES:
             traceback.clear_frames(exception.__traceback__)
         return -number
-
-    def add_fault(self, exception):
-        """Of a rule, whose other numbers say that the data are damaged."""
-        self.last, self._kept[-Status.E_CALLBACK] = exception, (exception, exception.__traceback__)
-        return Status.E_CALLBACK.value
 
     def exception_of(self, error):
         """What a callback raised, of an Error that tells of it; else None."""

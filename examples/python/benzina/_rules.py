@@ -153,7 +153,7 @@ class Bound:
             return -1 if failures is None else failures.add(exception)
         except BaseException as exception:
             failures = self._failures()
-            return Status.E_CALLBACK.value if failures is None else failures.add_fault(exception)
+            return Status.E_CALLBACK.value if failures is None else failures.add(exception, True)
 
 
 @_c.callback("rule_fn")

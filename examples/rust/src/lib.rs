@@ -46,6 +46,7 @@ mod loader;
 mod picture;
 #[rustfmt::skip] // made by `make bindings`
 pub mod raw;
+mod rules;
 
 pub use host::{Seekable, Source};
 pub use loader::{
@@ -57,6 +58,7 @@ pub use raw::bzna_codec_info as CodecInfo;
 pub use raw::bzna_dataset_info as DatasetInfo;
 pub use raw::bzna_device_info as DeviceInfo;
 pub use raw::bzna_field_info as FieldInfo;
+pub use raw::bzna_geometry as Geometry;
 pub use raw::bzna_image_info as ImageInfo;
 pub use raw::bzna_jitter as Jitter;
 pub use raw::bzna_loader_info as LoaderInfo;
@@ -66,6 +68,7 @@ pub use raw::bzna_statistics as Statistics;
 pub use raw::bzna_tensor as Tensor;
 pub use raw::bzna_transform as Transform;
 pub use raw::bzna_warp as Warp;
+pub use rules::{Number, Rule, RuleInput};
 
 use std::alloc::GlobalAlloc;
 use std::ffi::{c_void, CStr, CString};
