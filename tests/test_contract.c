@@ -1926,6 +1926,59 @@ TEST(batches_carry_the_fields_of_their_samples)
     }
 }
 
+/* Rows are the bytes of the field. The picture's size is the drawn geometry's. */
+static bzna_status copy_bytes(void *user, const bzna_rule_input *input, void *out, uint64_t out_bytes, uint64_t *count)
+{
+    (void)user;
+    if (input->size > out_bytes || input->view_count != 1 || input->geometry->width != input->sample->width ||
+        input->geometry->height != input->sample->height)
+        return BZNA_E_CALLBACK;
+    memcpy(out, input->data, (size_t)input->size);
+    *count = input->size;
+    return BZNA_OK;
+}
+
+TEST(rules_are_given_the_fields_of_every_kind)
+{
+    EACH(r, way) {
+        const char *const extra = row_extra(r);
+        const bzna_rule rule = { .struct_size = sizeof rule, .kind = BZNA_RULE_ROWS, .field = extra, .name = "made",
+                                 .call = copy_bytes, .dtype = BZNA_DTYPE_UINT8, .dimensions = 1, .shape = { 40 } };
+        bzna_loader_config c = config_of(7, BZNA_ORDER_SHUFFLE);
+        bzna_batch *batch = NULL;
+        bzna_loader *loader;
+        bzna_tensor made, counts;
+        opened o;
+        plan p;
+        open_or_exit(context, r, way, &o);
+        c.fields.rules = &rule;
+        c.fields.rule_count = 1;
+        loader = open_loader(context, &o, &c);
+        p = plan_of(r, &c);
+        while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+            const bzna_batch_info info = info_of(batch);
+            check_batch(&p, batch);
+            require(bzna_batch_tensor(batch, "made", &made, sizeof made, NULL), "made");
+            require(bzna_batch_tensor(batch, "made_count", &counts, sizeof counts, NULL), "made_count");
+            for (uint32_t slot = 0; slot < info.count; slot++) {
+                const sample *s = row_sample(r, info.indices[slot]);
+                const uint8_t *got = (const uint8_t *)made.data + slot * 40;
+                uint64_t index = info.indices[slot];
+                char word[40];
+                uint64_t size;
+                snprintf(word, sizeof word, "%s ", extra);
+                size = strstr(row_piece(r, &index)->form->fields, word) ? s->extra_size - !strcmp(extra, "name") : 0;
+                CHECK_EQ(((const int64_t *)counts.data)[slot], (int64_t)size);
+                CHECK(!memcmp(got, s->extra, (size_t)size) && bzi_is_zero(got + size, 40 - size));
+            }
+            bzna_batch_release(batch);
+        }
+        CHECK(p.position >= row_count(r));
+        bzna_loader_close(loader);
+        bzna_dataset_close(o.dataset);
+    }
+}
+
 /* ---- 10. Two at once --------------------------------------------------------------------------------------------- */
 
 typedef struct other_loader {
@@ -2009,6 +2062,7 @@ TEST_MAIN(
     RUN(every_allocation_of_a_look_at_a_sample_may_fail)
     RUN(every_allocation_of_a_loader_may_fail)
     RUN(batches_carry_the_fields_of_their_samples)
+    RUN(rules_are_given_the_fields_of_every_kind)
     RUN(two_loaders_at_once_give_what_each_gives_alone)
     bzna_context_close(context);
 )

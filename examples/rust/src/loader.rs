@@ -151,6 +151,13 @@ impl Output {
         }
     }
 
+    /// Masks of classes beside the pictures, warped as these are: one channel of [`Dtype::U8`] with the numbers that the mask's pixels
+    /// have, and 0 outside.
+    pub fn mask(name: &str, field: &str) -> Self {
+        let mask = Output::new(name).field(field).dtype(Dtype::U8).channels(Channels::Gray);
+        mask.filter(Filter::Nearest).plain_color()
+    }
+
     /// In pixels. Default: the size of the loader's images.
     pub fn size(mut self, width: u32, height: u32) -> Self {
         (self.raw.width, self.raw.height) = (width, height);
