@@ -428,7 +428,7 @@ static const bzna_warp warps[] = {
       .perspective = 0.6, .perspective_p = 1 },
 };
 
-/* Asks for the geometry of each view, compares it with the tensor, and takes the box of the output from the callback. */
+/* Compares the geometry of each view with what the transform callback saw, and says where the box is in the output. */
 static bzna_status check_geometry(void *user, const bzna_rule_input *input, void *out, uint64_t out_bytes,
                                   uint64_t *count)
 {
@@ -568,15 +568,18 @@ TEST(rules_that_cannot_be_are_refused_by_name)
 {
     static const char *const parts[] = {
         "rules[1]: field: must have 1 to 63 bytes", "rules[1]: field: must have 1 to 63 bytes",
-        "rules[1]: name: must have 1 to 25 bytes", "rules[2]: name: must be given, because \".json\" is not a field's name",
+        "rules[1]: name: must have 1 to 25 bytes",
+        "rules[2]: name: must be given, because \".json\" is not a field's name",
         "rules[3]: kind: 3 is not known", "rules[3]: call: bytes are passed on without one",
         "rules[2]: call: bytes are passed on without one", "rules[2]: dtype: 1; only",
         "rules[2]: dimensions: 5; at most 4", "rules[0]: dimensions: 0; at most 4, and with ROWS at least 1",
         "rules[2]: shape[0]: 0; each must be at least 1", "rules[2]: shape[0]: -1; each must be at least 1",
         "rules[2]: shape[0]: 99999999999; each must", "rules[1]: dtype, shape: differ", "rules[1]: kind: differs",
-        "rules[3].field: the data set has no field that \"capy*\" matches", "rules[2]: another tensor has the name \"index\"",
+        "rules[3].field: the data set has no field that \"capy*\" matches",
+        "rules[2]: another tensor has the name \"index\"",
         "rules[2]: another tensor has the name \"boxes_count\"", "rules[3]: dtype, dimensions, shape: only of tensors",
-        "rules[1]: struct_size: differs", "rules[4]: reserved words are set", "rules[4].name: loader_config.fields.bytes has",
+        "rules[1]: struct_size: differs", "rules[4]: reserved words are set",
+        "rules[4].name: loader_config.fields.bytes has",
         "rules: rule_count is 17", "rules: rule_count is 5, and rules is NULL", "fields.geometry: neither 0 nor 1",
     };
     char longer[80];
