@@ -86,7 +86,7 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all bindings deps demo test test-all test-julia asan asan-clang tsan fuzz dist pair sdist wheel size install
+.PHONY: all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz dist pair sdist wheel size install
 .PHONY: uninstall clean what
 .PHONY: bench bench-model bench-peers bench-codecs bench-scaling static-deps
 .PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets
@@ -157,6 +157,12 @@ test test-all:
 	@$(MAKE) --no-print-directory all
 	@BUILD="$(BUILD)" CC="$(CC)" CXX="$(CXX)" SANITIZE="$(SANITIZE)" TEST="$(TEST)" \
 	    TEST_ALL="$(if $(filter test-all,$@),1,$(TEST_ALL))" sh tests/run.sh
+
+# Where people compile C besides Linux with glibc, and on other processors: what is installed of the compilers and
+# emulators is used, the rest says SKIP.
+test-ports: $(BUILD)/bzna
+	@nice sh tests/test_variants.sh $(BUILD)/bzna $(BUILD) musl windows windows_arm64 macos_arm64 macos_x86_64 freebsd \
+	    aarch64 arm s390x
 
 # runtests.jl with the Julia of Debian 11 (1.5.3), gcc 10 and libavcodec 58, in a root of about 1 GB that debootstrap
 # makes once in build/julia.

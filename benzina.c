@@ -34,7 +34,7 @@
  *   53-56  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
  *      57  loader            its state; the locks live here; 57b: its tensors
  *      58  queues            runs of samples, and who is woken for them
- *   59-61  loader            the life of a batch, and the plan; fields; outputs; 61b: rules for fields
+ *   59-61  loader            the life of a batch, and the plan; given orders; fields; outputs; 61b: rules for fields
  *      62  readers           threads that read samples in the planned order
  *   63-66  decode stages     lanes: writing slots; workers: software; engines: NVDEC
  *      67  contexts          the host, the device and its pool
@@ -78,20 +78,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <dirent.h>
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <glob.h>
-#ifndef BENZINA_NO_THREADS
-#  include <pthread.h>
-#  include <sched.h>
-#  include <signal.h>
-#endif
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #ifndef BENZINA_NO_CUDA
 #  include <ffnvcodec/dynlink_cuda.h>
@@ -517,36 +503,108 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
 
 
 /* ==== 3. OS =========================================================================================================
- * The only room with system calls. Functions return 0 or an errno. */
+ * The interface to the system. Each platform has a room that implements it, and only these rooms have system calls,
+ * system headers and conditions on the platform. Where it is not said otherwise, functions return 0 or an errno, which
+ * strerror knows. Paths are UTF-8, with / between folders.
+ *
+ *   bzi_file, with fd, and with size, modified_ns and id as they were when it was opened
+ *     bzi_os_file_open(file, path, write)      for reading, or made anew for writing. ESPIPE: it cannot be read at any
+ *                                              offset, as a pipe; EOPNOTSUPP: it states no size, as files in /proc;
+ *                                              EISDIR: a folder
+ *     bzi_os_file_size(file)                   its size now: it may have been shortened since it was opened
+ *     bzi_os_file_read_at(file, offset, dst, size)      the number of bytes read, 0 at the end, or -errno
+ *     bzi_os_file_write_at(file, offset, src, size)     all size bytes
+ *     bzi_os_file_sync(file)                   waits until all written bytes are on the disk. That devices and pipes
+ *                                              cannot do that is no error
+ *     bzi_os_file_close(file), bzi_os_descriptor_close(fd)
+ *     bzi_os_file_limit()                      how many files the process may have open
+ *
+ *   bzi_os_folder, with id, which tells it from all other folders
+ *     bzi_os_folder_open(folder, path), bzi_os_folder_close(folder)
+ *     bzi_os_folder_next(folder, &kind, &error)         the next name and its kind. NULL: the end, or an error
+ *     bzi_os_kind(path)                        BZI_OS_...; a link counts as what it leads to
+ *
+ *   bzi_os_matches, with paths and count, in no order
+ *     bzi_os_glob(pattern, &matches)           paths that match a pattern of *, ? and []. ENOENT: there are none
+ *     bzi_os_glob_free(&matches)               after 0
+ *     BZI_OS_ESCAPE                            in patterns, the character after it stands for itself; 0: there is none
+ *     bzi_os_plain_path(path)                  replaces other separators than /
+ *     bzi_os_is_absolute(path)                 1 or 0
+ *     bzi_os_here(path, capacity)              writes the path of the working folder. 0: there is none that fits
+ *
+ *   bzi_os_now_ns(), bzi_os_sleep_ns(ns)       a clock that never steps back
+ *   bzi_os_processors(), bzi_os_process()      their number, at least 1; the process's number
+ *   bzi_os_setting(name)                       an environment variable, or NULL
+ *   bzi_os_library(name), bzi_os_symbol(library, name)    NULL: it is not there
+ *   BZI_OS_CUDA, BZI_OS_NVCUVID                the names of NVIDIA's libraries
+ *   bzi_os_alloc, bzi_os_release               the default allocator, with bzna_allocator's signatures
+ *
+ *   bzi_thread, bzi_mutex, bzi_cond; with BENZINA_NO_THREADS, none is started and locks do nothing
+ *     bzi_os_thread_start(&thread, run, argument, cpu)  on one processor, or on any if cpu < 0
+ *     bzi_os_thread_join(thread)
+ *     bzi_os_mutex_init, _free, bzi_os_lock, _unlock
+ *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
+ *     bzi_os_cond_init, _free, bzi_os_wake_one, _wake_all
+ *     bzi_os_wait(cond, mutex)                 may return without a reason
+ *     bzi_os_wait_until(cond, mutex, deadline_ns)       likewise with 0; 1 when the deadline has passed */
+
+/* What a path names. NONE: nothing is there, or the system does not tell. */
+enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
 
 /* An open file. */
 typedef struct bzi_file {
     int      fd;                      /* the descriptor; -1: it is closed */
     uint64_t size;                    /* bytes, when it was opened */
     int64_t  modified_ns;             /* time of the last change, in nanoseconds since 1970 */
-    /* tells the file and its version: device, inode, seconds and nanoseconds of the last change */
-    uint64_t id[4];
+    uint64_t id[4];                   /* tells the file and its version: device, number, time of the last change */
 } bzi_file;
-
-#ifdef BENZINA_NO_THREADS             /* one thread alone uses the library: there is nothing to lock, and nobody to wake */
-#  define BZI_THREADS 0
-typedef char bzi_mutex;
-typedef char bzi_cond;
-typedef char bzi_thread;
-#else
-#  define BZI_THREADS 1
-typedef pthread_mutex_t bzi_mutex;
-typedef pthread_cond_t  bzi_cond;
-typedef pthread_t       bzi_thread;
-#endif
 
 /* How many user callbacks are under way on this thread, one inside the other. A close inside a callback would wait for
  * itself, so calls that wait are refused while this is not 0. */
-#ifdef BENZINA_NO_THREADS
+#ifdef BENZINA_NO_THREADS             /* one thread alone uses the library */
+#  define BZI_THREADS 0
 static int bzi_os_in_callback;
 #else
+#  define BZI_THREADS 1
 static _Thread_local int bzi_os_in_callback;
 #endif
+
+
+#ifndef _WIN32
+
+/* ==== 3b. OS: POSIX ==================================================================================================
+ * Linux with glibc or musl, macOS, FreeBSD. */
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#ifndef BENZINA_NO_THREADS
+#  include <pthread.h>
+#  include <sched.h>
+#  include <signal.h>
+#endif
+
+#define BZI_OS_CUDA    "libcuda.so.1"
+#define BZI_OS_NVCUVID "libnvcuvid.so.1"
+#define BZI_OS_ESCAPE  '\\'
+
+/* --- What differs between them --- */
+
+#ifdef __APPLE__
+#  define BZI_STAT_TIME(info) ((info)->st_mtimespec)
+/* Here fsync leaves bytes in the disk's own cache. */
+static int bzi_posix_sync(int fd) { return fcntl(fd, F_FULLFSYNC) == -1 && errno != EINTR ? fsync(fd) : 0; }
+#else
+#  define BZI_STAT_TIME(info) ((info)->st_mtim)
+static int bzi_posix_sync(int fd) { return fdatasync(fd); }
+#endif
+
+/* --- Files --- */
 
 /* Returns 0 if the open file can be read at any offset within a known size. Else returns ESPIPE for a pipe, a socket or
  * a device, or EOPNOTSUPP for a file that states a size of 0 but has bytes, as files in /proc do. */
@@ -559,7 +617,6 @@ static int bzi_os_file_refuse(int fd, const struct stat *info)
     return info->st_size == 0 && pread(fd, &byte, 1, 0) == 1 ? EOPNOTSUPP : 0;
 }
 
-/* Opens a file for reading, or makes it anew for writing, and notes its size and version. */
 static int bzi_os_file_open(bzi_file *file, const char *path, int write)
 {
     int error;
@@ -583,22 +640,20 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
     }
 
     file->size = (uint64_t)info.st_size;
-    file->modified_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+    file->modified_ns = (int64_t)BZI_STAT_TIME(&info).tv_sec * 1000000000 + BZI_STAT_TIME(&info).tv_nsec;
     file->id[0] = (uint64_t)info.st_dev;
     file->id[1] = (uint64_t)info.st_ino;
-    file->id[2] = (uint64_t)info.st_mtim.tv_sec;
-    file->id[3] = (uint64_t)info.st_mtim.tv_nsec;
+    file->id[2] = (uint64_t)BZI_STAT_TIME(&info).tv_sec;
+    file->id[3] = (uint64_t)BZI_STAT_TIME(&info).tv_nsec;
     return 0;
 }
 
-/* Returns the file's size now: it may have been shortened since it was opened. */
 static uint64_t bzi_os_file_size(const bzi_file *file)
 {
     struct stat info;
     return fstat(file->fd, &info) ? file->size : (uint64_t)info.st_size;
 }
 
-/* Returns how many files the process may have open. */
 static uint64_t bzi_os_file_limit(void)
 {
     struct rlimit limit;
@@ -613,7 +668,6 @@ static void bzi_os_file_close(bzi_file *file)
 
 static void bzi_os_descriptor_close(int fd) { close(fd); }
 
-/* Returns the number of bytes read, 0 at the end of the file, or -errno. */
 static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
 {
     const bzi_file *file = user;
@@ -628,7 +682,6 @@ static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint6
     return n < 0 ? -(int64_t)errno : (int64_t)n;
 }
 
-/* Writes all size bytes. */
 BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset, const void *src, uint64_t size)
 {
     const uint8_t *p = src;
@@ -647,18 +700,15 @@ BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset
     return 0;
 }
 
-/* Waits until all written bytes are on the disk. Devices and pipes cannot do that, which is no error. */
 BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
 {
-    while (fdatasync(file->fd))
+    while (bzi_posix_sync(file->fd))
         if (errno != EINTR)
             return errno == EINVAL || errno == EROFS ? 0 : errno;
     return 0;
 }
 
-/* The kind of thing that a path names. A link counts as what it leads to. NONE: nothing is there, or the system does
- * not tell. */
-enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
+/* --- Folders and paths --- */
 
 /* Returns the kind of what a path names; a relative path begins in `folder`. */
 static int bzi_os_kind_at(int folder, const char *path)
@@ -675,7 +725,7 @@ static int bzi_os_kind(const char *path) { return bzi_os_kind_at(AT_FDCWD, path)
 /* A folder that is being listed. */
 typedef struct bzi_os_folder {
     DIR     *entries;                 /* the stream that readdir reads */
-    uint64_t id[2];                   /* tells it from all other folders: device, inode */
+    uint64_t id[2];                   /* device, inode */
 } bzi_os_folder;
 
 static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
@@ -697,8 +747,7 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
     return 0;
 }
 
-/* Returns the next name and its kind. The kind comes from the folder itself if it has that, so that most files need no
- * system call of their own. Returns NULL at the end with *error 0, or with *error set if the listing failed. */
+/* The kind comes from the folder itself if it has that, so that most files need no system call of their own. */
 static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
 {
     const struct dirent *entry;
@@ -721,26 +770,33 @@ static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *err
 
 static void bzi_os_folder_close(bzi_os_folder *folder) { closedir(folder->entries); }
 
-/* Finds the paths that match a pattern of *, ? and [], in no order. A character after a backslash stands for itself.
- * Returns 0, ENOENT if there are none, or ENOMEM. After 0, bzi_os_glob_free frees them. */
-static int bzi_os_glob(const char *pattern, glob_t *matches)
-{
-    int error = glob(pattern, GLOB_NOSORT, NULL, matches);
+typedef struct bzi_os_matches {
+    char  **paths;                    /* those of found */
+    size_t  count;
+    glob_t  found;
+} bzi_os_matches;
 
+static int bzi_os_glob(const char *pattern, bzi_os_matches *matches)
+{
+    const int error = glob(pattern, GLOB_NOSORT, NULL, &matches->found);
+
+    matches->paths = matches->found.gl_pathv;
+    matches->count = (size_t)matches->found.gl_pathc;
     if (error == 0)
         return 0;
 
-    globfree(matches);
+    globfree(&matches->found);
     return error == GLOB_NOSPACE ? ENOMEM : ENOENT;
 }
 
-static void bzi_os_glob_free(glob_t *matches) { globfree(matches); }
+static void bzi_os_glob_free(bzi_os_matches *matches) { globfree(&matches->found); }
 
-/* Writes the path of the working folder, so that relative paths can be kept. Returns 0 if there is none, or if it
- * exceeds capacity. */
+static void bzi_os_plain_path(char *path) { (void)path; }
+static int bzi_os_is_absolute(const char *path) { return path[0] == '/'; }
 static int bzi_os_here(char *path, size_t capacity) { return getcwd(path, capacity) && path[0] == '/'; }
 
-/* A clock that never steps back, in nanoseconds since any point in time. */
+/* --- Clock, processes, libraries, memory --- */
+
 static uint64_t bzi_os_now_ns(void)
 {
     struct timespec t;
@@ -749,18 +805,15 @@ static uint64_t bzi_os_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Returns the number of processors, at least 1. */
 static uint32_t bzi_os_processors(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (uint32_t)bzi_min((uint64_t)n, BZI_LIMIT_THREADS) : 1;
 }
 
-/* Opens a shared library that the program can do without. Returns NULL if it is not there. */
 BZI_MAYBE_UNUSED static void *bzi_os_library(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
 BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name) { return dlsym(library, name); }
 
-/* Returns the value of an environment variable, or NULL. */
 BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
 
 BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns)
@@ -771,37 +824,60 @@ BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns)
 
 static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
 
+static void *bzi_os_alloc(void *user, size_t size, size_t align)
+{
+    void *p = NULL;
+
+    (void)user;
+    return posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, size) ? NULL : p;
+}
+
+static void bzi_os_release(void *user, void *ptr, size_t size)
+{
+    (void)user;
+    (void)size;
+    free(ptr);
+}
+
+/* --- Threads --- */
+
 #ifndef BENZINA_NO_THREADS
 
-/* Lets threads that are started with these attributes run on one processor only; cpu < 0: on any. */
-static int bzi_os_thread_place(pthread_attr_t *attributes, int32_t cpu)
-{
+typedef pthread_mutex_t bzi_mutex;
+typedef pthread_cond_t  bzi_cond;
+typedef pthread_t       bzi_thread;
+
 #ifdef __linux__
+typedef cpu_set_t bzi_posix_place;
+
+/* Moves the calling thread to one processor, and notes where it ran. A thread that it starts now runs there, too. */
+static int bzi_posix_move(int32_t cpu, bzi_posix_place *before)
+{
     cpu_set_t set;
 
-    if (cpu < 0)
-        return 0;
     if (cpu >= CPU_SETSIZE)
         return EINVAL;
 
     CPU_ZERO(&set);
     CPU_SET((size_t)cpu, &set);
-    return pthread_attr_setaffinity_np(attributes, sizeof set, &set);
-#else
-    (void)attributes;
-    return cpu < 0 ? 0 : ENOTSUP;
-#endif
+    return sched_getaffinity(0, sizeof *before, before) || sched_setaffinity(0, sizeof set, &set) ? errno : 0;
 }
 
-/* Starts a thread that runs run(argument), on any processor if cpu < 0. The library's threads block signals, so that
- * handlers run on the program's own threads. Signals that a thread causes itself are not blocked: a host may want to
- * handle them in its callbacks, as Julia's garbage collector does. */
+static void bzi_posix_move_back(const bzi_posix_place *before) { sched_setaffinity(0, sizeof *before, before); }
+#else
+typedef int bzi_posix_place;
+static int bzi_posix_move(int32_t cpu, bzi_posix_place *before) { return *before = cpu, ENOTSUP; }
+static void bzi_posix_move_back(const bzi_posix_place *before) { (void)before; }
+#endif
+
+/* The library's threads block signals, so that handlers run on the program's own threads. Signals that a thread causes
+ * itself are not blocked: a host may want to handle them in its callbacks, as Julia's garbage collector does. */
 static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument, int32_t cpu)
 {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
-    pthread_attr_t attributes;
+    bzi_posix_place before;
     sigset_t blocked, old;
-    int error = pthread_attr_init(&attributes);
+    int error = cpu < 0 ? 0 : bzi_posix_move(cpu, &before);
 
     if (error)
         return error;
@@ -811,11 +887,10 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
         sigdelset(&blocked, own[i]);
 
     pthread_sigmask(SIG_SETMASK, &blocked, &old);
-    if ((error = bzi_os_thread_place(&attributes, cpu)) == 0)
-        error = pthread_create(thread, &attributes, run, argument);
-
+    error = pthread_create(thread, NULL, run, argument);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attributes);
+    if (cpu >= 0)
+        bzi_posix_move_back(&before);
     return error;
 }
 
@@ -824,11 +899,31 @@ static void bzi_os_thread_join(bzi_thread thread) { pthread_join(thread, NULL); 
 static int bzi_os_mutex_init(bzi_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
 static void bzi_os_mutex_free(bzi_mutex *mutex) { pthread_mutex_destroy(mutex); }
 static void bzi_os_lock(bzi_mutex *mutex) { pthread_mutex_lock(mutex); }
-/* Returns 1 if the caller has locked it, 0 if another thread has it. */
 static int bzi_os_try_lock(bzi_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
 static void bzi_os_unlock(bzi_mutex *mutex) { pthread_mutex_unlock(mutex); }
 
-/* Makes a condition whose deadlines count on the clock of bzi_os_now_ns. */
+static void bzi_os_cond_free(bzi_cond *cond) { pthread_cond_destroy(cond); }
+static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
+static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { pthread_cond_wait(cond, mutex); }
+
+static struct timespec bzi_posix_time(uint64_t ns)
+{
+    return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
+}
+
+#ifdef __APPLE__
+static int bzi_os_cond_init(bzi_cond *cond) { return pthread_cond_init(cond, NULL); }
+
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+{
+    const uint64_t now = bzi_os_now_ns();
+    const struct timespec left = bzi_posix_time(deadline_ns > now ? deadline_ns - now : 0);
+
+    return pthread_cond_timedwait_relative_np(cond, mutex, &left) == ETIMEDOUT;
+}
+#else
+/* Deadlines count on the clock of bzi_os_now_ns. */
 static int bzi_os_cond_init(bzi_cond *cond)
 {
     pthread_condattr_t attributes;
@@ -843,23 +938,577 @@ static int bzi_os_cond_init(bzi_cond *cond)
     return error;
 }
 
-static void bzi_os_cond_free(bzi_cond *cond) { pthread_cond_destroy(cond); }
-static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
-static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { pthread_cond_wait(cond, mutex); }
-
-/* Returns 0 when woken, which may happen without a reason, or 1 when deadline_ns has passed. */
 static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
-    struct timespec t;
+    const struct timespec deadline = bzi_posix_time(deadline_ns);
+    return pthread_cond_timedwait(cond, mutex, &deadline) == ETIMEDOUT;
+}
+#endif
 
-    t.tv_sec = (time_t)(deadline_ns / 1000000000u);
-    t.tv_nsec = (long)(deadline_ns % 1000000000u);
+#endif
 
-    return pthread_cond_timedwait(cond, mutex, &t) == ETIMEDOUT;
+#endif
+
+
+#ifdef _WIN32
+
+/* ==== 3c. OS: Windows ================================================================================================
+ * Files are opened by absolute UTF-16 paths with the prefix \\?\, so that they may be longer than 260 characters.
+ * Others may rename, remove or write them meanwhile, as elsewhere. */
+
+#ifndef WIN32_LEAN_AND_MEAN
+#  define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#  define NOMINMAX
+#endif
+#ifndef NOGDI
+#  define NOGDI
+#endif
+#include <windows.h>
+#include <io.h>
+#include <fcntl.h>
+#include <process.h>
+#include <wchar.h>
+#undef near                           /* windows.h gives these words to nothing */
+#undef far
+
+#define BZI_OS_CUDA    "nvcuda.dll"
+#define BZI_OS_NVCUVID "nvcuvid.dll"
+#define BZI_OS_ESCAPE  0
+
+static int bzi_windows_error(DWORD code)
+{
+    static const struct { DWORD code; int error; } known[] = {
+        { ERROR_FILE_NOT_FOUND, ENOENT },     { ERROR_PATH_NOT_FOUND, ENOENT },   { ERROR_INVALID_NAME, ENOENT },
+        { ERROR_BAD_NETPATH, ENOENT },        { ERROR_BAD_NET_NAME, ENOENT },     { ERROR_INVALID_DRIVE, ENOENT },
+        { ERROR_NO_MORE_FILES, ENOENT },      { ERROR_ACCESS_DENIED, EACCES },    { ERROR_SHARING_VIOLATION, EACCES },
+        { ERROR_LOCK_VIOLATION, EACCES },     { ERROR_WRITE_PROTECT, EROFS },     { ERROR_DIRECTORY, ENOTDIR },
+        { ERROR_NOT_ENOUGH_MEMORY, ENOMEM },  { ERROR_OUTOFMEMORY, ENOMEM },      { ERROR_DISK_FULL, ENOSPC },
+        { ERROR_TOO_MANY_OPEN_FILES, EMFILE }, { ERROR_HANDLE_DISK_FULL, ENOSPC }, { ERROR_FILE_EXISTS, EEXIST },
+        { ERROR_NO_UNICODE_TRANSLATION, EILSEQ }, { ERROR_FILENAME_EXCED_RANGE, ENAMETOOLONG },
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (known[i].code == code)
+            return known[i].error;
+    return EIO;
 }
 
-#else
+/* --- Paths --- */
+
+/* Returns text as UTF-16, for the caller to free; NULL: it is no UTF-8, or there is no memory. */
+static wchar_t *bzi_windows_wide(const char *text)
+{
+    const int count = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
+    wchar_t *wide = count > 0 ? malloc((size_t)count * sizeof *wide) : NULL;
+
+    if (wide)
+        MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, wide, count);
+    return wide;
+}
+
+/* Returns the absolute path that has no limit of its length, for the caller to free; NULL as above. */
+static wchar_t *bzi_windows_path(const char *path)
+{
+    wchar_t *wide = bzi_windows_wide(path), *full = NULL;
+    const DWORD size = wide ? GetFullPathNameW(wide, 0, NULL, NULL) : 0;
+    const wchar_t *prefix = L"\\\\?\\";
+    size_t skip = 0;
+
+    if (size && (full = malloc((size + 8) * sizeof *full)) != NULL) {
+        wchar_t *at = full + 8;
+        GetFullPathNameW(wide, size, at, NULL);
+        if (!wcsncmp(at, L"\\\\?\\", 4) || !wcsncmp(at, L"\\\\.\\", 4)) {
+            prefix = L"";                                   /* it is such a path, or a device */
+        } else if (!wcsncmp(at, L"\\\\", 2)) {
+            prefix = L"\\\\?\\UNC\\";
+            skip = 2;
+        }
+        memmove(full + wcslen(prefix), at + skip, (wcslen(at + skip) + 1) * sizeof *full);
+        memcpy(full, prefix, wcslen(prefix) * sizeof *full);
+    }
+    free(wide);
+    return full;
+}
+
+/* Writes UTF-16 as UTF-8. Returns 1, or 0 if it does not fit. */
+static int bzi_windows_narrow(const wchar_t *wide, char *text, size_t capacity)
+{
+    return WideCharToMultiByte(CP_UTF8, 0, wide, -1, text, (int)bzi_min(capacity, INT_MAX), NULL, NULL) > 0;
+}
+
+static void bzi_os_plain_path(char *path)
+{
+    for (; *path; path++)
+        if (*path == '\\')
+            *path = '/';
+}
+
+static int bzi_os_is_absolute(const char *path)
+{
+    const char drive = (char)(path[0] | 0x20);
+    return path[0] == '/' || path[0] == '\\' || (drive >= 'a' && drive <= 'z' && path[1] == ':');
+}
+
+static int bzi_os_here(char *path, size_t capacity)
+{
+    const DWORD size = GetCurrentDirectoryW(0, NULL);
+    wchar_t *wide = size ? malloc(size * sizeof *wide) : NULL;
+    const int found = wide && GetCurrentDirectoryW(size, wide) && bzi_windows_narrow(wide, path, capacity);
+
+    free(wide);
+    if (found)
+        bzi_os_plain_path(path);
+    return found;
+}
+
+/* --- Files --- */
+
+static int bzi_windows_kind(DWORD attributes)
+{
+    return attributes & FILE_ATTRIBUTE_DIRECTORY ? BZI_OS_FOLDER :
+           attributes & FILE_ATTRIBUTE_DEVICE    ? BZI_OS_OTHER :
+                                                   BZI_OS_FILE;
+}
+
+static int bzi_os_kind(const char *path)
+{
+    wchar_t *wide = bzi_windows_path(path);
+    const DWORD attributes = wide ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
+
+    free(wide);
+    return attributes == INVALID_FILE_ATTRIBUTES ? BZI_OS_NONE : bzi_windows_kind(attributes);
+}
+
+static HANDLE bzi_windows_handle(const bzi_file *file) { return (HANDLE)_get_osfhandle(file->fd); }
+
+/* Returns what the path names, opened; else INVALID_HANDLE_VALUE, and *error. */
+static HANDLE bzi_windows_open(const char *path, DWORD access, DWORD how, int *error)
+{
+    wchar_t *wide = bzi_windows_path(path);
+    HANDLE handle = INVALID_HANDLE_VALUE;
+
+    *error = EILSEQ;
+    if (wide) {
+        handle = CreateFileW(wide, access, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, how,
+                             FILE_ATTRIBUTE_NORMAL | FILE_FLAG_BACKUP_SEMANTICS, NULL);
+        *error = handle == INVALID_HANDLE_VALUE ? bzi_windows_error(GetLastError()) : 0;
+    }
+    free(wide);
+    return handle;
+}
+
+/* Notes size and version of an open file. Returns 0, or why it cannot be read at any offset. */
+static int bzi_windows_describe(bzi_file *file, HANDLE handle)
+{
+    BY_HANDLE_FILE_INFORMATION info;
+    int64_t time;
+
+    if (GetFileType(handle) != FILE_TYPE_DISK)
+        return ESPIPE;
+    if (!GetFileInformationByHandle(handle, &info))
+        return bzi_windows_error(GetLastError());
+    if (info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY)
+        return EISDIR;
+
+    time = (int64_t)((uint64_t)info.ftLastWriteTime.dwHighDateTime << 32 | info.ftLastWriteTime.dwLowDateTime);
+    file->size = (uint64_t)info.nFileSizeHigh << 32 | info.nFileSizeLow;
+    file->modified_ns = (time - 116444736000000000) * 100;  /* it counts 100 ns since 1601 */
+    file->id[0] = info.dwVolumeSerialNumber;
+    file->id[1] = (uint64_t)info.nFileIndexHigh << 32 | info.nFileIndexLow;
+    file->id[2] = (uint64_t)time;
+    return 0;
+}
+
+static int bzi_os_file_open(bzi_file *file, const char *path, int write)
+{
+    HANDLE handle;
+    int error;
+
+    memset(file, 0, sizeof *file);
+    file->fd = -1;
+    handle = bzi_windows_open(path, GENERIC_READ | (write ? GENERIC_WRITE : 0), write ? CREATE_ALWAYS : OPEN_EXISTING,
+                              &error);
+    if (error)
+        return write && bzi_os_kind(path) == BZI_OS_FOLDER ? EISDIR : error;
+    if ((error = bzi_windows_describe(file, handle)) == 0 &&
+        (file->fd = _open_osfhandle((intptr_t)handle, _O_BINARY | (write ? _O_RDWR : _O_RDONLY))) < 0)
+        error = EMFILE;
+    if (error)
+        CloseHandle(handle);
+    return error;
+}
+
+static uint64_t bzi_os_file_size(const bzi_file *file)
+{
+    LARGE_INTEGER size;
+    return GetFileSizeEx(bzi_windows_handle(file), &size) ? (uint64_t)size.QuadPart : file->size;
+}
+
+static uint64_t bzi_os_file_limit(void) { return 2048; }    /* of the C library */
+
+static void bzi_os_file_close(bzi_file *file)
+{
+    if (file->fd >= 0)
+        _close(file->fd);
+}
+
+static void bzi_os_descriptor_close(int fd) { _close(fd); }
+
+static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
+{
+    const bzi_file *file = user;
+    OVERLAPPED at = { .Offset = (DWORD)offset, .OffsetHigh = (DWORD)(offset >> 32) };
+    DWORD n = 0;
+
+    if (offset > INT64_MAX)
+        return 0;
+    if (ReadFile(bzi_windows_handle(file), dst, (DWORD)bzi_min(size, 1u << 30), &n, &at))
+        return (int64_t)n;
+    return GetLastError() == ERROR_HANDLE_EOF ? 0 : -(int64_t)bzi_windows_error(GetLastError());
+}
+
+BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset, const void *src, uint64_t size)
+{
+    const uint8_t *p = src;
+
+    while (size) {
+        OVERLAPPED at = { .Offset = (DWORD)offset, .OffsetHigh = (DWORD)(offset >> 32) };
+        DWORD n = 0;
+
+        if (!WriteFile(bzi_windows_handle(file), p, (DWORD)bzi_min(size, 1u << 30), &n, &at))
+            return bzi_windows_error(GetLastError());
+        if (!n)
+            return EIO;
+        p += n;
+        offset += n;
+        size -= n;
+    }
+    return 0;
+}
+
+BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
+{
+    if (FlushFileBuffers(bzi_windows_handle(file)) || GetLastError() == ERROR_INVALID_FUNCTION)
+        return 0;
+    return bzi_windows_error(GetLastError());
+}
+
+/* --- Folders --- */
+
+typedef struct bzi_os_folder {
+    HANDLE           find;
+    WIN32_FIND_DATAW entry;           /* the next one */
+    int              error;           /* ERROR_SUCCESS: entry is there; else why not */
+    char             name[4 * MAX_PATH];
+    uint64_t         id[2];           /* volume, number */
+} bzi_os_folder;
+
+static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
+{
+    BY_HANDLE_FILE_INFORMATION info = { 0 };
+    char pattern[BZI_LIMIT_PATH_BYTES + 2];
+    wchar_t *wide;
+    int error;
+    HANDLE handle = bzi_windows_open(path, 0, OPEN_EXISTING, &error);
+
+    if (error)
+        return error;
+    GetFileInformationByHandle(handle, &info);
+    CloseHandle(handle);
+    if (!(info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY))
+        return ENOTDIR;
+    folder->id[0] = info.dwVolumeSerialNumber;
+    folder->id[1] = (uint64_t)info.nFileIndexHigh << 32 | info.nFileIndexLow;
+
+    if (snprintf(pattern, sizeof pattern, "%s/*", path) >= (int)sizeof pattern)
+        return ENAMETOOLONG;
+    if (!(wide = bzi_windows_path(pattern)))
+        return EILSEQ;
+    folder->find = FindFirstFileW(wide, &folder->entry);
+    folder->error = ERROR_SUCCESS;
+    free(wide);
+    return folder->find == INVALID_HANDLE_VALUE ? bzi_windows_error(GetLastError()) : 0;
+}
+
+static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
+{
+    *error = 0;
+    if (folder->error != ERROR_SUCCESS) {
+        *error = folder->error == ERROR_NO_MORE_FILES ? 0 : bzi_windows_error((DWORD)folder->error);
+        return NULL;
+    }
+
+    *kind = bzi_windows_kind(folder->entry.dwFileAttributes);
+    if (!bzi_windows_narrow(folder->entry.cFileName, folder->name, sizeof folder->name)) {
+        *error = ENAMETOOLONG;
+        return NULL;
+    }
+    folder->error = FindNextFileW(folder->find, &folder->entry) ? ERROR_SUCCESS : (int)GetLastError();
+    return folder->name;
+}
+
+static void bzi_os_folder_close(bzi_os_folder *folder) { FindClose(folder->find); }
+
+/* --- Patterns --- */
+
+typedef struct bzi_os_matches {
+    char **paths;
+    size_t count;
+    size_t capacity;
+} bzi_os_matches;
+
+static void bzi_os_glob_free(bzi_os_matches *matches)
+{
+    for (size_t i = 0; i < matches->count; i++)
+        free(matches->paths[i]);
+    free(matches->paths);
+}
+
+static int bzi_windows_lower(int c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; }
+
+/* Looks for a character in [...]. Returns 1 if it is there, and the pattern after it; 0 if not; -1: there is no ]. */
+static int bzi_windows_in_set(const char **pattern, int c)
+{
+    const char *p = *pattern + 1;
+    const int is_not = *p == '!' || *p == '^';
+    int found = 0;
+
+    p += is_not;
+    for (const char *first = p; *p && (*p != ']' || p == first); p++) {
+        const int low = bzi_windows_lower((uint8_t)*p);
+        if (p[1] == '-' && p[2] && p[2] != ']')
+            p += 2;
+        found |= c >= low && c <= bzi_windows_lower((uint8_t)*p);
+    }
+    *pattern = p + 1;
+    return *p ? found != is_not : -1;
+}
+
+/* Returns 1 if a name matches the pattern up to its end or to /, else 0. Case does not count. */
+static int bzi_windows_matches(const char *pattern, const char *name)
+{
+    const char *star = NULL, *from = NULL;
+
+    while (*name) {
+        const int c = bzi_windows_lower((uint8_t)*name);
+        const char *next = pattern + 1;
+        if (*pattern == '*') {
+            star = pattern++;
+            from = name;
+            continue;
+        }
+        if (*pattern && *pattern != '/' &&
+            (*pattern == '?' || (*pattern == '[' && (next = pattern, bzi_windows_in_set(&next, c) == 1)) ||
+             bzi_windows_lower((uint8_t)*pattern) == c)) {
+            pattern = next;
+            name++;
+            continue;
+        }
+        if (!star)
+            return 0;
+        pattern = star + 1;
+        name = ++from;
+    }
+    while (*pattern == '*')
+        pattern++;
+    return !*pattern || *pattern == '/';
+}
+
+static int bzi_windows_add(bzi_os_matches *matches, const char *path)
+{
+    if (matches->count == matches->capacity) {
+        const size_t capacity = matches->capacity ? 2 * matches->capacity : 64;
+        char **paths = realloc(matches->paths, capacity * sizeof *paths);
+        if (!paths)
+            return ENOMEM;
+        matches->paths = paths;
+        matches->capacity = capacity;
+    }
+    if (!(matches->paths[matches->count] = malloc(strlen(path) + 1)))
+        return ENOMEM;
+    strcpy(matches->paths[matches->count++], path);
+    return 0;
+}
+
+/* Adds what matches the pattern.
+ *   known   so many bytes of it are the path of a folder, with a / behind it */
+static int bzi_windows_expand(bzi_os_matches *matches, const char *pattern, size_t known)
+{
+    const char *rest = pattern + known, *wild = rest + strcspn(rest, "*?["), *end = rest + strcspn(rest, "/");
+    char path[BZI_LIMIT_PATH_BYTES];
+    bzi_os_folder folder;
+    const char *name;
+    int kind, error;
+
+    if (!*wild)
+        return bzi_os_kind(pattern) == BZI_OS_NONE ? 0 : bzi_windows_add(matches, pattern);
+    if (wild > end)                                         /* no name of this part is asked for */
+        return bzi_windows_expand(matches, pattern, (size_t)(end + 1 - pattern));
+
+    if (snprintf(path, sizeof path, "%.*s", (int)known, known ? pattern : ".") >= (int)sizeof path ||
+        bzi_os_folder_open(&folder, known ? path : ".") != 0)
+        return 0;
+    error = 0;
+    while (!error && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL) {
+        const int size = snprintf(path, sizeof path, "%.*s%s", (int)known, pattern, name);
+        if ((*name == '.' && *rest != '.') || !bzi_windows_matches(rest, name) ||
+            (size_t)size + strlen(end) >= sizeof path)
+            continue;
+        strcpy(path + size, end);
+        error = bzi_windows_expand(matches, path, (size_t)size + (*end == '/'));
+    }
+    bzi_os_folder_close(&folder);
+    return error == ENOMEM ? ENOMEM : 0;
+}
+
+static int bzi_os_glob(const char *pattern, bzi_os_matches *matches)
+{
+    char plain[BZI_LIMIT_PATH_BYTES];
+    int error = ENOENT;
+
+    memset(matches, 0, sizeof *matches);
+    if (snprintf(plain, sizeof plain, "%s", pattern) < (int)sizeof plain) {
+        bzi_os_plain_path(plain);
+        error = bzi_windows_expand(matches, plain, 0);
+    }
+    if (!error && !matches->count)
+        error = ENOENT;
+    if (error)
+        bzi_os_glob_free(matches);
+    return error;
+}
+
+/* --- Clock, processes, libraries, memory --- */
+
+static uint64_t bzi_os_now_ns(void)
+{
+    LARGE_INTEGER now, each;
+
+    QueryPerformanceCounter(&now);
+    QueryPerformanceFrequency(&each);
+    return (uint64_t)(now.QuadPart / each.QuadPart) * 1000000000u +
+           (uint64_t)(now.QuadPart % each.QuadPart) * 1000000000u / (uint64_t)each.QuadPart;
+}
+
+BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns) { Sleep((DWORD)bzi_min((ns + 999999) / 1000000, 1u << 30)); }
+
+static uint32_t bzi_os_processors(void)
+{
+    const DWORD n = GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
+    return n ? (uint32_t)bzi_min(n, BZI_LIMIT_THREADS) : 1;
+}
+
+static int64_t bzi_os_process(void) { return (int64_t)GetCurrentProcessId(); }
+BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
+
+BZI_MAYBE_UNUSED static void *bzi_os_library(const char *name) { return (void *)LoadLibraryA(name); }
+
+BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name)
+{
+    return (void *)(intptr_t)GetProcAddress((HMODULE)library, name);
+}
+
+static void *bzi_os_alloc(void *user, size_t size, size_t align)
+{
+    (void)user;
+    return _aligned_malloc(size, align < sizeof(void *) ? sizeof(void *) : align);
+}
+
+static void bzi_os_release(void *user, void *ptr, size_t size)
+{
+    (void)user;
+    (void)size;
+    _aligned_free(ptr);
+}
+
+/* --- Threads --- */
+
+#ifndef BENZINA_NO_THREADS
+
+typedef SRWLOCK            bzi_mutex;
+typedef CONDITION_VARIABLE bzi_cond;
+typedef HANDLE             bzi_thread;
+
+/* What a thread runs; the thread frees it. */
+typedef struct bzi_windows_start {
+    void *(*run)(void *);
+    void   *argument;
+} bzi_windows_start;
+
+static unsigned __stdcall bzi_windows_run(void *given)
+{
+    const bzi_windows_start start = *(bzi_windows_start *)given;
+
+    free(given);
+    start.run(start.argument);
+    return 0;
+}
+
+/* Processors are those of the thread's group, at most 64. */
+static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument, int32_t cpu)
+{
+    DWORD_PTR allowed, all;
+    bzi_windows_start *start;
+
+    if (cpu >= 0 && (cpu >= (int32_t)(8 * sizeof allowed) ||
+                     !GetProcessAffinityMask(GetCurrentProcess(), &allowed, &all) || !(allowed >> cpu & 1)))
+        return EINVAL;
+    if (!(start = malloc(sizeof *start)))
+        return ENOMEM;
+
+    *start = (bzi_windows_start){ run, argument };
+    *thread = (HANDLE)_beginthreadex(NULL, 0, bzi_windows_run, start, CREATE_SUSPENDED, NULL);
+    if (!*thread) {
+        free(start);
+        return EAGAIN;
+    }
+    if (cpu >= 0)
+        SetThreadAffinityMask(*thread, (DWORD_PTR)1 << cpu);
+    ResumeThread(*thread);
+    return 0;
+}
+
+static void bzi_os_thread_join(bzi_thread thread)
+{
+    WaitForSingleObject(thread, INFINITE);
+    CloseHandle(thread);
+}
+
+static int bzi_os_mutex_init(bzi_mutex *mutex) { return InitializeSRWLock(mutex), 0; }
+static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
+static void bzi_os_lock(bzi_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
+static int bzi_os_try_lock(bzi_mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
+static void bzi_os_unlock(bzi_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
+
+static int bzi_os_cond_init(bzi_cond *cond) { return InitializeConditionVariable(cond), 0; }
+static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
+static void bzi_os_wake_one(bzi_cond *cond) { WakeConditionVariable(cond); }
+static void bzi_os_wake_all(bzi_cond *cond) { WakeAllConditionVariable(cond); }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { SleepConditionVariableSRW(cond, mutex, INFINITE, 0); }
+
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+{
+    const uint64_t now = bzi_os_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
+
+    SleepConditionVariableSRW(cond, mutex, (DWORD)bzi_min((left + 999999) / 1000000, 1u << 30), 0);
+    return bzi_os_now_ns() >= deadline_ns;
+}
+
+#endif
+
+#endif
+
+
+/* ==== 3d. OS: no threads =============================================================================================
+ * Without threads there is nothing to lock, and nobody to wake. */
+
+#ifdef BENZINA_NO_THREADS
+
+typedef char bzi_mutex;
+typedef char bzi_cond;
+typedef char bzi_thread;
 
 static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument, int32_t cpu)
 {
@@ -893,22 +1542,6 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 }
 
 #endif
-
-/* The default allocator. */
-static void *bzi_os_alloc(void *user, size_t size, size_t align)
-{
-    void *p = NULL;
-
-    (void)user;
-    return posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, size) ? NULL : p;
-}
-
-static void bzi_os_release(void *user, void *ptr, size_t size)
-{
-    (void)user;
-    (void)size;
-    free(ptr);
-}
 
 
 /* ==== 4. Memory =====================================================================================================
@@ -1702,7 +2335,7 @@ static bzna_status bzi_shared_file_open(bzi_host *host, const char *path, bzi_sh
     bzi_shared_file *f;
     bzna_status status = BZNA_E_MEMORY;
 
-    if (path[0] == '/' || !bzi_os_here(here, sizeof here))
+    if (bzi_os_is_absolute(path) || !bzi_os_here(here, sizeof here))
         here[0] = 0;
     if (snprintf(full, sizeof full, "%s%s%s", here, here[0] ? "/" : "", path) >= (int)sizeof full)
         return bzi_file_fail_open(ENAMETOOLONG, err);
@@ -10002,7 +10635,7 @@ static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_erro
     bzna_status status;
 
     folder->host = c->host;
-    if (path[0] == '/' || !bzi_os_here(here, sizeof here))
+    if (bzi_os_is_absolute(path) || !bzi_os_here(here, sizeof here))
         here[0] = 0;
     if ((status = bzi_path_join(root, sizeof root, here, path, err)) != BZNA_OK)
         return status;
@@ -10097,7 +10730,9 @@ static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, uint3
     const bzi_folder *folder = c->own;
     bzna_status status = bzi_folder_name(c, index, name, sizeof name, err);
     (void)number;
-    return status == BZNA_OK ? bzi_path_join(path, capacity, name[0] == '/' ? "" : folder->root, name, err) : status;
+    if (status != BZNA_OK)
+        return status;
+    return bzi_path_join(path, capacity, bzi_os_is_absolute(name) ? "" : folder->root, name, err);
 }
 
 /* Puts a sample's target or vector: what the list says, or else the number of the class whose folder holds the file. */
@@ -10337,7 +10972,7 @@ static bzna_status bzi_pairs_add(bzi_container *c, const char *root, const char 
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%s\" is a field of another kind", name);
 
     bzi_container_add_field(c, pairs->fields, BZNA_FIELD_IMAGE, 1, name);
-    if ((status = bzi_path_join(joined, sizeof joined, below[0] == '/' ? "" : root, below, err)) != BZNA_OK)
+    if ((status = bzi_path_join(joined, sizeof joined, bzi_os_is_absolute(below) ? "" : root, below, err)) != BZNA_OK)
         return status;
     folder->root_size = strlen(joined) + 1;
     folder->root = bzi_alloc_copy(&c->host->memory, joined, folder->root_size, 1);
@@ -10354,7 +10989,7 @@ static bzna_status bzi_pairs_open(bzi_container *c, const char *path, const bzna
     char here[BZI_LIMIT_PATH_BYTES], root[BZI_LIMIT_PATH_BYTES];
     bzna_status status;
 
-    if (path[0] == '/' || !bzi_os_here(here, sizeof here))
+    if (bzi_os_is_absolute(path) || !bzi_os_here(here, sizeof here))
         here[0] = 0;
     status = bzi_path_join(root, sizeof root, here, path, err);
     for (const char *p = config->pairs, *end; status == BZNA_OK && p; p = *end ? end + 1 : NULL) {
@@ -12452,7 +13087,7 @@ static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error 
 /* Adds the files that match, sorted by the bytes of their names. */
 static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_error *err)
 {
-    glob_t matches;
+    bzi_os_matches matches;
     bzna_status status = BZNA_OK;
     int error = bzi_os_glob(pattern, &matches);
 
@@ -12461,9 +13096,9 @@ static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_e
     if (error)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", pattern);
 
-    bzi_sort(matches.gl_pathv, matches.gl_pathc, sizeof *matches.gl_pathv, bzi_path_is_before);
-    for (size_t i = 0; i < matches.gl_pathc && status == BZNA_OK; i++)
-        status = bzi_paths_add(paths, matches.gl_pathv[i], err);
+    bzi_sort(matches.paths, matches.count, sizeof *matches.paths, bzi_path_is_before);
+    for (size_t i = 0; i < matches.count && status == BZNA_OK; i++)
+        status = bzi_paths_add(paths, matches.paths[i], err);
     bzi_os_glob_free(&matches);
     return status;
 }
@@ -12477,7 +13112,7 @@ static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bz
     size_t n = 0;
 
     for (const char *p = text; *p; p++) {
-        if (*p == '\\' && p[1])
+        if (*p == BZI_OS_ESCAPE && p[1])
             p++;
         else
             has_wildcard |= *p == '*' || *p == '?' || *p == '[';
@@ -12485,6 +13120,7 @@ static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bz
     }
 
     literal[n] = 0;
+    bzi_os_plain_path(literal);
     if (has_wildcard && bzi_os_kind(literal) == BZI_OS_NONE)
         return bzi_paths_match(paths, text, err);
     return bzi_paths_add(paths, literal, err);
@@ -15491,8 +16127,31 @@ typedef struct bzi_ranked {
     uint64_t sample;                  /* its index; of equal keys the smaller index comes first */
 } bzi_ranked;
 
+/* The samples of one epoch as the caller gave them (BZNA_ORDER_GIVEN), in one allocation with its arrays. */
+typedef struct bzi_sequence {
+    struct bzi_sequence *next;            /* another list of the loader */
+    uint64_t         bytes;           /* of the allocation */
+    uint64_t         epoch;
+    uint64_t         count;           /* of indices */
+    uint64_t         batch_count;     /* of ends; 0: batches are as large as those of other orders */
+    uint64_t         hash;            /* of indices and ends; not 0 */
+    uint32_t         repeats;         /* 1: a sample may be in it more than once */
+    uint32_t         reserved0;       /* 0 */
+    uint64_t        *indices;
+    uint64_t        *ends;            /* of each batch, the position past its last sample; NULL: batch_count is 0 */
+} bzi_sequence;
+
+/* Where a run stands. */
+typedef struct bzi_place {
+    uint64_t epoch;
+    uint64_t position;                /* in the epoch's order */
+    uint64_t count;                   /* positions of that; 0: its list was not begun */
+    uint64_t list;                    /* the hash of the epoch's list; 0: there is none, or it was not begun */
+} bzi_place;
+
 /* Says which sample stands at each position of an epoch. The loader owns the arrays. */
 typedef struct bzi_order {
+    const bzi_sequence *list;             /* BZNA_ORDER_GIVEN: of the epoch, with `indices`; else NULL */
     uint64_t        samples;          /* entries of `indices`; without them, samples of the data set */
     uint64_t        length;           /* positions of an epoch */
     uint32_t        shuffle;          /* 1: unweighted samples are permuted */
@@ -15605,37 +16264,76 @@ static uint64_t bzi_order_at(const bzi_order *order, uint64_t position)
 }
 
 /* One rank's share of an epoch. Batch j of rank r has the positions start + (j * batch + slot) * world + r of the
- * global order. Every rank has the same number of batches. */
+ * global order. If the caller gave the batches, they are dealt whole: batch j of rank r is batch first + j * world + r
+ * of the order, and its positions follow each other. Every rank has the same number of batches. */
 typedef struct bzi_shard {
-    uint64_t count;                   /* positions of the epoch */
-    uint64_t start;                   /* the first position that is dealt */
-    uint32_t batch;                   /* slots of a batch */
-    uint32_t world;                   /* number of ranks */
-    uint32_t rank;                    /* of this process, from 0 */
-    uint32_t last_batch;              /* BZNA_LAST_... */
+    uint64_t        count;            /* positions of the epoch */
+    uint64_t        start;            /* the first position that is dealt */
+    uint32_t        batch;            /* slots of a batch */
+    uint32_t        world;            /* number of ranks */
+    uint32_t        rank;             /* of this process, from 0 */
+    uint32_t        last_batch;       /* BZNA_LAST_... */
+    uint64_t        first;            /* given batches: the one that begins at `start` */
+    uint64_t        given;            /* given batches; 0: each has `batch` slots */
+    const uint64_t *ends;             /* of each given batch, the position past its last sample */
 } bzi_shard;
 
-/* Returns how many positions one batch of every rank takes together. */
-static uint64_t bzi_shard_step(const bzi_shard *s) { return (uint64_t)s->batch * s->world; }
+/* Returns how many positions one batch of every rank takes together, or how many given batches. */
+static uint64_t bzi_shard_step(const bzi_shard *s) { return s->given ? s->world : (uint64_t)s->batch * s->world; }
 
 /* Returns the number of batches of each rank. */
 static uint64_t bzi_shard_batches(const bzi_shard *s)
 {
-    uint64_t left = s->count - s->start, step = bzi_shard_step(s);
+    uint64_t left = s->given ? s->given - s->first : s->count - s->start, step = bzi_shard_step(s);
     return left / step + (s->last_batch != BZNA_LAST_DROP && left % step != 0);
+}
+
+/* Returns the position at which a given batch begins; for one past the last, the end of the epoch. */
+static uint64_t bzi_shard_begin(const bzi_shard *s, uint64_t number)
+{
+    return number >= s->given ? s->count : number ? s->ends[number - 1] : 0;
 }
 
 /* Returns the position of slot 0 of batch j. Positions from count on are padding. */
 static uint64_t bzi_shard_position(const bzi_shard *s, uint64_t j)
 {
-    return s->start + j * bzi_shard_step(s) + s->rank;
+    return s->given ? bzi_shard_begin(s, s->first + j * s->world + s->rank) :
+                      s->start + j * bzi_shard_step(s) + s->rank;
+}
+
+/* Returns how far the positions of neighboring slots are from each other. */
+static uint32_t bzi_shard_stride(const bzi_shard *s) { return s->given ? 1 : s->world; }
+
+/* Returns the position after batch j of all ranks. Pre: it is not their last batch. */
+static uint64_t bzi_shard_after(const bzi_shard *s, uint64_t j)
+{
+    return s->given ? bzi_shard_begin(s, s->first + (j + 1) * s->world) : s->start + (j + 1) * bzi_shard_step(s);
 }
 
 /* Returns how many slots of batch j have samples; the others are padding. */
 static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 {
-    uint64_t first = bzi_shard_position(s, j);
-    return first >= s->count ? 0 : (uint32_t)bzi_min(s->batch, (s->count - first + s->world - 1) / s->world);
+    const uint64_t first = bzi_shard_position(s, j);
+
+    if (first >= s->count)
+        return 0;
+    if (s->given)
+        return (uint32_t)(s->ends[s->first + j * s->world + s->rank] - first);
+    return (uint32_t)bzi_min(s->batch, (s->count - first + s->world - 1) / s->world);
+}
+
+/* Returns how many samples all batches of the rank have, without padding. Pre: the epoch is dealt from its start. */
+static uint64_t bzi_shard_samples(const bzi_shard *s)
+{
+    const uint64_t batches = bzi_shard_batches(s);
+    uint64_t samples = 0;
+
+    if (!s->given)
+        return s->last_batch == BZNA_LAST_DROP ? batches * s->batch :
+               s->count > s->rank ? (s->count - s->rank + s->world - 1) / s->world : 0;
+    for (uint64_t j = 0; j < batches; j++)
+        samples += bzi_shard_real(s, j);
+    return samples;
 }
 
 
@@ -17887,19 +18585,19 @@ static bzna_status bzi_cuda_symbol(void *library, const char *library_name, cons
 
 static bzna_status bzi_cuda_load(bzi_cuda *cu, bzna_error *err)
 {
-    void *library = bzi_os_library("libcuda.so.1");
+    void *library = bzi_os_library(BZI_OS_CUDA);
     bzna_status status = BZNA_OK;
     bzna_error ignored;
 
     if (!library)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "libcuda.so.1 was not found: there is no NVIDIA driver here (in a "
+        return BZI_FAIL(err, BZNA_E_DEVICE, BZI_OS_CUDA " was not found: there is no NVIDIA driver here (in a "
                         "container: start it with the GPU, --gpus all)");
 #define BZI_CUDA_LOAD(field, name, type) \
-    if (status == BZNA_OK) status = bzi_cuda_symbol(library, "libcuda.so.1", name, &cu->field, err);
+    if (status == BZNA_OK) status = bzi_cuda_symbol(library, BZI_OS_CUDA, name, &cu->field, err);
     BZI_CUDA_SYMBOLS(BZI_CUDA_LOAD)
 #undef BZI_CUDA_LOAD
 #define BZI_CUDA_TRY(field, name, type) \
-    if (bzi_cuda_symbol(library, "libcuda.so.1", name, &cu->field, &ignored) != BZNA_OK) cu->field = NULL;
+    if (bzi_cuda_symbol(library, BZI_OS_CUDA, name, &cu->field, &ignored) != BZNA_OK) cu->field = NULL;
     BZI_CUDA_OPTIONAL(BZI_CUDA_TRY)
 #undef BZI_CUDA_TRY
     return status;
@@ -17907,14 +18605,14 @@ static bzna_status bzi_cuda_load(bzi_cuda *cu, bzna_error *err)
 
 static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
 {
-    void *library = bzi_os_library("libnvcuvid.so.1");
+    void *library = bzi_os_library(BZI_OS_NVCUVID);
     bzna_status status = BZNA_OK;
 
     if (!library)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "libnvcuvid.so.1 was not found: the driver's video part is not installed "
+        return BZI_FAIL(err, BZNA_E_DEVICE, BZI_OS_NVCUVID " was not found: the driver's video part is not installed "
                         "(in a container: set NVIDIA_DRIVER_CAPABILITIES=compute,video)");
 #define BZI_NVCUVID_LOAD(field, name, type) \
-    if (status == BZNA_OK) status = bzi_cuda_symbol(library, "libnvcuvid.so.1", name, &cu->field, err);
+    if (status == BZNA_OK) status = bzi_cuda_symbol(library, BZI_OS_NVCUVID, name, &cu->field, err);
     BZI_NVCUVID_SYMBOLS(BZI_NVCUVID_LOAD)
 #undef BZI_NVCUVID_LOAD
     return status;
@@ -18290,8 +18988,11 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
         return bzi_fail_memory(err, "the kernel");
 
     at = text;
-    for (size_t i = 0; i < lines; i++)
-        at = stpcpy(at, bzi_kernel_ptx[i]);
+    for (size_t i = 0; i < lines; i++) {
+        const size_t length = strlen(bzi_kernel_ptx[i]);
+        memcpy(at, bzi_kernel_ptx[i], length + 1);
+        at += length;
+    }
     status = bzi_device_check(device, device->cu.module_load(&device->module, text), "cuModuleLoadData", err);
     if (status != BZNA_OK)
         bzi_device_explain_load(err);
@@ -20846,6 +21547,7 @@ struct bzna_batch {
     uint64_t     epoch;
     uint64_t     number;              /* in the epoch */
     uint64_t     position;            /* of its first slot in the epoch's order */
+    uint32_t     stride;              /* from the position of a slot to that of the next */
     uint64_t     next_epoch;          /* epoch and position where a saved state goes on after this batch */
     uint64_t     next_position;
     bzi_order    order;               /* of its epoch, because the plan may be in a later one already */
@@ -20996,8 +21698,8 @@ struct bzna_loader {
     uint64_t   next_batch;            /* (L) number in the epoch of the batch that is planned next */
     bzna_batch *planning;             /* (L) has slots not yet given out; NULL: none */
     uint32_t   next_slot;             /* (L) of it, that is given out next */
-    uint64_t   done_epoch;            /* (L) epoch and position after the last delivered batch */
-    uint64_t   done_position;         /* (L) */
+    bzi_place  done;                  /* (L) where the run stands after the last delivered batch */
+    bzi_sequence  *lists;                 /* (L) given for epochs; those before done.epoch are of no use any more */
     uint64_t   retired_count;         /* (L) how often a batch was retiring */
 
     bzi_column        columns[BZI_LIMIT_ALL_COLUMNS]; /* fields that are tensors, then fields that are bytes */
@@ -21433,8 +22135,10 @@ static void bzi_batch_to_loan(bzna_batch *batch)
     loader->on_loan++;
     loader->references++;
 
-    loader->done_epoch = batch->next_epoch;
-    loader->done_position = batch->next_position;
+    loader->done.epoch = batch->next_epoch;
+    loader->done.position = batch->next_position;
+    loader->done.count = batch->order.list && batch->last_of_epoch ? 0 : batch->order.length;
+    loader->done.list = batch->order.list && !batch->last_of_epoch ? batch->order.list->hash : 0;
 }
 
 /* From on loan: the batch was released, but GPU work may still read it. From new: work on the consumer's stream may
@@ -21457,15 +22161,54 @@ static void bzi_plan_epoch(bzna_loader *loader, uint64_t epoch, uint64_t start)
     loader->epoch = epoch;
     loader->next_batch = 0;
     loader->shard.start = start;
+    loader->order.list = NULL;
 }
 
-/* Moves past epochs that have no batch left. Returns 1 if a batch is left to plan, else 0. Only the first epoch can be
- * empty, because open refuses a plan without batches. */
+/* Returns the list that was given for an epoch, or NULL. */
+static const bzi_sequence *bzi_plan_find_list(const bzna_loader *loader, uint64_t epoch)
+{
+    const bzi_sequence *list = loader->lists;
+
+    while (list && list->epoch != epoch)
+        list = list->next;
+    return list;
+}
+
+/* Makes a list the order of what a shard shares. Pre: `start` is where a batch of the list begins. */
+static void bzi_plan_share_list(bzi_shard *shard, const bzi_sequence *list)
+{
+    shard->count = list->count;
+    shard->given = list->batch_count;
+    shard->ends = list->ends;
+    shard->first = bzi_search(list->ends, list->batch_count, &shard->start, bzi_order_ends_past);
+}
+
+/* Finds the list of the epoch being planned, if the caller gives those. Returns 1, or 0 if it was not given yet. */
+static int bzi_plan_list(bzna_loader *loader)
+{
+    bzi_order *order = &loader->order;
+
+    if (loader->config.order.kind != BZNA_ORDER_GIVEN || order->list)
+        return 1;
+    if (!(order->list = bzi_plan_find_list(loader, loader->epoch)))
+        return 0;
+
+    order->valid = 0;
+    order->indices = order->list->indices;
+    order->samples = order->length = order->list->count;
+    order->repeats = order->list->repeats;
+    bzi_plan_share_list(&loader->shard, order->list);
+    return 1;
+}
+
+/* Moves past epochs that have no batch left. Returns 1 if a batch is left to plan. Returns 0 if none is, or if the next
+ * epoch waits for its list. Only the first epoch can be empty, because a plan or a list without batches is refused. */
 static int bzi_plan_has_batch(bzna_loader *loader)
 {
-    while (loader->epoch < loader->end_epoch && loader->next_batch >= bzi_shard_batches(&loader->shard))
+    while (loader->epoch < loader->end_epoch && bzi_plan_list(loader) &&
+           loader->next_batch >= bzi_shard_batches(&loader->shard))
         bzi_plan_epoch(loader, loader->epoch + 1, 0);
-    return loader->epoch < loader->end_epoch;
+    return loader->epoch < loader->end_epoch && bzi_plan_list(loader);
 }
 
 /* Returns a free batch, or NULL if there is none. */
@@ -21508,6 +22251,7 @@ static int bzi_plan_batch(bzna_loader *loader)
     batch->order = loader->order;
     batch->number = loader->next_batch++;
     batch->position = bzi_shard_position(shard, batch->number);
+    batch->stride = bzi_shard_stride(shard);
     batch->real = bzi_shard_real(shard, batch->number);
 
     batch->slots = shard->last_batch == BZNA_LAST_PAD ? shard->batch : batch->real;
@@ -21516,7 +22260,7 @@ static int bzi_plan_batch(bzna_loader *loader)
     batch->last_of_epoch = loader->next_batch == bzi_shard_batches(shard);
 
     batch->next_epoch = loader->epoch + batch->last_of_epoch;
-    batch->next_position = batch->last_of_epoch ? 0 : shard->start + loader->next_batch * bzi_shard_step(shard);
+    batch->next_position = batch->last_of_epoch ? 0 : bzi_shard_after(shard, batch->number);
 
     bzi_batch_to_filling(batch);
 
@@ -21546,7 +22290,7 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
 /* Gives the next sample of the plan to an item. Returns 1, or 0 if there is none now. */
 static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 {
-    const bzi_shard *shard = &loader->shard;
+    const bzna_batch *batch;
 
     while (!loader->planning)
         if (!bzi_plan_batch(loader))
@@ -21555,9 +22299,10 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
     item->slot = loader->next_slot++;
     item->replacements = 0;
 
-    item->position = (item->batch->position + (uint64_t)item->slot * shard->world) % shard->count;
+    batch = item->batch;
+    item->position = (batch->position + (uint64_t)item->slot * batch->stride) % batch->order.length;
     bzi_plan_sample(loader, item);
-    if (loader->next_slot == item->batch->slots)
+    if (loader->next_slot == batch->slots)
         loader->planning = NULL;
     return 1;
 }
@@ -21642,6 +22387,262 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 
     pool->last = last;
     bzi_os_unlock(&pool->mutex);
+}
+
+
+/* ==== 59b. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 4, 6, 38, 43, 57, 59.
+ *
+ * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
+ * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
+ * epoch is then in any thread's hands, or until a reset or restore, which wait until none is. */
+
+/* Finds out if a sample stands among indices twice, with a bit for each sample of the data set. If the data set is too
+ * large for that, repeats is 1. Pre: indices are below the number of samples. */
+static bzna_status bzi_indices_repeat(const bzna_loader *loader, const uint64_t *indices, uint64_t count,
+                                      uint32_t *repeats, bzna_error *err)
+{
+    const bzi_memory *memory = &loader->host->memory;
+    const uint64_t bytes = loader->dataset->count / 8 + 1;
+    uint8_t *seen;
+
+    *repeats = loader->dataset->count > BZI_LIMIT_SEEN;
+    if (*repeats)
+        return BZNA_OK;
+    if (!(seen = bzi_alloc_zero(memory, bytes, 1)))
+        return bzi_fail_memory(err, "looking for indices that repeat");
+
+    for (uint64_t i = 0; i < count && !*repeats; i++) {
+        uint8_t bit = (uint8_t)(1u << indices[i] % 8), *at = &seen[indices[i] / 8];
+        *repeats = (*at & bit) != 0;
+        *at |= bit;
+    }
+
+    bzi_release(memory, seen, bytes, 1);
+    return BZNA_OK;
+}
+
+/* Frees lists that the loader no longer has. */
+static void bzi_sequence_free_all(const bzi_memory *memory, bzi_sequence *list)
+{
+    while (list) {
+        bzi_sequence *next = list->next;
+        bzi_release(memory, list, list->bytes, 1);
+        list = next;
+    }
+}
+
+/* What a caller gives for an epoch. */
+typedef struct bzi_given {
+    uint64_t        epoch;
+    const uint64_t *indices;
+    uint64_t        count;            /* of indices */
+    const uint32_t *sizes;            /* of batches; NULL: they are as large as those of other orders */
+    uint64_t        batch_count;      /* of sizes */
+} bzi_given;
+
+/* Allocates a list. Its arrays are not set yet. */
+static bzi_sequence *bzi_sequence_new(const bzi_memory *memory, const bzi_given *given)
+{
+    const uint64_t count = given->count, batches = given->batch_count;
+    uint64_t numbers, bytes;
+    bzi_sequence *list;
+
+    if (!bzi_add(count, batches, &numbers) || !bzi_mul(numbers, sizeof(uint64_t), &bytes) ||
+        !bzi_add(bytes, sizeof *list, &bytes) || !(list = bzi_alloc(memory, bytes, 1, 16)))
+        return NULL;
+
+    memset(list, 0, sizeof *list);
+    list->bytes = bytes;
+    list->epoch = given->epoch;
+    list->count = count;
+    list->batch_count = batches;
+    list->indices = (uint64_t *)(void *)(list + 1);
+    list->ends = batches ? list->indices + count : NULL;
+    return list;
+}
+
+/* Copies and checks indices. */
+static bzna_status bzi_sequence_set_indices(const bzna_loader *loader, bzi_sequence *list, const uint64_t *indices,
+                                            bzna_error *err)
+{
+    const uint64_t samples = loader->dataset->count;
+
+    memcpy(list->indices, indices, (size_t)(list->count * sizeof *indices));
+    for (uint64_t i = 0; i < list->count; i++)
+        if (list->indices[i] >= samples)
+            return BZI_FAIL(err, BZNA_E_RANGE, "indices[%llu] of epoch %llu: %llu is not below the %llu samples",
+                            (unsigned long long)i, (unsigned long long)list->epoch,
+                            (unsigned long long)list->indices[i], (unsigned long long)samples);
+    return bzi_indices_repeat(loader, list->indices, list->count, &list->repeats, err);
+}
+
+/* Adds up and checks the sizes of batches. */
+static bzna_status bzi_sequence_set_sizes(const bzna_loader *loader, bzi_sequence *list, const uint32_t *sizes,
+                                          bzna_error *err)
+{
+    const uint32_t most = loader->config.output.batch_size;
+    uint64_t end = 0;
+
+    for (uint64_t i = 0; i < list->batch_count; i++) {
+        if (!sizes[i] || sizes[i] > most)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "sizes[%llu] of epoch %llu: %u is not in 1..%u (batch_size)",
+                            (unsigned long long)i, (unsigned long long)list->epoch, sizes[i], most);
+        list->ends[i] = end += sizes[i];
+    }
+    if (list->batch_count && end != list->count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sizes of epoch %llu: their sum is %llu, but there are %llu indices",
+                        (unsigned long long)list->epoch, (unsigned long long)end, (unsigned long long)list->count);
+    return BZNA_OK;
+}
+
+/* Returns what the loader's rank has of an epoch, from its start. list: NULL for orders that are not given. */
+static bzi_shard bzi_loader_share(const bzna_loader *loader, const bzi_sequence *list)
+{
+    const bzna_loader_config *c = &loader->config;
+    bzi_shard shard = { c->order.epoch_samples, 0, c->output.batch_size, c->shard.world_size, c->shard.rank,
+                        c->order.last_batch, 0, 0, NULL };
+
+    if (list)
+        bzi_plan_share_list(&shard, list);
+    return shard;
+}
+
+/* Copies and checks what the caller gave, and hashes it. */
+static bzna_status bzi_sequence_fill(const bzna_loader *loader, bzi_sequence *list, const bzi_given *given,
+                                     bzna_error *err)
+{
+    const uint64_t numbers = list->count + list->batch_count;
+    bzna_status status;
+    bzi_shard shard;
+
+    if ((status = bzi_sequence_set_sizes(loader, list, given->sizes, err)) != BZNA_OK ||
+        (status = bzi_sequence_set_indices(loader, list, given->indices, err)) != BZNA_OK)
+        return status;
+
+    shard = bzi_loader_share(loader, list);
+    if (bzi_shard_batches(&shard) == 0)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu leaves no batch, since last_batch is DROP: %llu "
+                        "%s for %u ranks", (unsigned long long)list->epoch,
+                        (unsigned long long)(list->batch_count ? list->batch_count : list->count),
+                        list->batch_count ? "batches" : "samples", shard.world);
+
+    list->hash = bzi_hash(BZI_HASH_START, &list->batch_count, sizeof list->batch_count);
+    list->hash = bzi_hash(list->hash, list->indices, (size_t)(numbers * sizeof *list->indices));
+    list->hash += !list->hash;                              /* 0 stands for no list */
+    return BZNA_OK;
+}
+
+/* Checks that a list may become that of its epoch. If the loader was restored inside that epoch, it must be the list of
+ * the run that was saved. With the lock held. */
+static bzna_status bzi_loader_check_list(const bzna_loader *loader, const bzi_sequence *list, bzna_error *err)
+{
+    const unsigned long long epoch = list->epoch;
+    const bzi_place *done = &loader->done;
+
+    if (list->epoch >= loader->end_epoch)
+        return BZI_FAIL(err, BZNA_E_RANGE, "epoch %llu is not below %llu, where the run ends (order.epochs)", epoch,
+                        (unsigned long long)loader->end_epoch);
+    if (list->epoch < done->epoch)
+        return BZI_FAIL(err, BZNA_E_STATE, "epoch %llu is over: the next batch is of epoch %llu", epoch,
+                        (unsigned long long)done->epoch);
+    if (bzi_plan_find_list(loader, list->epoch))
+        return BZI_FAIL(err, BZNA_E_STATE, "epoch %llu has its list already, which cannot change until "
+                        "bzna_loader_reset or bzna_loader_restore", epoch);
+
+    if (list->epoch == done->epoch && done->position) {
+        const uint64_t batch = bzi_search(list->ends, list->batch_count, &done->position, bzi_order_ends_past);
+        if (list->hash != done->list || list->count != done->count ||
+            (list->batch_count && (!batch || list->ends[batch - 1] != done->position)))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu, of %llu samples, is not the one that "
+                            "state.list is the hash of, of %llu: the run was restored inside this epoch", epoch,
+                            (unsigned long long)list->count, (unsigned long long)done->count);
+    }
+    return BZNA_OK;
+}
+
+/* Takes the lists of epochs before this one out of the loader, and returns them. With the lock held. */
+static bzi_sequence *bzi_loader_take_lists(bzna_loader *loader, uint64_t epoch)
+{
+    bzi_sequence **link = &loader->lists, *taken = NULL, *list;
+
+    while ((list = *link) != NULL) {
+        if (list->epoch >= epoch) {
+            link = &list->next;
+            continue;
+        }
+        *link = list->next;
+        list->next = taken;
+        taken = list;
+    }
+    return taken;
+}
+
+/* Plans from a place on, without lists. Returns those that the loader had. seed: NULL leaves it as it is. With the lock
+ * held, while no batch is planned. */
+static bzi_sequence *bzi_loader_plan_from(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
+                                          uint64_t end_epoch)
+{
+    loader->config.order.seed = seed ? *seed : loader->config.order.seed;
+    loader->end_epoch = end_epoch;
+    loader->done = *place;
+    bzi_plan_epoch(loader, place->epoch, place->position);
+    return bzi_loader_take_lists(loader, UINT64_MAX);
+}
+
+/* Gives the loader the list of an epoch, and frees those of epochs that are over. */
+static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, bzna_error *err)
+{
+    const bzi_memory *memory = &loader->host->memory;
+    bzi_sequence *list = bzi_sequence_new(memory, given), *old;
+    bzna_status status;
+
+    if (!list)
+        return bzi_fail_memory(err, "the list of an epoch");
+    if ((status = bzi_sequence_fill(loader, list, given, err)) != BZNA_OK) {
+        bzi_sequence_free_all(memory, list);
+        return status;
+    }
+
+    bzi_loader_lock(loader);
+    old = bzi_loader_take_lists(loader, loader->done.epoch);
+    if ((status = bzi_loader_check_list(loader, list, err)) == BZNA_OK) {
+        list->next = loader->lists;
+        loader->lists = list;
+        bzi_os_wake_all(&loader->reader_wake);              /* they may wait for it */
+    } else {
+        list->next = old;
+        old = list;
+    }
+    bzi_os_unlock(&loader->mutex);
+
+    bzi_sequence_free_all(memory, old);
+    return status;
+}
+
+/* Counts samples and batches of this rank in a whole epoch: with lists, in the one under way, or 0 without its list. */
+static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *batches)
+{
+    const int is_given = loader->config.order.kind == BZNA_ORDER_GIVEN;
+    bzi_shard shard;
+
+    if (is_given)
+        bzi_loader_lock(loader);
+    shard = bzi_loader_share(loader, is_given ? bzi_plan_find_list(loader, loader->done.epoch) : NULL);
+    *samples = bzi_shard_samples(&shard);
+    *batches = bzi_shard_batches(&shard);
+    if (is_given)
+        bzi_os_unlock(&loader->mutex);
+}
+
+/* Says why the plan has no batch. Returns BZNA_END after the last epoch; before it, the next one lacks its list. With
+ * the lock held. */
+static bzna_status bzi_loader_no_batch(const bzna_loader *loader, bzna_error *err)
+{
+    if (loader->epoch >= loader->end_epoch)
+        return BZNA_END;
+    return BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
+                    "bzna_loader_set_batches first", (unsigned long long)loader->epoch);
 }
 
 
@@ -23122,8 +24123,8 @@ static int bzi_loader_stops_at(const bzna_loader *loader, bzna_status status)
            (status != BZNA_OK && errors->policy == BZNA_ON_ERROR_STOP);
 }
 
-/* Gives the slot of a failed sample the one that is world_size positions further on, which is of the same rank, and the
- * item to a reader. Returns 1; 0 if the sample may not be replaced. With the lock held. */
+/* Gives the slot of a failed sample the one at the position that a next slot would have, and the item to a reader.
+ * Returns 1; 0 if the sample may not be replaced. With the lock held. */
 static int bzi_item_replace(bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
@@ -23133,7 +24134,7 @@ static int bzi_item_replace(bzi_item *item, bzna_status status)
         return 0;
 
     item->replacements++;
-    item->position = (item->position + loader->config.shard.world_size) % loader->shard.count;
+    item->position = (item->position + item->batch->stride) % item->batch->order.length;
     bzi_plan_sample(loader, item);
 
     loader->stats.replaced++;
@@ -25160,31 +26161,6 @@ static bzna_status bzi_loader_copy_order(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Finds out if an epoch may hold a sample twice. Indices are checked with a bit for each sample of the data set. If the
- * data set is too large for that, repeats is 1. */
-static bzna_status bzi_loader_find_repeats(const bzna_loader *loader, uint32_t *repeats, bzna_error *err)
-{
-    const bzi_memory *memory = &loader->host->memory;
-    const uint64_t count = loader->order.samples, bytes = loader->dataset->count / 8 + 1;
-    uint8_t *seen;
-
-    *repeats = loader->config.order.weighting == BZNA_WEIGHTING_REPLACE ||
-               (loader->indices && loader->dataset->count > BZI_LIMIT_SEEN);
-    if (*repeats || !loader->indices)
-        return BZNA_OK;
-    if (!(seen = bzi_alloc_zero(memory, bytes, 1)))
-        return bzi_fail_memory(err, "loader_config.order.indices");
-
-    for (uint64_t i = 0; i < count && !*repeats; i++) {
-        uint8_t bit = (uint8_t)(1u << loader->indices[i] % 8), *at = &seen[loader->indices[i] / 8];
-        *repeats = (*at & bit) != 0;
-        *at |= bit;
-    }
-
-    bzi_release(memory, seen, bytes, 1);
-    return BZNA_OK;
-}
-
 /* Makes the order of samples. Pre: the config's counts and values are checked, and the user's arrays still exist. */
 static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
 {
@@ -25213,7 +26189,9 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
     order->weights = loader->weights;
     order->sums = loader->sums;
     order->ends = loader->ends;
-    return bzi_loader_find_repeats(loader, &order->repeats, err);
+    order->repeats = config->order.weighting == BZNA_WEIGHTING_REPLACE;
+    return !order->indices || order->repeats ? BZNA_OK :
+           bzi_indices_repeat(loader, order->indices, order->samples, &order->repeats, err);
 }
 
 /* Returns a hash of the data set and of the indices, weights and weighting of its order. A saved state has it, and is
@@ -25459,6 +26437,7 @@ static void bzi_loader_end(bzna_loader *loader)
     bzi_release(memory, loader->sums, loader->order.group_count, sizeof *loader->sums);
     bzi_release(memory, loader->ends, loader->order.group_count, sizeof *loader->ends);
     bzi_release(memory, loader->order.ranked, loader->order.samples, sizeof *loader->order.ranked);
+    bzi_sequence_free_all(memory, loader->lists);
     for (uint32_t i = 0; i < loader->pick_count; i++)
         if (loader->picks[i].name)
             bzi_release(memory, (void *)(uintptr_t)loader->picks[i].name, strlen(loader->picks[i].name) + 1, 1);
@@ -25589,7 +26568,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
             return BZNA_OK;
         }
         if (!head && !bzi_plan_has_batch(loader))
-            return BZNA_END;
+            return bzi_loader_no_batch(loader, err);
         if (!head && loader->on_loan == loader->config.pipeline.batches_in_flight)
             return BZI_FAIL(err, BZNA_E_STATE,
                             "all %u batches are on loan: release one first, or raise batches_in_flight",
@@ -25900,11 +26879,13 @@ static void bzi_loader_quiesce_device(bzna_loader *loader)
     bzi_device_leave(loader->device);
 }
 
-/* Moves to a position of an epoch: waits for the samples at hand, throws away what is planned, and plans from there.
+/* Moves to a place: waits for the samples at hand, throws away what is planned, and all lists, and plans from there.
  * Fails with E_STATE while a thread is in bzna_loader_next. Without the lock. */
-static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t epoch, uint64_t position,
+static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
                                    uint64_t end_epoch, bzna_error *err)
 {
+    bzi_sequence *lists;
+
     bzi_loader_lock(loader);
     if (loader->waiting) {
         bzi_os_unlock(&loader->mutex);
@@ -25920,27 +26901,20 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
         bzi_loader_quiesce_device(loader);
 
     bzi_loader_clear(loader);
-    loader->config.order.seed = seed;
-    loader->end_epoch = end_epoch;
-    loader->done_epoch = epoch;
-    loader->done_position = position;
-    bzi_plan_epoch(loader, epoch, position);
+    lists = bzi_loader_plan_from(loader, seed, place, end_epoch);
     loader->paused--;
     loader->stopped = 0;
     bzi_loader_wake_all(loader);                            /* a thread that came to next meanwhile may be at the end */
     bzi_os_unlock(&loader->mutex);
+    bzi_sequence_free_all(&loader->host->memory, lists);
     return BZNA_OK;
 }
 
 /* Restarts the loader at an epoch, with the seed that it has. */
 static bzna_status bzi_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
 {
-    uint64_t seed;
-
-    bzi_loader_lock(loader);
-    seed = loader->config.order.seed;
-    bzi_os_unlock(&loader->mutex);
-    return bzi_loader_seek(loader, seed, epoch, 0, bzi_loader_end_epoch(&loader->config, epoch), err);
+    const bzi_place place = { epoch, 0, loader->config.order.epoch_samples, 0 };
+    return bzi_loader_seek(loader, NULL, &place, bzi_loader_end_epoch(&loader->config, epoch), err);
 }
 
 #define BZI_STATE_BYTES_1 64u         /* size of a state of version 1, which ended with `check` */
@@ -26011,10 +26985,11 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     state->struct_size = sizeof *state;
     state->version = 2;
     state->seed = loader->config.order.seed;
-    state->epoch = loader->done_epoch;
-    state->position = loader->done_position;
+    state->epoch = loader->done.epoch;
+    state->position = loader->done.position;
     state->fingerprint = loader->fingerprint;
-    state->sample_count = loader->shard.count;
+    state->sample_count = loader->done.count;
+    state->list = loader->done.list;
     state->end_epoch = loader->end_epoch;
     state->order = loader->config.order.kind;
     state->pixels = bzi_loader_pixels(loader);
@@ -26038,17 +27013,18 @@ static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_load
 static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_state *given, bzna_error *err)
 {
     bzna_loader_state whole, *state = &whole;
+    const uint64_t samples = loader->config.order.epoch_samples;      /* 0 where lists are given */
     bzna_status status = bzi_loader_state_in(given, state, err);
 
     if (status != BZNA_OK)
         return status;
     if (state->check != bzi_loader_state_check(state))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.check: the state is damaged");
-    if (state->fingerprint != loader->fingerprint || state->sample_count != loader->shard.count)
+    if (state->fingerprint != loader->fingerprint || (state->sample_count != samples && samples))
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "state.fingerprint: the state is of another data set, of %llu samples an epoch; this one has "
-                        "%llu%s", (unsigned long long)state->sample_count, (unsigned long long)loader->shard.count,
-                        state->sample_count == loader->shard.count ? ", but not the same" : "");
+                        "%llu%s", (unsigned long long)state->sample_count, (unsigned long long)samples,
+                        state->sample_count == samples ? ", but not the same" : "");
     if (state->order != loader->config.order.kind)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.order: the state is of order %u, the loader has %u", state->order,
                         loader->config.order.kind);
@@ -26064,7 +27040,9 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "state.pixels: the state was saved by a run of another size, warp, picture or colors; "
                         "loader_config.pipeline.restore_any_pixels restores it anyway");
-    return bzi_loader_seek(loader, state->seed, state->epoch, state->position, state->end_epoch, err);
+    return bzi_loader_seek(loader, &state->seed,
+                           &(bzi_place){ state->epoch, state->position, state->sample_count, state->list },
+                           state->end_epoch, err);
 }
 
 /* Estimates which stage limits the loader, by which threads wait for which. The thresholds are rules of thumb. */
@@ -26248,6 +27226,13 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
 {
     const uint64_t samples = c->order.indices ? c->order.index_count : dataset->count;
 
+    if (c->order.kind == BZNA_ORDER_GIVEN) {
+        if (c->order.indices || c->order.index_count || c->order.weights || c->order.weight_count ||
+            c->order.weighting || c->order.weights_by_part || c->order.epoch_samples)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.indices, weights, weighting, epoch_samples: not "
+                            "with BZNA_ORDER_GIVEN, where bzna_loader_set_indices gives each epoch's samples");
+        return BZNA_OK;
+    }
     if (!c->order.indices != !c->order.index_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "loader_config.order.indices, index_count: one is given without the other");
@@ -26344,7 +27329,7 @@ static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *er
 /* Checks sizes, numbers of threads and the shard, and fills in defaults. An epoch must have at least one batch. */
 static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
 {
-    bzi_shard shard = { samples, 0, 0, 0, 0, 0 };
+    bzi_shard shard = { .count = samples };
     bzna_status status;
 
     if (!c->output.batch_size || c->output.batch_size > BZI_LIMIT_BATCH)
@@ -26352,7 +27337,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
                         c->output.batch_size, BZI_LIMIT_BATCH);
     if ((status = bzi_loader_check_output(c, err)) != BZNA_OK)
         return status;
-    if (c->order.kind > BZNA_ORDER_SHUFFLE)
+    if (c->order.kind > BZNA_ORDER_GIVEN)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.kind: %u is not known", c->order.kind);
     if (c->order.last_batch > BZNA_LAST_PAD)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.last_batch: %u is not known", c->order.last_batch);
@@ -26379,7 +27364,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
     shard.batch = c->output.batch_size;
     shard.world = c->shard.world_size;
     shard.last_batch = c->order.last_batch;
-    if (bzi_shard_batches(&shard) == 0)
+    if (c->order.kind != BZNA_ORDER_GIVEN && bzi_shard_batches(&shard) == 0)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
                         (unsigned long long)samples, c->output.batch_size, c->shard.world_size);
@@ -27019,7 +28004,8 @@ static void bzi_loader_init_plan(bzna_loader *loader)
     loader->shard.rank = config->shard.rank;
     loader->shard.last_batch = config->order.last_batch;
     loader->end_epoch = bzi_loader_end_epoch(config, config->order.first_epoch);
-    loader->done_epoch = config->order.first_epoch;
+    loader->done.epoch = config->order.first_epoch;
+    loader->done.count = config->order.epoch_samples;
     bzi_plan_epoch(loader, config->order.first_epoch, 0);
 }
 
@@ -28104,6 +29090,48 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     BZI_API_END(status);
 }
 
+/* Gives an epoch its samples. call: how messages name the function. */
+static bzna_status bzi_api_give(bzna_loader *loader, const char *call, const bzi_given *given, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+
+    if (loader->config.order.kind != BZNA_ORDER_GIVEN)
+        status = BZI_FAIL(err, BZNA_E_STATE, "loader_config.order.kind is not BZNA_ORDER_GIVEN");
+    else if (!given->count)
+        status = BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu is empty", (unsigned long long)given->epoch);
+    else
+        status = bzi_loader_give(loader, given, err);
+    return status == BZNA_OK ? status : bzi_error_prefix(err, call);
+}
+
+BZNA_API bzna_status bzna_loader_set_indices(bzna_loader *loader, uint64_t epoch, const uint64_t *indices,
+                                             uint64_t count, bzna_error *err)
+{
+    const bzi_given given = { .epoch = epoch, .indices = indices, .count = count };
+
+    BZI_API_BEGIN;
+    BZI_API_NEED(loader);
+    BZI_API_NEED(indices);
+    BZI_API_PLACE(loader, 0);
+    BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
+}
+
+BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch, const uint64_t *indices,
+                                             uint64_t count, const uint32_t *sizes, uint64_t batch_count,
+                                             bzna_error *err)
+{
+    const bzi_given given = { epoch, indices, count, sizes, batch_count };
+
+    BZI_API_BEGIN;
+    BZI_API_NEED(loader);
+    BZI_API_NEED(indices);
+    BZI_API_NEED(sizes);
+    BZI_API_PLACE(loader, 0);
+    if (!batch_count)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_set_batches: epoch %llu has no batches", (unsigned long long)epoch);
+    BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
+}
+
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 {
     BZI_API_BEGIN;
@@ -28150,12 +29178,10 @@ BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_
     BZI_API_END(status);
 }
 
-static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *info)
+static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
 {
     const bzna_loader_config *c = &loader->config;
     const bzi_pick *pick = &loader->picks[0];
-    const bzi_shard whole = { c->order.epoch_samples, 0, c->output.batch_size, c->shard.world_size, c->shard.rank,
-                              c->order.last_batch };        /* an epoch from its start */
 
     memset(info, 0, sizeof *info);
     info->decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
@@ -28166,9 +29192,7 @@ static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *inf
     info->reader_threads = c->read.threads;
     info->batches_in_flight = c->pipeline.batches_in_flight;
     info->read_ahead = c->read.ahead_samples;
-    info->batches_per_epoch = bzi_shard_batches(&whole);
-    info->samples_per_epoch = c->order.last_batch == BZNA_LAST_DROP ? info->batches_per_epoch * c->output.batch_size :
-                              whole.count > whole.rank ? (whole.count - whole.rank + whole.world - 1) / whole.world : 0;
+    bzi_loader_count_epoch(loader, &info->samples_per_epoch, &info->batches_per_epoch);
 
     if (loader->pool)
         snprintf(info->decoder_name, sizeof info->decoder_name, "NVDEC of %.50s", loader->device->info.name);
@@ -28194,6 +29218,8 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_NEED(info);
+    if (loader->config.order.kind == BZNA_ORDER_GIVEN)      /* it takes the lock */
+        BZI_API_PLACE(loader, 0);
 
     bzi_api_loader_info(loader, &all);
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));

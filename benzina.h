@@ -343,6 +343,25 @@
  *       DistributedSampler does. p0 is 0, or the position from which a run was restored. Every rank
  *       gets the same number of batches.
  *
+ * ORDERS OF YOUR OWN. With BZNA_ORDER_GIVEN, the caller gives the samples of each epoch: for hard
+ * examples, curricula, samplers of other libraries.
+ *     - bzna_loader_set_indices gives a list, and bzna_loader_set_batches one that is cut into
+ *       batches. Both copy it. No sample of an epoch is read before its list was given, and
+ *       bzna_loader_next returns E_STATE where it lacks one. It never waits for a list.
+ *     - An epoch's list is given once. It cannot change until bzna_loader_reset or
+ *       bzna_loader_restore, which forget all lists.
+ *     - Lists of later epochs can be given at any time, several of them, by any thread, also while
+ *       another thread waits in bzna_loader_next. The first batches of such an epoch are made while
+ *       the one before is used up, as in other orders.
+ *     - The list is that of the whole epoch, and is shared by ranks as other orders are: all ranks
+ *       give the same list. A sampler that draws each rank's own samples (PyTorch's
+ *       DistributedSampler) has shared them already: leave shard at its default then.
+ *     - The same list gives the same pixels as order.indices, and a permutation the same as
+ *       BZNA_ORDER_SHUFFLE. A sample that the list repeats is augmented anew each time.
+ *     - A state that was taken inside an epoch carries a hash of the list. After
+ *       bzna_loader_restore, that epoch takes the same list alone, from whatever rank and world
+ *       size of the whole epoch's list. Lists of a rank's own need the same rank and world size.
+ *
  * A bzna_loader_state taken between two batches of a run can be restored with any number of threads
  * and any world size. It says by a hash how the run's pixels were made: sizes, warp, colors, and
  * which picture of a sample. A loader that makes pixels otherwise refuses the state, unless
@@ -1757,9 +1776,9 @@ typedef struct bzna_rule_input {
  *     out_bytes   bytes at out
  *     count       for ROWS: to be set to the number of rows that were filled in; 0 before
  * Returns BZNA_OK, or a negative number, which becomes native_code:
- *     BZNA_E_CALLBACK, or below -2^30   the program is at fault: E_CALLBACK (errors.callback_policy).
- *                                       Bindings number their exceptions so
- *     any other                         the data are damaged: the sample fails with E_FORMAT
+ *     BZNA_E_CALLBACK, below -2^30   the program is at fault: E_CALLBACK (errors.callback_policy).
+ *                                    Bindings number their exceptions so
+ *     any other                      the data are damaged: the sample fails with E_FORMAT
  * More rows than there is room for fail the sample with E_MISMATCH. The callback must not call
  * functions that take a context, data set or loader. */
 typedef bzna_status (*bzna_rule_fn)(void *user, const bzna_rule_input *input, void *out,
@@ -1997,7 +2016,11 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
 /* The order of an epoch's samples. */
 enum {
     BZNA_ORDER_SEQUENTIAL = 0,        /* as they lie in the data set, or in order.indices */
-    BZNA_ORDER_SHUFFLE    = 1         /* another permutation each epoch, by order.seed */
+    BZNA_ORDER_SHUFFLE    = 1,        /* another permutation each epoch, by order.seed */
+    /* the caller gives each epoch's samples, by bzna_loader_set_indices or bzna_loader_set_batches:
+     * chapter 9. The members of bzna_loader_order that choose samples must be 0: indices, weights,
+     * weighting, epoch_samples */
+    BZNA_ORDER_GIVEN      = 2
 };
 
 /* How an epoch ends if its last batch is not full. Every rank gets the same number of batches. */
@@ -2030,9 +2053,10 @@ enum {
 /* How a loader treats a sample that cannot be read or decoded. */
 enum {
     BZNA_ON_ERROR_FILL    = 0,        /* its slot holds the out-of-bounds color */
-    /* its slot takes the sample at the position world_size further on in the epoch's order, from
-     * the end back to its start, and so on up to 64 times. That is the same sample in every run,
-     * and it is delivered at its own position as well */
+    /* its slot takes the sample at the position world_size further on in the epoch's order (with
+     * bzna_loader_set_batches, at the next position), from the end back to its start, and so on up
+     * to 64 times. That is the same sample in every run, and it is delivered at its own position as
+     * well */
     BZNA_ON_ERROR_REPLACE = 1,
     BZNA_ON_ERROR_STOP    = 2         /* bzna_loader_next returns its error instead of its batch */
 };
@@ -2415,7 +2439,9 @@ typedef struct bzna_loader_info {
     uint32_t    read_ahead;           /* read.ahead_samples; by default, as many as may be */
     /* of this rank in a whole epoch, from its start; padding is not counted */
     uint64_t    samples_per_epoch;
-    uint64_t    batches_per_epoch;    /* of this rank in a whole epoch, from its start */
+    /* of this rank in a whole epoch, from its start. With BZNA_ORDER_GIVEN, both are those of the
+     * epoch that the next batch is of, and 0 if its list was not given yet */
+    uint64_t    batches_per_epoch;
     char        decoder_name[64];     /* such as "libavcodec 59.37.100" */
     char        decoder_reason[128];  /* why this decoder, and not the other */
     char        image_field[32];      /* what is decoded of each sample: the field's name */
@@ -2486,14 +2512,19 @@ typedef struct bzna_loader_state {
     uint64_t epoch;                   /* that is under way */
     uint64_t position;                /* samples of its order already delivered, to all ranks */
     uint64_t fingerprint;             /* of data set, indices and weights */
-    uint64_t sample_count;            /* of an epoch, for all ranks together */
+    /* of an epoch, for all ranks together; with BZNA_ORDER_GIVEN of the epoch under way, and 0 at
+     * the start of one */
+    uint64_t sample_count;
     uint64_t end_epoch;               /* the first epoch that is not delivered */
     uint32_t order;                   /* BZNA_ORDER_... */
     uint32_t check;                   /* a hash of all other members */
     /* a hash of what fixes pixels: sizes, warp, colors, which picture. Not of dtype, layout, batch
      * size or threads */
     uint64_t pixels;
-    uint64_t reserved[7];             /* 0 */
+    /* a hash of the list that the epoch under way was given, of BZNA_ORDER_GIVEN; 0 with other
+     * orders, and at the start of an epoch, which then takes any list */
+    uint64_t list;
+    uint64_t reserved[6];             /* 0 */
 } bzna_loader_state;
 
 /* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
@@ -2556,12 +2587,51 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
  *     BZNA_END                  the last epoch is over
  *     BZNA_AGAIN                the time is over
  *     E_STOPPED                 bzna_loader_stop was called
- *     E_STATE                   another thread is in this call, or all batches are on loan
+ *     E_STATE                   another thread is in this call, or all batches are on loan; or with
+ *                               BZNA_ORDER_GIVEN, the next epoch has no list yet, which the message
+ *                               names. The call can be made again after each of these
  *     E_DEVICE, E_DEVICE_LOST   the device failed
  *     E_CALLBACK                a callback failed a sample of the batch: errors.callback_policy
  *     another                   with BZNA_ON_ERROR_STOP, the error of a sample of the batch
  * The last three stay until bzna_loader_reset or bzna_loader_restore. */
 BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch,
+    bzna_error *err);
+
+/* Gives the samples of one epoch to a loader with BZNA_ORDER_GIVEN: chapter 9. Any thread, also
+ * while another one waits in bzna_loader_next. Does not wait.
+ *     loader    makes the epoch's batches from now on
+ *     epoch     the one under way, if it has no list yet, or a later one
+ *     indices   of samples in the data set, in the order of the epoch; they may repeat. Copied, 8
+ *               bytes each; the copy is kept until a list is given after the epoch's last batch was
+ *               taken
+ *     count     indices at indices, at least 1. All ranks together have so many samples: rank r of
+ *               w takes those at r, r + w, r + 2w, ...
+ * Statuses:
+ *     E_ARGUMENT   count is 0, or last_batch is DROP and leaves no batch; or the loader was
+ *                  restored inside the epoch, and the run that was saved had another list
+ *     E_RANGE      an index is past the last sample, or epoch past the last one
+ *     E_STATE      the epoch has its list already, or is over; or the order is of another kind
+ *     E_MEMORY     there is none for the copy, or for a bit for each sample of the data set, by
+ *                  which indices that repeat are found */
+BZNA_API bzna_status bzna_loader_set_indices(bzna_loader *loader, uint64_t epoch,
+    const uint64_t *indices, uint64_t count, bzna_error *err);
+
+/* Gives the samples of one epoch, as bzna_loader_set_indices does, and the size of each of its
+ * batches. Ranks share whole batches: rank r of w takes the batches r, r + w, r + 2w, ... If their
+ * number does not divide by w, order.last_batch says what happens at the end: ranks without a batch
+ * get an empty one (PARTIAL), the rest is not delivered (DROP), or they get padding (PAD, which
+ * also fills each batch to output.batch_size). Any thread, also while another one waits in
+ * bzna_loader_next. Does not wait.
+ *     loader        makes the epoch's batches from now on
+ *     epoch         the one under way, if it has no list yet, or a later one
+ *     indices       of samples in the data set, those of one batch after those of the other. Copied
+ *     count         indices at indices: the sum of sizes
+ *     sizes         how many samples each batch has: 1..output.batch_size. Copied
+ *     batch_count   batches at sizes, at least 1
+ * Statuses: those of bzna_loader_set_indices; E_ARGUMENT for a size that is out of range, or for
+ * another sum of them. */
+BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch,
+    const uint64_t *indices, uint64_t count, const uint32_t *sizes, uint64_t batch_count,
     bzna_error *err);
 
 /* Ends all waiting for batches of loader, now and later, with E_STOPPED, until bzna_loader_reset or
@@ -2571,7 +2641,8 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err);
 /* Goes to the start of an epoch (set_epoch elsewhere), whatever is under way. Waits for samples
  * that are being made. Any thread.
  *     loader   as many epochs are left as if it had been opened with order.first_epoch = epoch.
- *              Batches on loan stay valid
+ *              Batches on loan stay valid. Lists of BZNA_ORDER_GIVEN are forgotten, also those of
+ *              later epochs
  *     epoch    from 0
  * Returns E_STATE while a thread waits in bzna_loader_next. */
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err);
@@ -2584,7 +2655,8 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
 
 /* Goes on from a state. Waits for samples that are being made. Any thread.
  *     loader   seed and epochs come from the state; world size, threads and batch size may differ
- *              from those of the run that was saved. Batches on loan stay valid
+ *              from those of the run that was saved. Batches on loan stay valid. Lists of
+ *              BZNA_ORDER_GIVEN are forgotten: give the list of the state's epoch again
  *     state    of bzna_loader_save. One of version 1 (of 0.1) is taken with a warning in the log,
  *              since it does not say how pixels were made
  * Statuses: E_ARGUMENT if the state is damaged, is of another data set or order, or of a run whose

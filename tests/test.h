@@ -18,10 +18,17 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#ifndef _GNU_SOURCE                   /* without benzina.c, -std=c11 hides what is POSIX's */
+#ifdef _WIN32
+#  define ON_WINDOWS 1
+#  include "windows.h"
+#elif !defined(_GNU_SOURCE)           /* without benzina.c, -std=c11 hides what is POSIX's */
 FILE   *popen(const char *command, const char *mode);
 int     pclose(FILE *stream);
 ssize_t readlink(const char *path, char *out, size_t size);
+#endif
+
+#ifndef ON_WINDOWS
+#  define ON_WINDOWS 0
 #endif
 
 #pragma GCC diagnostic error "-Wunused-function"

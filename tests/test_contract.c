@@ -824,6 +824,7 @@ static uint64_t plan_index(const plan *p, uint64_t epoch, uint64_t position)
 {
     const uint64_t count = row_count(p->row);
     return p->c.order.kind == BZNA_ORDER_SHUFFLE ? bzna_order_permute(p->c.order.seed, epoch, count, position % count) :
+           p->c.order.kind == BZNA_ORDER_GIVEN   ? (2 * count - 1 - position % count - epoch) % count :
                                                    position % count;
 }
 
@@ -1317,6 +1318,72 @@ TEST(ranks_share_an_epoch_in_equally_many_batches)
             bzna_dataset_close(o.dataset);
             report(r, way, failures);
         }
+}
+
+/* ---- Orders that are given --------------------------------------------------------------------------------------- */
+
+/* Gives epochs 0 and 1 their lists, each of which has all samples, backwards; in batches of so many, if size is not 0. */
+static void give(bzna_loader *loader, const plan *p, uint32_t size)
+{
+    const uint64_t count = row_count(p->row), batches = size ? (count + size - 1) / size : 0;
+    uint64_t indices[SAMPLES];
+    uint32_t sizes[SAMPLES];
+    for (uint64_t epoch = p->epoch; epoch < 2; epoch++) {
+        for (uint64_t i = 0; i < count; i++) {
+            indices[i] = plan_index(p, epoch, i);
+            sizes[i] = (uint32_t)(size ? bzi_min(size, count - bzi_min(count, i * size)) : 0);
+        }
+        CHECK_EQ(size ? bzna_loader_set_batches(loader, epoch, indices, count, sizes, batches, NULL) :
+                        bzna_loader_set_indices(loader, epoch, indices, count, NULL),
+                 BZNA_OK);
+    }
+}
+
+/* Begun in one rank that was opened one way, and ended by so many that were opened another way. */
+TEST(a_given_order_is_that_of_the_batches_and_a_run_goes_on_in_it_with_other_ranks)
+{
+    EACH(r, way) {
+        bzna_loader_config c = config_of(7, BZNA_ORDER_GIVEN);
+        bzna_loader_state state = { .struct_size = sizeof state };
+        uint8_t seen[SAMPLES] = { 0 }, in_batches[SAMPLES] = { 0 };
+        bzna_loader *loader;
+        opened o;
+        plan p;
+        c.order.epochs = 2;
+        open_or_exit(context, r, way, &o);
+        loader = open_loader(context, &o, &c);
+        p = plan_of(r, &c);
+        p.seen = seen;
+        give(loader, &p, 0);
+        CHECK_EQ(walk(loader, &p, 2), 2);
+        CHECK_EQ(bzna_loader_save(loader, &state, sizeof state, NULL), BZNA_OK);
+        CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
+        p = plan_of(r, &c);
+        p.seen = in_batches;
+        p.c.output.batch_size = 4;
+        give(loader, &p, 4);
+        CHECK_EQ(walk(loader, &p, UINT64_MAX), 2 * ((row_count(r) + 3) / 4));
+        bzna_loader_close(loader);
+        bzna_dataset_close(o.dataset);
+
+        open_or_exit(context, r, (way + 1) % row_ways(r), &o);
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            c.output.batch_size = 5;
+            c.shard.world_size = 2;
+            c.shard.rank = rank;
+            loader = open_loader(context, &o, &c);
+            CHECK_EQ(bzna_loader_restore(loader, &state, NULL), BZNA_OK);
+            p = plan_of(r, &c);
+            p.position = state.position;
+            p.seen = seen;
+            give(loader, &p, 0);
+            walk(loader, &p, UINT64_MAX);
+            bzna_loader_close(loader);
+        }
+        bzna_dataset_close(o.dataset);
+        check_each_once(r, seen, 2);
+        check_each_once(r, in_batches, 2);
+    }
 }
 
 /* ---- 5. Errors --------------------------------------------------------------------------------------------------- */
@@ -2051,6 +2118,7 @@ TEST_MAIN(
     RUN(a_run_goes_on_after_any_batch_however_the_data_set_is_opened)
     RUN(a_state_of_another_data_set_is_refused)
     RUN(ranks_share_an_epoch_in_equally_many_batches)
+    RUN(a_given_order_is_that_of_the_batches_and_a_run_goes_on_in_it_with_other_ranks)
     RUN(a_damaged_picture_costs_its_own_slot)
     RUN(a_header_that_is_lost_after_opening_costs_its_own_slot)
     RUN(a_file_that_is_deleted_costs_its_own_slot)

@@ -233,6 +233,21 @@ test_views_c() {
 }
 if ! have "${CC:-cc}"; then skip views_c "no C compiler [gcc]"; elif ! have tar; then skip views_c "no tar [tar]"; else test_views_c; fi
 
+# --- hard_examples.c ---
+# Every third epoch has all samples, and the one after it the harder half twice, whose loss is larger. All of it is learned.
+mines_hard_examples() {
+    count=$("$BZNA" info "$archive" --json | tr ',{' '\n\n' | sed -n 's/^ *"samples": *\([0-9]*\).*/\1/p' | head -n 1)
+    "$T/hard" "$archive" 7 >"$T/hard.out" && cat "$T/hard.out" && "$T/hard" "$archive" 7 | cmp - "$T/hard.out" &&
+        awk -v count="$count" '{ want = (NR - 1) % 3 ? 2 * int((count + 1) / 2) : count; bad = bad || $3 != want; loss[NR] = $NF }
+            END { exit NR != 7 || bad || loss[2] <= loss[1] || loss[5] <= loss[4] || loss[7] >= loss[4] }' "$T/hard.out"
+}
+test_hard_examples() {
+    check hard_examples_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/hard_examples.c $LIBS -o "$T/hard" || return
+    check hard_examples_c_gives_the_next_epoch_what_was_hard mines_hard_examples
+    check hard_examples_c_names_an_absent_archive refuses 'absent.bzna: cannot open' "$T/hard" "$T/absent.bzna"
+}
+if have "${CC:-cc}"; then test_hard_examples; else skip hard_examples_c "no C compiler [gcc]"; fi
+
 # --- erase.c ---
 erases() { # of a white picture, some is gray then, and the rest is white
     mkdir -p "$T/white/class" && { printf 'P6\n64 48\n255\n'; head -c 9216 /dev/zero | tr '\000' '\377'; } >"$T/white/class/0.ppm" &&

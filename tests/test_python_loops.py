@@ -26,6 +26,7 @@ import tempfile
 import time
 import unittest
 import warnings
+import weakref
 import zlib
 
 ROOT = os.getcwd()
@@ -734,6 +735,255 @@ class DataSets(unittest.TestCase):
                                  (length, lengths[0], length, length, lengths[0]), options)
 
 
+def taken(batches):
+    """The numbers of the samples of each batch."""
+    return [list(batch.indices.memoryview()[:batch.count]) for batch in batches]
+
+
+class Samplers(unittest.TestCase):
+    """Orders from outside. A sampler's own list is the oracle."""
+
+    @staticmethod
+    def loader(**options):
+        return loader_of(each(), **{"shape": 16, "output": "field", "dtype": "uint8", "warp": ops.RandomResizedCrop(flip_h=0.5), **options})
+
+    @needs("torch")
+    def test_torchs_random_sampler_gives_each_epoch_its_order(self):
+        import torch
+        from torch.utils.data import RandomSampler
+        sampler = RandomSampler(range(8), generator=torch.Generator().manual_seed(3))
+        twin = RandomSampler(range(8), generator=torch.Generator().manual_seed(3))
+        loader = self.loader(sampler=sampler)
+        self.assertEqual(len(loader), 3)
+        orders = []
+        for _ in range(3):
+            orders.append(sum(taken(loader.batches()), []))
+            self.assertEqual(orders[-1], list(twin))
+        self.assertNotEqual(orders[0], orders[1])
+        for drop_last, batches in ((False, 3), (True, 2)):
+            loader = self.loader(sampler=RandomSampler(range(8)), drop_last=drop_last)
+            self.assertEqual((len(loader), len(list(loader)), len(loader)), (batches,) * 3)
+
+    @needs("torch")
+    def test_torchs_weighted_sampler_repeats_samples_with_other_augmentations(self):
+        import torch
+        from torch.utils.data import WeightedRandomSampler
+        weights = [0, 0, 9, 0, 1, 0, 0, 0]
+        loader, twin = (WeightedRandomSampler(weights, 20, generator=torch.Generator().manual_seed(5)) for _ in range(2))
+        loader = self.loader(sampler=loader, output="torch", batch_size=8)
+        self.assertEqual((len(loader), loader.batches_left), (3, 3))
+        pictures = {}
+        for images, targets in loader:
+            for image, target in zip(images, targets):
+                pictures.setdefault(int(target), []).append(image.clone())
+        drawn = list(twin)
+        self.assertEqual({n: len(p) for n, p in pictures.items()}, {n: drawn.count(n) for n in set(drawn)})
+        many = pictures[2]
+        self.assertGreater(len(many), 10)
+        self.assertEqual(sum(torch.equal(many[0], other) for other in many[1:]), 0)
+
+    @needs("torch")
+    def test_torchs_distributed_sampler_shards_itself_and_is_told_the_epoch(self):
+        from torch.utils.data.distributed import DistributedSampler
+        for epoch in range(3):
+            whole = []
+            for rank in range(3):
+                sampler, twin = (DistributedSampler(range(8), num_replicas=3, rank=rank, shuffle=True, seed=7) for _ in range(2))
+                loader = self.loader(sampler=sampler, batch_size=2, first_epoch=epoch)
+                twin.set_epoch(epoch)
+                self.assertEqual((len(loader), loader.world_size), (2, 1))
+                shares = taken(loader.batches())
+                self.assertEqual(sum(shares, []), list(twin))
+                twin.set_epoch(epoch + 1)
+                self.assertEqual(sum(taken(loader.batches()), []), list(twin))
+                whole += sum(shares, [])
+            self.assertEqual((len(whole), set(whole)), (9, set(range(8))))
+
+    @needs("torch")
+    def test_torchs_batch_sampler_makes_the_batches(self):
+        import torch
+        from torch.utils.data import BatchSampler, RandomSampler
+        from torch.utils.data.distributed import DistributedSampler
+        for drop_last in (False, True):
+            sampler, twin = (BatchSampler(RandomSampler(range(8), generator=torch.Generator().manual_seed(2)), 3, drop_last) for _ in range(2))
+            loader = self.loader(batch_size=1, batch_sampler=sampler)
+            self.assertEqual((len(loader), loader.batch_size), (3 - drop_last, 3))
+            for _ in range(2):
+                self.assertEqual(taken(loader.batches()), list(twin))
+        inner = DistributedSampler(range(8), num_replicas=2, rank=1, seed=1)
+        loader = self.loader(batch_size=1, batch_sampler=BatchSampler(inner, 3, False), first_epoch=5)
+        batches = taken(loader.batches())
+        self.assertEqual(inner.epoch, 5)        # the sampler inside it was told
+        self.assertEqual(batches, list(BatchSampler(inner, 3, False)))
+
+    def test_batches_may_have_any_sizes_up_to_batch_size(self):
+        batches = [[7], [0, 1, 2, 3], [5, 5], [6]]
+        loader = self.loader(batch_size=1, batch_sampler=batches)
+        self.assertEqual((len(loader), loader.batch_size), (4, 4))
+        self.assertEqual(taken(loader.batches()), batches)
+        self.assertEqual([targets.memoryview().nbytes // 8 for _, targets in loader], [1, 4, 2, 1])
+
+        class Growing:
+            epoch = 0
+
+            def set_epoch(self, epoch):
+                self.epoch = epoch
+
+            def __iter__(self):
+                return iter([[self.epoch]] * (self.epoch + 1))
+
+            def __len__(self):
+                return self.epoch + 1
+        with self.assertRaisesRegex(ValueError, "batch_sampler: it does not say .* give batch_size="):
+            self.loader(batch_size=1, batch_sampler=Growing())
+        loader = self.loader(batch_size=2, batch_sampler=Growing(), first_epoch=1)
+        for epoch in range(1, 4):               # its length changes with the epoch
+            self.assertEqual((len(loader), loader.batches_left), (epoch + 1,) * 2)
+            iterator = iter(loader.batches())
+            first = taken([next(iterator)])
+            self.assertEqual((len(loader), loader.batches_left), (epoch + 1, epoch))
+            self.assertEqual(first + taken(iterator), [[epoch]] * (epoch + 1))
+
+    def test_an_empty_epoch_brings_nothing_and_the_next_one_follows(self):
+        lists = [[], [1, 2], [], [], [3]]
+
+        class Listed:
+            def set_epoch(self, epoch):
+                self.list = lists[epoch]
+
+            def __iter__(self):
+                return iter(self.list)
+
+            def __len__(self):
+                return len(self.list)
+        loader = self.loader(sampler=Listed())
+        for epoch, numbers in enumerate(lists):
+            self.assertEqual(loader.epoch, epoch)
+            self.assertEqual(len(loader), int(bool(numbers)))
+            self.assertEqual(sum(taken(loader.batches()), []), numbers)
+        loader = self.loader(sampler=[1, 2], batch_size=3, drop_last=True)
+        self.assertEqual((len(loader), list(loader), list(loader)), (0, [], []))
+
+    def test_lists_are_given_by_hand_and_early(self):
+        loader = self.loader(indices="given")
+        with self.assertRaisesRegex(TypeError, "epoch 0 were not given"):
+            len(loader)
+        with self.assertRaisesRegex(Error, r"epoch 0: its samples were not given; loader.set_indices\(0"):
+            next(iter(loader))
+        loader.set_batches(2, [[1], [2, 3]])
+        loader.set_indices(0, [5, 5, 1, 0])
+        loader.set_indices(1, range(7, -1, -1))
+        self.assertEqual((len(loader), loader.info.samples_per_epoch, loader.info.batches_per_epoch), (2, 4, 2))
+        with self.assertRaisesRegex(Error, "epoch 0 has its list already"):
+            loader.set_indices(0, [1])
+        with self.assertRaisesRegex(ValueError, "epoch 3: index 8 at 1 is not below the 8 samples"):
+            loader.set_indices(3, [1, 8])
+        with self.assertRaisesRegex(ValueError, r"batches\[1\]: 4 samples are not within 1..3"):
+            loader.set_batches(3, [[1], [1, 2, 3, 4]])
+        self.assertEqual([taken(loader.batches()) for _ in range(3)], [[[5, 5, 1], [0]], [[7, 6, 5], [4, 3, 2], [1, 0]], [[1], [2, 3]]])
+        with self.assertRaisesRegex(Error, "epoch 3"):
+            next(iter(loader))
+        with self.assertRaisesRegex(Error, "draws its own order"):
+            self.loader().set_indices(0, [1])
+
+    def test_an_epoch_that_is_broken_off_leaves_the_later_lists(self):
+        loader = self.loader(indices="given", batch_size=2)
+        for epoch in range(3):
+            loader.set_indices(epoch, [epoch, 7 - epoch, 3, 4])
+        next(iter(loader.batches()))
+        self.assertEqual(taken(loader.batches()), [[1, 6], [3, 4]])
+        loader.set_epoch(1)                     # one that had begun has another list now
+        loader.set_indices(1, [0, 0])
+        self.assertEqual([taken(loader.batches()) for _ in range(2)], [[[0, 0]], [[2, 5], [3, 4]]])
+
+    def test_a_run_goes_on_with_the_same_list_and_refuses_another(self):
+        options = dict(batch_size=2, seed=4)
+        order = [3, 1, 4, 1, 5, 2, 6, 5]
+
+        def pictures(batches):
+            return [(taken([batch]), numbers(batch.tensor("image"), "field")) for batch in batches]
+        loader = self.loader(sampler=order, **options)
+        whole = pictures(loader.batches())
+        loader = self.loader(sampler=order, **options)
+        iterator = iter(loader.batches())
+        self.assertEqual(pictures([next(iterator)]), whole[:1])
+        state = loader.state_dict()
+        other = self.loader(sampler=order[::-1], **options)
+        other.load_state_dict(state)
+        with self.assertRaisesRegex(Error, "the list of epoch 0, of 8 samples, is not the one that state.list"):
+            next(iter(other))
+        again = self.loader(sampler=order, **dict(options, seed=9))
+        again.load_state_dict(state)
+        self.assertEqual((again.batches_left, len(again)), (3, 4))
+        self.assertEqual(pictures(again.batches()), whole[1:])
+        again = self.loader(sampler=order[::-1], **options)
+        again.load_state_dict(state)
+        again.set_indices(0, order)             # in place of what the sampler would yield
+        self.assertEqual(pictures(again.batches()), whole[1:])
+        given = self.loader(indices="given", **options)
+        given.set_indices(0, order[:4])
+        with self.assertRaisesRegex(Error, "the list of epoch 0"):
+            given.load_state_dict(state)        # it was given before
+        for world, batch_size in ((2, 1), (3, 2)):          # shared by other ranks
+            ranks = [self.loader(indices="given", rank=rank, world_size=world, batch_size=batch_size, last_batch="partial", seed=0)
+                     for rank in range(world)]
+            rest = []
+            for loader in ranks:
+                loader.load_state_dict(state)
+                loader.set_indices(0, order)
+                rest += sum(taken(loader.batches()), [])
+            self.assertEqual(sorted(rest), sorted(order[2:]))
+
+    def test_ranks_that_are_named_share_the_list_and_none_is_empty(self):
+        for lists, options in ((range(8), {}), ([[1, 2, 3], [4], [5, 6]], {"batch": True})):
+            shares, sizes = [], []
+            for rank in range(2):
+                source = dict(batch_sampler=lists, batch_size=1) if options else dict(sampler=lists)
+                loader = self.loader(rank=rank, world_size=2, output="numpy" if importable("numpy") else "memoryview", **source)
+                shares.append(taken(loader.batches()))
+                sizes.append([len(targets) for _, targets in loader])
+            self.assertEqual(len(sizes[0]), len(sizes[1]))
+            self.assertEqual(len(shares[0]), len(shares[1]))
+            flat = sorted(index for share in shares for batch in share for index in batch)
+            self.assertEqual(flat, sorted(sum(lists, []) if options else lists))
+            if importable("numpy"):
+                self.assertGreater(min(sum(sizes, [])), 0)
+
+    def test_selections_are_counted_in_their_own_numbers(self):
+        chosen = benzina.Dataset(each())[[6, 2, 4]]
+        loader = loader_of(chosen, shape=16, output="field", sampler=[2, 0, 0, 1])
+        self.assertEqual([list(targets.memoryview()) for _, targets in loader], [[4, 6, 6], [2]])
+        with self.assertRaisesRegex(ValueError, "index 3 at 1 is not below the 3 samples"):
+            next(iter(loader_of(chosen, shape=16, sampler=[0, 3])))
+
+    def test_contradictions_are_refused_by_name(self):
+        for kind, said, options in (
+                (ValueError, "sampler, shuffle", dict(sampler=[1], shuffle=True)),
+                (ValueError, "sampler, indices", dict(sampler=[1], indices=[2])),
+                (ValueError, "sampler, weights", dict(sampler=[1], weights=[1.0] * 8, weighting="replace")),
+                (ValueError, "sampler, batch_sampler", dict(sampler=[1], batch_sampler=[[1]])),
+                (ValueError, "batch_sampler, drop_last", dict(batch_sampler=[[1]], drop_last=True)),
+                (TypeError, "sampler: 3 is nothing", dict(sampler=3)),
+                (TypeError, "batch_sampler: 3 is nothing", dict(batch_sampler=3))):
+            with self.assertRaisesRegex(kind, said):
+                self.loader(**options)
+        with self.assertRaisesRegex(TypeError, r"sampler\[1\]"):
+            next(iter(self.loader(sampler=[1, "2"])))
+        with self.assertRaisesRegex(ValueError, r"sampler\[0\]: -1"):
+            next(iter(self.loader(sampler=[-1])))
+
+    def test_a_loader_with_a_sampler_is_freed_at_once(self):
+        loader = self.loader(sampler=[1, 2])
+        list(loader)
+        seen = weakref.ref(loader)
+        gc.disable()
+        try:
+            del loader
+            self.assertIsNone(seen())
+        finally:
+            gc.enable()
+
+
 @needs_decoder
 class Defaults(unittest.TestCase):
     @needs("torch", "torchvision", "PIL")
@@ -782,8 +1032,8 @@ class Defaults(unittest.TestCase):
     def test_arguments_of_torch_that_are_none_are_taken(self):
         loader = loader_of(output="field", sampler=None, collate_fn=None, batch_sampler=None, generator=None, worker_init_fn=None)
         self.assertEqual(len(list(loader)), 3)
-        with self.assertRaisesRegex(TypeError, "sampler .torch's"):
-            loader_of(sampler=[1, 2])
+        with self.assertRaisesRegex(TypeError, "num_workers .torch's"):
+            loader_of(num_workers=2)
         with self.assertRaisesRegex(TypeError, "warp_transform .it is called warp"):
             loader_of(warp_transform=None)
 

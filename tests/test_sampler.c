@@ -580,7 +580,7 @@ static void check_shards(uint64_t count, uint64_t start, uint32_t world, uint32_
     uint64_t end = last_batch == BZNA_LAST_DROP ? start + batches * step : count;
     memset(seen, 0, sizeof seen);
     for (uint32_t rank = 0; rank < world; rank++) {
-        bzi_shard shard = { count, start, batch, world, rank, last_batch };
+        bzi_shard shard = { count, start, batch, world, rank, last_batch, 0, 0, NULL };
         uint64_t next = start + rank; /* the rank's own list: start + rank, + world, + world, ... */
         bad += bzi_shard_batches(&shard) != batches;         /* the same for every rank */
         for (uint64_t j = 0; j < batches; j++) {
@@ -637,7 +637,8 @@ TEST(the_world_may_change_in_the_middle_of_an_epoch)
             uint32_t world = 1 + (uint32_t)(scramble() % 20), batch = 1 + (uint32_t)(scramble() % 20);
             uint64_t before = start, stop = scramble() % 4, end = start;
             for (uint32_t rank = 0; rank < world; rank++) {
-                bzi_shard shard = { count, before, batch, world, rank, run % 2 ? BZNA_LAST_PAD : BZNA_LAST_PARTIAL };
+                const uint32_t last = run % 2 ? BZNA_LAST_PAD : BZNA_LAST_PARTIAL;
+                bzi_shard shard = { count, before, batch, world, rank, last, 0, 0, NULL };
                 uint64_t total = bzi_shard_batches(&shard), take = bzi_min(total, stop);
                 for (uint64_t j = 0; j < take; j++)
                     for (uint32_t slot = 0; slot < bzi_shard_real(&shard, j); slot++)
@@ -654,7 +655,7 @@ TEST(the_world_may_change_in_the_middle_of_an_epoch)
 
 TEST(a_huge_shard_does_not_overflow)
 {
-    bzi_shard shard = { 1ull << 32, 1ull << 31, 65536, UINT32_MAX, 7, BZNA_LAST_PARTIAL };
+    bzi_shard shard = { 1ull << 32, 1ull << 31, 65536, UINT32_MAX, 7, BZNA_LAST_PARTIAL, 0, 0, NULL };
     CHECK_EQ(bzi_shard_batches(&shard), 1);
     CHECK_EQ(bzi_shard_position(&shard, 0), (1ll << 31) + 7);
     CHECK_EQ(bzi_shard_real(&shard, 0), 1);

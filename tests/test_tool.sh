@@ -568,6 +568,24 @@ batch_tests() {
     same "the first view is that of one view" "$(cmp "$t/b10/00002.ppm" "$t/b11/00002_0.ppm" && echo same)" same
     if cmp -s "$t/b11/00002_1.ppm" "$t/b11/00002_2.ppm"; then fail "views differ"; else pass; fi
     refused 2 "--views" "more views than there can be" "$bzna" batch "$t/one.bzna" -o "$t/b11" --views 65
+    printf '5 0\n5 7\n' >"$t/indices.txt"
+    expect 0 "batch --indices" "$bzna" batch "$t/one.bzna" -o "$t/b12" --batch 3 --size 32 --indices "$t/indices.txt"
+    same "samples of --indices" "$(awk '/^ +[0-9]/ { print $2 }' "$t/out" | xargs)" "5 0 5"
+    if cmp -s "$t/b12/00000.ppm" "$t/b12/00002.ppm"; then fail "a repeated sample is augmented anew"; else pass; fi
+    if printf '5 0\n5 7\n' | "$bzna" batch "$t/one.bzna" -o "$t/b13" --batch 3 --size 32 --indices - >"$t/out" &&
+       diff -r "$t/b12" "$t/b13" >"$t/err"; then pass; else fail "--indices of standard input" "$(cat "$t/err")"; fi
+    expect 0 "sheet --indices" "$bzna" sheet "$t/one.bzna" -o "$t/sheet.png" --batch 3 --size 32 --indices "$t/indices.txt"
+    expect 0 "bench --indices" "$bzna" bench "$t/one.bzna" --seconds 0.1 --batch 2 --size 32 --indices "$t/indices.txt"
+    refused 2 "give --index or --indices" "a sample and a list" "$bzna" sheet "$t/one.bzna" -o "$t/sheet.png" --index 1 \
+        --indices "$t/indices.txt"
+    echo "1 x" >"$t/indices.txt"
+    refused 1 "must hold numbers" "a list of words" "$bzna" batch "$t/one.bzna" -o "$t/b12" --indices "$t/indices.txt"
+    echo 999 >"$t/indices.txt"
+    refused 1 "there is no sample 999: there are" "a number past the end" "$bzna" batch "$t/one.bzna" -o "$t/b12" \
+        --indices "$t/indices.txt"
+    : >"$t/indices.txt"
+    refused 1 "must hold numbers" "an empty list" "$bzna" batch "$t/one.bzna" -o "$t/b12" --indices "$t/indices.txt"
+    refused 1 "cannot be opened" "no list" "$bzna" batch "$t/one.bzna" -o "$t/b12" --indices "$t/none"
     expect 0 "batch --warp center" "$bzna" batch "$t/one.bzna" -o "$t/c0" --warp center --size 40 --batch 4
     n=0
     for way in "--filter nearest" "--filter cubic" "--filter lanczos" "--filter area" "--filter cubic-0.75" "--filter lanczos4" \

@@ -1081,7 +1081,7 @@ TEST(every_world_up_to_64_deals_each_position_once_in_equally_many_batches)
             uint32_t batch = 1 + (uint32_t)(dice(&dices) % 40), policy = (uint32_t)(k % 4 == 3);
             memset(seen, 0, sizeof seen);
             for (uint32_t rank = 0; rank < world; rank++) {
-                bzi_shard s = { count, start, batch, world, rank, policy };
+                bzi_shard s = { count, start, batch, world, rank, policy, 0, 0, NULL };
                 uint64_t own = start + rank, n = bzi_shard_batches(&s);
                 CHECK(rank == 0 || n == batches);
                 batches = n;

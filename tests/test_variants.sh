@@ -2,9 +2,11 @@
 # The suites in the builds that `make test` does not make here by itself: without the GPU path, without libavcodec,
 # without both, without tar and RecordIO; by both compilers with all that this processor has, in gnu mode, which fuses
 # multiply and add where it is not told otherwise; and, where their compilers and QEMU are installed, on 64-bit ARM (the
-# hosts of Grace Hopper), 32-bit ARM, and s390x, which is big-endian. test_numbers' hashes are the same in all. Suites with little or nothing left in a build are only compiled for it; those that know
-# no switch are left out.
-# Usage: sh tests/test_variants.sh BZNA BUILD [VARIANT...], from the repository root.
+# hosts of Grace Hopper), 32-bit ARM, and s390x, which is big-endian. test_numbers' hashes are the same in all. Suites
+# with little or nothing left in a build are only compiled for it; those that know no switch are left out.
+# The ports, which are built only if they are named (make test-ports): musl, statically linked; Windows by MinGW-w64, run
+# by Wine; macOS and FreeBSD by zig's clang, compiled and linked, since nothing here runs them.
+# Usage: sh tests/test_variants.sh BZNA BUILD [VARIANT...], from the repository root. ZIG: the command of zig.
 BUILD=${2:-build}
 T="$BUILD/tests/variants"
 WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
@@ -12,12 +14,14 @@ AV_CFLAGS=$(pkg-config --cflags libavcodec libavutil 2>/dev/null) && av=1 || av=
 AV_LIBS=$(pkg-config --libs libavcodec libavutil 2>/dev/null)
 JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) || JPEG_CFLAGS=-DBENZINA_NO_JPEG
 NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_kernels.ptx.h" ] && cuda=1 || cuda=
+ZIG=${ZIG:-$(command -v zig || { python3 -c 'import ziglang' 2>/dev/null && echo python3 -m ziglang; })}
+export WINEDEBUG=-all
 export CUDA_VISIBLE_DEVICES=                                # the suites are of the CPU
 
 # What a variant is compiled with (cc, flags, libs) and run with (run), which suites of it are run, and what is found in all
 # suites that know its switch.
 describe() {
-    cc=${CC:-cc}; flags=-O0; libs=; run=; suites=; switch=BENZINA_NO_; lenient=
+    cc=${CC:-cc}; flags=-O0; libs=; run=; suites=; switch=BENZINA_NO_; lenient=; linked=
     standard="-std=c11 -ffp-contract=off"
     neither="-DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG"
     containers="folder files tar recordio records lists pictures"
@@ -51,6 +55,17 @@ describe() {
     s390x)           cc=s390x-linux-gnu-gcc; flags="-O1 $neither -DTEST_EMULATED"; standard=-std=gnu11
                      run="qemu-s390x -L /usr/s390x-linux-gnu"
                      suites="numbers transforms" ;;
+    musl)            cc=musl-gcc; flags="-O1 -static $neither"
+                     suites="numbers kernels basics host cursor boxes dataset $containers"
+                     suites="$suites writer sampler transforms dlpack no_threads" ;;
+    windows)         cc=x86_64-w64-mingw32-gcc; run=wine
+                     flags="-O1 -D__USE_MINGW_ANSI_STDIO=1 $neither -DTEST_EMULATED"
+                     suites="numbers basics cursor boxes dataset tar recordio records lists writer dlpack"
+                     lenient="-Wno-error" ;;                # its isfinite makes a float of a double
+    macos_arm64)     cc="$ZIG cc -target aarch64-macos"; flags="$neither"; suites="numbers"; linked=1 ;;
+    macos_x86_64)    cc="$ZIG cc -target x86_64-macos"; flags="$neither"; suites="numbers"; linked=1 ;;
+    freebsd)         cc="$ZIG cc -target x86_64-freebsd"; flags="$neither"; suites="numbers"; linked=1 ;;
+    windows_arm64)   cc="$ZIG cc -target aarch64-windows-gnu"; flags="$neither"; linked=1 ;;
     esac
     flags="$standard $flags -fvisibility=hidden -I. $WARN"
 }
@@ -66,12 +81,14 @@ job() { # VARIANT/JOB
     describe "$variant"
     mkdir -p "$dir/tests"
     case $name in
-    library) compiles library $cc $flags -O3 -c benzina.c -o "$dir/benzina.o" ;;
+    library) compiles library $cc $flags -O3 ${run:+$lenient} -c benzina.c -o "$dir/benzina.o" ;;
     rest)    for source in $(grep -l "$switch" tests/test_*.c); do
                  case " $suites " in *" $(basename "${source#tests/test_}" .c) "*) continue ;; esac
                  compiles "$(basename "$source" .c)" $cc $flags -flto "-DTEST_BUILD=\"$dir\"" -c -o "$dir/rest.o" "$source"
              done ;;
-    *)       if $cc $flags $lenient "-DTEST_BUILD=\"$dir\"" -o "$dir/tests/test_$name" "tests/test_$name.c" $libs -lm -lpthread -ldl
+    *)       if [ -n "$linked" ]; then
+                 compiles "$name" $cc $flags "-DTEST_BUILD=\"$dir\"" -o "$dir/tests/test_$name" "tests/test_$name.c" -lm
+             elif $cc $flags $lenient "-DTEST_BUILD=\"$dir\"" -o "$dir/tests/test_$name" "tests/test_$name.c" $libs -lm -lpthread -ldl
              then $run "$dir/tests/test_$name"; else does_not_compile "$name"; fi ;;
     esac > "$dir/$name.log" 2>&1
     echo "exit status $?" >> "$dir/$name.log"
@@ -123,6 +140,15 @@ for machine in aarch64:aarch64-linux-gnu-gcc:qemu-aarch64 arm:arm-linux-gnueabih
     wanted "$variant" || continue
     if ! have "$cross"; then skip "$variant" "no $cross here [gcc-${cross%-gcc}]"
     elif ! have "$qemu"; then skip "$variant" "no $qemu here [qemu-user]"
+    else add "$variant" library; fi
+done
+for port in musl:musl-gcc:musl-tools windows:x86_64-w64-mingw32-gcc:gcc-mingw-w64-x86-64 windows_arm64:zig:ziglang \
+    macos_arm64:zig:ziglang macos_x86_64:zig:ziglang freebsd:zig:ziglang; do
+    variant=${port%%:*}; needed=${port#*:}; needed=${needed%:*}
+    case " $only " in *" $variant "*) ;; *) continue ;; esac
+    if [ "$needed" = zig ] && [ -z "$ZIG" ]; then skip "$variant" "no zig here [pip install ziglang]"
+    elif [ "$needed" != zig ] && ! have "$needed"; then skip "$variant" "no $needed here [${port##*:}]"
+    elif [ "$variant" = windows ] && ! have wine; then skip "$variant" "no wine here [wine64]"
     else add "$variant" library; fi
 done
 [ -z "$jobs" ] || printf '%s\n' $jobs | xargs -P "$(getconf _NPROCESSORS_ONLN)" -n 1 sh "$0" - "$BUILD" --job

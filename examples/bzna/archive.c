@@ -241,10 +241,32 @@ static void set_augmentation(const tool_options *o, bzna_warp *warp, bzna_jitter
     jitter->mxnet_illumination = (float)o->max_illumination;
 }
 
+int archive_read_indices(const archive *a, const char *path, uint64_t **indices, uint64_t *count)
+{
+    FILE *in = strcmp(path, "-") ? fopen(path, "r") : stdin;
+    uint64_t index, room = 0;
+    int result = EXIT_OK, got = 0;
+    *indices = NULL;
+    *count = 0;
+    if (!in) return tool_error("%s: cannot be opened: %s", path, strerror(errno));
+    while (result == EXIT_OK && (got = fscanf(in, "%" SCNu64, &index)) == 1) {
+        if (*count == room) *indices = tool_checked(realloc(*indices, (size_t)(room = 2 * room + 64) * sizeof index));
+        (*indices)[(*count)++] = index;
+        if (index >= a->count)
+            result = tool_error("%s: there is no sample %" PRIu64 ": there are %" PRIu64, path, index, a->count);
+    }
+    if (result == EXIT_OK && (got != EOF || !*count))
+        result = tool_error("%s: must hold numbers of samples, from 0", path);
+    if (in != stdin) fclose(in);
+    return result;
+}
+
 int archive_open_loader(const archive *a, const tool_options *o, const archive_loading *loading, bzna_loader **loader)
 {
     bzna_error err = tool_empty_error();
     bzna_loader_config config;
+    uint64_t *indices = NULL;
+    int result = EXIT_OK;
     bzna_loader_config_init(&config, sizeof config);
     config.output.batch_size = (uint32_t)o->batch;
     config.output.width = config.output.height = (uint32_t)o->size;
@@ -257,6 +279,10 @@ int archive_open_loader(const archive *a, const tool_options *o, const archive_l
     config.order.epochs = loading->epochs;
     config.order.indices = loading->indices;
     config.order.index_count = loading->index_count;
+    if (o->indices) {
+        result = archive_read_indices(a, o->indices, &indices, &config.order.index_count);
+        config.order.indices = indices;
+    }
     config.pipeline.transform = loading->transform;
     config.pipeline.transform_user = loading->user;
     config.decode.threads = (uint32_t)o->threads;
@@ -275,8 +301,10 @@ int archive_open_loader(const archive *a, const tool_options *o, const archive_l
     /* What software decodes stays on the host unless the device was asked for. */
     if (config.output.device.kind == BZNA_DEVICE_AUTO && config.decode.decoder == BZNA_DECODER_SOFTWARE)
         config.output.device.kind = BZNA_DEVICE_CPU;
-    if (bzna_loader_open(a->context, a->dataset, &config, loader, &err) < 0) return tool_gpu_error(err.message);
-    return EXIT_OK;
+    if (result == EXIT_OK && bzna_loader_open(a->context, a->dataset, &config, loader, &err) < 0)
+        result = tool_gpu_error(err.message);
+    free(indices);
+    return result;
 }
 
 bzna_status archive_filename(const archive *a, uint64_t index, tool_buffer *buffer, const char **name, bzna_error *err)

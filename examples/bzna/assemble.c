@@ -220,18 +220,12 @@ int tool_run_append(const tool_options *o)
     return concatenate(&replacing, o->operand[0]);
 }
 
-/* Numbers of samples, with anything that is no digit between them. */
 static int indices_add(assembly *a, const part *p, const char *path)
 {
-    FILE *in = fopen(path, "r");
-    uint64_t index;
-    int result = EXIT_OK, got = 0;
-    if (!in) return tool_error("%s: cannot be opened: %s", path, strerror(errno));
-    while (result == EXIT_OK && (got = fscanf(in, "%" SCNu64, &index)) == 1)
-        result = index < p->archive.count ? sample_add(a, p, index)
-            : tool_error("%s: there is no sample %" PRIu64 ": there are %" PRIu64, path, index, p->archive.count);
-    if (result == EXIT_OK && got != EOF) result = tool_error("%s: must hold numbers of samples, from 0", path);
-    fclose(in);
+    uint64_t *indices, count;
+    int result = archive_read_indices(&p->archive, path, &indices, &count);
+    for (uint64_t i = 0; i < count && result == EXIT_OK; i++) result = sample_add(a, p, indices[i]);
+    free(indices);
     return result;
 }
 

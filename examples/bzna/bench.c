@@ -391,7 +391,7 @@ static int bench_run(bench *b)
 {
     archive_loading loading = { .epochs = BZNA_EPOCHS_ENDLESS };
     tool_options settings = *b->options;
-    settings.shuffle = 1;
+    settings.shuffle = !settings.indices;       /* a list is loaded in its order */
     settings.flip = 0.5;
     int result = pictures_read(b);
     if (result == EXIT_OK) result = archive_open_loader(b->archive, &settings, &loading, &b->loader);

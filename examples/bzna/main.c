@@ -40,6 +40,9 @@
 #define OPTION_TRACK(help) TEXT("track", track, "NAME", help)
 #define OPTION_JOBS(help) { "jobs", 'j', KIND_INTEGER, FIELD(jobs), 1, 1024, "N", NULL, help }
 #define OPTION_SEED(what) INTEGER("seed", seed, 0, 9.2e18, "N", "1", what)
+#define OPTION_INDICES \
+    TEXT("indices", indices, "FILE", \
+      "the samples of an epoch and their order: a file of their numbers,\nfrom 0, which may repeat; - is standard input")
 #define OPTION_BATCH(highest, preset, help) INTEGER("batch", batch, 1, highest, "N", preset, help)
 #define OPTION_END { NULL, 0, KIND_FLAG, 0, 0, 0, NULL, NULL, NULL }
 
@@ -195,7 +198,7 @@ static const tool_option index_options[] = {
 static const tool_option merge_options[] = { OPTION_NEW, OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END };
 static const tool_option subset_options[] = {
     OPTION_NEW,
-    TEXT("indices", indices, "FILE", "a file of numbers of samples, counted from 0"),
+    TEXT("indices", indices, "FILE", "a file of numbers of samples, counted from 0; - is standard input"),
     TEXT("class", class_name, "NAME", "a class, by its name or its number"),
     OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END
 };
@@ -235,6 +238,7 @@ static const tool_option batch_options[] = {
     OPTION_BATCH(65536, "16", "batch size"),
     OPTION_SEED("seed of the order and of the augmentation"),
     FLAG("shuffle", shuffle, "load in shuffled order instead of the data set's"),
+    OPTION_INDICES,
     OPTIONS_TYPE, OPTIONS_LOADER, OPTION_END
 };
 static const tool_option sheet_options[] = {
@@ -243,6 +247,7 @@ static const tool_option sheet_options[] = {
     INTEGER("index", index, -1, 9.2e18, "I", "-1", "sample I alone, drawn N times; -1: any"),
     OPTION_SEED("seed of the order and of the augmentation"),
     FLAG("shuffle", shuffle, "load in shuffled order instead of the data set's"),
+    OPTION_INDICES,
     OPTIONS_LOADER, OPTION_END
 };
 static const tool_option view_options[] = {
@@ -260,6 +265,7 @@ static const tool_option bench_options[] = {
     INTEGER("threads", threads, 1, 1024, "N", NULL,
       "threads of the software decoder (default: one for each processor)"),
     REAL("seconds", seconds, 0.1, 86400, "S", "5", "how long each of the two rates is measured"),
+    OPTION_INDICES,
     CHOICE("output", output, "auto|host|device", "auto",
       "memory of the batches; auto: the device's if there is one\nand the decoder is not software"),
     OPTIONS_TYPE, OPTIONS_LOADER, OPTION_END

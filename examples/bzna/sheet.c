@@ -225,6 +225,7 @@ int tool_run_sheet(const tool_options *o)
     archive_loading loading = { .batches_in_flight = 1, .transform = drawing_note, .user = &s };
     tool_options settings = sheet_settings(o);
     uint64_t *indices = NULL;
+    if (o->index >= 0 && o->indices) return tool_usage_error(o->command, "give --index or --indices");
     s.scale = o->size >= 160 ? 2 : 1;
     if (archive_open_with(&a, o)) return EXIT_INPUT;
     s.drawings = tool_checked(calloc((size_t)(o->batch * o->views), sizeof *s.drawings));

@@ -99,7 +99,7 @@ typedef struct tool_options {
     const char *warp, *law, *filter;
     const char *encoder, *chroma, *frame, *thumb, *targets, *splits, *shard, *background, *report;      /* of pack */
     const char *icc;                  /* of pack, too */
-    const char *as, *indices, *class_name;    /* of extract, subset */
+    const char *as, *indices, *class_name;    /* of extract; batch, sheet, bench, subset; subset */
     /* of the data set */
     const char *format, *split, *list, *records, *classes, *class_order, *orientation, *palette, *pairs;
     double      crf, flip, rotate, shear, perspective, seconds;
@@ -291,7 +291,12 @@ typedef struct archive_loading {
     void             *user;           /* of transform */
 } archive_loading;
 
-/* Opens a loader as the options of batch, bench and sheet say. */
+/* Reads numbers of samples, with blanks or ends of lines between them, and checks that there are such samples. The
+ * caller frees *indices. path: "-" is standard input. */
+int archive_read_indices(const archive *a, const char *path, uint64_t **indices, uint64_t *count);
+
+/* Opens a loader as the options of batch, bench and sheet say. Those of --indices are its samples, where the command has
+ * not chosen others. */
 int archive_open_loader(const archive *a, const tool_options *o, const archive_loading *loading, bzna_loader **loader);
 
 /* The name of a sample, in buffer; *name is NULL when the sample has none. */

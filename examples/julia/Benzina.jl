@@ -163,6 +163,12 @@ bzna_loader_close(loader::Ptr{bzna_loader}) =
 bzna_loader_next(loader::Ptr{bzna_loader}, timeout_ns::Int64, batch::Ptr{Ptr{bzna_batch}}, err::Ptr{bzna_error}) =
     @gcsafe @ccall libbenzina.bzna_loader_next(loader::Ptr{bzna_loader}, timeout_ns::Int64, batch::Ptr{Ptr{bzna_batch}},
                                                err::Ptr{bzna_error})::bzna_status
+bzna_loader_set_indices(loader, epoch, indices, count, err) =
+    @ccall libbenzina.bzna_loader_set_indices(loader::Ptr{bzna_loader}, epoch::UInt64, indices::Ptr{UInt64}, count::UInt64,
+                                              err::Ref{bzna_error})::bzna_status
+bzna_loader_set_batches(loader, epoch, indices, count, sizes, batch_count, err) =
+    @ccall libbenzina.bzna_loader_set_batches(loader::Ptr{bzna_loader}, epoch::UInt64, indices::Ptr{UInt64}, count::UInt64,
+                                              sizes::Ptr{UInt32}, batch_count::UInt64, err::Ref{bzna_error})::bzna_status
 bzna_loader_reset(loader::Ptr{bzna_loader}, epoch::UInt64, err::Ptr{bzna_error}) =
     @gcsafe @ccall libbenzina.bzna_loader_reset(loader::Ptr{bzna_loader}, epoch::UInt64, err::Ptr{bzna_error})::bzna_status
 bzna_loader_save(loader, state, struct_size, err) =
@@ -200,7 +206,7 @@ using .LibBenzina: bzna_status_name, bzna_context, bzna_dataset, bzna_loader, bz
     bzna_dataset_close,
     bzna_dataset_count, bzna_dataset_target, bzna_dataset_class, bzna_dataset_field,
     bzna_loader_config, bzna_loader_config_init, bzna_loader_open, bzna_loader_close, bzna_loader_next,
-    bzna_loader_reset, bzna_loader_save, bzna_loader_restore, bzna_loader_get_info, bzna_loader_statistics, bzna_loader_state,
+    bzna_loader_set_indices, bzna_loader_set_batches, bzna_loader_reset, bzna_loader_save, bzna_loader_restore, bzna_loader_get_info, bzna_loader_statistics, bzna_loader_state,
     bzna_loader_info, bzna_statistics, bzna_batch_info, bzna_batch_get_info, bzna_batch_error, bzna_batch_release,
     bzna_batch_tensor, bzna_batch_bytes, bzna_tensor, bzna_records, bzna_records_init, bzna_warp, bzna_loader_filter, bzna_loader_color,
     bzna_loader_output, bzna_loader_outputs,
@@ -213,7 +219,7 @@ using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_RANGE, BZNA_E_STATE, BZ
     BZNA_ORIENTATION_APPLY, BZNA_ORIENTATION_IGNORE, BZNA_PALETTE_COLORS, BZNA_PALETTE_INDEX, BZNA_CLASS_ORDER_TEXT,
     BZNA_CLASS_ORDER_NUMERIC, BZNA_DTYPE_FLOAT32, BZNA_DTYPE_INT64, BZNA_DTYPE_UINT8,
     BZNA_TARGET_NONE, BZNA_EPOCHS_ENDLESS, BZNA_DEVICE_AUTO, BZNA_DEVICE_CPU, BZNA_DEVICE_CUDA,
-    BZNA_ORDER_SEQUENTIAL, BZNA_ORDER_SHUFFLE, BZNA_LAST_PARTIAL,
+    BZNA_ORDER_SEQUENTIAL, BZNA_ORDER_SHUFFLE, BZNA_ORDER_GIVEN, BZNA_LAST_PARTIAL,
     BZNA_LAST_DROP, BZNA_LAST_PAD, BZNA_WARP_NONE, BZNA_WARP_RANDOM_RESIZED_CROP, BZNA_WARP_CENTER_RESIZED_CROP, BZNA_WARP_SIMILARITY,
     BZNA_WARP_MXNET,
     BZNA_LAW_AUTO, BZNA_LAW_BENZINA, BZNA_LAW_TORCHVISION, BZNA_FILTER_LINEAR, BZNA_FILTER_NEAREST, BZNA_FILTER_CUBIC, BZNA_FILTER_AREA,
@@ -732,7 +738,8 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     outputs = ()                          further `Output`s of the same decode, for `tensor`
     mean_image = nothing                  width x height x channels, a mean for each pixel in place of mean or bias
     image = nothing                       which picture: "image" or "thumb"; default: the thumbnail, unless the output is larger than 512
-    indices = nothing                     the samples of an epoch, counted from 1, instead of all
+    indices = nothing                     the samples of an epoch, counted from 1, instead of all; :given: `set_indices!` or `set_batches!`
+                                          gives those of each epoch
     on_error = :fill                      what a damaged sample does: :fill, :replace, :stop
     on_callback_error = :stop             what a sample does that a callback failed: :stop, whatever on_error is; :sample: as on_error says
     rank = 0, world_size = 1              this process's share
@@ -755,6 +762,7 @@ mutable struct Loader
     epoch::UInt64                     # that the last batch was of, and whether there are more of it
     midway::Bool
     iteration::Int                    # number of the one that is under way: those before it are superseded
+    lists::Union{Nothing,Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}}      # by epoch, what was given; nothing: another order
 
     function Loader(data::Dataset; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffle::Bool = false, seed::Integer = 0,
                     partial::Bool = true, pad::Bool = false, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
@@ -774,12 +782,16 @@ mutable struct Loader
                     transform::Ptr{Cvoid} = C_NULL, transform_user::Ptr{Cvoid} = C_NULL,
                     picture::Ptr{Cvoid} = C_NULL, picture_user::Ptr{Cvoid} = C_NULL)
         no_threads || callable_from_threads(data.box)
+        is_given = indices === :given
+        indices isa Symbol && !is_given && throw(ArgumentError("indices: :$indices is neither :given nor numbers"))
+        is_given && shuffle && throw(ArgumentError("indices, shuffle: both order the samples of an epoch"))
+        indices = is_given ? nothing : indices
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))
         config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], views = views,
                                 channels = choice(CHANNELS, channels),
                                 device = bzna_device(BZNA_DEVICE_CPU, 0))       # where an Array can be
-        config.order = changed(config.order; kind = shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL, seed = seed,
+        config.order = changed(config.order; kind = is_given ? BZNA_ORDER_GIVEN : shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL, seed = seed,
                                last_batch = pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
                                epochs = BZNA_EPOCHS_ENDLESS, first_epoch = epoch)
         config.shard = changed(config.shard; rank = rank, world_size = world_size)
@@ -833,7 +845,8 @@ mutable struct Loader
         info = sized(bzna_loader_info)
         check(bzna_loader_get_info(out[], info, sizeof(bzna_loader_info), err), err)
         return finalizer(close_later, new(out[], data, shape_of(info.image), info.samples_per_epoch, info.batches_per_epoch,
-                                          info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false, 0))
+                                          info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false, 0,
+                                          is_given ? Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}() : nothing))
     end
 end
 
@@ -1125,8 +1138,41 @@ function start!(loader::Loader)
         GC.@preserve loader err check(bzna_loader_reset(loader.handle, loader.epoch + 1, address(err)), err)
         loader.epoch += 1
         loader.midway = false
+        if loader.lists !== nothing                 # the library has forgotten them
+            lists = filter(pair -> pair.first >= loader.epoch, loader.lists)
+            empty!(loader.lists)
+            foreach(epoch -> give!(loader, epoch, lists[epoch]...), sort!(collect(keys(lists))))
+        end
     end
     return nothing
+end
+
+# Gives an epoch its list, in batches if there are sizes.
+function give!(loader::Loader, epoch::UInt64, indices::Vector{UInt64}, sizes::Vector{UInt32})
+    loader.lists === nothing && throw(ArgumentError("the loader draws its own order: indices = :given makes one that is given"))
+    err = sized(bzna_error)
+    status = GC.@preserve loader indices sizes begin
+        isempty(sizes) ? bzna_loader_set_indices(loader.handle, epoch, pointer(indices), length(indices), err) :
+                         bzna_loader_set_batches(loader.handle, epoch, pointer(indices), length(indices), pointer(sizes), length(sizes), err)
+    end
+    check(status, err)
+    filter!(pair -> pair.first >= loader.epoch, loader.lists)
+    loader.lists[epoch] = (indices, sizes)
+    return loader
+end
+
+"""
+    set_indices!(loader, epoch, indices)
+
+Gives the samples of an epoch, counted from 1, to a loader with `indices = :given`: of all ranks together, in order. They may repeat. Epochs
+count from `Loader`'s `epoch`, 0 by default, and lists of later ones can be given early. An epoch is given its list once. `restore!` forgets all.
+"""
+set_indices!(loader::Loader, epoch::Integer, indices) = give!(loader, UInt64(epoch), UInt64[i - 1 for i in indices], UInt32[])
+
+"The same, by a collection of batches, each of which holds the samples of one: at most `batchsize`. Ranks share whole batches."
+function set_batches!(loader::Loader, epoch::Integer, batches)
+    isempty(batches) && throw(ArgumentError("batches: there are none"))
+    return give!(loader, UInt64(epoch), UInt64[i - 1 for batch in batches for i in batch], UInt32[length(batch) for batch in batches])
 end
 
 # Where an iteration stands: its number, whether the epoch is over, and what is to be given back at the next step. It holds no batch that
@@ -1141,7 +1187,7 @@ end
     loader = each.loader
     loader.handle == C_NULL && throw(BenzinaError(BZNA_E_STATE, "the loader is closed", nothing, 0))
     if previous === nothing
-        loader.batches == 0 && return nothing       # fewer samples than a batch, and partial = false
+        loader.lists === nothing && loader.batches == 0 && return nothing       # fewer samples than a batch, and partial = false
         start!(loader)
         loader.iteration += 1
     else
@@ -1164,7 +1210,12 @@ end
 # `length` is that of a whole epoch: after restore!, less may be left of the first one.
 Base.IteratorSize(::Type{Loader}) = Base.SizeUnknown()
 Base.IteratorSize(::Type{EachBatch}) = Base.SizeUnknown()
-Base.length(loader::Loader) = loader.batches
+function Base.length(loader::Loader)
+    loader.lists === nothing && return loader.batches
+    info, err = sized(bzna_loader_info), sized(bzna_error)          # of the epoch that the next batch is of; 0 without its list
+    check(bzna_loader_get_info(loader.handle, info, sizeof(bzna_loader_info), err), err)
+    return Int(info.batches_per_epoch)
+end
 Base.length(each::EachBatch) = length(each.loader)
 Base.eltype(::Type{Loader}) = Tuple{Array{Float32,4},Vector{Int64}}
 Base.eltype(::Type{EachBatch}) = Batch
@@ -1185,6 +1236,7 @@ function restore!(loader::Loader, bytes::AbstractVector{UInt8})
         check(bzna_loader_restore(loader.handle, address(state), address(err)), err)
     end
     loader.epoch, loader.midway = state.epoch, false
+    loader.lists === nothing || empty!(loader.lists)
     loader.iteration += 1                           # an iteration that is under way ends here
     return loader
 end

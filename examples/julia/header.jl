@@ -178,6 +178,7 @@ const BZNA_LAW_TORCHVISION = UInt32(2)
 # The order of an epoch's samples.
 const BZNA_ORDER_SEQUENTIAL = UInt32(0)
 const BZNA_ORDER_SHUFFLE = UInt32(1)
+const BZNA_ORDER_GIVEN = UInt32(2)
 
 # How an epoch ends if its last batch is not full. Every rank gets the same number of batches.
 const BZNA_LAST_PARTIAL = UInt32(0)
@@ -964,7 +965,8 @@ mutable struct bzna_loader_state
     order::UInt32
     check::UInt32
     pixels::UInt64
-    reserved::NTuple{7,UInt64}
+    list::UInt64
+    reserved::NTuple{6,UInt64}
     bzna_loader_state() = new()
 end
 

@@ -284,6 +284,43 @@ passed, failed = try
             @test_throws BenzinaError Benzina.restore!(other, zeros(UInt8, 128))
         end
 
+        @testset "an order is given, epoch by epoch" begin
+            given() = Loader(ARCHIVE; batchsize = 3, size = (16, 16), seed = 3, warp = :random_resized_crop, indices = :given)
+            indices_of(loader) = [batch.indices for batch in Benzina.eachbatch(loader)]
+            order = [5, 1, 5, 8]
+            loader = given()
+            @test length(loader) == 0
+            error = try iterate(loader); nothing catch e; e end
+            @test error isa BenzinaError && error.status == Benzina.BZNA_E_STATE && occursin("epoch 0", error.message)
+            Benzina.set_indices!(loader, 0, order)
+            Benzina.set_batches!(loader, 1, [[2], [3, 4], [1, 1, 1]])
+            Benzina.set_indices!(loader, 2, 8:-1:1)
+            Benzina.set_indices!(loader, 3, [4, 4])
+            @test length(loader) == 2
+            oracle = collected(Loader(ARCHIVE; batchsize = 3, size = (16, 16), seed = 3, warp = :random_resized_crop, indices = order))[1:2]
+            @test collected(loader) == oracle
+            @test indices_of(loader) == [[2], [3, 4], [1, 1, 1]]
+            batch, step = iterate(Benzina.eachbatch(loader))        # broken off: the lists of later epochs stay
+            @test batch.indices == [8, 7, 6]
+            @test indices_of(loader) == [[4, 4]]
+            @test_throws BenzinaError Benzina.set_indices!(loader, 3, [1])
+            @test_throws BenzinaError Benzina.set_indices!(loader, 5, [length(loader.dataset) + 1])
+            @test_throws BenzinaError Benzina.set_indices!(loader, 5, Int[])
+            @test_throws BenzinaError Benzina.set_batches!(loader, 5, [[1, 2, 3, 4]])
+            @test_throws ArgumentError Benzina.set_batches!(loader, 5, [])
+            @test_throws ArgumentError Benzina.set_indices!(Loader(ARCHIVE; size = (16, 16)), 0, [1])
+            @test_throws ArgumentError Loader(ARCHIVE; size = (16, 16), indices = :other)
+            @test_throws ArgumentError Loader(ARCHIVE; size = (16, 16), indices = :given, shuffle = true)
+
+            first = given()
+            Benzina.set_indices!(first, 0, order)
+            iterate(first)
+            other = Benzina.restore!(given(), Benzina.save(first))
+            @test_throws BenzinaError Benzina.set_indices!(other, 0, reverse(order))
+            Benzina.set_indices!(other, 0, order)
+            @test collected(other) == oracle[2:2]
+        end
+
         @testset "a training loop of two epochs is broken off, and resumed" begin
             open_loader() = Loader(ARCHIVE; batchsize = 2, size = (16, 16), shuffle = true, seed = 3, warp = :random_resized_crop, flip = 0.5)
             train(loader, epochs) = [sum(x) + sum(y) for _ in 1:epochs for (x, y) in loader]

@@ -145,7 +145,7 @@ statistics:     u32 struct_size, limiting_stage; stage_statistics stage[4]; u64 
                 samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost, samples_tiled, tiles,
                 lock_waits, lock_wait_ns
 loader_state:   u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order,
-                check; u64 pixels, reserved[7]
+                check; u64 pixels, list, reserved[6]
 writer_config:  u32 struct_size, class_count; ptr classes; u64 queue_bytes, reserved[4]
 field_value:    u32 struct_size, kind; str name; ptr data; u64 size
 writer_sample:  u32 struct_size, split; ptr image, thumb; i64 target; u32 has_target, field_count; str name;
@@ -230,6 +230,8 @@ loader_output_mask: void &loader_output str str
 loader_open: i32 ptr ptr &loader_config out &error
 loader_close: i32 ptr
 loader_next: i32 ptr i64 out &error
+loader_set_indices: i32 ptr u64 &u64 u64 &error
+loader_set_batches: i32 ptr u64 &u64 u64 &u32 u64 &error
 loader_stop: i32 ptr &error
 loader_reset: i32 ptr u64 &error
 loader_save: i32 ptr &loader_state size &error

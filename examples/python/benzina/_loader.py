@@ -22,9 +22,10 @@ from ._iteration import Epoch, Lender, lender_of
 from ._modules import installed, torch_with_cuda
 from ._output import Output
 from ._rules import Rule, set_rules
+from ._samplers import Lists, check_samplers
 from ._settings import (field_names, refuse_unknown, set_colors, set_distortion, set_mean_image, set_samples, set_transforms,
                         warn_of_colors)
-from ._types import Channels, Device, Dtype, Filter, Indices, Layout, Names, Numbers, Range, Shape, Transform
+from ._types import Batches, Channels, Device, Dtype, Filter, Indices, Layout, Names, Numbers, Range, Shape, Transform
 
 _bytes = bytes                                  # which is an argument's name here
 _DEFAULT_WARP = ops.CenterResizedCrop(224 / 256)
@@ -58,7 +59,12 @@ class DataLoader(_handles.Handled):
     last_batch       "partial": it has what is left. "drop". "pad": it is filled from the epoch's start. None: "partial"; with several
                      ranks the remainder is spread evenly over them, and the epoch's first samples fill up so that all ranks
                      have the same number: at least one, and less than world_size samples come twice
-    indices          the samples of an epoch, by number, instead of all
+    indices          the samples of an epoch, by number, instead of all; "given": set_indices or set_batches gives those of each epoch
+    sampler          torch's, or anything that iterates over numbers of samples: it is asked for those of an epoch when that begins,
+                     after its set_epoch(epoch), where it has one. It shards itself (DistributedSampler): this process loads all
+                     that it yields, unless rank and world_size are given, which share it
+    batch_sampler    likewise, for lists of numbers, each of which is a batch. batch_size is the largest of them; by default the
+                     sampler's own batch_size
     weights          how likely each is, with weighting "replace" or "once"; weights_by_part: weights are those of a sum's parts
     epoch_samples    draws of an epoch, with weighting
     epochs           how many there are; None: no end, and the first batches of the next epoch are decoded while this one is used up
@@ -156,7 +162,8 @@ class DataLoader(_handles.Handled):
     def __init__(
             self, dataset: Any, shape: Optional[Shape] = None, batch_size: int = 1, shuffle: bool = False, *,
             seed: Optional[int] = None, drop_last: bool = False, last_batch: Optional[Literal["partial", "drop", "pad"]] = None,
-            indices: Optional[Indices] = None, weights: Optional[Sequence[float]] = None,
+            indices: Union[None, Indices, Literal["given"]] = None, sampler: Optional[Indices] = None,
+            batch_sampler: Optional[Batches] = None, weights: Optional[Sequence[float]] = None,
             weighting: Optional[Literal["replace", "once"]] = None, weights_by_part: bool = False, epoch_samples: int = 0,
             epochs: Optional[int] = None, first_epoch: int = 0,
             rank: Optional[int] = None, world_size: Optional[int] = None, shard: bool = True,
@@ -208,16 +215,25 @@ class DataLoader(_handles.Handled):
         if inter_method is not None and (filter, antialias) != (None, None):
             raise ValueError("inter_method, filter, antialias: give MXNet's number, or the other two")
 
+        is_given = isinstance(indices, str) and indices == "given"
+        batch_size = check_samplers(sampler, batch_sampler, batch_size, drop_last, dict(
+            shuffle=shuffle, indices=indices is not None, weights=weights is not None, weighting=weighting, epoch_samples=epoch_samples))
+        self.sampler, self.batch_sampler = sampler, batch_sampler
+        self._lists = Lists(self, sampler, batch_sampler) if is_given or sampler is not None or batch_sampler is not None else None
+
         config = _c.new("loader_config")
         config.output.width, config.output.height = width, height
         where = self._memory(context, output, memory if self._has_pictures else "host")
         config.output.device, config.output.stream = where, arg.stream_number(stream)
         config.order.kind = _c.ORDER_SHUFFLE if arg.flag("shuffle", shuffle) else _c.ORDER_SEQUENTIAL
+        if self._lists is not None:
+            config.order.kind = _c.ORDER_GIVEN
         config.order.epochs = _c.EPOCHS_ENDLESS if epochs is None else arg.number("epochs", epochs, ctypes.c_uint64, 1)
-        kept: List[Any] = set_samples(config.order, dataset._chosen, indices, weights)
-        self._take_share(rank, world_size, shard, seed, indices)
+        kept: List[Any] = set_samples(config.order, dataset._chosen, indices, weights) if self._lists is None else []
+        self._take_share(rank, world_size, shard, seed, indices if self._lists is None else "given")
         self._spreads = not drop_last and last_batch is None
         last_batch = "drop" if drop_last else last_batch or ("pad" if self.world_size > 1 else "partial")
+        self._drops = last_batch == "drop"
         set_colors(config.color, mean, std, None, None, None)
         warn_of_colors(mean, std, bias, norm)
         kept.append(set_mean_image(config.color, mean_image))
@@ -391,21 +407,39 @@ class DataLoader(_handles.Handled):
         """How many slots of a batch are handed out: where a remainder is spread, as many for each rank."""
         if not self._spreads or self.world_size == 1:
             return len(batch)
+        if self._lists is not None:
+            return self._lists.slots_of(batch)
         left = self._samples - (batch.position - self.rank)
         return min(len(batch), -(-left // self.world_size))
 
     # -- one epoch after the other
 
     def __len__(self) -> int:
-        """Batches of a whole epoch, after load_state_dict, too: trainers count from the batch of their own checkpoint up to it."""
+        """Batches of a whole epoch, after load_state_dict, too: trainers count from the batch of their own checkpoint up to it. With a
+        sampler, those of the epoch under way, or of the next one, whose length the sampler is asked for."""
         self._settle()
-        return self._batches
+        return self._batches if self._lists is None else self._lists.length()
 
     @property
     def batches_left(self) -> int:
         """Batches that the epoch still brings: as many as len() says at its start, fewer inside it and after load_state_dict."""
         self._settle()
-        return self._batches if self._left is None else self._left
+        return len(self) if self._left is None else self._left
+
+    def set_indices(self, epoch: int, indices: Indices) -> None:
+        """Gives the samples of an epoch, by number, where indices="given" or a sampler was: the epoch that comes next, or a later one,
+        also from another thread, and while batches of the one before are taken. A sampler is not asked for that epoch then. It is
+        given once; set_epoch to an epoch that has begun, and load_state_dict, forget what epochs that have begun were given."""
+        self._given_lists().indices(epoch, indices)
+
+    def set_batches(self, epoch: int, batches: Batches) -> None:
+        """The same, by lists of numbers, each of which is a batch of at most batch_size samples."""
+        self._given_lists().batches(epoch, batches)
+
+    def _given_lists(self) -> Lists:
+        if self._lists is None:
+            raise Error(Status.E_STATE, "the loader draws its own order: indices=\"given\", sampler or batch_sampler makes one that is given")
+        return self._lists
 
     def __iter__(self) -> Iterator[Any]:
         self._settle(True)
@@ -439,9 +473,11 @@ class DataLoader(_handles.Handled):
         self._reset(epoch)
 
     def _reset(self, epoch: int) -> None:
-        err = _c.new("error")
+        err, former, was_inside = _c.new("error"), self._epoch, self._inside
         check(lib.bzna_loader_reset(self.handle, epoch, err), err)
         self._epoch, self._inside, self._resumed, self._left = epoch, False, False, None
+        if self._lists is not None:
+            self._lists.moved(former, was_inside)
 
     def _forget(self) -> None:
         """An iterator that has begun is over."""
@@ -456,11 +492,16 @@ class DataLoader(_handles.Handled):
         if self._inside and not self._resumed:  # the last one was broken off
             self._held = None
             self._reset(self._epoch + 1)
+        if self._lists is not None:
+            self._lists.begin()
         self._resumed = self._under_way = False
         return self._moves
 
     def _next_of_epoch(self) -> Optional[Batch]:
         """The next Batch of the epoch that is under way; None behind its last one."""
+        if self._lists is not None and self._lists.is_empty:
+            self._reset(self._epoch + 1)
+            return None
         if self._held:
             batch, self._held = self._held[0], None
         else:
@@ -496,12 +537,15 @@ class DataLoader(_handles.Handled):
         if len(data) != ctypes.sizeof(state):
             raise ValueError("state: %d bytes, not %d" % (len(data), ctypes.sizeof(state)))
         ctypes.memmove(ctypes.addressof(state), _bytes(data), len(data))
+        former, was_inside = self._epoch, self._inside
         check(lib.bzna_loader_restore(self.handle, state, err), err)
         self._forget()
         self.seed, self._epoch = state.seed, state.epoch
         self._inside = self._resumed = state.position > 0
-        left, step = self._samples - state.position, self.batch_size * self.world_size
-        self._left = (left // step if self.drop_last else -(-left // step)) if self._resumed else None
+        left, step = state.sample_count - state.position, self.batch_size * self.world_size
+        self._left = (left // step if self._drops else -(-left // step)) if self._resumed else None
+        if self._lists is not None:
+            self._lists.moved(former, was_inside)
 
     def _next(self) -> Optional[Batch]:
         """The next Batch, or None after the last epoch. Waits in steps, so that an interrupt from the keyboard comes through."""
@@ -546,8 +590,8 @@ class DataLoader(_handles.Handled):
             return "<benzina.DataLoader: closed>"
         share = ", rank %d of %d" % (self.rank, self.world_size) if self.world_size > 1 else ""
         size = "%d x %d" % self.shape if self._has_pictures else "no pictures"
-        return "<benzina.DataLoader: %d samples, %d batches of %d, %s, epoch %d%s>" % (
-            self._samples, self._batches, self.batch_size, size, self._epoch, share)
+        samples = "%d samples, %d batches" % (self._samples, self._batches) if self._lists is None else "samples that are given, batches"
+        return "<benzina.DataLoader: %s of %d, %s, epoch %d%s>" % (samples, self.batch_size, size, self._epoch, share)
 
     @property
     def info(self) -> Any:

@@ -17,8 +17,6 @@ _TORCHS = {
     "num_workers": "num_threads, the decoder's threads, and reader_threads: no processes are needed",
     "pin_memory": "memory and output, which say where batches lie: on the GPU, or in host memory, which is pinned then",
     "pin_memory_device": "memory and device",
-    "sampler": "shuffle; indices; weights and weighting; rank and world_size",
-    "batch_sampler": "batch_size; shuffle; indices; weights and weighting",
     "collate_fn": "output, and warp and its like, or transform, for each sample",
     "generator": "seed",
     "worker_init_fn": "seed",

@@ -8,6 +8,7 @@ Path = Union[str, bytes, "os.PathLike[str]"]
 Numbers = Union[float, Sequence[float]]         # one for all channels, or one for each
 Range = Union[float, Tuple[float, float], Sequence[float]]
 Indices = Iterable[int]                         # numpy's and torch's arrays among them
+Batches = Iterable[Iterable[int]]
 Names = Union[str, Iterable[str]]
 Shape = Union[int, Tuple[int, int], Sequence[int]]
 Size = Tuple[int, int]                          # (width, height)

@@ -459,6 +459,30 @@ impl<'a> LoaderBuilder<'a> {
         self.seed(seed)
     }
 
+    /// An order of your own: [`Loader::set_indices`] or [`Loader::set_batches`] gives the samples of each epoch.
+    ///
+    /// ```no_run
+    /// # fn main() -> benzina::Result<()> {
+    /// # let data = benzina::Context::new()?.open("train.bzna")?;
+    /// # fn hardest_first() -> Vec<u64> { vec![3, 1, 2] }
+    /// let loader = data.loader().batch_size(256).size(224, 224).given().epochs(90).seed(7).open()?;
+    /// for epoch in 0..90 {
+    ///     loader.set_indices(epoch, &hardest_first())?;
+    ///     while let Some(batch) = loader.next_batch() {
+    ///         let batch = batch?;
+    ///         // learn from it
+    ///         if batch.is_last_of_epoch() {
+    ///             break;
+    ///         }
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn given(mut self) -> Self {
+        self.config.order.kind = raw::BZNA_ORDER_GIVEN;
+        self
+    }
+
     /// How many epochs to deliver, one after the other. Default 1.
     pub fn epochs(mut self, epochs: u64) -> Self {
         self.config.order.epochs = epochs;
@@ -948,6 +972,37 @@ impl Loader {
     /// An iterator of batches that ends after the last epoch, or after an error.
     pub fn iter(&self) -> Batches<&Loader> {
         self.into_iter()
+    }
+
+    /// Gives the samples of an epoch that has no list yet, with [`LoaderBuilder::given`]: of all ranks together, in order; they may
+    /// repeat. Any thread may call it, also while another one waits for a batch. [`reset`](Loader::reset) and
+    /// [`restore`](Loader::restore) forget all lists.
+    pub fn set_indices(&self, epoch: u64, indices: &[u64]) -> Result<()> {
+        // SAFETY: the indices are copied.
+        call(|err| unsafe { raw::bzna_loader_set_indices(self.as_raw(), epoch, indices.as_ptr(), indices.len() as u64, err) }).map(drop)
+    }
+
+    /// Likewise, batch by batch: each of `batches` has the samples of one, at most as many as the loader's batches have room for.
+    /// Ranks share whole batches.
+    pub fn set_batches<B: AsRef<[u64]>>(&self, epoch: u64, batches: impl IntoIterator<Item = B>) -> Result<()> {
+        let (mut indices, mut sizes) = (Vec::new(), Vec::new());
+        for batch in batches {
+            indices.extend_from_slice(batch.as_ref());
+            sizes.push(u32::try_from(batch.as_ref().len()).unwrap_or(u32::MAX));
+        }
+        // SAFETY: both arrays are copied.
+        call(|err| unsafe {
+            raw::bzna_loader_set_batches(
+                self.as_raw(),
+                epoch,
+                indices.as_ptr(),
+                indices.len() as u64,
+                sizes.as_ptr(),
+                sizes.len() as u64,
+                err,
+            )
+        })
+        .map(drop)
     }
 
     /// Ends all waiting, now and later, until [`reset`](Loader::reset). Does not wait.

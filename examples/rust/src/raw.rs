@@ -58,9 +58,9 @@ pub type bzna_picture_fn = Option<unsafe extern "C" fn(user: *mut c_void, sample
 /// ```
 /// Returns BZNA_OK, or a negative number, which becomes native_code:
 /// ```text
-/// BZNA_E_CALLBACK, or below -2^30   the program is at fault: E_CALLBACK (errors.callback_policy).
-///                                   Bindings number their exceptions so
-/// any other                         the data are damaged: the sample fails with E_FORMAT
+/// BZNA_E_CALLBACK, below -2^30   the program is at fault: E_CALLBACK (errors.callback_policy).
+///                                Bindings number their exceptions so
+/// any other                      the data are damaged: the sample fails with E_FORMAT
 /// ```
 /// More rows than there is room for fail the sample with E_MISMATCH. The callback must not call functions that take a
 /// context, data set or loader.
@@ -353,6 +353,9 @@ pub const BZNA_LAW_TORCHVISION: u32 = 2;
 pub const BZNA_ORDER_SEQUENTIAL: u32 = 0;
 /// Another permutation each epoch, by order.seed
 pub const BZNA_ORDER_SHUFFLE: u32 = 1;
+/// The caller gives each epoch's samples, by bzna_loader_set_indices or bzna_loader_set_batches: chapter 9. The members
+/// of bzna_loader_order that choose samples must be 0: indices, weights, weighting, epoch_samples
+pub const BZNA_ORDER_GIVEN: u32 = 2;
 
 // How an epoch ends if its last batch is not full. Every rank gets the same number of batches.
 /// It has fewer samples; for some ranks it may have none: count is 0
@@ -382,9 +385,9 @@ pub const BZNA_DECODER_NVDEC: u32 = 2;
 // How a loader treats a sample that cannot be read or decoded.
 /// Its slot holds the out-of-bounds color
 pub const BZNA_ON_ERROR_FILL: u32 = 0;
-/// Its slot takes the sample at the position world_size further on in the epoch's order, from the end back to its
-/// start, and so on up to 64 times. That is the same sample in every run, and it is delivered at its own position as
-/// well
+/// Its slot takes the sample at the position world_size further on in the epoch's order (with bzna_loader_set_batches,
+/// at the next position), from the end back to its start, and so on up to 64 times. That is the same sample in every
+/// run, and it is delivered at its own position as well
 pub const BZNA_ON_ERROR_REPLACE: u32 = 1;
 /// bzna_loader_next returns its error instead of its batch
 pub const BZNA_ON_ERROR_STOP: u32 = 2;
@@ -1670,7 +1673,8 @@ structs! {
         read_ahead: u32,
         /// Of this rank in a whole epoch, from its start; padding is not counted
         samples_per_epoch: u64,
-        /// Of this rank in a whole epoch, from its start
+        /// Of this rank in a whole epoch, from its start. With BZNA_ORDER_GIVEN, both are those of the epoch that the
+        /// next batch is of, and 0 if its list was not given yet
         batches_per_epoch: u64,
         /// Such as "libavcodec 59.37.100"
         decoder_name: [c_char; 64],
@@ -1770,7 +1774,7 @@ structs! {
         position: u64,
         /// Of data set, indices and weights
         fingerprint: u64,
-        /// Of an epoch, for all ranks together
+        /// Of an epoch, for all ranks together; with BZNA_ORDER_GIVEN of the epoch under way, and 0 at the start of one
         sample_count: u64,
         /// The first epoch that is not delivered
         end_epoch: u64,
@@ -1780,8 +1784,11 @@ structs! {
         check: u32,
         /// a hash of what fixes pixels: sizes, warp, colors, which picture. Not of dtype, layout, batch size or threads
         pixels: u64,
+        /// a hash of the list that the epoch under way was given, of BZNA_ORDER_GIVEN; 0 with other orders, and at the
+        /// start of an epoch, which then takes any list
+        list: u64,
         /// 0
-        reserved: [u64; 7],
+        reserved: [u64; 6],
     }
 
     /// How an archive is to be written. Zero is the default of every member.
@@ -1972,6 +1979,10 @@ extern "C" {
     pub fn bzna_loader_close(loader: *mut bzna_loader) -> bzna_status;
     /// Takes the next batch, in order.
     pub fn bzna_loader_next(loader: *mut bzna_loader, timeout_ns: i64, batch: *mut *mut bzna_batch, err: *mut bzna_error) -> bzna_status;
+    /// Gives the samples of one epoch to a loader with BZNA_ORDER_GIVEN: chapter 9.
+    pub fn bzna_loader_set_indices(loader: *mut bzna_loader, epoch: u64, indices: *const u64, count: u64, err: *mut bzna_error) -> bzna_status;
+    /// Gives the samples of one epoch, as bzna_loader_set_indices does, and the size of each of its batches.
+    pub fn bzna_loader_set_batches(loader: *mut bzna_loader, epoch: u64, indices: *const u64, count: u64, sizes: *const u32, batch_count: u64, err: *mut bzna_error) -> bzna_status;
     /// Ends all waiting for batches of loader, now and later, with E_STOPPED, until bzna_loader_reset or
     /// bzna_loader_restore.
     pub fn bzna_loader_stop(loader: *mut bzna_loader, err: *mut bzna_error) -> bzna_status;

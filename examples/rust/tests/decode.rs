@@ -317,6 +317,63 @@ fn a_state_goes_on_where_it_was_taken() {
 }
 
 #[test]
+fn a_given_order_is_that_of_the_batches() {
+    let data = mini();
+    let open = |seed| data.loader().batch_size(3).size(24, 24).given().seed(seed).random_resized_crop().epochs(3).open().unwrap();
+    let order: Vec<u64> = vec![5, 0, 7, 5, 1];
+    let oracle = |epoch| {
+        let loader = data.loader().batch_size(3).size(24, 24).indices(order.clone()).seed(5).random_resized_crop().first_epoch(epoch);
+        collect(loader.open().unwrap())
+    };
+    let loader = open(5);
+    let missing = loader.next_batch().unwrap().unwrap_err();
+    assert!(missing.status == Status::STATE && missing.message.contains("epoch 0"), "{missing}");
+    loader.set_indices(0, &order).unwrap();
+    loader.set_batches(1, [&order[..1], &order[1..4], &order[4..]]).unwrap();
+    assert_eq!(loader.set_indices(1, &order).unwrap_err().status, Status::STATE);
+    assert_eq!(loader.set_indices(2, &[data.len()]).unwrap_err().status, Status::RANGE);
+    assert_eq!(loader.set_indices(2, &[]).unwrap_err().status, Status::ARGUMENT);
+    assert_eq!(loader.set_batches(2, [&order[..4]]).unwrap_err().status, Status::ARGUMENT);
+    assert_eq!(loader.set_batches(2, [[0; 0]; 0]).unwrap_err().status, Status::ARGUMENT);
+    assert_eq!(loader.info().unwrap().batches_per_epoch, 2);
+    assert!(collect(loader.iter().take(2)) == oracle(0));
+    let state = {
+        drop(collect(loader.iter().take(1)));
+        loader.save().unwrap()
+    };
+    let rest = collect(loader.iter().take(2));
+    assert_eq!(rest.indices, order[1..]);
+    assert!(rest.pixels == oracle(1).pixels[3 * 24 * 24..]);
+
+    let again = open(6);
+    again.restore(&state).unwrap();
+    assert!(again.set_indices(1, &order).unwrap_err().message.contains("state.list"));
+    again.set_batches(1, [&order[..1], &order[1..4], &order[4..]]).unwrap();
+    assert!(collect(again.iter().take(2)) == rest);
+    let drawn = data.loader().batch_size(3).size(24, 24).open().unwrap();
+    assert_eq!(drawn.set_indices(0, &order).unwrap_err().status, Status::STATE);
+}
+
+#[test]
+fn lists_are_given_by_another_thread() {
+    let data = mini();
+    let loader = data.loader().batch_size(2).size(8, 8).given().epochs(20).open().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..20).for_each(|epoch| loader.set_indices(epoch, &[epoch % data.len(), 0, 1]).unwrap()));
+        for epoch in 0..20 {
+            let mut indices = Vec::new();
+            while indices.len() < 3 {
+                match loader.next_batch().unwrap() {
+                    Ok(batch) => indices.extend_from_slice(batch.indices()),
+                    Err(error) => assert_eq!(error.status, Status::STATE),
+                }
+            }
+            assert_eq!(indices, [epoch % data.len(), 0, 1]);
+        }
+    });
+}
+
+#[test]
 fn stop_ends_waiting_and_reset_goes_on() {
     let data = mini();
     let loader = data.loader().batch_size(2).size(16, 16).endless().open().unwrap();
