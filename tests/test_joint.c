@@ -250,11 +250,11 @@ TEST(a_mask_shows_what_its_picture_shows)
     }
 }
 
-/* One batch of masks, with and without color jitter of pictures. */
+/* One batch of masks, with and without color jitter of pictures, and with the fill 0 that they have by default. */
 TEST(a_mask_has_no_jitter_and_its_own_fill_and_size)
 {
     uint8_t first[3 * OUT];
-    for (int jittered = 0; jittered < 2; jittered++) {
+    for (int jittered = 0; jittered < 3; jittered++) {
         bzna_loader_output mask;
         bzna_loader_config c = config_of(&mask, 1);
         bzna_loader_color own = { .fill = { 255, 255, 255 } };
@@ -264,7 +264,8 @@ TEST(a_mask_has_no_jitter_and_its_own_fill_and_size)
         const uint8_t *classes;
         uint64_t filled = 0;
         bzna_loader_output_mask(&mask, "mask", "masks");
-        mask.color = &own;
+        if (jittered < 2)
+            mask.color = &own;
         if (jittered) {
             c.color.jitter.brightness[0] = 0.2f;
             c.color.jitter.brightness[1] = 0.4f;
@@ -276,13 +277,16 @@ TEST(a_mask_has_no_jitter_and_its_own_fill_and_size)
         REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
         classes = tensor_of(batch, "mask", BZNA_DTYPE_UINT8);
         for (int k = 0; k < 3 * OUT; k++) {
-            CHECK(classes[k] == 255 || (classes[k] >= 1 && classes[k] <= 6));
-            filled += classes[k] == 255;
+            const int is_filled = classes[k] == (jittered < 2 ? 255 : 0);
+            CHECK(is_filled || (classes[k] >= 1 && classes[k] <= 6));
+            CHECK(!jittered || is_filled == (first[k] == 255));
+            filled += (uint64_t)is_filled;
         }
         CHECK(filled > 0);
-        if (jittered)
+        if (jittered == 1)
             CHECK(!memcmp(first, classes, sizeof first));
-        memcpy(first, classes, sizeof first);
+        if (!jittered)
+            memcpy(first, classes, sizeof first);
         bzna_batch_release(batch);
         bzna_loader_close(loader);
         bzna_dataset_close(dataset);
