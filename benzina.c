@@ -20,6 +20,7 @@
  *   27-29  folders           lists of samples; directories; pictures that are files; 29b: pairs of folders
  *   30-32  tar               headers; WebDataset shards, with or without an index; their samples
  *   33-34  records           MXNet's RecordIO; records of one size
+ *     34b  providers         samples that the caller's functions give
  *   35-36  opening           paths and patterns; the table of containers
  *   37-38  data sets         a sample, its pictures and fields; parts over containers
  *   39-41  writer            the same boxes, the other way: pictures, tracks, archives
@@ -6726,6 +6727,22 @@ static const char *bzi_codec_unread(bzi_span head, int as_picture)
     return NULL;
 }
 
+/* Returns the name of a codec that mp4 files may have, and that has no row in the table of codecs. */
+static const char *bzi_codec_unread_entry(uint32_t entry)
+{
+    static const struct { const char *entry, *name; } known[] = {
+        { "mp4v", "MPEG-4 Visual" }, { "vp08", "VP8" }, { "vp09", "VP9" }, { "vvc1", "H.266" }, { "vvi1", "H.266" },
+        { "apch", "ProRes" }, { "apcn", "ProRes" }, { "apcs", "ProRes" }, { "apco", "ProRes" }, { "ap4h", "ProRes" },
+        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, { "mjpa", "Motion JPEG" },
+        { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" }, { "s263", "H.263" },
+        { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (bzi_be32((const uint8_t *)known[i].entry) == entry)
+            return known[i].name;
+    return "an unknown codec";
+}
+
 /* Returns the CRC-32C of a record's length, as TensorFlow masks it. */
 static uint32_t bzi_tfrecord_check(const uint8_t length[8])
 {
@@ -8130,10 +8147,12 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
  * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 23 to 38
  * knows which type of container a sample comes from. */
 
-/* The place of a sample's bytes, in its container's source, or in a file of its own. */
+/* The place of a sample's bytes: in a source, in a file of its own, or in memory. */
 typedef struct bzi_extent {
-    uint64_t offset;                  /* of the first byte */
-    uint64_t size;                    /* bytes */
+    uint64_t          offset;         /* of the first byte */
+    uint64_t          size;           /* bytes */
+    const bzi_source *source;         /* where they lie; NULL: in the container's source */
+    const uint8_t    *data;           /* they lie in memory, here; NULL: they do not */
 } bzi_extent;
 
 /* A sample. */
@@ -8196,7 +8215,7 @@ typedef struct bzi_container_ops {
     int         (*probe)(const uint8_t *head, uint64_t size);
     /* sets the members after `source` in bzi_container. Pre: config is checked */
     bzna_status (*open)(bzi_container *c, const bzna_dataset_config *config, bzna_error *err);
-    /* finds a sample's bytes in the source */
+    /* finds a sample's bytes. extent is all zeros before. Returns BZNA_AGAIN for a sample that `fetch` gets */
     bzna_status (*locate)(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err);
     /* gives a field's value. number: in fields; of any kind but a picture */
     bzna_status (*field)(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
@@ -8223,6 +8242,10 @@ typedef struct bzi_container_ops {
     /* turns the bytes of a sample that was just read, in place, into what the other operations take. writable: its
      * bytes; NULL: they must not be changed, and BZNA_AGAIN is returned if they would have to be */
     bzna_status (*prepare)(const bzi_container *c, const bzi_sample *sample, uint8_t *writable, bzna_error *err);
+    /* gets a sample that does not lie in one place. Gives the required size always, and the whole sample if it fits. A
+     * row that has this asks the user's code: E_CALLBACK costs the sample alone */
+    bzna_status (*fetch)(const bzi_container *c, uint64_t index, uint8_t *bytes, uint64_t capacity, uint64_t *size,
+                         bzna_error *err);
 } bzi_container_ops;
 
 #define BZI_NO_FIELD UINT32_MAX
@@ -8404,7 +8427,7 @@ static bzna_status bzi_heif_open(bzi_container *c, const bzna_dataset_config *co
 static bzna_status bzi_heif_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     (void)index, (void)err;
-    *extent = (bzi_extent){ 0, c->source.size };
+    *extent = (bzi_extent){ .size = c->source.size };
     return BZNA_OK;
 }
 
@@ -8802,7 +8825,7 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
         return BZNA_OK;
 
     for (uint32_t i = 0; i < count; i++) {
-        bzi_extent e;
+        bzi_extent e = { 0 };
         if (bzi_table_entry(&track->table, i, c->source.size, &e.offset, &e.size, err) != BZNA_OK)
             return BZNA_OK;                                 /* the error is that of its sample */
         first = bzi_min(first, e.offset);
@@ -8909,14 +8932,15 @@ static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, b
 }
 
 /* Indexes the tracks, and makes the fields, of an archive or a video. Pre: input is a track. */
-static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error *err)
+static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
     const bzi_track *input = bzi_mp4_track(c, mp4->input);
     bzna_status status;
 
-    mp4->target = bzi_mp4_find(mp4, "bzna_target", split);
-    mp4->filename = bzi_mp4_find(mp4, "bzna_fname", split);
+    mp4->target = config->target ? bzi_mp4_find(mp4, config->target, config->split) : -1;
+    mp4->target = mp4->target >= 0 ? mp4->target : bzi_mp4_find(mp4, "bzna_target", config->split);
+    mp4->filename = bzi_mp4_find(mp4, "bzna_fname", config->split);
     if (input->table.sample_count + input->fragment_samples == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%d] \"%s\" has no samples", (int)mp4->input, input->name);
     if ((status = bzi_mp4_index_track(c, mp4->input, err)) != BZNA_OK ||
@@ -8947,33 +8971,17 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
 /* Opens an archive: its bzna_input track holds files. If it holds video, the file is a sample of an archive, alone. */
 static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    const char *split = config->split;
     bzi_mp4 *mp4 = c->own;
     bzna_status status = bzi_mp4_read(c, err);
     if (status != BZNA_OK)
         return status;
-    mp4->input = bzi_mp4_find(mp4, "bzna_input", split);
-    if (mp4->input < 0 && split)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%s\"", split);
+    mp4->input = bzi_mp4_find(mp4, "bzna_input", config->split);
+    if (mp4->input < 0 && config->split)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%s\"",
+                        config->split);
     if (mp4->input < 0 || bzi_mp4_track(c, mp4->input)->handler == BZI_FOURCC('v', 'i', 'd', 'e'))
         return BZNA_AGAIN;
-    return bzi_mp4_index(c, split, err);
-}
-
-/* Returns the name of a codec that mp4 files may have, and that has no row in the table of codecs. */
-static const char *bzi_mp4_codec_name(uint32_t entry)
-{
-    static const struct { const char *entry, *name; } known[] = {
-        { "mp4v", "MPEG-4 Visual" }, { "vp08", "VP8" }, { "vp09", "VP9" }, { "vvc1", "H.266" }, { "vvi1", "H.266" },
-        { "apch", "ProRes" }, { "apcn", "ProRes" }, { "apcs", "ProRes" }, { "apco", "ProRes" }, { "ap4h", "ProRes" },
-        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, { "mjpa", "Motion JPEG" },
-        { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" }, { "s263", "H.263" },
-        { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (bzi_be32((const uint8_t *)known[i].entry) == entry)
-            return known[i].name;
-    return "an unknown codec";
+    return bzi_mp4_index(c, config, err);
 }
 
 /* Refuses a video as a whole if nothing here decodes its codec. */
@@ -8985,7 +8993,7 @@ static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, b
     bzi_fourcc_text(track->format, type);
     return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, track->format, 0,
                     "moov/trak[%d]/mdia/minf/stbl/stsd: its frames are coded as '%s' (%s), which is not decoded",
-                    (int)number, type, bzi_mp4_codec_name(track->format));
+                    (int)number, type, bzi_codec_unread_entry(track->format));
 }
 
 /* Opens a video. The archive's row has its turn first, and has read the movie, unless the user named the format. */
@@ -9016,7 +9024,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     if ((status = bzi_track_orientation(input, (uint32_t)mp4->input, mp4->turned_at, mp4->movie_orientation,
                                         &mp4->orientation, err)) != BZNA_OK)
         return status;
-    return bzi_mp4_index(c, config->split, err);
+    return bzi_mp4_index(c, config, err);
 }
 
 
@@ -9318,7 +9326,7 @@ static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample 
                                        bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
     const bzi_track *track = bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->input);
-    bzi_extent unit = { 0, sample->extent.size };
+    bzi_extent unit = { .size = sample->extent.size };
     bzna_status status;
     (void)scratch;
 
@@ -12891,6 +12899,532 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
+/* ==== 34b. Containers: providers ====================================================================================
+ * Calls: rooms 2-4, 6-7, 18-19, 23-24, 28.
+ *
+ * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
+ * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
+ *
+ *   one picture, which is located   its bytes, where they lie
+ *   one picture, which is read      its bytes, fetched
+ *   several pictures                fetched: a uint64_t for each picture's size (BZI_PROVIDER_NONE: it has none), then
+ *                                   the bytes of all, in the order of the fields
+ *
+ * Other fields do not lie in the sample's bytes. Nothing that the functions say is trusted. */
+
+#define BZI_PROVIDER_NONE UINT64_MAX
+
+typedef struct bzi_provider {
+    bzna_provider c;                  /* the caller's; its arrays are copied below */
+    bzna_provider_field given[BZI_LIMIT_FIELDS];      /* as the caller describes the fields; names are below */
+    bzi_field   fields[BZI_LIMIT_FIELDS];
+    uint8_t     layouts[BZI_LIMIT_FIELDS][2];         /* of raw pictures, as bzna_image.config has it */
+    uint64_t    sizes[BZI_LIMIT_FIELDS];              /* bytes that a value must have; 0: any */
+    uint32_t    pictures;             /* how many fields are pictures */
+    uint32_t    picture;              /* number of the first of them */
+    bzi_source *files;                /* in which values lie */
+    uint32_t    file_count;           /* files that were opened */
+    bzi_names   classes;              /* their names */
+    uint64_t    limit;                /* bytes of a value, at most */
+    uint32_t    taken;                /* 1: the caller's `close` is to be called */
+} bzi_provider;
+
+/* --- Opening --- */
+
+static bzna_status bzi_provider_fail_field(uint32_t number, const char *what, uint64_t value, const char *why,
+                                           bzna_error *err)
+{
+    return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].%s: %llu; %s", number, what, (unsigned long long)value,
+                    why);
+}
+
+/* Checks a field of raw pixels, and sets what its values must be. */
+static bzna_status bzi_provider_check_raw(const bzi_container *c, bzi_provider *own, uint32_t number, bzna_error *err)
+{
+    const bzna_provider_field *f = &own->given[number];
+    const uint32_t edge = c->host->max_edge_px;
+
+    if (f->channels != 1 && f->channels != 3)
+        return bzi_provider_fail_field(number, "channels", f->channels, "raw pixels have 1 or 3", err);
+    if (f->layout > BZNA_LAYOUT_NHWC)
+        return bzi_provider_fail_field(number, "layout", f->layout, "it must be 0 or 1", err);
+    if (!f->width || f->width > edge)
+        return bzi_provider_fail_field(number, "width", f->width, "it must be 1 to max_edge_px", err);
+    if (!f->height || f->height > edge)
+        return bzi_provider_fail_field(number, "height", f->height, "it must be 1 to max_edge_px", err);
+
+    own->sizes[number] = (uint64_t)f->width * f->height * f->channels;
+    own->layouts[number][0] = (uint8_t)f->channels;
+    own->layouts[number][1] = (uint8_t)f->layout;
+    if (own->sizes[number] > own->limit)
+        return bzi_provider_fail_field(number, "width", f->width, "the pixels have more bytes than max_bytes", err);
+    return BZNA_OK;
+}
+
+/* Checks how a picture is coded. */
+static bzna_status bzi_provider_check_picture(const bzi_container *c, bzi_provider *own, uint32_t number,
+                                              bzna_error *err)
+{
+    const bzna_provider_field *f = &own->given[number];
+
+    if (f->codec == BZNA_CODEC_RAW)
+        return bzi_provider_check_raw(c, own, number, err);
+    if (f->codec > BZNA_CODEC_AV1)
+        return bzi_provider_fail_field(number, "codec", f->codec, "it must be UNKNOWN (a file, told apart by its "
+                                       "content), H264, H265, AV1 or RAW", err);
+    if (f->width || f->height || f->channels || f->layout)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u]: width, height, channels, layout: they describe RAW "
+                        "only", number);
+    return BZNA_OK;
+}
+
+/* Checks a field by itself, except its name. */
+static bzna_status bzi_provider_check_field(const bzi_container *c, bzi_provider *own, uint32_t number,
+                                            bzna_error *err)
+{
+    const bzna_provider_field *f = &own->given[number];
+
+    if (f->kind < BZNA_FIELD_IMAGE || f->kind > BZNA_FIELD_BYTES)
+        return bzi_provider_fail_field(number, "kind", f->kind, "it must be BZNA_FIELD_...", err);
+    if (f->located > 1)
+        return bzi_provider_fail_field(number, "located", f->located, "it must be 0 or 1", err);
+    if (f->reserved0 || f->reserved[0] || f->reserved[1])
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "provider.fields[%u]: reserved words are set", number);
+    if (f->located ? !own->c.locate && !own->c.places : !own->c.read)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.%s: is NULL, but provider.fields[%u] needs it",
+                        f->located ? "locate" : "read", number);
+
+    if (f->kind == BZNA_FIELD_IMAGE)
+        return bzi_provider_check_picture(c, own, number, err);
+    if (f->codec || f->width || f->height || f->channels || f->layout)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u]: codec, width, height, channels, layout: they "
+                        "describe pictures only", number);
+    own->sizes[number] = f->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : 0;
+    return BZNA_OK;
+}
+
+/* Checks a field's name, and adds the field. "target" is the target. */
+static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, uint32_t number, bzna_error *err)
+{
+    const char *name = own->given[number].name;
+    const uint32_t kind = own->given[number].kind;
+
+    if (!name || !name[0] || strlen(name) >= BZNA_NAME_MAX || strpbrk(name, ",:"))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].name: it must have 1 to %u bytes, without comma and "
+                        "colon", number, BZNA_NAME_MAX - 1);
+    for (uint32_t i = 0; i < number; i++)
+        if (!strcmp(own->fields[i].name, name))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].name: \"%s\" is the name of another field",
+                            number, name);
+
+    bzi_container_add_field(c, own->fields, kind, kind == BZNA_FIELD_IMAGE, name);
+    own->given[number].name = NULL;
+
+    if (kind == BZNA_FIELD_IMAGE && own->pictures++ == 0)
+        own->picture = number;
+    if (kind == BZNA_FIELD_INTEGER && !strcmp(name, "target")) {
+        c->target_field = number;
+        c->target_count = c->count;
+    }
+    return BZNA_OK;
+}
+
+static bzna_status bzi_provider_open_fields(bzi_container *c, bzi_provider *own, bzna_error *err)
+{
+    bzna_status status;
+
+    if (!own->c.fields || !own->c.field_count || own->c.field_count > BZI_LIMIT_FIELDS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields: 1 to %u fields are needed", BZI_LIMIT_FIELDS);
+
+    memcpy(own->given, own->c.fields, own->c.field_count * sizeof *own->given);
+    own->c.fields = NULL;
+    for (uint32_t i = 0; i < own->c.field_count; i++)
+        if ((status = bzi_provider_check_field(c, own, i, err)) != BZNA_OK ||
+            (status = bzi_provider_add_field(c, own, i, err)) != BZNA_OK)
+            return status;
+    return BZNA_OK;
+}
+
+/* Opens the files, and copies the names of classes. */
+static bzna_status bzi_provider_open_lists(bzi_container *c, bzi_provider *own, bzna_error *err)
+{
+    const bzna_provider *p = &own->c;
+    bzna_status status = BZNA_OK;
+
+    if (!p->files != !p->file_count || !p->class_names != !p->class_count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.files, class_names: each needs its count, and each count its "
+                        "array");
+    if (p->file_count > BZI_LIMIT_PARTS)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "provider.files: %u are more than %u", p->file_count, BZI_LIMIT_PARTS);
+
+    own->classes.memory = &c->host->memory;
+    for (uint32_t i = 0; i < p->class_count && status == BZNA_OK; i++)
+        status = p->class_names[i] ? bzi_names_add(&own->classes, p->class_names[i], err) :
+                                     BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.class_names[%u]: is NULL", i);
+    if (status != BZNA_OK || !p->file_count)
+        return status;
+
+    if (!(own->files = bzi_alloc_zero(&c->host->memory, p->file_count, sizeof *own->files)))
+        return bzi_fail_memory(err, "the files of a provider");
+    for (uint32_t i = 0; i < p->file_count; i++) {
+        if (!p->files[i])
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.files[%u]: is NULL", i);
+        if (bzi_source_open_path(&own->files[i], c->host, p->files[i], err) != BZNA_OK)
+            return bzi_error_prefix(err, p->files[i]);
+        own->files[i].path = NULL;
+        own->file_count++;
+    }
+    return BZNA_OK;
+}
+
+/* Opens a provider, which still belongs to the caller. */
+static bzna_status bzi_provider_open(bzi_container *c, const bzna_provider *provider, bzna_error *err)
+{
+    bzi_provider *own = c->own;
+    bzna_status status;
+
+    own->c = *provider;
+    if (!provider->count)
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "provider.count: is 0");
+    if (provider->count > (uint64_t)1 << 63)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "provider.count: %llu are more than 2^63 samples",
+                        (unsigned long long)provider->count);
+    if (provider->places && provider->locate)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.places: has no effect beside locate");
+
+    c->count = provider->count;
+    own->limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
+    own->limit = provider->max_bytes ? bzi_min(own->limit, provider->max_bytes) : own->limit;
+    if ((status = bzi_provider_open_fields(c, own, err)) != BZNA_OK ||
+        (status = bzi_provider_open_lists(c, own, err)) != BZNA_OK)
+        return status;
+
+    c->class_count = provider->class_count;
+    own->c.files = own->c.class_names = NULL;
+    return BZNA_OK;
+}
+
+/* From now on the container closes the provider: opening has succeeded. */
+static void bzi_provider_take(bzi_container *c) { ((bzi_provider *)c->own)->taken = 1; }
+
+static void bzi_provider_close(bzi_container *c)
+{
+    bzi_provider *own = c->own;
+
+    for (uint32_t i = 0; i < own->file_count; i++)
+        bzi_source_close(&own->files[i], &c->host->memory);
+    bzi_release(&c->host->memory, own->files, own->c.file_count, sizeof *own->files);
+    if (own->classes.memory)
+        bzi_names_free(&own->classes);
+
+    if (own->taken && own->c.close) {
+        bzi_os_in_callback++;
+        own->c.close(own->c.user);
+        bzi_os_in_callback--;
+    }
+}
+
+/* --- Asking --- */
+
+/* Judges what a function of the caller's returned. E_IO may be tried again, and E_NOT_FOUND says that the sample has no
+ * such value. Everything else that fails is E_CALLBACK. */
+static bzna_status bzi_provider_judge(const bzi_provider *own, uint32_t number, bzna_status status, bzna_error *err)
+{
+    if (status == BZNA_OK)
+        return BZNA_OK;
+    return bzi_fail(err, status == BZNA_E_IO || status == BZNA_E_NOT_FOUND ? status : BZNA_E_CALLBACK,
+                    BZNA_NO_OFFSET, 0, status, "the provider's %s returned %d (%s) for \"%s\"",
+                    !own->given[number].located ? "read" : own->c.places ? "table" : "locate", status,
+                    bzi_status_text(status), own->fields[number].name);
+}
+
+/* Checks the size that a value has, by the caller's word. */
+static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t number, uint64_t size, bzna_error *err)
+{
+    const uint32_t kind = own->fields[number].kind;
+    const char *const name = own->fields[number].name;
+
+    if (size == BZI_PROVIDER_NONE)
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "the provider did not say how many bytes \"%s\" has", name);
+    if (size > own->limit)
+        return BZI_FAIL(err, own->c.max_bytes == own->limit ? BZNA_E_CALLBACK : BZNA_E_LIMIT,
+                        "\"%s\" has %llu bytes, more than %s, %llu", name, (unsigned long long)size,
+                        own->c.max_bytes == own->limit ? "provider.max_bytes" : "max_sample_bytes",
+                        (unsigned long long)own->limit);
+    if (own->sizes[number] && size != own->sizes[number])
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" has %llu bytes instead of %llu", name, (unsigned long long)size,
+                        (unsigned long long)own->sizes[number]);
+    if (!size && kind == BZNA_FIELD_IMAGE)
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "the picture \"%s\" has no bytes", name);
+    if (size % sizeof(float) && kind == BZNA_FIELD_VECTOR)
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" has %llu bytes, which are not whole numbers of float32", name,
+                        (unsigned long long)size);
+    return BZNA_OK;
+}
+
+/* Looks or asks where a value lies. */
+static bzna_status bzi_provider_place(const bzi_provider *own, uint64_t index, uint32_t number, bzna_place *place)
+{
+    bzna_status status;
+
+    if (own->c.places) {
+        *place = own->c.places[index * own->c.field_count + number];
+        return place->size == BZNA_NO_VALUE ? BZNA_E_NOT_FOUND : BZNA_OK;
+    }
+
+    memset(place, 0, sizeof *place);
+    place->size = BZI_PROVIDER_NONE;
+    bzi_os_in_callback++;
+    status = own->c.locate(own->c.user, index, number, place);
+    bzi_os_in_callback--;
+    return status;
+}
+
+/* Finds where a value lies, and checks it. */
+static bzna_status bzi_provider_locate_field(const bzi_provider *own, uint64_t index, uint32_t number,
+                                             bzi_extent *extent, bzna_error *err)
+{
+    bzna_place place;
+    bzna_status status = bzi_provider_place(own, index, number, &place);
+
+    if ((status = bzi_provider_judge(own, number, status, err)) != BZNA_OK ||
+        (status = bzi_provider_check_size(own, number, place.size, err)) != BZNA_OK)
+        return status;
+
+    extent->offset = place.data ? 0 : place.offset;
+    extent->size = place.size;
+    extent->data = place.data;
+    if (place.data)
+        return BZNA_OK;
+    if (place.file >= own->file_count)
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" lies in file %u, but provider.files has %u",
+                        own->fields[number].name, place.file, own->file_count);
+    extent->source = &own->files[place.file];
+    if (place.offset > extent->source->size || place.size > extent->source->size - place.offset)
+        return bzi_fail(err, BZNA_E_CALLBACK, place.offset, 0, 0, "\"%s\" ends past the end of file %u: %llu bytes at "
+                        "byte %llu of %llu", own->fields[number].name, place.file, (unsigned long long)place.size,
+                        (unsigned long long)place.offset, (unsigned long long)extent->source->size);
+    return BZNA_OK;
+}
+
+/* Has the caller's function write a value. */
+static bzna_status bzi_provider_read_field(const bzi_provider *own, uint64_t index, uint32_t number, uint8_t *bytes,
+                                           uint64_t capacity, uint64_t *size, bzna_error *err)
+{
+    bzna_status status;
+
+    *size = BZI_PROVIDER_NONE;
+    bzi_os_in_callback++;
+    status = own->c.read(own->c.user, index, number, bytes, capacity, size);
+    bzi_os_in_callback--;
+
+    if (status == BZNA_E_BUFFER && *size != BZI_PROVIDER_NONE && *size > capacity)
+        status = BZNA_OK;                                   /* it said how many bytes it needs */
+    if ((status = bzi_provider_judge(own, number, status, err)) == BZNA_OK)
+        status = bzi_provider_check_size(own, number, *size, err);
+    return status;
+}
+
+/* Gets a value. Gives its size always, and its bytes if they fit. */
+static bzna_status bzi_provider_get(const bzi_provider *own, uint64_t index, uint32_t number, uint8_t *bytes,
+                                    uint64_t capacity, uint64_t *size, bzna_error *err)
+{
+    bzi_extent extent = { 0 };
+    bzna_status status;
+
+    if (!own->given[number].located)
+        return bzi_provider_read_field(own, index, number, bytes, capacity, size, err);
+
+    if ((status = bzi_provider_locate_field(own, index, number, &extent, err)) != BZNA_OK)
+        return status;
+
+    *size = extent.size;
+    if (!extent.size || extent.size > capacity)
+        return BZNA_OK;
+    if (!extent.data)
+        return bzi_source_read(extent.source, extent.offset, bytes, extent.size, err);
+    memcpy(bytes, extent.data, (size_t)extent.size);
+    return BZNA_OK;
+}
+
+/* --- Samples --- */
+
+/* A sample with one picture, which is located, is read by the library. Others are fetched. */
+static bzna_status bzi_provider_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
+{
+    const bzi_provider *own = c->own;
+
+    if (own->pictures != 1 || !own->given[own->picture].located)
+        return BZNA_AGAIN;
+    return bzi_provider_locate_field(own, index, own->picture, extent, err);
+}
+
+static bzna_status bzi_provider_fetch(const bzi_container *c, uint64_t index, uint8_t *bytes, uint64_t capacity,
+                                      uint64_t *size, bzna_error *err)
+{
+    const bzi_provider *own = c->own;
+    const uint64_t table = own->pictures > 1 ? own->pictures * sizeof(uint64_t) : 0;
+    uint64_t at = table, one = 0;
+    uint32_t picture = 0;
+
+    for (uint32_t i = 0; i < c->field_count; i++) {
+        const uint64_t room = at < capacity ? capacity - at : 0;
+        bzna_status status;
+
+        if (c->fields[i].kind != BZNA_FIELD_IMAGE)
+            continue;
+        status = bzi_provider_get(own, index, i, room ? bytes + at : NULL, room, &one, err);
+        if (status == BZNA_E_NOT_FOUND && table)
+            one = BZI_PROVIDER_NONE;
+        else if (status != BZNA_OK)
+            return status;
+
+        if (table && table <= capacity)
+            memcpy(bytes + picture++ * sizeof one, &one, sizeof one);
+        at += one == BZI_PROVIDER_NONE ? 0 : one;
+        if (at > own->limit)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "its pictures have more bytes together than one value may have, %llu",
+                            (unsigned long long)own->limit);
+    }
+
+    *size = at;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_provider_field_value(const bzi_container *c, const bzi_sample *sample, uint32_t number,
+                                            bzi_value *value, bzna_error *err)
+{
+    const bzi_provider *own = c->own;
+    int64_t integer = BZNA_TARGET_NONE;
+    const int is_integer = c->fields[number].kind == BZNA_FIELD_INTEGER;
+    bzna_status status = is_integer ? bzi_provider_get(own, sample->index, number, (uint8_t *)&integer, sizeof integer,
+                                                       &value->size, err) :
+                                      bzi_provider_get(own, sample->index, number, value->data, value->capacity,
+                                                       &value->size, err);
+
+    if (status == BZNA_E_NOT_FOUND) {
+        value->absent = 1;
+        value->size = 0;
+        return BZNA_OK;
+    }
+    if (status == BZNA_OK && is_integer)
+        bzi_value_put(value, &integer, sizeof integer);
+    return status;
+}
+
+/* Finds the bytes of a picture in those of its sample. Returns 0 if the sample does not have it. */
+static int bzi_provider_bytes(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_span *bytes)
+{
+    const bzi_provider *own = c->own;
+    uint64_t at = own->pictures * sizeof at, size = BZI_PROVIDER_NONE;
+    uint32_t picture = 0;
+
+    *bytes = (bzi_span){ sample->bytes, sample->extent.size };
+    if (own->pictures == 1)
+        return 1;
+
+    for (uint32_t i = 0; i <= number; i++) {
+        if (c->fields[i].kind != BZNA_FIELD_IMAGE)
+            continue;
+        at += size == BZI_PROVIDER_NONE ? 0 : size;
+        memcpy(&size, sample->bytes + picture++ * sizeof size, sizeof size);
+    }
+    *bytes = (bzi_span){ sample->bytes + at, size };
+    return size != BZI_PROVIDER_NONE;
+}
+
+/* Describes a picture whose codec the caller said. The size of a stream is that which it states. */
+static bzna_status bzi_provider_coded(const bzi_provider *own, uint32_t number, bzi_span bytes, uint64_t offset,
+                                      bzi_image *image, bzna_error *err)
+{
+    const bzna_provider_field *f = &own->given[number];
+    bzna_image coded;
+
+    memset(&coded, 0, sizeof coded);
+    coded.struct_size = sizeof coded;
+    coded.codec = f->codec;
+    coded.data = bytes.data;
+    coded.data_size = bytes.size;
+    if (f->codec == BZNA_CODEC_RAW) {
+        coded.width = coded.frame_width = f->width;
+        coded.height = coded.frame_height = f->height;
+        coded.color = bzi_color_of_raw;
+        coded.config = own->layouts[number];
+        coded.config_size = sizeof own->layouts[number];
+    }
+
+    *image = bzi_image_alone(&coded);
+    image->data_offset = offset;
+    return bzi_image_complete(image, err);
+}
+
+/* Finds a picture by its field's name. Without a name, or with "image" if no field is called that, it is the first. */
+static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
+                                      bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+{
+    const bzi_provider *own = c->own;
+    const char *const name = pick->name ? pick->name : "image";
+    uint32_t number = 0;
+    uint64_t offset;
+    bzi_span bytes;
+
+    while (number < c->field_count &&
+           (c->fields[number].kind != BZNA_FIELD_IMAGE || strcmp(c->fields[number].name, name)))
+        number++;
+    if (number == c->field_count && (own->pictures == 0 || strcmp(name, "image")))
+        return bzi_container_fail_image(pick->name, err);
+    number = number == c->field_count ? own->picture : number;
+    if (!bzi_provider_bytes(c, sample, number, &bytes))
+        return bzi_container_fail_image(c->fields[number].name, err);
+
+    offset = sample->extent.offset + (uint64_t)(bytes.data - sample->bytes);
+    if (own->given[number].codec != BZNA_CODEC_UNKNOWN)
+        return bzi_provider_coded(own, number, bytes, offset, image, err);
+    return bzi_file_image(bytes, offset, scratch, image, err);
+}
+
+/* Hashes the caller's fingerprint, and what the samples are. How values are got does not count. */
+static uint64_t bzi_provider_fingerprint(const bzi_container *c, uint64_t hash)
+{
+    const bzi_provider *own = c->own;
+    const uint64_t words[] = { own->c.fingerprint, c->count, c->field_count };
+
+    hash = bzi_hash(hash, words, sizeof words);
+    for (uint32_t i = 0; i < c->field_count; i++) {
+        const bzna_provider_field *f = &own->given[i];
+        const uint32_t what[] = { f->kind, f->codec, f->width, f->height, f->channels, f->layout };
+        hash = bzi_hash(bzi_hash(hash, c->fields[i].name, strlen(c->fields[i].name) + 1), what, sizeof what);
+    }
+    return hash;
+}
+
+static bzna_status bzi_provider_class_name(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err)
+{
+    const char *name = bzi_names_get(&((const bzi_provider *)c->own)->classes, target);
+    (void)err;
+    bzi_value_put(value, name, strlen(name));
+    return BZNA_OK;
+}
+
+#define BZI_PROVIDER_OPERATIONS                                                                                        \
+    .name = "provider", .own_bytes = sizeof(bzi_provider), .locate = bzi_provider_locate,                              \
+    .fetch = bzi_provider_fetch, .field = bzi_provider_field_value, .image = bzi_provider_image,                       \
+    .fingerprint = bzi_provider_fingerprint, .class_name = bzi_provider_class_name, .close = bzi_provider_close
+
+/* The second row is for pictures that NVDEC may decode. */
+static const bzi_container_ops bzi_provider_stills = { BZI_PROVIDER_OPERATIONS, .still = 1 },
+                               bzi_provider_frames = { BZI_PROVIDER_OPERATIONS };
+
+/* Returns the row for a provider. Its fields need not be valid. */
+static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
+{
+    for (uint32_t i = 0; provider->fields && i < bzi_min(provider->field_count, BZI_LIMIT_FIELDS); i++)
+        if (provider->fields[i].codec >= BZNA_CODEC_H264 && provider->fields[i].codec <= BZNA_CODEC_AV1)
+            return &bzi_provider_frames;
+    return &bzi_provider_stills;
+}
+
+
 /* ==== 35. Paths and patterns ========================================================================================
  * Calls: rooms 2-3, 6, 28.
  *
@@ -13236,7 +13770,7 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 
 
 /* ==== 36. Containers: opening =======================================================================================
- * Calls: rooms 2, 4, 6-7, 18, 24, 26, 29-29b, 32-34.
+ * Calls: rooms 2, 4, 6-7, 18, 24, 26, 29-29b, 32-34b.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -13315,8 +13849,9 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
         { "list", config->list != NULL, ops->listed != 0, "folders and RecordIO files" },
         { "classes", config->classes != NULL, ops == &bzi_folder_ops, "folders" },
         { "class_order", config->class_order != 0, ops == &bzi_folder_ops, "folders" },
-        { "orientation", config->orientation != 0, ops->still || ops->track, "folders, tars, RecordIO and mp4 files" },
-        { "palette", config->palette != 0, ops->still != 0, "folders, tars and RecordIO files" },
+        { "orientation", config->orientation != 0, ops->still || ops->track,
+          "folders, tars, RecordIO and mp4 files, and providers of still pictures" },
+        { "palette", config->palette != 0, ops->still != 0, "folders, tars, RecordIO files and providers" },
         { "records", config->records != NULL, ops == &bzi_records_ops, "the format \"records\"" },
         { "pairs", config->pairs != NULL, ops == &bzi_pairs_ops, "folders" },
     };
@@ -13347,6 +13882,39 @@ static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_
     return config->records ? ops == &bzi_records_ops : ops->probe && ops->probe(head, size);
 }
 
+/* Returns 1 if the container has a track of that name, or its variant for a split, else 0. */
+static int bzi_container_has_track(const bzi_container *c, const char *name, const char *split)
+{
+    char variant[BZNA_NAME_MAX];
+    bzna_track_info info;
+
+    snprintf(variant, sizeof variant, "%s%s%.12s", name, split ? "_" : "", split ? split : "");
+    for (uint32_t i = 0; c->ops->track && c->ops->track(c, i, &info) == BZNA_OK; i++)
+        if (!strcmp(info.name, variant))
+            return 1;
+    return 0;
+}
+
+/* Makes the field that the caller names the target. A track was taken when the file was opened. */
+static bzna_status bzi_container_choose_target(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
+{
+    const char *name = config->target;
+
+    for (uint32_t i = 0; name && i < c->field_count; i++)
+        if (c->fields[i].kind == BZNA_FIELD_INTEGER && !strcmp(c->fields[i].name, name)) {
+            if (c->target_field == i)
+                return BZNA_OK;
+            c->target_field = i;
+            c->target_inside = c->fields[i].inside;
+            c->target_count = c->count;
+            return BZNA_OK;
+        }
+
+    if (!name || (c->target_field != BZI_NO_FIELD && bzi_container_has_track(c, name, config->split)))
+        return BZNA_OK;
+    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.target: there is no field of integers \"%.64s\"", name);
+}
+
 /* Finds the row for a file by its first bytes and has it build the index. A row that returns BZNA_AGAIN declines. */
 static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
@@ -13367,6 +13935,8 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
             continue;
         if ((status = bzi_container_become(c, ops, err)) == BZNA_OK)
             status = ops->open(c, config, err);
+        if (status == BZNA_OK)
+            status = bzi_container_choose_target(c, config, err);
         if (status != BZNA_AGAIN && bzi_container_check_config(c, config, err) != BZNA_OK)
             status = err->status;
     }
@@ -13436,12 +14006,43 @@ static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, c
     if (config->format && strcmp(config->format, ops->name))
         status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a folder, not \"%s\"", config->format);
     else if ((status = bzi_container_become(c, ops, err)) == BZNA_OK &&
-             (status = bzi_container_check_config(c, config, err)) == BZNA_OK)
-        status = config->pairs ? bzi_pairs_open(c, path, config, err) : bzi_folder_open_path(c, path, config, err);
+             (status = bzi_container_check_config(c, config, err)) == BZNA_OK &&
+             (status = config->pairs ? bzi_pairs_open(c, path, config, err) :
+                                       bzi_folder_open_path(c, path, config, err)) == BZNA_OK)
+        status = bzi_container_choose_target(c, config, err);
     if (status != BZNA_OK) {
         bzi_container_free(c);
         return status;
     }
+
+    *out = c;
+    return BZNA_OK;
+}
+
+/* Opens a provider of samples and takes it. On failure it still belongs to the caller. */
+static bzna_status bzi_container_open_provider(bzi_host *host, const bzna_provider *provider, const char *name,
+                                               const bzna_dataset_config *config, bzi_container **out,
+                                               bzna_error *err)
+{
+    const bzi_container_ops *ops = bzi_provider_row(provider);
+    bzi_container *c;
+    bzna_status status = bzi_container_make(host, name, config, &c, err);
+
+    if (status != BZNA_OK)
+        return status;
+
+    if (config->format && strcmp(config->format, ops->name))
+        status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a provider, not \"%s\"", config->format);
+    else if ((status = bzi_container_become(c, ops, err)) == BZNA_OK &&
+             (status = bzi_container_check_config(c, config, err)) == BZNA_OK &&
+             (status = bzi_provider_open(c, provider, err)) == BZNA_OK)
+        status = bzi_container_choose_target(c, config, err);
+    if (status != BZNA_OK) {
+        bzi_container_free(c);
+        return status;
+    }
+
+    bzi_provider_take(c);
 
     *out = c;
     return BZNA_OK;
@@ -13478,9 +14079,11 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 typedef struct bzi_reading {
     bzi_sample        sample;         /* its index, extent and, once read, bytes */
     const bzi_container *container;
-    const bzi_source *source;         /* where its bytes lie: the container's source, or `own`; NULL after the end */
-    uint32_t          own_count;      /* files in own that are open */
+    /* where its bytes lie: the container's source, another one of the container's, or `own`; NULL after the end */
+    const bzi_source *source;
     bzi_source        own[BZI_LIMIT_PAIRED];          /* of a sample that is a file, or several */
+    uint32_t          own_count;      /* files in own that are open */
+    uint32_t          fetched;        /* it lies in no one place: the container fetches it, and says its size then */
 } bzi_reading;
 
 static void bzi_reading_end(bzi_reading *reading)
@@ -13518,7 +14121,8 @@ static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c
     return status;
 }
 
-/* Locates a sample and checks its size. On success bzi_reading_end closes it; on failure there is nothing to close. */
+/* Locates a sample and checks its size, which is 0 for one that is fetched. On success bzi_reading_end closes it; on
+ * failure there is nothing to close. */
 static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *c, uint64_t index, bzna_error *err)
 {
     const bzi_extent *extent = &reading->sample.extent;
@@ -13531,8 +14135,11 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
     reading->sample.index = index;
     status = c->ops->path ? bzi_reading_open(reading, c, err) :
                             c->ops->locate(c, index, &reading->sample.extent, err);
+    reading->fetched = status == BZNA_AGAIN;
     if (status != BZNA_OK)
-        return status;
+        return reading->fetched ? BZNA_OK : status;
+
+    reading->source = extent->source ? extent->source : reading->source;
     if (extent->size <= limit)
         return BZNA_OK;
     bzi_reading_end(reading);
@@ -13565,11 +14172,48 @@ static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_e
 {
     const bzi_container *c = reading->container;
     const bzi_extent *extent = &reading->sample.extent;
-    bzna_status status = reading->own_count > 1 ?
-                             bzi_reading_read_files(reading, bytes, err) :
-                             bzi_source_read(reading->source, extent->offset, bytes, extent->size, err);
+    bzna_status status = BZNA_OK;
+
+    if (extent->data)
+        memcpy(bytes, extent->data, (size_t)extent->size);
+    else if (reading->own_count > 1)
+        status = bzi_reading_read_files(reading, bytes, err);
+    else
+        status = bzi_source_read(reading->source, extent->offset, bytes, extent->size, err);
     reading->sample.bytes = bytes;
     return status == BZNA_OK && c->ops->prepare ? c->ops->prepare(c, &reading->sample, bytes, err) : status;
+}
+
+/* Fetches the sample into `bytes`. If it does not fit, sets its size and returns BZNA_AGAIN, and the caller makes room
+ * and calls again. A sample that has another size then is a fault of the user's code. */
+static bzna_status bzi_reading_fetch(bzi_reading *reading, uint8_t *bytes, uint64_t capacity, bzna_error *err)
+{
+    const bzi_container *c = reading->container;
+    const uint64_t said = reading->sample.extent.size;
+    uint64_t size = 0;
+    bzna_status status = c->ops->fetch(c, reading->sample.index, bytes, capacity, &size, err);
+
+    if (status != BZNA_OK)
+        return status;
+    if (said && size != said)
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "its size changes between calls: %llu bytes, then %llu",
+                        (unsigned long long)said, (unsigned long long)size);
+
+    reading->sample.extent.size = size;
+    reading->sample.bytes = bytes;
+    return size > capacity ? BZNA_AGAIN : BZNA_OK;
+}
+
+/* Fetches the sample into a buffer, which grows as needed. */
+static bzna_status bzi_reading_fetch_all(bzi_reading *reading, const bzi_memory *memory, bzi_buffer *buffer,
+                                         bzna_error *err)
+{
+    bzna_status status;
+
+    while ((status = bzi_reading_fetch(reading, buffer->data, buffer->capacity, err)) == BZNA_AGAIN)
+        if (!bzi_buffer_reserve(memory, buffer, reading->sample.extent.size, 0))
+            return bzi_fail_memory(err, "a sample's bytes");
+    return status;
 }
 
 /* Gives the sample's bytes to look at. If they are mapped and need no preparation, they are not copied. Otherwise they
@@ -13582,8 +14226,10 @@ static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memo
     const uint8_t *const map = reading->source->map;
     bzna_status status = BZNA_AGAIN;
 
-    if (map) {
-        reading->sample.bytes = map + extent->offset;
+    if (reading->fetched)
+        return bzi_reading_fetch_all(reading, memory, buffer, err);
+    if (map || extent->data) {
+        reading->sample.bytes = extent->data ? extent->data : map + extent->offset;
         status = c->ops->prepare ? c->ops->prepare(c, &reading->sample, NULL, err) : BZNA_OK;
     }
 
@@ -13631,7 +14277,8 @@ static void bzi_look_end(bzi_look *look)
     bzi_buffer_free(&look->container->host->memory, &look->buffer);
 }
 
-/* Begins to look at a sample. inside: 1 if its bytes are needed, too. On success bzi_look_end closes it. */
+/* Begins to look at a sample. inside: 1 if its bytes are needed, too. Its size is known afterwards. On success
+ * bzi_look_end closes it. */
 static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64_t index, uint32_t inside,
                                   bzna_error *err)
 {
@@ -13640,6 +14287,9 @@ static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64
     look->container = c;
     memset(&look->buffer, 0, sizeof look->buffer);
 
+    if (status == BZNA_OK && look->reading.fetched && !inside &&
+        (status = bzi_reading_fetch(&look->reading, NULL, 0, err)) == BZNA_AGAIN)
+        status = BZNA_OK;
     if (status != BZNA_OK || !inside)
         return status;
 
@@ -13651,7 +14301,7 @@ static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64
 /* Gives a sample's target. Opens and reads no file if the target does not lie in the sample's bytes. */
 static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err)
 {
-    const bzi_sample unread = { index, { 0, 0 }, NULL };
+    const bzi_sample unread = { index, { 0 }, NULL };
     bzi_look look;
     bzna_status status;
 
@@ -13673,7 +14323,7 @@ static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample
     if (c->ops->images)
         return c->ops->images(c, sample, scratch, out, err);
     for (uint32_t i = 0; i < c->field_count; i++)
-        if (c->fields[i].kind == BZNA_FIELD_IMAGE)
+        if (c->fields[i].kind == BZNA_FIELD_IMAGE && out->image_count < BZNA_IMAGES_MAX)
             bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, c->fields[i].name);
     return BZNA_OK;
 }
@@ -13713,8 +14363,11 @@ static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t ind
         status = BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu",
                           (unsigned long long)sample->extent.size, (unsigned long long)buffer.size);
 
+    if (status == BZNA_OK)
+        status = look.reading.fetched ?
+                     bzi_reading_fetch(&look.reading, (uint8_t *)(uintptr_t)buffer.data, buffer.size, err) :
+                     bzi_reading_read(&look.reading, (uint8_t *)(uintptr_t)buffer.data, err);
     if (status == BZNA_OK &&
-        (status = bzi_reading_read(&look.reading, (uint8_t *)(uintptr_t)buffer.data, err)) == BZNA_OK &&
         (status = bzi_container_image(c, sample, pick, &look.scratch, image, err)) == BZNA_OK)
         status = bzi_image_complete(image, err);
     bzi_look_end(&look);
@@ -13805,7 +14458,7 @@ static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t i
 static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, const char *name, bzi_value *value,
                                        bzna_error *err)
 {
-    const bzi_sample sample = { index, { 0, 0 }, NULL };
+    const bzi_sample sample = { index, { 0 }, NULL };
     bzi_field field = { 0, 0, "" };
     const uint64_t capacity = value->capacity;
     uint32_t number = bzi_container_find_field(c, name, &field), nul;
@@ -13911,6 +14564,25 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, co
     bzna_status status = bzi_dataset_make(host, 1, &dataset, err);
 
     if (status == BZNA_OK && (status = bzi_container_open(host, source, name, config, &container, err)) != BZNA_OK)
+        bzi_dataset_drop(dataset);
+    if (status != BZNA_OK)
+        return status;
+
+    bzi_dataset_append(dataset, container, 0, container->count);
+    *out = dataset;
+    return BZNA_OK;
+}
+
+/* Opens a provider of samples and takes it. On failure it still belongs to the caller. */
+static bzna_status bzi_dataset_open_provider(bzi_host *host, const bzna_provider *provider, const char *name,
+                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset *dataset = NULL;
+    bzi_container *container = NULL;
+    bzna_status status = bzi_dataset_make(host, 1, &dataset, err);
+
+    if (status == BZNA_OK &&
+        (status = bzi_container_open_provider(host, provider, name, config, &container, err)) != BZNA_OK)
         bzi_dataset_drop(dataset);
     if (status != BZNA_OK)
         return status;
@@ -21376,6 +22048,7 @@ typedef struct bzi_item {
     uint32_t            passed_over;  /* (P) how often a later item was taken while this was the queue's first */
     uint64_t            frames;       /* a hash of the decoder format that it needs; 0: no engine has looked yet */
     uint32_t            in_pool;      /* (L) 1: it is with the pool or one of its engines */
+    uint32_t            is_padding;   /* 1: there is no sample; its slot gets order.pad_value */
 } bzi_item;
 
 /* A list of items, linked by their next. An empty run is all zeros. */
@@ -21541,6 +22214,7 @@ struct bzna_batch {
     uint32_t     unfinished;          /* (L) slots that are not written yet */
     uint32_t     failed;              /* (L) real slots whose sample failed */
     uint32_t     replaced;            /* (L) real slots that took another sample */
+    uint32_t     stop_slot;           /* (L) the first slot whose sample ends the run; UINT32_MAX: there is none */
     uint32_t     last_of_epoch;       /* 1: no batch of its epoch follows */
     uint32_t     owned;               /* (L) on loan, 1: bzna_batch_release is to come */
     uint32_t     references;          /* (L) on loan: the owner's, and one for each DLPack tensor */
@@ -21609,6 +22283,7 @@ typedef struct bzi_reader {
     bzi_run      run;                 /* at hand: the samples of it that are still to be read */
     bzi_item    *first;               /* of those that are being read */
     uint32_t     run_retries;         /* of them */
+    uint64_t     usual_bytes;         /* of samples that are fetched, as a moving average */
     bzi_scratch  scratch;             /* for the fields of a sample */
 } bzi_reader;
 
@@ -22254,9 +22929,10 @@ static int bzi_plan_batch(bzna_loader *loader)
     batch->stride = bzi_shard_stride(shard);
     batch->real = bzi_shard_real(shard, batch->number);
 
-    batch->slots = shard->last_batch == BZNA_LAST_PAD ? shard->batch : batch->real;
+    batch->slots = shard->last_batch >= BZNA_LAST_PAD ? shard->batch : batch->real;
     batch->unfinished = batch->slots;
     batch->failed = batch->replaced = 0;
+    batch->stop_slot = UINT32_MAX;
     batch->last_of_epoch = loader->next_batch == bzi_shard_batches(shard);
 
     batch->next_epoch = loader->epoch + batch->last_of_epoch;
@@ -22287,6 +22963,19 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
     item->batch->indices[item->slot] = item->index;
 }
 
+/* Locates an item's sample. Returns 1 if it lies in a file, else 0. */
+static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
+{
+    const bzi_container *container = item->container;
+    bzna_error ignored;
+
+    memset(extent, 0, sizeof *extent);
+    if (item->is_padding || container->ops->locate(container, item->local, extent, &ignored) != BZNA_OK || extent->data)
+        return 0;
+    extent->source = extent->source ? extent->source : &container->source;
+    return extent->source->shared != NULL;
+}
+
 /* Gives the next sample of the plan to an item. Returns 1, or 0 if there is none now. */
 static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 {
@@ -22302,6 +22991,9 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
     batch = item->batch;
     item->position = (batch->position + (uint64_t)item->slot * batch->stride) % batch->order.length;
     bzi_plan_sample(loader, item);
+    item->is_padding = loader->shard.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
+    if (item->is_padding)
+        batch->indices[item->slot] = UINT64_MAX;
     if (loader->next_slot == batch->slots)
         loader->planning = NULL;
     return 1;
@@ -23063,7 +23755,7 @@ static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, 
 {
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, i, item->slot);
 
-    for (;;) {
+    for (int asked = 0;; asked++) {
         bzi_value value = { out->buffer.data, out->buffer.capacity ? out->buffer.capacity - 1 : 0, 0, 0 };
         bzna_status status = number == BZI_NO_FIELD ?
                                  bzi_item_get_picture(reader, item, sample, name, &value, err) :
@@ -23079,6 +23771,10 @@ static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, 
             return BZNA_OK;
         }
 
+        if (asked)
+            return BZI_FAIL(err, BZNA_E_CALLBACK, "the size of its %s changes between calls: %llu bytes, then %llu",
+                            name, (unsigned long long)out->buffer.capacity - 1,
+                            (unsigned long long)value.size);
         if (!bzi_buffer_reserve(&reader->loader->host->memory, &out->buffer, value.size + 1, 0))
             return bzi_fail_memory(err, "the bytes of a field");
     }
@@ -23793,8 +24489,30 @@ static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
     return go_on;
 }
 
+/* Fetches a sample into the item's memory, which has at least the bytes that samples of this loader have on average, so
+ * that the user's code is seldom asked twice. */
+static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
+{
+    const uint64_t usual = bzi_min(reader->usual_bytes + reader->usual_bytes / 2, BZI_RUN_BYTES),
+                   first = bzi_min(usual > 4096 ? usual : 4096, reader->loader->config.read.memory_bytes);
+    bzna_status status = bzi_reader_reserve(reader, item, first, err);
+
+    if (status != BZNA_OK)
+        return status;
+
+    while ((status = bzi_reading_fetch(reading, item->bytes.data, item->bytes.capacity, err)) == BZNA_AGAIN)
+        if ((status = bzi_reader_reserve(reader, item, reading->sample.extent.size, err)) != BZNA_OK)
+            return status;
+
+    if (status == BZNA_OK) {
+        reader->usual_bytes += (reading->sample.extent.size + 7) / 8 - (reader->usual_bytes + 7) / 8;
+        item->data = item->bytes.data;
+    }
+    return status;
+}
+
 /* Finds or reads a sample's bytes. They are not read if they were read together with those of a neighbor, or if the
- * source lies in memory and its container does not change them. */
+ * sample lies in memory and its container does not change it. */
 static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const bzi_container *container = item->container;
@@ -23805,6 +24523,14 @@ static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_read
         reading->sample.bytes = item->data;
         return BZNA_OK;
     }
+
+    if (extent->data) {
+        reading->sample.bytes = item->data = extent->data;
+        return BZNA_OK;
+    }
+
+    if (reading->fetched)
+        return bzi_reader_fetch_sample(reader, item, reading, err);
 
     if (reading->source->map && !container->ops->prepare && extent->size <= reading->source->size &&
         extent->offset <= reading->source->size - extent->size) {
@@ -23823,7 +24549,7 @@ static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_read
 static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
     const bzi_container *container = item->container;
-    const bzi_sample unread = { item->local, { 0, 0 }, NULL };
+    const bzi_sample unread = { item->local, { 0 }, NULL };
     int64_t *target = &item->batch->targets[item->slot];
     bzi_reading reading;
     bzna_status status = BZNA_OK;
@@ -23838,19 +24564,26 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
     item->extent = reading.sample.extent;
     if ((status = bzi_reader_bytes(reader, item, &reading, err)) == BZNA_OK && container->target_inside)
         status = bzi_container_target(container, &reading.sample, target, err);
+    item->extent.size = reading.sample.extent.size;         /* one that was fetched has it only now */
     bzi_reading_end(&reading);
     return status == BZNA_OK ? bzi_item_fields(reader, item, &reading.sample, err) : status;
 }
 
 /* Reads a sample. After an I/O error it pauses and tries again, as often as the config allows. Returns BZNA_AGAIN if
  * memory is short, or if a pause is due and other samples of the run can be read before it. Such items are marked as
- * tried, and come last. */
+ * tried, and come last. Returns BZNA_END for padding. */
 static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
     bzna_loader *loader = reader->loader;
     const int pauses = item == reader->first && (item->tried || !item->next);
     uint64_t backoff = loader->config.read.backoff_ns;
     uint32_t retries = 0;
+
+    if (item->is_padding) {
+        item->batch->targets[item->slot] = loader->config.order.pad_target;
+        bzi_item_clear_fields(item);
+        return BZNA_END;                                    /* no sample, so that nobody decodes it */
+    }
 
     for (;;) {
         bzna_status status = item->tried ? BZNA_E_IO : bzi_reader_read(reader, item, err);
@@ -23881,18 +24614,16 @@ static uint32_t bzi_item_neighbors(bzi_item *first, uint64_t *offset, uint64_t *
     bzi_item *item = first;
     uint32_t count = 0;
     bzi_extent extent;
-    bzna_error ignored;
 
-    if (container->ops->path || container->ops->prepare || !container->source.shared || !first->next ||
-        first->next->local != first->local + 1 || first->next->container != container ||
-        container->ops->locate(container, first->local, &extent, &ignored) != BZNA_OK)
+    if (container->ops->path || container->ops->prepare || !first->next || first->next->local != first->local + 1 ||
+        first->next->container != container || !bzi_item_locate(first, &extent))
         return 0;
 
     first->extent = extent;
     *offset = extent.offset;
     *bytes = extent.size;
     while ((item = item->next) != NULL && item->container == container && item->local == first->local + count + 1 &&
-           container->ops->locate(container, item->local, &extent, &ignored) == BZNA_OK &&
+           bzi_item_locate(item, &extent) && extent.source == first->extent.source &&
            extent.offset >= *offset + *bytes && extent.size <= BZI_RUN_BYTES &&
            extent.offset - *offset <= BZI_RUN_BYTES - extent.size) {
         *bytes = extent.offset - *offset + extent.size;
@@ -23911,9 +24642,8 @@ static void bzi_reader_read_neighbors(bzi_reader *reader, bzi_item *item)
         uint64_t offset = 0, bytes = 0;
         uint32_t count = bzi_item_neighbors(item, &offset, &bytes);
         bzna_error ignored;
-        const bzi_container *container = item->container;
         int read = count && bzi_reader_reserve(reader, item, bytes, &ignored) == BZNA_OK &&
-                   bzi_source_read(&container->source, offset, item->bytes.data, bytes, &ignored) == BZNA_OK;
+                   bzi_source_read(item->extent.source, offset, item->bytes.data, bytes, &ignored) == BZNA_OK;
         const uint8_t *data = item->bytes.data;
         for (uint32_t i = 0; i <= count; i++, item = item->next)
             item->data = read ? data + (item->extent.offset - offset) : NULL;
@@ -24094,6 +24824,9 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
     bzna_statistics *stats = &loader->stats;
     bzna_stage_statistics *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
 
+    if (item->is_padding)
+        return;
+
     decode->count += item->decode_ns != 0;
     decode->busy_ns += item->decode_ns;
     decode->bytes += item->decode_ns ? item->extent.size : 0;
@@ -24113,13 +24846,14 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
         stats->samples_software++;
 }
 
-/* Returns 1 if a sample that failed with this status ends the run, else 0. The policy for errors decides that, and for
- * callbacks of the user's also their own. */
-static int bzi_loader_stops_at(const bzna_loader *loader, bzna_status status)
+/* Returns 1 if an item that failed with this status ends the run, else 0. The policy for errors decides that, and for
+ * callbacks of the user's also their own, except where the container itself is the user's code. */
+static int bzi_item_stops(const bzi_item *item, bzna_status status)
 {
-    const bzna_loader_errors *errors = &loader->config.errors;
+    const bzna_loader_errors *errors = &item->batch->loader->config.errors;
+    const int of_container = item->status == BZNA_E_CALLBACK && item->container->ops->fetch;
 
-    return (status == BZNA_E_CALLBACK && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP) ||
+    return (status == BZNA_E_CALLBACK && !of_container && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP) ||
            (status != BZNA_OK && errors->policy == BZNA_ON_ERROR_STOP);
 }
 
@@ -24129,7 +24863,7 @@ static int bzi_item_replace(bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
 
-    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_loader_stops_at(loader, status) ||
+    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_item_stops(item, status) ||
         item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_loader_interrupted(loader))
         return 0;
 
@@ -24152,6 +24886,8 @@ static void bzi_item_put(bzi_item *item, bzna_status status)
 
     batch->status[item->slot] = status;
     if (item->slot < batch->real) {
+        if (item->slot < batch->stop_slot && bzi_item_stops(item, status))
+            batch->stop_slot = item->slot;
         batch->failed += status != BZNA_OK;
         batch->replaced += status == BZNA_OK && item->replacements;
     }
@@ -24342,8 +25078,17 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 
 /* --- The end of a sample --- */
 
-/* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and ends its item.
- * The kernel gets an empty picture, which is out of bounds everywhere. lane: as for bzi_item_complete. */
+/* Makes every number of a slot the value of padding. */
+static void bzi_slot_pad(bzi_kernel_slot *slot, double value)
+{
+    for (int i = 0; i < 3; i++)
+        slot->fill[i] = (float)value;
+    slot->flags &= ~BZI_KERNEL_FILL_MEAN;
+}
+
+/* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and one of padding
+ * with its value. Ends its item. The kernel gets an empty picture, which is out of bounds everywhere. lane: as for
+ * bzi_item_complete. */
 static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
 {
     bzna_loader *loader = item->batch->loader;
@@ -24357,6 +25102,8 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
         const bzi_output *output = &loader->outputs[i];
 
         bzi_slot_colors(&slot, &output->transform, output->shape.channels);
+        if (item->is_padding)
+            bzi_slot_pad(&slot, loader->config.order.pad_value);
         for (uint32_t view = 0; view < output->views; view++) {
             slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
             if (lane)
@@ -24386,6 +25133,11 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 {
     bzna_loader *loader = item->batch->loader;
     int replaced = 0;
+
+    if (item->is_padding) {
+        bzi_item_fill(item, BZNA_OK, lane);
+        return;
+    }
 
     if (status != BZNA_OK)
         bzi_item_report_failure(item);
@@ -26535,13 +27287,14 @@ static void bzi_loader_work(bzna_loader *loader)
  * come. With the lock held. */
 static int bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch)
 {
-    for (uint32_t slot = 0; batch->failed && slot < batch->real; slot++)
-        if (bzi_loader_stops_at(loader, batch->status[slot])) {
-            loader->poison = batch->errors[slot];
-            loader->poison.status = batch->status[slot];
-            return 1;
-        }
-    return 0;
+    const uint32_t slot = batch->stop_slot;
+
+    if (slot == UINT32_MAX)
+        return 0;
+
+    loader->poison = batch->errors[slot];
+    loader->poison.status = batch->status[slot];
+    return 1;
 }
 
 /* Waits for the next batch, or makes it, without threads. timeout_ns: 0 does not wait, but does one piece of work
@@ -27339,8 +28092,14 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
         return status;
     if (c->order.kind > BZNA_ORDER_GIVEN)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.kind: %u is not known", c->order.kind);
-    if (c->order.last_batch > BZNA_LAST_PAD)
+    if (c->order.last_batch > BZNA_LAST_FILL)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.last_batch: %u is not known", c->order.last_batch);
+    if (c->order.last_batch != BZNA_LAST_FILL && (c->order.pad_value != 0 || c->order.pad_target))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.pad_value, pad_target: they have an effect on "
+                        "BZNA_LAST_FILL only");
+    if (!isfinite((float)c->order.pad_value))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.pad_value: %g is not a finite float32",
+                        c->order.pad_value);
 
     c->order.epochs = c->order.epochs ? c->order.epochs : 1;
     c->shard.world_size = bzi_default(c->shard.world_size, 1);
@@ -27374,22 +28133,24 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
 /* Checks that words which have no meaning yet are zero, so that they can have one later. */
 static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_error *err)
 {
-    const struct { const char *group; const uint64_t *words; uint32_t padding; } groups[] = {
-        { "output", c->output.reserved, c->output.reserved0 },
-        { "extra_outputs", c->extra_outputs.reserved, 0 },
-        { "order", c->order.reserved, 0 },
-        { "shard", c->shard.reserved, 0 },
-        { "filter", c->filter.reserved, 0 },
-        { "color", c->color.reserved, c->color.reserved0 },
-        { "fields", c->fields.reserved, 0 },
-        { "read", c->read.reserved, c->read.reserved0 },
-        { "decode", c->decode.reserved, 0 },
-        { "errors", c->errors.reserved, 0 },
-        { "pipeline", c->pipeline.reserved, 0 },
+#define BZI_GROUP(name, padding) { #name, c->name.reserved, sizeof c->name.reserved, padding }
+    const struct { const char *group; const uint64_t *words; uint64_t bytes; uint32_t padding; } groups[] = {
+        BZI_GROUP(output, c->output.reserved0),
+        BZI_GROUP(extra_outputs, 0),
+        BZI_GROUP(order, 0),
+        BZI_GROUP(shard, 0),
+        BZI_GROUP(filter, 0),
+        BZI_GROUP(color, c->color.reserved0),
+        BZI_GROUP(fields, 0),
+        BZI_GROUP(read, c->read.reserved0),
+        BZI_GROUP(decode, 0),
+        BZI_GROUP(errors, 0),
+        BZI_GROUP(pipeline, 0),
     };
+#undef BZI_GROUP
 
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-        if (groups[i].padding || !bzi_is_zero(groups[i].words, sizeof c->output.reserved))
+        if (groups[i].padding || !bzi_is_zero(groups[i].words, groups[i].bytes))
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "loader_config.%s: reserved words are set", groups[i].group);
     return BZNA_OK;
 }
@@ -28144,6 +28905,11 @@ BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size)
     bzi_struct_init(source, struct_size, NULL, sizeof *source);
 }
 
+BZNA_API void bzna_provider_init(bzna_provider *provider, size_t struct_size)
+{
+    bzi_struct_init(provider, struct_size, NULL, sizeof *provider);
+}
+
 BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size)
 {
     bzi_struct_init(sink, struct_size, NULL, sizeof *sink);
@@ -28484,6 +29250,46 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     if (!callbacks.read_at || !callbacks.size)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "source.%s: must be given", callbacks.read_at ? "size" : "read_at");
     BZI_API_END(bzi_api_open_source(context, &opened, &callbacks, config, out, &e));
+}
+
+/* Opens a provider whose struct was completed. */
+static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provider *provider,
+                                         const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset_config c;
+    bzna_records records;
+    const char *name;
+    bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
+
+    for (size_t i = 0; i < sizeof provider->reserved / sizeof provider->reserved[0]; i++)
+        if (provider->reserved[i])
+            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "provider: reserved words are set");
+    if (status != BZNA_OK)
+        return status;
+
+    name = c.name ? c.name : "provider";
+    if ((status = bzi_dataset_open_provider(context->host, provider, name, &c, out, err)) != BZNA_OK)
+        bzi_error_prefix(err, name);
+    bzi_log_deliver(context->host);
+    return status;
+}
+
+BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzna_provider *provider,
+                                                const bzna_dataset_config *config, bzna_dataset **out,
+                                                bzna_error *err)
+{
+    bzna_provider all;
+    bzna_status status;
+
+    BZI_API_BEGIN;
+    BZI_API_NEED(out);
+    *out = NULL;
+    BZI_API_NEED(context);
+    BZI_API_NEED(provider);
+
+    if ((status = bzi_api_in(&all, sizeof all, provider, 0, "provider", &e)) != BZNA_OK)
+        BZI_API_END(status);
+    BZI_API_END(bzi_api_open_provider(context, &all, config, out, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count,

@@ -153,6 +153,9 @@
  *                                  thread, in bzna_dataset_* calls
  *     source.size                  the caller's thread, in bzna_dataset_open_source
  *     source.close                 the thread that releases the dataset last
+ *     provider.read, .locate       the loader's reader threads, concurrently; also the caller's
+ *                                  thread, in bzna_dataset_* calls and in bzna_loader_open
+ *     provider.close               the thread that releases the dataset last
  *     sink.write_at, .close        a thread that adds, finishes or closes; never concurrently
  *     log                          the caller's thread, inside bzna_* calls; with log_any_thread,
  *                                  any thread
@@ -197,6 +200,7 @@
  *                                  a data set keeps a byte for 64 targets
  *     archive, opened in memory    none: entries are read where they lie
  *     archive, opened by source    12 bytes a sample and track, read in one piece
+ *     provider                     none per sample
  *     tar                          4 bytes a sample, and 16 bytes a field of each
  *     RecordIO                     8 bytes a record
  *
@@ -229,7 +233,8 @@
  *
  * A callback that fails is a fault of the program, not of the data. It ends the run with
  * E_CALLBACK, whatever errors.policy is. errors.callback_policy can choose to treat the sample as
- * one that cannot be decoded.
+ * one that cannot be decoded. A provider is the data itself, so that its failures cost their
+ * samples only.
  *
  * The library returns errors and never prints them. It keeps libavcodec's decoders from printing,
  * too. A few messages that libavcodec logs without naming a decoder reach stderr all the same, such
@@ -609,6 +614,10 @@
  *
  * RECORDS of one size (CIFAR, MNIST, raw tensors) are described by bzna_records.
  *
+ * PROVIDERS are your own code: a database, a generator, or files of your own format. A
+ * bzna_provider says which fields samples have, and gives their values, or says where they lie.
+ * examples/lmdb.c reads a database, and examples/generator.c draws pictures.
+ *
  * PICTURES are told apart by their content: JPEG (baseline or progressive, of 8 bits, in gray,
  * Y'CbCr, RGB, CMYK or YCCK), PNG, WebP, GIF (its first picture), BMP, TIFF, PNM, JPEG 2000, HEIF
  * and AVIF. The library refuses kinds that libavcodec would decode to wrong pixels, for instance
@@ -845,9 +854,124 @@ typedef struct bzna_sink {
     void        (*close)(void *user);
 } bzna_sink;
 
+/* One field of a provider's samples. Zero is the default of every member that does not say
+ * otherwise. */
+typedef struct bzna_provider_field {
+    /* UTF-8, of fewer than BZNA_NAME_MAX bytes, without commas and colons; must be given. Some
+     * names have meanings: an INTEGER called "target" is the target, an IMAGE called "image" is the
+     * picture that loaders take by default (without one, the first IMAGE is), and a TEXT called
+     * "name" is the sample's name */
+    const char *name;
+    /* BZNA_FIELD_..., which says what a value is, and must be given:
+     *     IMAGE     a picture, as codec says
+     *     INTEGER   an int64_t
+     *     VECTOR    float32 numbers
+     *     TEXT      UTF-8 without a NUL
+     *     BYTES     any bytes */
+    uint32_t    kind;
+    /* 1: places or locate say where values lie; 0: read gives them */
+    uint32_t    located;
+    /* of an IMAGE:
+     *     BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, HEIF, ..., told apart by its content
+     *     BZNA_CODEC_H264, H265, AV1   one picture with its parameter sets, in Annex B or OBUs, as
+     *                                  bzna_image_annexb writes it
+     *     BZNA_CODEC_RAW               pixels, as the next members say */
+    uint32_t    codec;
+    uint32_t    width;                /* of RAW: pixels */
+    uint32_t    height;               /* of RAW: pixels */
+    uint32_t    channels;             /* of RAW: 1, gray; 3, RGB. Each is a byte */
+    uint32_t    layout;               /* of RAW: BZNA_LAYOUT_... */
+    uint32_t    reserved0;            /* must be 0 */
+    uint64_t    reserved[2];          /* must be 0 */
+} bzna_provider_field;
+
+/* Where a value of a provider lies. */
+typedef struct bzna_place {
+    /* its bytes in memory, which must stay as they are until provider.close: nothing is copied.
+     * NULL: it lies in a file */
+    const void *data;
+    uint64_t    offset;               /* of its first byte in the file */
+    uint64_t    size;                 /* bytes; must be set */
+    uint32_t    file;                 /* number of the file in provider.files */
+    uint32_t    reserved0;            /* must be 0 */
+} bzna_place;
+
+/* In provider.places, the size of a value that a sample does not have. */
+#define BZNA_NO_VALUE UINT64_MAX
+
+/* Gives a value of a provider's sample: sets *size to its bytes, and writes it to buffer if it has
+ * no more than capacity bytes. If it has more, nothing need be written, and the function is called
+ * again with a larger buffer. bzna_provider says what it returns, and on which threads it runs.
+ *     user       bzna_provider.user
+ *     index      of the sample, 0..count - 1
+ *     field      number of the field in bzna_provider.fields
+ *     buffer     capacity bytes without alignment; NULL if capacity is 0, to ask for the size alone
+ *     capacity   bytes at buffer
+ *     size       must be set, in bytes */
+typedef bzna_status (*bzna_provider_read_fn)(void *user, uint64_t index, uint32_t field,
+    void *buffer, uint64_t capacity, uint64_t *size);
+
+/* Says where a value of a provider's sample lies. The library reads files as it reads its own kinds
+ * of data sets: neighbors at once, and with few descriptors. bzna_provider says what the function
+ * returns, and on which threads it runs.
+ *     user    bzna_provider.user
+ *     index   of the sample, 0..count - 1
+ *     field   number of the field in bzna_provider.fields
+ *     place   all zeros, except size: set data, or file and offset; and set size */
+typedef bzna_status (*bzna_provider_locate_fn)(void *user, uint64_t index, uint32_t field,
+    bzna_place *place);
+
+/* Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called
+ * by several threads at once: the reader threads of loaders, and threads in bzna_dataset_* calls
+ * and in bzna_loader_open. No lock of the library is held. They may use other data sets, but must
+ * not close any object. Each must give the same value whenever it is asked for it. A loader has one
+ * reader thread by default: raise read.threads if read calculates much or waits long.
+ *
+ * They return BZNA_OK, or a failure:
+ *     BZNA_E_NOT_FOUND   the sample has no such value. That is no error, except of the picture that
+ *                        is wanted
+ *     BZNA_E_IO          trouble with the data. The sample fails with E_IO, after read.retries more
+ *                        attempts
+ *     any other number   the sample fails with E_CALLBACK, and the number becomes native_code
+ *
+ * A size that cannot be right fails the sample with E_CALLBACK: one that changes between calls, one
+ * above max_bytes, a picture without bytes, an INTEGER that has not 8 bytes, RAW pixels that are
+ * not as many as their field says, or a place past the end of its file. Such failures cost their
+ * own slots (errors.policy); errors.callback_policy has no effect on them. */
+typedef struct bzna_provider {
+    uint32_t    struct_size;          /* sizeof the struct; bzna_provider_init sets it */
+    uint32_t    field_count;          /* fields at fields, 1..64 */
+    void       *user;                 /* passed to the functions; the caller's until close */
+    uint64_t    count;                /* samples; at least 1 */
+    const bzna_provider_field *fields;          /* of the samples; copied */
+    /* bytes of a value, at most; default context_config.max_sample_bytes, which always holds */
+    uint64_t    max_bytes;
+    bzna_provider_read_fn   read;     /* gives values; NULL if every field is located */
+    bzna_provider_locate_fn locate;   /* says where values lie; NULL if places says it */
+    /* instead of locate, where all values lie, so that nothing is called: field f of sample i is at
+     * places[i * field_count + f]. Those of fields that are not located are not looked at. It must
+     * stay as it is until close. NULL: locate says it */
+    const bzna_place *places;
+    const char *const *files;         /* paths of the files in which values lie; copied */
+    uint32_t    file_count;           /* paths at files, at most 65536 */
+    uint32_t    class_count;          /* names at class_names */
+    const char *const *class_names;   /* of targets 0, 1, ...; copied. NULL: they have no names */
+    /* tells these samples from others: a saved state is not restored with another fingerprint.
+     * Default 0: providers are told apart by count and fields only */
+    uint64_t    fingerprint;
+    /* Releases what the provider holds. Called exactly once, on the thread that releases the data
+     * set last, and never if bzna_dataset_open_provider failed. May be NULL */
+    void        (*close)(void *user);
+    uint64_t    reserved[4];          /* must be 0 */
+} bzna_provider;
+
 /* Clears source and sets its struct_size, in bytes: pass sizeof *source. After that, set read_at
  * and size. Any thread. */
 BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size);
+
+/* Clears provider and sets its struct_size, in bytes: pass sizeof *provider. After that, set count,
+ * fields, field_count, and read or locate. Any thread. */
+BZNA_API void bzna_provider_init(bzna_provider *provider, size_t struct_size);
 
 /* Clears sink and sets its struct_size, in bytes: pass sizeof *sink. After that, set write_at. Any
  * thread. */
@@ -1170,7 +1294,7 @@ typedef struct bzna_dataset_config {
     uint32_t            struct_size;  /* sizeof the struct; bzna_dataset_config_init sets it */
     uint32_t            reserved0;    /* must be 0 */
     /* what error messages call the data set; only where it is one file. Default: the path,
-     * "memory" or "source" */
+     * "memory", "source" or "provider" */
     const char         *name;
     /* "train", "validation" or "test": only the samples of that split, which an archive lists in
      * tracks of their own (bzna_input_train, bzna_target_train, ...). E_NOT_FOUND where it has
@@ -1197,14 +1321,18 @@ typedef struct bzna_dataset_config {
      * between them: "images,masks". Each is an image field of that name; "depth=out/depth" gives
      * the field of a deeper folder a name. Default: the folder is not made of pairs */
     const char         *pairs;
-    uint64_t            reserved[3];  /* must be 0 */
+    /* which field of integers is the target, by its name, such as "cls2" of a tar. In mp4 files
+     * also a track of integers, by its name, such as "bzna_target"; with a split, its variant for
+     * that. E_NOT_FOUND if there is none. Default: chapter 12 says which */
+    const char         *target;
+    uint64_t            reserved[2];  /* must be 0 */
 } bzna_dataset_config;
 
 /* A data set as a whole. */
 typedef struct bzna_dataset_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t field_count;             /* fields of its samples: bzna_dataset_field_info */
-    uint64_t size_bytes;              /* of all its files, whole; 0 for folders */
+    uint64_t size_bytes;              /* of all its files, whole; 0 for folders, providers */
     uint64_t sample_count;            /* of the whole data set, as bzna_dataset_count has it */
     uint64_t target_count;            /* samples that have a target */
     uint32_t part_count;              /* files, or ranges of files, that it is made of */
@@ -1212,7 +1340,7 @@ typedef struct bzna_dataset_info {
     uint32_t brand_count;             /* of the first file's ftyp, at most 8 */
     uint32_t brands[8];               /* the major brand first */
     /* of the first file: "archive", "mp4 video", "HEIF", "folder", "folder pairs", "tar",
-     * "RecordIO", "records" */
+     * "RecordIO", "records", "provider" */
     char     container[20];
     uint64_t trailing_bytes;          /* of the first file, after its last box: ignored */
 } bzna_dataset_info;
@@ -1230,6 +1358,7 @@ enum {
  *     archive   "image", "thumb"; "target" and "name" where there are tracks of them; fields that
  *               were written beside them
  *     video     "image"; "target" and "name" where there are tracks of them
+ *     provider  as its fields say
  *     folder    "image"; "name", the path below the folder; "target" where folders are classes, or
  *               where a list has one whole number for each sample; "label" of other lists
  *     pairs     a picture for each folder of dataset_config.pairs, of which the first one is also
@@ -1355,6 +1484,21 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
+/* Opens samples that the caller's functions give. Any thread.
+ *     context    may be closed before the data set
+ *     provider   the struct and its arrays are copied. On success the data set owns user, and
+ *                calls close exactly once. On failure it is still the caller's, and close was not
+ *                called
+ *     config     copied; NULL: all defaults. Only name, format ("provider"), orientation and
+ *                palette have an effect
+ *     out        becomes the data set, to be closed with bzna_dataset_close
+ * Neither read nor locate is called here. Statuses: E_ARGUMENT for a provider that cannot be,
+ * whose message names the member; E_NO_SAMPLES if count is 0; E_LIMIT; those of opening a file for
+ * provider.files. */
+BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context,
+    const bzna_provider *provider, const bzna_dataset_config *config, bzna_dataset **out,
+    bzna_error *err);
+
 /* Closes dataset; NULL does nothing. Loaders and data sets that were made from it go on, and keep
  * its files open. Returns E_STATE inside callbacks, and does nothing then. Any thread, once. */
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset);
@@ -1407,8 +1551,8 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
     int64_t *target, bzna_error *err);
 
 /* Copies the name of a class as text with a NUL at its end. Classes have names in folders that are
- * classes, and in archives whose writer was given them. In data sets laid end to end, the first one
- * that has names answers for all. Any thread.
+ * classes, in archives whose writer was given them, and in providers that have them. In data sets
+ * laid end to end, the first one that has names answers for all. Any thread.
  *     dataset    the data set
  *     target     the class, as bzna_dataset_target gives it
  *     buffer     receives the name; NULL asks for the size alone
@@ -1442,8 +1586,8 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
  *     buffer     receives the whole sample
  *     capacity   bytes at buffer; at least bzna_sample_ref.size
  *     image      prepared by bzna_image_init, and filled in. Its config and data point into buffer.
- *                The config of plain videos and of records points into the data set, since all
- *                samples share it
+ *                The config of plain videos, of records and of a provider's RAW pixels points into
+ *                the data set, since all samples share it
  * Statuses: E_RANGE past the last sample; E_NOT_FOUND if there is no such image; E_BUFFER if
  * capacity is too small; E_IO, E_TRUNCATED, E_BOX, E_CODEC, ... */
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
@@ -2031,7 +2175,10 @@ enum {
     BZNA_LAST_DROP    = 1,
     /* it is filled from the start of the epoch's order; bzna_batch_info.count says how many of its
      * samples are real */
-    BZNA_LAST_PAD     = 2
+    BZNA_LAST_PAD     = 2,
+    /* it is filled with order.pad_value and order.pad_target; bzna_batch_info.count says how many
+     * of its samples are real. The slots after them have the index UINT64_MAX and no fields */
+    BZNA_LAST_FILL    = 3
 };
 
 /* How order.weights are used. */
@@ -2062,7 +2209,7 @@ enum {
 };
 
 /* How a loader treats a sample that fails with E_CALLBACK, because transform, picture or a source's
- * read_at failed. */
+ * read_at failed. What a provider fails is not concerned: it costs its slot. */
 enum {
     /* bzna_loader_next returns its error instead of its batch, whatever errors.policy is */
     BZNA_ON_CALLBACK_ERROR_STOP   = 0,
@@ -2204,7 +2351,11 @@ typedef struct bzna_loader_order {
     /* Advanced: draws an epoch, with weighting; at most 2^63. Default: as many as samples, or with
      * ONCE as samples that have a weight */
     uint64_t        epoch_samples;
-    uint64_t        reserved[8];      /* must be 0 */
+    /* with BZNA_LAST_FILL: every number of the pictures that fill the last batch, as it stands in
+     * the tensor */
+    double          pad_value;
+    int64_t         pad_target;       /* with BZNA_LAST_FILL: their targets */
+    uint64_t        reserved[6];      /* must be 0 */
 } bzna_loader_order;
 
 /* This process's share of each epoch, for distributed training: chapter 9. */
@@ -2478,7 +2629,7 @@ typedef struct bzna_statistics {
     bzna_stage_statistics stage[4];        /* by BZNA_STAGE_... */
     uint64_t         samples;         /* that were finished, well or not */
     uint64_t         samples_failed;  /* of these, that failed; by kind below */
-    uint64_t         failed_read;     /* E_IO, E_TRUNCATED, or E_CALLBACK of a source */
+    uint64_t         failed_read;     /* E_IO, E_TRUNCATED; E_CALLBACK of source, provider */
     uint64_t         failed_format;   /* E_BOX, E_LIMIT, E_NOT_FOUND, ... */
     uint64_t         failed_decode;   /* E_DECODE, E_CODEC, E_MISMATCH */
     uint64_t         failed_other;    /* E_CALLBACK of transform or picture, E_MEMORY, ... */

@@ -146,7 +146,7 @@ static void explore_idx(explorer *e, uint64_t size, const uint8_t *text, uint64_
         return;
     if (bzi_recordio_make(&c, lines, &err) == BZNA_OK && bzi_recordio_parse_idx(&c, span, &err) == BZNA_OK)
         for (uint64_t i = 0; i < c.count; i++) {
-            bzi_extent extent;
+            bzi_extent extent = { 0 };
             bzi_recordio_locate(&c, i, &extent, &err);
             if (extent.size == 0 || extent.offset + extent.size > size)
                 abort();
@@ -197,7 +197,7 @@ static void explore_tar_index(explorer *e, const uint8_t *text, uint64_t text_si
     x.end = text + text_size;
     if (bzi_tar_parse_index(&b, &x, &err) == BZNA_OK && bzi_tar_finish(&b, &err) == BZNA_OK)
         for (uint64_t i = 0; i < c.count; i++) {
-            bzi_extent extent;
+            bzi_extent extent = { 0 };
             if (bzi_tar_locate(&c, i, &extent, &err) == BZNA_OK &&
                 (extent.offset > tar.size || extent.size > tar.size - extent.offset))
                 abort();

@@ -561,6 +561,93 @@ static void make_raw_of(piece *p, const coded *pictures)
 static void make_raw(piece *p)        { make_raw_of(p, raws[BZNA_LAYOUT_NCHW]); }
 static void make_raw_pixels(piece *p) { make_raw_of(p, raws[BZNA_LAYOUT_NHWC]); }
 
+/* ---- A provider -------------------------------------------------------------------------------------------------- */
+
+/* Its file holds pictures and nothing else: they are located there by path, and in memory by memory; by source, they
+ * are read. */
+static void make_provider(piece *p)
+{
+    for (uint64_t i = 0; i < p->count; i++) {
+        const coded *c = &jpegs[p->first + i];
+        char name[32];
+        snprintf(name, sizeof name, "p%02d", (int)i);
+        sample_set(&p->samples[i], c, (int64_t)i * 3 - 1 + (i == 0), name);
+        p->samples[i].at = p->file.size;
+        archive_write(&p->file, p->file.size, c->memory, c->image.data_size);
+    }
+    spill(p->path, p->file.bytes, p->file.size);
+}
+
+/* What a provider's functions are told. */
+typedef struct provided {
+    const piece *p;
+    memory      *m;                   /* that pictures are read from; NULL: they are located */
+    int          in_memory;
+} provided;
+
+static bzna_status provider_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
+                                 uint64_t *size)
+{
+    const provided *of = user;
+    const sample *s = &of->p->samples[index];
+    uint64_t at = 0;
+    *size = field == 0 ? s->coded->image.data_size : field == 1 ? sizeof s->target : strlen(s->name);
+    if (*size > capacity)
+        return BZNA_OK;
+    if (field)
+        memcpy(buffer, field == 1 ? (const void *)&s->target : s->name, (size_t)*size);
+    while (field == 0 && at < *size) {
+        int64_t n = memory_read(of->m, s->at + at, (uint8_t *)buffer + at, *size - at);
+        if (n <= 0)
+            return BZNA_E_IO;
+        at += (uint64_t)n;
+    }
+    return BZNA_OK;
+}
+
+static bzna_status provider_locate(void *user, uint64_t index, uint32_t field, bzna_place *place)
+{
+    const provided *of = user;
+    const sample *s = &of->p->samples[index];
+    place->data = of->in_memory ? of->p->file.bytes + s->at : NULL;
+    place->offset = s->at;
+    place->size = s->coded->image.data_size;
+    return field ? BZNA_E_ARGUMENT : BZNA_OK;
+}
+
+static void provider_close(void *user)
+{
+    provided *of = user;
+    if (of->m)
+        of->m->closes++;
+    free(of);
+}
+
+static bzna_status provider_open(bzna_context *c, const piece *p, int way, memory *m, const bzna_dataset_config *config,
+                                 bzna_dataset **out, bzna_error *err)
+{
+    const bzna_provider_field fields[] = {
+        { .name = "image", .kind = BZNA_FIELD_IMAGE, .located = way != BY_SOURCE },
+        { .name = "target", .kind = BZNA_FIELD_INTEGER }, { .name = "name", .kind = BZNA_FIELD_TEXT } };
+    const char *const files[] = { p->path };
+    provided *of = take_memory(sizeof *of);
+    bzna_provider provider = { .struct_size = sizeof provider, .user = of, .count = p->count, .fields = fields,
+                               .field_count = COUNT(fields), .read = provider_read, .close = provider_close,
+                               .locate = way == BY_SOURCE ? NULL : provider_locate, .fingerprint = 0x5eed };
+    bzna_status status;
+    if (way == BY_PATH) {
+        provider.files = files;
+        provider.file_count = 1;
+    }
+    if (way == BY_SOURCE)
+        memory_source(m, &p->file);
+    *of = (provided){ p, way == BY_SOURCE ? m : NULL, way == BY_MEMORY };
+    status = bzna_dataset_open_provider(c, &provider, config, out, err);
+    if (status != BZNA_OK)
+        free(of);
+    return status;
+}
+
 /* ---- The table --------------------------------------------------------------------------------------------------- */
 
 static const form forms[] = {
@@ -577,12 +664,13 @@ static const form forms[] = {
     { "RecordIO", "image label id target name record ", "label", "label,id", BZNA_E_FORMAT, 32, make_split_rec },
     { "records", "image target ", "target", NULL, BZNA_OK, 0, make_raw },
     { "records", "image target ", "target", NULL, BZNA_OK, 0, make_raw_pixels },
+    { "provider", "image target name ", "target", NULL, 0, 0, make_provider },
     { "folder", "image name ", "name", NULL, 0, 0, make_heif },
     { "folder pairs", "images masks name ", "name", NULL, 0, 0, make_pairs },
 };
 
 enum { ARCHIVE, ARCHIVE_JPEG, VIDEO, CLASSES, FLAT, LISTED, TAR, TAR_IDX, REC, REC_IDX, REC_SPLIT, RAW, RAW_PIXELS,
-       HEIF, PAIRS };
+       PROVIDER, HEIF, PAIRS };
 
 static piece whole[] = {
     { .form = &forms[ARCHIVE], .name = "a.bzna", .count = SAMPLES },
@@ -598,6 +686,7 @@ static piece whole[] = {
     { .form = &forms[REC_SPLIT], .name = "parts.rec", .count = SAMPLES },
     { .form = &forms[RAW], .name = "raw.bin", .count = SAMPLES },
     { .form = &forms[RAW_PIXELS], .name = "raw.bin", .count = SAMPLES },       /* the same bytes, taken otherwise */
+    { .form = &forms[PROVIDER], .name = "provided.bin", .count = SAMPLES },
 #ifndef BENZINA_NO_HEIF
     { .form = &forms[HEIF], .name = "heif", .count = SAMPLES },
 #endif
@@ -609,6 +698,7 @@ static piece whole[] = {
     { .form = &forms[TAR], .name = "small_1.tar", .count = 11, .first = 12 },
     { .form = &forms[TAR], .name = "small_2.tar", .count = 10, .first = 23 },
     { .form = &forms[CLASSES], .name = "small", .count = 12, .first = 33 },
+    { .form = &forms[PROVIDER], .name = "small.bin", .count = 10, .first = 23 },
 };
 
 static const row rows[] = {
@@ -625,14 +715,16 @@ static const row rows[] = {
     { "a RecordIO file of records in parts", { &whole[REC_SPLIT] }, 0, 0, 0, 7 },
     { "raw records", { &whole[RAW] }, 0, 0, 0, 11 },
     { "raw records of pixels", { &whole[RAW_PIXELS] }, 0, 0, 0, 12 },
+    { "a provider", { &whole[PROVIDER] }, 0, 0, 0, 15 },
 #ifndef BENZINA_NO_HEIF
     { "a folder of HEIF grids", { &whole[HEIF] }, 0, 0, 0, 14 },
 #endif
-    { "pairs of folders", { &paired }, 0, 0, 0, 15 },
+    { "pairs of folders", { &paired }, 0, 0, 0, 17 },
     { "tars by a pattern", { &parts[0], &parts[1], &parts[2] }, BY_PATTERN, 0, 0, 8 },
     { "tars by their paths", { &parts[0], &parts[1], &parts[2] }, BY_LIST, 0, 0, 8 },
     { "an archive, two tars and a folder", { &parts[3], &parts[4], &parts[5], &parts[6] }, 0, 0, 0, 9 },
     { "a range of those", { &parts[3], &parts[4], &parts[5], &parts[6] }, 0, 7, 30, 10 },
+    { "a range of an archive, a tar, a provider", { &parts[3], &parts[4], &parts[7] }, 0, 3, 28, 16 },
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -696,6 +788,10 @@ static bzna_status piece_open(bzna_context *c, const piece *p, int way, memory *
     bzna_dataset_config config;
     bzna_source source;
     bzna_dataset_config_init(&config, sizeof config);
+    if (p->form == &forms[PROVIDER]) {
+        config.name = p->path;
+        return provider_open(c, p, way, m, &config, out, err);
+    }
     config.list = p->list[0] ? p->list : NULL;
     config.records = p->form == &forms[RAW] || p->form == &forms[RAW_PIXELS] ? &records : NULL;
     config.pairs = p->form == &forms[PAIRS] ? "images,masks" : NULL;
@@ -1014,6 +1110,12 @@ static const uint8_t *bytes_at(const piece *p, const sample *s, uint64_t at)
     return (p->file.bytes ? p->file.bytes : s->coded->memory) + at;
 }
 
+/* Where its picture lies in its file. Of a provider, the test knows. */
+static uint64_t picture_at(const piece *p, uint64_t local, const bzna_image_info *info)
+{
+    return p->form == &forms[PROVIDER] ? p->samples[local].at : info->data_offset;
+}
+
 /* Where the sample and its picture lie. Of what an archive's writer has written, the test knows how it begins. */
 static void check_place(const row *r, uint64_t i, const bzna_sample_ref *place, const bzna_image_info *info)
 {
@@ -1054,7 +1156,8 @@ static void check_picture(const bzna_dataset *dataset, const row *r, uint64_t i)
           image.config_size == c->image.config_size);
     CHECK(!image.config_size || !memcmp(image.config, c->image.config, (size_t)image.config_size));
     if (p->form != &forms[REC_SPLIT])
-        CHECK(!memcmp(image.data, bytes_at(p, &p->samples[local], info.data_offset), (size_t)image.data_size));
+        CHECK(!memcmp(image.data, bytes_at(p, &p->samples[local], picture_at(p, local, &info)),
+                      (size_t)image.data_size));
     REQUIRE(bzna_image_annexb(&c->image, other, sizeof other, &size, NULL) == BZNA_OK);
     CHECK(field_is(dataset, i, "image", other, size));
     if (c->image.codec >= BZNA_CODEC_JPEG)
@@ -1070,7 +1173,7 @@ static void check_info(const bzna_dataset *dataset, const row *r)
     uint32_t count = 0;
     REQUIRE(bzna_dataset_get_info(dataset, &info, sizeof info, NULL) == BZNA_OK);
     for (; count < PIECES && r->pieces[count]; count++)
-        bytes += r->pieces[count]->file.size;
+        bytes += r->pieces[count]->form == &forms[PROVIDER] ? 0 : r->pieces[count]->file.size;
     for (uint64_t i = 0; i < row_count(r); i++)
         targets += row_sample(r, i)->target != BZNA_TARGET_NONE;
     CHECK(info.sample_count == row_count(r) && bzna_dataset_count(dataset) == row_count(r));
@@ -1117,8 +1220,9 @@ TEST(a_data_set_holds_what_its_files_hold)
 /* A setting, and the kinds on which it has an effect. */
 static const struct { const char *name, *kinds; } settings[] = {
     { "split", "archive, mp4 video" }, { "list", "folder, RecordIO" },           { "classes", "folder" },
-    { "class_order", "folder" },       { "orientation", "folder, tar, RecordIO, archive, mp4 video" },
-    { "palette", "folder, tar, RecordIO" }, { "records", "records" }, { "pairs", "folder" } };
+    { "class_order", "folder" },       { "orientation", "folder, tar, RecordIO, archive, mp4 video, provider" },
+    { "palette", "folder, tar, RecordIO, provider" }, { "records", "records" },
+    { "pairs", "folder" } };
 
 TEST(a_setting_has_an_effect_or_is_refused_by_its_name)
 {
@@ -1144,7 +1248,9 @@ TEST(a_setting_has_an_effect_or_is_refused_by_its_name)
         config.pairs = strcmp(name, "pairs") ? NULL : "a,b";
         config.records = strcmp(name, "records") ? NULL : &records;
         config.format = config.records ? kind : NULL;
-        const bzna_status status = bzna_dataset_open(context, p->path, &config, &dataset, &e);
+        const bzna_status status = p->form == &forms[PROVIDER] ?
+                                       provider_open(context, p, BY_PATH, NULL, &config, &dataset, &e) :
+                                       bzna_dataset_open(context, p->path, &config, &dataset, &e);
         snprintf(words, sizeof words, "this is of kind %s", kind);
         CHECK_EQ(strstr(e.message, words) != NULL, strstr(settings[i % COUNT(settings)].kinds, kind) == NULL);
         CHECK(!strstr(e.message, words) || (status == BZNA_E_ARGUMENT && strstr(e.message, name) && !dataset));
@@ -1166,7 +1272,11 @@ TEST(a_format_is_taken_by_its_name_alone)
             config.list = p->list[0] ? p->list : NULL;
             if (!strcmp(p->form->container, "records"))
                 continue;             /* other settings say that a file is of those */
-            CHECK_EQ(bzna_dataset_open(context, p->path, &config, &dataset, &e) == BZNA_OK, same);
+            if (p->form == &forms[PROVIDER])
+                provider_open(context, p, BY_PATH, NULL, &config, &dataset, &e);
+            else
+                bzna_dataset_open(context, p->path, &config, &dataset, &e);
+            CHECK_EQ(dataset != NULL, same);
             CHECK(same || e.status != BZNA_OK);
             bzna_dataset_close(dataset);
         }
@@ -1482,6 +1592,7 @@ TEST(a_damaged_picture_costs_its_own_slot)
             bzna_dataset_close(o.dataset);
             if (p->form == &forms[REC_SPLIT])
                 info.data_size = 8;                         /* the record stays one */
+            info.data_offset = picture_at(p, local, &info);
             info.data_offset += with ? BEGIN : 0;
             info.data_size -= with ? BEGIN : 0;
             destroy(p, local, info.data_offset, info.data_size, (uint8_t)with);
@@ -1551,6 +1662,7 @@ static bzna_statistics walk_with_fault(const row *r, opened *o, int64_t times, u
     memory *m = &o->sources[row_part(r, &local)];
     plan p;
     CHECK_EQ(bzna_dataset_image_info(o->dataset, bad, "image", &info, sizeof info, NULL), BZNA_OK);
+    info.data_offset = picture_at(row_piece(r, &(uint64_t){ bad }), local, &info);
     m->faults[0] = (fault){ .from = info.data_offset + 4, .to = info.data_offset + 8, .result = -5, .left = times };
     m->fault_count = 1;
     c.read.retries = retries;

@@ -484,6 +484,36 @@ TEST(a_missing_target_track_means_no_targets)
     close_all(&o);
 }
 
+/* The track of targets is called otherwise: without its name there are none. */
+TEST(another_track_can_have_the_targets)
+{
+    static const char *const names[] = { NULL, "bzna_labels", "bzna_nothing" };
+    for (size_t way = 0; way < COUNT(names); way++) {
+        bzna_dataset_config config = { .struct_size = sizeof config, .target = names[way] };
+        bzna_error err = fresh_error();
+        bzna_source source;
+        bzna_status status;
+        opened o;
+        size_t at;
+        open_copy(&o, 0);
+        at = box_find(o.file, o.size, "moov/trak.1/mdia/hdlr");
+        while (at && memcmp(o.file + at, "bzna_target", 11))
+            at++;
+        memcpy(o.file + at, "bzna_labels", 11);
+        source = source_of(&o.m, o.file, o.size);
+        status = bzna_dataset_open_source(o.context, &source, &config, &o.dataset, &err);
+        CHECK_EQ(status, way == 2 ? BZNA_E_NOT_FOUND : BZNA_OK);
+        for (uint64_t i = 0; i < 8 && o.dataset; i++) {
+            int64_t target = 5;
+            CHECK_EQ(bzna_dataset_target(o.dataset, i, &target, NULL), BZNA_OK);
+            CHECK_EQ(target, way == 1 ? known[0].samples[i].target : BZNA_TARGET_NONE);
+        }
+        if (way == 2)
+            CHECK_CONTAINS(err.message, "dataset_config.target: there is no field of integers \"bzna_nothing\"");
+        close_all(&o);
+    }
+}
+
 TEST(a_missing_file_name_track_is_not_found)
 {
     opened o;
@@ -1121,7 +1151,7 @@ TEST(no_more_pictures_are_named_than_there_is_room_for)
     trak = malloc(length);
     memcpy(trak, bytes + at, length);
     for (uint32_t pictures = 2; pictures <= 6; pictures++) {
-        const bzi_sample sample = { 2, { 0, size }, bytes };
+        const bzi_sample sample = { 2, { .offset = 0, .size = size }, bytes };
         bzna_error err = fresh_error();
         memset(&out, 0, sizeof out);
         CHECK_EQ(o.dataset->parts[0].container->ops->images(o.dataset->parts[0].container, &sample, &scratch,
@@ -1976,7 +2006,8 @@ TEST(nothing_of_a_turned_sample_is_left_for_the_next_one)
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
     for (int i = 2; i < 5; i++) {
         const fact_sample *s = &known[0].samples[i];
-        bzi_sample sample = { (uint64_t)i, { (uint64_t)s->offset, (uint64_t)s->size }, o.file + s->offset };
+        bzi_sample sample = { (uint64_t)i, { .offset = (uint64_t)s->offset, .size = (uint64_t)s->size },
+                              o.file + s->offset };
         const bzi_container *c = o.dataset->parts[0].container;
         bzi_pick pick = { NULL, 0 };
         bzi_image image;
@@ -2171,6 +2202,7 @@ TEST_MAIN(
     RUN(a_dataset_outlives_its_context)
     RUN(messages_call_a_dataset_what_its_config_says)
     RUN(a_missing_target_track_means_no_targets)
+    RUN(another_track_can_have_the_targets)
     RUN(a_missing_file_name_track_is_not_found)
     RUN(a_plain_mp4_of_sync_samples_has_a_frame_a_sample)
     RUN(a_video_with_frames_that_need_others_is_refused)

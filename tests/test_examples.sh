@@ -300,6 +300,42 @@ test_boxes_c() {
 }
 if ! have "${CC:-cc}"; then skip boxes_c "no C compiler [gcc]"; elif ! have tar; then skip boxes_c "no tar [tar]"; else test_boxes_c; fi
 
+# --- generator.c ---
+generates() { # the same pictures, whatever the number of threads
+    "$T/generator" "$T/sheet1.ppm" 1000 1 >"$T/generator.1" && "$T/generator" "$T/sheet4.ppm" 1000 4 >"$T/generator.4" &&
+        cmp "$T/sheet1.ppm" "$T/sheet4.ppm" && diff "$T/generator.1" "$T/generator.4" && [ "$(wc -c <"$T/sheet1.ppm")" -eq 196623 ] &&
+        awk -F'[ ,]+' '/^[0-9]+ discs, [0-9]+ squares, [0-9]+ rings, 0 failed$/ { ok = $1 + $3 + $5 == 1000 && $1 > 250 && $3 > 250 && $5 > 250 } END { exit !ok }' "$T/generator.1"
+}
+test_generator_c() {
+    check generator_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/generator.c $LIBS -o "$T/generator" || return
+    check generator_c_draws_the_same_on_any_number_of_threads generates
+    check generator_c_names_a_count_of_zero refuses 'provider: provider.count: is 0' "$T/generator" "$T/none.ppm" 0
+}
+if have "${CC:-cc}"; then test_generator_c; else skip generator_c "no C compiler [gcc]"; fi
+
+# --- lmdb.c ---
+packs_lmdb() { # four pictures, and the same over and over
+    rm -f "$T/one.mdb" "$T/large.mdb"
+    "$T/lmdb" pack "$T/one.mdb" "$T/tiny" | grep -x '4 records' && "$T/lmdb" pack "$T/large.mdb" "$T/tiny" 100000 | grep -x '100000 records'
+}
+loads_lmdb() { (ulimit -n 16 && "$T/lmdb" load "$T/large.mdb" 2) >"$T/lmdb.out" && grep '^100000 pictures, 0 of them failed, checksum' "$T/lmdb.out"; }
+lmdb_has_one_descriptor() { # of all files that a process opens
+    have strace || return 1
+    strace -f -e trace=openat,open -o "$T/lmdb.trace" "$T/lmdb" load "$T/one.mdb" 1 && [ "$(grep -c 'one\.mdb' "$T/lmdb.trace")" -eq 1 ]
+}
+test_lmdb_c() {
+    check lmdb_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/lmdb.c -o "$T/lmdb" -llmdb $LIBS || return
+    mkdir -p "$T/tiny/a" "$T/tiny/b"
+    for n in 1 2; do for c in a b; do { printf 'P5\n8 8\n255\n'; head -c 64 /dev/zero | tr '\000' "$n"; } >"$T/tiny/$c/$n.pgm"; done; done
+    check lmdb_c_packs_100000_records packs_lmdb || return
+    check lmdb_c_loads_them_with_few_descriptors loads_lmdb
+    if have strace; then check lmdb_c_opens_one_file lmdb_has_one_descriptor; else skip lmdb_c_opens_one_file "no strace [strace]"; fi
+    check lmdb_c_refuses_another_file refuses 'MDB_INVALID' "$T/lmdb" load "$T/tiny/a/1.pgm"
+}
+if ! have "${CC:-cc}"; then skip lmdb_c "no C compiler [gcc]"
+elif ! echo '#include <lmdb.h>' | ${CC:-cc} -E - >/dev/null 2>&1; then skip lmdb_c "no lmdb.h [liblmdb-dev]"
+else test_lmdb_c; fi
+
 # --- mpi.c ---
 ranks() { # number, arguments...
     n=$1; shift

@@ -509,6 +509,74 @@ TEST(padding_repeats_the_start_of_the_epochs_order)
     bzna_dataset_close(dataset);
 }
 
+/* In batches of three views, bytes of HWC and fields, on one thread and on several: what follows the last sample is the
+ * values that were asked for, and costs no sample. */
+TEST(padding_can_have_values_of_its_own)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);       /* 40 samples */
+    static const double values[] = { 0, -2.5, 7 };
+    for (uint32_t way = 0; way < 6; way++) {
+        bzna_loader_config c = config_of(24, way % 2 ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL);
+        bzna_statistics stats = { .struct_size = sizeof stats };
+        const double value = values[way / 2];
+        bzna_loader *loader;
+        bzna_batch *batch;
+        bzna_batch_info info;
+        const void *name = "";
+        uint64_t size;
+        c.order.last_batch = BZNA_LAST_FILL;
+        c.order.pad_value = value;
+        c.order.pad_target = way / 2 ? -7 : 0;
+        c.order.epochs = 2;
+        c.decode.threads = 1 + way % 3;
+        c.fields.bytes = "name";
+        c.color.mean[0] = 100;                              /* has no effect on padding */
+        c.color.std[0] = c.color.std[1] = c.color.std[2] = 2;
+        c.color.fill[1] = 9;
+        loader = open_loader(dataset, &c);
+        for (int b = 0; b < 4; b++) {
+            batch = next_batch(loader);
+            info = info_of(batch);
+            CHECK(info.count == (b % 2 ? 16 : 24) && info.image.shape[0] == 24 && info.failed == 0);
+            for (uint32_t i = 0; i < 24; i++) {
+                const float *slot = (const float *)info.image.data + i * SLOT;
+                int same = 1;
+                for (int k = 0; k < SLOT; k++)
+                    same &= slot[k] == (float)value;
+                CHECK_EQ(same, i >= info.count);
+                CHECK_EQ(info.indices[i] == UINT64_MAX, i >= info.count);
+                CHECK_EQ(info.status[i], BZNA_OK);
+                CHECK(i < info.count || info.targets[i] == c.order.pad_target);
+                CHECK_EQ(bzna_batch_bytes(batch, "name", i, &name, &size, NULL), BZNA_OK);
+                CHECK_EQ(name == NULL, i >= info.count);
+            }
+            bzna_batch_release(batch);
+        }
+        bzna_loader_statistics(loader, &stats, sizeof stats, NULL);
+        CHECK(stats.samples == 80 && stats.samples_failed == 0);
+        bzna_loader_close(loader);
+    }
+    bzna_dataset_close(dataset);
+}
+
+TEST(values_of_padding_that_have_no_effect_are_refused)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    for (int way = 0; way < 3; way++) {
+        bzna_loader_config c = config_of(24, BZNA_ORDER_SEQUENTIAL);
+        bzna_error e = { .struct_size = sizeof e };
+        bzna_loader *loader = NULL;
+        c.order.last_batch = way == 2 ? BZNA_LAST_FILL : BZNA_LAST_PAD;
+        c.order.pad_value = way == 2 ? 1e300 : way == 0;
+        c.order.pad_target = way == 1;
+        CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
+        CHECK_CONTAINS(e.message, "loader_config.order.pad_value");
+    }
+    bzna_dataset_close(dataset);
+}
+
 TEST(samples_without_a_target_say_so)
 {
     memory m;
@@ -1899,7 +1967,7 @@ TEST(configs_without_meaning_are_refused_by_field)
         { &c.output.dtype, 9, 0, 0, BZNA_E_UNSUPPORTED, "output.dtype" },
         { &c.output.layout, 2, 0, 0, BZNA_E_UNSUPPORTED, "output.layout" },
         { &c.order.kind, 3, 0, 0, BZNA_E_ARGUMENT, "order.kind" },
-        { &c.order.last_batch, 3, 0, 0, BZNA_E_ARGUMENT, "order.last_batch" },
+        { &c.order.last_batch, 4, 0, 0, BZNA_E_ARGUMENT, "order.last_batch" },
         { &c.shard.rank, 1, 0, 0, BZNA_E_ARGUMENT, "shard.rank" },
         { &c.decode.threads, 1025, 0, 0, BZNA_E_ARGUMENT, "decode.threads" },
         { &c.read.threads, 257, 0, 0, BZNA_E_ARGUMENT, "read.threads" },
@@ -1972,7 +2040,7 @@ TEST(every_limit_is_accepted_and_one_more_is_refused)
         { &c.output.height, 16384, 0, "output.height" }, { &c.output.dtype, BZNA_DTYPE_UINT8, 1, "output.dtype" },
         { &c.output.layout, BZNA_LAYOUT_NHWC, 1, "output.layout" },
         { &c.order.kind, BZNA_ORDER_GIVEN, 0, "order.kind" },
-        { &c.order.last_batch, BZNA_LAST_PAD, 0, "order.last_batch" }, { &c.shard.rank, 3, 0, "shard.rank" },
+        { &c.order.last_batch, BZNA_LAST_FILL, 0, "order.last_batch" }, { &c.shard.rank, 3, 0, "shard.rank" },
         { &c.decode.threads, 1024, 0, "decode.threads" }, { &c.read.threads, 256, 0, "read.threads" },
         { &c.pipeline.batches_in_flight, 64, 0, "pipeline.batches_in_flight" },
         { &c.read.ahead_samples, 65536, 0, "read.ahead_samples" },
@@ -2656,6 +2724,8 @@ static void everything(void)
     RUN(a_shuffle_takes_each_sample_once_an_epoch_and_each_epoch_another_order)
     RUN(last_batches_are_partial_dropped_or_padded)
     RUN(padding_repeats_the_start_of_the_epochs_order)
+    RUN(padding_can_have_values_of_its_own)
+    RUN(values_of_padding_that_have_no_effect_are_refused)
     RUN(samples_without_a_target_say_so)
     RUN(epochs_follow_each_other_and_then_it_ends_for_good)
     RUN(endless_epochs_go_on)

@@ -1524,6 +1524,9 @@ class Order(unittest.TestCase):
         self.assertEqual(sizes(), [(3, 3), (3, 3), (2, 2)])
         self.assertEqual(sizes(drop_last=True), [(3, 3), (3, 3)])
         self.assertEqual(sizes(last_batch="pad"), [(3, 3), (3, 3), (3, 2)])
+        *_, last = loader_of(batch_size=3, last_batch="fill", pad_value=-1.5, pad_target=-7).batches()
+        self.assertEqual((len(last.images.memoryview().tobytes()), last.count, last.targets.memoryview()[2]), (3 * 3 * 24 * 24 * 4, 2, -7))
+        self.assertEqual(set(floats(last.images)[2 * 3 * 24 * 24:]), {-1.5})
         self.assertEqual(len(loader_of(drop_last=True)), 2)
 
     def test_epochs_end(self):
@@ -3026,6 +3029,214 @@ class Sources(unittest.TestCase):
         del loader
         gc.collect()
         self.assertIsNone(gone())
+
+
+# ---- arrays, and objects with __len__ and __getitem__ --------------------------------------------------------------------
+
+
+class Things:
+    """Samples that are made when they are asked for."""
+
+    def __init__(self, make, count=COUNT):
+        self.make, self.count, self.calls = make, count, []
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        self.calls.append(index)
+        return self.make(index)
+
+
+def pgm(index, edge=6):
+    return b"P5\n%d %d\n255\n" % (edge, edge) + bytes([10 * index + 5]) * (edge * edge)
+
+
+def grays(batch):
+    """The value of each picture of a batch of single-colored ones."""
+    flat = floats(batch.images)
+    return [round(flat[i * len(flat) // len(batch)]) for i in range(len(batch))]
+
+
+def loader_of_things(dataset, **options):
+    return loader_of(dataset, **{"shape": 6, "batch_size": 4, **options})
+
+
+class Providers(unittest.TestCase):
+    def tearDown(self):
+        gc.collect()
+        _handles.dispose_put_off()
+        self.assertEqual(_handles.registry, {})
+
+    @needs_decoder
+    def test_bytes_in_memory(self):
+        for kind in (bytes, bytearray, memoryview):
+            files = [kind(pgm(i, 6 + i)) for i in range(COUNT)]
+            dataset = benzina.from_arrays(files, range(COUNT), ["n%d" % i for i in range(COUNT)], classes=["ant", "bee"], name="mine")
+            self.assertEqual((dataset.info.container, len(dataset), dataset.classes), (b"provider", COUNT, ["ant", "bee"]))
+            self.assertEqual((list(dataset.targets), dataset.filenames[3]), ([*range(COUNT)], "n3"))
+            del files
+            gc.collect()
+            found = [value for batch in loader_of_things(dataset, reader_threads=3).batches() for value in grays(batch)]
+            self.assertEqual(found, [10 * i + 5 for i in range(COUNT)])
+
+    def test_labels_that_are_no_whole_numbers(self):
+        dataset = benzina.from_arrays([pgm(i) for i in range(3)], [[1.5, 2], [3], []])
+        self.assertEqual(dataset.fields, ["image", "label"])
+        self.assertEqual([list(dataset.field(i, "label")) for i in range(3)], [[1.5, 2], [3], []])
+        self.assertEqual(dataset.target(1), -1)
+
+    def test_what_does_not_fit_is_refused(self):
+        for arguments, message in ((([],), "images: there are none"), (([pgm(0)], [1, 2]), "labels: 2 for 1 images"),
+                                   (([pgm(0)], None, ["a", "b"]), "names: 2 for 1 images")):
+            with self.assertRaisesRegex(ValueError, message):
+                benzina.from_arrays(*arguments)
+        with self.assertRaisesRegex(TypeError, "a picture is bytes of a file, a PIL.Image or an array of uint8, not int"):
+            benzina.from_arrays([7])
+        with self.assertRaisesRegex(TypeError, "a sample is a picture, a pair"):
+            benzina.Dataset(Things(lambda i: (1, 2, 3)))
+        with self.assertRaisesRegex(TypeError, "field 'box': the first sample has nothing there"):
+            benzina.Dataset(Things(lambda i: {"image": pgm(i), "box": None}))
+        with self.assertRaises(Error) as caught:
+            benzina.Dataset(Things(pgm, 0))
+        self.assertEqual(caught.exception.status, Status.E_NO_SAMPLES)
+        with self.assertRaisesRegex(TypeError, "neither pickled"):
+            pickle.dumps(benzina.Dataset(Things(pgm)))
+
+    @needs("numpy")
+    @needs_decoder
+    def test_arrays_are_pictures(self):
+        import numpy
+        pixels = numpy.arange(COUNT * 5 * 7 * 3).reshape(COUNT, 5, 7, 3).astype("uint8")
+        for images in (pixels, list(pixels), pixels.transpose(0, 3, 1, 2), pixels[:, :, :, :1], pixels[:, :, :, 0], pixels[:, ::-1]):
+            dataset = benzina.from_arrays(images, numpy.arange(COUNT))
+            expected = numpy.asarray(images)
+            if expected.ndim == 4 and expected.shape[3] == 7:
+                expected = expected.transpose(0, 2, 3, 1)
+            expected = numpy.broadcast_to(expected.reshape(COUNT, 5, 7, -1), (COUNT, 5, 7, 3))
+            for i in range(COUNT):
+                self.assertEqual(dataset[i].image().tolist(), expected[i].tolist())
+            self.assertEqual(list(dataset.targets), [*range(COUNT)])
+        uneven = [pixels[0], pixels[1, :4], pixels[2, :, :3]]
+        dataset = benzina.from_arrays(uneven)
+        self.assertEqual([dataset[i].image().tolist() for i in range(3)], [one.tolist() for one in uneven])
+        for wrong in (pixels.astype("float32"), pixels[..., :2]):
+            with self.assertRaisesRegex((TypeError, ValueError), "uint8|shape"):
+                benzina.from_arrays(wrong)
+
+    @needs("PIL.Image")
+    @needs("numpy")
+    @needs_decoder
+    def test_pillow_s_pictures(self):
+        import numpy
+        from PIL import Image
+        pixels = numpy.arange(5 * 7 * 3).reshape(5, 7, 3).astype("uint8")
+        for mode in ("RGB", "L", "RGBA", "P", "1"):
+            image = Image.fromarray(pixels).convert(mode)
+            self.assertEqual(benzina.from_arrays([image])[0].image().tolist(), numpy.asarray(image.convert("RGB")).tolist())
+
+    @needs_decoder
+    def test_an_object_with_len_and_getitem(self):
+        things = Things(lambda i: {"image": pgm(i), "target": i, "mask": pgm(i, 3), "box": [i, 0.5], "txt": "caption %d" % i,
+                                   "blob": b"\0%d" % i if i % 2 else b""})
+        dataset = benzina.Dataset(things)
+        self.assertEqual(dataset.fields, ["image", "target", "mask", "box", "txt", "blob"])
+        sample = dataset[3]
+        self.assertEqual((sample.target, list(sample.fields["box"]), sample.fields["txt"], sample.fields["blob"]), (3, [3, 0.5], "caption 3", b"\x003"))
+        things.calls.clear()
+        seen = []
+        loader = loader_of_things(dataset, tensors=["box:2"], bytes=["txt"], reader_threads=3, shuffle=True, batch_size=2)
+        for batch in loader.batches():
+            self.assertEqual(grays(batch), [10 * i + 5 for i in batch.indices.memoryview()])
+            seen.extend(batch.indices.memoryview())
+        self.assertEqual(sorted(seen), [*range(COUNT)])
+        self.assertLessEqual(len(things.calls), 2 * COUNT)
+
+    @needs_decoder
+    def test_pairs_and_pictures_alone(self):
+        pairs = benzina.Dataset(Things(lambda i: (pgm(i), 2 * i)))
+        self.assertEqual((pairs.fields, list(pairs.targets)), (["image", "target"], [2 * i for i in range(COUNT)]))
+        alone = benzina.Dataset(Things(pgm))
+        self.assertEqual(grays(next(loader_of_things(alone).batches())), [5, 15, 25, 35])
+        self.assertEqual(grays(next(loader_of_things(Things(pgm)).batches())), [5, 15, 25, 35])
+        self.assertEqual(grays(next(loader_of_things(alone[[5, 2]] + pairs).batches())), [55, 25, 5, 15])
+
+    @needs_decoder
+    def test_an_exception_costs_its_sample(self):
+        failures = {3: KeyError("three"), 5: OSError(errno.EIO, "five")}
+
+        def make(index):
+            if index in failures:
+                raise failures[index]
+            return pgm(index)
+        for failure in failures.values():
+            loader = loader_of_things(Things(make), batch_size=COUNT)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                batch = next(loader.batches())
+            self.assertEqual({slot: error.status for slot, error in batch.errors().items()}, {3: Status.E_CALLBACK, 5: Status.E_IO})
+            self.assertIn(loader.last_exception, failures.values())
+            self.assertEqual([value for i, value in enumerate(grays(batch)) if i not in failures],
+                             [10 * i + 5 for i in range(COUNT) if i not in failures])
+        del failures[5]
+        with self.assertRaises(KeyError) as caught:
+            next(loader_of_things(Things(make), batch_size=COUNT, on_error="stop").batches())
+        self.assertIs(caught.exception, failures[3])
+        with self.assertRaises(KeyError):
+            benzina.Dataset(Things(make)).field(3, "image")
+
+    @needs_decoder
+    def test_reads_of_an_object_are_tried_again(self):
+        failures = [OSError(errno.ECONNRESET, "hung up")]
+
+        def make(index):
+            if index == 3 and failures:
+                raise failures.pop()
+            return pgm(index)
+        loader = loader_of_things(Things(make), read_retries=2, read_backoff_ns=1000, batch_size=COUNT)
+        self.assertEqual((next(loader.batches()).failed, loader.statistics.retries), (0, 1))
+
+    @needs_decoder
+    def test_a_run_over_an_object_goes_on_from_its_state(self):
+        first = loader_of_things(benzina.Dataset(Things(pgm)), shuffle=True, batch_size=2)
+        batches = first.batches()
+        order = [list(next(batches).indices.memoryview()) for _ in range(2)]
+        state = first.state_dict()
+        order += [list(batch.indices.memoryview()) for batch in batches]
+        second = loader_of_things(benzina.Dataset(Things(pgm)), shuffle=True, batch_size=2)
+        second.load_state_dict(state)
+        self.assertEqual([list(batch.indices.memoryview()) for batch in second.batches()], order[2:])
+
+    @needs_decoder
+    def test_an_object_lives_as_long_as_anything_needs_it_and_survives_a_fork(self):
+        things = Things(pgm)
+        gone = weakref.ref(things)
+        loader = loader_of_things(benzina.Dataset(things), reader_threads=2)
+        del things
+        batches = loader.batches()
+        next(batches)
+        child = os.fork()
+        if not child:
+            loader.close()
+            os._exit(0)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertEqual(grays(next(batches)), [45, 55, 65, 75])
+        self.assertIsNotNone(gone())
+        del loader, batches
+        gc.collect()
+        self.assertIsNone(gone())
+
+    @needs("torch")
+    @needs_decoder
+    def test_a_data_set_of_torch_s(self):
+        import torch
+        pixels = torch.arange(COUNT * 3 * 6 * 6).reshape(COUNT, 3, 6, 6).to(torch.uint8)
+        dataset = benzina.Dataset(torch.utils.data.TensorDataset(pixels, torch.arange(COUNT)))
+        for i, (images, targets) in enumerate(benzina.DataLoader(dataset, shape=6, batch_size=4, warp=None, output="torch", memory="host")):
+            self.assertTrue(torch.equal(images, pixels[4 * i:4 * i + 4].float()))
+            self.assertEqual(targets.tolist(), [*range(4 * i, 4 * i + 4)])
+        with self.assertRaisesRegex(TypeError, "leave out ToTensor"):
+            benzina.Dataset(torch.utils.data.TensorDataset(pixels.float(), torch.arange(COUNT)))
 
 
 # ---- devices ----------------------------------------------------------------------------------------------------------------

@@ -254,6 +254,36 @@ TEST(a_field_called_target_is_not_the_target)
     tar_free(&t);
 }
 
+TEST(another_field_of_integers_can_be_the_target)
+{
+    static const struct { const char *target; int64_t first, second; uint64_t count; } ways[] = {
+        { NULL, 3, 4, 2 }, { "cls", 3, 4, 2 }, { "cls2", 30, BZNA_TARGET_NONE, 2 } };
+    counter c;
+    bzna_context *context = context_of(&c);
+    tar t = { 0 };
+    bzna_dataset_config config = { .struct_size = sizeof config };
+    bzna_dataset *dataset = NULL;
+    bzna_error err = fresh_error();
+    tar_text(&t, "0.cls", "3");
+    tar_text(&t, "0.cls2", "30");
+    tar_text(&t, "1.cls", "4");
+    tar_text(&t, "1.txt", "a text");
+    tar_end(&t);
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        config.target = ways[i].target;
+        REQUIRE(bzna_dataset_open_memory(context, t.bytes, t.size, &config, &dataset, NULL) == BZNA_OK);
+        CHECK_EQ(target_of(dataset, 0), ways[i].first);
+        CHECK_EQ(target_of(dataset, 1), ways[i].second);
+        bzna_dataset_close(dataset);
+    }
+    config.target = "txt";
+    CHECK_EQ(bzna_dataset_open_memory(context, t.bytes, t.size, &config, &dataset, &err), BZNA_E_NOT_FOUND);
+    CHECK_CONTAINS(err.message, "memory: dataset_config.target: there is no field of integers \"txt\"");
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+    tar_free(&t);
+}
+
 TEST(a_field_twice_fails_its_sample_and_no_other)
 {
     counter c;
@@ -1257,6 +1287,7 @@ TEST_MAIN(
     RUN(targets_are_decimal_numbers_and_others_fail_alone)
     RUN(a_field_called_index_comes_as_bytes)
     RUN(a_field_called_target_is_not_the_target)
+    RUN(another_field_of_integers_can_be_the_target)
     RUN(a_field_twice_fails_its_sample_and_no_other)
     RUN(the_picture_is_the_first_one_or_that_of_the_name)
     RUN(headers_of_all_kinds_are_read_from_memory_a_source_and_a_path)

@@ -50,7 +50,7 @@ static bzna_dataset *open_archive(memory *m, const archive *a) { return open_spl
 static void locate(const bzna_dataset *dataset, uint64_t index, uint64_t *offset, uint64_t *size)
 {
     const bzi_container *c = bzi_dataset_at(dataset, &index);
-    bzi_extent extent;
+    bzi_extent extent = { 0 };
     bzna_error e;
     require(c->ops->locate(c, index, &extent, &e), "locate");
     *offset = extent.offset;

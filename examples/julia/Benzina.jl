@@ -44,7 +44,8 @@
 #
 # The callbacks of a loader have no form of Julia's own: `transform = pointer, transform_user = data` and `picture` take a @cfunction of
 # bzna_transform_fn and bzna_picture_fn (benzina.h), or a C library's. They are called on the decoders' threads, several at once: a
-# @cfunction needs Julia 1.9 there, and what is said above holds.
+# @cfunction needs Julia 1.9 there, and what is said above holds. The same would hold for the functions of a bzna_provider, which this file does
+# not wrap: below 1.9, a provider can have a table of places only.
 #
 # Samples are counted from 1, as everything in Julia is. Resuming: `save(loader)` gives 128 bytes, `restore!(loader, bytes)` goes on there.
 #
@@ -220,7 +221,7 @@ using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_RANGE, BZNA_E_STATE, BZ
     BZNA_CLASS_ORDER_NUMERIC, BZNA_DTYPE_FLOAT32, BZNA_DTYPE_INT64, BZNA_DTYPE_UINT8,
     BZNA_TARGET_NONE, BZNA_EPOCHS_ENDLESS, BZNA_DEVICE_AUTO, BZNA_DEVICE_CPU, BZNA_DEVICE_CUDA,
     BZNA_ORDER_SEQUENTIAL, BZNA_ORDER_SHUFFLE, BZNA_ORDER_GIVEN, BZNA_LAST_PARTIAL,
-    BZNA_LAST_DROP, BZNA_LAST_PAD, BZNA_WARP_NONE, BZNA_WARP_RANDOM_RESIZED_CROP, BZNA_WARP_CENTER_RESIZED_CROP, BZNA_WARP_SIMILARITY,
+    BZNA_LAST_DROP, BZNA_LAST_PAD, BZNA_LAST_FILL, BZNA_WARP_NONE, BZNA_WARP_RANDOM_RESIZED_CROP, BZNA_WARP_CENTER_RESIZED_CROP, BZNA_WARP_SIMILARITY,
     BZNA_WARP_MXNET,
     BZNA_LAW_AUTO, BZNA_LAW_BENZINA, BZNA_LAW_TORCHVISION, BZNA_FILTER_LINEAR, BZNA_FILTER_NEAREST, BZNA_FILTER_CUBIC, BZNA_FILTER_AREA,
     BZNA_FILTER_LANCZOS4, BZNA_FILTER_LANCZOS3, BZNA_FILTER_CUBIC_075, BZNA_ANTIALIAS_AUTO, BZNA_ANTIALIAS_OFF,
@@ -439,6 +440,7 @@ The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a 
     pairs = nothing                       folders in the folder whose files of the same names make one sample: "images,masks", or
                                           "image=a/images,mask=a/masks"
     records = nothing                     `Records(...)`: the file is records of one size, such as CIFAR or MNIST
+    target = nothing                      the field of integers, or an mp4's track of them, that is the target
     name = nothing                        what error messages call it
 """
 mutable struct Dataset
@@ -525,13 +527,13 @@ choice(names::NamedTuple, name::Symbol) =
 # Calls open(context, config, out, err), and owns what it made.
 function open_dataset(open, box, context; split = nothing, name = nothing, format = nothing, list = nothing, classes = nothing,
                       class_order::Symbol = :text, orientation::Symbol = :apply, palette::Symbol = :colors,
-                      records::Union{Nothing,bzna_records} = nothing, pairs = nothing)
+                      records::Union{Nothing,bzna_records} = nothing, pairs = nothing, target = nothing)
     config, err, out = bzna_dataset_config(), sized(bzna_error), Ref{Ptr{bzna_dataset}}(C_NULL)
     bzna_dataset_config_init(config, sizeof(bzna_dataset_config))
-    strings = map(optional, (split, name, format, list, pairs))
+    strings = map(optional, (split, name, format, list, pairs, target))
     class_strings = classes === nothing ? String[] : String[class for class in classes]
     GC.@preserve strings class_strings context records begin
-        config.split, config.name, config.format, config.list, config.pairs = map(cstring, strings)
+        config.split, config.name, config.format, config.list, config.pairs, config.target = map(cstring, strings)
         pointers = Cstring[cstring(class) for class in class_strings]
         if !isempty(pointers)
             config.classes, config.class_count = pointer(pointers), length(pointers)
@@ -713,6 +715,7 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     batchsize = 1, size                   samples in a batch; (width, height) of the output, which must be given
     shuffle = false, seed = 0             another order in each epoch; the seed of the order and of all random numbers
     partial = true, pad = false           the last batch when it is not full: shorter; with partial = false left out; with pad = true filled up
+    data_padding, label_padding           the last batch is filled with pictures and targets of these numbers, as MXNet.jl's ArrayDataProvider does
     buffer = false                        true: a batch is given back when the next one is asked for
     warp = :none                          :random_resized_crop, :center_resized_crop, :similarity, :mxnet
     crop_area, crop_ratio                 pairs: area of a crop lo..hi, its width to its height lo..hi; the defaults depend on the warp.
@@ -765,7 +768,7 @@ mutable struct Loader
     lists::Union{Nothing,Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}}      # by epoch, what was given; nothing: another order
 
     function Loader(data::Dataset; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffle::Bool = false, seed::Integer = 0,
-                    partial::Bool = true, pad::Bool = false, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
+                    partial::Bool = true, pad::Bool = false, data_padding = nothing, label_padding = nothing, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
                     crop_ratio = nothing, degrees = nothing, translate = nothing, resize::Bool = false, keep_ratio::Bool = false,
                     random_crop::Bool = false, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, rotate = nothing, shear = nothing,
                     perspective::Real = 0, perspective_p::Real = 0, brightness = nothing, contrast = nothing, saturation = nothing,
@@ -792,8 +795,9 @@ mutable struct Loader
                                 channels = choice(CHANNELS, channels),
                                 device = bzna_device(BZNA_DEVICE_CPU, 0))       # where an Array can be
         config.order = changed(config.order; kind = is_given ? BZNA_ORDER_GIVEN : shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL, seed = seed,
-                               last_batch = pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
-                               epochs = BZNA_EPOCHS_ENDLESS, first_epoch = epoch)
+                               last_batch = data_padding !== nothing || label_padding !== nothing ? BZNA_LAST_FILL : pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
+                               epochs = BZNA_EPOCHS_ENDLESS, first_epoch = epoch,
+                               pad_value = something(data_padding, 0), pad_target = something(label_padding, 0))
         config.shard = changed(config.shard; rank = rank, world_size = world_size)
         config.warp = changed(config.warp; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
                               resize = resize, keep_ratio = keep_ratio, random_crop = random_crop,

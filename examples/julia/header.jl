@@ -46,6 +46,8 @@ const BZNA_LOG_WARNING = Int32(2)
 const BZNA_LOG_INFO = Int32(3)
 const BZNA_LOG_DEBUG = Int32(4)
 
+const BZNA_NO_VALUE = typemax(UInt64)
+
 const BZNA_STREAM_LEGACY = Ptr{Cvoid}(1)
 const BZNA_STREAM_PER_THREAD = Ptr{Cvoid}(2)
 
@@ -184,6 +186,7 @@ const BZNA_ORDER_GIVEN = UInt32(2)
 const BZNA_LAST_PARTIAL = UInt32(0)
 const BZNA_LAST_DROP = UInt32(1)
 const BZNA_LAST_PAD = UInt32(2)
+const BZNA_LAST_FILL = UInt32(3)
 
 # How order.weights are used.
 const BZNA_WEIGHTING_NONE = UInt32(0)
@@ -201,6 +204,7 @@ const BZNA_ON_ERROR_REPLACE = UInt32(1)
 const BZNA_ON_ERROR_STOP = UInt32(2)
 
 # How a loader treats a sample that fails with E_CALLBACK, because transform, picture or a source's read_at failed.
+# What a provider fails is not concerned: it costs its slot.
 const BZNA_ON_CALLBACK_ERROR_STOP = UInt32(0)
 const BZNA_ON_CALLBACK_ERROR_SAMPLE = UInt32(1)
 
@@ -271,6 +275,54 @@ mutable struct bzna_sink
     write_at::Ptr{Cvoid}
     close::Ptr{Cvoid}
     bzna_sink() = new()
+end
+
+# One field of a provider's samples. Zero is the default of every member that does not say otherwise.
+struct bzna_provider_field
+    name::Cstring
+    kind::UInt32
+    located::UInt32
+    codec::UInt32
+    width::UInt32
+    height::UInt32
+    channels::UInt32
+    layout::UInt32
+    reserved0::UInt32
+    reserved::NTuple{2,UInt64}
+end
+
+# Where a value of a provider lies.
+struct bzna_place
+    data::Ptr{Cvoid}
+    offset::UInt64
+    size::UInt64
+    file::UInt32
+    reserved0::UInt32
+end
+
+# Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called by several threads
+# at once: the reader threads of loaders, and threads in bzna_dataset_* calls and in bzna_loader_open. No lock of the
+# library is held. They may use other data sets, but must not close any object. Each must give the same value whenever
+# it is asked for it. A loader has one reader thread by default: raise read.threads if read calculates much or waits
+# long.
+mutable struct bzna_provider
+    struct_size::UInt32
+    field_count::UInt32
+    user::Ptr{Cvoid}
+    count::UInt64
+    fields::Ptr{bzna_provider_field}
+    max_bytes::UInt64
+    read::Ptr{Cvoid}
+    locate::Ptr{Cvoid}
+    places::Ptr{bzna_place}
+    files::Ptr{Cstring}
+    file_count::UInt32
+    class_count::UInt32
+    class_names::Ptr{Cstring}
+    fingerprint::UInt64
+    close::Ptr{Cvoid}
+    reserved::NTuple{4,UInt64}
+    bzna_provider() = new()
 end
 
 # Where device memory comes from, such as a framework's caching allocator. Both functions are called on the caller's
@@ -416,7 +468,8 @@ mutable struct bzna_dataset_config
     palette::UInt32
     records::Ptr{bzna_records}
     pairs::Cstring
-    reserved::NTuple{3,UInt64}
+    target::Cstring
+    reserved::NTuple{2,UInt64}
     bzna_dataset_config() = new()
 end
 
@@ -774,7 +827,9 @@ struct bzna_loader_order
     weighting::UInt32
     weights_by_part::UInt32
     epoch_samples::UInt64
-    reserved::NTuple{8,UInt64}
+    pad_value::Float64
+    pad_target::Int64
+    reserved::NTuple{6,UInt64}
 end
 
 # This process's share of each epoch, for distributed training: chapter 9.

@@ -43,8 +43,9 @@ Loops. A new iter() of a loader ends the iterators before it. Batches may be kep
 as one of its buffers stays free, and are copied else; targets always are. With torch.distributed, a loader takes its rank's share of the
 samples, unless rank, indices or shard=False say otherwise. The log of all this is that of Python's logging, called "benzina".
 
-Data sets from elsewhere. Dataset takes paths, patterns, lists of them, files, and objects with read_at and size. idx, cifar and csv make data
-sets of MNIST's, CIFAR's and tables' files. DataLoader(..., tensors=["label:5"], bytes=["txt"]) delivers further fields:
+Data sets from elsewhere. Dataset takes paths, patterns, lists of them, files, objects with read_at and size, and objects with __len__ and
+__getitem__, as torch's data sets are: what __getitem__ gives is a sample. from_arrays makes a data set of pictures in memory; idx, cifar and
+csv make data sets of MNIST's, CIFAR's and tables' files. DataLoader(..., tensors=["label:5"], bytes=["txt"]) delivers further fields:
 `for images, targets, fields in loader`.
 
 Processes. A Dataset opened from a path, and a Context, can be pickled and copied: each copy opens the file again, by its absolute path. A
@@ -70,6 +71,7 @@ while the object lives: keep the object in a variable. The library is looked for
 package, in the build folder of a checkout, and where the system keeps libraries.
 """
 from . import _numbers, ops
+from ._arrays import from_arrays
 from ._batch import Batch, Field
 from ._c import Status, lib, structs, version
 from ._callbacks import Picture
@@ -87,8 +89,9 @@ from ._version import __version__
 from ._writer import Writer
 from .ops import compute_affine_matrix
 
-__all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Geometry", "Output", "Picture", "Random", "Rule", "RuleSample", "Sample", "Status",
-           "Track", "Writer", "__version__", "cifar", "compute_affine_matrix", "csv", "device_count", "distributed_from_env", "idx", "lib",
+__all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Geometry", "Output", "Picture", "Random",
+           "Rule", "RuleSample", "Sample", "Status", "Track", "Writer", "__version__", "cifar", "compute_affine_matrix", "csv", "device_count", "distributed_from_env", "from_arrays",
+           "idx", "lib",
            "ops", "structs", "version", "ArgumentError", "InputOutputError", "NotFoundError", "OutOfMemoryError", "TimeLimitError"]
 __all__ += _numbers.__all__
 

@@ -141,7 +141,7 @@ def stream_number(stream):
 LAWS = {"benzina": _c.LAW_BENZINA, "torchvision": _c.LAW_TORCHVISION}
 
 CHOICES = {
-    "last_batch": {"partial": _c.LAST_PARTIAL, "drop": _c.LAST_DROP, "pad": _c.LAST_PAD},
+    "last_batch": {"partial": _c.LAST_PARTIAL, "drop": _c.LAST_DROP, "pad": _c.LAST_PAD, "fill": _c.LAST_FILL},
     "on_error": {"fill": _c.ON_ERROR_FILL, "replace": _c.ON_ERROR_REPLACE, "stop": _c.ON_ERROR_STOP},
     "on_callback_error": {"stop": _c.ON_CALLBACK_ERROR_STOP, "sample": _c.ON_CALLBACK_ERROR_SAMPLE},
     "weighting": {None: _c.WEIGHTING_NONE, "replace": _c.WEIGHTING_REPLACE, "once": _c.WEIGHTING_ONCE},
@@ -159,7 +159,7 @@ CHOICES = {
 # Arguments that are one field of a bzna_loader_config. The first of them have their place in DataLoader's signature.
 FIELDS = {
     "batch_size": "output.batch_size", "dtype": "output.dtype", "last_batch": "order.last_batch", "seed": "order.seed",
-    "weighting": "order.weighting", "rank": "shard.rank", "world_size": "shard.world_size",
+    "pad_value": "order.pad_value", "pad_target": "order.pad_target", "weighting": "order.weighting", "rank": "shard.rank", "world_size": "shard.world_size",
     "num_threads": "decode.threads", "decoder": "decode.decoder", "on_error": "errors.policy",
     "multibuffering": "pipeline.batches_in_flight",
 
@@ -187,7 +187,7 @@ def configure(config, name, value):
     if name in CHOICES and not (name == "decoder" and isinstance(value, int)):
         value = choice(name, value)
     group = getattr(config, group)
-    if dict(group._fields_)[member] in WHOLE:
+    if dict(group._fields_)[member] in (*WHOLE, *REAL):
         put(group, member, value, name)
     else:
         setattr(group, member, None if value is None else text(name, value))

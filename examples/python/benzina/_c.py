@@ -55,6 +55,9 @@ types_by_name = {
     "size_fn": ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p),
     "close_fn": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
     "write_at_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64),
+    "provider_read_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64,
+                                         ctypes.c_void_p),
+    "provider_locate_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p),
     "transform_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
     "rule_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p),
     "picture_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
@@ -64,6 +67,11 @@ _STRUCTS = """
 error:          u32 struct_size; i32 status; u64 byte_offset; i32 native_code; u32 fourcc; char message[232]
 allocator:      ptr user; alloc_fn alloc; release_fn release
 source:         u32 struct_size, reserved0; ptr user; read_at_fn read_at; size_fn size; close_fn close
+provider_field: str name; u32 kind, located, codec, width, height, channels, layout, reserved0; u64 reserved[2]
+place:          ptr data; u64 offset, size; u32 file, reserved0
+provider:       u32 struct_size, field_count; ptr user; u64 count; ptr fields; u64 max_bytes; provider_read_fn read;
+                provider_locate_fn locate; ptr places, files; u32 file_count, class_count; ptr class_names;
+                u64 fingerprint; close_fn close; u64 reserved[4]
 sink:           u32 struct_size, reserved0; ptr user; write_at_fn write_at; close_fn close
 device_allocator: ptr user; device_alloc_fn alloc; device_release_fn release
 device:         i32 kind, ordinal
@@ -81,7 +89,7 @@ image:          u32 struct_size, codec, width, height, frame_width, frame_height
 records:        u32 struct_size, data_type, layout, width, height, channels; u64 header_bytes, stride, data_offset,
                 label_offset; u32 label_type; f32 scale, bias; u32 reserved0
 dataset_config: u32 struct_size, reserved0; str name, split, format, list; ptr classes; u32 class_count, class_order,
-                orientation, palette; ptr records; str pairs; u64 reserved[3]
+                orientation, palette; ptr records; str pairs, target; u64 reserved[2]
 dataset_info:   u32 struct_size, field_count; u64 size_bytes, sample_count, target_count; u32 part_count, track_count,
                 brand_count, brands[8]; char container[20]; u64 trailing_bytes
 field_info:     u32 struct_size, kind; char name[32]
@@ -121,7 +129,8 @@ loader_output:  u32 batch_size, width, height, dtype, layout, channels, views, s
                 buffers; u32 buffer_count, reserved0; str name, field; ptr warp, filter, color; u64 reserved[8]
 loader_outputs: ptr ptr; u64 count, reserved[8]
 loader_order:   u32 kind, last_batch; u64 seed, epochs, first_epoch; ptr indices; u64 index_count; ptr weights;
-                u64 weight_count; u32 weighting, weights_by_part; u64 epoch_samples, reserved[8]
+                u64 weight_count; u32 weighting, weights_by_part; u64 epoch_samples; f64 pad_value; i64 pad_target;
+                u64 reserved[6]
 loader_shard:   u32 rank, world_size; u64 reserved[8]
 loader_fields:  str image, tensors, bytes; ptr rules; u32 rule_count, geometry; u64 reserved[8]
 loader_read:    u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[8]
@@ -177,6 +186,7 @@ status_name: str i32
 status_text: str i32
 version: u32
 source_init: void &source size
+provider_init: void &provider size
 sink_init: void &sink size
 context_config_init: void &context_config size
 context_open: i32 &context_config out &error
@@ -192,6 +202,7 @@ dataset_open: i32 ptr str &dataset_config out &error
 dataset_open_list: i32 ptr ptr u32 &dataset_config out &error
 dataset_open_memory: i32 ptr ptr size &dataset_config out &error
 dataset_open_source: i32 ptr &source &dataset_config out &error
+dataset_open_provider: i32 ptr &provider &dataset_config out &error
 dataset_close: i32 ptr
 dataset_concat: i32 ptr out u32 out &error
 dataset_range: i32 ptr u64 u64 out &error

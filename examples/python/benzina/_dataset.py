@@ -9,7 +9,7 @@ import weakref
 from typing import Any, Dict, Iterable, Iterator, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
 from . import _arguments as arg
-from . import _c, _handles
+from . import _c, _handles, _provider
 from ._c import Status, lib
 from ._context import Context, _shared_context
 from ._errors import Error, check, error_of, told
@@ -303,10 +303,17 @@ class Dataset(_handles.Handled):
     that the system opened, only its bytes count: its position stays, it may be closed. Any other file-like object is read under a lock,
     and must stay open.
 
+    Or an object with __len__ and __getitem__, as torch's data sets are. What __getitem__(index) gives is a sample: a picture, or a pair of
+    picture and target, or a dict of fields. Pictures are bytes of files, PIL.Images, or arrays of uint8; other fields are numbers, rows of
+    numbers, text and bytes, as the first sample has them, and may be None in others. It is called by several threads, one at a time, since
+    each holds the interpreter's lock, and must give the same sample for the same index. An exception costs its sample only; OSError and
+    EOFError are tried again (read_retries). last_exception is the last one.
+
     split            of an archive: "train", "validation" or "test"
     format           "archive", "folder", "tar", "RecordIO", ... (see info.container): other kinds are refused
     fields           names of fields: dataset.fields and dataset[i].fields show these alone; None: all. A DataLoader
                      delivers picture and target, and whatever else its tensors and bytes name
+    target           the field of integers that is the target: "cls2" of a tar, "bzna_target_b" of an mp4's tracks; None: the usual one
     list             path of a list of samples (.lst, .csv): which files of a folder, or what labels of a .rec
     classes          of a folder: its class folders, in the order of their numbers; None: all, in class_order. A folder of pictures
                      beside one of masks is no data set of two classes, and refused unless they are named here
@@ -327,6 +334,7 @@ class Dataset(_handles.Handled):
                  list: Optional[Path] = None, classes: Optional[Iterable[str]] = None,
                  class_order: Literal["text", "numeric"] = "text", orientation: Literal["apply", "ignore"] = "apply",
                  palette: Literal["colors", "index"] = "colors", records: Optional[Mapping[str, Any]] = None,
+                 target: Optional[str] = None,
                  pairs: Union[None, Names, Mapping[str, str]] = None) -> None:
         _handles.dispose_put_off()
         context = context or _shared_context()
@@ -336,7 +344,7 @@ class Dataset(_handles.Handled):
             raise TypeError("classes: a list of names is needed, not one name")
         settings: Dict[str, Any] = dict(split=split, name=name, format=format, list=list, classes=classes and tuple(classes),
                                         class_order=class_order, orientation=orientation, palette=palette,
-                                        records=records and dict(records), pairs=_pairs_of(pairs))
+                                        records=records and dict(records), target=target, pairs=_pairs_of(pairs))
         (config, kept), handle, err = _dataset_config(settings), ctypes.c_void_p(), _c.new("error")
         paths = source if isinstance(source, (tuple, _list)) else None
         self._source: Optional[_Failure] = None
@@ -346,6 +354,16 @@ class Dataset(_handles.Handled):
             check(lib.bzna_dataset_open_list(context.handle, array, len(paths), config, handle, err), err)
         elif arg.is_path(source):
             check(lib.bzna_dataset_open(context.handle, arg.path_bytes(source), config, handle, err), err)
+        elif isinstance(source, (_provider.Arrays, _provider.Items)) or _provider.is_items(source):
+            samples = source if isinstance(source, (_provider.Arrays, _provider.Items)) else _provider.Items(source)
+            self._source = _Failure()
+            samples.kept = weakref.ref(self._source)
+            callbacks, key, pointed = _provider.callbacks_of(samples)
+            status = lib.bzna_dataset_open_provider(context.handle, callbacks, config, handle, err)
+            del pointed                         # the library has copied it
+            if status < 0:
+                _close_thunk(key)
+            check(status, err)
         else:
             over, self._source = _source_over(source), _Failure()
             over.kept = weakref.ref(self._source)

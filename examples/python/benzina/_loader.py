@@ -56,8 +56,9 @@ class DataLoader(_handles.Handled):
     batch_size       samples of a batch, for each rank
     shuffle, seed    the order and the random warps of epoch e follow from (seed, e). None: another seed in every run
     drop_last        no partial last batch
-    last_batch       "partial": it has what is left. "drop". "pad": it is filled from the epoch's start. None: "partial"; with several
-                     ranks the remainder is spread evenly over them, and the epoch's first samples fill up so that all ranks
+    last_batch       "partial": it has what is left. "drop". "pad": it is filled from the epoch's start. "fill": with pictures whose numbers
+                     are all pad_value, and targets of pad_target; a Batch's count says how many samples are real. None: "partial"; with
+                     several ranks the remainder is spread evenly over them, and the epoch's first samples fill up so that all ranks
                      have the same number: at least one, and less than world_size samples come twice
     indices          the samples of an epoch, by number, instead of all; "given": set_indices or set_batches gives those of each epoch
     sampler          torch's, or anything that iterates over numbers of samples: it is asked for those of an epoch when that begins,
@@ -161,8 +162,8 @@ class DataLoader(_handles.Handled):
 
     def __init__(
             self, dataset: Any, shape: Optional[Shape] = None, batch_size: int = 1, shuffle: bool = False, *,
-            seed: Optional[int] = None, drop_last: bool = False, last_batch: Optional[Literal["partial", "drop", "pad"]] = None,
-            indices: Union[None, Indices, Literal["given"]] = None, sampler: Optional[Indices] = None,
+            seed: Optional[int] = None, drop_last: bool = False, last_batch: Optional[Literal["partial", "drop", "pad", "fill"]] = None,
+            pad_value: float = 0, pad_target: int = 0, indices: Union[None, Indices, Literal["given"]] = None, sampler: Optional[Indices] = None,
             batch_sampler: Optional[Batches] = None, weights: Optional[Sequence[float]] = None,
             weighting: Optional[Literal["replace", "once"]] = None, weights_by_part: bool = False, epoch_samples: int = 0,
             epochs: Optional[int] = None, first_epoch: int = 0,
@@ -263,7 +264,8 @@ class DataLoader(_handles.Handled):
             else:
                 config.filter.kind, config.filter.antialias = method
         for name, value in dict(
-                batch_size=batch_size, dtype=dtype, last_batch=last_batch, seed=self.seed, weighting=weighting,
+                batch_size=batch_size, dtype=dtype, last_batch=last_batch, pad_value=pad_value, pad_target=pad_target, seed=self.seed,
+                weighting=weighting,
                 rank=self.rank, world_size=self.world_size, num_threads=num_threads, no_threads=no_threads, decoder=decoder, on_error=on_error,
                 multibuffering=multibuffering, layout=layout, channels=channels, views=views, first_epoch=first_epoch,
                 epoch_samples=epoch_samples, weights_by_part=weights_by_part, filter=filter, antialias=antialias, matrix=matrix,
@@ -577,7 +579,7 @@ class DataLoader(_handles.Handled):
                 current.close()
         of_source = self.dataset.last_exception
         exception = self._failures.exception_of(error)
-        if error.status == Status.E_CALLBACK and not error.native_code:
+        if exception is None and error.status == Status.E_CALLBACK and error.native_code in (0, Status.E_CALLBACK):
             exception = of_source
         if exception is not None:
             raise_of_callback(exception, error)

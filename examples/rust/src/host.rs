@@ -225,7 +225,7 @@ unsafe extern "C" fn source_size<S: Source>(user: *mut c_void) -> i64 {
     })
 }
 
-unsafe extern "C" fn close<T>(user: *mut c_void) {
+pub(crate) unsafe extern "C" fn close<T>(user: *mut c_void) {
     guard((), || drop(Box::from_raw(user.cast::<T>())));
 }
 

@@ -32,7 +32,7 @@
 //! Objects keep alive what they were made from, so that they may be dropped in any order: a batch outlives its loader, a loader its
 //! data set. What a batch or a decoder lends out is borrowed from it, and the compiler holds the borrower to that.
 //!
-//! Callbacks may panic: the panic ends at the border to C and fails what was under way. That of a loader's closure goes on where the
+//! Callbacks may panic: the panic ends at the border to C and fails what was under way. That of a [`Provider`] costs one sample. That of a loader's closure goes on where the
 //! loader is asked for the batch: such a fault ends the run, unless [`LoaderBuilder::on_callback_error`] says otherwise. Objects of this
 //! crate that are dropped inside a callback cannot be closed there (the library refuses), and are leaked.
 
@@ -44,6 +44,7 @@ mod host;
 pub mod layout;
 mod loader;
 mod picture;
+mod provider;
 #[rustfmt::skip] // made by `make bindings`
 pub mod raw;
 mod rules;
@@ -54,6 +55,7 @@ pub use loader::{
     Output, Plane, State, Weighting,
 };
 pub use picture::{Codec, Decoder, Image, Law, Matrix, Picture, Random, Sample, Split, Value, Writer, WriterOptions};
+pub use provider::{Kind, Provider, ProviderField, ValueWriter};
 pub use raw::bzna_codec_info as CodecInfo;
 pub use raw::bzna_dataset_info as DatasetInfo;
 pub use raw::bzna_device_info as DeviceInfo;
@@ -483,12 +485,14 @@ impl Drop for ContextInner {
 /// What a data set is opened with, where the path is not enough.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DatasetOptions<'a> {
-    /// What error messages call it; default: the path, or "source".
+    /// What error messages call it; default: the path, "source" or "provider".
     pub name: Option<&'a str>,
     /// "train", "validation", "test": only the samples of that split. Default: all.
     pub split: Option<&'a str>,
     /// "archive", "folder", "tar", ...: the kind that it must be. Default: any.
     pub format: Option<&'a str>,
+    /// The field of integers, or an mp4's track of them, that is the target. Default: the usual one.
+    pub target: Option<&'a str>,
     /// The path of a list of samples: which files of a folder, or what labels of a .rec.
     pub list: Option<&'a str>,
     /// A folder's class folders, in the order of their numbers. Default: all.
@@ -570,6 +574,17 @@ impl Context {
         self.open_source(Seekable::new(reader), DatasetOptions::default())
     }
 
+    /// Opens samples that a program gives by itself.
+    pub fn open_provider(&self, provider: impl Provider + 'static, options: DatasetOptions<'_>) -> Result<Dataset> {
+        provider::open(provider, |provider| {
+            with_options(options, |config| {
+                // SAFETY: the callbacks fit the user pointer; the library copies the struct and what it points to.
+                make(|out, err| unsafe { raw::bzna_dataset_open_provider(self.as_raw(), provider, config, out, err) })
+            })
+        })
+        .map(|raw| Dataset { raw, context: self.clone() })
+    }
+
     /// Lays data sets end to end: the whole keeps its parts alive. All must be of this context.
     pub fn concat(&self, parts: &[&Dataset]) -> Result<Dataset> {
         // The parts' archives go on using their own contexts, which this one's handle would not keep.
@@ -633,11 +648,11 @@ impl Context {
 }
 
 fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bzna_dataset_config) -> Result<T>) -> Result<T> {
-    let [name, split, format, list, pairs] =
-        [options.name, options.split, options.format, options.list, options.pairs].map(|text| text.map(c_string).transpose());
+    let [name, split, format, list, pairs, target] =
+        [options.name, options.split, options.format, options.list, options.pairs, options.target].map(|text| text.map(c_string).transpose());
     let classes = options.classes.iter().map(|class| c_string(class)).collect::<Result<Vec<_>>>()?;
     let classes: Vec<_> = classes.iter().map(|class| class.as_ptr()).collect();
-    let (name, split, format, list, pairs) = (name?, split?, format?, list?, pairs?);
+    let (name, split, format, list, pairs, target) = (name?, split?, format?, list?, pairs?, target?);
     let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
     // The caller's struct_size is nobody's word: C would read as many bytes as it says.
     let records = options.records.map(|records| raw::bzna_records { struct_size: size_of::<raw::bzna_records>() as u32, ..*records });
@@ -647,6 +662,7 @@ fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bz
         split: pointer(&split),
         format: pointer(&format),
         list: pointer(&list),
+        target: pointer(&target),
         classes: if classes.is_empty() { ptr::null() } else { classes.as_ptr() },
         class_count: classes.len() as u32,
         class_order: options.numeric_classes.into(),

@@ -23,6 +23,8 @@ pub enum LastBatch {
     Drop = raw::BZNA_LAST_DROP as isize,
     /// It is filled from the start of the epoch's order; [`Batch::count`] says how many samples are real.
     Pad = raw::BZNA_LAST_PAD as isize,
+    /// It is filled with the values of [`LoaderBuilder::padding`]; [`Batch::count`] says how many samples are real.
+    Fill = raw::BZNA_LAST_FILL as isize,
 }
 
 /// What a sample that cannot be read or decoded does.
@@ -539,6 +541,12 @@ impl<'a> LoaderBuilder<'a> {
     pub fn last_batch(mut self, last: LastBatch) -> Self {
         self.config.order.last_batch = last as u32;
         self
+    }
+
+    /// Fills the last batch with pictures whose numbers are all `value`, as they stand in the tensor, and with these targets.
+    pub fn padding(mut self, value: f64, target: i64) -> Self {
+        (self.config.order.pad_value, self.config.order.pad_target) = (value, target);
+        self.last_batch(LastBatch::Fill)
     }
 
     /// Crops of a random area (8 to 100 percent) and shape (3:4 to 4:3) at a random place, resized to the output.

@@ -14,6 +14,30 @@ pub type bzna_status = i32;
 /// bzna_\* calls, unless log_any_thread is set: then on any thread, concurrently. It must not close any object.
 pub type bzna_log_fn = Option<unsafe extern "C" fn(user: *mut c_void, level: i32, code: bzna_status, message: *const c_char)>;
 
+/// Gives a value of a provider's sample: sets \*size to its bytes, and writes it to buffer if it has no more than
+/// capacity bytes. If it has more, nothing need be written, and the function is called again with a larger buffer.
+/// bzna_provider says what it returns, and on which threads it runs.
+/// ```text
+/// user       bzna_provider.user
+/// index      of the sample, 0..count - 1
+/// field      number of the field in bzna_provider.fields
+/// buffer     capacity bytes without alignment; NULL if capacity is 0, to ask for the size alone
+/// capacity   bytes at buffer
+/// size       must be set, in bytes
+/// ```
+pub type bzna_provider_read_fn = Option<unsafe extern "C" fn(user: *mut c_void, index: u64, field: u32, buffer: *mut c_void, capacity: u64, size: *mut u64) -> bzna_status>;
+
+/// Says where a value of a provider's sample lies. The library reads files as it reads its own kinds of data sets:
+/// neighbors at once, and with few descriptors. bzna_provider says what the function returns, and on which threads it
+/// runs.
+/// ```text
+/// user    bzna_provider.user
+/// index   of the sample, 0..count - 1
+/// field   number of the field in bzna_provider.fields
+/// place   all zeros, except size: set data, or file and offset; and set size
+/// ```
+pub type bzna_provider_locate_fn = Option<unsafe extern "C" fn(user: *mut c_void, index: u64, field: u32, place: *mut bzna_place) -> bzna_status>;
+
 /// Changes how one view of a sample is made. Called on decoder threads, concurrently, once for each view that has a
 /// warp of its own.
 /// ```text
@@ -139,6 +163,9 @@ pub const BZNA_LOG_WARNING: i32 = 2;
 pub const BZNA_LOG_INFO: i32 = 3;
 /// Nothing uses it yet
 pub const BZNA_LOG_DEBUG: i32 = 4;
+
+/// In provider.places, the size of a value that a sample does not have.
+pub const BZNA_NO_VALUE: u64 = u64::MAX;
 
 /// The legacy default stream
 pub const BZNA_STREAM_LEGACY: *mut c_void = 1 as *mut c_void;
@@ -364,6 +391,9 @@ pub const BZNA_LAST_PARTIAL: u32 = 0;
 pub const BZNA_LAST_DROP: u32 = 1;
 /// It is filled from the start of the epoch's order; bzna_batch_info.count says how many of its samples are real
 pub const BZNA_LAST_PAD: u32 = 2;
+/// It is filled with order.pad_value and order.pad_target; bzna_batch_info.count says how many of its samples are real.
+/// The slots after them have the index UINT64_MAX and no fields
+pub const BZNA_LAST_FILL: u32 = 3;
 
 // How order.weights are used.
 /// There are no weights
@@ -393,6 +423,7 @@ pub const BZNA_ON_ERROR_REPLACE: u32 = 1;
 pub const BZNA_ON_ERROR_STOP: u32 = 2;
 
 // How a loader treats a sample that fails with E_CALLBACK, because transform, picture or a source's read_at failed.
+// What a provider fails is not concerned: it costs its slot.
 /// bzna_loader_next returns its error instead of its batch, whatever errors.policy is
 pub const BZNA_ON_CALLBACK_ERROR_STOP: u32 = 0;
 /// It counts as a sample that cannot be read or decoded: errors.policy
@@ -511,6 +542,104 @@ structs! {
         /// Releases what the sink holds. Called exactly once, by bzna_writer_close, and never if bzna_writer_open_sink
         /// failed. May be NULL.
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
+    }
+
+    /// One field of a provider's samples. Zero is the default of every member that does not say otherwise.
+    struct bzna_provider_field {
+        /// UTF-8, of fewer than BZNA_NAME_MAX bytes, without commas and colons; must be given. Some names have
+        /// meanings: an INTEGER called "target" is the target, an IMAGE called "image" is the picture that loaders take
+        /// by default (without one, the first IMAGE is), and a TEXT called "name" is the sample's name
+        name: *const c_char,
+        /// BZNA_FIELD_..., which says what a value is, and must be given:
+        /// ```text
+        /// IMAGE     a picture, as codec says
+        /// INTEGER   an int64_t
+        /// VECTOR    float32 numbers
+        /// TEXT      UTF-8 without a NUL
+        /// BYTES     any bytes
+        /// ```
+        kind: u32,
+        /// 1: places or locate say where values lie; 0: read gives them
+        located: u32,
+        /// Of an IMAGE:
+        /// ```text
+        /// BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, HEIF, ..., told apart by its content
+        /// BZNA_CODEC_H264, H265, AV1   one picture with its parameter sets, in Annex B or OBUs, as
+        ///                              bzna_image_annexb writes it
+        /// BZNA_CODEC_RAW               pixels, as the next members say
+        /// ```
+        codec: u32,
+        /// Of RAW: pixels
+        width: u32,
+        /// Of RAW: pixels
+        height: u32,
+        /// Of RAW: 1, gray; 3, RGB. Each is a byte
+        channels: u32,
+        /// Of RAW: BZNA_LAYOUT_...
+        layout: u32,
+        /// Must be 0
+        reserved0: u32,
+        /// Must be 0
+        reserved: [u64; 2],
+    }
+
+    /// Where a value of a provider lies.
+    struct bzna_place {
+        /// Its bytes in memory, which must stay as they are until provider.close: nothing is copied. NULL: it lies in a
+        /// file
+        data: *const c_void,
+        /// Of its first byte in the file
+        offset: u64,
+        /// Bytes; must be set
+        size: u64,
+        /// Number of the file in provider.files
+        file: u32,
+        /// Must be 0
+        reserved0: u32,
+    }
+
+    /// Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called by several
+    /// threads at once: the reader threads of loaders, and threads in bzna_dataset_\* calls and in bzna_loader_open. No
+    /// lock of the library is held. They may use other data sets, but must not close any object. Each must give the
+    /// same value whenever it is asked for it. A loader has one reader thread by default: raise read.threads if read
+    /// calculates much or waits long.
+    struct bzna_provider {
+        /// sizeof the struct; bzna_provider_init sets it
+        struct_size: u32,
+        /// Fields at fields, 1..64
+        field_count: u32,
+        /// Passed to the functions; the caller's until close
+        user: *mut c_void,
+        /// Samples; at least 1
+        count: u64,
+        /// Of the samples; copied
+        fields: *const bzna_provider_field,
+        /// Bytes of a value, at most; default context_config.max_sample_bytes, which always holds
+        max_bytes: u64,
+        /// Gives values; NULL if every field is located
+        read: bzna_provider_read_fn,
+        /// Says where values lie; NULL if places says it
+        locate: bzna_provider_locate_fn,
+        /// Instead of locate, where all values lie, so that nothing is called: field f of sample i is at places\[i *
+        /// field_count + f\]. Those of fields that are not located are not looked at. It must stay as it is until
+        /// close. NULL: locate says it
+        places: *const bzna_place,
+        /// Paths of the files in which values lie; copied
+        files: *const *const c_char,
+        /// Paths at files, at most 65536
+        file_count: u32,
+        /// Names at class_names
+        class_count: u32,
+        /// Of targets 0, 1, ...; copied. NULL: they have no names
+        class_names: *const *const c_char,
+        /// Tells these samples from others: a saved state is not restored with another fingerprint. Default 0:
+        /// providers are told apart by count and fields only
+        fingerprint: u64,
+        /// Releases what the provider holds. Called exactly once, on the thread that releases the data set last, and
+        /// never if bzna_dataset_open_provider failed. May be NULL
+        close: Option<unsafe extern "C" fn(user: *mut c_void)>,
+        /// Must be 0
+        reserved: [u64; 4],
     }
 
     /// Where device memory comes from, such as a framework's caching allocator. Both functions are called on the
@@ -750,7 +879,8 @@ structs! {
         struct_size: u32,
         /// Must be 0
         reserved0: u32,
-        /// What error messages call the data set; only where it is one file. Default: the path, "memory" or "source"
+        /// What error messages call the data set; only where it is one file. Default: the path, "memory", "source" or
+        /// "provider"
         name: *const c_char,
         /// "train", "validation" or "test": only the samples of that split, which an archive lists in tracks of their
         /// own (bzna_input_train, bzna_target_train, ...). E_NOT_FOUND where it has none. Default: all samples
@@ -783,8 +913,12 @@ structs! {
         /// "images,masks". Each is an image field of that name; "depth=out/depth" gives the field of a deeper folder a
         /// name. Default: the folder is not made of pairs
         pairs: *const c_char,
+        /// Which field of integers is the target, by its name, such as "cls2" of a tar. In mp4 files also a track of
+        /// integers, by its name, such as "bzna_target"; with a split, its variant for that. E_NOT_FOUND if there is
+        /// none. Default: chapter 12 says which
+        target: *const c_char,
         /// Must be 0
-        reserved: [u64; 3],
+        reserved: [u64; 2],
     }
 
     /// A data set as a whole.
@@ -793,7 +927,7 @@ structs! {
         struct_size: u32,
         /// Fields of its samples: bzna_dataset_field_info
         field_count: u32,
-        /// Of all its files, whole; 0 for folders
+        /// Of all its files, whole; 0 for folders, providers
         size_bytes: u64,
         /// Of the whole data set, as bzna_dataset_count has it
         sample_count: u64,
@@ -807,7 +941,8 @@ structs! {
         brand_count: u32,
         /// The major brand first
         brands: [u32; 8],
-        /// Of the first file: "archive", "mp4 video", "HEIF", "folder", "folder pairs", "tar", "RecordIO", "records"
+        /// Of the first file: "archive", "mp4 video", "HEIF", "folder", "folder pairs", "tar", "RecordIO", "records",
+        /// "provider"
         container: [c_char; 20],
         /// Of the first file, after its last box: ignored
         trailing_bytes: u64,
@@ -1422,8 +1557,12 @@ structs! {
         /// Advanced: draws an epoch, with weighting; at most 2^63. Default: as many as samples, or with ONCE as samples
         /// that have a weight
         epoch_samples: u64,
+        /// With BZNA_LAST_FILL: every number of the pictures that fill the last batch, as it stands in the tensor
+        pad_value: f64,
+        /// With BZNA_LAST_FILL: their targets
+        pad_target: i64,
         /// Must be 0
-        reserved: [u64; 8],
+        reserved: [u64; 6],
     }
 
     /// This process's share of each epoch, for distributed training: chapter 9.
@@ -1720,7 +1859,7 @@ structs! {
         samples: u64,
         /// Of these, that failed; by kind below
         samples_failed: u64,
-        /// E_IO, E_TRUNCATED, or E_CALLBACK of a source
+        /// E_IO, E_TRUNCATED; E_CALLBACK of source, provider
         failed_read: u64,
         /// E_BOX, E_LIMIT, E_NOT_FOUND, ...
         failed_format: u64,
@@ -1862,6 +2001,8 @@ extern "C" {
     pub fn bzna_version() -> u32;
     /// Clears source and sets its struct_size, in bytes: pass sizeof \*source.
     pub fn bzna_source_init(source: *mut bzna_source, struct_size: usize);
+    /// Clears provider and sets its struct_size, in bytes: pass sizeof \*provider.
+    pub fn bzna_provider_init(provider: *mut bzna_provider, struct_size: usize);
     /// Clears sink and sets its struct_size, in bytes: pass sizeof \*sink.
     pub fn bzna_sink_init(sink: *mut bzna_sink, struct_size: usize);
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
@@ -1895,6 +2036,8 @@ extern "C" {
     pub fn bzna_dataset_open_memory(context: *mut bzna_context, bytes: *const c_void, size: usize, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens a file that the caller's functions read.
     pub fn bzna_dataset_open_source(context: *mut bzna_context, source: *const bzna_source, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    /// Opens samples that the caller's functions give.
+    pub fn bzna_dataset_open_provider(context: *mut bzna_context, provider: *const bzna_provider, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Closes dataset; NULL does nothing.
     pub fn bzna_dataset_close(dataset: *mut bzna_dataset) -> bzna_status;
     /// Lays data sets end to end as one: index i of the whole is index i - (counts before) of its part.

@@ -2,7 +2,10 @@
 
 mod common;
 
-use benzina::{Context, ContextConfig, DatasetOptions, LogLevel, OnCallbackError, Sample, Source, Split, Status, Value, WriterOptions};
+use benzina::{
+    Context, ContextConfig, DatasetOptions, Kind, LogLevel, OnCallbackError, Provider, ProviderField, Sample, Source, Split, Status, Value,
+    ValueWriter, WriterOptions,
+};
 use common::{archive, collect, quiet};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::HashMap;
@@ -305,4 +308,127 @@ fn samples_of_several_threads_lie_in_the_order_of_their_indices_with_fields_spli
     assert!(!writer.add_at(1, Some(&Sample::new(&images[0])), Duration::ZERO).unwrap()); // its turn has not come
     writer.add(&Sample::new(&images[0])).unwrap();
     writer.finish().unwrap();
+}
+
+/// Pictures of one color that are drawn when they are asked for, beside fields of every kind. Sample 3 has a fault.
+struct Drawn {
+    fault: fn() -> io::Result<()>,
+    dropped: Arc<AtomicI64>,
+}
+
+impl Provider for Drawn {
+    fn count(&self) -> u64 {
+        8
+    }
+
+    fn fields(&self) -> Vec<ProviderField> {
+        let pixels = Kind::Pixels { width: 4, height: 4, channels: 1, layout: benzina::Layout::Nchw };
+        let kinds = [("image", pixels), ("target", Kind::Integer), ("box", Kind::Vector), ("txt", Kind::Text), ("blob", Kind::Bytes)];
+        kinds.map(|(name, kind)| ProviderField::new(name, kind)).into()
+    }
+
+    fn read(&self, index: u64, field: usize, value: &mut ValueWriter<'_>) -> io::Result<()> {
+        if index == 3 && field == 0 {
+            (self.fault)()?;
+        }
+        match field {
+            0 => value.fill(16, |pixels| pixels.fill(index as u8 * 10)),
+            1 => value.put_integer(index as i64 + 100),
+            2 => value.put_vector(&[index as f32, 0.5]),
+            3 => value.put_text(&format!("caption {index}")),
+            _ if index % 2 == 0 => value.put(&[index as u8; 3]),
+            _ => {} // no such value
+        }
+        Ok(())
+    }
+
+    fn class_names(&self) -> Vec<String> {
+        vec!["ant".into(), "bee".into()]
+    }
+
+    fn fingerprint(&self) -> u64 {
+        7
+    }
+}
+
+impl Drop for Drawn {
+    fn drop(&mut self) {
+        self.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_provider_gives_samples_field_by_field() {
+    let ctx = Context::new(ContextConfig::default()).unwrap();
+    let dropped = Arc::new(AtomicI64::new(0));
+    let data = ctx.open_provider(Drawn { fault: || Ok(()), dropped: dropped.clone() }, Default::default()).unwrap();
+    assert_eq!((data.len(), data.target(5).unwrap(), data.classes().unwrap()[1].as_str()), (8, Some(105), "bee"));
+    let loader = data.loader().batch_size(4).size(4, 4).reader_threads(3).tensors("box:2").bytes("txt,blob").open().unwrap();
+    drop(data);
+    let mut seen = 0;
+    for batch in &loader {
+        let batch = batch.unwrap();
+        for (slot, index) in batch.indices().iter().enumerate() {
+            assert!(batch.image()[slot * 48..][..48].iter().all(|value| *value == *index as f32 * 10.0));
+            assert_eq!(batch.targets()[slot], *index as i64 + 100);
+            assert_eq!(batch.vectors("box").unwrap().0[slot * 2..][..2], [*index as f32, 0.5]);
+            assert_eq!(batch.bytes("txt", slot).unwrap(), Some(format!("caption {index}").as_bytes()));
+            assert_eq!(batch.bytes("blob", slot).unwrap(), (index % 2 == 0).then_some(&[*index as u8; 3][..]));
+            seen += 1;
+        }
+    }
+    assert_eq!((seen, dropped.load(Ordering::SeqCst)), (8, 0));
+    drop(loader);
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn padding_has_values_of_its_own() {
+    let ctx = Context::new(ContextConfig::default()).unwrap();
+    let data = ctx.open_provider(Drawn { fault: || Ok(()), dropped: Default::default() }, Default::default()).unwrap();
+    let loader = data.loader().batch_size(5).size(4, 4).padding(-1.5, -7).open().unwrap();
+    let last = loader.iter().last().unwrap().unwrap();
+    assert_eq!((last.count(), last.targets()[3..].to_vec()), (3, vec![-7, -7]));
+    assert!(last.image()[3 * 48..].iter().all(|value| *value == -1.5) && last.image()[48 * 2] == 70.0);
+}
+
+#[test]
+fn a_provider_that_fails_or_panics_costs_its_slot() {
+    quiet();
+    let ctx = Context::new(ContextConfig::default()).unwrap();
+    type Fault = fn() -> io::Result<()>;
+    let faults: [(Fault, Status); 2] =
+        [(|| Err(io::Error::other("hung up")), Status::IO), (|| panic!("belongs to the test"), Status::CALLBACK)];
+    for (fault, status) in faults {
+        let data = ctx.open_provider(Drawn { fault, dropped: Default::default() }, Default::default()).unwrap();
+        let loader = data.loader().batch_size(8).size(4, 4).open().unwrap();
+        let batch = loader.next_batch().unwrap().unwrap();
+        assert_eq!((0..8).filter(|slot| batch.error(*slot).is_some()).collect::<Vec<_>>(), [3]);
+        assert_eq!(batch.error(3).unwrap().status, status);
+        assert_eq!(batch.image()[48 * 4], 40.0);
+    }
+}
+
+#[test]
+fn a_provider_that_cannot_be_opened_is_dropped() {
+    struct Nothing(Arc<AtomicI64>);
+    impl Provider for Nothing {
+        fn count(&self) -> u64 {
+            0
+        }
+        fn fields(&self) -> Vec<ProviderField> {
+            vec![ProviderField::new("image", Kind::Picture)]
+        }
+        fn read(&self, _: u64, _: usize, _: &mut ValueWriter<'_>) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    impl Drop for Nothing {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let (ctx, dropped) = (Context::new(ContextConfig::default()).unwrap(), Arc::new(AtomicI64::new(0)));
+    assert_eq!(ctx.open_provider(Nothing(dropped.clone()), Default::default()).unwrap_err().status, Status::NO_SAMPLES);
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
 }

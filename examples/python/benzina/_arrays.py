@@ -1,0 +1,113 @@
+"""Data sets of arrays in memory."""
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any, Optional, Sequence
+
+from . import _arguments as arg
+from . import _c
+from ._dataset import Dataset
+from ._provider import Arrays, Field, array_of, integer_bytes, picture_bytes, shape_of_pixels, text_bytes, vector_bytes
+
+
+def _address(data):
+    """(address, size) of bytes, and what keeps them there."""
+    if isinstance(data, bytes):
+        return (ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value, len(data)), data
+    if isinstance(data, bytearray) and data:
+        held = (ctypes.c_char * len(data)).from_buffer(data)
+        return (ctypes.addressof(held), len(data)), held
+    return _address(bytes(data))
+
+
+def _joined(parts):
+    """Addresses of parts in one piece of memory, and that."""
+    whole = b"".join(parts) + b"\0"
+    (at, _), kept = _address(whole)
+    places = []
+    for part in parts:
+        places.append((at, len(part)))
+        at += len(part)
+    return places, kept
+
+
+def _rows(pixels):
+    """Addresses of the rows of a contiguous array."""
+    size = math.prod(pixels.shape[1:]) * pixels.itemsize
+    first = pixels.ctypes.data
+    return [(first + i * size, size) for i in range(len(pixels))]
+
+
+def _add_batch(made, pixels):
+    """Pictures of one size in one array, N x H x W, N x H x W x C or N x C x H x W."""
+    import numpy
+    shape, planes = pixels.shape[1:], False
+    if len(shape) == 3 and shape[2] not in (1, 3) and shape[0] in (1, 3):
+        shape, planes = (shape[1], shape[2], shape[0]), True
+    height, width, channels = shape_of_pixels(shape, "images")
+    pixels = numpy.ascontiguousarray(pixels)
+    raw = dict(codec=_c.CODEC_RAW, width=width, height=height, channels=channels, layout=_c.LAYOUT_NCHW if planes else _c.LAYOUT_NHWC)
+    made.add(Field("image", _c.FIELD_IMAGE, located=True, **raw), _rows(pixels), pixels)
+
+
+def _add_images(made, images):
+    pixels = _array_of_images(images)
+    if pixels is not None:
+        _add_batch(made, pixels)
+        return
+    held = [_address(picture_bytes(one)) for one in images]
+    made.add(Field("image", _c.FIELD_IMAGE, located=True), [place for place, _ in held], [kept for _, kept in held])
+
+
+def _array_of_images(images):
+    """One array of all, if they are one, or arrays of one shape; else None."""
+    whole = images.detach().cpu().numpy() if hasattr(images, "detach") else array_of(images)
+    if whole is None and len(images) and all(array_of(one) is not None for one in images):
+        parts = [array_of(one) for one in images]
+        if len({(part.shape, str(part.dtype)) for part in parts}) == 1:
+            import numpy
+            whole = numpy.stack(parts)
+    if whole is not None and whole.dtype != "uint8":
+        raise TypeError("images: an array of %s; pictures are uint8" % whole.dtype)
+    return whole
+
+
+def _add_labels(made, labels):
+    numbers = array_of(labels)
+    numbers = numbers.tolist() if numbers is not None else list(labels)
+    if all(hasattr(label, "__index__") for label in numbers):
+        made.add(Field("target", _c.FIELD_INTEGER, located=True), *_joined([integer_bytes(label) for label in numbers]))
+    else:
+        made.add(Field("label", _c.FIELD_VECTOR, located=True), *_joined([vector_bytes(label) for label in numbers]))
+
+
+def from_arrays(images: Any, labels: Optional[Any] = None, names: Optional[Sequence[str]] = None, *,
+                classes: Optional[Sequence[str]] = None, **settings: Any) -> Dataset:
+    """Pictures in memory as a Dataset, which the library reads where they lie, without calling Python.
+
+        >>> dataset = benzina.from_arrays([open("train/color/a.png", "rb").read()] * 2, [0, 1])
+        >>> dataset, dataset[1].target
+        (<benzina.Dataset: provider, 2 samples>, 1)
+
+    images     bytes of files (JPEG, PNG, ...), PIL.Images, or arrays of uint8, each H x W, or H x W x 1 or 3; or one array of all: N x H x W,
+               N x H x W x C, or N x C x H x W. Arrays of one shape are pixels that nobody copies; of several shapes, they are copied once
+    labels     whole numbers, which are targets; or numbers or rows of numbers, which are the field "label"
+    names      of the samples
+    classes    names of targets 0, 1, ...
+    settings   of Dataset: name, orientation, palette, context, fields
+
+    What it is made of must stay as it is. Objects that make samples when asked go to Dataset itself."""
+    made = Arrays(len(images), classes)
+    for what, given in (("labels", labels), ("names", names)):
+        if given is not None and len(given) != made.count:
+            raise ValueError("%s: %d for %d images" % (what, len(given), made.count))
+    if not made.count:
+        raise ValueError("images: there are none")
+    _add_images(made, images)
+    if labels is not None:
+        _add_labels(made, labels)
+    if names is not None:
+        made.add(Field("name", _c.FIELD_TEXT, located=True), *_joined([text_bytes(arg.text("names", name).decode("utf-8", "surrogateescape"))
+                                                                        for name in names]))
+    return Dataset(made, **settings)

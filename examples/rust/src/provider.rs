@@ -1,0 +1,202 @@
+//! Samples that a program gives by itself, field by field: a database, a generator, files of its own.
+
+use crate::host::{close, guard};
+use crate::{c_string, raw, Codec, Layout, Result};
+use std::ffi::{c_char, c_void, CString};
+use std::io;
+use std::mem::size_of;
+
+/// What the values of a field are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A file of JPEG, PNG, HEIF, ..., told apart by its content.
+    Picture,
+    /// One picture of H.264, H.265 or AV1 with its parameter sets.
+    Frame(Codec),
+    /// Pixels of a byte for each channel, of which there are 1 (gray) or 3 (RGB).
+    Pixels { width: u32, height: u32, channels: u32, layout: Layout },
+    /// An i64.
+    Integer,
+    /// Numbers of f32.
+    Vector,
+    /// UTF-8
+    Text,
+    /// Bytes without a meaning to the library.
+    Bytes,
+}
+
+/// One field of a provider's samples. An integer called "target" is the target, a picture called "image" is the one that loaders take by
+/// default, and a text called "name" is the sample's name.
+#[derive(Clone, Debug)]
+pub struct ProviderField {
+    pub name: String,
+    pub kind: Kind,
+}
+
+impl ProviderField {
+    pub fn new(name: impl Into<String>, kind: Kind) -> Self {
+        ProviderField { name: name.into(), kind }
+    }
+}
+
+/// Samples that a program gives by itself.
+///
+/// `read` is called by the loader's reader threads, several at once, and by the thread that calls functions of a [`Dataset`] or opens a
+/// [`Loader`]. It must give the same value for the same sample and field, perhaps twice. A loader has one reader thread by default: raise
+/// [`LoaderBuilder::reader_threads`] where `read` calculates much.
+///
+/// [`Dataset`]: crate::Dataset
+/// [`Loader`]: crate::Loader
+/// [`LoaderBuilder::reader_threads`]: crate::LoaderBuilder::reader_threads
+pub trait Provider: Send + Sync {
+    /// How many samples there are. Asked once.
+    fn count(&self) -> u64;
+
+    /// The fields of the samples. Asked once.
+    fn fields(&self) -> Vec<ProviderField>;
+
+    /// Puts a value: that of the field with a number, of a sample. To put nothing is to say that the sample has no such value. An error
+    /// is trouble with the data, which fails the sample after [`LoaderBuilder::read_retries`](crate::LoaderBuilder::read_retries) more attempts. A panic fails the
+    /// sample with [`Status::CALLBACK`](crate::Status::CALLBACK).
+    fn read(&self, index: u64, field: usize, value: &mut ValueWriter<'_>) -> io::Result<()>;
+
+    /// Tells these samples from others: a saved state is not restored with another one. Asked once.
+    fn fingerprint(&self) -> u64 {
+        0
+    }
+
+    /// The names of targets 0, 1, .... Asked once.
+    fn class_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Bytes that a value has at most; 0: as many as a sample may have. Asked once.
+    fn max_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// The place for a value, which a provider puts there.
+#[derive(Debug)]
+pub struct ValueWriter<'a> {
+    room: *mut u8,
+    capacity: usize,
+    size: Option<usize>,
+    lent: std::marker::PhantomData<&'a mut [u8]>,
+}
+
+impl ValueWriter<'_> {
+    /// Puts bytes.
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.size = Some(bytes.len());
+        if !bytes.is_empty() && bytes.len() <= self.capacity {
+            // SAFETY: there is room, which nobody else sees.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.room, bytes.len()) };
+        }
+    }
+
+    pub fn put_integer(&mut self, integer: i64) {
+        self.put(&integer.to_ne_bytes());
+    }
+
+    pub fn put_vector(&mut self, numbers: &[f32]) {
+        // SAFETY: any bytes of floats may be read as bytes.
+        self.put(unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), std::mem::size_of_val(numbers)) });
+    }
+
+    pub fn put_text(&mut self, text: &str) {
+        self.put(text.as_bytes());
+    }
+
+    /// Puts so many bytes, which `fill` writes in place: they are zeros before. If there is no room for them, `fill` is not called, and the
+    /// value is asked for again, with room.
+    pub fn fill(&mut self, size: usize, fill: impl FnOnce(&mut [u8])) {
+        self.size = Some(size);
+        if size == 0 || size <= self.capacity {
+            // SAFETY: there is room, which nobody else sees, and which is initialized before it is lent.
+            let room = if size == 0 {
+                &mut []
+            } else {
+                unsafe {
+                    self.room.write_bytes(0, size);
+                    std::slice::from_raw_parts_mut(self.room, size)
+                }
+            };
+            fill(room);
+        }
+    }
+}
+
+unsafe extern "C" fn read<P: Provider>(
+    user: *mut c_void,
+    index: u64,
+    field: u32,
+    buffer: *mut c_void,
+    capacity: u64,
+    size: *mut u64,
+) -> raw::bzna_status {
+    let provider = &*user.cast::<P>();
+    let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
+    let mut value = ValueWriter { room: buffer.cast(), capacity, size: None, lent: std::marker::PhantomData };
+    let status = guard(raw::BZNA_E_CALLBACK, || loop {
+        match provider.read(index, field as usize, &mut value) {
+            Ok(()) => return raw::BZNA_OK,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return raw::BZNA_E_IO,
+        }
+    });
+    match value.size {
+        Some(bytes) if status == raw::BZNA_OK => *size = bytes as u64,
+        None if status == raw::BZNA_OK => return raw::BZNA_E_NOT_FOUND,
+        _ => {}
+    }
+    status
+}
+
+fn field(name: *const c_char, kind: Kind) -> raw::bzna_provider_field {
+    let mut field = raw::bzna_provider_field { name, kind: raw::BZNA_FIELD_IMAGE, ..Default::default() };
+    match kind {
+        Kind::Picture => {}
+        Kind::Frame(codec) => field.codec = codec as u32,
+        Kind::Pixels { width, height, channels, layout } => {
+            field.codec = raw::BZNA_CODEC_RAW;
+            (field.width, field.height, field.channels, field.layout) = (width, height, channels, layout as u32);
+        }
+        Kind::Integer => field.kind = raw::BZNA_FIELD_INTEGER,
+        Kind::Vector => field.kind = raw::BZNA_FIELD_VECTOR,
+        Kind::Text => field.kind = raw::BZNA_FIELD_TEXT,
+        Kind::Bytes => field.kind = raw::BZNA_FIELD_BYTES,
+    }
+    field
+}
+
+/// Calls `open` with the provider as C has it. On success the data set closes it, exactly once.
+pub(crate) fn open<P: Provider + 'static, T>(provider: P, open: impl FnOnce(&raw::bzna_provider) -> Result<T>) -> Result<T> {
+    let fields = provider.fields();
+    let names = fields.iter().map(|field| c_string(&field.name)).collect::<Result<Vec<CString>>>()?;
+    let fields: Vec<_> = fields.iter().zip(&names).map(|(of, name)| field(name.as_ptr(), of.kind)).collect();
+    let class_names = provider.class_names().iter().map(|name| c_string(name)).collect::<Result<Vec<CString>>>()?;
+    let classes: Vec<_> = class_names.iter().map(|name| name.as_ptr()).collect();
+    let (count, max_bytes, fingerprint) = (provider.count(), provider.max_bytes(), provider.fingerprint());
+    let whole = raw::bzna_provider {
+        struct_size: size_of::<raw::bzna_provider>() as u32,
+        user: Box::into_raw(Box::new(provider)).cast(),
+        count,
+        fields: fields.as_ptr(),
+        field_count: fields.len() as u32,
+        max_bytes,
+        fingerprint,
+        read: Some(read::<P>),
+        class_names: if classes.is_empty() { std::ptr::null() } else { classes.as_ptr() },
+        class_count: classes.len() as u32,
+        close: Some(close::<P>),
+        ..Default::default()
+    };
+    let opened = open(&whole);
+    if opened.is_err() {
+        // SAFETY: "on failure it is still the caller's, and close was not called".
+        unsafe { close::<P>(whole.user) };
+    }
+    opened
+}
