@@ -719,7 +719,8 @@ TEST(rules_and_geometry_know_what_was_drawn_whoever_decodes)
         plan p = plan_of(archives);
         asked a = { .index = 4 };
         const bzna_rule rule = { .struct_size = sizeof rule, .kind = BZNA_RULE_TENSOR, .field = "target",
-                                 .name = "told", .call = tell, .user = fails ? &a : NULL, .dtype = BZNA_DTYPE_INT64, .dimensions = 1,
+                                 .name = "told", .call = tell, .user = fails ? &a : NULL,
+                                 .dtype = BZNA_DTYPE_INT64, .dimensions = 1,
                                  .shape = { 2 } };
         bzna_loader *loader;
         bzna_batch *batch = NULL;
