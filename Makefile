@@ -240,8 +240,8 @@ bench: all $(BUILD)/bench/open $(BUILD)/bench/writer $(if $(HAVE_CUDA),$(BUILD)/
 # in five minutes.
 bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@LD_LIBRARY_PATH=$(BUILD)/bench BENZINA_NVDEC_CHECK=0 $(BUILD)/bench/sessions --model tests/data/mini_h265.bzna 1
-# This library beside torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them, on one SET of pictures or
-# on all; and what each codec of bzna pack costs. PICTURES=DIR: class folders of JPEG files instead of pictures that are
+# This library beside torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them, on one SET of pictures
+# or on all; and what each codec of bzna pack costs. PICTURES=DIR: class folders of JPEG files instead of pictures that are
 # made. Their settings stand at the top of the scripts.
 PYTHON ?= python3
 bench-peers: $(if $(filter yes,$(HAVE_JPEG)),$(BUILD)/bench/jpeg)

@@ -733,7 +733,35 @@ hint_tests() {
     same "has them in its order" "$(names "$t/listed.bzna")" "7103.pgm 3101.pgm "
 }
 
+# Masks beside pictures are kept byte for byte, as pictures, from folders and from tars, and from an archive once more.
+further_picture_tests() {
+    mkdir -p "$t/pairs/images/sub" "$t/pairs/masks/sub" "$t/paired"
+    for name in a b sub/c; do
+        cp "$t/drawn/plasma/00.ppm" "$t/pairs/images/$name.ppm"
+        printf 'P5 4 2 255\n0123%s' "$(printf %.4s "$name---")" >"$t/pairs/masks/$name.pgm"
+    done
+    expect 0 "pack of pairs" "$bzna" pack "$t/pairs" --pairs images,masks -o "$t/pairs.bzna" --preset ultrafast
+    run "$bzna" info "$t/pairs.bzna"
+    says "$t/out" "masks (picture)" "a mask is packed as a picture"
+    expect 0 "list of pairs" "$bzna" list --json "$t/pairs.bzna"
+    same "names are those of the first folder" "$(files)" "a.ppm b.ppm c.ppm "
+    expect 0 "verify --decode of pairs" "$bzna" verify --decode "$t/pairs.bzna"
+    expect 0 "a packed mask is written" "$bzna" extract "$t/pairs.bzna" 2 --field masks -o "$t/x.pgm"
+    if cmp -s "$t/x.pgm" "$t/pairs/masks/sub/c.pgm"; then pass; else fail "a packed mask has the bytes of its file"; fi
+    expect 0 "pairs as a tar" "$bzna" convert "$t/pairs.bzna" -o "$t/pairs.tar"
+    expect 0 "pack of a tar with masks" "$bzna" pack "$t/pairs.tar" -o "$t/again.bzna" --codec copy
+    expect 0 "extract of its mask" "$bzna" extract "$t/again.bzna" 1 --field masks -o "$t/x.pgm"
+    if cmp -s "$t/x.pgm" "$t/pairs/masks/b.pgm"; then pass; else fail "and once more after a tar"; fi
+    expect 0 "pack of an archive with masks" "$bzna" pack "$t/pairs.bzna" -o "$t/again.bzna" --codec jpeg --overwrite
+    expect 0 "extract of its mask" "$bzna" extract "$t/again.bzna" 0 --field masks -o "$t/x.pgm"
+    if cmp -s "$t/x.pgm" "$t/pairs/masks/a.pgm"; then pass; else fail "and once more after an archive"; fi
+    rm "$t/pairs/masks/b.pgm"
+    refused 1 '"b.ppm" in images has no partner in masks' "a picture without a mask is named" \
+        "$bzna" pack "$t/pairs" --pairs images,masks -o "$t/x.bzna"
+}
+
 pack_tests
+further_picture_tests
 orientation_tests
 heif_tests
 copy_tests

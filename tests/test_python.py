@@ -2059,6 +2059,138 @@ class Outputs(unittest.TestCase):
                         self.assertAlmostEqual(value, (3 * number % 256 - 100) / 50, places=4)
             self.assertEqual(met, {7, 200, 31, 255})
 
+    @needs("numpy")
+    def test_masks_of_paired_folders_are_what_numpy_samples_by_the_warp_that_was_drawn(self):
+        import numpy
+        rng = numpy.random.default_rng(3)
+        drawn = {}
+
+        def note(sample, _, transform):
+            drawn[sample.index] = numpy.array(transform.homography[:]).reshape(3, 3), sample.width, sample.height
+        with tempfile.TemporaryDirectory() as folder:
+            masks = {}
+            for kind in ("images/train", "masks/train"):
+                os.makedirs(os.path.join(folder, kind))
+            for i in range(6):
+                masks[i] = rng.integers(0, 9, (30, 41) if i % 2 else (60, 82), numpy.uint8)
+                for kind, data in (("images/train/%d.ppm", b"P6\n82 60\n255\n" + rng.bytes(3 * 82 * 60)),
+                                   ("masks/train/%d.pgm", b"P5\n%d %d\n255\n" % masks[i].shape[::-1] + masks[i].tobytes())):
+                    pathlib.Path(folder, kind % i).write_bytes(data)
+            with self.assertRaisesRegex(Error, "pairs=\\('images', 'masks'\\)"):
+                benzina.Dataset(folder)
+            dataset = benzina.Dataset(folder, pairs=("images", "masks"))
+            named = benzina.Dataset(folder, pairs={"image": "images/train", "mask": pathlib.Path("masks/train")})
+            self.assertEqual(dataset[0].images, ("images", "masks"))
+            self.assertEqual(named[0].images, ("image", "mask"))
+            self.assertEqual(dataset[5].name, "train/5.ppm")
+            self.assertEqual(pickle.loads(pickle.dumps(dataset))[1].images, ("images", "masks"))
+            loader = loader_of(dataset, epochs=1, output="numpy", transform=note, brightness=0.5, mean=9, std=3,
+                               outputs=benzina.Output.mask("masks", oob=255),
+                               warp=ops.SimilarityTransform(scale=(0.3, 1.3), degrees=(-50, 50), flip_h=0.5, random_crop=True))
+            outside = 0
+            for batch in loader.batches():
+                with batch:
+                    for number, mask in zip(batch.indices.numpy(), batch.tensor("masks").numpy()):
+                        h, width, height = drawn[number]
+                        x, y, w = numpy.einsum("ij,jyx->iyx", h, numpy.stack([*numpy.meshgrid(range(24), range(24)), numpy.ones((24, 24))]))
+                        rows, columns = masks[number].shape
+                        u, v = (x / w + 0.5) * columns / width, (y / w + 0.5) * rows / height
+                        inside = (u >= 0) & (u < columns) & (v >= 0) & (v < rows)
+                        at = [numpy.clip(numpy.floor(place), 0, most - 1).astype(int) for place, most in ((v, rows), (u, columns))]
+                        sure = (abs(u - numpy.round(u)) > 1e-3) & (abs(v - numpy.round(v)) > 1e-3)
+                        self.assertGreater(sure.mean(), 0.95)
+                        self.assertEqual(mask.shape, (1, 24, 24))
+                        self.assertTrue((mask[0] == numpy.where(inside, masks[number][tuple(at)], 255))[sure].all())
+                        outside += (~inside).sum()
+            self.assertGreater(outside, 0)
+            os.remove(os.path.join(folder, "masks/train/3.pgm"))
+            with self.assertRaisesRegex(Error, "\"train/3.ppm\" in images has no partner in masks"):
+                benzina.Dataset(folder, pairs="images,masks")
+
+    @needs("numpy")
+    def test_rules_make_arrays_of_fields_by_what_was_drawn(self):
+        import json
+        import numpy
+        met = []
+
+        def boxes(data, sample):
+            met.append(sample)
+            known = numpy.array([box["bbox"] for box in json.loads(data)["annotations"]]).reshape(-1, 4)
+            known[:, 2:] += known[:, :2]
+            mapped, shown = sample.geometry.boxes(known)
+            corners = sample.geometry.points(known.reshape(-1, 2)).reshape(-1, 4)
+            sides = numpy.stack([corners[:, ::2].min(1), corners[:, 1::2].min(1), corners[:, ::2].max(1), corners[:, 1::2].max(1)], 1)
+            numpy.testing.assert_allclose(mapped[shown], numpy.clip(sides, 0, 24)[shown])
+            return mapped[shown]
+
+        def number(data, sample):
+            if sample.index == fails:
+                raise fault
+            return [len(data), sample.index]
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "boxes.tar")
+            with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+                for i in range(6):
+                    picture = numpy.zeros((40, 60), numpy.uint8)
+                    picture[10:22 + i, 20:45] = 255
+                    annotations = [{"bbox": [20, 10, 25, 12 + i]}, {"bbox": [-9, -9, 2, 2]}][:1 + i % 2] if i else []
+                    for extension, data in (("pgm", b"P5\n60 40\n255\n" + (picture if i else picture * 0).tobytes()),
+                                            ("ann.json", json.dumps({"annotations": annotations}).encode()), ("note.xyz", b"note %d" % i)):
+                        info = tarfile.TarInfo("%d.%s" % (i, extension))
+                        info.size = len(data)
+                        tar.addfile(info, io.BytesIO(data))
+            rules = [benzina.Rule(".json", boxes, "boxes", shape=4, rows=2), benzina.Rule("note.*", number, "number", shape=2, dtype="int64")]
+            fails = None
+            options = dict(output="numpy", epochs=2, dtype="uint8", channels="gray", filter="nearest", shuffle=True, geometry=True,
+                           warp=ops.RandomResizedCrop(scale=(0.5, 1), flip_h=0.5), batch_size=3)
+            count = 0
+            for images, _, fields in loader_of(path, rules=rules, **options):
+                self.assertEqual(fields["boxes"].shape, (3, 2, 4))
+                self.assertEqual(fields["geometry"].shape, (3, 16))
+                for image, found, rows, (size, index) in zip(images[:, 0], fields["boxes"], fields["boxes_count"], fields["number"]):
+                    self.assertEqual((rows, size), (1 if index else 0, 6))
+                    self.assertFalse(found[rows:].any())
+                    if rows:
+                        y, x = numpy.nonzero(image)
+                        numpy.testing.assert_allclose(found[0], [x.min(), y.min(), x.max() + 1, y.max() + 1], atol=0.51)
+                        count += 1
+            self.assertGreaterEqual(count, 5)
+            for sample in met:
+                self.assertEqual((sample.field, sample.kind, sample.geometry.size, sample.geometry.out_size, len(sample.views)),
+                                 ("ann.json", _c.FIELD_BYTES, (60, 40), (24, 24), 1))
+            text = benzina.Rule("note.xyz", name="text")
+            loader = loader_of(path, shape=None, rules=[text], output="numpy", epochs=1, batch_size=6)
+            self.assertEqual([fields["text"] for _, _, fields in loader], [[b"note %d" % i for i in range(6)]])
+
+            fails, fault = 3, ValueError("damaged")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                loader = loader_of(path, rules=rules, **dict(options, epochs=1, batch_size=6, shuffle=False))
+                for batch in loader.batches():
+                    errors = batch.errors()
+                    self.assertEqual([*errors], [3])
+                    self.assertEqual((errors[3].status, errors[3].__cause__), (Status.E_FORMAT, fault))
+                    self.assertEqual(batch.tensor("number").numpy().tolist()[3], [-1, -1])
+                    batch.release()
+            fault = KeyError("a slip")
+            with self.assertRaises(KeyError) as raised:
+                list(loader_of(path, rules=rules, **options))
+            self.assertIs(raised.exception, fault)
+            fails = None
+            wrong = benzina.Rule("note.*", lambda data, sample: [1, 2, 3], "number", shape=2)
+            with self.assertRaisesRegex(TypeError, "'number' made an array of shape"):
+                list(loader_of(path, rules=wrong, **options))
+            many = benzina.Rule("note.*", lambda data, sample: numpy.zeros((3, 4)), "number", shape=4, rows=2)
+            loader = loader_of(path, rules=many, on_error="stop", **options)
+            with self.assertRaisesRegex(Error, 'the rule "number" makes 3 rows of its note.xyz, and there is room for 2'):
+                list(loader)
+            for refused, words in ((dict(shape=4), "only with a function"), (dict(rows=3), "only with a function")):
+                with self.assertRaisesRegex(ValueError, words):
+                    benzina.Rule("note.xyz", **refused)
+            with self.assertRaisesRegex(Error, r"rules\[0\].field: the data set has no field"):
+                loader_of(path, rules=benzina.Rule("nothing"), **options)
+
     def test_callables_know_output_and_view(self):
         met = set()
         local = benzina.Output("local", shape=8, views=2, warp=ops.CenterResizedCrop())

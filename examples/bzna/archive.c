@@ -100,6 +100,7 @@ static bzna_status open_dataset(archive *a, const tool_options *o, const char *l
     config.class_order = option_value_of(o->class_order, class_orders);
     config.orientation = option_value_of(o->orientation, orientations);
     config.palette = option_value_of(o->palette, palettes);
+    config.pairs = o->pairs;
     if (o->records && !records_parse(o->records, &idx.records)) config.records = &idx.records;
     else if (!o->format && records_idx_find(o->operand[0], &idx)) config.records = &idx.records;
     bzna_status status = open_source(a, o->operand[0], &config, &idx.source, err);

@@ -374,10 +374,10 @@ static uint32_t tar_kind(const char *name)
 static char *tar_field(conversion *c, const char *key, const bzna_field_value *field)
 {
     const archive_value value = { field->kind, field->data, (size_t)field->size };
-    if (tar_kind(field->name) != field->kind)
+    if (tar_kind(field->name) != field->kind && field->kind != BZNA_FIELD_IMAGE)     /* which any name may have there */
         note(c, field->name, "the field %s, %s, is of another kind in a tar", field->name,
              archive_field_kind(field->kind));
-    if (field->kind == BZNA_FIELD_TEXT || field->kind == BZNA_FIELD_BYTES)
+    if (field->kind == BZNA_FIELD_TEXT || field->kind == BZNA_FIELD_BYTES || field->kind == BZNA_FIELD_IMAGE)
         return tar_member(c, key, field->name, value.data, value.size);
     char *text = NULL;
     size_t size = 0;

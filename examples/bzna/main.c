@@ -55,7 +55,12 @@
     "MNIST's IDX files need no --records"
 
 /* How a data set is opened. */
+#define OPTION_PAIRS \
+    TEXT("pairs", pairs, "A,B", \
+      "folders of a folder whose files of the same names make one sample:\n" \
+      "images,masks, or image=a/images,mask=a/masks")
 #define OPTIONS_DATASET \
+    OPTION_PAIRS, \
     TEXT("format", format, "KIND", \
       "refuse data sets of other kinds, as bzna info calls them\n(default: found by content)"), \
     CHOICE("split", split, "train|validation|test", NULL, "the samples of one split of an archive (default: all)"), \
@@ -165,6 +170,7 @@ static const tool_option pack_options[] = {
       "or the labels of a .rec: .lst (index, label, path, tabs between),\n"
       ".csv (path,label), or lines of path label"),
     TEXT("records", records, "WxHxC[+label]", RECORDS_HELP),
+    OPTION_PAIRS,
     TEXT("targets", targets, "FILE",
       "targets of all files: lines of NAME,TARGET, or of TARGET\nin the order of the files"),
     TEXT("shard", shard, "I/N",

@@ -101,7 +101,7 @@ typedef struct tool_options {
     const char *icc, *check;          /* of pack, too */
     const char *as, *indices, *class_name;    /* of extract; batch, sheet, bench, subset; subset */
     /* of the data set */
-    const char *format, *split, *list, *records, *classes, *class_order, *orientation, *palette;
+    const char *format, *split, *list, *records, *classes, *class_order, *orientation, *palette, *pairs;
     double      crf, flip, rotate, shear, perspective, seconds;
     double      brightness, contrast, saturation, hue, grayscale, hls[3], max_contrast, max_illumination;
     double      jpeg_shrink_margin;

@@ -90,15 +90,17 @@ from ._numbers import *  # noqa: F401, F403
 from ._output import Output
 from ._random import Random
 from ._records import cifar, csv, idx
+from ._rules import Geometry, Rule, RuleSample
 from ._version import __version__
 from ._writer import Writer
 from .ops import compute_affine_matrix
 
-__all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Output", "Picture", "Random", "Sample", "Status",
-           "Track", "Writer", "__version__", "cifar", "compute_affine_matrix", "csv", "device_count", "distributed_from_env", "from_arrays", "idx",
-           "lib", "ops", "structs", "version", "ArgumentError", "InputOutputError", "NotFoundError", "OutOfMemoryError", "TimeLimitError"]
+__all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Geometry", "Output", "Picture", "Random",
+           "Rule", "RuleSample", "Sample", "Status", "Track", "Writer", "__version__", "cifar", "compute_affine_matrix", "csv", "device_count", "distributed_from_env", "from_arrays",
+           "idx", "lib",
+           "ops", "structs", "version", "ArgumentError", "InputOutputError", "NotFoundError", "OutOfMemoryError", "TimeLimitError"]
 __all__ += _numbers.__all__
 
 for _public in (ArgumentError, Batch, Context, DataLoader, Dataset, Distributed, Error, Field, InputOutputError, NotFoundError,
-                OutOfMemoryError, Output, Picture, Random, Sample, Status, TimeLimitError, Track, Writer):
+                OutOfMemoryError, Geometry, Output, Picture, Random, Rule, RuleSample, Sample, Status, TimeLimitError, Track, Writer):
     _public.__module__ = __name__               # where users and pickles find them

@@ -176,7 +176,7 @@ FIELDS = {
     "no_threads": "pipeline.no_threads",
 }
 KEYWORDS = {field: name for name, field in FIELDS.items()}            # messages name them as the caller knows them
-KEYWORDS.update({"output": "shape, dtype, layout, channels, views", "output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",
+KEYWORDS.update({"fields.rules": "rules", "fields.geometry": "geometry", "output": "shape, dtype, layout, channels, views", "output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",
                   "order.indices": "indices", "order.weights": "weights", "color.std": "std",
                   "color.mean_image": "mean_image", "color.mean_image_bytes": "mean_image", "warp.rotate": "rotate",
                   "warp.shear": "shear"})

@@ -59,6 +59,7 @@ types_by_name = {
                                          ctypes.c_void_p),
     "provider_locate_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p),
     "transform_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
+    "rule_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p),
     "picture_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
 }
 
@@ -88,7 +89,7 @@ image:          u32 struct_size, codec, width, height, frame_width, frame_height
 records:        u32 struct_size, data_type, layout, width, height, channels; u64 header_bytes, stride, data_offset,
                 label_offset; u32 label_type; f32 scale, bias; u32 reserved0
 dataset_config: u32 struct_size, reserved0; str name, split, format, list; ptr classes; u32 class_count, class_order,
-                orientation, palette; ptr records; str target; u64 reserved[3]
+                orientation, palette; ptr records; str pairs, target; u64 reserved[2]
 dataset_info:   u32 struct_size, field_count; u64 size_bytes, sample_count, target_count; u32 part_count, track_count,
                 brand_count, brands[8]; char container[20]; u64 trailing_bytes
 field_info:     u32 struct_size, kind; char name[32]
@@ -106,6 +107,11 @@ transform:      u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3
                 hue
 sample_info:    u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, height, out_width, out_height;
                 u64 occurrence; u32 view, output
+geometry:       u32 struct_size, view, width, height, out_width, out_height, flip_h, flip_v; f64 homography[9], inverse[9],
+                crop[4]
+rule_input:     u32 struct_size, kind; str field; ptr data; u64 size; ptr sample, geometry; u32 view_count, reserved0
+rule:           u32 struct_size, kind; str field, name; rule_fn call; ptr user; u32 dtype, dimensions; i64 shape[4];
+                u64 reserved[4]
 output:         u32 struct_size, width, height, dtype, layout, channels
 affine:         u32 struct_size, in_width, in_height, out_width, out_height, has_crop; f64 crop_x, crop_y, crop_width,
                 crop_height, degrees, translate_x, translate_y; u32 flip_h, flip_v, resize, keep_ratio
@@ -126,7 +132,7 @@ loader_order:   u32 kind, last_batch; u64 seed, epochs, first_epoch; ptr indices
                 u64 weight_count; u32 weighting, weights_by_part; u64 epoch_samples; f64 pad_value; i64 pad_target;
                 u64 reserved[6]
 loader_shard:   u32 rank, world_size; u64 reserved[8]
-loader_fields:  str image, tensors, bytes; u64 reserved[8]
+loader_fields:  str image, tensors, bytes; ptr rules; u32 rule_count, geometry; u64 reserved[8]
 loader_read:    u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[8]
 loader_decode:  u32 decoder, threads, jpeg, jpeg_shrink; f32 jpeg_shrink_margin; u32 reserved0; u64 reserved[7]
 loader_errors:  u32 policy, callback_policy; u64 reserved[8]
@@ -239,6 +245,8 @@ random_u32: u32 &random
 random_uniform: f64 &random f64 f64
 order_permute: u64 u64 u64 u64 u64
 transform_init: void &transform size
+geometry_box: u32 &geometry &f64 &f64
+rule_init: void &rule size
 output_init: void &output size
 picture_render: i32 &picture &transform &output ptr size &error
 affine_init: void &affine size
@@ -247,6 +255,7 @@ warp_draw: i32 &random &warp u32 u32 u32 u32 &f64 &error
 homography_multiply: void &f64 &f64 &f64
 jitter_draw: i32 &random &jitter &transform &error
 loader_config_init: void &loader_config size
+loader_output_mask: void &loader_output str str
 loader_open: i32 ptr ptr &loader_config out &error
 loader_close: i32 ptr
 loader_next: i32 ptr i64 out &error

@@ -21,6 +21,7 @@ from ._frameworks import FRAMEWORKS
 from ._iteration import Epoch, Lender, lender_of
 from ._modules import installed, torch_with_cuda
 from ._output import Output
+from ._rules import Rule, set_rules
 from ._samplers import Lists, check_samplers
 from ._settings import (field_names, refuse_unknown, set_colors, set_distortion, set_mean_image, set_samples, set_transforms,
                         warn_of_colors)
@@ -138,6 +139,9 @@ class DataLoader(_handles.Handled):
                      first sample has, or stands behind a colon: ["id", "label:5"]. What is missing is NaN
     bytes            names of any fields: lists with a text, bytes, a number, an array or None for each sample
     fields           all three in a dict: {"image": "jpg", "tensors": ["id"], "bytes": ["txt"]}
+    rules            Rules, in order, by which functions make arrays of fields: boxes of JSON, mapped to what the images show
+    geometry         True: fields["geometry"] is N x 16 float32: the homography (9) from the image to the picture, the picture's width
+                     and height, the crop (4), and 1 * flipped left to right + 2 * upside down; with views N x V x 16
 
     Work
     device           that decodes and warps: "cpu", "cuda:0", ... (see Context); None: the dataset's
@@ -187,6 +191,7 @@ class DataLoader(_handles.Handled):
             output: Optional[Literal["torch", "numpy", "jax", "field", "memoryview"]] = None, copy: bool = False,
             memory: Optional[Literal["host", "device"]] = None, stream: Any = None, track: Optional[str] = None,
             tensors: Optional[Names] = None, bytes: Optional[Names] = None, fields: Optional[Mapping[str, Any]] = None,
+            rules: Union[Rule, Sequence[Rule]] = (), geometry: bool = False,
             device: Device = None, decoder: Any = "auto", jpeg_decoder: Literal["auto", "software", "nvdec"] = "auto",
             num_threads: int = 0, no_threads: bool = False, multibuffering: int = 3, reader_threads: int = 0, read_ahead: int = 0,
             read_memory_bytes: int = 0, read_retries: int = 0, read_backoff_ns: int = 0, timeout: Optional[float] = 0,
@@ -195,7 +200,7 @@ class DataLoader(_handles.Handled):
         _handles.dispose_put_off()
         refuse_unknown(of_torch)                # before anything else: who writes torch's arguments is told so
         track, numeric, others = field_names(fields, track=track, tensors=tensors, bytes=bytes)
-        if shape is None and not (numeric or others):
+        if shape is None and not (numeric or others or rules):
             raise TypeError("shape: (height, width) of the pictures that come out must be given")
         self._has_pictures = shape is not None
         context = None if device is None else _shared_context(_device_of(device))
@@ -282,6 +287,17 @@ class DataLoader(_handles.Handled):
                 restore_any_pixels=restore_any_pixels).items():
             if value is not None:
                 arg.configure(config, name, value)
+
+        ruled, kept_rules = set_rules(config, rules, self._failures, self)
+        kept.append(kept_rules)
+        self._rules = ruled, kept_rules         # which callbacks find as long as the loader lives
+        self._bytes.update((rule.name, _c.FIELD_BYTES) for rule in ruled if rule.function is None)
+        for rule in ruled:
+            if rule.function is not None and rule.name not in self._tensors:
+                self._tensors += [rule.name] if rule.rows is None else [rule.name, rule.name + "_count"]
+        config.fields.geometry = arg.flag("geometry", geometry)
+        if config.fields.geometry:
+            self._tensors.append("geometry")
 
         outputs = list(outputs) if arg.is_list(outputs) else [outputs]
         for output_given in outputs:

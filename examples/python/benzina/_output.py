@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 from . import _arguments as arg
 from ._c import structs
@@ -64,6 +64,23 @@ class Output:
             e.filter = self._at(kind)
         if warp is not None:
             e.warp = self._at(warp._warp())
+
+    @classmethod
+    def mask(cls, field: str, name: Optional[str] = None, shape: Optional[Shape] = None, oob: Numbers = 0, dtype: Dtype = "uint8",
+             **settings: Any) -> Output:
+        """Masks of classes beside the pictures, warped as these are: N x 1 x H x W, whose numbers are those of the mask's pixels (nearest,
+        no colors, no jitter), and oob outside. field is the picture field that has them, name by default the same.
+
+            dataset = benzina.Dataset("set", pairs=("images", "masks"))
+            loader = benzina.DataLoader(dataset, 224, 16, shuffle=True, warp=benzina.ops.RandomResizedCrop(flip_h=0.5),
+                                        outputs=benzina.Output.mask("masks", oob=255))
+            for images, targets, fields in loader:
+                masks = fields["masks"]
+
+        dtype="float32" and norm=257 keep the units of depth in 16 bits. settings: more of Output's."""
+        given: Dict[str, Any] = dict(channels="gray", own_color=True, filter="nearest")
+        given.update(settings)
+        return cls(field if name is None else name, shape, field, oob=oob, dtype=dtype, **given)
 
     def _at(self, struct: Any) -> int:
         self._kept.append(struct)

@@ -1,7 +1,8 @@
 //! Loaders and the batches that they lend.
 
 use crate::{
-    call, host, make, raw, slice_of, slice_of_mut, Dataset, Device, Error, Jitter, Law, LoaderInfo, Matrix, Random, Result, Statistics,
+    call, host, make, raw, rules, slice_of, slice_of_mut, Dataset, Device, Error, Jitter, Law, LoaderInfo, Matrix, Random, Result,
+    Statistics,
 };
 use crate::{SampleInfo, Status, Tensor, Transform, Warp};
 use std::borrow::Borrow;
@@ -150,6 +151,13 @@ impl Output {
             color: None,
             mean_image: None,
         }
+    }
+
+    /// Masks of classes beside the pictures, warped as these are: one channel of [`Dtype::U8`] with the numbers that the mask's pixels
+    /// have, and 0 outside.
+    pub fn mask(name: &str, field: &str) -> Self {
+        let mask = Output::new(name).field(field).dtype(Dtype::U8).channels(Channels::Gray);
+        mask.filter(Filter::Nearest).plain_color()
     }
 
     /// In pixels. Default: the size of the loader's images.
@@ -370,7 +378,7 @@ unsafe extern "C" fn draw(
 }
 
 /// What C is told of a closure's result.
-fn result_of(result: Result<(), Status>) -> raw::bzna_status {
+pub(crate) fn result_of(result: Result<(), Status>) -> raw::bzna_status {
     match result {
         Ok(()) => raw::BZNA_OK,
         Err(status) if status.0 < 0 => status.0,
@@ -395,6 +403,7 @@ pub struct LoaderBuilder<'a> {
     mean_image: Option<Vec<f32>>,
     transform: Option<Arc<Transformer>>,
     picture: Option<Arc<Drawer>>,
+    rules: Vec<rules::Rule>,
     panics: Arc<host::Panics>,
 }
 
@@ -423,6 +432,7 @@ impl<'a> LoaderBuilder<'a> {
             mean_image: None,
             transform: None,
             picture: None,
+            rules: Vec::new(),
             panics: Arc::default(),
         }
     }
@@ -650,6 +660,18 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
+    /// What batches have of a field: bytes, or a tensor that a closure fills in. A field belongs to the first rule that it matches.
+    pub fn rule(mut self, rule: rules::Rule) -> Self {
+        self.rules.push(rule);
+        self
+    }
+
+    /// Batches have the [`vectors`](Batch::vectors) "geometry": 16 numbers for each view of a sample, as `bzna_loader_fields` says.
+    pub fn geometry(mut self) -> Self {
+        self.config.fields.geometry = 1;
+        self
+    }
+
     pub fn decode_with(mut self, decoder: DecodeWith) -> Self {
         self.config.decode.decoder = decoder as u32;
         self
@@ -860,10 +882,16 @@ impl<'a> LoaderBuilder<'a> {
             config.pipeline.picture = Some(draw);
             config.pipeline.picture_user = Arc::as_ptr(drawer).cast_mut().cast();
         }
+        let askers: Vec<_> = self.rules.iter().map(|rule| rule.bind(&self.panics)).collect();
+        let texts = self.rules.iter().map(rules::Rule::texts).collect::<Result<Vec<_>>>()?;
+        let rules: Vec<_> = self.rules.iter().zip(&texts).zip(&askers).map(|((rule, texts), asker)| rule.raw(texts, asker)).collect();
+        if !rules.is_empty() {
+            (config.fields.rules, config.fields.rule_count) = (rules.as_ptr(), rules.len() as u32);
+        }
         let context = self.data.context().clone();
         // SAFETY: what the config points to lives for the call, and is copied; the closures live until the loader is closed.
         let raw = make(|out, err| unsafe { raw::bzna_loader_open(context.as_raw(), self.data.as_raw(), config, out, err) })?;
-        Ok(Loader { raw, transform: self.transform, picture: self.picture, panics: self.panics, context })
+        Ok(Loader { raw, transform: self.transform, picture: self.picture, rules: askers, panics: self.panics, context })
     }
 }
 
@@ -894,6 +922,7 @@ pub struct Loader {
     raw: NonNull<raw::bzna_loader>,
     transform: Option<Arc<Transformer>>,
     picture: Option<Arc<Drawer>>,
+    rules: Vec<Option<Arc<rules::Asker>>>,
     panics: Arc<host::Panics>,
     context: crate::Context,
 }
@@ -1059,7 +1088,7 @@ impl Drop for Loader {
         // SAFETY: ours, and closed once; it waits for callbacks that are running. Refused inside a callback and after a fork: the
         // threads, if any, then run on, and what they use must stay.
         if unsafe { raw::bzna_loader_close(self.raw.as_ptr()) } < 0 {
-            std::mem::forget((self.transform.take(), self.picture.take()));
+            std::mem::forget((self.transform.take(), self.picture.take(), std::mem::take(&mut self.rules)));
             self.context.leak();
         }
     }
