@@ -1,7 +1,7 @@
 /* hard_examples.c - hard-example mining: what a model finds hard decides which samples the next epoch has
  *
- *     cc -std=c11 hard_examples.c benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread -ldl -o hard_examples
- *     ./hard_examples train.bzna [EPOCHS]
+ *     cc -std=c11 hard_examples.c benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread -ldl -o hard
+ *     ./hard train.bzna [EPOCHS]
  *
  * The model is softmax regression on pictures of 8x8 pixels, so that the program needs no other library. Every third
  * epoch has all samples. The others have the half whose loss was largest, hardest first, each of them twice: with
@@ -96,7 +96,7 @@ static bzna_status train(bzna_loader *loader, model *net, miner *m, bzna_error *
         for (uint32_t slot = 0; slot < info.count; slot++) {
             const float *picture = (const float *)info.image.data + (size_t)slot * FEATURES;
             const int64_t target = info.targets[slot];
-            if (info.status[slot] < 0 || target < 0 || (uint64_t)target >= net->classes) continue;   /* teaches nothing */
+            if (info.status[slot] < 0 || target < 0 || (uint64_t)target >= net->classes) continue;
             m->losses[info.indices[slot]] = learn(net, picture, target);
             sum += m->losses[info.indices[slot]];
             seen++;

@@ -158,6 +158,10 @@ bzna_loader_get_info(loader, info, struct_size, err) =
 bzna_loader_statistics(loader, stats, struct_size, err) =
     @ccall libbenzina.bzna_loader_statistics(loader::Ptr{bzna_loader}, stats::Ref{bzna_statistics}, struct_size::Csize_t,
                                             err::Ref{bzna_error})::bzna_status
+bzna_statistics_since(later, earlier, since, struct_size, err) =
+    @ccall libbenzina.bzna_statistics_since(later::Ref{bzna_statistics}, earlier::Ref{bzna_statistics},
+                                            since::Ref{bzna_statistics}, struct_size::Csize_t,
+                                            err::Ref{bzna_error})::bzna_status
 
 bzna_batch_get_info(batch, info, struct_size, err) =
     @ccall libbenzina.bzna_batch_get_info(batch::Ptr{bzna_batch}, info::Ref{bzna_batch_info}, struct_size::Csize_t,

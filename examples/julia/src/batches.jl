@@ -258,12 +258,23 @@ function restore!(loader::Loader, bytes::AbstractVector{UInt8})
     return loader
 end
 
-"Counts and times of the stages since the loader was opened: what limits it, and what failed."
+"Counts and times of the stages since the loader was opened, and what failed. `limit` says what limits it, and which setting would change that."
 function statistics(loader::Loader)
     counts, err = sized(bzna_statistics), sized(bzna_error)
     check(bzna_loader_statistics(loader.handle, counts, sizeof(bzna_statistics), err), err)
     return counts
 end
+
+"The statistics since earlier ones of this loader, such as of an epoch."
+function statistics(loader::Loader, earlier::bzna_statistics)
+    counts, err = statistics(loader), sized(bzna_error)
+    check(bzna_statistics_since(counts, earlier, counts, sizeof(bzna_statistics), err), err)
+    return counts
+end
+
+"What limits the loader, and which setting would change that: a sentence."
+limit(loader::Loader) = text(statistics(loader).advice)
+limit(counts::bzna_statistics) = text(counts.advice)
 
 """
     device(loader)

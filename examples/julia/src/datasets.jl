@@ -54,6 +54,8 @@ The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a 
     class_order = :text                   :numeric: "2" comes before "10"
     orientation = :apply                  :ignore: pictures are not turned as their EXIF data says
     palette = :colors                     :index: pictures with a palette give indices as gray
+    pairs = nothing                       folders in the folder whose files of the same names make one sample: "images,masks", or
+                                          "image=a/images,mask=a/masks"
     records = nothing                     `Records(...)`: the file is records of one size, such as CIFAR or MNIST
     target = nothing                      the field of integers, or an mp4's track of them, that is the target
     name = nothing                        what error messages call it
@@ -140,13 +142,13 @@ end
 # Calls open(context, config, out, err), and owns what it made.
 function open_dataset(open, box, context; split = nothing, name = nothing, format = nothing, list = nothing, classes = nothing,
                       class_order::Symbol = :text, orientation::Symbol = :apply, palette::Symbol = :colors,
-                      records::Union{Nothing,bzna_records} = nothing, target = nothing)
+                      records::Union{Nothing,bzna_records} = nothing, pairs = nothing, target = nothing)
     config, err, out = bzna_dataset_config(), sized(bzna_error), Ref{Ptr{bzna_dataset}}(C_NULL)
     bzna_dataset_config_init(config, sizeof(bzna_dataset_config))
-    strings = map(optional, (split, name, format, list, target))
+    strings = map(optional, (split, name, format, list, pairs, target))
     class_strings = classes === nothing ? String[] : String[class for class in classes]
     GC.@preserve strings class_strings context records begin
-        config.split, config.name, config.format, config.list, config.target = map(cstring, strings)
+        config.split, config.name, config.format, config.list, config.pairs, config.target = map(cstring, strings)
         pointers = Cstring[cstring(class) for class in class_strings]
         if !isempty(pointers)
             config.classes, config.class_count = pointer(pointers), length(pointers)

@@ -112,6 +112,7 @@ epoch.
     decoder = :auto                       :software, :nvdec; :auto is NVDEC where the device has it, and software for what that cannot
     jpeg_decoder = :auto                  :nvdec: NVDEC decodes baseline JPEG of 4:2:0, too, or opening fails; pixels are near libjpeg-turbo's
     jpeg_shrink = false                   a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
+    jpeg_shrink_margin = 0                with jpeg_shrink: how much all views must still shrink what was decoded, 1 to 64; 0 is 1
     threads, reader_threads, batches_in_flight, read_ahead, read_retries       0: the library's defaults
     transform = nothing                   transform(sample::SampleInfo, random, t) changes how a view of a sample is made: see the top of Benzina.jl
     picture = nothing                     picture(sample, random, described, planes) draws into a decoded picture
@@ -157,7 +158,7 @@ mutable struct Loader <: AbstractDataProvider
                     world_size::Integer = 1,
                     epoch::Integer = 0, threads::Integer = 0,
                     reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
-                    jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false, no_threads::Bool = false,
+                    jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false, jpeg_shrink_margin::Real = 0, no_threads::Bool = false,
                     transform = nothing, transform_user::Ptr{Cvoid} = C_NULL, picture = nothing, picture_user::Ptr{Cvoid} = C_NULL,
                     cuda::Union{Nothing,Integer} = nothing, stream::Ptr{Cvoid} = C_NULL, wrap = nothing, data_name::Symbol = :data,
                     label_name::Union{Nothing,Symbol} = :softmax_label, label::Union{Nothing,AbstractString} = nothing)
@@ -194,7 +195,8 @@ mutable struct Loader <: AbstractDataProvider
                          mxnet_clamp_hue = mxnet_clamp_hue, given(brightness = brightness, contrast = contrast, saturation = saturation, hue = hue, mxnet_hls = mxnet_hls)...)
         config.color = changed(config.color; jitter = jitter, given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)...)
         config.read = changed(config.read; threads = reader_threads, ahead_samples = read_ahead, retries = read_retries)
-        config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink)
+        config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink,
+                                jpeg_shrink_margin = jpeg_shrink_margin)
         config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error),
                                 callback_policy = choice(ON_CALLBACK_ERROR, on_callback_error))
         config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight, no_threads = no_threads)

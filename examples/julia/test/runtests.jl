@@ -376,7 +376,10 @@ passed, failed = try
                 @test pixels == batch.data && labels == batch.targets && Benzina.failure(batch, 1) === nothing
             end
             @test seen == length(Dataset(ARCHIVE))
-            @test Benzina.statistics(loader).samples >= seen
+            counts = Benzina.statistics(loader)
+            @test counts.samples >= seen
+            @test occursin(": ", Benzina.limit(counts)) && occursin(": ", Benzina.limit(loader))
+            @test Benzina.statistics(loader, counts).samples <= Benzina.statistics(loader).samples - counts.samples
         end
 
         @testset "fields of batches, and settings of data sets" begin

@@ -47,6 +47,7 @@ mod picture;
 mod provider;
 #[rustfmt::skip] // made by `make bindings`
 pub mod raw;
+mod rules;
 
 pub use host::{Seekable, Source};
 pub use loader::{
@@ -59,6 +60,7 @@ pub use raw::bzna_codec_info as CodecInfo;
 pub use raw::bzna_dataset_info as DatasetInfo;
 pub use raw::bzna_device_info as DeviceInfo;
 pub use raw::bzna_field_info as FieldInfo;
+pub use raw::bzna_geometry as Geometry;
 pub use raw::bzna_image_info as ImageInfo;
 pub use raw::bzna_jitter as Jitter;
 pub use raw::bzna_loader_info as LoaderInfo;
@@ -68,6 +70,7 @@ pub use raw::bzna_statistics as Statistics;
 pub use raw::bzna_tensor as Tensor;
 pub use raw::bzna_transform as Transform;
 pub use raw::bzna_warp as Warp;
+pub use rules::{Number, Rule, RuleInput};
 
 use std::alloc::GlobalAlloc;
 use std::ffi::{c_void, CStr, CString};
@@ -429,6 +432,13 @@ impl Tensor {
     }
 }
 
+impl Statistics {
+    /// What limits the loader, and which setting would change that: a sentence.
+    pub fn advice(&self) -> String {
+        text(&self.advice)
+    }
+}
+
 impl LoaderInfo {
     /// "libavcodec 59.37.100", "NVDEC of NVIDIA H100 80GB HBM3"
     pub fn decoder_name(&self) -> String {
@@ -500,6 +510,8 @@ pub struct DatasetOptions<'a> {
     pub ignore_orientation: bool,
     /// Pictures with a palette give their indices as gray, instead of colors.
     pub palette_indices: bool,
+    /// Folders in the folder whose files of the same names make one sample: "images,masks", or "image=a/images,mask=a/masks".
+    pub pairs: Option<&'a str>,
     /// The file is fixed-size records; struct_size need not be set.
     pub records: Option<&'a raw::bzna_records>,
 }
@@ -643,11 +655,11 @@ impl Context {
 }
 
 fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bzna_dataset_config) -> Result<T>) -> Result<T> {
-    let [name, split, format, list, target] =
-        [options.name, options.split, options.format, options.list, options.target].map(|text| text.map(c_string).transpose());
+    let [name, split, format, list, pairs, target] =
+        [options.name, options.split, options.format, options.list, options.pairs, options.target].map(|text| text.map(c_string).transpose());
     let classes = options.classes.iter().map(|class| c_string(class)).collect::<Result<Vec<_>>>()?;
     let classes: Vec<_> = classes.iter().map(|class| class.as_ptr()).collect();
-    let (name, split, format, list, target) = (name?, split?, format?, list?, target?);
+    let (name, split, format, list, pairs, target) = (name?, split?, format?, list?, pairs?, target?);
     let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
     // The caller's struct_size is nobody's word: C would read as many bytes as it says.
     let records = options.records.map(|records| raw::bzna_records { struct_size: size_of::<raw::bzna_records>() as u32, ..*records });
@@ -663,6 +675,7 @@ fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bz
         class_order: options.numeric_classes.into(),
         orientation: options.ignore_orientation.into(),
         palette: options.palette_indices.into(),
+        pairs: pointer(&pairs),
         records: records.as_ref().map_or(ptr::null(), ptr::from_ref),
         ..Default::default()
     };
