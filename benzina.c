@@ -37,15 +37,15 @@
  *      64  queues            runs of samples, and who is woken for them
  *   65-68  loader            the life of a batch, and the plan; given orders; fields; outputs; 61b: rules for fields
  *      70  readers           threads that read samples in the planned order
- *   71-74  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      75  contexts          the host, the device and its pool
- *      76  parts, closing    a loader's batches, queues, order, threads
- *      77  without threads   the caller's thread reads and decodes
- *   78-79  delivering        what the consumer's calls do; positions
- *      80  statistics        what was counted, and what limits a loader
- *   81-83  configuration     defaults, checks; outputs; opening
- *   84-87  public API        validate, delegate
- *      88  public API        batches, writers
+ *   71-75  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      76  contexts          the host, the device and its pool
+ *      77  parts, closing    a loader's batches, queues, order, threads
+ *      78  without threads   the caller's thread reads and decodes
+ *   79-80  delivering        what the consumer's calls do; positions
+ *      81  statistics        what was counted, and what limits a loader
+ *   82-84  configuration     defaults, checks; outputs; opening
+ *   85-88  public API        validate, delegate
+ *      89  public API        batches, writers
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -25247,7 +25247,7 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 
 
 /* ==== 72. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 4, 7, 9, 21-22, 51, 54, 56-57, 63-64, 68-69, 71.
+ * Calls: rooms 2, 7, 9, 21-22, 51, 57, 63, 68-69, 71.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -25549,6 +25549,12 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     return BZNA_OK;
 }
 
+
+/* ==== 73. Decode stages: workers, samples ==========================================================================
+ * Calls: rooms 4, 54, 56-57, 63-64, 69, 71-72.
+ *
+ * What workers do with grids, with samples, and with runs of them. */
+
 /* --- Grids --- */
 
 /* Decodes the next tile of another worker's grid, or of this one's. Returns 1, or 0 if no tile is left to begin. Tiles
@@ -25803,7 +25809,7 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 73. Decode stages: engines ====================================================================================
+/* ==== 74. Decode stages: engines ====================================================================================
  * Calls: rooms 2, 4, 9, 18, 57-61, 63-64, 68-69, 71.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
@@ -26241,8 +26247,8 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 
 #endif
 
-/* ==== 74. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7, 9, 22, 54, 56-60, 63, 68-69, 71, 73.
+/* ==== 75. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7, 9, 22, 54, 56-60, 63, 68-69, 71, 74.
  *
  * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -26629,8 +26635,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 75. Contexts ==================================================================================================
- * Calls: rooms 4, 7, 9, 55-57, 74.
+/* ==== 76. Contexts ==================================================================================================
+ * Calls: rooms 4, 7, 9, 55-57, 75.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -26795,8 +26801,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 76. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7, 9, 43, 53, 56-58, 63-67, 70, 72, 75.
+/* ==== 77. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7, 9, 43, 53, 56-58, 63-67, 70, 72-73, 76.
  *
  * Makes a loader's batches, queues, order, locks and threads, and frees them. */
 
@@ -27322,8 +27328,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 77. Without threads ============================================================================================
- * Calls: rooms 9, 56, 64, 70, 72.
+/* ==== 78. Without threads ============================================================================================
+ * Calls: rooms 9, 56, 64-65, 70, 73.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what readers and workers do, one run after the other.
  * Whatever was read is decoded before more is read. Thus no item that holds memory waits while that is short, and what
@@ -27358,6 +27364,15 @@ static int bzi_loader_step(bzna_loader *loader)
     return 1;
 }
 
+/* Returns 1 if nothing was found to do although a batch is still to come. It may have come by itself: a batch without
+ * samples is finished when it is planned. With the lock held. */
+static int bzi_loader_lacks_work(bzna_loader *loader)
+{
+    if (!loader->pending_count)
+        return bzi_plan_has_batch(loader);
+    return loader->pending_batches[loader->pending_first]->state != BZI_BATCH_READY;
+}
+
 /* Does the next piece of the work that the batch to be delivered needs. The error that ends the loader, if there is
  * one, is in loader->poison. With the lock held, but not while it works. */
 static void bzi_loader_work(bzna_loader *loader)
@@ -27369,7 +27384,7 @@ static void bzi_loader_work(bzna_loader *loader)
         bzi_loader_break(loader, &err);
         return;
     }
-    if (!bzi_loader_step(loader)) {
+    if (!bzi_loader_step(loader) && bzi_loader_lacks_work(loader)) {
         BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
         bzi_loader_break(loader, &err);
     }
@@ -27378,8 +27393,8 @@ static void bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 78. Delivering ================================================================================================
- * Calls: rooms 4, 9, 56-57, 63-66, 76-77.
+/* ==== 79. Delivering ================================================================================================
+ * Calls: rooms 4, 9, 56-57, 63-66, 77-78.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -27684,8 +27699,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 79. Positions ==================================================================================================
- * Calls: rooms 2, 4, 9, 56, 63-66, 76.
+/* ==== 80. Positions ==================================================================================================
+ * Calls: rooms 2, 4, 9, 56, 63-66, 77.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -27901,7 +27916,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 
-/* ==== 80. Statistics ===============================================================================================
+/* ==== 81. Statistics ===============================================================================================
  * Calls: rooms 4, 57, 63-64.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
@@ -28080,7 +28095,7 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 81. Configuration =============================================================================================
+/* ==== 82. Configuration =============================================================================================
  * Calls: rooms 2, 4, 9, 48, 50-51.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
@@ -28469,8 +28484,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 82. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 9, 49-51, 81.
+/* ==== 83. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 9, 49-51, 82.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -28678,8 +28693,8 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 83. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7, 9, 41-43, 56-57, 61, 63, 65, 67, 75-76.
+/* ==== 84. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 7, 9, 41-43, 56-57, 61, 63, 65, 67, 76-77.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -29068,7 +29083,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 84. Public API: contexts ======================================================================================
+/* ==== 85. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
@@ -29339,7 +29354,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 85. Public API: data sets =====================================================================================
+/* ==== 86. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -29756,7 +29771,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 86. Public API: pictures, numbers, warps ======================================================================
+/* ==== 87. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -30051,7 +30066,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 87. Public API: loaders =======================================================================================
+/* ==== 88. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
@@ -30331,7 +30346,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 88. Public API: batches, writers =============================================================================
+/* ==== 89. Public API: batches, writers =============================================================================
  * Calls: all rooms above. */
 
 /* --- Batches --- */
