@@ -4,7 +4,7 @@
  *
  *       1  limits            named constants, each with its reason
  *       2  basics            checked arithmetic, big-endian loads, spans, versioned structs
- *       3  OS                files, folders, clock, threads; the only room that a port touches
+ *     3-6  OS                files, folders, clock, threads: the interface, and a room for each platform
  *       7  memory            the only caller of the user's allocator
  *       8  blocks            the cache of file parts that were read last, with its locks
  *    9-10  host              errors, log, limits; open files, whose number is limited; sources
@@ -17,7 +17,7 @@
  *      26  containers        their types: a type of container is a row of operations
  *      27  HEIF files        alone, or among other pictures
  *   28-29  mp4               archives, plain video; their samples
- *   30-32  folders           lists of samples; directories; pictures that are files; 29b: pairs of folders
+ *   30-33  folders           lists of samples; directories; pictures that are files; pairs of folders
  *   34-36  tar               headers; WebDataset shards, with or without an index; their samples
  *   37-38  records           MXNet's RecordIO; records of one size
  *      39  providers         samples that the caller's functions give
@@ -33,9 +33,9 @@
  *   53-54  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
  *   55-57  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
  *   58-61  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *      62  loader            its state; the locks live here; 57b: its tensors
+ *   62-63  loader            its state; the locks live here; its tensors
  *      64  queues            runs of samples, and who is woken for them
- *   65-68  loader            the life of a batch, and the plan; given orders; fields; outputs; 61b: rules for fields
+ *   65-69  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
  *      70  readers           threads that read samples in the planned order
  *   71-75  decode stages     lanes: writing slots; workers: software; engines: NVDEC
  *      76  contexts          the host, the device and its pool
@@ -44,8 +44,7 @@
  *   79-80  delivering        what the consumer's calls do; positions
  *      81  statistics        what was counted, and what limits a loader
  *   82-84  configuration     defaults, checks; outputs; opening
- *   85-88  public API        validate, delegate
- *      89  public API        batches, writers
+ *   85-89  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */

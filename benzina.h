@@ -1054,9 +1054,9 @@ typedef struct bzna_context_config {
      * It is the caller's, and must live until everything made from this context is closed. NULL:
      * the device's primary context */
     void          *cuda_context;
-    /* Advanced, used in sandboxes, and by hosts whose callbacks must stay on their own thread: 1: no
-     * call with this context starts a thread. Data sets are opened by the caller's thread alone, and
-     * loaders have pipeline.no_threads */
+    /* Advanced, used in sandboxes, and by hosts whose callbacks must stay on their own thread: 1:
+     * no call with this context starts a thread. Data sets are opened by the caller's thread alone,
+     * and loaders have pipeline.no_threads */
     uint32_t       no_threads;
     uint32_t       reserved0;         /* must be 0 */
 } bzna_context_config;
