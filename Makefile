@@ -165,8 +165,8 @@ test-ports: $(BUILD)/bzna
 	@nice sh tests/test_variants.sh $(BUILD)/bzna $(BUILD) musl windows windows_arm64 macos_arm64 macos_x86_64 freebsd \
 	    aarch64 arm s390x
 
-# The tests of examples/julia with the Julia of Debian 11 (1.5.3), gcc 10 and libavcodec 58, in a root of about 1 GB that debootstrap
-# makes once in build/julia.
+# The tests of examples/julia with the Julia of Debian 11 (1.5.3), gcc 10 and libavcodec 58, in a root of about 1 GB
+# that debootstrap makes once in build/julia.
 test-julia:
 	@nice sh tests/make/julia.sh build/julia
 
@@ -241,8 +241,8 @@ bench: all $(BUILD)/bench/open $(BUILD)/bench/writer $(if $(HAVE_CUDA),$(BUILD)/
 bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@LD_LIBRARY_PATH=$(BUILD)/bench BENZINA_NVDEC_CHECK=0 $(BUILD)/bench/sessions --model tests/data/mini_h265.bzna 1
 # This library beside torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them, on one SET of pictures
-# or on all; and what each codec of bzna pack costs. PICTURES=DIR: class folders of JPEG files instead of pictures that are
-# made. Their settings stand at the top of the scripts.
+# or on all; and what each codec of bzna pack costs. PICTURES=DIR: class folders of JPEG files instead of pictures that
+# are made. Their settings stand at the top of the scripts.
 PYTHON ?= python3
 bench-peers: $(if $(filter yes,$(HAVE_JPEG)),$(BUILD)/bench/jpeg)
 bench-peers bench-codecs: all
