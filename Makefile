@@ -101,9 +101,10 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz dist pair sdist wheel size install
+.PHONY: all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz dist pair sdist wheel \
+    size install
 .PHONY: uninstall clean what
-.PHONY: bench bench-model bench-peers bench-codecs bench-scaling static-deps
+.PHONY: bench bench-model bench-peers bench-codecs bench-scaling bench-speed static-deps
 .PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets
 
 all: what $(LIB) $(PROGRAMS)
@@ -198,8 +199,8 @@ test-ports: $(BUILD)/bzna
 	@nice sh tests/test_variants.sh $(BUILD)/bzna $(BUILD) musl windows windows_arm64 macos_arm64 macos_x86_64 freebsd \
 	    aarch64 arm s390x
 
-# runtests.jl with the Julia of Debian 11 (1.5.3), gcc 10 and libavcodec 58, in a root of about 1 GB that debootstrap
-# makes once in build/julia.
+# The tests of examples/julia with the Julia of Debian 11 (1.5.3), gcc 10 and libavcodec 58, in a root of about 1 GB
+# that debootstrap makes once in build/julia.
 test-julia:
 	@nice sh tests/make/julia.sh build/julia
 
@@ -275,13 +276,28 @@ bench: all $(BUILD)/bench/open $(BUILD)/bench/writer $(if $(HAVE_CUDA),$(BUILD)/
 # in five minutes.
 bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@LD_LIBRARY_PATH=$(BUILD)/bench BENZINA_NVDEC_CHECK=0 $(BUILD)/bench/sessions --model tests/data/mini_h265.bzna 1
-# This library beside torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them; and what each codec of
-# bzna pack costs. PICTURES=DIR: class folders of JPEG files instead of pictures that are made. Their settings stand
-# at the top of the scripts.
+# This library beside torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them, on one SET of pictures
+# or on all; and what each codec of bzna pack costs. PICTURES=DIR: class folders of JPEG files instead of pictures that
+# are made. Their settings stand at the top of the scripts.
 PYTHON ?= python3
+bench-peers: $(if $(filter yes,$(HAVE_JPEG)),$(BUILD)/bench/jpeg)
 bench-peers bench-codecs: all
-	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" \
+	@BUILD="$(BUILD)" SET="$(SET)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" \
 	    DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/$(subst -,_,$@).py
+# The loader beside decoding alone, from 64x64 to 12 megapixels; jpeg_shrink with margins; context switches with small
+# pictures. Settings stand at the beginning of tests/bench_speed.py.
+bench-speed: all $(BUILD)/bench/small
+	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" ONLY="$(ONLY)" $(PYTHON) \
+	    tests/bench_speed.py
+$(BUILD)/bench/small: tests/bench_small.c benzina.h
+	@mkdir -p $(@D)
+	$(CC) -O2 -std=c11 -I. -o $@ tests/bench_small.c -ldl
+$(BUILD)/bench/jpeg_rows: tests/bench_jpeg_rows.c benzina.c benzina.h benzina_kernels.cu
+	@mkdir -p $(@D)
+	$(CC) $(BASE_CFLAGS) -DBENZINA_NO_CUDA $(AV_CFLAGS) -o $@ $< $(LIBS)
+$(BUILD)/bench/jpeg: tests/bench_jpeg.c
+	@mkdir -p $(BUILD)/bench
+	$(CC) $(BASE_CFLAGS) $$(pkg-config --cflags libjpeg) $(LDFLAGS) -o $@ $< $$(pkg-config --libs libjpeg) -lpthread
 # The rate with 1, 2, 4, 8 and 16 decoder threads, as a share of one thread's: how to read it stands in
 # tests/README.md, "On a GPU". SCALING_OPTIONS: tests/bench_scaling.c.
 bench-scaling: all $(BUILD)/bench/bench_scaling
@@ -353,7 +369,7 @@ pair: $(PTX) | $(BUILD)
 sdist wheel: $(PTX) | $(BUILD)
 	@PYTHON="$(PYTHON)" sh tests/make/python_dist.sh $@ $(BUILD) $(VERSION)
 
-# What examples/rust/src/raw.rs and examples/julia/header.jl declare, from the header.
+# What examples/rust/src/raw.rs and examples/julia/src/header.jl declare, from the header.
 bindings:
 	@$(PYTHON) tests/make/bindings.py benzina.h examples
 

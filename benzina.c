@@ -4,46 +4,47 @@
  *
  *       1  limits            named constants, each with its reason
  *       2  basics            checked arithmetic, big-endian loads, spans, versioned structs
- *       3  OS                files, folders, clock, threads; the only room that a port touches
- *       4  memory            the only caller of the user's allocator
- *       5  blocks            the cache of file parts that were read last, with its locks
- *     6-7  host              errors, log, limits; open files, whose number is limited; sources
- *       8  cursor            bounded bytes and bits, sticky overrun
- *    9-15  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; more stills; the table of codecs
- *   16-17  HEIF              the items of a file, their properties, grids
- *   18-19  pictures          finding a codec; a picture as container and stream describe it
- *   20-21  boxes             mp4 boxes by table; fragments
- *      22  sample tables     the places of a track's samples
- *      23  containers        their types: a type of container is a row of operations
- *      24  HEIF files        alone, or among other pictures
- *   25-26  mp4               archives, plain video; their samples
- *   27-29  folders           lists of samples; directories; pictures that are files
- *   30-32  tar               headers; WebDataset shards, with or without an index; their samples
- *   33-34  records           MXNet's RecordIO; records of one size
- *     34b  providers         samples that the caller's functions give
- *   35-36  opening           paths and patterns; the table of containers
- *   37-38  data sets         a sample, its pictures and fields; parts over containers
- *   39-41  writer            the same boxes, the other way: pictures, tracks, archives
- *      42  elementary        exp, log, sin, cos, tan, the same on every machine
- *      43  random, order     Philox, the keyed permutation, shards
- *      44  transforms        parameters -> homography
- *      45  color             jitter, color -> matrix
- *      46  kernels           benzina_kernels.cu as plain C
- *      47  JPEG decode       libjpeg-turbo; nothing else touches it
- *   48-49  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
- *   50-52  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   53-56  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *      57  loader            its state; the locks live here
- *      58  queues            runs of samples, and who is woken for them
- *   59-61  loader            the life of a batch, and the plan; given orders; fields; outputs
- *      62  readers           threads that read samples in the planned order
- *   63-66  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      67  contexts          the host, the device and its pool
- *      68  parts, closing    a loader's batches, queues, order, threads
- *      69  without threads   the caller's thread reads and decodes
- *   70-71  delivering        what the consumer's calls do; positions and statistics
- *   72-74  configuration     defaults, checks; outputs; opening
- *   75-78  public API        validate, delegate
+ *     3-6  OS                files, folders, clock, threads: the interface, and a room for each platform
+ *       7  memory            the only caller of the user's allocator
+ *       8  blocks            the cache of file parts that were read last, with its locks
+ *    9-10  host              errors, log, limits; open files, whose number is limited; sources
+ *      11  cursor            bounded bytes and bits, sticky overrun
+ *   12-18  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; more stills; the table of codecs
+ *   19-20  HEIF              the items of a file, their properties, grids
+ *   21-22  pictures          finding a codec; a picture as container and stream describe it
+ *   23-24  boxes             mp4 boxes by table; fragments
+ *      25  sample tables     the places of a track's samples
+ *      26  containers        their types: a type of container is a row of operations
+ *      27  HEIF files        alone, or among other pictures
+ *   28-29  mp4               archives, plain video; their samples
+ *   30-33  folders           lists of samples; directories; pictures that are files; pairs of folders
+ *   34-36  tar               headers; WebDataset shards, with or without an index; their samples
+ *   37-38  records           MXNet's RecordIO; records of one size
+ *      39  providers         samples that the caller's functions give
+ *   40-41  opening           paths and patterns; the table of containers
+ *   42-43  data sets         a sample, its pictures and fields; parts over containers
+ *   44-46  writer            the same boxes, the other way: pictures, tracks, archives
+ *      47  elementary        exp, log, sin, cos, tan, the same on every machine
+ *      48  random, order     Philox, the keyed permutation, shards
+ *      49  transforms        parameters -> homography
+ *      50  color             jitter, color -> matrix
+ *      51  kernels           benzina_kernels.cu as plain C
+ *      52  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   53-54  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
+ *   55-57  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   58-61  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *   62-63  loader            its state; the locks live here; its tensors
+ *      64  queues            runs of samples, and who is woken for them
+ *   65-69  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
+ *      70  readers           threads that read samples in the planned order
+ *   71-75  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      76  contexts          the host, the device and its pool
+ *      77  parts, closing    a loader's batches, queues, order, threads
+ *      78  without threads   the caller's thread reads and decodes
+ *   79-80  delivering        what the consumer's calls do; positions
+ *      81  statistics        what was counted, and what limits a loader
+ *   82-84  configuration     defaults, checks; outputs; opening
+ *   85-89  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -197,11 +198,19 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 /* fields of a tar's samples; those of a data set have one more, the key */
 #define BZI_LIMIT_FIELDS         64u
 #define BZI_LIMIT_ARCHIVE_FIELDS 60u             /* fields that an archive has beside image, thumb, target and name */
+#define BZI_LIMIT_PAIRED         4u              /* folders whose files make one sample */
 #define BZI_LIMIT_CLASS_BYTES    (256u << 20)    /* bytes of the names of an archive's classes */
 /* tables of an archive's index: two a track, and there are at most 13 tracks */
 #define BZI_LIMIT_HOLES          26u
 /* fields that a batch carries as tensors, and as many again that it carries as bytes */
 #define BZI_LIMIT_COLUMNS        16u
+#define BZI_LIMIT_RULES          16u             /* rules for fields, of a loader */
+#define BZI_LIMIT_MATCH          64u             /* bytes of a rule's pattern, its NUL counted */
+#define BZI_LIMIT_RULE_STATUS    (-(1 << 30))    /* what a rule returns below this is a fault of the program */
+#define BZI_LIMIT_RULE_BYTES     (256u << 20)    /* bytes of a sample in a rule's tensor, eight for each number */
+/* tensors that batches have of fields: by name, by rules with their counts, and the geometry */
+#define BZI_LIMIT_FIELD_TENSORS  (BZI_LIMIT_COLUMNS + 2 * BZI_LIMIT_RULES + 1)
+#define BZI_LIMIT_ALL_COLUMNS    (BZI_LIMIT_FIELD_TENSORS + BZI_LIMIT_COLUMNS + BZI_LIMIT_RULES)
 
 #define BZI_LIMIT_OUTPUTS        16u             /* outputs of a loader: a lane keeps the slots of a launch for each */
 /* views of a sample, in all outputs together: a thread keeps a slot for each */
@@ -565,7 +574,7 @@ static _Thread_local int bzi_os_in_callback;
 
 #ifndef _WIN32
 
-/* ==== 3b. OS: POSIX ==================================================================================================
+/* ==== 4. OS: POSIX ==================================================================================================
  * Linux with glibc or musl, macOS, FreeBSD. */
 
 #include <dirent.h>
@@ -945,7 +954,7 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 
 #ifdef _WIN32
 
-/* ==== 3c. OS: Windows ================================================================================================
+/* ==== 5. OS: Windows ================================================================================================
  * Files are opened by absolute UTF-16 paths with the prefix \\?\, so that they may be longer than 260 characters.
  * Others may rename, remove or write them meanwhile, as elsewhere. */
 
@@ -1494,7 +1503,7 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 #endif
 
 
-/* ==== 3d. OS: no threads =============================================================================================
+/* ==== 6. OS: no threads =============================================================================================
  * Without threads there is nothing to lock, and nobody to wake. */
 
 #ifdef BENZINA_NO_THREADS
@@ -1537,7 +1546,7 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 #endif
 
 
-/* ==== 4. Memory =====================================================================================================
+/* ==== 7. Memory =====================================================================================================
  * Calls: rooms 2.
  *
  * The only caller of the user's allocator. Sizes are counted in 64 bits and checked. The owner of an allocation
@@ -1701,8 +1710,8 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
 }
 
 
-/* ==== 5. Blocks =====================================================================================================
- * Calls: rooms 3-4.
+/* ==== 8. Blocks =====================================================================================================
+ * Calls: rooms 4, 7.
  *
  * The parts of files that were read last, for files whose index entries are read one by one. Small blocks lie in sets.
  * Each set has a leaf lock, which is held for a few comparisons and a copy: nothing is allocated, read or called while
@@ -1810,8 +1819,8 @@ static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, c
 }
 
 
-/* ==== 6. Host =======================================================================================================
- * Calls: rooms 2-5.
+/* ==== 9. Host =======================================================================================================
+ * Calls: rooms 2, 4, 7-8.
  *
  * Errors, the log, limits, open files: what every room may use. Inside the library, a pointer to a bzna_error is never
  * NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL or smaller. */
@@ -2138,8 +2147,8 @@ static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *
 }
 
 
-/* ==== 7. Host: files, sources =======================================================================================
- * Calls: rooms 2-6.
+/* ==== 10. Host: files, sources =======================================================================================
+ * Calls: rooms 2, 4, 7-9.
  *
  * Where bytes come from. A context limits how many files of its data sets are open at once. Files are read, never
  * mapped: if one is shortened while it is open, or a disk fails, a read fails, and the process lives on. */
@@ -2688,7 +2697,7 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 }
 
 
-/* ==== 8. Cursor =====================================================================================================
+/* ==== 11. Cursor =====================================================================================================
  * Calls: rooms 2.
  *
  * Readers of bytes and bits in memory. Reading past the end gives zeros and sets overrun, which stays set: one check at
@@ -2838,8 +2847,8 @@ static int32_t bzi_bits_se(bzi_bits *b)
 }
 
 
-/* ==== 9. NAL units ==================================================================================================
- * Calls: rooms 2, 8.
+/* ==== 12. NAL units ==================================================================================================
+ * Calls: rooms 2, 11.
  *
  * Coded pictures of H.264 and H.265: their NAL units, and what their parameter sets state. This room works on memory
  * that others own, and allocates nothing. */
@@ -3358,8 +3367,8 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 }
 
 
-/* ==== 10. AV1 =======================================================================================================
- * Calls: rooms 8-9.
+/* ==== 13. AV1 =======================================================================================================
+ * Calls: rooms 11-12.
  *
  * Coded pictures of AV1: their open bitstream units, and what the sequence header states. Numbers of sections are those
  * of the "AV1 Bitstream & Decoding Process Specification". */
@@ -3524,8 +3533,8 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 }
 
 
-/* ==== 11. TIFF, EXIF, XMP ===========================================================================================
- * Calls: rooms 8.
+/* ==== 14. TIFF, EXIF, XMP ===========================================================================================
+ * Calls: rooms 11.
  *
  * The orientation that programs write beside the pixels: how the picture is to be turned. EXIF data have TIFF's format,
  * and count before XMP's text, as in PIL's ImageOps.exif_transpose. PNG may have either as deflated text (RFC 1950,
@@ -3839,8 +3848,8 @@ static uint32_t bzi_profile_orientation(bzi_span text)
 }
 
 
-/* ==== 12. JPEG ======================================================================================================
- * Calls: rooms 6, 8, 11.
+/* ==== 15. JPEG ======================================================================================================
+ * Calls: rooms 9, 11, 14.
  *
  * The markers of a JPEG, and what they state (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP).
  *
@@ -4388,8 +4397,8 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 }
 
 
-/* ==== 13. Stills ====================================================================================================
- * Calls: rooms 2, 6, 8, 11.
+/* ==== 16. Stills ====================================================================================================
+ * Calls: rooms 2, 9, 11, 14.
  *
  * PNG, WebP and GIF. Room 14 has the other kinds of stills, and the list of all. Sizes and orientation are read from
  * the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
@@ -4723,8 +4732,8 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 }
 
 
-/* ==== 14. Stills: BMP, TIFF, PNM, JPEG 2000 =========================================================================
- * Calls: rooms 2, 6, 8, 11, 13.
+/* ==== 17. Stills: BMP, TIFF, PNM, JPEG 2000 =========================================================================
+ * Calls: rooms 2, 9, 11, 14, 16.
  *
  * Four more kinds of stills, and the list of all. Stills are pictures that are files of their own, and are told apart
  * by their first bytes. libavcodec decodes some variants of them to wrong pixels without an error. So only variants
@@ -5271,10 +5280,10 @@ BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t siz
 }
 
 
-/* ==== 15. Codecs ====================================================================================================
- * Calls: rooms 2, 6, 8-10, 12, 14.
+/* ==== 18. Codecs ====================================================================================================
+ * Calls: rooms 2, 9, 11-13, 15, 17.
  *
- * A codec is a row of the table below, with its functions; HEIF's row is in room 17. Other rooms ask the row, and do
+ * A codec is a row of the table below, with its functions; HEIF's row is in room 20. Other rooms ask the row, and do
  * not need to know which codec it is. */
 
 /* Colors of pictures for which neither container nor stream states one. In archives: BT.709 primaries, sRGB curve,
@@ -5821,8 +5830,8 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 
 
 #ifndef BENZINA_NO_HEIF
-/* ==== 16. HEIF: items ===============================================================================================
- * Calls: rooms 2, 6, 8, 15.
+/* ==== 19. HEIF: items ===============================================================================================
+ * Calls: rooms 2, 9, 11, 18.
  *
  * The pictures of a HEIF or AVIF file (ISO/IEC 23008-12): the items of its meta box, where their bytes lie, and which
  * item refers to which. Room 17 has their properties. This room works on memory that others own, and allocates nothing:
@@ -6188,8 +6197,8 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 }
 
 
-/* ==== 17. HEIF: properties ==========================================================================================
- * Calls: rooms 2, 6, 8-10, 15-16.
+/* ==== 20. HEIF: properties ==========================================================================================
+ * Calls: rooms 2, 9, 11-13, 18-19.
  *
  * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
@@ -6612,7 +6621,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
     return BZNA_OK;
 }
 
-/* The codec of HEIF files that are one picture. Its row stands here, because its functions need rooms 16 and 17. */
+/* The codec of HEIF files that are one picture. Its row stands here, because its functions need rooms 19 and 20. */
 static const bzi_codec bzi_codec_heif = {
     .id = BZNA_CODEC_HEIF,
     .name = "HEIF",
@@ -6626,8 +6635,8 @@ static int bzi_heif_probe(bzi_span head) { (void)head; return 0; }
 #endif
 
 
-/* ==== 18. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 14-15, 17.
+/* ==== 21. Codecs: finding them ======================================================================================
+ * Calls: rooms 2, 17-20.
  *
  * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read. */
 
@@ -6653,6 +6662,12 @@ BZI_MAYBE_UNUSED static uint32_t bzi_codec_recognize(bzi_span head)
     if (head.size >= 3 && !memcmp(head.data, "\xff\xd8\xff", 3))
         return BZNA_CODEC_JPEG;
     return bzi_still_find(head) ? BZNA_CODEC_STILL : BZNA_CODEC_UNKNOWN;
+}
+
+/* Returns 1 if bytes begin like a picture that is a file, else 0. */
+BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
+{
+    return bzi_codec_recognize(bytes) != BZNA_CODEC_UNKNOWN || bzi_heif_probe(bytes);
 }
 
 /* The end of messages about files in other loaders' formats: what to do with them. */
@@ -6812,8 +6827,8 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 }
 
 
-/* ==== 19. Pictures ==================================================================================================
- * Calls: rooms 2, 6, 18.
+/* ==== 22. Pictures ==================================================================================================
+ * Calls: rooms 2, 9, 21.
  *
  * A picture as its container and its stream describe it together. */
 
@@ -7109,8 +7124,8 @@ typedef struct bzi_example {
 } bzi_example;
 
 
-/* ==== 20. Boxes =====================================================================================================
- * Calls: rooms 2, 6, 8, 15.
+/* ==== 23. Boxes =====================================================================================================
+ * Calls: rooms 2, 9, 11, 18.
  *
  * mp4 by tables: rules state which box is read by which function, and unknown boxes are skipped. Boxes are read in
  * memory, or through a window over a file. There, a track's tables stay in the file. */
@@ -7198,7 +7213,7 @@ typedef struct bzi_movie {
     uint32_t           trex[BZI_LIMIT_TRACKS][4];
     bzi_fragment       fragment;      /* the moof being read */
     bzi_fragment_sink *sink;          /* where samples of fragments are listed; NULL: they are only counted */
-    bzi_span           names;         /* payload of our box 'uuid', after its id: see room 41 */
+    bzi_span           names;         /* payload of our box 'uuid', after its id: see room 46 */
     uint64_t           names_at;      /* file offset of names */
     uint32_t           brand_count;   /* brands in use */
     uint32_t           brands[8];     /* of ftyp, the major one first */
@@ -7521,8 +7536,8 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 }
 
 
-/* ==== 21. Boxes: fragments, rules ===================================================================================
- * Calls: rooms 2, 7-8, 20.
+/* ==== 24. Boxes: fragments, rules ===================================================================================
+ * Calls: rooms 2, 10-11, 23.
  *
  * Samples in fragments (moof); the table of boxes that are read; the walk over boxes. */
 
@@ -7877,8 +7892,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c,
 }
 
 
-/* ==== 22. Sample tables =============================================================================================
- * Calls: rooms 2, 6-7, 15.
+/* ==== 25. Sample tables =============================================================================================
+ * Calls: rooms 2, 9-10, 18.
  *
  * Where the samples of a track lie, and what the track states about its pictures. */
 
@@ -8126,11 +8141,11 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 }
 
 
-/* ==== 23. Containers ================================================================================================
- * Calls: rooms 2, 6.
+/* ==== 26. Containers ================================================================================================
+ * Calls: rooms 2, 9.
  *
  * The types of containers only. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
- * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 23 to 38
+ * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 26 to 43
  * knows which type of container a sample comes from. */
 
 /* The place of a sample's bytes: in a source, in a file of its own, or in memory. */
@@ -8215,9 +8230,11 @@ typedef struct bzi_container_ops {
     /* adds to a hash what tells its samples from those of other files */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
     void        (*close)(bzi_container *c); /* frees what own points to; NULL: nothing */
-    /* gives the path of a sample that is a file of its own. There is no locate then: the size is found when it is
-     * opened */
-    bzna_status (*path)(const bzi_container *c, uint64_t index, char *path, uint64_t capacity, bzna_error *err);
+    /* gives the path of a sample that is a file of its own, or that of one of its files, of which it has file_count.
+     * There is no locate then: sizes are found when they are opened. The bytes of a sample of several files are
+     * those of each in turn, and then the size of each, a uint64_t */
+    bzna_status (*path)(const bzi_container *c, uint64_t index, uint32_t number, char *path, uint64_t capacity,
+                        bzna_error *err);
     /* gives the name of a target's class */
     bzna_status (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err);
     void        (*describe)(const bzi_container *c, bzna_dataset_info *info); /* tracks, brands */
@@ -8251,6 +8268,7 @@ struct bzi_container {
     uint32_t         target_inside;   /* the target is in the sample's bytes */
     uint32_t         orientation;     /* BZNA_ORIENTATION_... */
     uint32_t         palette;         /* BZNA_PALETTE_... */
+    uint32_t         file_count;      /* files of a sample; 0 and 1: samples are no more than one file */
     void            *own;             /* memory of its operations */
 };
 
@@ -8274,8 +8292,8 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 }
 
 
-/* ==== 24. HEIF: files ===============================================================================================
- * Calls: rooms 2, 6, 8, 15-17, 19-23.
+/* ==== 27. HEIF: files ===============================================================================================
+ * Calls: rooms 2, 9, 11, 18-20, 22-26.
  *
  * A HEIF or AVIF file, alone or among other pictures. It stands for the picture that it shows: its primary item, or
  * if it has none, the first picture of its first track of pictures. */
@@ -8476,8 +8494,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 }
 
 
-/* ==== 25. Containers: mp4 ===========================================================================================
- * Calls: rooms 2, 4, 6-8, 15, 20-23.
+/* ==== 28. Containers: mp4 ===========================================================================================
+ * Calls: rooms 2, 7, 9-11, 18, 21, 23-26.
  *
  * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
  * first video track every sample is a sync sample: each frame is then a sample. The tables of the movie box stay in
@@ -8863,7 +8881,7 @@ static bzna_status bzi_named_next(bzi_cursor *c, bzi_named *n, bzna_error *err)
     n->name.data = bzi_cursor_take(c, n->name.size);
     n->value.size = bzi_cursor_u32(c);
     n->value.data = bzi_cursor_take(c, n->value.size);
-    if (!c->overrun && n->kind >= BZNA_FIELD_INTEGER && n->kind <= BZNA_FIELD_BYTES && n->name.size &&
+    if (!c->overrun && n->kind >= BZNA_FIELD_IMAGE && n->kind <= BZNA_FIELD_BYTES && n->name.size &&
         n->name.size < BZNA_NAME_MAX)
         return BZNA_OK;
     return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: the field at byte %llu has no name or no known "
@@ -9011,8 +9029,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 }
 
 
-/* ==== 26. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 4, 6-7, 15, 20-23, 25.
+/* ==== 29. Containers: mp4, samples ==================================================================================
+ * Calls: rooms 2, 7, 9-10, 18, 23-28.
  *
  * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
@@ -9209,7 +9227,72 @@ static bzna_status bzi_mp4_raw_image(const bzi_sample *sample, const bzi_pick *p
     return bzi_file_image((bzi_span){ sample->bytes, sample->extent.size }, sample->extent.offset, scratch, image, err);
 }
 
-/* Describes a picture of an archive's sample: the first sample of its track. */
+/* Finds a field in a box of ours: the sample's box in an archive; else the file's, because the file is a sample by
+ * itself. n->kind becomes 0 if the sample does not have the field. movie: room for the sample's boxes. */
+static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
+                                      bzi_movie *movie, bzi_named *n, bzna_error *err)
+{
+    const bzi_mp4 *mp4 = c->own;
+    bzi_span box = mp4->names;
+    uint64_t at = mp4->names_at;
+    bzi_cursor cursor;
+    uint32_t count = 0;
+    bzna_status status;
+
+    memset(n, 0, sizeof *n);
+    if (field->inside) {
+        if ((status = bzi_mp4_parse(c, sample, movie, err)) != BZNA_OK)
+            return status;
+        box = movie->names;
+        at = movie->names_at;
+    }
+
+    if (!box.size || !bzi_named_begin(&cursor, box, at, &count))
+        return BZNA_OK;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if ((status = bzi_named_next(&cursor, n, err)) != BZNA_OK)
+            return status;
+
+        if (strlen(field->name) != n->name.size || memcmp(field->name, n->name.data, (size_t)n->name.size))
+            continue;
+
+        if (n->kind != field->kind || (n->kind == BZNA_FIELD_INTEGER && n->value.size != 8) ||
+            (n->kind == BZNA_FIELD_VECTOR && n->value.size % 4))
+            return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: its %s is of kind %u, in %llu bytes",
+                            field->name, n->kind, (unsigned long long)n->value.size);
+        return BZNA_OK;
+    }
+
+    n->kind = 0;
+    return BZNA_OK;
+}
+
+/* Returns the field of a box of ours that is a picture and has this name, or NULL. */
+static const bzi_field *bzi_mp4_picture_field(const bzi_container *c, const char *name)
+{
+    for (uint32_t i = ((const bzi_mp4 *)c->own)->first_own; name && i < c->field_count; i++)
+        if (c->fields[i].kind == BZNA_FIELD_IMAGE && strcmp(c->fields[i].name, name) == 0)
+            return &c->fields[i];
+    return NULL;
+}
+
+/* Describes a picture that is the value of a field in a box of ours: the bytes of a file. */
+static bzna_status bzi_mp4_field_image(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
+                                       bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+{
+    bzi_named n;
+    bzna_status status = bzi_mp4_find_named(c, sample, field, &scratch->movie, &n, err);
+
+    if (status != BZNA_OK)
+        return status;
+    if (!n.kind)
+        return bzi_container_fail_image(field->name, err);
+    return bzi_file_image(n.value, sample->extent.offset + (uint64_t)(n.value.data - sample->bytes), scratch, image,
+                          err);
+}
+
+/* Describes a picture of an archive's sample: the first sample of its track, or a field of the user's. */
 static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                          bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
@@ -9218,10 +9301,13 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     bzi_extent unit;
     int32_t number;
     uint32_t orientation;
+    const bzi_field *field = bzi_mp4_picture_field(c, pick->name);
     bzna_status status;
 
     if (bzi_mp4_is_picture(c, sample))
         return bzi_mp4_raw_image(sample, pick, scratch, image, err);
+    if (field)
+        return bzi_mp4_field_image(c, sample, field, scratch, image, err);
     if ((status = bzi_mp4_parse(c, sample, movie, err)) != BZNA_OK)
         return status;
     if ((number = bzi_mp4_choose(movie, pick)) < 0)
@@ -9259,6 +9345,9 @@ static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_samp
     for (uint32_t i = 0; i < movie->track_count && out->image_count < BZNA_IMAGES_MAX; i++)
         if (bzi_track_is_picture(&movie->tracks[i]))
             bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, movie->tracks[i].name);
+    for (uint32_t i = 0; i < c->field_count && out->image_count < BZNA_IMAGES_MAX; i++)
+        if (i >= ((const bzi_mp4 *)c->own)->first_own && c->fields[i].kind == BZNA_FIELD_IMAGE)
+            bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, c->fields[i].name);
     return BZNA_OK;
 }
 
@@ -9311,49 +9400,18 @@ static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
     memcpy(info->brands, mp4->brands, sizeof info->brands);
 }
 
-/* Gives the value of a field in a box of ours: the sample's box in an archive; else the file's, because the file is a
- * sample by itself. */
+/* Gives the value of a field in a box of ours, if the sample has it. */
 static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
                                  bzi_value *value, bzna_error *err)
 {
-    const bzi_mp4 *mp4 = c->own;
-    bzi_span box = mp4->names;
-    uint64_t at = mp4->names_at;
     bzi_movie movie;
-    bzi_cursor cursor;
     bzi_named n;
-    uint32_t count = 0;
-    bzna_status status;
+    bzna_status status = bzi_mp4_find_named(c, sample, field, &movie, &n, err);
 
-    if (field->inside) {
-        if ((status = bzi_mp4_parse(c, sample, &movie, err)) != BZNA_OK)
-            return status;
-        box = movie.names;
-        at = movie.names_at;
-    }
-
-    value->absent = 1;
-    if (!box.size || !bzi_named_begin(&cursor, box, at, &count))
-        return BZNA_OK;
-
-    for (uint32_t i = 0; i < count; i++) {
-        if ((status = bzi_named_next(&cursor, &n, err)) != BZNA_OK)
-            return status;
-
-        if (strlen(field->name) != n.name.size || memcmp(field->name, n.name.data, (size_t)n.name.size))
-            continue;
-
-        if (n.kind != field->kind || (n.kind == BZNA_FIELD_INTEGER && n.value.size != 8) ||
-            (n.kind == BZNA_FIELD_VECTOR && n.value.size % 4))
-            return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: its %s is of kind %u, in %llu bytes",
-                            field->name, n.kind, (unsigned long long)n.value.size);
-
-        value->absent = 0;
+    value->absent = n.kind == 0;
+    if (status == BZNA_OK && n.kind)
         bzi_value_put(value, n.value.data, n.value.size);
-        return BZNA_OK;
-    }
-
-    return BZNA_OK;
+    return status;
 }
 
 static bzna_status bzi_mp4_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
@@ -9418,8 +9476,8 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
-/* ==== 27. Lists =====================================================================================================
- * Calls: rooms 2, 4, 6-8.
+/* ==== 30. Lists =====================================================================================================
+ * Calls: rooms 2, 7, 9-11.
  *
  * Text that lists samples, one a line. The first line tells which kind of list it is:
  * - index, labels and path with tabs between them (MXNet's .lst)
@@ -9936,8 +9994,8 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
 }
 
 
-/* ==== 28. Directories ===============================================================================================
- * Calls: rooms 2-4, 6.
+/* ==== 31. Directories ===============================================================================================
+ * Calls: rooms 2, 4, 7, 9.
  *
  * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
  * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with
@@ -10270,8 +10328,8 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
 }
 
 
-/* ==== 29. Containers: folder ========================================================================================
- * Calls: rooms 2-4, 6-7, 18, 23-24, 27-28.
+/* ==== 32. Containers: folder ========================================================================================
+ * Calls: rooms 2, 4, 7, 9-10, 21, 26-27, 30-31.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
@@ -10703,12 +10761,13 @@ static bzna_status bzi_folder_name(const bzi_container *c, uint64_t index, char 
 }
 
 /* Gives the path of a sample's file. A list may have absolute paths. */
-static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, char *path, uint64_t capacity,
-                                   bzna_error *err)
+static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, uint32_t number, char *path,
+                                   uint64_t capacity, bzna_error *err)
 {
     char name[BZI_LIMIT_PATH_BYTES];
     const bzi_folder *folder = c->own;
     bzna_status status = bzi_folder_name(c, index, name, sizeof name, err);
+    (void)number;
     if (status != BZNA_OK)
         return status;
     return bzi_path_join(path, capacity, bzi_os_is_absolute(name) ? "" : folder->root, name, err);
@@ -10796,9 +10855,277 @@ static const bzi_container_ops bzi_folder_ops = {
 };
 
 
+/* ==== 33. Containers: pairs of folders =============================================================================
+ * Calls: rooms 2, 4, 7, 9, 26-27, 31.
+ *
+ * Folders side by side whose files make one sample where their paths below the folders are the same but for the
+ * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
+ * no picture; a sample's files are opened, and read one after the other, when it is read. */
+
+/* One of the folders. */
+typedef struct bzi_paired {
+    char    *root;                    /* its path, absolute where the working folder is known */
+    uint64_t root_size;               /* bytes of that path, with its NUL */
+    bzi_tree tree;                    /* its files; those of each folder in it are sorted without their extensions */
+} bzi_paired;
+
+typedef struct bzi_pairs {
+    bzi_paired folders[BZI_LIMIT_PAIRED];
+    bzi_field  fields[BZI_LIMIT_PAIRED + 1];          /* a picture for each folder, then the name */
+} bzi_pairs;
+
+static void bzi_pairs_close(bzi_container *c)
+{
+    bzi_pairs *pairs = c->own;
+
+    for (uint32_t i = 0; i < BZI_LIMIT_PAIRED; i++) {
+        bzi_tree_free(&pairs->folders[i].tree, &c->host->memory);
+        bzi_release(&c->host->memory, pairs->folders[i].root, pairs->folders[i].root_size, 1);
+    }
+}
+
+/* Compares two names of files without their extensions, as strcmp does. Pre: both have a dot. */
+static int bzi_stem_compare(const char *a, const char *b)
+{
+    const size_t x = (size_t)(strrchr(a, '.') - a), y = (size_t)(strrchr(b, '.') - b);
+    const int order = memcmp(a, b, (size_t)bzi_min(x, y));
+    return order ? order : x < y ? -1 : x > y;
+}
+
+static int bzi_stem_is_before(const void *a, const void *b)
+{
+    const char *x = *(const char *const *)a, *y = *(const char *const *)b;
+    const int order = bzi_stem_compare(x, y);
+    return order ? order < 0 : strcmp(x, y) < 0;
+}
+
+static int bzi_stem_is_past(const void *names, uint64_t i, const void *name)
+{
+    return bzi_stem_compare(((const char *const *)names)[i], name) >= 0;
+}
+
+static int bzi_tree_folder_is_past(const void *folders, uint64_t i, const void *path)
+{
+    return strcmp(((const bzi_tree_folder *)folders)[i].path, path) >= 0;
+}
+
+/* Returns 1 if a tree has a file of this name, but for the extension, in the folder of that path, else 0. */
+static int bzi_tree_has(const bzi_tree *tree, const char *path, const char *name)
+{
+    const uint64_t f = bzi_search(tree->folders, tree->folder_count, path, bzi_tree_folder_is_past);
+    const bzi_tree_folder *folder = &tree->folders[f];
+    uint64_t i;
+
+    if (f == tree->folder_count || strcmp(folder->path, path))
+        return 0;
+    i = bzi_search(tree->names + folder->first, folder->count, name, bzi_stem_is_past);
+    return i < folder->count && bzi_stem_compare(tree->names[folder->first + i], name) == 0;
+}
+
+/* Fails if files of one tree lack a partner in another. The message names the first of them. */
+static bzna_status bzi_pairs_check(const bzi_container *c, uint32_t from, uint32_t to, bzna_error *err)
+{
+    const bzi_pairs *pairs = c->own;
+    const bzi_tree *tree = &pairs->folders[from].tree;
+    char path[BZI_LIMIT_PATH_BYTES] = "", text[100], more[40] = "has";
+    uint64_t lacking = 0;
+    bzna_error ignored;
+
+    for (uint64_t f = 0; f < tree->folder_count; f++) {
+        const bzi_tree_folder *folder = &tree->folders[f];
+        for (uint64_t i = folder->first; i < folder->first + folder->count; i++)
+            if (!bzi_tree_has(&pairs->folders[to].tree, folder->path, tree->names[i]) && lacking++ == 0)
+                bzi_path_join(path, sizeof path, folder->path, tree->names[i], &ignored);
+    }
+
+    if (!lacking)
+        return BZNA_OK;
+    bzi_string_copy(text, sizeof text, path);
+    bzi_text_printable(text);
+    if (lacking > 1)
+        snprintf(more, sizeof more, "and %llu more have", (unsigned long long)lacking - 1);
+    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.pairs: \"%s\" in %s %s no partner in %s", text,
+                    c->fields[from].name, more, c->fields[to].name);
+}
+
+/* Sorts the names of each folder without their extensions, and refuses two that differ in nothing else. */
+static bzna_status bzi_pairs_sort(const char *field, bzi_tree *tree, bzna_error *err)
+{
+    for (uint64_t f = 0; f < tree->folder_count; f++) {
+        const char **names = tree->names + tree->folders[f].first;
+        bzi_sort(names, tree->folders[f].count, sizeof *names, bzi_stem_is_before);
+        for (uint64_t i = 1; i < tree->folders[f].count; i++)
+            if (bzi_stem_compare(names[i - 1], names[i]) == 0)
+                return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%.64s\" and \"%.64s\" in %s have the "
+                                "same name but for the extension", names[i - 1], names[i], field);
+    }
+    return BZNA_OK;
+}
+
+/* Finds the files of one folder. */
+static bzna_status bzi_pairs_walk(bzi_container *c, uint32_t number, bzna_error *err)
+{
+    bzi_paired *folder = &((bzi_pairs *)c->own)->folders[number];
+    bzi_walk walk = { .names = { .memory = &c->host->memory }, .root = folder->root,
+                      .extensions = BZI_PICTURE_EXTENSIONS };
+    bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
+
+    for (uint64_t i = 0; status == BZNA_OK && i < walk.folder_count; i++)
+        status = bzi_walk_scan(&walk, i, err);
+    if (status == BZNA_OK)
+        status = bzi_walk_finish(&walk, &folder->tree, err);
+    bzi_walk_free(&walk);
+
+    if (status != BZNA_OK)
+        return bzi_error_prefix(err, c->fields[number].name);
+    status = bzi_pairs_sort(c->fields[number].name, &folder->tree, err);
+    if (status == BZNA_OK && !folder->tree.count)
+        status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "dataset_config.pairs: the folder of %s holds no pictures",
+                          c->fields[number].name);
+    return status;
+}
+
+/* Adds a folder by its text in dataset_config.pairs, "path" or "name=path", of so many bytes. */
+static bzna_status bzi_pairs_add(bzi_container *c, const char *root, const char *text, size_t size, bzna_error *err)
+{
+    bzi_pairs *pairs = c->own;
+    bzi_paired *folder = &pairs->folders[c->field_count];
+    const char *equals = memchr(text, '=', size), *path = equals ? equals + 1 : text;
+    char name[BZNA_NAME_MAX], below[BZI_LIMIT_PATH_BYTES], joined[BZI_LIMIT_PATH_BYTES];
+    const size_t name_size = equals ? (size_t)(equals - text) : size, path_size = size - (size_t)(path - text);
+    bzna_status status;
+
+    if (c->field_count == BZI_LIMIT_PAIRED)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "dataset_config.pairs: more than %u folders", BZI_LIMIT_PAIRED);
+    if (!name_size || name_size >= sizeof name || !path_size || path_size >= sizeof below)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%.*s\" is neither a folder nor a name of 1 to "
+                        "%u bytes, = and a folder", (int)bzi_min(size, 64), text, BZNA_NAME_MAX - 1);
+
+    bzi_text_copy(name, sizeof name, (const uint8_t *)text, name_size);
+    bzi_text_copy(below, sizeof below, (const uint8_t *)path, path_size);
+    for (uint32_t i = 0; i < c->field_count; i++)
+        if (strcmp(pairs->fields[i].name, name) == 0)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%s\" is named twice", name);
+    if (strcmp(name, "name") == 0 || strcmp(name, "target") == 0)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%s\" is a field of another kind", name);
+
+    bzi_container_add_field(c, pairs->fields, BZNA_FIELD_IMAGE, 1, name);
+    if ((status = bzi_path_join(joined, sizeof joined, bzi_os_is_absolute(below) ? "" : root, below, err)) != BZNA_OK)
+        return status;
+    folder->root_size = strlen(joined) + 1;
+    folder->root = bzi_alloc_copy(&c->host->memory, joined, folder->root_size, 1);
+    if (bzi_os_kind(joined) != BZI_OS_FOLDER)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.pairs: there is no folder \"%.64s\"", below);
+    return folder->root ? bzi_pairs_walk(c, c->field_count - 1, err) : bzi_fail_memory(err, "a folder");
+}
+
+/* Opens the folders that dataset_config.pairs names, and sees that each file has its partners. */
+static bzna_status bzi_pairs_open(bzi_container *c, const char *path, const bzna_dataset_config *config,
+                                  bzna_error *err)
+{
+    bzi_pairs *pairs = c->own;
+    char here[BZI_LIMIT_PATH_BYTES], root[BZI_LIMIT_PATH_BYTES];
+    bzna_status status;
+
+    if (bzi_os_is_absolute(path) || !bzi_os_here(here, sizeof here))
+        here[0] = 0;
+    status = bzi_path_join(root, sizeof root, here, path, err);
+    for (const char *p = config->pairs, *end; status == BZNA_OK && p; p = *end ? end + 1 : NULL) {
+        end = p + strcspn(p, ",");
+        status = bzi_pairs_add(c, root, p, (size_t)(end - p), err);
+    }
+
+    if (status == BZNA_OK && c->field_count < 2)
+        status = BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: only one folder, \"%.64s\"", config->pairs);
+    for (uint32_t i = 1; status == BZNA_OK && i < c->field_count; i++)
+        if ((status = bzi_pairs_check(c, 0, i, err)) == BZNA_OK)
+            status = bzi_pairs_check(c, i, 0, err);
+    if (status != BZNA_OK)
+        return status;
+
+    c->file_count = c->field_count;
+    c->count = pairs->folders[0].tree.count;
+    bzi_container_add_field(c, pairs->fields, BZNA_FIELD_TEXT, 0, "name");
+    return BZNA_OK;
+}
+
+static bzna_status bzi_pairs_path(const bzi_container *c, uint64_t index, uint32_t number, char *path,
+                                  uint64_t capacity, bzna_error *err)
+{
+    const bzi_paired *folder = &((const bzi_pairs *)c->own)->folders[number];
+    char below[BZI_LIMIT_PATH_BYTES];
+    bzna_status status = bzi_tree_path(&folder->tree, index, below, sizeof below, err);
+    return status == BZNA_OK ? bzi_path_join(path, capacity, folder->root, below, err) : status;
+}
+
+/* Gives the name: the first file's path below its folder. */
+static bzna_status bzi_pairs_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
+                                   bzi_value *value, bzna_error *err)
+{
+    char name[BZI_LIMIT_PATH_BYTES];
+    bzna_status status = bzi_tree_path(&((const bzi_pairs *)c->own)->folders[0].tree, sample->index, name, sizeof name,
+                                       err);
+    (void)number;
+    if (status == BZNA_OK)
+        bzi_value_put(value, name, strlen(name));
+    return status;
+}
+
+/* Finds a picture among the files that were read. Without a name, or with "image" where no folder is called so, that is
+ * the first one. */
+static bzna_status bzi_pairs_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
+                                   bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+{
+    const uint8_t *sizes = sample->bytes + sample->extent.size - c->file_count * sizeof(uint64_t);
+    uint64_t at = 0, size = 0;
+    uint32_t number = 0;
+    bzna_status status;
+
+    while (pick->name && number < c->file_count && strcmp(c->fields[number].name, pick->name))
+        number++;
+    if (number == c->file_count && strcmp(pick->name, "image"))
+        return bzi_container_fail_image(pick->name, err);
+
+    number %= c->file_count;
+    for (uint32_t i = 0; i <= number; i++) {
+        at += size;
+        memcpy(&size, sizes + i * sizeof size, sizeof size);
+    }
+    status = bzi_file_image((bzi_span){ sample->bytes + at, size }, 0, scratch, image, err);
+    return status == BZNA_OK || !number ? status : bzi_error_prefix(err, c->fields[number].name);
+}
+
+/* Hashes the names of all fields, files and folders. */
+static uint64_t bzi_pairs_fingerprint(const bzi_container *c, uint64_t hash)
+{
+    for (uint32_t k = 0; k < c->file_count; k++) {
+        const bzi_tree *tree = &((const bzi_pairs *)c->own)->folders[k].tree;
+        hash = bzi_hash(hash, c->fields[k].name, strlen(c->fields[k].name) + 1);
+        for (uint64_t f = 0; f < tree->folder_count; f++) {
+            const bzi_tree_folder *in = &tree->folders[f];
+            hash = bzi_hash(hash, in->path, strlen(in->path) + 1);
+            for (uint64_t i = in->first; i < in->first + in->count; i++)
+                hash = bzi_hash(hash, tree->names[i], strlen(tree->names[i]) + 1);
+        }
+    }
+    return hash;
+}
+
+static const bzi_container_ops bzi_pairs_ops = {
+    .name = "folder pairs",
+    .own_bytes = sizeof(bzi_pairs),
+    .still = 1,
+    .field = bzi_pairs_field,
+    .image = bzi_pairs_image,
+    .fingerprint = bzi_pairs_fingerprint,
+    .close = bzi_pairs_close,
+    .path = bzi_pairs_path
+};
+
+
 #ifndef BENZINA_NO_SHARDS
-/* ==== 30. tar: headers ==============================================================================================
- * Calls: rooms 4, 6-8, 27.
+/* ==== 34. tar: headers ==============================================================================================
+ * Calls: rooms 7, 9-11, 30.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
  * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
@@ -11109,8 +11436,8 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 31. Containers: tar ===========================================================================================
- * Calls: rooms 2, 4, 6, 27-28, 30.
+/* ==== 35. Containers: tar ===========================================================================================
+ * Calls: rooms 2, 7, 9, 30-31, 34.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -11578,8 +11905,8 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 }
 
 
-/* ==== 32. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 6-7, 23-24, 27, 30-31. */
+/* ==== 36. Containers: tar, samples ==================================================================================
+ * Calls: rooms 2, 9-10, 26-27, 30, 34-35. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -11760,8 +12087,8 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 33. Containers: RecordIO ======================================================================================
- * Calls: rooms 2, 4, 6-7, 23-24, 27.
+/* ==== 37. Containers: RecordIO ======================================================================================
+ * Calls: rooms 2, 7, 9-10, 26-27, 30.
  *
  * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
  * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
@@ -12293,8 +12620,8 @@ static const bzi_container_ops bzi_recordio_ops = {
 #endif
 
 
-/* ==== 34. Containers: raw records ===================================================================================
- * Calls: rooms 2, 6, 15, 19, 23.
+/* ==== 38. Containers: raw records ===================================================================================
+ * Calls: rooms 2, 9, 18, 22, 26.
  *
  * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
  * and tensors written as they lie in memory. */
@@ -12602,8 +12929,8 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
-/* ==== 34b. Containers: providers ====================================================================================
- * Calls: rooms 2-4, 6-7, 18-19, 23-24, 28.
+/* ==== 39. Containers: providers ====================================================================================
+ * Calls: rooms 2, 7, 9-10, 18, 22, 26-27, 31.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -13128,8 +13455,8 @@ static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
 }
 
 
-/* ==== 35. Paths and patterns ========================================================================================
- * Calls: rooms 2-3, 6, 28.
+/* ==== 40. Paths and patterns ========================================================================================
+ * Calls: rooms 2, 4, 9, 31.
  *
  * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
  *
@@ -13442,7 +13769,8 @@ static bzna_status bzi_paths_resolve_one(bzi_names *paths, const char *path, con
     uint64_t before = paths->count;
     bzna_status status = BZNA_OK;
 
-    if (!config->list && (!config->format || strcmp(config->format, "folder")) && bzi_os_kind(path) == BZI_OS_FOLDER)
+    if (!config->list && !config->pairs && (!config->format || strcmp(config->format, "folder")) &&
+        bzi_os_kind(path) == BZI_OS_FOLDER)
         status = bzi_paths_add_shards(paths, path, err);
     if (status != BZNA_OK)
         return bzi_error_prefix(err, path);
@@ -13471,8 +13799,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 }
 
 
-/* ==== 36. Containers: opening =======================================================================================
- * Calls: rooms 2, 4, 6-7, 18, 24, 26, 29, 32-34, 34b.
+/* ==== 41. Containers: opening =======================================================================================
+ * Calls: rooms 2, 7, 9-10, 21, 27, 29, 32-33, 36-39.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -13555,6 +13883,7 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
           "folders, tars, RecordIO and mp4 files, and providers of still pictures" },
         { "palette", config->palette != 0, ops->still != 0, "folders, tars, RecordIO files and providers" },
         { "records", config->records != NULL, ops == &bzi_records_ops, "the format \"records\"" },
+        { "pairs", config->pairs != NULL, ops == &bzi_pairs_ops, "folders" },
     };
 
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
@@ -13697,17 +14026,19 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
 static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, const bzna_dataset_config *config,
                                              bzi_container **out, bzna_error *err)
 {
+    const bzi_container_ops *ops = config->pairs ? &bzi_pairs_ops : &bzi_folder_ops;
     bzi_container *c;
     bzna_status status = bzi_container_make(host, config->name ? config->name : path, config, &c, err);
 
     if (status != BZNA_OK)
         return status;
 
-    if (config->format && strcmp(config->format, bzi_folder_ops.name))
+    if (config->format && strcmp(config->format, ops->name))
         status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a folder, not \"%s\"", config->format);
-    else if ((status = bzi_container_become(c, &bzi_folder_ops, err)) == BZNA_OK &&
+    else if ((status = bzi_container_become(c, ops, err)) == BZNA_OK &&
              (status = bzi_container_check_config(c, config, err)) == BZNA_OK &&
-             (status = bzi_folder_open_path(c, path, config, err)) == BZNA_OK)
+             (status = config->pairs ? bzi_pairs_open(c, path, config, err) :
+                                       bzi_folder_open_path(c, path, config, err)) == BZNA_OK)
         status = bzi_container_choose_target(c, config, err);
     if (status != BZNA_OK) {
         bzi_container_free(c);
@@ -13754,7 +14085,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
     char name[40], path[BZI_LIMIT_PATH_BYTES];
     bzna_error ignored;
 
-    if (c->ops->path && c->ops->path(c, index, path, sizeof path, &ignored) == BZNA_OK) {
+    if (c->ops->path && c->ops->path(c, index, 0, path, sizeof path, &ignored) == BZNA_OK) {
         for (char *p = path; *p; p++)
             if ((unsigned char)*p < 32 || *p == 127)
                 *p = '?';                                   /* a message is one line */
@@ -13767,8 +14098,8 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 37. Samples ===================================================================================================
- * Calls: rooms 2, 4, 6-7, 18-19.
+/* ==== 42. Samples ===================================================================================================
+ * Calls: rooms 2, 7, 9-10, 21-22.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
@@ -13780,30 +14111,44 @@ typedef struct bzi_reading {
     const bzi_container *container;
     /* where its bytes lie: the container's source, another one of the container's, or `own`; NULL after the end */
     const bzi_source *source;
-    bzi_source        own;            /* of a sample that is a file of its own */
+    bzi_source        own[BZI_LIMIT_PAIRED];          /* of a sample that is a file, or several */
+    uint32_t          own_count;      /* files in own that are open */
     uint32_t          fetched;        /* it lies in no one place: the container fetches it, and says its size then */
 } bzi_reading;
 
-/* Opens the sample's own file. The size of the file is the size of the sample. */
-static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c, bzna_error *err)
-{
-    char path[BZI_LIMIT_PATH_BYTES];
-    bzna_status status = c->ops->path(c, reading->sample.index, path, sizeof path, err);
-
-    if (status != BZNA_OK ||
-        (status = bzi_source_open_file(&reading->own, &c->host->files, path, err)) != BZNA_OK)
-        return status;
-
-    reading->source = &reading->own;
-    reading->sample.extent.size = reading->own.size;
-    return BZNA_OK;
-}
-
 static void bzi_reading_end(bzi_reading *reading)
 {
-    if (reading->source == &reading->own)
-        bzi_source_close(&reading->own, NULL);
+    for (uint32_t i = 0; i < reading->own_count; i++)
+        bzi_source_close(&reading->own[i], NULL);
+    reading->own_count = 0;
     reading->source = NULL;
+}
+
+/* Opens the sample's own files. The size of a file is the size of the sample. Several files have their sizes after
+ * them. */
+static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c, bzna_error *err)
+{
+    const uint32_t count = c->file_count ? c->file_count : 1;
+    bzi_extent *extent = &reading->sample.extent;
+    char path[BZI_LIMIT_PATH_BYTES];
+    bzna_status status = BZNA_OK;
+
+    extent->size = count > 1 ? count * sizeof(uint64_t) : 0;
+    for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
+        if ((status = c->ops->path(c, reading->sample.index, i, path, sizeof path, err)) == BZNA_OK &&
+            (status = bzi_source_open_file(&reading->own[i], &c->host->files, path, err)) == BZNA_OK) {
+            reading->own_count++;
+            if (!bzi_add(extent->size, reading->own[i].size, &extent->size))
+                extent->size = UINT64_MAX;                  /* more than any limit */
+        } else if (i) {
+            bzi_error_prefix(err, path);
+        }
+    }
+
+    reading->source = reading->own;
+    if (status != BZNA_OK)
+        bzi_reading_end(reading);
+    return status;
 }
 
 /* Locates a sample and checks its size, which is 0 for one that is fetched. On success bzi_reading_end closes it; on
@@ -13832,6 +14177,26 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
                     (unsigned long long)extent->size, (unsigned long long)limit);
 }
 
+/* Reads the files of a sample of several, one after the other, and writes their sizes after them. */
+static bzna_status bzi_reading_read_files(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
+{
+    const bzi_container *c = reading->container;
+    uint8_t *sizes = bytes + reading->sample.extent.size - reading->own_count * sizeof(uint64_t);
+    char path[BZI_LIMIT_PATH_BYTES];
+    bzna_error ignored;
+    bzna_status status = BZNA_OK;
+
+    for (uint32_t i = 0; i < reading->own_count && status == BZNA_OK; i++) {
+        const uint64_t size = reading->own[i].size;
+        if ((status = bzi_source_read(&reading->own[i], 0, bytes, size, err)) != BZNA_OK && i &&
+            c->ops->path(c, reading->sample.index, i, path, sizeof path, &ignored) == BZNA_OK)
+            bzi_error_prefix(err, path);
+        memcpy(sizes + i * sizeof size, &size, sizeof size);
+        bytes += size;
+    }
+    return status;
+}
+
 /* Reads the sample into `bytes`, which have room for the extent. */
 static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
 {
@@ -13841,6 +14206,8 @@ static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_e
 
     if (extent->data)
         memcpy(bytes, extent->data, (size_t)extent->size);
+    else if (reading->own_count > 1)
+        status = bzi_reading_read_files(reading, bytes, err);
     else
         status = bzi_source_read(reading->source, extent->offset, bytes, extent->size, err);
     reading->sample.bytes = bytes;
@@ -14152,8 +14519,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 38. Datasets ==================================================================================================
- * Calls: rooms 2-4, 6-7, 28, 35-36.
+/* ==== 43. Datasets ==================================================================================================
+ * Calls: rooms 2, 4, 7, 9-10, 31, 40-41.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -14532,8 +14899,8 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 }
 
 
-/* ==== 39. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 4, 6, 9-10, 15, 18-19.
+/* ==== 44. Writer: pictures ==========================================================================================
+ * Calls: rooms 2, 7, 9, 12-13, 18, 21-22.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has bytes that grow, coded pictures taken apart, their sample entries, and the log of what is kept of each
@@ -15074,8 +15441,8 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 #endif
 
 
-/* ==== 40. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2-4, 6, 20, 39.
+/* ==== 45. Writer: tracks, samples ===================================================================================
+ * Calls: rooms 2, 4, 7, 9, 21, 23, 44.
  *
  * The boxes of one track, in a sample or in the index. A track of the index has a hole for each of its tables: tables
  * are made while they are written and are never in memory. Also here: a whole sample, made by the thread that hands it
@@ -15084,7 +15451,8 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
  * Fields lie in a box 'uuid', which is the last one in the sample's moov. Its numbers are little-endian:
  *   version and flags, 0
  *   the number of fields
- *   for each field: its kind and the length of its name (a byte each), the name, the size of the value, the value
+ *   for each field: its kind and the length of its name (a byte each), the name, the size of the value, the value (of a
+ *   picture: a whole file)
  *
  * The index has the same box, with the fields of all samples, without values. After them come the number of classes
  * that have names, where each name begins and the last one ends, and the names end to end. */
@@ -15347,14 +15715,16 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
         if (!strcmp(bzi_sample_field(sample, k).name, v.name))
             wrong = "name: is given twice";
 
-    if (v.kind < BZNA_FIELD_INTEGER || v.kind > BZNA_FIELD_BYTES)
-        wrong = "kind: must be BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES";
+    if (v.kind < BZNA_FIELD_IMAGE || v.kind > BZNA_FIELD_BYTES)
+        wrong = "kind: must be BZNA_FIELD_IMAGE, _INTEGER, _VECTOR, _TEXT or _BYTES";
     else if ((v.size && !v.data) || v.size > UINT32_MAX)
         wrong = v.data ? "size: more than 4 GiB" : "data: is NULL";
     else if (v.kind == BZNA_FIELD_INTEGER ? v.size != 8 : v.kind == BZNA_FIELD_VECTOR && v.size % 4)
         wrong = "size: an integer has 8 bytes, and each number of a vector 4";
     else if (v.kind == BZNA_FIELD_TEXT && v.size && memchr(v.data, 0, (size_t)v.size))
         wrong = "data: a text must not contain a NUL";
+    else if (v.kind == BZNA_FIELD_IMAGE && !bzi_is_picture_file((bzi_span){ v.data, v.size }))
+        wrong = "data: a picture is a whole file of a kind that folders may hold";
     return wrong ? BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
 }
 
@@ -15605,8 +15975,8 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
 #endif
 
 
-/* ==== 41. Writer: archives ==========================================================================================
- * Calls: rooms 2-4, 6, 39-40.
+/* ==== 46. Writer: archives ==========================================================================================
+ * Calls: rooms 2, 4, 7, 9, 44-45.
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
  * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
@@ -16155,7 +16525,7 @@ struct bzna_writer {
 #endif
 
 
-/* ==== 42. Elementary functions ======================================================================================
+/* ==== 47. Elementary functions ======================================================================================
  * Calls: nothing.
  *
  * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
@@ -16312,8 +16682,8 @@ static double bzi_math_tan(double degrees)
 }
 
 
-/* ==== 43. Random numbers, order =====================================================================================
- * Calls: rooms 2, 42.
+/* ==== 48. Random numbers, order =====================================================================================
+ * Calls: rooms 2, 47.
  *
  * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
  * and restarted run gets the same ones. */
@@ -16671,8 +17041,8 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
 }
 
 
-/* ==== 44. Transforms ================================================================================================
- * Calls: rooms 2, 6, 42-43.
+/* ==== 49. Transforms ================================================================================================
+ * Calls: rooms 2, 9, 47-48.
  *
  * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
  * rounding of floats is wanted. */
@@ -17204,8 +17574,8 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
 }
 
 
-/* ==== 45. Transforms: color =========================================================================================
- * Calls: rooms 2, 43-44.
+/* ==== 50. Transforms: color =========================================================================================
+ * Calls: rooms 2, 48-49.
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
@@ -17321,8 +17691,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 46. Kernels on the CPU ========================================================================================
- * Calls: rooms 6, 15, 44-45.
+/* ==== 51. Kernels on the CPU ========================================================================================
+ * Calls: rooms 9, 18, 49-50.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -17351,9 +17721,9 @@ static bzna_status bzi_transform_check_settings(const bzna_transform *t, const b
 {
     if (t->filter > BZNA_FILTER_CUBIC_075)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->filter, t->filter);
-    if (t->antialias > BZNA_ANTIALIAS_OFF)
+    if (t->antialias > BZNA_ANTIALIAS_ROUND)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->antialias, t->antialias);
-    if (t->antialias && t->filter == BZNA_FILTER_AREA)
+    if (t->antialias == BZNA_ANTIALIAS_OFF && t->filter == BZNA_FILTER_AREA)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: the area filter takes the mean of the pixels that it covers; its "
                         "antialiasing cannot be switched off", names->antialias);
     if (t->matrix > BZNA_MATRIX_BT2020_FULL)
@@ -17467,13 +17837,18 @@ static void bzi_slot_swap(bzi_kernel_slot *slot)
     }
 }
 
+/* Returns 1 if the planes are G, B and R. */
+static int bzi_picture_is_rgb(const bzna_picture *picture)
+{
+    return picture->plane[1] && picture->color.matrix == 0 && !picture->chroma_shift_x && !picture->chroma_shift_y;
+}
+
 /* Fills in the matrix that turns a picture's planes into R'G'B': one with luma weights, or YCgCo's. Planes of G, B and
  * R, and gray, need none, whatever matrix is forced; a forced range applies to gray. Returns E_UNSUPPORTED for a matrix
  * that is not known. */
 static bzna_status bzi_slot_matrix(bzi_kernel_slot *slot, const bzna_picture *picture, uint32_t forced, bzna_error *err)
 {
-    const int is_gray = !picture->plane[1];
-    const int is_rgb = !is_gray && picture->color.matrix == 0 && !picture->chroma_shift_x && !picture->chroma_shift_y;
+    const int is_gray = !picture->plane[1], is_rgb = bzi_picture_is_rgb(picture);
     const bzna_color color = is_rgb ? picture->color : bzi_color_forced(forced, picture->color);
     double kr, kb;
 
@@ -17486,6 +17861,13 @@ static bzna_status bzi_slot_matrix(bzi_kernel_slot *slot, const bzna_picture *pi
     else
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "color matrix %u is not supported", color.matrix);
     return BZNA_OK;
+}
+
+/* Returns 1 if the two passes of a filter can be rounded: they are two, and the planes are what PIL filters. */
+static int bzi_slot_rounds(const bzi_kernel_slot *slot, const bzna_picture *picture)
+{
+    return slot->filter != BZNA_FILTER_NEAREST && bzi_kernel_is_separable(slot->h) &&
+           (!picture->plane[1] || bzi_picture_is_rgb(picture));
 }
 
 /* Returns 1 if width and height of a picture are exchanged when it is seen. */
@@ -17545,7 +17927,6 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     slot->top = (int32_t)picture->chroma_top;
     slot->depth = (int32_t)picture->depth;
     slot->filter = t->filter;
-    slot->antialias = t->antialias;
 
     if ((status = bzi_slot_matrix(slot, picture, t->matrix, err)) != BZNA_OK)
         return status;
@@ -17553,6 +17934,8 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     bzi_picture_orient(picture, t->homography, h);
     for (int i = 0; i < 9; i++)
         slot->h[i] = (float)h[i];
+    slot->antialias = t->antialias != BZNA_ANTIALIAS_ROUND || bzi_slot_rounds(slot, picture) ? t->antialias :
+                                                                                             BZI_KERNEL_WIDEN;
 
     bzi_slot_colors(slot, t, channels);
     bzi_slot_jitter(slot, t);
@@ -17630,16 +18013,16 @@ static void bzi_homography_shrink(double h[9], double k)
     }
 }
 
-/* Returns by how much a decoder may shrink the picture of a slot: 1, 2, 4 or 8, and no more than the antialiasing
- * filter shrinks it. */
-static uint32_t bzi_slot_may_shrink(const bzi_kernel_slot *slot)
+/* Returns by how much a decoder may shrink the picture of a slot: 1, 2, 4 or 8, such that the antialiasing filter still
+ * shrinks it by `margin`. */
+static uint32_t bzi_slot_may_shrink(const bzi_kernel_slot *slot, float margin)
 {
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
     const float least = view.shrink[0] < view.shrink[1] ? view.shrink[0] : view.shrink[1];
-    uint32_t k = slot->filter == BZI_KERNEL_NEAREST || slot->antialias || slot->x0 || slot->y0 ||
+    uint32_t k = slot->filter == BZI_KERNEL_NEAREST || slot->antialias == BZI_KERNEL_NARROW || slot->x0 || slot->y0 ||
                  !bzi_kernel_affine(slot->h) ? 1 : 8;
 
-    while (k > 1 && !((float)k <= least))
+    while (k > 1 && !((float)k * margin <= least))
         k /= 2;
     return k;
 }
@@ -17696,13 +18079,15 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 47. JPEG decode ===============================================================================================
- * Calls: rooms 2, 4, 6.
+/* ==== 52. JPEG decode ===============================================================================================
+ * Calls: rooms 2, 7, 9.
  *
  * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
  *
  * Pixels       libjpeg gives each component as a plane ("raw data"), neither upsampled nor converted. Rows above the
  *              wanted ones are only read by the entropy decoder. Rows below them are not touched.
+ * Restarts     If a restart marker stands where a row of MCUs begins, above the wanted rows, decoding begins behind it.
+ *              libjpeg then takes that row for the first one.
  * Tables       libjpeg keeps the tables of earlier pictures. bzi_jpeg_walk has refused pictures that would use them.
  * Memory       libjpeg frees what it allocated for a picture when the picture is done. The coefficients of pictures of
  *              several scans take most of it. bzi_jpeg_check_memory bounds them. */
@@ -17729,6 +18114,8 @@ typedef struct bzi_turbo {
     const bzi_memory             *memory;     /* NULL: never opened */
     bzi_span                      data;       /* the file that is being decoded */
     bzi_wanted                    wanted;     /* rows and shrinking that were asked for */
+    uint32_t                      skipped;    /* rows of MCUs before the one that libjpeg takes for the first */
+    uint32_t                      restarts;   /* restart markers in them */
     uint32_t                      ended;      /* 1: libjpeg has asked for more bytes than there are */
     uint8_t                      *plane[4];   /* one for each component */
     int64_t                       pitch[4];   /* bytes from a row of a plane to the next */
@@ -17777,6 +18164,17 @@ static void bzi_turbo_skip(j_decompress_ptr info, long count)
 
 static void bzi_turbo_nothing(j_decompress_ptr info) { (void)info; }
 
+/* Answers when a restart marker has another number than libjpeg expects, which counts from where decoding began. */
+static boolean bzi_turbo_resync(j_decompress_ptr info, int expected)
+{
+    const uint32_t restarts = ((bzi_turbo *)info->client_data)->restarts;
+
+    if (info->unread_marker != (int)(JPEG_RST0 + ((uint32_t)expected + restarts) % 8))
+        return jpeg_resync_to_restart(info, expected);
+    info->unread_marker = 0;                                /* it is the next one */
+    return TRUE;
+}
+
 /* Runs a step that calls libjpeg. Errors of libjpeg return to this place alone. Returns the step's result, or 0 if
  * there was an error. */
 static int bzi_turbo_try(bzi_turbo *turbo, int (*step)(bzi_turbo *turbo))
@@ -17808,7 +18206,7 @@ static bzna_status bzi_turbo_open(bzi_turbo *turbo, const bzi_memory *memory, bz
     turbo->source.init_source = turbo->source.term_source = bzi_turbo_nothing;
     turbo->source.fill_input_buffer = bzi_turbo_fill;
     turbo->source.skip_input_data = bzi_turbo_skip;
-    turbo->source.resync_to_restart = jpeg_resync_to_restart;
+    turbo->source.resync_to_restart = bzi_turbo_resync;
     return bzi_turbo_try(turbo, bzi_turbo_create) ? BZNA_OK : bzi_fail_memory(err, "libjpeg-turbo's decoder");
 }
 
@@ -17886,6 +18284,60 @@ static int bzi_turbo_start(bzi_turbo *turbo)
     return jpeg_start_decompress(info) && info->num_components <= 4;
 }
 
+/* Returns the bytes after the restart marker of a number, counted from 0, if the markers up to number `last` are there
+ * and in order. Otherwise returns NULL. */
+static const uint8_t *bzi_turbo_find_restart(bzi_span data, uint64_t number, uint64_t last)
+{
+    const uint8_t *at = data.data, *const end = data.data + data.size, *found = NULL;
+    uint64_t count = 0;
+
+    while (count <= last) {
+        at = at < end ? memchr(at, 0xff, (size_t)(end - at)) : NULL;
+        if (!at || end - at < 2)
+            return NULL;
+        at++;
+        if (*at == 0xff)                                    /* a fill byte: the next one is looked at again */
+            continue;
+        if (*at != 0 && *at != JPEG_RST0 + count % 8)
+            return NULL;
+        if (*at++ != 0 && count++ == number)
+            found = at;
+    }
+    return found;
+}
+
+/* Goes to the last restart marker at which a row of MCUs begins, of those above the wanted rows. All markers down to
+ * the first one below the wanted rows must be in order. Otherwise decoding begins at the top, and says where the damage
+ * is. */
+static void bzi_turbo_skip_rows(bzi_turbo *turbo)
+{
+    struct jpeg_decompress_struct *info = &turbo->info;
+    const uint32_t lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    const uint64_t each = info->MCUs_per_row, interval = info->restart_interval;
+    const uint64_t rows = info->total_iMCU_rows;
+    const uint64_t end = bzi_min(((uint64_t)turbo->wanted.rows.end + lines - 1) / lines, rows);
+    const bzi_span data = { turbo->source.next_input_byte, turbo->source.bytes_in_buffer };
+    uint64_t skipped = (uint64_t)turbo->wanted.rows.first / lines;
+    const uint8_t *from;
+
+    /* An MCU of a single component is a block, of which there may be several rows in a row of MCUs. */
+    if (!interval || jpeg_has_multiple_scans(info) || (info->num_components == 1 && info->max_v_samp_factor > 1))
+        return;
+    while (skipped && skipped * each % interval)
+        skipped--;
+    if (!skipped || skipped >= end)
+        return;
+
+    from = bzi_turbo_find_restart(data, skipped * each / interval - 1,
+                                  bzi_min((end * each - 1) / interval, (rows * each - 1) / interval - 1));
+    if (!from)
+        return;
+    turbo->skipped = (uint32_t)skipped;
+    turbo->restarts = (uint32_t)(skipped * each / interval % 8);
+    turbo->source.bytes_in_buffer -= (size_t)(from - data.data);
+    turbo->source.next_input_byte = from;
+}
+
 /* Reserves memory for all rows of the planes, also for those that will not be decoded. */
 static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
 {
@@ -17916,9 +18368,12 @@ static int bzi_turbo_read(bzi_turbo *turbo)
     JSAMPROW rows[4][MAX_SAMP_FACTOR * DCTSIZE];
     JSAMPARRAY planes[4] = { rows[0], rows[1], rows[2], rows[3] };
 
-    while (info->output_scanline < (uint32_t)turbo->wanted.rows.end && info->output_scanline < info->output_height) {
-        const uint32_t n = info->output_scanline / lines;
+    bzi_turbo_skip_rows(turbo);
+    for (;;) {
+        const uint32_t n = info->output_scanline / lines + turbo->skipped;
 
+        if (n * lines >= (uint32_t)turbo->wanted.rows.end || n * lines >= info->output_height)
+            break;
         for (int i = 0; i < info->num_components; i++) {
             jpeg_component_info *component = &info->comp_info[i];
             const uint32_t each = (uint32_t)component->v_samp_factor * BZI_TURBO_EDGE(component);
@@ -17946,7 +18401,7 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
     turbo->errors.format_message((j_common_ptr)info, text);
     return bzi_fail(err, BZNA_E_DECODE, at, 0, code, "JPEG, byte %llu: %s row %u (libjpeg-turbo: %s)",
                     (unsigned long long)at, ends ? "truncated after" : "damaged near",
-                    info->input_iMCU_row * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
+                    (info->input_iMCU_row + turbo->skipped) * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
 }
 
 /* Decodes the rows that are wanted into turbo->plane. */
@@ -17956,7 +18411,7 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
 
     turbo->data = data;
     turbo->wanted = wanted;
-    turbo->ended = turbo->info.input_iMCU_row = 0;
+    turbo->ended = turbo->info.input_iMCU_row = turbo->skipped = turbo->restarts = 0;
     turbo->source.next_input_byte = data.data;
     turbo->source.bytes_in_buffer = (size_t)data.size;
 
@@ -18039,8 +18494,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 48. Software decode ===========================================================================================
- * Calls: rooms 2, 4, 6, 14-15, 18, 47.
+/* ==== 53. Software decode ===========================================================================================
+ * Calls: rooms 2, 7, 9, 17-18, 21, 52.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, if it is
  * built in, and libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -18513,8 +18968,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 49. Software decode: HEIF =====================================================================================
- * Calls: rooms 2, 4, 6, 16-17, 19, 48.
+/* ==== 54. Software decode: HEIF =====================================================================================
+ * Calls: rooms 2, 7, 9, 19-20, 22, 53.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
@@ -18810,8 +19265,8 @@ struct bzna_decoder {
 };
 
 
-/* ==== 50. CUDA: the driver ==========================================================================================
- * Calls: rooms 3, 6.
+/* ==== 55. CUDA: the driver ==========================================================================================
+ * Calls: rooms 4, 9.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
  * error names the one that is missing. Drivers do not survive being unloaded, so their libraries stay open. */
@@ -19020,8 +19475,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 51. CUDA: the device ==========================================================================================
- * Calls: rooms 2-4, 6, 15, 18, 50, and the kernels' structs.
+/* ==== 56. CUDA: the device ==========================================================================================
+ * Calls: rooms 2, 4, 7, 9, 18, 21, 55, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -19434,8 +19889,8 @@ static void bzi_device_close(bzi_device *device)
 }
 
 
-/* ==== 52. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 3-4, 6, 45-46, 50-51.
+/* ==== 57. CUDA: memory, streams, kernels ============================================================================
+ * Calls: rooms 4, 7, 9, 50-51, 55-56.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -19860,8 +20315,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 53. NVDEC decoders ============================================================================================
- * Calls: rooms 2-3, 6, 18, 51.
+/* ==== 58. NVDEC decoders ============================================================================================
+ * Calls: rooms 2, 4, 9, 21, 56.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -20335,8 +20790,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 54. NVDEC sessions ============================================================================================
- * Calls: rooms 4, 6, 15, 18, 51, 53.
+/* ==== 59. NVDEC sessions ============================================================================================
+ * Calls: rooms 7, 9, 18, 21, 56, 58.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -20747,8 +21202,8 @@ static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_ima
 
 #endif
 
-/* ==== 55. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2-4, 6, 48, 50-54.
+/* ==== 60. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 2, 4, 7, 9, 53, 55-59.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -21092,8 +21547,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 56. NVDEC: self-check =========================================================================================
- * Calls: rooms 2-3, 6, 18-19, 48-49, 51-55.
+/* ==== 61. NVDEC: self-check =========================================================================================
+ * Calls: rooms 2, 4, 9, 21-22, 53-54, 56-60.
  *
  * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
  * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
@@ -21632,8 +22087,8 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 #endif
 
 
-/* ==== 57. Loader: state =============================================================================================
- * Calls: rooms 2-3, 46.
+/* ==== 62. Loader: state =============================================================================================
+ * Calls: nothing.
  *
  * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
  * it. bzna_loader_next lends out finished batches in order, whatever the order in which samples are completed. With
@@ -21706,6 +22161,7 @@ typedef struct bzi_item {
     uint64_t            decode_ns;    /* that workers or engines spent on decoding it */
     uint64_t            warp_ns;      /* that they spent on warping it */
     uint32_t            tiles;        /* decoded tiles, if its picture is a grid */
+    uint32_t            shrinkable;   /* 1: its JPEG was not shrunk, but decode.jpeg_shrink would have allowed it */
     uint32_t            by_nvdec;     /* 1: NVDEC decoded it */
     uint32_t            passed_over;  /* (P) how often a later item was taken while this was the queue's first */
     uint64_t            frames;       /* a hash of the decoder format that it needs; 0: no engine has looked yet */
@@ -21755,6 +22211,7 @@ typedef struct bzi_output {
 typedef struct bzi_views {
     bzna_transform  transforms[BZI_LIMIT_VIEWS];
     bzi_kernel_slot slots[BZI_LIMIT_VIEWS];
+    bzna_geometry   geometry[BZI_LIMIT_VIEWS];        /* of the first output's views, for rules */
 } bzi_views;
 
 /* A stream that writes slots of batches. It gathers one launch an output, for items of one loader. */
@@ -21828,20 +22285,40 @@ enum { BZI_CONDS = 6 };               /* condition variables of a loader */
 
 /* Every batch has the first BZI_TENSORS tensors (bzi_loader_describe_tensor). Those of fields follow, then those of
  * further outputs. */
-enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_COLUMNS + BZI_LIMIT_OUTPUTS - 1, BZI_DIMENSIONS = 5 };
+enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_FIELD_TENSORS + BZI_LIMIT_OUTPUTS - 1,
+       BZI_DIMENSIONS = 5 };
 
 /* A field that batches carry, as a tensor or as bytes. */
 typedef struct bzi_column {
-    char     name[BZNA_NAME_MAX];
-    uint32_t kind;                    /* BZNA_FIELD_... */
+    char     name[BZNA_NAME_MAX];     /* "": bytes that rules alone read */
+    uint32_t kind;                    /* BZNA_FIELD_...; 0: rules decide what is in it */
     uint32_t length;                  /* numbers of a vector */
+    uint32_t dtype;                   /* of a tensor, as the rest */
+    uint32_t dimensions;              /* of a sample */
+    int64_t  shape[BZI_DIMENSIONS - 1];
+    uint64_t bytes;                   /* of a sample */
+    uint32_t clear;                   /* 1: in a slot without a value, its numbers are NaN or -1; 0: they are 0 */
+    uint32_t reserved0;               /* 0 */
 } bzi_column;
+
+/* A rule for fields. Those of one name share their columns. */
+typedef struct bzi_rule {
+    char         match[BZI_LIMIT_MATCH];
+    char         name[BZNA_NAME_MAX];
+    uint32_t     kind;                /* BZNA_RULE_... */
+    uint32_t     tensor;              /* number of the column that it fills in; with ROWS, the next has the counts */
+    uint32_t     bytes;               /* number of the column with the field's bytes */
+    bzna_rule_fn call;
+    void        *user;
+} bzi_rule;
 
 /* The bytes of a field in one slot. */
 typedef struct bzi_slot_bytes {
     bzi_buffer buffer;                /* grows to the largest value met */
     uint64_t   size;                  /* of the value, in bytes */
     uint32_t   present;               /* 1: the sample has the field */
+    uint32_t   field;                 /* of bytes for rules: number of the field in its container */
+    uint32_t   rule;                  /* likewise, of the rule that it belongs to */
     uint32_t   reserved0;             /* 0 */
 } bzi_slot_bytes;
 
@@ -21871,7 +22348,7 @@ struct bzna_batch {
     uint64_t    *indices;
     bzna_status *status;
     bzna_error  *errors;
-    void        *columns[2 * BZI_LIMIT_COLUMNS];      /* values of tensors, then bzi_slot_bytes of other fields */
+    void        *columns[BZI_LIMIT_ALL_COLUMNS];      /* values of tensors, then bzi_slot_bytes of other fields */
     bzi_dl_managed tensors[BZI_TENSORS_MAX];          /* given to consumers of DLPack */
     bzi_dl_versioned versioned[BZI_TENSORS_MAX];      /* likewise, with a version */
     int64_t      shape[BZI_TENSORS_MAX][BZI_DIMENSIONS];    /* of each of them */
@@ -22017,8 +22494,11 @@ struct bzna_loader {
     bzi_sequence  *lists;                 /* (L) given for epochs; those before done.epoch are of no use any more */
     uint64_t   retired_count;         /* (L) how often a batch was retiring */
 
-    bzi_column        columns[2 * BZI_LIMIT_COLUMNS]; /* fields that are tensors, then fields that are bytes */
+    bzi_column        columns[BZI_LIMIT_ALL_COLUMNS]; /* fields that are tensors, then fields that are bytes */
     uint32_t          column_count[2];                /* of each of these two kinds */
+    bzi_rule          rules[BZI_LIMIT_RULES];
+    uint32_t          rule_count;
+    uint32_t          geometry;       /* number of the column with the geometry; or BZI_NO_FIELD */
     uint64_t          stills;         /* bzi_dataset_hash_stills */
     bzi_worker       *workers;
     bzi_reader       *readers;
@@ -22032,11 +22512,11 @@ struct bzna_loader {
     uint64_t          pool_ns;        /* (L) the time up to which starved_ns counts */
 };
 
-/* Returns how many bytes a slot takes in the tensor of a field. */
-static uint64_t bzi_column_bytes(const bzi_column *column)
-{
-    return column->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : column->length * sizeof(float);
-}
+
+/* ==== 63. Loader: tensors ==========================================================================================
+ * Calls: rooms 2, 4, 51.
+ *
+ * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
 /* Returns the offset of a view of a slot in the data of a batch with so many slots. In an output, all slots of the
  * first view come first, then those of the next view. */
@@ -22055,10 +22535,10 @@ static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_output *output
 /* Describes the tensor of a field. */
 static void bzi_column_describe(const bzi_column *column, uint64_t slots, bzna_tensor *tensor)
 {
-    tensor->dtype = column->kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32;
-    tensor->dimensions = column->kind == BZNA_FIELD_INTEGER ? 1 : 2;
-    tensor->shape[1] = column->kind == BZNA_FIELD_INTEGER ? 0 : column->length;
-    tensor->bytes = slots * bzi_column_bytes(column);
+    tensor->dtype = column->dtype;
+    tensor->dimensions = 1 + column->dimensions;
+    memcpy(tensor->shape + 1, column->shape, column->dimensions * sizeof *column->shape);
+    tensor->bytes = slots * column->bytes;
     memcpy(tensor->name, column->name, sizeof tensor->name);
 }
 
@@ -22182,8 +22662,8 @@ static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, c
 }
 
 
-/* ==== 58. Loader: queues ===========================================================================================
- * Calls: rooms 2-3, 6.
+/* ==== 64. Loader: queues ===========================================================================================
+ * Calls: rooms 2, 4, 9.
  *
  * The queues of runs and items, their counts, and the rules for waking threads. */
 
@@ -22395,8 +22875,8 @@ BZI_MAYBE_UNUSED static void bzi_item_to_workers(bzi_item *item)
 }
 
 
-/* ==== 59. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 3-4, 38, 43, 58.
+/* ==== 65. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 2, 4, 7, 43, 48, 64.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room are called with the loader's lock held, but for bzi_pool_begin. */
@@ -22592,7 +23072,7 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
 {
     item->index = bzi_order_at(&item->batch->order, item->position);
     item->local = item->index;
-    item->decode_ns = item->warp_ns = item->by_nvdec = item->tiles = 0;
+    item->decode_ns = item->warp_ns = item->by_nvdec = item->tiles = item->shrinkable = 0;
     item->frames = item->passed_over = 0;
     item->data = NULL;
     item->tried = 0;
@@ -22719,8 +23199,8 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 59b. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 6, 38, 43, 57, 59.
+/* ==== 66. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 4, 7, 9, 48, 63, 65.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -22975,8 +23455,8 @@ static bzna_status bzi_loader_no_batch(const bzna_loader *loader, bzna_error *er
 }
 
 
-/* ==== 60. Loader: fields ============================================================================================
- * Calls: rooms 2, 4, 6, 18, 36-37, 57.
+/* ==== 67. Loader: fields ============================================================================================
+ * Calls: rooms 2, 7, 9, 21, 41-42, 63.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -22985,7 +23465,7 @@ static bzna_status bzi_loader_no_batch(const bzna_loader *loader, bzna_error *er
 static uint32_t bzi_loader_find_bytes(const bzna_loader *loader, const char *name)
 {
     for (uint32_t i = loader->column_count[0]; i < loader->column_count[0] + loader->column_count[1]; i++)
-        if (strcmp(loader->columns[i].name, name) == 0)
+        if (*name && strcmp(loader->columns[i].name, name) == 0)
             return i;
     return BZI_NO_FIELD;
 }
@@ -23046,6 +23526,18 @@ static bzna_status bzi_column_measure(bzi_column *column, const bzi_part *part, 
     return BZNA_OK;
 }
 
+/* Sets the type and the shape of a column that is a tensor. */
+static void bzi_column_shape(bzi_column *column, uint32_t dtype, const int64_t *shape, uint32_t dimensions)
+{
+    column->dtype = dtype;
+    column->dimensions = dimensions;
+    column->bytes = dtype == BZNA_DTYPE_UINT8 ? 1 : dtype == BZNA_DTYPE_INT64 ? 8 : 4;
+    for (uint32_t i = 0; i < dimensions; i++) {
+        column->shape[i] = shape[i];
+        column->bytes *= (uint64_t)shape[i];
+    }
+}
+
 /* Checks a column that was named, and fills in its kind and length. */
 static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column, int is_tensor, bzna_error *err)
 {
@@ -23082,6 +23574,9 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
             return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u names", setting, BZI_LIMIT_COLUMNS);
         if (bzi_column_make(loader, &column, is_tensor, err) != BZNA_OK)
             return bzi_error_prefix(err, setting);
+        column.clear = 1;
+        bzi_column_shape(&column, column.kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32,
+                         &(int64_t){ column.length }, column.kind != BZNA_FIELD_INTEGER);
         loader->columns[is_tensor ? *count : loader->column_count[0] + *count] = column;
         ++*count;
     }
@@ -23091,11 +23586,224 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
                               (int)bzi_min(strcspn(list, ","), 40), list) : BZNA_OK;
 }
 
+/* --- Opening: rules --- */
+
+/* Returns 1 if a name matches a pattern of texts, * and ?. */
+static int bzi_name_fits(const char *name, const char *pattern)
+{
+    const char *star = NULL, *from = NULL;                  /* the last star, and what it stands for begins there */
+
+    while (*name) {
+        if (*pattern == '*') {
+            star = pattern++;
+            from = name;
+        } else if (*pattern == '?' || *pattern == *name) {
+            pattern++;
+            name++;
+        } else if (star) {
+            pattern = star + 1;
+            name = ++from;
+        } else {
+            return 0;
+        }
+    }
+
+    return pattern[strspn(pattern, "*")] == 0;
+}
+
+/* Returns 1 if a rule matches a field's name: as a whole, by its end, or as a pattern. */
+static int bzi_rule_matches(const bzi_rule *rule, const char *name)
+{
+    const size_t size = strlen(name), end = strlen(rule->match);
+
+    if (rule->match[0] == '.' && !strpbrk(rule->match, "*?"))
+        return strcmp(name, rule->match + 1) == 0 || (size > end && strcmp(name + size - end, rule->match) == 0);
+    return bzi_name_fits(name, rule->match);
+}
+
+/* Returns the number of the first rule that matches a field, or BZI_NO_FIELD. */
+static uint32_t bzi_loader_rule_of(const bzna_loader *loader, const char *name)
+{
+    for (uint32_t i = 0; i < loader->rule_count; i++)
+        if (bzi_rule_matches(&loader->rules[i], name))
+            return i;
+    return BZI_NO_FIELD;
+}
+
+/* Checks a rule by itself. */
+static bzna_status bzi_rule_check(const bzna_rule *r, bzna_error *err)
+{
+    const size_t match = r->field ? strlen(r->field) : 0, name = r->name ? strlen(r->name) : match;
+    const size_t most = BZNA_NAME_MAX - 1 - (r->kind == BZNA_RULE_ROWS ? strlen("_count") : 0);
+    uint64_t bytes = 8;
+
+    if (!bzi_is_zero(r->reserved, sizeof r->reserved))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "reserved words are set");
+    if (match == 0 || match >= BZI_LIMIT_MATCH)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "field: must have 1 to %u bytes", BZI_LIMIT_MATCH - 1);
+    if (name == 0 || name > most)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "name: must have 1 to %u bytes", (unsigned)most);
+    if (!r->name && (r->field[0] == '.' || strpbrk(r->field, "*?")))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "name: must be given, because \"%s\" is not a field's name", r->field);
+    if (r->kind > BZNA_RULE_ROWS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "kind: %u is not known", r->kind);
+    if (!r->call != (r->kind == BZNA_RULE_BYTES))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "call: bytes are passed on without one, and tensors are made by one");
+    if (r->kind == BZNA_RULE_BYTES)
+        return !r->dtype && !r->dimensions && bzi_is_zero(r->shape, sizeof r->shape) ? BZNA_OK :
+               BZI_FAIL(err, BZNA_E_ARGUMENT, "dtype, dimensions, shape: only of tensors");
+
+    if (r->dtype != BZNA_DTYPE_FLOAT32 && r->dtype != BZNA_DTYPE_UINT8 && r->dtype != BZNA_DTYPE_INT32 &&
+        r->dtype != BZNA_DTYPE_INT64)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "dtype: %u; only float32, uint8, int32 and int64", r->dtype);
+    if (r->dimensions > 4 || r->dimensions < (r->kind == BZNA_RULE_ROWS))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dimensions: %u; at most 4, and with ROWS at least 1", r->dimensions);
+    for (uint32_t i = 0; i < r->dimensions; i++)
+        if (r->shape[i] < 1 || !bzi_mul(bytes, (uint64_t)r->shape[i], &bytes) || bytes > BZI_LIMIT_RULE_BYTES)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "shape[%u]: %lld; each must be at least 1, and a sample has at most "
+                            "%u bytes", i, (long long)r->shape[i], BZI_LIMIT_RULE_BYTES);
+    return BZNA_OK;
+}
+
+/* Adds a tensor to the columns. */
+static bzna_status bzi_loader_add_tensor(bzna_loader *loader, const bzi_column *column, bzna_error *err)
+{
+    if (bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "another tensor has the name \"%s\"", column->name);
+    loader->columns[loader->column_count[0]++] = *column;
+    return BZNA_OK;
+}
+
+/* Returns the rule before this one that has its name, or NULL. */
+static const bzi_rule *bzi_loader_rule_before(const bzna_loader *loader, const bzi_rule *rule)
+{
+    for (const bzi_rule *r = loader->rules; r < rule; r++)
+        if (strcmp(r->name, rule->name) == 0)
+            return r;
+    return NULL;
+}
+
+/* Makes the tensors of a rule, or finds those of a rule of the same name. */
+static bzna_status bzi_rule_make_tensors(bzna_loader *loader, bzi_rule *rule, const bzna_rule *given, bzna_error *err)
+{
+    const bzi_rule *twin = bzi_loader_rule_before(loader, rule);
+    const int64_t one = 0;
+    bzi_column column, count;
+    bzna_status status;
+
+    memset(&column, 0, sizeof column);
+    count = column;
+    rule->tensor = twin ? twin->tensor : loader->column_count[0];
+    if (twin && twin->kind != rule->kind)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "kind: differs from that of another rule with the name \"%s\"",
+                        rule->name);
+    if (rule->kind == BZNA_RULE_BYTES)
+        return BZNA_OK;
+
+    bzi_string_copy(column.name, sizeof column.name, rule->name);
+    column.clear = rule->kind == BZNA_RULE_TENSOR;
+    bzi_column_shape(&column, given->dtype, given->shape, given->dimensions);
+    if (twin)
+        return memcmp(&loader->columns[twin->tensor], &column, sizeof column) == 0 ? BZNA_OK :
+               BZI_FAIL(err, BZNA_E_ARGUMENT, "dtype, shape: differ from those of another rule with the name \"%s\"",
+                        rule->name);
+
+    if ((status = bzi_loader_add_tensor(loader, &column, err)) != BZNA_OK || rule->kind != BZNA_RULE_ROWS)
+        return status;
+    snprintf(count.name, sizeof count.name, "%.25s_count", rule->name);
+    bzi_column_shape(&count, BZNA_DTYPE_INT64, &one, 0);
+    return bzi_loader_add_tensor(loader, &count, err);
+}
+
+/* Copies the caller's rules, and makes their tensors and that of the geometry. */
+static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
+{
+    const bzna_loader_fields *fields = &loader->config.fields;
+    const int64_t shape[2] = { loader->outputs[0].views, 16 };
+    bzi_column geometry;
+    bzna_status status = BZNA_OK;
+
+    if (fields->rule_count > BZI_LIMIT_RULES || !fields->rules != !fields->rule_count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.fields.rules: rule_count is %u, and rules is %s; at most "
+                        "%u are allowed", fields->rule_count, fields->rules ? "not NULL" : "NULL", BZI_LIMIT_RULES);
+
+    for (uint32_t i = 0; i < fields->rule_count && status == BZNA_OK; i++) {
+        bzi_rule *rule = &loader->rules[i];
+        char where[48];
+        bzna_rule given;
+
+        if (!bzi_struct_in_array(&given, sizeof given, fields->rules, i))
+            status = BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: differs from the first one's, or is not known");
+        if (status == BZNA_OK && (status = bzi_rule_check(&given, err)) == BZNA_OK) {
+            bzi_string_copy(rule->match, sizeof rule->match, given.field);
+            bzi_string_copy(rule->name, sizeof rule->name, given.name ? given.name : given.field);
+            rule->kind = given.kind;
+            rule->call = given.call;
+            rule->user = given.user;
+            status = bzi_rule_make_tensors(loader, rule, &given, err);
+            loader->rule_count++;
+        }
+
+        snprintf(where, sizeof where, "loader_config.fields.rules[%u]", i);
+        if (status != BZNA_OK)
+            bzi_error_prefix(err, where);
+    }
+
+    loader->geometry = BZI_NO_FIELD;
+    if (status != BZNA_OK || !fields->geometry)
+        return status;
+    if (fields->geometry > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.fields.geometry: neither 0 nor 1");
+
+    memset(&geometry, 0, sizeof geometry);
+    bzi_string_copy(geometry.name, sizeof geometry.name, "geometry");
+    geometry.clear = 1;
+    bzi_column_shape(&geometry, BZNA_DTYPE_FLOAT32, shape + (shape[0] == 1), 1 + (shape[0] > 1));
+    loader->geometry = loader->column_count[0];
+    status = bzi_loader_add_tensor(loader, &geometry, err);
+    return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.fields.geometry");
+}
+
+/* Makes the bytes that rules need, or find. Those of a tensor have no name. Fails if a rule matches no field at all. */
+static bzna_status bzi_loader_make_rule_bytes(bzna_loader *loader, bzna_error *err)
+{
+    for (uint32_t i = 0; i < loader->rule_count; i++) {
+        bzi_rule *rule = &loader->rules[i];
+        const bzi_rule *twin = bzi_loader_rule_before(loader, rule);
+        const bzna_dataset *dataset = loader->dataset;
+        int is_met = 0;
+
+        for (uint32_t k = 0; k < dataset->part_count && !is_met; k++)
+            for (uint32_t f = 0; f < dataset->parts[k].container->field_count && !is_met; f++)
+                is_met = bzi_loader_rule_of(loader, dataset->parts[k].container->fields[f].name) == i;
+        if (!is_met)
+            return BZI_FAIL(err, BZNA_E_NOT_FOUND, "loader_config.fields.rules[%u].field: the data set has no field "
+                            "that \"%s\" matches, and no rule before it", i, rule->match);
+
+        rule->bytes = twin ? twin->bytes : loader->column_count[0] + loader->column_count[1];
+        if (twin)
+            continue;
+        if (rule->kind == BZNA_RULE_BYTES && bzi_loader_find_bytes(loader, rule->name) != BZI_NO_FIELD)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.fields.rules[%u].name: loader_config.fields.bytes has "
+                            "\"%s\", too", i, rule->name);
+        memset(&loader->columns[rule->bytes], 0, sizeof loader->columns[rule->bytes]);
+        if (rule->kind == BZNA_RULE_BYTES)
+            bzi_string_copy(loader->columns[rule->bytes].name, BZNA_NAME_MAX, rule->name);
+        loader->column_count[1]++;
+    }
+    return BZNA_OK;
+}
+
 static bzna_status bzi_loader_make_columns(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_fields *fields = &loader->config.fields;
-    bzna_status status = bzi_loader_list_columns(loader, fields->tensors, 1, err);
-    return status == BZNA_OK ? bzi_loader_list_columns(loader, fields->bytes, 0, err) : status;
+    bzna_status status;
+
+    if ((status = bzi_loader_list_columns(loader, fields->tensors, 1, err)) != BZNA_OK ||
+        (status = bzi_loader_make_rules(loader, err)) != BZNA_OK ||
+        (status = bzi_loader_list_columns(loader, fields->bytes, 0, err)) != BZNA_OK)
+        return status;
+    return bzi_loader_make_rule_bytes(loader, err);
 }
 
 /* --- Values --- */
@@ -23105,21 +23813,25 @@ static bzi_slot_bytes *bzi_batch_bytes(const bzna_batch *batch, uint32_t column,
     return (bzi_slot_bytes *)batch->columns[column] + slot;
 }
 
+/* Makes a slot of a tensor one without a value. */
+static void bzi_column_clear(const bzi_column *column, uint8_t *at)
+{
+    const float nan = NAN;
+
+    memset(at, column->clear && column->dtype != BZNA_DTYPE_UINT8 ? 0xff : 0, (size_t)column->bytes);
+    for (uint64_t i = 0; column->clear && column->dtype == BZNA_DTYPE_FLOAT32 && i < column->bytes; i += sizeof nan)
+        memcpy(at + i, &nan, sizeof nan);
+}
+
 /* Makes a slot that has no values yet: integers are -1, vectors NaN, and no bytes are present. */
 static void bzi_item_clear_fields(const bzi_item *item)
 {
     const bzna_loader *loader = item->batch->loader;
     uint32_t i = 0;
 
-    for (; i < loader->column_count[0]; i++) {
-        const bzi_column *column = &loader->columns[i];
-        uint8_t *at = (uint8_t *)item->batch->columns[i] + item->slot * bzi_column_bytes(column);
-        for (uint32_t k = 0; k < column->length; k++)
-            memcpy(at + k * sizeof(float), &(float){ NAN }, sizeof(float));
-        if (column->kind == BZNA_FIELD_INTEGER)
-            memcpy(at, &(int64_t){ BZNA_TARGET_NONE }, sizeof(int64_t));
-    }
-
+    for (; i < loader->column_count[0]; i++)
+        bzi_column_clear(&loader->columns[i], (uint8_t *)item->batch->columns[i] +
+                                                  item->slot * loader->columns[i].bytes);
     for (; i < loader->column_count[0] + loader->column_count[1]; i++)
         bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
 }
@@ -23129,7 +23841,7 @@ static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *s
                                        bzna_error *err)
 {
     const bzi_column *column = &item->batch->loader->columns[i];
-    const uint64_t bytes = bzi_column_bytes(column);
+    const uint64_t bytes = column->bytes;
     bzi_value value = { (uint8_t *)item->batch->columns[i] + item->slot * bytes, bytes, 0, 0 };
     bzna_status status = bzi_container_value(item->container, sample, number, &value, err);
 
@@ -23158,15 +23870,14 @@ static bzna_status bzi_item_get_picture(bzi_reader *reader, const bzi_item *item
 /* Writes the bytes of a field into the slot's memory, which grows with them. A NUL follows them, so that text is a
  * string. number: of the field; BZI_NO_FIELD: the field is a picture, which is asked for by its name. */
 static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample, uint32_t i,
-                                      uint32_t number, bzna_error *err)
+                                      uint32_t number, const char *name, bzna_error *err)
 {
-    const bzi_column *column = &reader->loader->columns[i];
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, i, item->slot);
 
     for (int asked = 0;; asked++) {
         bzi_value value = { out->buffer.data, out->buffer.capacity ? out->buffer.capacity - 1 : 0, 0, 0 };
         bzna_status status = number == BZI_NO_FIELD ?
-                                 bzi_item_get_picture(reader, item, sample, column->name, &value, err) :
+                                 bzi_item_get_picture(reader, item, sample, name, &value, err) :
                                  bzi_container_value(item->container, sample, number, &value, err);
 
         if (status != BZNA_OK || value.absent)
@@ -23181,11 +23892,36 @@ static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, 
 
         if (asked)
             return BZI_FAIL(err, BZNA_E_CALLBACK, "the size of its %s changes between calls: %llu bytes, then %llu",
-                            column->name, (unsigned long long)out->buffer.capacity - 1,
+                            name, (unsigned long long)out->buffer.capacity - 1,
                             (unsigned long long)value.size);
         if (!bzi_buffer_reserve(&reader->loader->host->memory, &out->buffer, value.size + 1, 0))
             return bzi_fail_memory(err, "the bytes of a field");
     }
+}
+
+/* Writes the bytes of the field that rules take into their place. Of the rules that share it, the first one has it
+ * whose field is there. */
+static bzna_status bzi_item_put_rule(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
+                                     uint32_t column, bzna_error *err)
+{
+    const bzna_loader *loader = reader->loader;
+    const bzi_container *c = item->container;
+    bzi_slot_bytes *out = bzi_batch_bytes(item->batch, column, item->slot);
+    bzna_status status = BZNA_OK;
+
+    for (uint32_t r = 0; r < loader->rule_count; r++)
+        for (uint32_t f = 0; f < c->field_count && loader->rules[r].bytes == column; f++) {
+            const bzi_field *field = &c->fields[f];
+            if (bzi_loader_rule_of(loader, field->name) != r)
+                continue;
+            status = bzi_item_put_bytes(reader, item, sample, column,
+                                        field->kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : f, field->name, err);
+            out->rule = r;
+            out->field = f;
+            if (status != BZNA_OK || out->present)
+                return status;
+        }
+    return status;
 }
 
 /* Writes the fields of a sample that was read into its slot. */
@@ -23193,19 +23929,30 @@ static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, con
                                    bzna_error *err)
 {
     const bzna_loader *loader = reader->loader;
+    const uint32_t tensors = loader->column_count[0], end = tensors + loader->column_count[1];
+    const uint32_t ruled = loader->rule_count ? loader->rules[0].bytes : end;   /* the first column for rules */
     bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->column_count[0] + loader->column_count[1] && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < end && status == BZNA_OK; i++) {
+        const bzi_column *column = &loader->columns[i];
         bzi_field field = { 0, 0, "" };
-        uint32_t number = bzi_container_find_field(item->container, loader->columns[i].name, &field);
+        uint32_t number;
 
+        if (i < tensors && !column->kind)
+            continue;                                       /* rules fill it in later */
+        if (i >= ruled) {
+            status = bzi_item_put_rule(reader, item, sample, i, err);
+            continue;
+        }
+
+        number = bzi_container_find_field(item->container, column->name, &field);
         if (number == BZI_NO_FIELD)
             continue;                                       /* only other parts of the data set have it */
 
-        if (i >= loader->column_count[0])
-            status = bzi_item_put_bytes(reader, item, sample, i,
-                                        field.kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number, err);
-        else if (field.kind == loader->columns[i].kind)
+        if (i >= tensors)
+            status = bzi_item_put_bytes(reader, item, sample, i, field.kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number,
+                                        column->name, err);
+        else if (field.kind == column->kind)
             status = bzi_item_put_number(item, sample, i, number, err);
         else
             status = BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples", field.name);
@@ -23223,8 +23970,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 61. Loader: outputs ===========================================================================================
- * Calls: rooms 6, 43-46, 49.
+/* ==== 68. Loader: outputs ===========================================================================================
+ * Calls: rooms 9, 48-51, 54.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -23403,8 +24150,219 @@ BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, con
 }
 
 
-/* ==== 62. Readers ===================================================================================================
- * Calls: rooms 2-4, 6-7, 16, 19, 37, 51-52, 57-60.
+/* ==== 69. Loader: rules ============================================================================================
+ * Calls: rooms 9, 51, 67-68.
+ *
+ * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
+ * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
+
+/* Maps a point by a homography. Returns the third coordinate, by which the others were divided if it is above 0. */
+static double bzi_geometry_map(const double h[9], double x, double y, double out[2])
+{
+    const double w = h[6] * x + h[7] * y + h[8];
+
+    out[0] = h[0] * x + h[1] * y + h[2];
+    out[1] = h[3] * x + h[4] * y + h[5];
+    if (w > 0) {
+        out[0] /= w;
+        out[1] /= w;
+    }
+    return w;
+}
+
+/* Grows a box by a point. */
+static void bzi_box_add(double box[4], double x, double y)
+{
+    box[0] = fmin(box[0], x);
+    box[1] = fmin(box[1], y);
+    box[2] = fmax(box[2], x);
+    box[3] = fmax(box[3], y);
+}
+
+/* Finds the upright box around what a homography makes of a box. Both have edges of pixels, which lie half a pixel from
+ * the centers that the homography maps. What lies beyond the horizon of a perspective is cut off, at a point that is
+ * farther away than any picture reaches. Returns 1, or 0 if all of the box lies there. */
+static int bzi_geometry_hull(const double h[9], const double box[4], double out[4])
+{
+    static const uint8_t corner[4][2] = { { 0, 1 }, { 2, 1 }, { 2, 3 }, { 0, 3 } };
+    const double least = 1e-5 * fabs(h[8] + (h[6] * (box[0] + box[2]) + h[7] * (box[1] + box[3])) / 2);
+    double at[2];
+
+    out[0] = out[1] = INFINITY;
+    out[2] = out[3] = -INFINITY;
+    for (int i = 0; i < 4; i++) {
+        const double x = box[corner[i][0]] - 0.5, y = box[corner[i][1]] - 0.5;
+        const double x1 = box[corner[(i + 1) % 4][0]] - 0.5, y1 = box[corner[(i + 1) % 4][1]] - 0.5;
+        const double w = bzi_geometry_map(h, x, y, at), w1 = h[6] * x1 + h[7] * y1 + h[8];
+        const double t = (w - least) / (w - w1);            /* where the edge meets the horizon */
+
+        if (w > least)
+            bzi_box_add(out, at[0] + 0.5, at[1] + 0.5);
+        if ((w > least) != (w1 > least) && bzi_geometry_map(h, x + t * (x1 - x), y + t * (y1 - y), at) > 0)
+            bzi_box_add(out, at[0] + 0.5, at[1] + 0.5);
+    }
+    return out[0] <= out[2];
+}
+
+/* Maps a box of the picture to the output, and clips it there. Returns 1, or 0 if nothing of it is left. */
+static int bzi_geometry_box(const bzna_geometry *geometry, const double box[4], double out[4])
+{
+    const double size[2] = { geometry->out_width, geometry->out_height };
+    double hull[4];
+    int is_left = bzi_geometry_hull(geometry->inverse, box, hull);
+
+    for (int i = 0; i < 4; i++)
+        hull[i] = fmin(fmax(hull[i], 0), size[i % 2]);
+    is_left = is_left && hull[0] < hull[2] && hull[1] < hull[3];
+    for (int i = 0; i < 4; i++)
+        out[i] = is_left ? hull[i] : 0;
+    return is_left;
+}
+
+/* Inverts a homography. What is before the horizon stays there. Without an inverse, all numbers become 0. */
+static void bzi_geometry_invert(const double h[9], double inverse[9])
+{
+    double determinant;
+
+    for (int i = 0; i < 9; i++) {
+        const int r = i % 3, c = i / 3, r1 = (r + 1) % 3, r2 = (r + 2) % 3, c1 = (c + 1) % 3, c2 = (c + 2) % 3;
+        inverse[i] = h[3 * r1 + c1] * h[3 * r2 + c2] - h[3 * r1 + c2] * h[3 * r2 + c1];
+    }
+
+    determinant = h[0] * inverse[0] + h[1] * inverse[3] + h[2] * inverse[6];
+    for (int i = 0; i < 9; i++) {
+        inverse[i] /= determinant;
+        if (!isfinite(inverse[i])) {
+            memset(inverse, 0, 9 * sizeof *inverse);
+            return;
+        }
+    }
+}
+
+/* Describes how a view of the first output shows its picture. */
+static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna_picture *picture,
+                              const bzna_transform *transform, uint32_t view)
+{
+    const bzi_output *output = item->batch->loader->outputs;
+    const double all[4] = { 0, 0, output->shape.width, output->shape.height };
+    const double x = (all[2] - 1) / 2, y = (all[3] - 1) / 2;
+    double *h = g->homography, at[2], sign;
+
+    memset(g, 0, sizeof *g);
+    g->struct_size = sizeof *g;
+    g->view = view;
+    g->width = bzi_picture_width(picture);
+    g->height = bzi_picture_height(picture);
+    g->out_width = output->shape.width;
+    g->out_height = output->shape.height;
+    memcpy(h, transform->homography, sizeof g->homography);
+
+    sign = bzi_geometry_map(h, x, y, at) > 0 ? 1 : -1;
+    for (int i = 0; i < 9; i++)
+        h[i] *= sign;                                       /* the middle of the output lies before the horizon */
+    bzi_geometry_invert(h, g->inverse);
+    bzi_geometry_map(h, x, y, at);
+    g->flip_h = h[0] - at[0] * h[6] < 0;
+    g->flip_v = h[4] - at[1] * h[7] < 0;
+    bzi_geometry_hull(h, all, g->crop);
+}
+
+/* Writes the geometry of all views into its tensor. */
+static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *geometry)
+{
+    const bzna_loader *loader = item->batch->loader;
+    float *to = (float *)item->batch->columns[loader->geometry] + item->slot * loader->outputs[0].views * 16ull;
+
+    for (uint32_t view = 0; view < loader->outputs[0].views; view++, to += 16) {
+        const bzna_geometry *g = &geometry[view];
+
+        for (int i = 0; i < 9; i++)
+            to[i] = (float)g->homography[i];
+        to[9] = (float)g->width;
+        to[10] = (float)g->height;
+        for (int i = 0; i < 4; i++)
+            to[11 + i] = (float)g->crop[i];
+        to[15] = (float)(g->flip_h + 2 * g->flip_v);
+    }
+}
+
+/* Asks a rule about the bytes in a slot. On failure its tensors are as without a value. */
+static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *bytes, const bzna_sample_info *sample,
+                                const bzna_geometry *geometry, bzna_error *err)
+{
+    const bzna_loader *loader = item->batch->loader;
+    const bzi_rule *rule = &loader->rules[bytes->rule];
+    const bzi_column *column = &loader->columns[rule->tensor];
+    const bzi_field *field = &item->container->fields[bytes->field];
+    const bzna_rule_input input = {
+        sizeof input, field->kind, field->name, bytes->buffer.data, bytes->size, sample, geometry,
+        geometry ? loader->outputs[0].views : 0, 0
+    };
+    uint8_t *out = (uint8_t *)item->batch->columns[rule->tensor] + item->slot * column->bytes;
+    uint64_t count = 0;
+    bzna_status status;
+    int is_fault;
+
+    memset(out, 0, (size_t)column->bytes);
+    bzi_os_in_callback++;
+    status = rule->call(rule->user, &input, out, column->bytes, &count);
+    bzi_os_in_callback--;
+
+    if (status >= 0 && (rule->kind != BZNA_RULE_ROWS || count <= (uint64_t)column->shape[0])) {
+        if (rule->kind == BZNA_RULE_ROWS)
+            ((int64_t *)item->batch->columns[rule->tensor + 1])[item->slot] = (int64_t)count;
+        return BZNA_OK;
+    }
+
+    bzi_column_clear(column, out);
+    if (status >= 0)
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "the rule \"%s\" makes %llu rows of its %s, and there is room for %lld",
+                        rule->name, (unsigned long long)count, field->name, (long long)column->shape[0]);
+    is_fault = status == BZNA_E_CALLBACK || status < BZI_LIMIT_RULE_STATUS;
+    return bzi_fail(err, is_fault ? BZNA_E_CALLBACK : BZNA_E_FORMAT, BZNA_NO_OFFSET, 0, status,
+                    "the rule \"%s\" returned %d for its %s", rule->name, (int)status, field->name);
+}
+
+/* Lets rules make tensors of the fields of a sample, and writes the geometry.
+ *   pictures   the sample's, whose transforms are drawn; NULL: batches have no pictures */
+static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pictures, bzi_views *views, bzna_error *err)
+{
+    static const bzna_picture none;
+    const bzna_loader *loader = item->batch->loader;
+    const bzi_output *output = loader->outputs;
+    const bzna_picture *picture = pictures ? &pictures[output->picture] : &none;
+    const uint32_t end = loader->column_count[0] + loader->column_count[1];
+    bzna_sample_info info;
+    bzna_status status = BZNA_OK;
+
+    if (!loader->rule_count && loader->geometry == BZI_NO_FIELD)
+        return BZNA_OK;
+
+    info = bzi_item_info(item, output, 0, picture);
+    for (uint32_t view = 0; pictures && view < output->views; view++)
+        bzi_geometry_make(&views->geometry[view], item, picture, &views->transforms[view], view);
+    if (loader->geometry != BZI_NO_FIELD)
+        bzi_item_put_geometry(item, views->geometry);
+
+    for (uint32_t i = loader->rule_count ? loader->rules[0].bytes : end; i < end && status == BZNA_OK; i++) {
+        const bzi_slot_bytes *bytes = bzi_batch_bytes(item->batch, i, item->slot);
+        if (bytes->present && loader->rules[bytes->rule].call)
+            status = bzi_rule_ask(item, bytes, &info, pictures ? views->geometry : NULL, err);
+    }
+    return status;
+}
+
+/* Draws the transforms of a sample, and asks the rules for its fields. */
+static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
+                                    bzna_error *err)
+{
+    bzna_status status = bzi_item_draw(item, pictures, views->transforms, err);
+    return status == BZNA_OK ? bzi_item_rules(item, pictures, views, err) : status;
+}
+
+
+/* ==== 70. Readers ===================================================================================================
+ * Calls: rooms 2, 4, 7, 9-10, 19, 22, 42, 56-57, 63-65, 67.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -23945,8 +24903,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 63. Decode stages: lanes ======================================================================================
- * Calls: rooms 3, 6, 36-37, 46, 52, 57-59.
+/* ==== 71. Decode stages: lanes ======================================================================================
+ * Calls: rooms 4, 9, 41-42, 51, 57, 63-65.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -23998,6 +24956,7 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
     stats->samples++;
     stats->samples_tiled += item->tiles != 0;
     stats->tiles += item->tiles;
+    stats->samples_shrinkable += item->shrinkable;
 
     if (status != BZNA_OK)
         bzi_item_count_failure(item, status);
@@ -24318,8 +25277,8 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 }
 
 
-/* ==== 64. Decode stages: workers ====================================================================================
- * Calls: rooms 2-4, 6, 18-19, 46, 49, 51-52, 57-58, 61, 63.
+/* ==== 72. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 7, 9, 21-22, 51, 57, 63, 68-69, 71.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -24465,34 +25424,45 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     return BZNA_OK;
 }
 
-/* Finds the rows of a picture that its views read. A JPEG is shrunk while it is decoded, if the config allows that, by
- * as much as all its views allow. Pre: the views' slots are made. They are changed for the shrunk picture. */
-static void bzi_worker_want_rows(bzi_worker *worker, uint32_t number, bzi_wanted *wanted)
+/* Returns by how much all views of a picture allow a JPEG to be shrunk while it is decoded. */
+static uint32_t bzi_worker_may_shrink(const bzi_worker *worker, uint32_t number)
 {
     const bzna_loader *loader = worker->loader;
-    bzi_kernel_slot *slots = worker->views.slots;
+    uint32_t least = worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
+
+    for (uint32_t i = 0; i < loader->output_count && least > 1; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        for (uint32_t view = 0; output->picture == number && view < output->views; view++)
+            least = (uint32_t)bzi_min(least, bzi_slot_may_shrink(&worker->views.slots[output->first + view],
+                                                                 loader->config.decode.jpeg_shrink_margin));
+    }
+    return least;
+}
+
+/* Finds the rows of a picture that its views read. A JPEG is shrunk while it is decoded, if the config allows that.
+ * Pre: the views' slots are made. They are changed for the shrunk picture. */
+static void bzi_worker_want_rows(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted)
+{
+    const bzna_loader *loader = worker->loader;
+    const uint32_t may = bzi_worker_may_shrink(worker, number);
 
     wanted->rows = (bzi_rows){ 0, 0 };
-    wanted->shrink = loader->config.decode.jpeg_shrink && worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
+    wanted->shrink = loader->config.decode.jpeg_shrink ? may : 1;
+    item->shrinkable |= may > wanted->shrink;
 
-    /* The first pass finds how far the JPEG is shrunk, because the rows of the second one depend on that. */
-    for (uint32_t pass = 0; pass < 2; pass++)
-        for (uint32_t i = 0; i < loader->output_count; i++) {
-            const bzi_output *output = &loader->outputs[i];
-            const uint32_t end = output->picture == number ? output->first + output->views : 0;
-            for (uint32_t n = output->first; n < end; n++)
-                if (!pass) {
-                    wanted->shrink = (uint32_t)bzi_min(wanted->shrink, bzi_slot_may_shrink(&slots[n]));
-                } else {
-                    bzi_slot_shrink(&slots[n], wanted->shrink);
-                    bzi_rows_add(&wanted->rows, bzi_slot_rows(&slots[n], &output->kernel));
-                }
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        const uint32_t end = output->picture == number ? output->first + output->views : 0;
+        for (uint32_t n = output->first; n < end; n++) {
+            bzi_slot_shrink(&worker->views.slots[n], wanted->shrink);
+            bzi_rows_add(&wanted->rows, bzi_slot_rows(&worker->views.slots[n], &output->kernel));
         }
+    }
 }
 
 /* Finds which part of a picture is to be decoded. That is all of it, if its codec has no other choice, or if the user's
  * callback draws into it. */
-static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uint32_t number, bzi_wanted *wanted,
+static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted,
                                    bzna_error *err)
 {
     const int in_rows = bzi_codec_find(worker->images[number].coded.codec)->cut != NULL;
@@ -24504,7 +25474,7 @@ static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uin
 
     status = bzi_item_slots(item, number, &worker->pictures[number], 1, &worker->views, err);
     if (status == BZNA_OK && in_rows)
-        bzi_worker_want_rows(worker, number, wanted);
+        bzi_worker_want_rows(worker, item, number, wanted);
     else if (status == BZNA_OK)
         wanted->part = bzi_views_part(worker->loader, &worker->views, number);
     return status;
@@ -24538,18 +25508,26 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
     return BZNA_OK;
 }
 
+/* Names a picture in its error, unless it is the first one, which the sample's name stands for. */
+static bzna_status bzi_worker_blame(const bzi_worker *worker, uint32_t number, bzna_error *err)
+{
+    return number ? bzi_error_prefix(err, worker->loader->picks[number].name) : err->status;
+}
+
 /* Describes the sample's pictures from their headers, and draws its transforms. This comes before decoding, because the
  * transforms decide which parts of the pictures are needed. */
 static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bzna_error *err)
 {
     bzna_status status;
 
-    for (uint32_t i = 0; i < worker->loader->pick_count; i++)
-        if ((status = bzi_item_image(item, i, &worker->scratch, &worker->images[i], err)) != BZNA_OK ||
-            (status = bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
-                                           &worker->pictures[i], err)) != BZNA_OK)
+    for (uint32_t i = 0; i < worker->loader->pick_count; i++) {
+        if ((status = bzi_item_image(item, i, &worker->scratch, &worker->images[i], err)) != BZNA_OK)
             return status;
-    return bzi_item_draw(item, worker->pictures, worker->views.transforms, err);
+        if (bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
+                                 &worker->pictures[i], err) != BZNA_OK)
+            return bzi_worker_blame(worker, i, err);
+    }
+    return bzi_item_prepare(item, worker->pictures, &worker->views, err);
 }
 
 /* Fails a JPEG that NVDEC should have decoded, but did not, for the reason in *err. It is not decoded in software,
@@ -24601,6 +25579,12 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
                         (int)status);
     return BZNA_OK;
 }
+
+
+/* ==== 73. Decode stages: workers, samples ==========================================================================
+ * Calls: rooms 4, 54, 56-57, 63-64, 69, 71-72.
+ *
+ * What workers do with grids, with samples, and with runs of them. */
 
 /* --- Grids --- */
 
@@ -24708,7 +25692,7 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     bzna_status status;
 
     if (!loader->slot_bytes)
-        return BZNA_OK;                                     /* only fields were asked for */
+        return bzi_item_rules(item, NULL, &worker->views, err);     /* only fields were asked for */
 
     status = bzi_worker_parse(worker, item, err);
     if (status == BZNA_OK && bzi_loader_is_nvdec_jpeg(loader, worker->images[0].coded.codec, &worker->formats[0]))
@@ -24717,8 +25701,10 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
         bzi_wanted wanted;
         if ((status = bzi_worker_want(worker, item, i, &wanted, err)) != BZNA_OK ||
             (status = bzi_worker_decode(worker, item, i, wanted, err)) != BZNA_OK ||
-            (loader->config.pipeline.picture && (status = bzi_worker_draw(worker, item, i, err)) != BZNA_OK))
+            (loader->config.pipeline.picture && (status = bzi_worker_draw(worker, item, i, err)) != BZNA_OK)) {
+            bzi_worker_blame(worker, i, err);
             break;
+        }
         decoded = bzi_os_now_ns();
         item->decode_ns += decoded - begin;
         status = bzi_worker_warp(worker, item, i, wanted.shrink, err);
@@ -24854,8 +25840,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 65. Decode stages: engines ====================================================================================
- * Calls: rooms 2-3, 6, 15, 52-58, 61, 63.
+/* ==== 74. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 9, 18, 57-61, 63-64, 68-69, 71.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -25119,7 +26105,7 @@ static void bzi_engine_map(bzi_engine *engine)
     status = result == BZI_NVDEC_OK ? BZNA_OK : err->status;
     bzi_item_note(item, sound, status, &flight);
     if (status == BZNA_OK &&
-        (status = bzi_item_draw(item, &flight.picture, engine->views.transforms, err)) == BZNA_OK)
+        (status = bzi_item_prepare(item, &flight.picture, &engine->views, err)) == BZNA_OK)
         status = bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err);
     if (status == BZNA_OK)
         bzi_engine_add(engine, item, &flight);
@@ -25292,8 +26278,8 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 
 #endif
 
-/* ==== 66. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2-4, 6, 19, 49, 51-55, 57, 61, 63, 65.
+/* ==== 75. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7, 9, 22, 54, 56-60, 63, 68-69, 71, 74.
  *
  * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -25433,7 +26419,7 @@ static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, cons
         bzi_engine_advance(engine);                         /* then all work that reads the canvas is enqueued */
     if (result != BZI_NVDEC_OK || (result = bzi_engine_make_canvas(engine, sps, picture, err)) != BZI_NVDEC_OK)
         return result;
-    if (bzi_item_draw(item, picture, views->transforms, err) != BZNA_OK ||
+    if (bzi_item_prepare(item, picture, views, err) != BZNA_OK ||
         bzi_item_slots(item, 0, &engine->canvas.picture, 1, views, err) != BZNA_OK ||
         bzi_tiles_open(&engine->tiles, image, bzi_views_part(loader, views, 0), err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
@@ -25680,8 +26666,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 67. Contexts ==================================================================================================
- * Calls: rooms 3-4, 6, 50-52, 66.
+/* ==== 76. Contexts ==================================================================================================
+ * Calls: rooms 4, 7, 9, 55-57, 75.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -25846,15 +26832,15 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 68. Parts of a loader, closing ================================================================================
- * Calls: rooms 2-4, 6, 38, 48, 51-53, 57-60, 62, 64, 67.
+/* ==== 77. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7, 9, 43, 53, 56-58, 63-67, 70, 72-73, 76.
  *
  * Makes a loader's batches, queues, order, locks and threads, and frees them. */
 
 /* --- Batches --- */
 
 /* The arrays in a batch's block: data, targets, indices, status, errors, then one for each field. */
-enum { BZI_BATCH_ARRAYS = 5 + 2 * BZI_LIMIT_COLUMNS };
+enum { BZI_BATCH_ARRAYS = 5 + BZI_LIMIT_ALL_COLUMNS };
 
 /* Lays out the arrays of a batch. Returns 1, or 0 on overflow.
  *   data_bytes   0 if the data does not lie in the block
@@ -25870,7 +26856,7 @@ static int bzi_batch_layout(const bzna_loader *loader, uint64_t data_bytes, uint
     offsets[0] = 0;
     for (uint32_t i = 1; i < count; i++) {
         uint64_t size = i < 5           ? sizes[i] :
-                        i - 5 < tensors ? bzi_column_bytes(&loader->columns[i - 5]) :
+                        i - 5 < tensors ? loader->columns[i - 5].bytes :
                                           sizeof(bzi_slot_bytes);
         offsets[i] = at;
         if (!bzi_mul(size, loader->config.output.batch_size, &size) || !bzi_add(at, size, &at) ||
@@ -26373,8 +27359,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 69. Without threads ============================================================================================
- * Calls: rooms 6, 51, 58, 62, 64.
+/* ==== 78. Without threads ============================================================================================
+ * Calls: rooms 9, 56, 64-65, 70, 73.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what readers and workers do, one run after the other.
  * Whatever was read is decoded before more is read. Thus no item that holds memory waits while that is short, and what
@@ -26409,6 +27395,15 @@ static int bzi_loader_step(bzna_loader *loader)
     return 1;
 }
 
+/* Returns 1 if nothing was found to do although a batch is still to come. It may have come by itself: a batch without
+ * samples is finished when it is planned. With the lock held. */
+static int bzi_loader_lacks_work(bzna_loader *loader)
+{
+    if (!loader->pending_count)
+        return bzi_plan_has_batch(loader);
+    return loader->pending_batches[loader->pending_first]->state != BZI_BATCH_READY;
+}
+
 /* Does the next piece of the work that the batch to be delivered needs. The error that ends the loader, if there is
  * one, is in loader->poison. With the lock held, but not while it works. */
 static void bzi_loader_work(bzna_loader *loader)
@@ -26420,7 +27415,7 @@ static void bzi_loader_work(bzna_loader *loader)
         bzi_loader_break(loader, &err);
         return;
     }
-    if (!bzi_loader_step(loader)) {
+    if (!bzi_loader_step(loader) && bzi_loader_lacks_work(loader)) {
         BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
         bzi_loader_break(loader, &err);
     }
@@ -26429,10 +27424,10 @@ static void bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 70. Delivering ================================================================================================
- * Calls: rooms 3, 6, 51-52, 57-59, 63, 68-69.
+/* ==== 79. Delivering ================================================================================================
+ * Calls: rooms 4, 9, 56-57, 63-66, 77-78.
  *
- * The consumer's calls: delivering and releasing batches, tensors, resets, states, statistics. */
+ * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
 /* Returns 1 if a batch has a sample that ends the run, else 0. The error of the first one is then that of every call to
  * come. With the lock held. */
@@ -26735,10 +27730,10 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 71. Positions ==================================================================================================
- * Calls: rooms 2-3, 6, 51-52, 57-59, 68.
+/* ==== 80. Positions ==================================================================================================
+ * Calls: rooms 2, 4, 9, 56, 63-66, 77.
  *
- * Stopping, resetting, saving and restoring a loader; its statistics. */
+ * Stopping, resetting, saving and restoring a loader. */
 
 static void bzi_loader_stop(bzna_loader *loader)
 {
@@ -26860,6 +27855,8 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
 
     if (loader->config.decode.jpeg_shrink)
         hash = bzi_hash(hash, "shrink", sizeof "shrink");
+    if (loader->config.decode.jpeg_shrink && loader->config.decode.jpeg_shrink_margin > 1)
+        hash = bzi_hash(hash, &loader->config.decode.jpeg_shrink_margin, sizeof(float));
     if (!bzi_is_zero(&output->jitter, sizeof output->jitter))
         hash = bzi_hash(hash, &output->jitter, sizeof output->jitter);
     if (output->mean_bytes)
@@ -26949,23 +27946,135 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
                            state->end_epoch, err);
 }
 
-/* Estimates which stage limits the loader, by which threads wait for which. The thresholds are rules of thumb. */
-static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_statistics *stats)
-{
-    double elapsed = (double)(bzi_os_now_ns() - loader->opened_ns);
-    uint32_t decoders = loader->pool ? bzi_loader_sessions(loader) : loader->config.decode.threads;
 
-    if ((double)stats->stage[BZNA_STAGE_DELIVER].wait_before_ns < 0.1 * elapsed)
-        return BZNA_STAGE_DELIVER;
-    if ((double)stats->stage[BZNA_STAGE_DECODE].wait_before_ns <= 0.25 * elapsed * decoders)
-        return BZNA_STAGE_DECODE;
-    /* readers that are blocked wait for work that the consumer has enqueued */
-    return (double)stats->stage[BZNA_STAGE_READ].wait_after_ns > 0.5 * elapsed * loader->config.read.threads ?
-           BZNA_STAGE_DELIVER : BZNA_STAGE_READ;
+/* ==== 81. Statistics ===============================================================================================
+ * Calls: rooms 4, 57, 63-64.
+ *
+ * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
+
+/* How threads have spent the time, in percent of it. */
+typedef struct bzi_shares {
+    double consumer;                  /* the consumer waited for batches */
+    double starved;                   /* decoders waited for samples */
+    double blocked;                   /* decoders waited for batches to fill */
+    double decode;                    /* decoders decoded */
+    double warp;                      /* decoders warped */
+    double reading;                   /* readers read */
+    double full;                      /* readers waited until what they had read was taken */
+} bzi_shares;
+
+/* Returns the share of the time of a stage's threads. */
+static double bzi_share_of(uint64_t ns, const bzna_statistics *stats, uint64_t threads)
+{
+    return 100.0 * (double)ns / ((double)stats->elapsed_ns * (double)(threads ? threads : 1) + 1.0);
 }
 
+static bzi_shares bzi_statistics_shares(const bzna_statistics *stats)
+{
+    const bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
+    bzi_shares s;
+
+    s.consumer = bzi_share_of(stats->stage[BZNA_STAGE_DELIVER].wait_before_ns, stats, 1);
+    s.starved = bzi_share_of(decode->wait_before_ns, stats, decode->threads);
+    s.blocked = bzi_share_of(decode->wait_after_ns, stats, decode->threads);
+    s.decode = bzi_share_of(decode->busy_ns, stats, decode->threads);
+    s.warp = bzi_share_of(stats->stage[BZNA_STAGE_WARP].busy_ns, stats, decode->threads);
+    s.reading = bzi_share_of(read->busy_ns, stats, read->threads);
+    s.full = bzi_share_of(read->wait_after_ns, stats, read->threads);
+    return s;
+}
+
+/* Returns which stage limits a loader. no_threads: the consumer's thread does all the work. */
+static uint32_t bzi_statistics_limit(const bzi_shares *s, int is_nvdec, int no_threads)
+{
+    const uint32_t longer = s->warp > s->decode ? BZNA_STAGE_WARP : BZNA_STAGE_DECODE;
+
+    if (no_threads)
+        return s->consumer < 50                                ? BZNA_STAGE_DELIVER :
+               s->reading > s->decode && s->reading > s->warp ? BZNA_STAGE_READ :
+                                                                longer;
+    if (s->consumer < 10)
+        return BZNA_STAGE_DELIVER;
+    if (is_nvdec)                     /* readers that are blocked wait for work that the consumer has enqueued */
+        return s->starved <= 25 ? BZNA_STAGE_DECODE :
+               s->full > 50     ? BZNA_STAGE_DELIVER :
+                                  BZNA_STAGE_READ;
+    if (s->starved > 25 && s->reading > 50)
+        return BZNA_STAGE_READ;
+    if (s->decode + s->warp >= 50)
+        return longer;
+    return s->reading > 50 ? BZNA_STAGE_READ : BZNA_STAGE_NONE;
+}
+
+/* Writes the advice for decoders that limit a loader, by decoding or by warping. */
+static void bzi_statistics_advise_decoders(bzna_statistics *stats, const bzi_shares *s)
+{
+    const unsigned threads = (unsigned)stats->stage[BZNA_STAGE_DECODE].threads, processors = bzi_os_processors();
+    char *to = stats->advice;
+    const size_t size = sizeof stats->advice;
+
+    if (threads < processors)
+        snprintf(to, size, "%s: decoder threads work %.0f %% of the time; more of them (decode.threads: %u now, for %u "
+                 "processors)", stats->limiting_stage == BZNA_STAGE_WARP ? "the warp" : "decoding",
+                 s->decode + s->warp, threads, processors);
+    else if (stats->limiting_stage == BZNA_STAGE_WARP)
+        snprintf(to, size, "the warp: %.0f %% of the decoder threads' time, decoding %.0f %%; a smaller output "
+                 "(output.width, output.height), or uint8 or float16 (output.dtype)", s->warp, s->decode);
+    else if (2 * stats->samples_shrinkable > stats->samples)
+        snprintf(to, size, "decoding: %.0f %% of the decoder threads' time, the warp %.0f %%; decode.jpeg_shrink "
+                 "decodes large JPEGs at 1/2 of their size or less, here %.0f %% of the pictures", s->decode, s->warp,
+                 100.0 * (double)stats->samples_shrinkable / (double)stats->samples);
+    else
+        snprintf(to, size, "decoding: %.0f %% of the decoder threads' time, the warp %.0f %%; smaller pictures, or a "
+                 "codec that is decoded faster", s->decode, s->warp);
+}
+
+/* Judges what limits a loader, and writes it into stats. */
+static void bzi_statistics_judge(bzna_statistics *stats)
+{
+    const bzi_shares s = bzi_statistics_shares(stats);
+    const int is_nvdec = stats->samples_nvdec && stats->samples_nvdec >= stats->samples_software;
+    const int no_threads = !stats->stage[BZNA_STAGE_DECODE].threads;
+    const unsigned readers = (unsigned)stats->stage[BZNA_STAGE_READ].threads;
+    char *to = stats->advice;
+    const size_t size = sizeof stats->advice;
+
+    memset(to, 0, size);
+    stats->limiting_stage = bzi_statistics_limit(&s, is_nvdec, no_threads);
+    if (stats->limiting_stage == BZNA_STAGE_DELIVER && (s.consumer < 10 || no_threads))
+        snprintf(to, size, "the consumer: it waits for batches only %.0f %% of the time; no setting of the loader "
+                 "changes that", s.consumer);
+    else if (stats->limiting_stage == BZNA_STAGE_DELIVER)
+        snprintf(to, size, "the consumer: its work on the device still reads the batches; more batches "
+                 "(pipeline.batches_in_flight)");
+    else if (no_threads)
+        snprintf(to, size, "work in bzna_loader_next: of the time, reading takes %.0f %%, decoding %.0f %%, the warp "
+                 "%.0f %%; threads would do that meanwhile (pipeline.no_threads)", s.reading, s.decode, s.warp);
+    else if (stats->limiting_stage == BZNA_STAGE_READ)
+        snprintf(to, size, "reading: decoders wait for it %.0f %% of the time; faster storage, or more reader threads "
+                 "(read.threads: %u now)", s.starved > s.blocked ? s.starved : s.blocked, readers);
+    else if (stats->limiting_stage == BZNA_STAGE_DECODE && is_nvdec)
+        snprintf(to, size, "NVDEC: its sessions have samples %.0f %% of the time; smaller pictures, or pictures of "
+                 "fewer bytes", s.starved < 100 ? 100 - s.starved : 0);
+    else if (stats->limiting_stage != BZNA_STAGE_NONE)
+        bzi_statistics_advise_decoders(stats, &s);
+    else if (s.blocked > s.starved)
+        snprintf(to, size, "waking threads: decoders wait %.0f %% of the time until there is a batch to fill; larger "
+                 "batches (output.batch_size), or more of them (pipeline.batches_in_flight)", s.blocked);
+    else
+        snprintf(to, size, "waking threads, or other programs: decoders wait for samples %.0f %% of the time, and "
+                 "readers read %.0f %%; larger batches (output.batch_size), or more samples read ahead "
+                 "(read.ahead_samples)", s.starved, s.reading);
+}
+
+/* Fills in what a loader has counted. */
 static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 {
+    const int no_threads = loader->config.pipeline.no_threads != 0;
+    const uint32_t decoders = no_threads   ? 0 :
+                              loader->pool ? bzi_loader_sessions(loader) :
+                                             loader->config.decode.threads;
+
     bzi_loader_lock(loader);
     *stats = loader->stats;
     stats->stage[BZNA_STAGE_READ].depth = loader->redo_count;
@@ -26983,14 +28092,42 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     }
 
     bzi_os_unlock(&loader->mutex);
+    stats->elapsed_ns = bzi_os_now_ns() - loader->opened_ns;
+    stats->stage[BZNA_STAGE_READ].threads = no_threads ? 0 : loader->config.read.threads;
+    stats->stage[BZNA_STAGE_DECODE].threads = decoders;
+    stats->stage[BZNA_STAGE_WARP].threads = decoders;
+    stats->stage[BZNA_STAGE_DELIVER].threads = 1;
     if (loader->pool)
         bzi_device_counts(loader->device, stats);
-    stats->limiting_stage = bzi_loader_limit(loader, stats);
+    bzi_statistics_judge(stats);
+}
+
+/* Subtracts what was counted earlier. Depths, capacities, threads and memory stay, since they are no counts. */
+static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistics *earlier)
+{
+    uint64_t *const counts[] = {
+        &stats->samples, &stats->samples_failed, &stats->failed_read, &stats->failed_format, &stats->failed_decode,
+        &stats->failed_other, &stats->replaced, &stats->retries, &stats->samples_nvdec, &stats->samples_software,
+        &stats->fallbacks, &stats->decoders_made, &stats->decoders_reconfigured, &stats->sessions_lost,
+        &stats->samples_tiled, &stats->tiles, &stats->lock_waits, &stats->lock_wait_ns, &stats->elapsed_ns,
+        &stats->samples_shrinkable };
+
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        *counts[i] -= *(const uint64_t *)((const char *)earlier + ((char *)counts[i] - (char *)stats));
+    for (int i = 0; i < 4; i++) {
+        bzna_stage_statistics *stage = &stats->stage[i];
+        const bzna_stage_statistics *before = &earlier->stage[i];
+        stage->count -= before->count;
+        stage->bytes -= before->bytes;
+        stage->busy_ns -= before->busy_ns;
+        stage->wait_before_ns -= before->wait_before_ns;
+        stage->wait_after_ns -= before->wait_after_ns;
+    }
 }
 
 
-/* ==== 72. Configuration =============================================================================================
- * Calls: rooms 2-3, 6, 43, 45-46.
+/* ==== 82. Configuration =============================================================================================
+ * Calls: rooms 2, 4, 9, 48, 50-51.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -27196,7 +28333,8 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
 static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_error *err)
 {
     const bzna_loader_output *o = &c->output;
-    const int fields = (c->fields.tensors || c->fields.bytes) && !c->fields.image && !o->buffers && o->views <= 1 &&
+    const int fields = (c->fields.tensors || c->fields.bytes || c->fields.rule_count) && !c->fields.image &&
+                       !c->fields.geometry && !o->buffers && o->views <= 1 &&
                        !c->extra_outputs.count;
     bzna_output output = bzi_output_of(o);
 
@@ -27222,6 +28360,12 @@ static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *er
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg: %u is not known", c->decode.jpeg);
     if (c->decode.jpeg_shrink > 1)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink: neither 0 nor 1");
+    if (c->decode.jpeg_shrink_margin != 0 && !c->decode.jpeg_shrink)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink_margin: it needs jpeg_shrink");
+    c->decode.jpeg_shrink_margin = c->decode.jpeg_shrink_margin == 0 ? 1 : c->decode.jpeg_shrink_margin;
+    if (!(c->decode.jpeg_shrink_margin >= 1 && c->decode.jpeg_shrink_margin <= 64))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink_margin: %g is not from 1 to 64",
+                        (double)c->decode.jpeg_shrink_margin);
 #ifdef BENZINA_NO_JPEG
     if (c->decode.jpeg_shrink)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.jpeg_shrink: this build has no libjpeg-turbo");
@@ -27293,7 +28437,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
         BZI_GROUP(color, c->color.reserved0),
         BZI_GROUP(fields, 0),
         BZI_GROUP(read, c->read.reserved0),
-        BZI_GROUP(decode, 0),
+        BZI_GROUP(decode, c->decode.reserved0),
         BZI_GROUP(errors, 0),
         BZI_GROUP(pipeline, 0),
     };
@@ -27371,8 +28515,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 73. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 6, 44-46, 72.
+/* ==== 83. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 9, 49-51, 82.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -27424,7 +28568,7 @@ static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, c
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u, and %u of other outputs, are more than %u", where,
                         output->views, s->view_count, BZI_LIMIT_VIEWS);
     if (s->config.decode.jpeg_shrink &&
-        (output->transform.antialias || output->transform.filter == BZNA_FILTER_NEAREST))
+        (output->transform.antialias == BZNA_ANTIALIAS_OFF || output->transform.filter == BZNA_FILTER_NEAREST))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink: %s has a filter without antialias",
                         where);
 
@@ -27580,8 +28724,8 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 74. Opening ===================================================================================================
- * Calls: rooms 2-4, 6, 36-38, 51-52, 56-57, 59-60, 67-68.
+/* ==== 84. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 7, 9, 41-43, 56-57, 61, 63, 65, 67, 76-77.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -27952,6 +29096,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 
     /* These point to the caller's memory. What is needed of it has been copied. */
     loader->config.fields.image = loader->config.fields.tensors = loader->config.fields.bytes = NULL;
+    loader->config.fields.rules = NULL;
     loader->config.order.indices = NULL;
     loader->config.order.weights = NULL;
     loader->config.pipeline.cpus = NULL;
@@ -27969,7 +29114,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 75. Public API: contexts ======================================================================================
+/* ==== 85. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
@@ -28240,7 +29385,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 76. Public API: data sets =====================================================================================
+/* ==== 86. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -28267,9 +29412,8 @@ static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bz
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: %u is not known", numbers[i].name,
                             numbers[i].value);
 
-    for (size_t i = 0; i < sizeof c->reserved / sizeof c->reserved[0]; i++)
-        if (c->reserved[i])
-            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config: reserved words are set");
+    if (!bzi_is_zero(c->reserved, sizeof c->reserved))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config: reserved words are set");
     if (!c->classes != !c->class_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: class_count is %u, and classes is%s NULL",
                         c->class_count, c->classes ? " not" : "");
@@ -28703,7 +29847,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 77. Public API: pictures, numbers, warps ======================================================================
+/* ==== 87. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -28809,6 +29953,16 @@ BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size)
     bzna_transform all;
     bzi_transform_init(&all);
     bzi_struct_init(transform, struct_size, &all, sizeof all);
+}
+
+BZNA_API void bzna_rule_init(bzna_rule *rule, size_t struct_size)
+{
+    bzi_struct_init(rule, struct_size, NULL, sizeof *rule);
+}
+
+BZNA_API uint32_t bzna_geometry_box(const bzna_geometry *geometry, const double area[4], double out[4])
+{
+    return geometry && area && out ? (uint32_t)bzi_geometry_box(geometry, area, out) : 0;
 }
 
 BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size)
@@ -28988,12 +30142,28 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 78. Public API: loaders, batches, writers =====================================================================
+/* ==== 88. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
 {
     bzi_struct_init(config, struct_size, NULL, sizeof *config);
+}
+
+BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *name, const char *field)
+{
+    static const bzna_loader_filter nearest = { .kind = BZNA_FILTER_NEAREST };
+    static const bzna_loader_color plain = { .fill_space = BZNA_FILL_RGB };
+
+    if (!output)
+        return;
+    memset(output, 0, sizeof *output);
+    output->name = name;
+    output->field = field;
+    output->dtype = BZNA_DTYPE_UINT8;
+    output->channels = BZNA_CHANNELS_GRAY;
+    output->filter = &nearest;
+    output->color = &plain;
 }
 
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
@@ -29214,6 +30384,25 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
     BZI_API_END(bzi_api_out(stats, struct_size, &all, sizeof all, &e));
 }
 
+BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const bzna_statistics *earlier,
+                                           bzna_statistics *since, size_t struct_size, bzna_error *err)
+{
+    bzna_statistics all, before;
+    bzna_status status;
+
+    BZI_API_BEGIN;
+    BZI_API_NEED(later);
+    BZI_API_NEED(earlier);
+    BZI_API_NEED(since);
+
+    if ((status = bzi_api_in(&all, sizeof all, later, 0, "statistics", &e)) != BZNA_OK ||
+        (status = bzi_api_in(&before, sizeof before, earlier, 0, "statistics", &e)) != BZNA_OK)
+        BZI_API_END(status);
+    bzi_statistics_subtract(&all, &before);
+    bzi_statistics_judge(&all);
+    BZI_API_END(bzi_api_out(since, struct_size, &all, sizeof all, &e));
+}
+
 BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor, size_t struct_size,
                                         bzna_error *err)
 {
@@ -29231,6 +30420,10 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
     bzi_loader_describe_tensor(loader, first + number, loader->config.output.batch_size, &all);
     BZI_API_END(bzi_api_out(tensor, struct_size, &all, sizeof all, &e));
 }
+
+
+/* ==== 89. Public API: batches, writers =============================================================================
+ * Calls: all rooms above. */
 
 /* --- Batches --- */
 
@@ -29310,7 +30503,7 @@ BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name,
 
     column = bzi_loader_find_bytes(batch->loader, name);
     if (column == BZI_NO_FIELD)
-        BZI_API_FAIL(BZNA_E_NOT_FOUND, "loader_config.fields.bytes does not name \"%s\"", name);
+        BZI_API_FAIL(BZNA_E_NOT_FOUND, "neither loader_config.fields.bytes nor a rule names \"%s\"", name);
     bytes = bzi_batch_bytes(batch, column, slot);
     *data = bytes->present ? bytes->buffer.data : NULL;
     *size = bytes->present ? bytes->size : 0;

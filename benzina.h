@@ -159,7 +159,7 @@
  *     sink.write_at, .close        a thread that adds, finishes or closes; never concurrently
  *     log                          the caller's thread, inside bzna_* calls; with log_any_thread,
  *                                  any thread
- *     transform, picture           the loader's decoder threads and the context's decode sessions,
+ *     transform, picture, rules    the loader's decoder threads and the context's decode sessions,
  *                                  concurrently
  *
  * No lock is held while a callback runs. Rules for callbacks:
@@ -167,8 +167,8 @@
  *     - A callback must not close any object: X_close returns E_STATE there, and does nothing.
  *     - No C++ exception and no longjmp may leave a callback. The frames above it are C, and would
  *       not be unwound.
- *     - An allocator or device_allocator must call no bzna_* function. A transform or picture
- *       callback must call none that takes a context, data set or loader.
+ *     - An allocator or device_allocator must call no bzna_* function. The callback of a transform,
+ *       picture or rule must call none that takes a context, data set or loader.
  *
  * Without threads: a loader with pipeline.no_threads starts none. bzna_loader_next then reads,
  * decodes and warps the samples of its batch on the thread that calls it, and all callbacks above
@@ -269,6 +269,45 @@
  *
  * Each channel x then becomes y = (x - bias) * scale. In a bzna_loader_color, mean and std are a
  * second spelling of the same: y = (x - mean) / std. Settings that use both spellings are refused.
+ *
+ * JOINT WARPS. Masks, depth or the right picture of a pair are further image fields of a sample:
+ * files with one key in a tar (a.jpg, a.mask.png), fields of an archive, folders that are pairs
+ * (chapter 12). Each becomes a further output (config.extra_outputs) that names its field. Without
+ * a warp of its own, such an output has that of the first output's picture: the same crop, flips,
+ * rotation and perspective. A picture of another size than the first one is taken to show the same
+ * scene, edge to edge, so the warp is scaled to its size. Each output has its own size, filter,
+ * dtype, channels, fill and colors; without colors of its own, it has those of the first output,
+ * with its color jitter. bzna_loader_output_mask sets one up for masks of class numbers, whose
+ * pixels are then exactly those of the mask, or the fill:
+ *
+ *     bzna_loader_output mask;
+ *     bzna_loader_output_mask(&mask, "mask", "masks");
+ *     config.extra_outputs.ptr = &mask;
+ *     config.extra_outputs.count = 1;
+ *
+ * A mask with a palette has class numbers if dataset_config.palette is BZNA_PALETTE_INDEX. PNG, PNM
+ * and TIFF of 16 bits a sample are decoded with all bits, and come as x / 257 in 0..255, which
+ * float32 holds to 1 part in 2^23. So a depth map is in its own units with dtype FLOAT32 and
+ * color.scale[0] = 257. Floating-point pictures (TIFF, PFM, OpenEXR) are not read; such depth can
+ * be a field of bytes.
+ *
+ * BOXES AND POLYGONS are fields, too: JSON, XML, vectors. A rule (config.fields.rules) turns such a
+ * field into numbers while the batch is made, on the decoder threads. Rules say by name, suffix or
+ * pattern which fields they are for, and the first one that matches a field has it:
+ *
+ *     bzna_rule rules[] = {
+ *         { .struct_size = sizeof *rules, .field = ".json", .name = "boxes", .call = read_boxes,
+ *           .kind = BZNA_RULE_ROWS, .dimensions = 2, .shape = { 100, 5 } },
+ *         { .struct_size = sizeof *rules, .field = "*caption*", .name = "text" },
+ *     };
+ *     config.fields.rules = rules;
+ *     config.fields.rule_count = 2;
+ *
+ * Each batch then has "boxes" [N, 100, 5], "boxes_count" [N], and bzna_batch_bytes of "text". The
+ * callback is given the bytes and the geometry of what was drawn: the homography both ways, sizes,
+ * crop and flips. bzna_geometry_box maps a box of the picture to the output, and clips it there.
+ * examples/boxes.c is a whole program. To map boxes later instead, set config.fields.geometry: each
+ * batch then has these numbers as the tensor "geometry".
  *
  * 8. LIMITS AND HOSTILE FILES
  *
@@ -525,6 +564,14 @@
  * With a list (dataset_config.list), samples are the files that the list names, in its order. Its
  * labels become targets if each sample has one label that is a whole number, else they are
  * vectors.
+ *
+ * With pairs (dataset_config.pairs = "images,masks"), files of several folders make one sample if
+ * their paths below these folders are the same but for the extension: images/a/1.jpg and
+ * masks/a/1.png. Each folder is an image field, which is called as the folder, or as the text
+ * before an equals sign says: "image=leftImg8bit/train,mask=gtFine/train". Samples have the order
+ * of these paths without extensions, and no targets. A file without a partner is an error that
+ * names it, and so are two files in a folder that differ only in their extensions. All files of a
+ * sample are read with it.
  *
  * TARS are shards as WebDataset writes them. Files next to each other that share a key are one
  * sample. The key is the name up to the first dot after its last slash, and the rest is the name of
@@ -1010,9 +1057,9 @@ typedef struct bzna_context_config {
      * It is the caller's, and must live until everything made from this context is closed. NULL:
      * the device's primary context */
     void          *cuda_context;
-    /* Advanced, used in sandboxes, and by hosts whose callbacks must stay on their own thread: 1: no
-     * call with this context starts a thread. Data sets are opened by the caller's thread alone, and
-     * loaders have pipeline.no_threads */
+    /* Advanced, used in sandboxes, and by hosts whose callbacks must stay on their own thread: 1:
+     * no call with this context starts a thread. Data sets are opened by the caller's thread alone,
+     * and loaders have pipeline.no_threads */
     uint32_t       no_threads;
     uint32_t       reserved0;         /* must be 0 */
 } bzna_context_config;
@@ -1273,11 +1320,15 @@ typedef struct bzna_dataset_config {
     uint32_t            orientation;  /* BZNA_ORIENTATION_... */
     uint32_t            palette;      /* BZNA_PALETTE_... */
     const bzna_records *records;      /* how records of one size lie; NULL: the file has none */
+    /* folders of a folder whose files of the same names make one sample, 2 to 4 of them with commas
+     * between them: "images,masks". Each is an image field of that name; "depth=out/depth" gives
+     * the field of a deeper folder a name. Default: the folder is not made of pairs */
+    const char         *pairs;
     /* which field of integers is the target, by its name, such as "cls2" of a tar. In mp4 files
      * also a track of integers, by its name, such as "bzna_target"; with a split, its variant for
      * that. E_NOT_FOUND if there is none. Default: chapter 12 says which */
     const char         *target;
-    uint64_t            reserved[3];  /* must be 0 */
+    uint64_t            reserved[2];  /* must be 0 */
 } bzna_dataset_config;
 
 /* A data set as a whole. */
@@ -1291,8 +1342,8 @@ typedef struct bzna_dataset_info {
     uint32_t track_count;             /* of the first file: bzna_dataset_track_info */
     uint32_t brand_count;             /* of the first file's ftyp, at most 8 */
     uint32_t brands[8];               /* the major brand first */
-    /* of the first file: "archive", "mp4 video", "HEIF", "folder", "tar", "RecordIO", "records",
-     * "provider" */
+    /* of the first file: "archive", "mp4 video", "HEIF", "folder", "folder pairs", "tar",
+     * "RecordIO", "records", "provider" */
     char     container[20];
     uint64_t trailing_bytes;          /* of the first file, after its last box: ignored */
 } bzna_dataset_info;
@@ -1312,7 +1363,9 @@ enum {
  *     video     "image"; "target" and "name" where there are tracks of them
  *     provider  as its fields say
  *     folder    "image"; "name", the path below the folder; "target" where folders are classes, or
- *               where a list has one whole number for each sample; "label" of other lists */
+ *               where a list has one whole number for each sample; "label" of other lists
+ *     pairs     a picture for each folder of dataset_config.pairs, of which the first one is also
+ *               found as "image"; "name", the path below the first folder */
 typedef struct bzna_field_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t kind;                    /* BZNA_FIELD_... */
@@ -1703,7 +1756,11 @@ enum {
 /* How filters act where a warp shrinks the picture. */
 enum {
     BZNA_ANTIALIAS_AUTO = 0,          /* all but NEAREST widen by as much, as in PIL, torchvision */
-    BZNA_ANTIALIAS_OFF  = 1           /* they do not, as in OpenCV; AREA with OFF is refused */
+    BZNA_ANTIALIAS_OFF  = 1,          /* they do not, as in OpenCV; AREA with OFF is refused */
+    /* as AUTO, and of RGB and gray pictures, what is filtered along rows, and then along columns,
+     * is rounded to whole samples each time, as in PIL. Warps that are not axis-aligned, and
+     * pictures of Y'CbCr, such as JPEG, are as with AUTO */
+    BZNA_ANTIALIAS_ROUND = 2
 };
 
 /* Types of elements. Numbers are rounded to nearest, ties to even. Outputs have one of the first
@@ -1831,6 +1888,101 @@ typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sam
  * It must not call functions that take a context, data set or loader. */
 typedef bzna_status (*bzna_picture_fn)(void *user, const bzna_sample_info *sample,
     bzna_random *random, const bzna_picture *picture, void *const planes[3]);
+
+/* How a view of the first output shows its picture. Edges of pixels are counted from the corner:
+ * the pixel (0, 0) is from 0 to 1 in both directions, and its center is 0 to the homographies. */
+typedef struct bzna_geometry {
+    uint32_t struct_size;             /* bytes that the library has filled in */
+    uint32_t view;                    /* number of the view, from 0 */
+    uint32_t width;                   /* pixels of the picture without padding, turned */
+    uint32_t height;                  /* likewise */
+    uint32_t out_width;               /* pixels of the output */
+    uint32_t out_height;              /* likewise */
+    /* 1: from left to right in the middle of the output, the picture is shown from right to left */
+    uint32_t flip_h;
+    uint32_t flip_v;                  /* 1: likewise, from bottom to top */
+    double   homography[9];           /* output to input pixels, as drawn: chapter 7 */
+    double   inverse[9];              /* input to output pixels */
+    /* what the output shows: left, top, right and bottom edge of the upright rectangle around it,
+     * in pixels of the picture. It may reach beyond the picture */
+    double   crop[4];
+} bzna_geometry;
+
+/* Finds where a box of the picture is in the output. Any thread.
+ *     geometry   as a rule has it
+ *     area       the box: left, top, right and bottom edge, in pixels of the picture
+ *     out        the upright rectangle around it in pixels of the output, clipped to the output;
+ *                may be area
+ * Returns 1, or 0 if nothing of the box is in the output: then out is all 0. */
+BZNA_API uint32_t bzna_geometry_box(const bzna_geometry *geometry, const double area[4],
+    double out[4]);
+
+/* The value of a field that a rule is asked about. */
+typedef struct bzna_rule_input {
+    uint32_t                struct_size;     /* bytes that the library has filled in */
+    uint32_t                kind;            /* BZNA_FIELD_... of the field */
+    const char             *field;           /* the field's name */
+    /* the value as bzna_batch_bytes has it, with a NUL behind it. The loader's, and not to be used
+     * after the callback has returned; likewise what follows */
+    const void             *data;
+    uint64_t                size;            /* bytes at data, without that NUL */
+    /* about the sample and its first view; width and height are 0 in batches without pictures */
+    const bzna_sample_info *sample;
+    const bzna_geometry    *geometry;        /* one for each view of the first output; or NULL */
+    uint32_t                view_count;      /* at geometry; 0 in batches without pictures */
+    uint32_t                reserved0;       /* 0 */
+} bzna_rule_input;
+
+/* Makes a sample's part of a tensor from a field. Called on decoder threads, concurrently, once for
+ * each sample that has the field, before its pictures are decoded.
+ *     user        rule.user
+ *     input       the field's value, and what was drawn for the sample
+ *     out         the sample's part of the tensor, all zeros: to be filled in
+ *     out_bytes   bytes at out
+ *     count       for ROWS: to be set to the number of rows that were filled in; 0 before
+ * Returns BZNA_OK, or a negative number, which becomes native_code:
+ *     BZNA_E_CALLBACK, below -2^30   the program is at fault: E_CALLBACK (errors.callback_policy).
+ *                                    Bindings number their exceptions so
+ *     any other                      the data are damaged: the sample fails with E_FORMAT
+ * More rows than there is room for fail the sample with E_MISMATCH. The callback must not call
+ * functions that take a context, data set or loader. */
+typedef bzna_status (*bzna_rule_fn)(void *user, const bzna_rule_input *input, void *out,
+    uint64_t out_bytes, uint64_t *count);
+
+/* What a rule makes of a field. */
+enum {
+    BZNA_RULE_BYTES  = 0,             /* its bytes, for bzna_batch_bytes, under the rule's name */
+    BZNA_RULE_TENSOR = 1,             /* a tensor [N, shape...]: call fills it in */
+    /* a tensor [N, shape...] of which call fills in up to shape[0] rows, and beside it NAME_count
+     * [N] int64, with the number of rows of each sample */
+    BZNA_RULE_ROWS   = 2
+};
+
+/* A rule for fields: what batches carry of them. Zero is the default of every member but field. A
+ * field belongs to the first rule that it matches. Rules of one name share a tensor, and must have
+ * the same kind, dtype and shape: of a sample, it holds what the first of these rules makes whose
+ * field the sample has. Where a sample has no such field, or fails before the rule is asked, floats
+ * are NaN, integers are -1, uint8 is 0, and ROWS has only zeros, and 0 rows. */
+typedef struct bzna_rule {
+    uint32_t     struct_size;         /* sizeof the struct; bzna_rule_init sets it */
+    uint32_t     kind;                /* BZNA_RULE_... */
+    /* the field's name; or ".json" for "json" and all names that end so; or a pattern, in which *
+     * stands for any text and ? for one byte. At most 63 bytes; copied */
+    const char  *field;
+    /* what the batch calls it, at most 31 bytes (ROWS: 25); copied. NULL: as field says, which is a
+     * name then */
+    const char  *name;
+    bzna_rule_fn call;                /* must be NULL for BYTES, and given for the others */
+    void        *user;                /* passed to call; the caller's */
+    uint32_t     dtype;               /* BZNA_DTYPE_FLOAT32, _UINT8, _INT32 or _INT64 */
+    uint32_t     dimensions;          /* numbers at shape, at most 4; ROWS: at least 1 */
+    int64_t      shape[4];            /* of a sample, the outermost one first; each at least 1 */
+    uint64_t     reserved[4];         /* must be 0 */
+} bzna_rule;
+
+/* Clears rule, and sets its struct_size, in bytes: pass sizeof *rule. After that, set field, and
+ * for tensors kind, call, dtype and shape. Any thread. */
+BZNA_API void bzna_rule_init(bzna_rule *rule, size_t struct_size);
 
 /* The output of bzna_picture_render. */
 typedef struct bzna_output {
@@ -2136,7 +2288,7 @@ typedef struct bzna_loader_output {
     /* samples of a batch, 1..65536; must be given in the first output, and be 0 in further ones */
     uint32_t                  batch_size;
     /* pixels, 1..16384. The first output's must be given; 0 in a further one: the first one's.
-     * Width and height 0 with fields.tensors or fields.bytes stand for batches without pictures, on
+     * Width and height 0 with fields.tensors, bytes or rules stand for batches without pictures, on
      * the host */
     uint32_t                  width;
     uint32_t                  height;        /* likewise */
@@ -2250,6 +2402,14 @@ typedef struct bzna_loader_fields {
      * field that has the name of a tensor of every batch, such as "index", can be had in no other
      * way */
     const char *bytes;
+    /* rules for fields, in order: an array of at most 16, each as large as the first one's
+     * struct_size says; copied, with its strings */
+    const bzna_rule *rules;
+    uint32_t    rule_count;           /* rules at rules */
+    /* 1: batches have the tensor "geometry", [N, 16] float32, or [N, views, 16] with several views
+     * of the first output: the homography (9), width and height of the picture, the crop (4), and
+     * flip_h + 2 * flip_v, as in bzna_geometry. NaN where a sample failed before they were drawn */
+    uint32_t    geometry;
     uint64_t    reserved[8];          /* must be 0 */
 } bzna_loader_fields;
 
@@ -2288,7 +2448,12 @@ typedef struct bzna_loader_decode {
      * 2-fold (4-, 8-fold), with antialias, is decoded at 1/2 (1/4, 1/8) of its size by
      * libjpeg-turbo. Pixels differ */
     uint32_t jpeg_shrink;
-    uint64_t reserved[8];             /* must be 0 */
+    /* Advanced, used with jpeg_shrink for pixels that differ less: by how much all views must still
+     * shrink what was decoded, 1 to 64. With 1.5, a JPEG is decoded at 1/2 of its size only if all
+     * views shrink it 3-fold. Default 1 */
+    float    jpeg_shrink_margin;
+    uint32_t reserved0;               /* must be 0 */
+    uint64_t reserved[7];             /* must be 0 */
 } bzna_loader_decode;
 
 /* How failures are treated. */
@@ -2469,7 +2634,10 @@ typedef struct bzna_stage_statistics {
     uint64_t wait_after_ns;           /* blocked because the next queue was full (back-pressure) */
     uint64_t depth;                   /* what waits in its queue now */
     uint64_t capacity;                /* the most that its queue holds */
-    uint64_t reserved[3];             /* 0 */
+    /* that work in it: read.threads, decode.threads or NVDEC's sessions, the same, 1. 0 in the
+     * first three with pipeline.no_threads */
+    uint64_t threads;
+    uint64_t reserved[2];             /* 0 */
 } bzna_stage_statistics;
 
 /* The stages of the pipeline, in order. */
@@ -2477,15 +2645,16 @@ enum {
     BZNA_STAGE_READ    = 0,           /* samples are read */
     BZNA_STAGE_DECODE  = 1,           /* pictures are decoded */
     BZNA_STAGE_WARP    = 2,           /* outputs are made of them */
-    BZNA_STAGE_DELIVER = 3            /* batches are lent; waits are those in bzna_loader_next */
+    BZNA_STAGE_DELIVER = 3,           /* batches are lent; waits are those in bzna_loader_next */
+    BZNA_STAGE_NONE    = 4            /* none limits: threads wake one another most of the time */
 };
 
-/* Counts and waits since the loader was opened. */
+/* Counts and waits since the loader was opened, or over the time of bzna_statistics_since. */
 typedef struct bzna_statistics {
     uint32_t         struct_size;     /* set by the call: how many bytes were filled */
     /* BZNA_STAGE_..., a judgement from the times: the stage that is busy while the one before it is
-     * blocked and the one after it waits for work. It is the consumer (DELIVER) when readers are
-     * blocked, and bzna_loader_next never waits or decoders have nothing to do */
+     * blocked and the one after it waits for work. It is the consumer (DELIVER) when
+     * bzna_loader_next hardly waits, and NONE when no stage is busy, as with tiny batches */
     uint32_t         limiting_stage;
     bzna_stage_statistics stage[4];        /* by BZNA_STAGE_... */
     uint64_t         samples;         /* that were finished, well or not */
@@ -2513,6 +2682,13 @@ typedef struct bzna_statistics {
      * another. Threads that wait for work do not count */
     uint64_t         lock_waits;
     uint64_t         lock_wait_ns;    /* how long they waited for it, together */
+    uint64_t         elapsed_ns;      /* the time that all of this was counted over */
+    /* JPEGs that were decoded at their full size, though all views shrink them so much that
+     * decode.jpeg_shrink would have had them decoded at 1/2 or less */
+    uint64_t         samples_shrinkable;
+    /* limiting_stage in a sentence: how busy it was, and which setting would change that, such as
+     * "reading: decoders wait for it 92 % of the time; ... (read.threads: 1 now)" */
+    char             advice[240];
 } bzna_statistics;
 
 /* Where a run stands: 128 bytes of plain little-endian data without pointers, to be kept beside a
@@ -2542,6 +2718,17 @@ typedef struct bzna_loader_state {
 /* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
  * sizeof *config. Set output.batch_size, width and height then. Any thread. */
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size);
+
+/* Makes output, an element of config.extra_outputs, one for the masks of the first output's
+ * pictures. They have the warp drawn for the picture, and their numbers stay as they are. The
+ * output has one channel of uint8, the filter NEAREST, no colors of the first output, and the fill
+ * 0. Other members are 0: set what should differ, such as dtype, or color for another fill. Any
+ * thread.
+ *     output   cleared, and filled in
+ *     name     of the tensor; must live until the loader is open
+ *     field    the image field that masks are made of; likewise */
+BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *name,
+    const char *field);
 
 /* Checks the config, allocates everything and starts the threads. Reading and decoding begin at
  * once; on the device, when what was enqueued on output.stream before is done. Any thread.
@@ -2675,11 +2862,22 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
 BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics *stats,
     size_t struct_size, bzna_error *err);
 
+/* Says what a loader has counted between two calls of bzna_loader_statistics, such as in an epoch,
+ * and what limited it in that time. Any thread.
+ *     later         of the second call
+ *     earlier       of the first call
+ *     since         filled in, up to struct_size bytes: pass sizeof *since. It may be later or
+ *                   earlier. Depths, capacities, threads and read_memory_bytes are those of later
+ *     struct_size   in bytes */
+BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later,
+    const bzna_statistics *earlier, bzna_statistics *since, size_t struct_size, bzna_error *err);
+
 /* Describes one tensor of a full batch; its data is NULL. Any thread.
  *     loader        the loader
- *     number        from 0: "image", "target", "index", "status", then those of fields.tensors,
- *                   which lie on the host, then those of extra_outputs. Batches without pictures
- *                   have no "image", and begin with "target"
+ *     number        from 0: "image", "target", "index", "status", then those of fields (tensors,
+ *                   rules with their counts, "geometry"), which lie on the host, then those of
+ *                   extra_outputs. Batches without pictures have no "image", and begin with
+ *                   "target"
  *     tensor        filled in, up to struct_size bytes: pass sizeof *tensor
  *     struct_size   in bytes
  * Returns E_RANGE past the last tensor. */
@@ -2704,14 +2902,14 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
 
 /* Finds the value of a field in one slot. Any thread.
  *     batch   on loan
- *     name    of the field, one of fields.bytes
+ *     name    of the field, one of fields.bytes or the name of a rule of kind BYTES
  *     slot    of the batch, from 0
  *     data    set to the value, which is the loader's and valid until the batch is released:
  *             an image as a stream of its own, as from bzna_image_annexb; an integer as int64_t; a
  *             vector as float; text and bytes as they are. A NUL stands behind each. NULL where the
  *             sample has none, or failed
  *     size    set to the bytes at data, without that NUL; 0 where data is NULL
- * Statuses: E_NOT_FOUND if fields.bytes does not name it; E_RANGE past the last slot. */
+ * Statuses: E_NOT_FOUND if neither fields.bytes nor a rule names it; E_RANGE past the last slot. */
 BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name, uint32_t slot,
     const void **data, uint64_t *size, bzna_error *err);
 
@@ -2794,10 +2992,12 @@ enum {
 /* A further field of a sample. An archive has at most 60 names of them. */
 typedef struct bzna_field_value {
     uint32_t    struct_size;          /* sizeof the struct; bzna_field_value_init sets it */
-    /* BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES; the same in all samples */
+    /* BZNA_FIELD_...; the same in all samples */
     uint32_t    kind;
     const char *name;                 /* 1..31 bytes; not "image", "thumb", "target" or "name" */
-    /* the value in the form that bzna_dataset_field gives, but text has no NUL. Borrowed */
+    /* the value in the form that bzna_dataset_field gives, but text has no NUL. A picture is a
+     * whole file: JPEG, PNG or another kind that folders may hold, which is kept as it is.
+     * Borrowed */
     const void *data;
     uint64_t    size;                 /* bytes at data */
 } bzna_field_value;

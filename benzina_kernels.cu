@@ -157,7 +157,7 @@ typedef struct bzi_kernel_slot {
     uint32_t flags;           /* BZI_KERNEL_COLOR, _GRAY, _FILL_MEAN */
     float    luma[3];         /* weights for _GRAY; as constants, they would keep gcc from vectorizing */
     uint32_t filter;          /* BZI_KERNEL_LINEAR, ... */
-    uint32_t antialias;       /* 0: where the warp shrinks, the filter widens; 1: never */
+    uint32_t antialias;       /* BZI_KERNEL_WIDEN, ... */
     float    hls[3];          /* added to H (in 0..6), L (0..255), S (0..1) */
     float    brightness;      /* R'G'B' times it */
     float    contrast, offset;/* R'G'B' times contrast, plus offset: (1 - contrast) times the mean luma */
@@ -284,14 +284,19 @@ BZI_KERNEL_FN float bzi_kernel_support(uint32_t filter)
            bzi_kernel_is_cubic(filter) ? 2.0f : 1.0f;
 }
 
+/* Where the warp shrinks, the filter widens; it never does; or it widens, and what each pass makes, the horizontal and
+ * the vertical one, is rounded to whole samples. ROUND is for a separable H and any filter but nearest. */
+enum { BZI_KERNEL_WIDEN = 0, BZI_KERNEL_NARROW = 1, BZI_KERNEL_ROUND = 2 };
+
 /* The lengths of the gradients of u and v, by which filters widen; du_x is du/dx. */
 BZI_KERNEL_FN void bzi_kernel_shrink(const bzi_kernel_slot *slot, float du_x, float du_y, float dv_x, float dv_y,
                                      float shrink[2])
 {
     const float most = bzi_kernel_is_separable(slot->h) ? 1e9f :
                                                           0.5f * BZI_KERNEL_TAPS / bzi_kernel_support(slot->filter);
-    shrink[0] = slot->antialias ? 0.0f : BZI_KERNEL_MIN(bzi_kernel_length(du_x, du_y), most);
-    shrink[1] = slot->antialias ? 0.0f : BZI_KERNEL_MIN(bzi_kernel_length(dv_x, dv_y), most);
+    const int narrow = slot->antialias == BZI_KERNEL_NARROW;
+    shrink[0] = narrow ? 0.0f : BZI_KERNEL_MIN(bzi_kernel_length(du_x, du_y), most);
+    shrink[1] = narrow ? 0.0f : BZI_KERNEL_MIN(bzi_kernel_length(dv_x, dv_y), most);
 }
 
 /* Two samples an axis are enough for nearest, and for linear and area where nothing shrinks. */
@@ -300,6 +305,8 @@ BZI_KERNEL_FN int bzi_kernel_kind(const bzi_kernel_slot *slot, const float shrin
     const uint32_t filter = slot->filter;
     if (!bzi_kernel_is_ramp(filter))
         return BZI_KERNEL_SHARP;
+    if (slot->antialias == BZI_KERNEL_ROUND)
+        return BZI_KERNEL_RAMP;
     return filter == BZI_KERNEL_NEAREST || slot->antialias ||
            (bzi_kernel_affine(slot->h) && shrink[0] <= 1.0f && shrink[1] <= 1.0f) ? BZI_KERNEL_LERP : BZI_KERNEL_RAMP;
 }
@@ -514,10 +521,21 @@ BZI_KERNEL_FN bzi_kernel_axis bzi_kernel_choose(const bzi_kernel_axis axis[2], i
     return chosen;
 }
 
+/* A whole sample of 0..most, halves up, as PIL rounds. */
+BZI_KERNEL_FN float bzi_kernel_whole(float value, float most)
+{
+    return (float)(int32_t)(bzi_kernel_clamp(value, most) + 0.5f);
+}
+
+/* The largest sample. */
+BZI_KERNEL_FN float bzi_kernel_most(const bzi_kernel_slot *slot) { return (float)((1 << slot->depth) - 1); }
+
 /* Any filter, of plane p, and of Cr beside Cb: horizontal, then vertical, taps ascending, as the separable loop. */
 BZI_KERNEL_FN void bzi_kernel_filter_plane(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p,
                                            const bzi_kernel_taps *x, const bzi_kernel_taps *y, float sum[2])
 {
+    const int rounds = slot->antialias == BZI_KERNEL_ROUND;
+    const float most = bzi_kernel_most(slot);
     float weights_x = 0.0f, weights_y = 0.0f;
     sum[0] = sum[1] = 0.0f;
     BZI_KERNEL_ROLLED
@@ -534,14 +552,22 @@ BZI_KERNEL_FN void bzi_kernel_filter_plane(const bzi_kernel_slot *slot, const bz
             if (p)
                 part[1] += weight * bzi_kernel_fetch(slot, view, 2, column, row);
         }
+        if (rounds) {
+            part[0] = bzi_kernel_whole(part[0] * (1.0f / weights_x), most);
+            part[1] = bzi_kernel_whole(part[1] * (1.0f / weights_x), most);
+        }
         weight = bzi_kernel_weight(y, k);
         weights_y += weight;
         sum[0] += weight * part[0];
         sum[1] += weight * part[1];
     }
-    const float norm = (1.0f / weights_x) * (1.0f / weights_y);
+    const float norm = (rounds ? 1.0f : 1.0f / weights_x) * (1.0f / weights_y);
     sum[0] *= norm;
     sum[1] *= norm;
+    if (rounds) {
+        sum[0] = bzi_kernel_whole(sum[0], most);
+        sum[1] = bzi_kernel_whole(sum[1], most);
+    }
 }
 
 /* Y'CbCr at u, v of the picture. */
@@ -1058,7 +1084,8 @@ enum { BZI_KERNEL_NV12, BZI_KERNEL_NV12_RAMP, BZI_KERNEL_ANY_LINEAR, BZI_KERNEL_
 BZI_KERNEL_FN int bzi_kernel_of(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
     const int nv12 = bzi_kernel_nv12(slot, out), kind = bzi_kernel_view_of(slot).kind;
-    if (out->mean || slot->filter == BZI_KERNEL_NEAREST || (slot->flags & BZI_KERNEL_JITTER))
+    if (out->mean || slot->filter == BZI_KERNEL_NEAREST || (slot->flags & BZI_KERNEL_JITTER) ||
+        slot->antialias == BZI_KERNEL_ROUND)
         return BZI_KERNEL_ANY;
     if (kind == BZI_KERNEL_LERP)
         return nv12 ? BZI_KERNEL_NV12 : BZI_KERNEL_ANY_LINEAR;
@@ -1192,6 +1219,7 @@ typedef struct bzi_kernel_scan {
     int32_t *index;                   /* their first samples */
     float   *weight;                  /* tap by tap; LERP: of the second sample alone */
     float   *norm;                    /* 1 by the sum of weights */
+    float   *first_norm;              /* the same, where what the horizontal pass makes is rounded; norm is 1 then */
 } bzi_kernel_scan;
 
 /* Its workspace; of luma [0] and chroma [1], or of planes: */
@@ -1269,6 +1297,7 @@ BZI_KERNEL_CPU bzi_kernel_scan bzi_kernel_lay_out_scan(int32_t taps, uint64_t ro
     scan.index = (int32_t *)(void *)bzi_kernel_part(memory, used, scan.room);
     scan.norm = bzi_kernel_part(memory, used, scan.room);
     scan.weight = bzi_kernel_part(memory, used, (uint64_t)taps * scan.room);
+    scan.first_norm = bzi_kernel_part(memory, used, scan.room);
     return scan;
 }
 
@@ -1418,6 +1447,10 @@ BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slo
         bzi_kernel_plan_scan(&lines->x[c], slot, view, 2 * c, lines->first, lines->end);
         bzi_kernel_plan_scan(&lines->y[c], slot, view, 2 * c + 1, lines->top, lines->bottom);
         bzi_kernel_plan_samples(lines, c, columns);
+        for (size_t i = 0; i < lines->x[c].room && slot->antialias == BZI_KERNEL_ROUND; i++) {
+            lines->x[c].first_norm[i] = lines->x[c].norm[i];
+            lines->x[c].norm[i] = 1.0f;
+        }
     }
     for (size_t i = 0; i < lines->x[1].room && !view->plane[1]; i++) {
         lines->row[1][i] = lines->row[2][i] = view->neutral;
@@ -1711,6 +1744,13 @@ BZI_KERNEL_CPU void bzi_kernel_horizontal(const bzi_kernel_lines *lines, const v
             row[i] += w[(size_t)k * room + i] * line[index[i] + k];
 }
 
+/* Rounds a row that the horizontal filter made, or, without norm, rows of sums. */
+BZI_KERNEL_FN void bzi_kernel_round_row(float *restrict row, const float *restrict norm, size_t count, float most)
+{
+    for (size_t i = 0; i < count; i++)
+        row[i] = bzi_kernel_whole(norm ? row[i] * norm[i] : row[i], most);
+}
+
 /* Row index of luma, or of both chroma planes, filtered along x: held, or made now. Returns where in a ring it is. */
 BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                       int c, int32_t index)
@@ -1725,6 +1765,9 @@ BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_
         const void *samples = bzi_kernel_read_row(slot, view, lines, p, index, as_bytes);
         (!as_bytes ? bzi_kernel_horizontal : lines->group[c] == 16 ? bzi_kernel_horizontal_512 :
                      bzi_kernel_horizontal_256)(lines, samples, c, lerp, lines->ring[p] + place);
+        if (slot->antialias == BZI_KERNEL_ROUND)
+            bzi_kernel_round_row(lines->ring[p] + place, lines->x[c].first_norm, lines->x[c].room,
+                                 bzi_kernel_most(slot));
     }
     return place;
 }
@@ -1801,6 +1844,15 @@ BZI_KERNEL_FN void bzi_kernel_mix_rows(const bzi_kernel_lines *lines)
         for (int32_t i = 0; i < lines->end - lines->first; i++)
             row[i] = bzi_kernel_lerp(above[i], below[i], lines->share[p > 0][0]);
     }
+}
+
+/* The same, and each of them rounded. */
+BZI_KERNEL_CPU void bzi_kernel_round_rows(const bzi_kernel_slot *slot, bzi_kernel_lines *lines)
+{
+    bzi_kernel_mix_rows(lines);
+    for (int p = 0; p < 3; p++)
+        bzi_kernel_round_row(lines->rgb[p], NULL, (size_t)(lines->end - lines->first), bzi_kernel_most(slot));
+    bzi_kernel_take_whole(lines, 0, lines->rgb);
 }
 
 /* A step of a row's jitter, in place in rgb; step and flags are constants, for compilers to vectorize. */
@@ -1961,6 +2013,8 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
         bzi_kernel_take(lines, slot, view, 1, y);
     else
         bzi_kernel_take_whole(lines, 1, lines->row);
+    if (slot->antialias == BZI_KERNEL_ROUND)
+        bzi_kernel_round_rows(slot, lines);
     if (lines->level && (slot->flags & BZI_KERNEL_JITTER))
         bzi_kernel_jitter_row_256(slot, lines);
     else if (slot->flags & BZI_KERNEL_JITTER)
@@ -2099,7 +2153,7 @@ BZI_KERNEL_CPU int bzi_kernel_plan_copy(const bzi_kernel_slot *slot, const bzi_k
         return 0;
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
     copy->is_gray = (slot->flags & BZI_KERNEL_GRAY) != 0;
-    if (view.kind != BZI_KERNEL_LERP || (view.plane[1] && (slot->shift_x || slot->shift_y || copy->is_gray)) ||
+    if (view.kind == BZI_KERNEL_SHARP || (view.plane[1] && (slot->shift_x || slot->shift_y || copy->is_gray)) ||
         !bzi_kernel_copy_colors(slot, &view, copy))
         return 0;
     for (int i = 0; i < 3; i++)

@@ -223,7 +223,7 @@ void print_decoder(bzna_context *context, bzna_loader *loader)
 
 void print_statistics(bzna_loader *loader, double waited_s, double took_s)
 {
-    static const char *const names[] = { "reading", "decoding", "warping", "the training loop" };
+    static const char *const names[] = { "reading", "decoding", "warping", "the training loop", "waking threads" };
     Error err;
     bzna_statistics stats;
     check(bzna_loader_statistics(loader, &stats, sizeof stats, &err), err);
@@ -231,7 +231,7 @@ void print_statistics(bzna_loader *loader, double waited_s, double took_s)
                 took_s > 0 ? 100 * waited_s / took_s : 0, took_s, stats.samples_nvdec, stats.samples_software);
     std::printf("%" PRIu64 " pictures, %" PRIu64 " failed. Decoder threads were busy for %.2f s with decoding, %.2f s with warping; %s limits.\n",
                 stats.samples, stats.samples_failed, 1e-9 * static_cast<double>(stats.stage[BZNA_STAGE_DECODE].busy_ns),
-                1e-9 * static_cast<double>(stats.stage[BZNA_STAGE_WARP].busy_ns), names[stats.limiting_stage & 3]);
+                1e-9 * static_cast<double>(stats.stage[BZNA_STAGE_WARP].busy_ns), names[stats.limiting_stage % 5]);
 }
 
 void train(const char *path, uint64_t epochs)

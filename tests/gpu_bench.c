@@ -604,7 +604,7 @@ static const char *dtype_name(uint32_t dtype) { return dtype == BZNA_DTYPE_FLOAT
 
 static void point_report(const point *p)
 {
-    static const char *const stages[4] = { "read", "decode", "warp", "consumer" };
+    static const char *const stages[5] = { "read", "decode", "warp", "consumer", "none" };
     const char *output = p->output == BZNA_DEVICE_CPU ? "host" : "device";
     printf("%s%-11s %4u %-8s %-6s %4u %10.0f %8.3f", mark, p->archive->name, p->sessions, dtype_name(p->dtype), output,
            p->readers_made, p->rate, p->core_seconds);
@@ -613,7 +613,7 @@ static void point_report(const point *p)
                p->watch.sm_mhz, p->watch.watts);
     else
         printf("  %33s", "(no NVML)");
-    printf("  %s%s%s%s%s\n", stages[p->stats.limiting_stage & 3],
+    printf("  %s%s%s%s%s\n", stages[p->stats.limiting_stage % 5],
            p->stats.samples_failed || p->stats.sessions_lost ? ", WITH FAILURES" : "",
            p->profile ? ", calls timed" : "", p->beside ? ", " : "", p->beside ? p->beside : "");
     json_figure("end to end");
@@ -623,7 +623,7 @@ static void point_report(const point *p)
             p->archive->name, p->sessions, dtype_name(p->dtype), output, p->readers_made,
             p->readers ? "false" : "true", p->beside ? p->beside : "nothing");
     fprintf(json, ", \"batch\": %u, \"edge\": %u, \"calls_timed\": %s, \"limits\": \"%s\"", p->batch, out_edge,
-            p->profile ? "true" : "false", stages[p->stats.limiting_stage & 3]);
+            p->profile ? "true" : "false", stages[p->stats.limiting_stage % 5]);
     json_number("images_per_second", p->rate);
     json_number("seconds", p->seconds);
     json_number("core_seconds_per_1000", p->core_seconds);

@@ -153,7 +153,9 @@ static int equality_slot(bzi_kernel_slot *slot, const bzi_kernel_output *out, in
             memcpy(slot->h, h, sizeof h);
         } else if (kernel == BZI_KERNEL_ANY) {
             slot->filter = dice(7);
-            slot->antialias = dice(4) == 0;
+            slot->antialias = dice(4) == 0 ? BZI_KERNEL_NARROW : BZI_KERNEL_WIDEN;
+            if (slot->filter != BZI_KERNEL_NEAREST && bzi_kernel_is_separable(slot->h) && dice(3) == 0)
+                slot->antialias = BZI_KERNEL_ROUND;
             if (dice(2)) {
                 slot->flags |= BZI_KERNEL_JITTER | (dice(2) ? BZI_KERNEL_SHIFT : 0);
                 slot->brightness = dice_real(0.5, 1.5);

@@ -439,6 +439,24 @@ static void make_flat_of(piece *p, const coded *pictures, const char *extension)
 static void make_flat(piece *p) { make_flat_of(p, pngs, "png"); }
 static void make_heif(piece *p) { make_flat_of(p, heifs, "heic"); }
 
+/* The piece's folder, and one beside it with other pictures of the same names. Opened is the folder that holds both. */
+static void make_pairs(piece *p)
+{
+    char name[40], path[300];
+    mkdir(TOP "/pairs", 0777);
+    mkdir(TOP "/pairs/masks", 0777);
+    mkdir(p->path, 0777);
+    for (uint64_t i = 0; i < p->count; i++) {
+        const coded *mask = &pngs[p->count - 1 - i];
+        snprintf(path, sizeof path, TOP "/pairs/masks/%03d.png", (int)i);
+        spill(path, mask->memory, mask->image.data_size);
+        snprintf(name, sizeof name, "%03d.jpg", (int)i);
+        folder_add(p, i, &jpegs[i], BZNA_TARGET_NONE, name);
+        memcpy(p->samples[i].extra, name, p->samples[i].extra_size = strlen(name) + 1);
+        p->samples[i].size += mask->image.data_size + 16;
+    }
+}
+
 /* From the last file to the first. */
 static void make_listed(piece *p)
 {
@@ -648,10 +666,11 @@ static const form forms[] = {
     { "records", "image target ", "target", NULL, BZNA_OK, 0, make_raw_pixels },
     { "provider", "image target name ", "target", NULL, 0, 0, make_provider },
     { "folder", "image name ", "name", NULL, 0, 0, make_heif },
+    { "folder pairs", "images masks name ", "name", NULL, 0, 0, make_pairs },
 };
 
 enum { ARCHIVE, ARCHIVE_JPEG, VIDEO, CLASSES, FLAT, LISTED, TAR, TAR_IDX, REC, REC_IDX, REC_SPLIT, RAW, RAW_PIXELS,
-       PROVIDER, HEIF };
+       PROVIDER, HEIF, PAIRS };
 
 static piece whole[] = {
     { .form = &forms[ARCHIVE], .name = "a.bzna", .count = SAMPLES },
@@ -671,7 +690,7 @@ static piece whole[] = {
 #ifndef BENZINA_NO_HEIF
     { .form = &forms[HEIF], .name = "heif", .count = SAMPLES },
 #endif
-}, parts[] = {
+}, paired = { .form = &forms[PAIRS], .name = "pairs/images", .count = SAMPLES }, parts[] = {
     { .form = &forms[TAR], .name = "0.tar", .count = 15 },
     { .form = &forms[TAR], .name = "1.tar", .count = 15, .first = 15 },
     { .form = &forms[TAR], .name = "2.tar", .count = 15, .first = 30 },
@@ -700,6 +719,7 @@ static const row rows[] = {
 #ifndef BENZINA_NO_HEIF
     { "a folder of HEIF grids", { &whole[HEIF] }, 0, 0, 0, 14 },
 #endif
+    { "pairs of folders", { &paired }, 0, 0, 0, 17 },
     { "tars by a pattern", { &parts[0], &parts[1], &parts[2] }, BY_PATTERN, 0, 0, 8 },
     { "tars by their paths", { &parts[0], &parts[1], &parts[2] }, BY_LIST, 0, 0, 8 },
     { "an archive, two tars and a folder", { &parts[3], &parts[4], &parts[5], &parts[6] }, 0, 0, 0, 9 },
@@ -774,8 +794,9 @@ static bzna_status piece_open(bzna_context *c, const piece *p, int way, memory *
     }
     config.list = p->list[0] ? p->list : NULL;
     config.records = p->form == &forms[RAW] || p->form == &forms[RAW_PIXELS] ? &records : NULL;
+    config.pairs = p->form == &forms[PAIRS] ? "images,masks" : NULL;
     if (way == BY_PATH || !p->file.bytes)
-        return bzna_dataset_open(c, p->path, &config, out, err);
+        return bzna_dataset_open(c, config.pairs ? TOP "/pairs" : p->path, &config, out, err);
     config.name = p->path;
     if (way == BY_MEMORY)
         return bzna_dataset_open_memory(c, p->file.bytes, (size_t)p->file.size, &config, out, err);
@@ -1200,7 +1221,8 @@ TEST(a_data_set_holds_what_its_files_hold)
 static const struct { const char *name, *kinds; } settings[] = {
     { "split", "archive, mp4 video" }, { "list", "folder, RecordIO" },           { "classes", "folder" },
     { "class_order", "folder" },       { "orientation", "folder, tar, RecordIO, archive, mp4 video, provider" },
-    { "palette", "folder, tar, RecordIO, provider" }, { "records", "records" } };
+    { "palette", "folder, tar, RecordIO, provider" }, { "records", "records" },
+    { "pairs", "folder" } };
 
 TEST(a_setting_has_an_effect_or_is_refused_by_its_name)
 {
@@ -1223,6 +1245,7 @@ TEST(a_setting_has_an_effect_or_is_refused_by_its_name)
         config.class_order = !strcmp(name, "class_order");
         config.orientation = !strcmp(name, "orientation");
         config.palette = !strcmp(name, "palette");
+        config.pairs = strcmp(name, "pairs") ? NULL : "a,b";
         config.records = strcmp(name, "records") ? NULL : &records;
         config.format = config.records ? kind : NULL;
         const bzna_status status = p->form == &forms[PROVIDER] ?
@@ -2082,6 +2105,59 @@ TEST(batches_carry_the_fields_of_their_samples)
     }
 }
 
+/* Rows are the bytes of the field. The picture's size is the drawn geometry's. */
+static bzna_status copy_bytes(void *user, const bzna_rule_input *input, void *out, uint64_t out_bytes, uint64_t *count)
+{
+    (void)user;
+    if (input->size > out_bytes || input->view_count != 1 || input->geometry->width != input->sample->width ||
+        input->geometry->height != input->sample->height)
+        return BZNA_E_CALLBACK;
+    memcpy(out, input->data, (size_t)input->size);
+    *count = input->size;
+    return BZNA_OK;
+}
+
+TEST(rules_are_given_the_fields_of_every_kind)
+{
+    EACH(r, way) {
+        const char *const extra = row_extra(r);
+        const bzna_rule rule = { .struct_size = sizeof rule, .kind = BZNA_RULE_ROWS, .field = extra, .name = "made",
+                                 .call = copy_bytes, .dtype = BZNA_DTYPE_UINT8, .dimensions = 1, .shape = { 40 } };
+        bzna_loader_config c = config_of(7, BZNA_ORDER_SHUFFLE);
+        bzna_batch *batch = NULL;
+        bzna_loader *loader;
+        bzna_tensor made, counts;
+        opened o;
+        plan p;
+        open_or_exit(context, r, way, &o);
+        c.fields.rules = &rule;
+        c.fields.rule_count = 1;
+        loader = open_loader(context, &o, &c);
+        p = plan_of(r, &c);
+        while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+            const bzna_batch_info info = info_of(batch);
+            check_batch(&p, batch);
+            require(bzna_batch_tensor(batch, "made", &made, sizeof made, NULL), "made");
+            require(bzna_batch_tensor(batch, "made_count", &counts, sizeof counts, NULL), "made_count");
+            for (uint32_t slot = 0; slot < info.count; slot++) {
+                const sample *s = row_sample(r, info.indices[slot]);
+                const uint8_t *got = (const uint8_t *)made.data + slot * 40;
+                uint64_t index = info.indices[slot];
+                char word[40];
+                uint64_t size;
+                snprintf(word, sizeof word, "%s ", extra);
+                size = strstr(row_piece(r, &index)->form->fields, word) ? s->extra_size - !strcmp(extra, "name") : 0;
+                CHECK_EQ(((const int64_t *)counts.data)[slot], (int64_t)size);
+                CHECK(!memcmp(got, s->extra, (size_t)size) && bzi_is_zero(got + size, 40 - size));
+            }
+            bzna_batch_release(batch);
+        }
+        CHECK(p.position >= row_count(r));
+        bzna_loader_close(loader);
+        bzna_dataset_close(o.dataset);
+    }
+}
+
 /* ---- 10. Two at once --------------------------------------------------------------------------------------------- */
 
 typedef struct other_loader {
@@ -2142,6 +2218,7 @@ static void prepare(void)
     pictures_make();
     pieces_make(whole, COUNT(whole));
     pieces_make(parts, COUNT(parts));
+    pieces_make(&paired, 1);
 }
 
 TEST_MAIN(
@@ -2165,6 +2242,7 @@ TEST_MAIN(
     RUN(every_allocation_of_a_look_at_a_sample_may_fail)
     RUN(every_allocation_of_a_loader_may_fail)
     RUN(batches_carry_the_fields_of_their_samples)
+    RUN(rules_are_given_the_fields_of_every_kind)
     RUN(two_loaders_at_once_give_what_each_gives_alone)
     bzna_context_close(context);
 )

@@ -261,6 +261,45 @@ test_erase_c() {
 }
 if have "${CC:-cc}"; then test_erase_c; else skip erase_c "no C compiler [gcc]"; fi
 
+# --- boxes.c ---
+# Eight black pictures with a white box each, wherever crop and flip bring it: the red frame is around it, within two pixels.
+make_boxes() {
+    mkdir -p "$T/boxes" && for i in 0 1 2 3 4 5 6 7; do
+        { printf 'P6\n100 80\n255\n'; awk -v n="$i" 'BEGIN { for (y = 0; y < 80; y++) for (x = 0; x < 100; x++) {
+            c = x >= 30 + n && x < 60 + n && y >= 25 && y < 45 + n ? "\377" : "\001"; printf "%s%s%s", c, c, c } }' |
+            LC_ALL=C tr '\001' '\000'; } >"$T/boxes/$i.ppm" &&
+            printf '{"info": {"x": ["a\\"]", {}]}, "annotations": [{"id": 1, "bbox": [%d, 25, 30, %d], "category_id": 1%d},' $((30 + i)) $((20 + i)) "$i" >"$T/boxes/$i.json" &&
+            printf '{"bbox": [-50.5, 0, 3, 1e1], "iscrowd": 0}], "more": null}' >>"$T/boxes/$i.json" || return 1
+    done
+    (cd "$T/boxes" && tar -cf ../boxes.tar $(for i in 0 1 2 3 4 5 6 7; do echo $i.json $i.ppm; done))
+}
+boxes_are_framed() {
+    "$T/boxes_c" "$T/boxes.tar" "$T/boxes.ppm" >"$T/boxes.out" && [ "$(wc -l <"$T/boxes.out")" -eq 8 ] || return 1
+    od -An -v -tu1 -w3 -j16 "$T/boxes.ppm" | awk '
+        function grow(k, x, y) { if (!(k in l) || x < l[k]) l[k] = x; if (!(k in r) || x > r[k]) r[k] = x
+                                 if (!(k in t) || y < t[k]) t[k] = y; if (!(k in b) || y > b[k]) b[k] = y }
+        { i = NR - 1; x = i % 224; y = int(i / 224) % 224; s = int(i / 50176) }
+        $1 > 200 && $2 > 200 { grow("white" s, x, y) }
+        $1 == 255 && $2 == 0 { grow("red" s, x, y) }
+        function off(a, b) { return a - b > 3 || b - a > 3 }
+        END { for (s = 0; s < 8; s++) { w = "white" s; k = "red" s
+                  if (!(w in l) || !(k in l) || off(l[w], l[k]) || off(r[w], r[k]) || off(t[w], t[k]) || off(b[w], b[k])) {
+                      print s, l[w], t[w], r[w], b[w], "in", l[k], t[k], r[k], b[k]; bad = 1 } }
+              exit bad || NR != 8 * 50176 }'
+}
+torn_json_costs_its_slot() {
+    printf '{"annotations": [{"bbox": [1, 2' >"$T/boxes/3.json" && (cd "$T/boxes" && tar -cf ../torn.tar 3.json 3.ppm 4.json 4.ppm) &&
+        "$T/boxes_c" "$T/torn.tar" >"$T/torn.out" 2>"$T/torn.err" && grep -q 'sample 0: the rule "boxes" returned -3 for its json' "$T/torn.err" &&
+        grep -q '^1: category 14 ' "$T/torn.out"
+}
+test_boxes_c() {
+    check boxes_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/boxes.c $LIBS -o "$T/boxes_c" || return
+    check boxes_c_has_its_data make_boxes || return
+    check boxes_c_maps_boxes_to_where_they_are boxes_are_framed
+    check boxes_c_loses_no_more_than_the_sample_of_torn_json torn_json_costs_its_slot
+}
+if ! have "${CC:-cc}"; then skip boxes_c "no C compiler [gcc]"; elif ! have tar; then skip boxes_c "no tar [tar]"; else test_boxes_c; fi
+
 # --- generator.c ---
 generates() { # the same pictures, whatever the number of threads
     "$T/generator" "$T/sheet1.ppm" 1000 1 >"$T/generator.1" && "$T/generator" "$T/sheet4.ppm" 1000 4 >"$T/generator.4" &&

@@ -192,6 +192,25 @@ class Filters(unittest.TestCase):
     def test_pil(self):
         self.check(compare_with_pil)
 
+    def test_pil_where_passes_are_rounded(self):
+        """To the byte, but where what a pass makes lies halfway between two: PIL's coefficients are whole numbers."""
+        codes = {"linear": PIL.Image.BILINEAR, "cubic": PIL.Image.BICUBIC, "lanczos": PIL.Image.LANCZOS}
+        tally, modes = Tally(), {"rgb": "RGB", "gray": "L"}
+        with tempfile.TemporaryDirectory() as folder:
+            for seed, (kind, mode) in enumerate(modes.items()):
+                PIL.Image.fromarray(drawn(seed + 5)).convert(mode).save(os.path.join(folder, kind + "_.png"))
+            for sample in benzina.Dataset(folder):
+                whole = PIL.Image.open(os.path.join(folder, sample.name))
+                for box, shape in cases(whole.height, whole.width):
+                    for name, code in codes.items():
+                        expected = numpy.asarray(whole.resize(shape[::-1], code, box=box).convert("RGB"))
+                        tally.add((name, kind_of(sample), "PIL, rounded"),
+                                  sample.image(shape=shape, box=box, filter=name, antialias="round"), expected)
+        if VERBOSE:
+            tally.show()
+        for key, mean, high, most in tally.figures():
+            self.assertLessEqual((mean, high), (0.02, 1), key)
+
     @needs(cv2, "cv2")
     def test_opencv(self):
         self.check(compare_with_opencv)

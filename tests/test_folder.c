@@ -761,23 +761,119 @@ TEST(opening_costs_at_most_100_bytes_a_file)
 
 TEST(memory_that_runs_out_fails_the_opening_and_nothing_is_lost)
 {
-    bzna_dataset *dataset = NULL;
-    bzna_status status = BZNA_E_MEMORY;
-    int64_t before;
-    int n = 0;
-    MAKE("d/a/1.jpg", "d/a/in/1.jpg", "d/b/1.jpg");
-    bzna_dataset_close(open_folder("d"));
-    before = memory_used.bytes;
-    while (status != BZNA_OK && n++ < 500) {
-        memory_used.fail_at = n;
-        status = open_with("d", NULL, &dataset);
-        memory_used.fail_at = 0;
-        CHECK(status == BZNA_OK || status == BZNA_E_MEMORY);
-        CHECK(status == BZNA_OK || memory_used.bytes == before);
+    MAKE("d/a/1.jpg", "d/a/in/1.jpg", "d/b/1.jpg", "d/b/in/1.png");
+    for (int paired = 0; paired < 2; paired++) {
+        bzna_dataset *dataset = NULL;
+        bzna_dataset_config config;
+        bzna_status status = BZNA_E_MEMORY;
+        int64_t before;
+        int n = 0;
+        bzna_dataset_config_init(&config, sizeof config);
+        config.pairs = paired ? "a,b" : NULL;
+        bzna_dataset_close(open_folder("d"));
+        before = memory_used.bytes;
+        while (status != BZNA_OK && n++ < 500) {
+            memory_used.fail_at = n;
+            status = open_with("d", &config, &dataset);
+            memory_used.fail_at = 0;
+            CHECK(status == BZNA_OK || status == BZNA_E_MEMORY);
+            CHECK(status == BZNA_OK || memory_used.bytes == before);
+        }
+        CHECK(n > 10);
+        CHECK_EQ(status, BZNA_OK);
+        bzna_dataset_close(dataset);
     }
-    CHECK(n > 10);
-    CHECK_EQ(status, BZNA_OK);
+}
+
+/* ---- Pairs ---- */
+
+static void check_pairs(const char *pairs, bzna_status status, const char *part)
+{
+    bzna_dataset_config config;
+    bzna_dataset_config_init(&config, sizeof config);
+    config.pairs = pairs;
+    check_refused("set", &config, status, part);
+}
+
+static bzna_dataset *open_pairs(const char *pairs)
+{
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    bzna_dataset_config_init(&config, sizeof config);
+    config.pairs = pairs;
+    CHECK_EQ(open_with("set", &config, &dataset), BZNA_OK);
+    if (!dataset)
+        printf("  %s: %s\n", pairs, why.message);
+    return dataset;
+}
+
+TEST(files_of_the_same_name_in_two_folders_make_a_sample)
+{
+    static const char *const names[] = { "a.jpg", "a.b.jpg", "b.jpg", "b-c.jpg", "deep/a.png", "deep/er/a.jpg" };
+    bzna_dataset *dataset;
+    bzna_field_info field = { .struct_size = sizeof field };
+    MAKE("set/images/a.jpg", "set/images/a.b.jpg", "set/images/b-c.jpg", "set/images/b.jpg", "set/images/deep/a.png",
+         "set/images/deep/er/a.jpg", "set/images/notes.txt", "set/images/.hidden.jpg",
+         "set/out/masks/a.PNG", "set/out/masks/a.b.png", "set/out/masks/b.gif", "set/out/masks/b-c.png",
+         "set/out/masks/deep/a.png", "set/out/masks/deep/er/a.png", "set/out/masks/colors.csv");
+    dataset = open_pairs("images,mask=out/masks");
+    CHECK_EQ(bzna_dataset_count(dataset), COUNT(names));
+    for (uint64_t i = 0; i < COUNT(names); i++)
+        CHECK_STR(name_of(dataset, i), names[i]);
+    for (uint32_t i = 0; i < 3; i++) {
+        static const char *const fields[] = { "images", "mask", "name" };
+        CHECK_EQ(bzna_dataset_field_info(dataset, i, &field, sizeof field, NULL), BZNA_OK);
+        CHECK_STR(field.name, fields[i]);
+        CHECK_EQ(field.kind, i < 2 ? BZNA_FIELD_IMAGE : BZNA_FIELD_TEXT);
+    }
+    for (uint64_t i = 0; i < COUNT(names); i++) {
+        bzna_sample_ref sample = { .struct_size = sizeof sample };
+        CHECK_EQ(bzna_dataset_sample(dataset, i, &sample, sizeof sample, NULL), BZNA_OK);
+        CHECK_EQ(sample.size, 2 * strlen("not a picture") + 16);
+        CHECK(sample.image_count == 2 && sample.target == BZNA_TARGET_NONE);
+    }
     bzna_dataset_close(dataset);
+}
+
+TEST(a_file_without_a_partner_is_named)
+{
+    MAKE("set/images/a.jpg", "set/images/b.jpg", "set/images/sub/c.jpg", "set/masks/a.png", "set/masks/b.png",
+         "set/masks/sub/c.png", "set/more/a.png", "set/twice/a.png", "set/twice/a.jpg", "set/nothing/a.txt");
+    bzna_dataset_close(open_pairs("images,masks"));
+    check_pairs("images,more", BZNA_E_NOT_FOUND, "\"b.jpg\" in images and 1 more have no partner in more");
+    check_pairs("more,images", BZNA_E_NOT_FOUND, "\"b.jpg\" in images and 1 more have no partner in more");
+    check_pairs("images,masks,more", BZNA_E_NOT_FOUND, "\"b.jpg\" in images and 1 more have no partner in more");
+    make("set/masks/sub/d.png");
+    check_pairs("images,masks", BZNA_E_NOT_FOUND, "\"sub/d.png\" in masks has no partner in images");
+    check_pairs("more,twice", BZNA_E_ARGUMENT, "\"a.jpg\" and \"a.png\" in twice have the same name");
+    check_pairs("images,nothing", BZNA_E_NO_SAMPLES, "the folder of nothing holds no pictures");
+    check_pairs("images,absent", BZNA_E_NOT_FOUND, "there is no folder \"absent\"");
+}
+
+TEST(pairs_that_are_written_wrong_are_refused)
+{
+    bzna_dataset_config config;
+    MAKE("set/images/a.jpg", "set/masks/a.png", "set/c/a.png", "set/d/a.png", "set/e/a.png");
+    bzna_dataset_close(open_pairs("images,masks,c,d"));
+    check_pairs("images", BZNA_E_ARGUMENT, "only one folder, \"images\"");
+    check_pairs("images,masks,c,d,e", BZNA_E_LIMIT, "more than 4 folders");
+    check_pairs("", BZNA_E_ARGUMENT, "is neither a folder nor a name");
+    check_pairs("images,", BZNA_E_ARGUMENT, "is neither a folder nor a name");
+    check_pairs("images,=masks", BZNA_E_ARGUMENT, "\"=masks\" is neither");
+    check_pairs("images,m=", BZNA_E_ARGUMENT, "\"m=\" is neither");
+    check_pairs("images,a-name-that-is-far-too-long-for-it=masks", BZNA_E_ARGUMENT, "is neither a folder nor a name");
+    check_pairs("images,images=masks", BZNA_E_ARGUMENT, "\"images\" is named twice");
+    check_pairs("images,name=masks", BZNA_E_ARGUMENT, "\"name\" is a field of another kind");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.pairs = "images,masks";
+    config.list = under("list.lst");
+    check_refused("set", &config, BZNA_E_ARGUMENT, "dataset_config.list");
+    config.list = NULL;
+    config.class_order = BZNA_CLASS_ORDER_NUMERIC;
+    check_refused("set", &config, BZNA_E_ARGUMENT, "dataset_config.class_order");
+    config.class_order = 0;
+    config.format = "folder";
+    check_refused("set", &config, BZNA_E_FORMAT, "dataset_config.format");
 }
 
 int main(int argc, char **argv)
@@ -785,6 +881,9 @@ int main(int argc, char **argv)
     (void)argc;
     test_start(argv);
     RUN(samples_have_the_order_and_targets_of_ImageFolder)
+    RUN(files_of_the_same_name_in_two_folders_make_a_sample)
+    RUN(a_file_without_a_partner_is_named)
+    RUN(pairs_that_are_written_wrong_are_refused)
     RUN(torchvision_itself_has_that_order)
     RUN(many_folders_have_that_order_too)
     RUN(a_folder_opens_alike_however_many_threads_list_it)

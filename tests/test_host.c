@@ -338,6 +338,7 @@ typedef struct told {
     bzna_dataset *dataset;
     bzna_loader  *loader;
     bzna_batch   *batch;
+    bzna_statistics stats;
 } told;
 
 /* Every call that fills in a struct of the caller's, of a size that is an argument. */
@@ -349,6 +350,7 @@ typedef struct told {
     X(bzna_image_info,    bzna_dataset_image_info(t->dataset, 1, NULL, to, size, NULL)) \
     X(bzna_loader_info,   bzna_loader_get_info(t->loader, to, size, NULL)) \
     X(bzna_statistics,  bzna_loader_statistics(t->loader, to, size, NULL)) \
+    X(bzna_statistics,    bzna_statistics_since(&t->stats, &t->stats, to, size, NULL)) \
     X(bzna_tensor,        bzna_loader_tensor(t->loader, 0, to, size, NULL)) \
     X(bzna_batch_info,    bzna_batch_get_info(t->batch, to, size, NULL)) \
     X(bzna_tensor,        bzna_batch_tensor(t->batch, "target", to, size, NULL))
@@ -380,6 +382,7 @@ static void told_open(told *t, bzna_context **context)
                              .output.device.kind = BZNA_DEVICE_CPU, .decode.decoder = BZNA_DECODER_SOFTWARE };
     bzna_error e = { 0 };
     memset(t, 0, sizeof *t);
+    t->stats.struct_size = sizeof t->stats;
     if (bzna_context_open(NULL, context, &e) != BZNA_OK ||
         bzna_dataset_open(*context, "tests/data/mini_h264.bzna", NULL, &t->dataset, &e) != BZNA_OK ||
         bzna_loader_open(*context, t->dataset, &c, &t->loader, &e) != BZNA_OK ||

@@ -34,7 +34,7 @@ enum { BASELINE, PROGRESSIVE, SCANS };        /* SCANS: one a component */
 typedef struct kind {
     const char *name;
     int         h, v, components, rgb;        /* h, v: luma's sampling factors */
-    int         coding, restart, arithmetic;  /* restart: rows of MCUs */
+    int         coding, restart, arithmetic;  /* restart: rows of MCUs; less than 0: so many MCUs */
 } kind;
 
 static const kind kinds[] = {
@@ -86,7 +86,8 @@ static bytes encode(const kind *k, double (*picture)(int x, int y, int channel))
     jpeg_set_quality(&info, 85, TRUE);
     info.comp_info[0].h_samp_factor = k->h;
     info.comp_info[0].v_samp_factor = k->v;
-    info.restart_in_rows = k->restart;
+    info.restart_in_rows = k->restart > 0 ? k->restart : 0;
+    info.restart_interval = k->restart < 0 ? (unsigned)-k->restart : 0;
     info.arith_code = k->arithmetic;
     if (k->coding == PROGRESSIVE)
         jpeg_simple_progression(&info);
@@ -305,7 +306,7 @@ TEST(a_warp_of_the_rows_that_it_needs_is_that_of_the_whole_picture)
             some.orientation = 1 + n % 8;
             memset(some.plane, 0, sizeof some.plane);       /* as a loader asks: planes come later */
             slot = slot_of(&some, &t, 1);
-            wanted.shrink = n % 3 ? bzi_slot_may_shrink(&slot) : 1;
+            wanted.shrink = n % 3 ? bzi_slot_may_shrink(&slot, 1) : 1;
             if (wanted.shrink > 1)
                 CHECK_EQ(decode_wanted(&decoders[0], b, wanted, &all), BZNA_OK);
             bzi_slot_shrink(&slot, wanted.shrink);
@@ -428,7 +429,7 @@ TEST(a_shrunk_picture_lies_where_the_whole_one_does)
                 CHECK_EQ(decode_wanted(&decoders[0], b, wanted, &picture), BZNA_OK);
                 picture.orientation = orientation;
                 bzi_kernel_slot slot = slot_of(&picture, &t, 1);
-                CHECK_EQ(bzi_slot_may_shrink(&slot), k);
+                CHECK_EQ(bzi_slot_may_shrink(&slot, 1), k);
                 warp(&picture, &t, wanted.shrink, &to, pixels[j]);
             }
             for (int at = 0; at < 3 * OUT_W * OUT_H; at++) {
@@ -467,10 +468,12 @@ TEST(a_picture_is_shrunk_by_no_more_than_its_warp_does)
         t.filter = cases[i].filter;
         t.antialias = cases[i].antialias;
         const bzi_kernel_slot slot = slot_of(&picture, &t, 1);
-        CHECK_EQ(bzi_slot_may_shrink(&slot), cases[i].shrink);
+        CHECK_EQ(bzi_slot_may_shrink(&slot, 1), cases[i].shrink);
+        CHECK(cases[i].shrink == 8 || bzi_slot_may_shrink(&slot, 2) == (cases[i].shrink > 1 ? cases[i].shrink / 2 : 1));
+        CHECK_EQ(bzi_slot_may_shrink(&slot, 64), 1);
         picture.crop_x = 1;
         const bzi_kernel_slot cropped = slot_of(&picture, &t, 1);
-        CHECK_EQ(bzi_slot_may_shrink(&cropped), 1);
+        CHECK_EQ(bzi_slot_may_shrink(&cropped, 1), 1);
         picture.crop_x = 0;
     }
 }
@@ -545,6 +548,137 @@ TEST(damage_is_of_no_matter_above_it)
     CHECK(same_rows(&all, &some, 16));
     CHECK_EQ(decode(&decoders[1], b, H, &some), BZNA_E_DECODE);
     CHECK_CONTAINS(last.message, "damaged near row 32");
+    free(b.data);
+    free(whole.data);
+}
+
+/* ---- Restart markers --------------------------------------------------------------------------------------------- */
+
+/* Whether two pictures of some width are the same from one row of luma to another. */
+static int same_between(const bzna_picture *a, const bzna_picture *b, bzi_rows rows, uint32_t width)
+{
+    for (int p = 0; p < 3 && a->plane[p]; p++) {
+        const uint32_t sx = p ? a->chroma_shift_x : 0, sy = p ? a->chroma_shift_y : 0;
+        for (int32_t y = rows.first >> sy; y <= (rows.end - 1) >> sy; y++)
+            if (memcmp((const uint8_t *)a->plane[p] + y * a->pitch[p], (const uint8_t *)b->plane[p] + y * b->pitch[p],
+                       (width + (1u << sx) - 1) >> sx))
+                return 0;
+    }
+    return 1;
+}
+
+static const kind with_restarts[] = {
+    { "4:2:0", 2, 2, 3, 0, BASELINE, 0, 0 }, { "4:2:2", 2, 1, 3, 0, BASELINE, 0, 0 },
+    { "4:4:4", 1, 1, 3, 0, BASELINE, 0, 0 }, { "4:4:0", 1, 2, 3, 0, BASELINE, 0, 0 },
+    { "4:1:1", 4, 1, 3, 0, BASELINE, 0, 0 }, { "gray", 1, 1, 1, 0, BASELINE, 0, 0 },
+    { "RGB", 1, 1, 3, 1, BASELINE, 0, 0 },   { "4:2:0 arithmetic", 2, 2, 3, 0, BASELINE, 0, 1 },
+    { "CMYK", 1, 1, 4, 1, BASELINE, 0, 0 },
+};
+
+/* Intervals of a row, of several, and of MCUs that make up whole rows or do not. */
+TEST(decoding_begins_at_the_last_restart_marker_that_begins_a_row_above_the_wanted_rows)
+{
+    static const int intervals[] = { 1, 2, 3, -1, -2, -3, -5, -8, -9, -1000 };
+    uint32_t skipped = 0;
+    for (size_t k = 0; k < COUNT(with_restarts); k++)
+        for (size_t i = 0; i < COUNT(intervals); i++)
+            for (uint32_t shrink = 1; shrink <= 2; shrink++) {
+                kind one = with_restarts[k];
+                const int line = 8 * one.v / (int)shrink, width = 8 * one.h, each = (W + width - 1) / width;
+                const int interval = intervals[i] > 0 ? intervals[i] * each : -intervals[i];
+                const int height = (H + (int)shrink - 1) / (int)shrink;
+                bzna_picture all, some;
+                one.restart = intervals[i];
+                const bytes b = encoded(&one);
+                const bzi_wanted whole = { .rows = { 0, height }, .shrink = shrink };
+                CHECK_EQ(decode_wanted(&decoders[0], b, whole, &all), BZNA_OK);
+                CHECK_EQ(decoders[0].turbo.skipped, 0);
+                for (int first = 0; first < height - 1; first += 3 + first % 4) {
+                    const int lengths[] = { 1, 9, height - first };
+                    int expected = first / line;
+                    while (expected * each % interval)
+                        expected--;
+                    for (size_t n = 0; n < COUNT(lengths) && first + lengths[n] <= height; n++) {
+                        const bzi_wanted wanted = { .rows = { first, first + lengths[n] }, .shrink = shrink };
+                        REQUIRE(decode_wanted(&decoders[1], b, wanted, &some) == BZNA_OK);
+                        CHECK_EQ(decoders[1].turbo.skipped, expected);
+                        CHECK(same_between(&all, &some, wanted.rows, (W + shrink - 1) / shrink));
+                        skipped += expected > 0;
+                    }
+                }
+                free(b.data);
+            }
+    CHECK(skipped > 500);
+}
+
+/* Markers that libjpeg would go on from with other pixels: then decoding begins at the top, and fails as it always did.
+ * Coded data above the wanted rows may be anything else. */
+TEST(where_restart_markers_are_damaged_nothing_is_skipped)
+{
+    kind one = *kind_of("4:2:0 restarts");
+    enum { ROWS = (H + 15) / 16, MARKERS = ROWS - 1 };
+    const bytes whole = encoded(&one);
+    const bzi_wanted last_row = { .rows = { 64, H }, .shrink = 1 }, middle = { .rows = { 32, 48 }, .shrink = 1 };
+    size_t at[MARKERS];
+    bzna_picture all, some;
+    for (size_t i = 0, from = find(whole, 0, "\xff\xda", 2) + 14; i < MARKERS; i++)
+        from = at[i] = find(whole, from, (char[]){ (char)0xff, (char)(0xd0 + i) }, 2);
+    CHECK_EQ(decode(&decoders[0], whole, H, &all), BZNA_OK);
+    CHECK_EQ(decode_wanted(&decoders[1], whole, last_row, &some), BZNA_OK);
+    CHECK_EQ(decoders[1].turbo.skipped, 4);
+    for (size_t i = 0; i < MARKERS; i++)
+        for (int number = 0; number < 16; number++) {       /* other markers, and none */
+            bytes b = bytes_make(whole.data, whole.size);
+            b.data[at[i] + 1] = (uint8_t)(number < 8 ? 0xd0 + number : number == 8 ? 0 : 0xd6 + number);
+            if (number != (int)i) {
+                CHECK_EQ(decode_wanted(&decoders[1], b, last_row, &some), BZNA_E_DECODE);
+                CHECK_EQ(decoders[1].turbo.skipped, 0);
+                CHECK_EQ(decode_wanted(&decoders[1], b, middle, &some), i < 2 ? BZNA_E_DECODE : BZNA_OK);
+                CHECK(i < 2 || same_between(&all, &some, middle.rows, W));
+            }
+            free(b.data);
+        }
+    for (size_t i = 0; i < MARKERS; i++) {                  /* one that is there twice, or missing */
+        const uint8_t marker[2] = { 0xff, (uint8_t)(0xd0 + i) };
+        bytes b = spliced(whole, at[i] - 9, marker, 2, at[i] - 9);
+        CHECK_EQ(decode_wanted(&decoders[1], b, last_row, &some), BZNA_E_DECODE);
+        CHECK(decode_wanted(&decoders[1], b, middle, &some) == BZNA_E_DECODE || i >= 2);
+        free(b.data);
+        b = spliced(whole, at[i], NULL, 0, at[i] + 2);
+        CHECK_EQ(decode_wanted(&decoders[1], b, last_row, &some), BZNA_E_DECODE);
+        free(b.data);
+    }
+    for (size_t i = 0; i < MARKERS; i++) {                  /* coded data above, fill bytes before markers */
+        static const uint8_t fill[3] = { 0xff, 0xff, 0xff };
+        bytes b = bytes_make(whole.data, whole.size), filled;
+        memset(b.data + at[i] - 30, 0x55, 30);
+        CHECK(decode(&decoders[1], b, H, &some) == BZNA_E_DECODE || !same_rows(&all, &some, H));
+        CHECK_EQ(decode_wanted(&decoders[1], b, last_row, &some), BZNA_OK);
+        CHECK(same_between(&all, &some, last_row.rows, W));
+        filled = spliced(b, at[i], fill, sizeof fill, at[i]);
+        CHECK_EQ(decode_wanted(&decoders[1], filled, last_row, &some), BZNA_OK);
+        CHECK(same_between(&all, &some, last_row.rows, W));
+        CHECK_EQ(decoders[1].turbo.skipped, 4);
+        free(b.data);
+        free(filled.data);
+    }
+    free(whole.data);
+}
+
+/* The row and the byte that a message names are those of the file. */
+TEST(damage_below_rows_that_were_skipped_is_said_where_it_is)
+{
+    kind one = *kind_of("4:2:0 restarts");
+    const bytes whole = encoded(&one);
+    const size_t fourth = find(whole, find(whole, 0, "\xff\xda", 2) + 14, "\xff\xd3", 2);
+    const bzi_wanted wanted = { .rows = { 48, H }, .shrink = 1 };
+    bytes b = bytes_make(whole.data, whole.size);
+    bzna_picture some;
+    memset(b.data + fourth + 20, 0, b.size - fourth - 22);
+    CHECK_EQ(decode_wanted(&decoders[1], b, wanted, &some), BZNA_E_DECODE);
+    CHECK_EQ(decoders[1].turbo.skipped, 3);
+    CHECK_EQ(row_said(), 64);
+    CHECK(last.byte_offset > fourth && last.byte_offset <= b.size);
     free(b.data);
     free(whole.data);
 }
@@ -837,6 +971,7 @@ enum { SMALL = 3 * 16 * 12, OTHER = 3 * 60 * 60 };
 
 /* What a loader is asked for beside the first output: 16x12 pixels of the whole picture, which shrinks it by 5.8. */
 typedef struct asked {
+    float    margin;
     uint32_t jpeg_shrink, edge, antialias;                  /* edge: of another output; 0: there is none */
     uint32_t own_warp, warp, views;                         /* own_warp 0: the other output has the first one's warp */
     int32_t  device_kind;
@@ -860,6 +995,7 @@ static bzna_status load_small(bzna_context *context, bzna_dataset *dataset, cons
     config.warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
     config.filter.antialias = a->antialias;
     config.decode.jpeg_shrink = a->jpeg_shrink;
+    config.decode.jpeg_shrink_margin = a->margin;
     config.extra_outputs.ptr = a->edge ? &extra : NULL;
     config.extra_outputs.count = a->edge != 0;
     if ((status = bzna_loader_open(context, dataset, &config, &loader, &last)) != BZNA_OK)
@@ -906,6 +1042,11 @@ TEST(a_loader_shrinks_by_what_all_views_of_a_picture_allow)
         { { .jpeg_shrink = 1, .edge = 30, .own_warp = 1, .warp = BZNA_WARP_NONE }, 0 },         /* does not resize */
         { { .jpeg_shrink = 1, .edge = 40, .own_warp = 1, .warp = BZNA_WARP_RANDOM_RESIZED_CROP, .views = 2 }, 0 },
     };
+    static const struct { float margin; uint32_t shrink; } margins[] = {
+        { 1, 4 }, { 1.4f, 4 }, { 1.5f, 2 }, { 2.8f, 2 }, { 3, 1 }, { 64, 1 } };
+    static const asked wrong[] = { { .margin = 2 }, { .jpeg_shrink = 1, .margin = 0.5f },
+                                   { .jpeg_shrink = 1, .margin = -1 }, { .jpeg_shrink = 1, .margin = 65 },
+                                   { .jpeg_shrink = 1, .margin = NAN }, { .margin = NAN } };
     bytes b = encoded(kind_of("4:2:0"));
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
@@ -924,6 +1065,16 @@ TEST(a_loader_shrinks_by_what_all_views_of_a_picture_allow)
         a.jpeg_shrink = 0;
         CHECK_EQ(load_twice(context, dataset, a, other, views[1]), BZNA_OK);
         CHECK(!memcmp(views[0], views[1], sizeof views[0]) == !with_others[i].is_shrunk);
+    }
+    for (size_t i = 0; i < COUNT(margins); i++) {           /* the views shrink by 5.8: by 4, and 1.45 more */
+        const asked a = { .jpeg_shrink = 1, .margin = margins[i].margin };
+        CHECK_EQ(load_twice(context, dataset, a, other, NULL), BZNA_OK);
+        CHECK(!memcmp(shrunk, other, sizeof other) == (margins[i].shrink == 4));
+        CHECK(!memcmp(whole, other, sizeof other) == (margins[i].shrink == 1));
+    }
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        CHECK_EQ(load_twice(context, dataset, wrong[i], other, NULL), BZNA_E_ARGUMENT);
+        CHECK_CONTAINS(last.message, "loader_config.decode.jpeg_shrink_margin: ");
     }
     CHECK_EQ(load_twice(context, dataset, sharp, other, NULL), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(last.message, "decode.jpeg_shrink: loader_config.output has a filter without antialias");
@@ -1046,6 +1197,9 @@ TEST_MAIN(RUN(planes_are_those_of_turbojpeg)
           RUN(a_picture_is_shrunk_by_no_more_than_its_warp_does)
           RUN(what_ends_early_is_good_down_to_the_row_that_is_named)
           RUN(damage_is_of_no_matter_above_it)
+          RUN(decoding_begins_at_the_last_restart_marker_that_begins_a_row_above_the_wanted_rows)
+          RUN(where_restart_markers_are_damaged_nothing_is_skipped)
+          RUN(damage_below_rows_that_were_skipped_is_said_where_it_is)
           RUN(of_several_scans_all_must_be_whole)
           RUN(scans_that_are_left_out_are_damage_whatever_the_picture_ends_with)
           RUN(what_is_not_damage_changes_nothing)

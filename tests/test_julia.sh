@@ -8,7 +8,7 @@
 # whether they are the header's. The mutations at the end prove that it would notice. Prints FAIL and SKIP lines, and a count last.
 # shellcheck disable=SC2016
 build=${2:?usage: sh tests/test_julia.sh build/bzna build}
-module=examples/julia/Benzina.jl structs=examples/julia/header.jl
+package=examples/julia module=examples/julia/src/Benzina.jl
 passed=0 failed=0 skipped=0 agrees=
 LC_ALL=C
 export LC_ALL
@@ -114,7 +114,7 @@ function arguments(text,   i, c, d, count) {       # of "f(...", up to its closi
 }
 FNR == 1 { pass++ }
 /^module LibBenzina/ { inside = 1 }
-/^using \.LibBenzina:/ { inside = 0 }                # its own end looks like any other
+/^using \.LibBenzina$/ { inside = 0 }                 # its own end looks like any other
 {
     rest = $0
     if (inside && match(rest, /^(mutable )?struct bzna_[a-z0-9_]+/)) { name = substr(rest, 1, RLENGTH); sub(/.* /, "", name); defined[name] = 1 }
@@ -132,14 +132,11 @@ FNR == 1 { pass++ }
     if (!inside && match(rest, /^function bzna_[a-z0-9_]+/)) { name = substr(rest, 10, RLENGTH - 9); local[name] = 1 }
     if (pass == 1) next
     if (!inside) {
-        using = rest ~ /^using \.LibBenzina:/
         text = rest
         while (match(text, /(bzna|BZNA)_[A-Za-z0-9_]+/)) {
             name = substr(text, RSTART, RLENGTH); after = substr(text, RSTART + RLENGTH); text = after
-            if (using && !(name in defined)) wrong(name " is not in LibBenzina")
-            if (using) taken[name] = 1
-            else if (!(name in local) && !(name in taken)) wrong(name " is used, but not taken from LibBenzina")
-            if (!using && (name in arity) && after ~ /^\(/ && (count = arguments(after)) != arity[name])
+            if (!(name in local) && !(name in defined)) wrong(name " is not in LibBenzina")
+            if ((name in arity) && after ~ /^\(/ && (count = arguments(after)) != arity[name])
                 wrong(name " takes " arity[name] " arguments, not " count)
         }
         text = rest
@@ -243,7 +240,7 @@ struct != "" && /^end/ {
         assert("offsetof(" own ", " names[k] ") == " (k > 1 ? "offsetof(" own ", " names[k - 1] ") + sizeof FIELD(" own ", " names[k - 1] ")" : "0"), \
                "something is missing before " struct "." names[k])
         # A function pointer is a Ptr{Cvoid}; all else has its own type.
-        if (julia[k] == "Ptr{Cvoid}" && names[k] ~ /^(alloc|release|read_at|write_at|size|close|log|transform|picture)$/)
+        if (julia[k] == "Ptr{Cvoid}" && names[k] ~ /^(alloc|release|read_at|write_at|size|close|log|transform|picture|read|locate|call)$/)
             assert("__builtin_classify_type(FIELD(" struct ", " names[k] ")) == 5 && sizeof FIELD(" struct ", " names[k] ") == sizeof(void *)", \
                    struct "." names[k] " is no pointer")
         else assert("SAME(FIELD(" struct ", " names[k] "), FIELD(" own ", " names[k] "))", struct "." names[k] " is no " julia[k])
@@ -284,11 +281,15 @@ wanted && call ~ /\)::[A-Za-z_0-9{}]+ *$/ {
     result = substr(text, length(name) + 2); sub(/,.*/, "", result)
     n = split_top(inner, parts); args = ""
     for (k = 1; k <= n; k++) args = args (k > 1 ? ", " : "") ctype(parts[k])
-    field = name; sub(/^bzna_source_/, "", field)
-    assert("SAME(FIELD(bzna_source, " field "), " ctype(result) " (*)(" args "))", name " is not what bzna_source." field " calls")
+    # bzna_STRUCT_FIELD is what that field calls.
+    field = name; owner = "bzna_source"
+    if (sub(/^bzna_context_/, "", field)) owner = "bzna_context_config"
+    else if (sub(/^bzna_pipeline_/, "", field)) owner = "bzna_loader_pipeline"
+    else sub(/^bzna_source_/, "", field)
+    assert("SAME(FIELD(" owner ", " field "), " ctype(result) " (*)(" args "))", name " is not what " owner "." field " calls")
     callbacks[name] = ctype(result) "(" args ")"
 }
-/^function bzna_source_/ {
+/^function bzna_(source|context|pipeline)_/ {
     name = $2; sub(/\(.*/, "", name); text = $0; sub(/^[^(]*\(/, "", text); result = text; sub(/.*\)::/, "", result); sub(/\).*/, "", text)
     n = split_top(text, parts); args = ""
     for (k = 1; k <= n; k++) { type = parts[k]; sub(/^.*::/, "", type); args = args (k > 1 ? ", " : "") ctype(type) }
@@ -302,8 +303,16 @@ END {
 }
 AWK
 
-# whole FILE: a module with the structs and constants that it includes
-whole() { awk -v structs="$structs" '$0 == "include(\"header.jl\")" { while ((getline line < structs) > 0) print line; next } { print }' "$1"; }
+# whole FILE: a module with the files that it includes, and with those that these include
+whole() {
+    awk -v folder="$(dirname "$1")" '
+        function put(path,   line, name) {
+            while ((getline line < path) > 0)
+                if (match(line, /^include\("[^"]*"\)/)) { name = substr(line, 10, RLENGTH - 11); put(folder "/" name) } else print line
+            close(path)
+        }
+        BEGIN { put(ARGV[1]) }' "$1"
+}
 
 # examine FILE: everything that can be said about a module without Julia, to $t/said; status 0 where there is nothing to say
 examine() {
@@ -361,10 +370,12 @@ s/BZNA_AGAIN = Int32(2)/BZNA_AGAIN = Int32(3)/
 s/BZNA_SPLIT_TEST = UInt32(3)/BZNA_SPLIT_TEST = UInt32(4)/
 s/index::UInt64, sample::Ptr{bzna_writer_sample}, timeout_ns::Int64,$/index::UInt64, sample::Ptr{bzna_writer_sample}, timeout_ns::Float64,/
 s/^    thumb::Ptr{bzna_image}/    thumb::Ptr{bzna_sample_ref}/
-s/transform_user = transform_user, picture = picture/transform_data = transform_user, picture = picture/
+s/transform_user = transform_user)/transform_data = transform_user)/
+s/^function bzna_pipeline_transform(user::Ptr{Cvoid}, sample::Ptr{bzna_sample_info}/function bzna_pipeline_transform(user::Ptr{Cvoid}, sample::Ptr{bzna_random}/
 s/BZNA_LAST_PAD = UInt32(2)/BZNA_LAST_PADDED = UInt32(2)/
 s/const bzna_status = Int32/const bzna_status = Int64/
 s/@cfunction(bzna_source_read_at, Int64/@cfunction(bzna_source_read_at, Int32/
+s/@cfunction(bzna_context_log, Cvoid, (Ptr{Cvoid}, Int32, /@cfunction(bzna_context_log, Cvoid, (Ptr{Cvoid}, /
 s/@cfunction(bzna_source_size, Int64, (Ptr{Cvoid},))/@cfunction(bzna_source_size, Int64, (Ptr{Cvoid}, UInt64))/
 s/bzna_source_read_at(user::Ptr{Cvoid}, offset::UInt64, dst/bzna_source_read_at(user::Ptr{Cvoid}, offset::Int64, dst/
 s/batch_size = batchsize/batchsize = batchsize/
@@ -377,7 +388,7 @@ s/info.last_of_epoch == 0/info.is_last == 0/
 s/bzna_batch_release(handle)/bzna_batch_release(handle, err)/
 s/bzna_loader_save(loader.handle, state, /bzna_loader_save(loader.handle, /
 s/^    check(bzna_loader_statistics(loader.handle, counts, sizeof(bzna_statistics), err), err)/    check(bzna_loader_statistics(loader.handle, counts, sizeof(bzna_statistics)), err)/
-s/BZNA_E_NOT_FOUND, BZNA_E_IO,$/BZNA_E_IO,/
+s/status == BZNA_E_NOT_FOUND$/status == BZNA_E_FOUND/
 s/^end # module LibBenzina/# module LibBenzina/
 s/loader.buffer ? batch : nothing))$/loader.buffer ? batch : nothing)/
 s/^    finalizer(owner(data)) do _/    finalizer(owner(data))/
@@ -388,28 +399,28 @@ MUTATIONS
 
 # count: adds the closing line of runtests.jl in $t/out to this suite's
 count() {
-    line=$(grep -E '^examples/julia/runtests.jl: [0-9]+ passed, [0-9]+ failed$' "$t/out" | tail -n 1)
+    line=$(grep -E '^examples/julia/test/runtests.jl: [0-9]+ passed, [0-9]+ failed$' "$t/out" | tail -n 1)
     if [ -z "$line" ]; then fail "$1 ends with a count" "$(tail -n 40 "$t/out")"; return; fi
     passed=$((passed + $(echo "$line" | sed 's/.*: \([0-9]*\) passed.*/\1/')))
     left=$(echo "$line" | sed 's/.*, \([0-9]*\) failed/\1/')
     if [ "$left" -gt 0 ]; then failed=$((failed + left)); echo "FAIL $1"; grep -v '^examples/julia' "$t/out" | tail -n 60; fi
 }
 if [ -n "$SANITIZE" ]; then
-    skip "examples/julia/runtests.jl" "the library was built with a sanitizer, which Julia would have to be started with"
+    skip "examples/julia/test/runtests.jl" "the library was built with a sanitizer, which Julia would have to be started with"
 else
     if command -v julia >/dev/null 2>&1; then
-        BENZINA_LIBRARY=$(cd "$build" && pwd)/libbenzina.so julia --startup-file=no examples/julia/runtests.jl tests/data/mini_h265.bzna >"$t/out" 2>&1
-        count "examples/julia/runtests.jl"
+        BENZINA_LIBRARY=$(cd "$build" && pwd)/libbenzina.so julia --startup-file=no --project=$package $package/test/runtests.jl >"$t/out" 2>&1
+        count "examples/julia/test/runtests.jl"
     else
-        skip "examples/julia/runtests.jl" "there is no julia [julia]"
+        skip "examples/julia/test/runtests.jl" "there is no julia [julia]"
     fi
     # The Julia of Debian 11, in a root of its own, with the libraries of that time.
     if [ -z "$TEST_ALL" ]; then echo "LEFT runtests.jl with Julia 1.5"
     elif [ -e build/julia/root/made ]; then
         sh tests/make/julia.sh build/julia >"$t/out" 2>&1
-        count "examples/julia/runtests.jl with Julia 1.5"
+        count "examples/julia/test/runtests.jl with Julia 1.5"
     else
-        skip "examples/julia/runtests.jl with Julia 1.5" "build/julia is not there: \`make test-julia\` makes it"
+        skip "examples/julia/test/runtests.jl with Julia 1.5" "build/julia is not there: \`make test-julia\` makes it"
     fi
 fi
 echo "tests/test_julia.sh: $passed passed, $failed failed, $skipped skipped"

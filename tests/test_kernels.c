@@ -468,6 +468,8 @@ TEST(rows_of_every_width_equal_the_plain_loop_to_the_bit)
             random_crop(&f.slot, width, 3);
             f.slot.filter = k % 7;
             f.slot.antialias = f.slot.filter != BZI_KERNEL_AREA && random_int(0, 1);
+            if (f.slot.filter != BZI_KERNEL_NEAREST && random_int(0, 3) == 0)
+                f.slot.antialias = BZI_KERNEL_ROUND;
             if (random_int(0, 3) == 0)
                 random_jitter(&f.slot);
             f.slot.flags &= random_int(0, 1) ? ~BZI_KERNEL_COLOR : ~0u;     /* is_plain */
@@ -519,7 +521,7 @@ static frame frame_to_copy(int32_t width, int32_t height, int is_gray)
         slot->y0 = random_int(0, h - 1);
     }
     slot->filter = (uint32_t[]){ BZI_KERNEL_LINEAR, BZI_KERNEL_NEAREST }[random_int(0, 1)];
-    slot->antialias = (uint32_t)random_int(0, 1);
+    slot->antialias = (uint32_t)random_int(0, slot->filter == BZI_KERNEL_LINEAR ? 2 : 1);
     for (int axis = 0; axis < 2; axis++) {
         const int32_t in = axis ? slot->y1 - slot->y0 : slot->x1 - slot->x0, out = axis ? height : width;
         const int mirrors = random_int(0, 1);

@@ -1380,7 +1380,7 @@ static bzna_status wild_callback(void *user, const bzna_sample_info *info, bzna_
     case 0: t->matrix = 7; break;
     case 1: t->matrix = UINT32_MAX; break;
     case 2: t->filter = 99; break;
-    case 3: t->antialias = 2; break;
+    case 3: t->antialias = 3; break;
     case 4: t->fill_space = 2; break;
     case 5: t->scale[1] = INFINITY; break;
     case 6: t->color[11] = NAN; break;
@@ -1980,7 +1980,7 @@ TEST(configs_without_meaning_are_refused_by_field)
         { &c.color.fill_space, 2, 0, 0, BZNA_E_ARGUMENT, "fill_space" },
         { &c.color.matrix, 7, 0, 0, BZNA_E_ARGUMENT, "matrix" },
         { &c.filter.kind, 7, 0, 0, BZNA_E_ARGUMENT, "filter.kind" },
-        { &c.filter.antialias, 2, 0, 0, BZNA_E_ARGUMENT, "filter.antialias" },
+        { &c.filter.antialias, 3, 0, 0, BZNA_E_ARGUMENT, "filter.antialias" },
         { &c.warp.scale[0], NAN, 2, RRC, BZNA_E_ARGUMENT, "warp.scale" },
         { &c.warp.scale[1], NAN, 2, RRC, BZNA_E_ARGUMENT, "warp.scale" },
         { &c.warp.scale[0], -1, 2, SIM, BZNA_E_ARGUMENT, "warp.scale" },
@@ -2052,7 +2052,7 @@ TEST(every_limit_is_accepted_and_one_more_is_refused)
         { &c.color.fill_space, BZNA_FILL_OUTPUT, 0, "fill_space" },
         { &c.color.matrix, BZNA_MATRIX_BT2020_FULL, 0, "matrix" },
         { &c.filter.kind, BZNA_FILTER_CUBIC_075, 0, "filter" },
-        { &c.filter.antialias, BZNA_ANTIALIAS_OFF, 0, "antialias" },
+        { &c.filter.antialias, BZNA_ANTIALIAS_ROUND, 0, "antialias" },
         { &c.errors.callback_policy, BZNA_ON_CALLBACK_ERROR_SAMPLE, 0, "errors.callback_policy" },
         { &c.pipeline.restore_any_pixels, 1, 0, "restore_any_pixels" }, { &c.warp.resize, 1, 0, "warp.resize" },
         { &c.warp.keep_ratio, 1, 0, "keep_ratio" }, { &c.warp.random_crop, 1, 0, "random_crop" },
@@ -2224,7 +2224,7 @@ TEST(reserved_words_that_are_set_are_refused_with_the_name_of_their_group)
         { "color", c.color.reserved, COUNT(c.color.reserved), &c.color.reserved0 },
         { "fields", c.fields.reserved, COUNT(c.fields.reserved), NULL },
         { "read", c.read.reserved, COUNT(c.read.reserved), &c.read.reserved0 },
-        { "decode", c.decode.reserved, COUNT(c.decode.reserved), NULL },
+        { "decode", c.decode.reserved, COUNT(c.decode.reserved), &c.decode.reserved0 },
         { "errors", c.errors.reserved, COUNT(c.errors.reserved), NULL },
         { "pipeline", c.pipeline.reserved, COUNT(c.pipeline.reserved), NULL },
     };

@@ -298,6 +298,30 @@ TEST(states_go_from_loaders_with_threads_to_those_without_and_back)
         }
 }
 
+/* Where a rank has no samples left for its last batch, that batch is empty, and nothing need be done for it. */
+TEST(ranks_without_samples_get_their_empty_batches)
+{
+    for (uint32_t world = 1; world <= 2 * SAMPLES; world += world < 6 ? 1 : 5)
+        for (uint32_t rank = 0; rank < world; rank++)
+            for (uint32_t batch = 1; batch <= BATCH; batch += 2) {
+                bzna_loader_config c = config_of(1);
+                uint64_t hashes[2] = { BZI_HASH_START, BZI_HASH_START }, counts[2];
+                c.shard.world_size = world;
+                c.shard.rank = rank;
+                c.output.batch_size = batch;
+                for (uint32_t i = 0; i < 2; i++) {
+                    bzna_loader *loader;
+                    c.pipeline.no_threads = i || !BZI_THREADS;
+                    loader = open_loader(context, dataset, &c);
+                    counts[i] = take(loader, UINT64_MAX, &hashes[i]);
+                    bzna_loader_close(loader);
+                }
+                CHECK_EQ(counts[1], counts[0]);
+                CHECK_EQ(counts[1], 2 * (((uint64_t)SAMPLES + world * batch - 1) / (world * batch)));
+                CHECK_EQ(hashes[1], hashes[0]);
+            }
+}
+
 /* What is in hand when a loader closes or is reset is not lost, and a sanitizer sees that nothing of it leaks. */
 TEST(closing_and_resetting_in_the_middle_of_a_batch_loses_nothing)
 {
@@ -337,6 +361,7 @@ int main(int argc, char **argv)
     RUN(short_memory_does_not_hold_it_up)
     RUN(with_all_batches_on_loan_next_says_so)
     RUN(states_go_from_loaders_with_threads_to_those_without_and_back)
+    RUN(ranks_without_samples_get_their_empty_batches)
     RUN(closing_and_resetting_in_the_middle_of_a_batch_loses_nothing)
     bzna_dataset_close(dataset);
     bzna_context_close(context);

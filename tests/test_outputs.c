@@ -699,6 +699,69 @@ TEST(a_callback_is_told_output_and_view_and_what_it_breaks_costs_the_sample_alon
     }
 }
 
+/* The first eight bytes of the sample's target, then the width that the geometry says; or a fault. */
+static bzna_status tell(void *user, const bzna_rule_input *input, void *out, uint64_t out_bytes, uint64_t *count)
+{
+    const asked *a = user;
+    (void)count;
+    if (out_bytes != 16 || input->size != 8 || input->view_count != 2)
+        return BZNA_E_CALLBACK;
+    if (a && input->sample->index == a->index)
+        return -5;
+    memcpy(out, input->data, 8);
+    memcpy((char *)out + 8, &(int64_t){ input->geometry[1].width }, 8);
+    return BZNA_OK;
+}
+
+TEST(rules_and_geometry_know_what_was_drawn_whoever_decodes)
+{
+    for (int fails = 0; fails < 2; fails++) {
+        plan p = plan_of(archives);
+        asked a = { .index = 4 };
+        const bzna_rule rule = { .struct_size = sizeof rule, .kind = BZNA_RULE_TENSOR, .field = "target",
+                                 .name = "told", .call = tell, .user = fails ? &a : NULL,
+                                 .dtype = BZNA_DTYPE_INT64, .dimensions = 1,
+                                 .shape = { 2 } };
+        bzna_loader *loader;
+        bzna_batch *batch = NULL;
+        bzna_tensor told, geometry;
+        uint32_t failed = 0;
+        p.c.output.views = 2;
+        p.c.fields.rules = &rule;
+        p.c.fields.rule_count = 1;
+        p.c.fields.geometry = 1;
+        loader = plan_open(&p, context);
+        while (loader && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+            const bzna_batch_info info = info_of(batch);
+            failed += info.failed;
+            check_batch(&p, batch);
+            require(bzna_batch_tensor(batch, "told", &told, sizeof told, NULL), "told");
+            require(bzna_batch_tensor(batch, "geometry", &geometry, sizeof geometry, NULL), "geometry");
+            CHECK(told.device.kind == BZNA_DEVICE_CPU && geometry.shape[1] == 2 && geometry.shape[2] == 16);
+            for (uint32_t slot = 0; slot < info.count; slot++) {
+                const int64_t *numbers = (const int64_t *)told.data + 2 * slot;
+                const uint64_t index = info.indices[slot];
+                const int is_bad = fails && index == 4;
+                CHECK_EQ(info.status[slot], is_bad ? BZNA_E_FORMAT : BZNA_OK);
+                CHECK_EQ(numbers[0], is_bad ? -1 : info.targets[slot]);
+                CHECK_EQ(numbers[1], is_bad ? -1 : (int64_t)thumbs[index].picture.width);
+                for (uint32_t view = 0; view < 2; view++) {
+                    const float *g = (const float *)geometry.data + (2 * slot + view) * 16;
+                    bzna_transform t;
+                    transform_of(&p, info.epoch, index, 0, view, &t);
+                    for (int k = 0; k < 9; k++)
+                        CHECK_NEAR(g[k], (float)t.homography[k], 1e-6);
+                    CHECK(g[10] == (float)thumbs[index].picture.height && g[15] == (float)(t.homography[0] < 0));
+                    CHECK_NEAR(g[12], (float)(t.homography[5] - t.homography[4] / 2 + 0.5), 1e-4);
+                }
+            }
+            bzna_batch_release(batch);
+        }
+        CHECK_EQ(failed, fails ? 2 : 0);
+        bzna_loader_close(loader);
+    }
+}
+
 /* What the callback makes of a view is shared, too. */
 static bzna_status tint(void *user, const bzna_sample_info *s, bzna_random *random, bzna_transform *t)
 {
@@ -1400,7 +1463,7 @@ static refusal spoil_groups(plan *p, int i)
     BAD(e[0].warp.kind = 9, E_ARGUMENT, "extra_outputs[0].warp.kind: 9")
     BAD(e[0].warp.scale[0] = NAN, E_ARGUMENT, "extra_outputs[0].warp.scale")
     BAD(e[0].filter.kind = 7, E_ARGUMENT, "extra_outputs[0].filter.kind: 7")
-    BAD(e[0].filter.antialias = 2, E_ARGUMENT, "extra_outputs[0].filter.antialias: 2")
+    BAD(e[0].filter.antialias = 3, E_ARGUMENT, "extra_outputs[0].filter.antialias: 3")
     BAD(e[2].color.std[1] = -1, E_ARGUMENT, "extra_outputs[2].color.std: channel 1")
     BAD(e[2].color.fill_space = 2, E_ARGUMENT, "extra_outputs[2].color.fill_space: 2")
     BAD(e[2].color.matrix = 7, E_ARGUMENT, "extra_outputs[2].color.matrix: 7")
@@ -1568,6 +1631,7 @@ int main(int argc, char **argv)
     RUN(a_mask_keeps_its_class_numbers)
     RUN(outputs_do_not_depend_on_threads)
     RUN(a_callback_is_told_output_and_view_and_what_it_breaks_costs_the_sample_alone)
+    RUN(rules_and_geometry_know_what_was_drawn_whoever_decodes)
     RUN(what_a_callback_makes_of_a_view_holds_for_the_outputs_that_share_it)
     RUN(a_callback_draws_into_pictures_before_they_are_warped)
     RUN(zeros_that_a_callback_leaves_are_identities)

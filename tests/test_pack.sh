@@ -70,6 +70,48 @@ heif_tests() {
     done
 }
 
+# --check headers finds what is cut off, not what is damaged; decoding finds both, and the summary says which it was.
+header_tests() {
+    mkdir "$t/whole" "$t/damaged"
+    cp $data/pictures/*.jpg "$t/whole"
+    expect 0 "pack of JPEG files, which are decoded" "$bzna" pack "$t/whole" -o "$t/decoded.bzna" --codec copy
+    says "$t/out" "JPEG files were checked by decoding every one" "the summary says that they were"
+    expect 0 "--check headers" "$bzna" pack "$t/whole" -o "$t/headers.bzna" --codec copy --check headers
+    says "$t/out" "checked by their headers and end markers, and not decoded" "the summary says that they were not"
+    if cmp -s "$t/decoded.bzna" "$t/headers.bzna"; then pass; else fail "the archive does not depend on --check"; fi
+    expect 0 "--check headers --json" "$bzna" pack "$t/whole" -o "$t/headers.bzna" --codec copy --check headers --json --overwrite
+    says "$t/out" '"check":"headers"' "JSON says it, too"
+    run "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec h264 --preset ultrafast --json --overwrite
+    if grep -q '"check"' "$t/out"; then fail "and nothing of encoded pictures"; else pass; fi
+    refused 2 "--check headers: only --codec copy" "--check headers without --codec copy" "$bzna" pack "$t/whole" -o "$t/x.bzna" --check headers --overwrite
+
+    size=$(wc -c <"$t/whole/jpeg_420_progressive.jpg")
+    head -c $((size - 2)) "$t/whole/jpeg_420_progressive.jpg" >"$t/damaged/no_end.jpg"
+    head -c $((size / 2)) "$t/whole/jpeg_420_progressive.jpg" >"$t/damaged/half_progressive.jpg"
+    run "$bzna" extract "$t/drawn" 4 -o "$t/x.jpg"
+    size=$(wc -c <"$t/x.jpg")
+    head -c $((size * 2 / 3)) "$t/x.jpg" >"$t/damaged/half.jpg"
+    { cat "$t/damaged/half.jpg"; head -c $((size / 3)) /dev/zero; } >"$t/damaged/zeros.jpg"
+    { head -c 100 "$t/whole/jpeg_440.jpg"; printf '\377\331'; } >"$t/damaged/only_headers.jpg"
+    printf 'GIF89a' >"$t/damaged/no_picture.jpg"
+    expect 1 "pack of files that are cut off, decoded" "$bzna" pack "$t/damaged" -o "$t/x.bzna" --codec copy --overwrite
+    reasons=$(grep -o '[a-z_]*\.jpg: .*' "$t/err" | sort)
+    expect 1 "pack of files that are cut off, by their headers" "$bzna" pack "$t/damaged" -o "$t/y.bzna" --codec copy --check headers --overwrite
+    same "the same files are left out" "$(grep -o '[a-z_]*\.jpg: ' "$t/err" | sort)" "$(echo "$reasons" | grep -o '^[a-z_]*\.jpg: ')"
+    for name in half half_progressive zeros only_headers no_picture; do
+        says "$t/err" "damaged/$name.jpg: " "$name is left out"
+    done
+
+    # The last third of the coded data is missing, the end marker is there.
+    mkdir "$t/entropy"
+    { cat "$t/damaged/half.jpg"; printf '\377\331'; } >"$t/entropy/a.jpg"
+    expect 1 "damaged entropy data, decoded" "$bzna" pack "$t/entropy" -o "$t/x.bzna" --codec copy --overwrite
+    says "$t/err" "entropy/a.jpg: " "is left out"
+    expect 0 "damaged entropy data, by the headers" "$bzna" pack "$t/entropy" -o "$t/x.bzna" --codec copy --check headers --overwrite
+    says "$t/out" "bzna verify --decode would find damage between them" "the summary says what finds it"
+    expect 1 "verify --decode finds it" "$bzna" verify --decode "$t/x.bzna"
+}
+
 # A folder of files of all kinds: their bytes are the archive's samples, and are decoded as such.
 copy_tests() {
     mkdir "$t/copied"
@@ -691,10 +733,39 @@ hint_tests() {
     same "has them in its order" "$(names "$t/listed.bzna")" "7103.pgm 3101.pgm "
 }
 
+# Masks beside pictures are kept byte for byte, as pictures, from folders and from tars, and from an archive once more.
+further_picture_tests() {
+    mkdir -p "$t/pairs/images/sub" "$t/pairs/masks/sub" "$t/paired"
+    for name in a b sub/c; do
+        cp "$t/drawn/plasma/00.ppm" "$t/pairs/images/$name.ppm"
+        printf 'P5 4 2 255\n0123%s' "$(printf %.4s "$name---")" >"$t/pairs/masks/$name.pgm"
+    done
+    expect 0 "pack of pairs" "$bzna" pack "$t/pairs" --pairs images,masks -o "$t/pairs.bzna" --preset ultrafast
+    run "$bzna" info "$t/pairs.bzna"
+    says "$t/out" "masks (picture)" "a mask is packed as a picture"
+    expect 0 "list of pairs" "$bzna" list --json "$t/pairs.bzna"
+    same "names are those of the first folder" "$(files)" "a.ppm b.ppm c.ppm "
+    expect 0 "verify --decode of pairs" "$bzna" verify --decode "$t/pairs.bzna"
+    expect 0 "a packed mask is written" "$bzna" extract "$t/pairs.bzna" 2 --field masks -o "$t/x.pgm"
+    if cmp -s "$t/x.pgm" "$t/pairs/masks/sub/c.pgm"; then pass; else fail "a packed mask has the bytes of its file"; fi
+    expect 0 "pairs as a tar" "$bzna" convert "$t/pairs.bzna" -o "$t/pairs.tar"
+    expect 0 "pack of a tar with masks" "$bzna" pack "$t/pairs.tar" -o "$t/again.bzna" --codec copy
+    expect 0 "extract of its mask" "$bzna" extract "$t/again.bzna" 1 --field masks -o "$t/x.pgm"
+    if cmp -s "$t/x.pgm" "$t/pairs/masks/b.pgm"; then pass; else fail "and once more after a tar"; fi
+    expect 0 "pack of an archive with masks" "$bzna" pack "$t/pairs.bzna" -o "$t/again.bzna" --codec jpeg --overwrite
+    expect 0 "extract of its mask" "$bzna" extract "$t/again.bzna" 0 --field masks -o "$t/x.pgm"
+    if cmp -s "$t/x.pgm" "$t/pairs/masks/a.pgm"; then pass; else fail "and once more after an archive"; fi
+    rm "$t/pairs/masks/b.pgm"
+    refused 1 '"b.ppm" in images has no partner in masks' "a picture without a mask is named" \
+        "$bzna" pack "$t/pairs" --pairs images,masks -o "$t/x.bzna"
+}
+
 pack_tests
+further_picture_tests
 orientation_tests
 heif_tests
 copy_tests
+header_tests
 jpeg_tests
 encoder_tests
 unreadable_tests

@@ -1813,6 +1813,8 @@ static frame frame_random(int format, int warp, int32_t width, int32_t height)
     random_warp(&f.slot, warp, width, height);
     f.slot.filter = random_int(0, 2) ? BZI_KERNEL_LINEAR : (uint32_t)random_int(0, 6);
     f.slot.antialias = f.slot.filter != BZI_KERNEL_AREA && warp != SHRUNK && random_int(0, 1);
+    if (f.slot.filter != BZI_KERNEL_NEAREST && bzi_kernel_is_separable(f.slot.h) && random_int(0, 3) == 0)
+        f.slot.antialias = BZI_KERNEL_ROUND;
     random_colors(&f.slot, warp);
     frame_allow(&f);
     return f;

@@ -25,6 +25,7 @@ import sys
 import tarfile
 import tempfile
 import threading
+import time
 import traceback
 import unittest
 import warnings
@@ -1387,6 +1388,9 @@ class Kinds(unittest.TestCase):
         self.assertEqual([len(batch) for batch in loader_of(dataset, **wanted)], [2, 2])
         batch = next(loader_of(dataset, tensors=["id"], bytes="txt", **wanted).batches())
         self.assertEqual((list(batch.tensor("id").memoryview()), batch.bytes("txt")[1]), ([0, 100], None))
+        kept = batch.tensor("id")               # a copy
+        batch.release()
+        self.assertEqual((list(kept.memoryview()), batch.is_out), ([0, 100], False))
         self.assertIn("txt", self.fails(loader_of, dataset, tensors="txt").message)
         with self.assertRaises(KeyError):
             loader_of(dataset, bytes=["caption"])
@@ -2055,6 +2059,138 @@ class Outputs(unittest.TestCase):
                         self.assertAlmostEqual(value, (3 * number % 256 - 100) / 50, places=4)
             self.assertEqual(met, {7, 200, 31, 255})
 
+    @needs("numpy")
+    def test_masks_of_paired_folders_are_what_numpy_samples_by_the_warp_that_was_drawn(self):
+        import numpy
+        rng = numpy.random.default_rng(3)
+        drawn = {}
+
+        def note(sample, _, transform):
+            drawn[sample.index] = numpy.array(transform.homography[:]).reshape(3, 3), sample.width, sample.height
+        with tempfile.TemporaryDirectory() as folder:
+            masks = {}
+            for kind in ("images/train", "masks/train"):
+                os.makedirs(os.path.join(folder, kind))
+            for i in range(6):
+                masks[i] = rng.integers(0, 9, (30, 41) if i % 2 else (60, 82), numpy.uint8)
+                for kind, data in (("images/train/%d.ppm", b"P6\n82 60\n255\n" + rng.bytes(3 * 82 * 60)),
+                                   ("masks/train/%d.pgm", b"P5\n%d %d\n255\n" % masks[i].shape[::-1] + masks[i].tobytes())):
+                    pathlib.Path(folder, kind % i).write_bytes(data)
+            with self.assertRaisesRegex(Error, "pairs=\\('images', 'masks'\\)"):
+                benzina.Dataset(folder)
+            dataset = benzina.Dataset(folder, pairs=("images", "masks"))
+            named = benzina.Dataset(folder, pairs={"image": "images/train", "mask": pathlib.Path("masks/train")})
+            self.assertEqual(dataset[0].images, ("images", "masks"))
+            self.assertEqual(named[0].images, ("image", "mask"))
+            self.assertEqual(dataset[5].name, "train/5.ppm")
+            self.assertEqual(pickle.loads(pickle.dumps(dataset))[1].images, ("images", "masks"))
+            loader = loader_of(dataset, epochs=1, output="numpy", transform=note, brightness=0.5, mean=9, std=3,
+                               outputs=benzina.Output.mask("masks", oob=255),
+                               warp=ops.SimilarityTransform(scale=(0.3, 1.3), degrees=(-50, 50), flip_h=0.5, random_crop=True))
+            outside = 0
+            for batch in loader.batches():
+                with batch:
+                    for number, mask in zip(batch.indices.numpy(), batch.tensor("masks").numpy()):
+                        h, width, height = drawn[number]
+                        x, y, w = numpy.einsum("ij,jyx->iyx", h, numpy.stack([*numpy.meshgrid(range(24), range(24)), numpy.ones((24, 24))]))
+                        rows, columns = masks[number].shape
+                        u, v = (x / w + 0.5) * columns / width, (y / w + 0.5) * rows / height
+                        inside = (u >= 0) & (u < columns) & (v >= 0) & (v < rows)
+                        at = [numpy.clip(numpy.floor(place), 0, most - 1).astype(int) for place, most in ((v, rows), (u, columns))]
+                        sure = (abs(u - numpy.round(u)) > 1e-3) & (abs(v - numpy.round(v)) > 1e-3)
+                        self.assertGreater(sure.mean(), 0.95)
+                        self.assertEqual(mask.shape, (1, 24, 24))
+                        self.assertTrue((mask[0] == numpy.where(inside, masks[number][tuple(at)], 255))[sure].all())
+                        outside += (~inside).sum()
+            self.assertGreater(outside, 0)
+            os.remove(os.path.join(folder, "masks/train/3.pgm"))
+            with self.assertRaisesRegex(Error, "\"train/3.ppm\" in images has no partner in masks"):
+                benzina.Dataset(folder, pairs="images,masks")
+
+    @needs("numpy")
+    def test_rules_make_arrays_of_fields_by_what_was_drawn(self):
+        import json
+        import numpy
+        met = []
+
+        def boxes(data, sample):
+            met.append(sample)
+            known = numpy.array([box["bbox"] for box in json.loads(data)["annotations"]]).reshape(-1, 4)
+            known[:, 2:] += known[:, :2]
+            mapped, shown = sample.geometry.boxes(known)
+            corners = sample.geometry.points(known.reshape(-1, 2)).reshape(-1, 4)
+            sides = numpy.stack([corners[:, ::2].min(1), corners[:, 1::2].min(1), corners[:, ::2].max(1), corners[:, 1::2].max(1)], 1)
+            numpy.testing.assert_allclose(mapped[shown], numpy.clip(sides, 0, 24)[shown])
+            return mapped[shown]
+
+        def number(data, sample):
+            if sample.index == fails:
+                raise fault
+            return [len(data), sample.index]
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "boxes.tar")
+            with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+                for i in range(6):
+                    picture = numpy.zeros((40, 60), numpy.uint8)
+                    picture[10:22 + i, 20:45] = 255
+                    annotations = [{"bbox": [20, 10, 25, 12 + i]}, {"bbox": [-9, -9, 2, 2]}][:1 + i % 2] if i else []
+                    for extension, data in (("pgm", b"P5\n60 40\n255\n" + (picture if i else picture * 0).tobytes()),
+                                            ("ann.json", json.dumps({"annotations": annotations}).encode()), ("note.xyz", b"note %d" % i)):
+                        info = tarfile.TarInfo("%d.%s" % (i, extension))
+                        info.size = len(data)
+                        tar.addfile(info, io.BytesIO(data))
+            rules = [benzina.Rule(".json", boxes, "boxes", shape=4, rows=2), benzina.Rule("note.*", number, "number", shape=2, dtype="int64")]
+            fails = None
+            options = dict(output="numpy", epochs=2, dtype="uint8", channels="gray", filter="nearest", shuffle=True, geometry=True,
+                           warp=ops.RandomResizedCrop(scale=(0.5, 1), flip_h=0.5), batch_size=3)
+            count = 0
+            for images, _, fields in loader_of(path, rules=rules, **options):
+                self.assertEqual(fields["boxes"].shape, (3, 2, 4))
+                self.assertEqual(fields["geometry"].shape, (3, 16))
+                for image, found, rows, (size, index) in zip(images[:, 0], fields["boxes"], fields["boxes_count"], fields["number"]):
+                    self.assertEqual((rows, size), (1 if index else 0, 6))
+                    self.assertFalse(found[rows:].any())
+                    if rows:
+                        y, x = numpy.nonzero(image)
+                        numpy.testing.assert_allclose(found[0], [x.min(), y.min(), x.max() + 1, y.max() + 1], atol=0.51)
+                        count += 1
+            self.assertGreaterEqual(count, 5)
+            for sample in met:
+                self.assertEqual((sample.field, sample.kind, sample.geometry.size, sample.geometry.out_size, len(sample.views)),
+                                 ("ann.json", _c.FIELD_BYTES, (60, 40), (24, 24), 1))
+            text = benzina.Rule("note.xyz", name="text")
+            loader = loader_of(path, shape=None, rules=[text], output="numpy", epochs=1, batch_size=6)
+            self.assertEqual([fields["text"] for _, _, fields in loader], [[b"note %d" % i for i in range(6)]])
+
+            fails, fault = 3, ValueError("damaged")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                loader = loader_of(path, rules=rules, **dict(options, epochs=1, batch_size=6, shuffle=False))
+                for batch in loader.batches():
+                    errors = batch.errors()
+                    self.assertEqual([*errors], [3])
+                    self.assertEqual((errors[3].status, errors[3].__cause__), (Status.E_FORMAT, fault))
+                    self.assertEqual(batch.tensor("number").numpy().tolist()[3], [-1, -1])
+                    batch.release()
+            fault = KeyError("a slip")
+            with self.assertRaises(KeyError) as raised:
+                list(loader_of(path, rules=rules, **options))
+            self.assertIs(raised.exception, fault)
+            fails = None
+            wrong = benzina.Rule("note.*", lambda data, sample: [1, 2, 3], "number", shape=2)
+            with self.assertRaisesRegex(TypeError, "'number' made an array of shape"):
+                list(loader_of(path, rules=wrong, **options))
+            many = benzina.Rule("note.*", lambda data, sample: numpy.zeros((3, 4)), "number", shape=4, rows=2)
+            loader = loader_of(path, rules=many, on_error="stop", **options)
+            with self.assertRaisesRegex(Error, 'the rule "number" makes 3 rows of its note.xyz, and there is room for 2'):
+                list(loader)
+            for refused, words in ((dict(shape=4), "only with a function"), (dict(rows=3), "only with a function")):
+                with self.assertRaisesRegex(ValueError, words):
+                    benzina.Rule("note.xyz", **refused)
+            with self.assertRaisesRegex(Error, r"rules\[0\].field: the data set has no field"):
+                loader_of(path, rules=benzina.Rule("nothing"), **options)
+
     def test_callables_know_output_and_view(self):
         met = set()
         local = benzina.Output("local", shape=8, views=2, warp=ops.CenterResizedCrop())
@@ -2139,15 +2275,21 @@ class Lifetimes(unittest.TestCase):
 
     def test_who_takes_dlpack_1_gets_a_versioned_capsule(self):
         loader, steps, batch = self.one(shape=(6, 10))
-        for field in (batch.images, batch.targets, batch.indices, batch.status):
-            plain = _dlpack._DLManagedTensor.from_address(capsule_pointer(field.__dlpack__(), b"dltensor")).tensor
+        copies, is_copied = (batch.targets, batch.indices, batch.status), 2
+        for field, flags in ((batch.images, 0), *((copy_of, is_copied) for copy_of in copies)):
+            capsule = field.__dlpack__()
+            plain = _dlpack._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor
             for max_version in ((1, 0), [1, 1], (2, 0)):
-                capsule = field.__dlpack__(stream=None, max_version=max_version, dl_device=(1, 0), copy=False)
-                self.assertEqual(capsule_name(capsule), b"dltensor_versioned")
-                address = capsule_pointer(capsule, b"dltensor_versioned")
+                versioned = field.__dlpack__(stream=None, max_version=max_version, dl_device=(1, 0), copy=False)
+                self.assertEqual(capsule_name(versioned), b"dltensor_versioned")
+                address = capsule_pointer(versioned, b"dltensor_versioned")
                 managed = _dlpack._DLManagedTensorVersioned.from_address(address)
-                self.assertEqual((managed.major, managed.flags), (1, 0))        # may be written to, is no copy
-                self.assertEqual(bytes(managed.tensor), bytes(plain))
+                self.assertEqual((managed.major, managed.flags), (1, flags))    # may be written to
+                parts = [(t.shape[:t.dimensions], t.strides[:t.dimensions], t.code, t.bits, t.lanes, t.device_type,
+                          t.device_id, t.byte_offset, ctypes.string_at(t.data, 8)) for t in (managed.tensor, plain)]
+                self.assertEqual(parts[0], parts[1])
+                self.assertEqual(managed.tensor.data == plain.data, flags == 0)
+                self.assertEqual(managed.tensor.data % 64, 0)
         for max_version in (None, (0, 8), (0, 99)):
             self.assertEqual(capsule_name(batch.__dlpack__(max_version=max_version)), b"dltensor", max_version)
         self.assertEqual(capsule_name(batch.__dlpack__(max_version=(1, 0))), b"dltensor_versioned")
@@ -2159,6 +2301,30 @@ class Lifetimes(unittest.TestCase):
         with self.assertRaises(BufferError):
             batch.images.__dlpack__(dl_device=(2, 0))
         self.assertFalse(hasattr(batch.images, "__cuda_array_interface__"))
+
+    def test_targets_indices_and_statuses_are_copies_that_keep_nothing(self):
+        loader, steps, batch = self.one()
+        def numbers(batch):
+            return [batch.targets, batch.indices, batch.status, *map(batch.tensor, ("target", "index", "status"))]
+        kept, consumers = numbers(batch), [Consumer(field, version) for field in numbers(batch) for version in DLPACKS]
+        views = [field.memoryview() for field in numbers(batch)]
+        expected = [view.tobytes() for view in views]
+        batch.targets.memoryview()[0] = 99                  # nobody else's
+        batch.release()
+        second = next(steps)                                # into the loader's only buffer
+        self.assertNotEqual([field.memoryview().tobytes() for field in numbers(second)][0], expected[0])
+        second.release()
+        loader.dataset.close()
+        loader.close()
+        del batch, second, loader, steps
+        gc.collect()
+        self.assertEqual([field.memoryview().tobytes() for field in kept], expected)
+        self.assertEqual([view.tobytes() for view in views], expected)
+        self.assertEqual([consumer.bytes() for consumer in consumers], [data for data in expected for _ in DLPACKS])
+        for consumer in consumers:
+            thread = threading.Thread(target=consumer.delete)
+            thread.start()
+            thread.join()
 
     def test_a_capsule_that_nobody_took_gives_the_batch_back(self):
         for max_version in DLPACKS:
@@ -2245,6 +2411,31 @@ class Lifetimes(unittest.TestCase):
         self.assertGreaterEqual(loader.statistics.samples, COUNT)
         self.assertEqual((loader.info.threads, loader.info.batches_in_flight), (2, 3))
         self.assertIn(b"libavcodec", loader.info.decoder_name)
+
+    def test_statistics_say_what_limits_in_the_words_of_arguments(self):
+        def slowly(info, rng, transform):
+            time.sleep(0.02)
+
+        loader = loader_of(num_threads=1, epochs=None, transform=slowly)
+        order(loader)
+        before = loader.statistics
+        order(loader)
+        since = loader.statistics_since(before)
+        self.assertEqual(since.limiting_stage, 1)
+        self.assertRegex(since.limit, "^decoding: .*")
+        self.assertNotIn("decode.", since.limit)
+        if len(os.sched_getaffinity(0)) > 1:
+            self.assertIn("num_threads: 1 now", since.limit)
+        self.assertTrue(0 < since.elapsed_ns < loader.statistics.elapsed_ns)
+        self.assertEqual(since.samples, loader.statistics.samples - before.samples)
+        loader.close()
+
+    def test_jpeg_shrink_margin_is_checked(self):
+        loader_of(jpeg_shrink=True, jpeg_shrink_margin=1.5).close()
+        with self.assertRaisesRegex(benzina.Error, "jpeg_shrink_margin: it needs jpeg_shrink"):
+            list(loader_of(jpeg_shrink_margin=1.5))
+        with self.assertRaisesRegex(benzina.Error, "jpeg_shrink_margin: 0.5 is not from 1 to 64"):
+            list(loader_of(jpeg_shrink=True, jpeg_shrink_margin=0.5))
 
 
 # ---- callbacks --------------------------------------------------------------------------------------------------------------
@@ -3189,7 +3380,7 @@ class Device(unittest.TestCase):
     def tearDownClass(cls):
         shutil.rmtree(cls.folder)
 
-    def run_on_device(self, code, **options):
+    def run_on_device(self, code, more=(), **options):
         if self.why_not:
             self.skipTest(self.why_not)
         self.assertIsNone(self.failure)
@@ -3212,7 +3403,7 @@ def refused(kind, make, *arguments, **named):
         make(*arguments, **named)
     except kind as error:
         return str(error)
-""" % ARCHIVE + code, env={**os.environ, "LD_LIBRARY_PATH": self.folder}, **options)
+""" % ARCHIVE + code, env={**os.environ, "LD_LIBRARY_PATH": self.folder, **dict(more)}, **options)
         self.assertEqual((done.returncode, done.stderr), (0, ""))      # the fakes report there what a real driver would not forgive
         return done.stdout
 
@@ -3359,6 +3550,59 @@ for images, _ in loader:
 assert loader.statistics.batches_copied == len(took) - 2 - len(loader), (loader.statistics.batches_copied, took)
 print("done")
 """), "done\n")
+
+    def test_batches_of_the_device_are_copied_on_the_consumers_stream(self):
+        """Which is far behind the loader's: what is copied must not be written again before it was read there."""
+        code = """
+import logging, types, weakref                  # in place of torch, what of it is used; its stream is slow
+said, handler = [], logging.Handler()
+handler.emit = lambda record: said.append(record.getMessage())
+logging.getLogger("benzina").addHandler(handler)
+logging.getLogger("benzina").setLevel(logging.INFO)
+stream, ORDERS = new_stream(), %r
+class OnDevice:
+    is_cuda = True
+    def __init__(self, field):
+        self.field = field
+    def clone(self):
+        copy, host = OnDevice(None), ctypes.c_void_p()
+        assert cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(self.field.nbytes), 0) == 0
+        copy.host, copy.size = host.value, self.field.nbytes
+        assert cuda.cuMemcpyDtoHAsync_v2(host, ctypes.c_uint64(self.field.address), ctypes.c_size_t(copy.size),
+                                         ctypes.c_void_p(stream)) == 0
+        return copy
+    untyped_storage = lambda self: self
+class OnHost:
+    is_cuda = False
+    view = lambda self, shape: self
+class Storage:
+    def __init__(self, tensor):
+        self.tensor = weakref.ref(tensor)
+    expired = lambda self: self.tensor() is None
+def from_dlpack(field):
+    field.__dlpack__(stream=stream if ORDERS else -1)
+    return OnDevice(field)
+for name in ("torch", "torch.multiprocessing", "torch.multiprocessing.reductions"):
+    sys.modules[name] = types.ModuleType(name)
+torch = sys.modules["torch"]
+torch.cuda, torch.from_dlpack = types.SimpleNamespace(is_available=lambda: True), from_dlpack
+torch.frombuffer, torch.int64 = lambda memory, dtype: OnHost(), "q"
+sys.modules["torch.multiprocessing.reductions"].StorageWeakRef = Storage
+expected = [batch.images.memoryview().tobytes() for batch in loader_of("cpu", batch_size=1).batches()]
+loader = loader_of(output="torch", batch_size=1)
+kept = [images for images, _ in loader]
+assert loader.statistics.batches_copied == len(kept) - 2, loader.statistics.batches_copied
+assert len([line for line in said if "copied" in line]) == 1, said
+assert cuda.cuStreamSynchronize(ctypes.c_void_p(stream)) == 0
+def bytes_of(images):
+    return ctypes.string_at(images.host, images.size) if images.field is None else read(images.field._batch)
+copies = [i for i, images in enumerate(kept) if images.field is None]
+print(len(copies), [bytes_of(kept[i]) for i in copies] == [expected[i] for i in copies])
+os._exit(0)                                     # the copies are never freed
+"""
+        slow = {"FAKE_SCRIPT": "stream_us=2000"}
+        self.assertEqual(self.run_on_device(code % True, more=slow), "6 True\n")
+        self.assertEqual(self.run_on_device(code % False, more=slow), "6 False\n")         # so the test would notice
 
     def test_views_of_the_device_outlive_batch_loader_and_dataset(self):
         self.assertEqual(self.run_on_device("""

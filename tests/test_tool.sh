@@ -629,6 +629,12 @@ bench_tests() {
         expect 0 "bench of small crops" "$bzna" bench --seconds 0.6 --batch 2 --threads 1 --decoder software --warp none --size 16 "$t/rows"
         same "above 100 %, and only then, bench remarks on it" "$(grep -c 'more than 100 %' "$t/out")" \
             "$(sed -n 's/.*the loader reaches \([0-9.]*\) %.*/\1/p' "$t/out" | awk '{ print ($1 > 100) }')"
+        expect 0 "bench of large JPEGs" "$bzna" bench --seconds 0.4 --batch 2 --decoder software --warp center --size 32 "$t/rows"
+        same "where JPEGs are large, bench names --jpeg-shrink" "$(grep -c '^limited by   decoding: .*; --jpeg-shrink decodes large JPEGs' "$t/out")" 1
+        expect 0 "bench with smaller JPEGs" "$bzna" bench --seconds 0.4 --batch 2 --decoder software --warp center --size 32 --jpeg-shrink \
+            --jpeg-shrink-margin 1.5 "$t/rows"
+        same "where JPEGs are shrunk already, it does not" "$(grep -c '^limited by .*--jpeg-shrink' "$t/out")" 0
+        refused 1 "jpeg_shrink_margin" "a margin without shrinking" "$bzna" bench --seconds 0.2 --jpeg-shrink-margin 2 "$t/rows"
     else skip "bench above 100 %" "ffmpeg is not installed"; fi
     expect 0 "bench of float16" "$bzna" bench --json --seconds 0.2 --batch 4 --threads 1 --decoder software \
         --dtype f16 "$t/one.bzna"

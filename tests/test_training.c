@@ -1728,6 +1728,19 @@ TEST(a_state_is_refused_by_a_loader_that_makes_other_pixels)
             CHECK_CONTAINS(e.message, "state.pixels");
         bzna_loader_close(loader);
     }
+#ifndef BENZINA_NO_JPEG
+    base.decode.jpeg_shrink = 1;
+    loader = open_loader(dataset, &base);
+    state = state_of(loader);
+    bzna_loader_close(loader);
+    for (int margin = 1; margin < 3; margin++) {
+        bzna_error e = { .struct_size = sizeof e };
+        base.decode.jpeg_shrink_margin = (float)margin;
+        loader = open_loader(dataset, &base);
+        CHECK_EQ(bzna_loader_restore(loader, &state, &e), margin == 1 ? BZNA_OK : BZNA_E_ARGUMENT);
+        bzna_loader_close(loader);
+    }
+#endif
     bzna_dataset_close(dataset);
 }
 

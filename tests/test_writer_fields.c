@@ -291,10 +291,11 @@ TEST(fields_and_classes_without_a_meaning_are_refused_and_leave_the_archive_as_i
         CHECK_EQ(bzna_writer_add(writer, &one.desc, &err), BZNA_E_ARGUMENT);
         CHECK_CONTAINS(err.message, "sample.fields[2]");
     }
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 10; i++) {
         sample_make(&one, 0);
         if (i == 0) one.fields[1].name = "id";              /* twice */
-        if (i == 1) one.fields[0].kind = BZNA_FIELD_IMAGE;
+        if (i == 1) one.fields[0].kind = BZNA_FIELD_IMAGE;  /* no file of a picture */
+        if (i == 9) one.fields[0].kind = 0;
         if (i == 2) one.fields[0].kind = 6;
         if (i == 3) one.fields[0].size = 4;
         if (i == 4) one.fields[1].size = 3;

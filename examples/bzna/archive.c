@@ -101,6 +101,7 @@ static bzna_status open_dataset(archive *a, const tool_options *o, const char *l
     config.class_order = option_value_of(o->class_order, class_orders);
     config.orientation = option_value_of(o->orientation, orientations);
     config.palette = option_value_of(o->palette, palettes);
+    config.pairs = o->pairs;
     if (o->records && !records_parse(o->records, &idx.records)) config.records = &idx.records;
     else if (!o->format && records_idx_find(o->operand[0], &idx)) config.records = &idx.records;
     bzna_status status = open_source(a, o->operand[0], &config, &idx.source, err);
@@ -289,6 +290,7 @@ void archive_loader_config(const tool_options *o, const archive_loading *loading
     config->filter.kind = option_value_of(o->filter, filters);
     config->filter.antialias = o->antialias < 0 ? BZNA_ANTIALIAS_OFF : BZNA_ANTIALIAS_AUTO;
     config->decode.jpeg_shrink = o->jpeg_shrink != 0;
+    if (o->jpeg_shrink || o->jpeg_shrink_margin > 1) config->decode.jpeg_shrink_margin = (float)o->jpeg_shrink_margin;
     config->pipeline.no_threads = o->no_threads != 0;
     config->fields.image = o->track;
     config->output.device.kind = (int32_t)option_value_of(o->output, outputs);
@@ -376,8 +378,12 @@ archive_codec_text archive_codec(const bzna_image_info *info)
 /* The next start code (00) 00 00 01 at or after data + from, or size. */
 static size_t start_code(const uint8_t *data, size_t size, size_t from)
 {
-    for (size_t at = from; at + 3 <= size; at++)
-        if (!data[at] && !data[at + 1] && data[at + 2] == 1) return at > from && !data[at - 1] ? at - 1 : at;
+    if (from + 3 > size) return size;
+    const uint8_t *one = data + from + 1;
+    while ((one = memchr(one + 1, 1, (size_t)(data + size - one - 1)))) {
+        size_t at = (size_t)(one - data) - 2;
+        if (!data[at] && !data[at + 1]) return at > from && !data[at - 1] ? at - 1 : at;
+    }
     return size;
 }
 

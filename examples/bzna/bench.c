@@ -23,7 +23,7 @@
 
 enum { PICTURES_MAX = 4096, SLICES_MIN = 4, SLICES_MAX = 20 };
 static const uint64_t picture_bytes_max = UINT64_C(256) << 20;
-static const char *const stage_names[4] = { "read", "decode", "warp", "deliver" };
+static const char *const stage_names[5] = { "read", "decode", "warp", "deliver", "none" };
 
 /* One encoded picture in memory. */
 typedef struct bench_picture {
@@ -39,10 +39,10 @@ typedef struct bench {
 
     bzna_loader        *loader;
     bzna_loader_info    loader_info;
-    bzna_statistics   loader_stats;           /* at the end */
+    bzna_statistics     loader_stats;           /* the last ones that were read */
+    bzna_statistics     counted;                /* in the loader's slices */
     uint64_t            loader_pictures, loader_failed;
     int64_t             loader_ns;
-    uint64_t            starved_ns, decode_ns, warp_ns, read_ns;    /* of all threads together, in loader_ns */
 
     struct bench_thread *threads;               /* of decoders alone */
     uint32_t            thread_count, started;
@@ -189,30 +189,28 @@ static void loader_stats_read(bench *b)
     bzna_loader_statistics(b->loader, &b->loader_stats, sizeof b->loader_stats, NULL);
 }
 
-/* What the stages did in a slice is added, or taken away at its beginning. */
-static void loader_stats_count(bench *b, int is_end)
+/* Without what was counted in the pauses, which is found at a slice's beginning, the statistics at its end are those of
+ * all slices. */
+static void loader_stats_count(bench *b, bzna_statistics *paused, int is_end)
 {
-    const bzna_stage_statistics *stage = b->loader_stats.stage;
-    const uint64_t sign = is_end ? 1 : UINT64_MAX;
     loader_stats_read(b);
-    b->starved_ns += sign * stage[BZNA_STAGE_DECODE].wait_before_ns;
-    b->decode_ns += sign * stage[BZNA_STAGE_DECODE].busy_ns;
-    b->warp_ns += sign * stage[BZNA_STAGE_WARP].busy_ns;
-    b->read_ns += sign * stage[BZNA_STAGE_READ].busy_ns;
+    if (is_end) bzna_statistics_since(&b->loader_stats, paused, &b->counted, sizeof b->counted, NULL);
+    else        bzna_statistics_since(&b->loader_stats, &b->counted, paused, sizeof *paused, NULL);
 }
 
 static int loader_slice(bench *b, int64_t duration_ns)
 {
+    bzna_statistics paused;
     for (uint32_t i = 0; i <= b->loader_info.batches_in_flight; i++)
         if (take_batch(b, 0)) return EXIT_INPUT;
-    loader_stats_count(b, 0);
+    loader_stats_count(b, &paused, 0);
     int64_t start_ns = tool_now_ns(), now_ns;
     do {
         if (take_batch(b, 1)) return EXIT_INPUT;
         now_ns = tool_now_ns();
     } while (now_ns - start_ns < duration_ns);
     b->loader_ns += now_ns - start_ns;
-    loader_stats_count(b, 1);
+    loader_stats_count(b, &paused, 1);
     return EXIT_OK;
 }
 
@@ -245,11 +243,36 @@ static void loader_end(bench *b)
 /* Do batches lie on the device? */
 static int on_device(const bzna_loader_info *info) { return info->image.device.kind == BZNA_DEVICE_CUDA; }
 
+/* What limits the loader, in the words of the library, with settings named as options of this command. */
+static void limit_text(const bench *b, char *text, size_t size)
+{
+    static const char *const options[][2] = {
+        { "decode.threads", "--threads" }, { "output.batch_size", "--batch" }, { "output.dtype", "--dtype" },
+        { "output.width, output.height", "--size" }, { "decode.jpeg_shrink", "--jpeg-shrink" } };
+    const char *from = b->counted.advice;
+    size_t used = 0;
+    while (*from && used + 1 < size) {
+        const char *word = NULL;
+        for (size_t i = 0; i < sizeof options / sizeof *options && !word; i++)
+            if (!strncmp(from, options[i][0], strlen(options[i][0]))) {
+                word = options[i][1];
+                from += strlen(options[i][0]);
+            }
+        if (!word) {
+            text[used++] = *from++;
+            continue;
+        }
+        for (; *word && used + 1 < size; word++) text[used++] = *word;
+    }
+    text[used] = 0;
+}
+
 static void report_json(const bench *b, const char *device, double rate)
 {
     const bzna_loader_info *info = &b->loader_info;
     const bzna_statistics *s = &b->loader_stats;
     int nvdec = info->decoder == BZNA_DECODER_NVDEC;
+    char limit[sizeof b->counted.advice];
     printf("{\"images_per_second\":%.2f,\"decode_only_images_per_second\":", rate);
     if (nvdec) fputs("null", stdout);
     else       printf("%.2f", decode_rate(b));
@@ -265,8 +288,10 @@ static void report_json(const bench *b, const char *device, double rate)
            ",\"decoders_reconfigured\":%" PRIu64 ",\"sessions_lost\":%" PRIu64, s->samples_nvdec, s->samples_software,
            s->fallbacks, s->decoders_made, s->decoders_reconfigured, s->sessions_lost);
     printf(",\"samples_tiled\":%" PRIu64 ",\"tiles\":%" PRIu64, s->samples_tiled, s->tiles);
-    printf(",\"limits\":\"%s\",\"samples\":%" PRIu64 ",\"seconds\":%.3f}\n", stage_names[s->limiting_stage & 3],
-           b->archive->count, (double)b->loader_ns * 1e-9);
+    limit_text(b, limit, sizeof limit);
+    printf(",\"limits\":\"%s\",\"limited_by\":", stage_names[b->counted.limiting_stage % 5]);
+    tool_json_string(limit);
+    printf(",\"samples\":%" PRIu64 ",\"seconds\":%.3f}\n", b->archive->count, (double)b->loader_ns * 1e-9);
 }
 
 /* The pipeline, a line for each stage: the one that limits the rate is busy while its neighbors wait for it. */
@@ -285,40 +310,12 @@ static void report_stages(const bzna_statistics *s)
            s->samples_failed, s->failed_read, s->failed_format, s->failed_decode, s->failed_other, s->retries);
 }
 
-/* What keeps software from being faster, and which setting would change that: one line. */
-static void report_limit(const bench *b)
-{
-    const bzna_loader_info *info = &b->loader_info;
-    const double ns = (double)b->loader_ns, starved = 100 * (double)b->starved_ns / (ns * info->threads + 1);
-    const double reading = 100 * (double)b->read_ns / (ns * info->reader_threads + 1);
-    const double decode = 100 * (double)b->decode_ns / (ns * info->threads + 1);
-    const double warp = 100 * (double)b->warp_ns / (ns * info->threads + 1);
-    if (starved > 25 && reading > 50)
-        printf("limited by   reading: decoders wait for it %.0f %% of the time; faster storage, or more reader threads "
-               "(read.threads)\n", starved);
-    else if (starved > 25)
-        printf("limited by   waking threads: decoders wait %.0f %% of the time, readers read %.0f %%; larger batches "
-               "(--batch), or more read ahead (read.ahead_samples)\n", starved, reading);
-    else if (decode + warp < 50)
-        printf("limited by   who takes the batches, or other programs: decoders were busy %.0f %% of the time, and "
-               "waited for reading %.0f %%\n", decode + warp, starved);
-    else if ((int)info->threads < tool_processor_count())
-        printf("limited by   decoder threads, which are busy: --threads %d uses all processors\n",
-               tool_processor_count());
-    else if (warp > decode)
-        printf("limited by   the warp (%.0f %% of decoders' time, decoding %.0f %%): a smaller --size, or uint8 or "
-               "float16 (--dtype)\n", warp, decode);
-    else
-        printf("limited by   decoding (%.0f %% of decoders' time, the warp %.0f %%): a codec that is decoded "
-               "faster%s\n", decode, warp,
-               b->options->jpeg_shrink ? "" : ", or --jpeg-shrink where JPEG files are large");
-}
-
 static void report_text(const bench *b, const bzna_device_info *device, double rate)
 {
     const bzna_loader_info *info = &b->loader_info;
     const bzna_statistics *s = &b->loader_stats;
     double alone = decode_rate(b);
+    char limit[sizeof b->counted.advice];
     printf("decoder      %s: %s\n", info->decoder_name, info->decoder_reason);
     printf("loader       %10.1f pictures/s  %" PRIu32 " decoder threads, %" PRIu32 " reader threads, %" PRIu32
            " batches in flight, %s in %s, %.1f s\n", rate, info->threads, info->reader_threads, info->batches_in_flight,
@@ -342,7 +339,8 @@ static void report_text(const bench *b, const bzna_device_info *device, double r
     if (s->samples_tiled)
         printf("grids        %" PRIu64 ", of which %.2f tiles each were decoded\n", s->samples_tiled,
                (double)s->tiles / (double)s->samples_tiled);
-    if (info->decoder == BZNA_DECODER_SOFTWARE) report_limit(b);
+    limit_text(b, limit, sizeof limit);
+    printf("limited by   %s\n", limit);
     report_stages(s);
 }
 
@@ -408,7 +406,8 @@ static int bench_run(bench *b)
 int tool_run_bench(const tool_options *o)
 {
     archive a;
-    bench b = { .options = o, .archive = &a, .loader_info.struct_size = sizeof b.loader_info };
+    bench b = { .options = o, .archive = &a, .loader_info.struct_size = sizeof b.loader_info,
+                .counted.struct_size = sizeof b.counted };
     if (streamed_is(o->operand[0])) return streamed_bench(o);
     if (archive_open_with(&a, o)) return EXIT_INPUT;
     pthread_mutex_init(&b.lock, NULL);

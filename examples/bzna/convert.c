@@ -108,8 +108,8 @@ static char *picture_bytes(conversion *c, uint64_t index, AVPacket *bytes)
         return NULL;
     }
     tool_options options = { .quality = c->options->quality };
-    const pack_settings s = { .options = &options, .encoder = "mjpeg", .codec = BZNA_CODEC_JPEG, .smallest_px = 1,
-                              .frame_step_px = 16 };
+    const pack_settings s = { .options = &options, .encoder = avcodec_find_encoder(AV_CODEC_ID_MJPEG),
+                              .codec = BZNA_CODEC_JPEG, .smallest_px = 1, .frame_step_px = 16 };
     const pack_file from = { .path = c->options->operand[0], .archive = &c->archive, .index = index };
     pack_encoded jpeg = { .packet = NULL }, none = { .packet = NULL };
     char *reason = pack_encode_file(&s, &from, &jpeg, &none);
@@ -374,10 +374,10 @@ static uint32_t tar_kind(const char *name)
 static char *tar_field(conversion *c, const char *key, const bzna_field_value *field)
 {
     const archive_value value = { field->kind, field->data, (size_t)field->size };
-    if (tar_kind(field->name) != field->kind)
+    if (tar_kind(field->name) != field->kind && field->kind != BZNA_FIELD_IMAGE)     /* which any name may have there */
         note(c, field->name, "the field %s, %s, is of another kind in a tar", field->name,
              archive_field_kind(field->kind));
-    if (field->kind == BZNA_FIELD_TEXT || field->kind == BZNA_FIELD_BYTES)
+    if (field->kind == BZNA_FIELD_TEXT || field->kind == BZNA_FIELD_BYTES || field->kind == BZNA_FIELD_IMAGE)
         return tar_member(c, key, field->name, value.data, value.size);
     char *text = NULL;
     size_t size = 0;

@@ -76,8 +76,10 @@ static int is_copied(const archive *a, const bzna_field_info *field, const bzna_
 {
     int is_record = !strcmp(a->container, "RecordIO"), is_tar = !strcmp(a->container, "tar");
     if (!strcmp(field->name, "target") || !strcmp(field->name, "name")) return 0;
-    if (field->kind == BZNA_FIELD_IMAGE)
-        return is_tar && sample->image_count && strcmp(field->name, archive_default_track(sample));
+    if (field->kind == BZNA_FIELD_IMAGE)    /* a further picture: mask, depth */
+        return sample->image_count && strcmp(field->name, archive_default_track(sample)) &&
+               (is_tar || !strcmp(a->container, "folder pairs") ||
+                (!strcmp(a->container, "archive") && strcmp(field->name, "image") && strcmp(field->name, "thumb")));
     if (is_record && (!strcmp(field->name, "id") || !strcmp(field->name, "record"))) return 0;
     if (is_tar && !strcmp(field->name, "cls")) return 0;
     return strcmp(field->name, "label") || field->kind != BZNA_FIELD_VECTOR || sample->target == BZNA_TARGET_NONE;
@@ -106,7 +108,7 @@ static bzna_status fields_read(const archive *a, const bzna_sample_ref *sample, 
         memcpy(c->field_names[c->count], field->name, sizeof field->name);
         c->fields[c->count] = (bzna_field_value){
             .struct_size = sizeof *c->fields, .name = c->field_names[c->count], .data = value.data, .size = value.size,
-            .kind = value.kind == BZNA_FIELD_IMAGE ? BZNA_FIELD_BYTES : value.kind,
+            .kind = value.kind,
         };
         note_split(c, &c->fields[c->count++]);
     }

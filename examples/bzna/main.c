@@ -55,7 +55,12 @@
     "MNIST's IDX files need no --records"
 
 /* How a data set is opened. */
+#define OPTION_PAIRS \
+    TEXT("pairs", pairs, "A,B", \
+      "folders of a folder whose files of the same names make one sample:\n" \
+      "images,masks, or image=a/images,mask=a/masks")
 #define OPTIONS_DATASET \
+    OPTION_PAIRS, \
     TEXT("format", format, "KIND", \
       "refuse data sets of other kinds, as bzna info calls them\n(default: found by content)"), \
     CHOICE("split", split, "train|validation|test", NULL, "the samples of one split of an archive (default: all)"), \
@@ -104,6 +109,8 @@
     { "no-antialias", 0, KIND_FLAG, FIELD(antialias), -1, 0, NULL, NULL, "do not widen the filter" }, \
     FLAG("jpeg-shrink", jpeg_shrink, \
       "decode JPEG at 1/2, 1/4 or 1/8 of its size\nwhere the warp shrinks it by as much"), \
+    REAL("jpeg-shrink-margin", jpeg_shrink_margin, 1, 64, "S", "1", \
+      "with --jpeg-shrink: decode smaller only if the warp still\nshrinks that S-fold"), \
     INTEGER("size", size, 1, 16384, "PX", "224", "edge of the square output, in pixels"), \
     INTEGER("views", views, 1, 64, "N", "1", "views of each picture, each with a warp of its own"), \
     OPTION_TRACK("the picture of a sample to load: its field, image or thumb\n" \
@@ -154,11 +161,16 @@ static const tool_option pack_options[] = {
     CHOICE("icc", icc, "ignore|convert", "ignore",
       "convert pictures with color profiles to sRGB, or ignore the\n"
       "profiles, as loaders, torchvision, DALI and FFCV do"),
+    CHOICE("check", check, "decode|headers", "decode",
+      "how --codec copy checks JPEG files: decode every one, or look at\n"
+      "headers and end markers only, which is many times as fast and does\n"
+      "not notice damage between them"),
     TEXT("list", list, "FILE",
       "which files of the folder to pack, in this order, with labels;\n"
       "or the labels of a .rec: .lst (index, label, path, tabs between),\n"
       ".csv (path,label), or lines of path label"),
     TEXT("records", records, "WxHxC[+label]", RECORDS_HELP),
+    OPTION_PAIRS,
     TEXT("targets", targets, "FILE",
       "targets of all files: lines of NAME,TARGET, or of TARGET\nin the order of the files"),
     TEXT("shard", shard, "I/N",

@@ -44,7 +44,13 @@ static void signals_end(void)
 
 /* ---- reports ---- */
 
-static void report_json(const pack_output *out, long long bytes, double seconds)
+/* How JPEG files that are kept as they are were checked; NULL: there are none, all pictures were decoded. */
+static const char *check_name(const pack_settings *s)
+{
+    return !s->is_copy ? NULL : s->checks_headers ? "headers" : "decode";
+}
+
+static void report_json(const pack_output *out, const pack_settings *s, long long bytes, double seconds)
 {
     const pack_files *f = out->files;
     const char *comma = "";
@@ -67,6 +73,7 @@ static void report_json(const pack_output *out, long long bytes, double seconds)
     putchar(']');
     for (size_t i = 0; i < PACK_NOTES; i++)
         printf(",\"%s\":%zu", pack_notes[i].name, pack_notes_count(f, pack_notes[i].bit));
+    if (check_name(s)) printf(",\"check\":\"%s\"", check_name(s));
     puts("}");
 }
 
@@ -110,12 +117,17 @@ static void report(const pack_output *out, const pack_settings *s, double second
     struct stat status;
     const tool_options *o = out->options;
     long long bytes = stat(o->out, &status) ? 0 : (long long)status.st_size;
-    if (o->json) { report_json(out, bytes, seconds); return; }
+    if (o->json) { report_json(out, s, bytes, seconds); return; }
     size_t pictures = out->done - out->left_out;
     printf("%s: %zu picture%s, %zu classes, %lld bytes, %.1f s", o->out, pictures, pictures == 1 ? "" : "s",
            out->files->classes.count, bytes, seconds);
     if (out->resumed) printf(" (%zu pictures by an earlier run)", out->resumed);
     putchar('\n');
+    if (s->is_copy)
+        puts(s->checks_headers
+             ? "JPEG files were checked by their headers and end markers, and not decoded: bzna verify --decode would "
+               "find damage between them"
+             : "JPEG files were checked by decoding every one");
     if (seconds >= REPORT_LIMIT_S) report_limit(o, seconds);
     report_frames(stdout, "", out, s);
     for (size_t i = 0; i < PACK_NOTES; i++) {

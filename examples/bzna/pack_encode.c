@@ -16,10 +16,11 @@
 #include <libavutil/opt.h>
 
 /* Each encoder encodes one picture. keyint=2, since x265 marks streams of keyint=1 with the profile Main Intra, which
- * hardware decoders need not support; ref=1, so that a decoder keeps no more surfaces than it must. */
+ * hardware decoders need not support; ref=1, so that a decoder keeps no more surfaces than it must; mvrange, since
+ * opening x264 computes the cost of every motion vector that it allows, of which one picture has none. */
 static const char x265_params[] =
     "log-level=none:pools=none:frame-threads=1:keyint=2:bframes=0:ref=1:rc-lookahead=0:cutree=0:info=0";
-static const char x264_params[] = "keyint=1:bframes=0:ref=1:rc-lookahead=0:mbtree=0:threads=1";
+static const char x264_params[] = "keyint=1:bframes=0:ref=1:rc-lookahead=0:mbtree=0:mvrange=32:threads=1";
 
 /* libaom's speed for a preset's name; those above fast have its highest. */
 static int64_t aom_speed(const char *preset)
@@ -103,12 +104,12 @@ static int encoder_set(AVCodecContext *encoder, const pack_settings *s)
         jpeg_set_quality(encoder, s->options->quality);
         return 0;
     }
-    if (!strcmp(s->encoder, "libx265") || !strcmp(s->encoder, "libx264")) {
+    if (!strcmp(s->encoder->name, "libx265") || !strcmp(s->encoder->name, "libx264")) {
         if (!s->is_lossless) av_opt_set_double(own, "crf", s->options->crf, 0);
         x26x_set(own, s, encoder->height);
         return 0;
     }
-    if (strcmp(s->encoder, "libaom-av1")) return other_set(encoder, s);
+    if (strcmp(s->encoder->name, "libaom-av1")) return other_set(encoder, s);
     av_opt_set_double(own, "crf", s->is_lossless ? 0 : s->options->crf, 0);
     av_opt_set(own, "usage", "allintra", 0);
     av_opt_set_int(own, "cpu-used", aom_speed(s->preset), 0);
@@ -117,8 +118,7 @@ static int encoder_set(AVCodecContext *encoder, const pack_settings *s)
 
 static AVCodecContext *encoder_alloc(const pack_settings *s, const AVFrame *frame)
 {
-    const AVCodec *codec = avcodec_find_encoder_by_name(s->encoder);
-    AVCodecContext *encoder = tool_checked(avcodec_alloc_context3(codec));
+    AVCodecContext *encoder = tool_checked(avcodec_alloc_context3(s->encoder));
     encoder->width = frame->width;
     encoder->height = frame->height;
     encoder->pix_fmt = (enum AVPixelFormat)frame->format;
@@ -165,7 +165,8 @@ int pack_encoder_check(const pack_settings *s)
     for (int plane = 0; plane < 3; plane++)
         memset(frame->data[plane], 128, (size_t)frame->linesize[plane] * (plane && !s->is_444 ? 256 : 512));
     char *reason = frame_encode(s, frame, packet);
-    int result = reason ? tool_error("--encoder %s: a trial with a gray picture: %s", s->encoder, reason) : EXIT_OK;
+    int result = EXIT_OK;
+    if (reason) result = tool_error("--encoder %s: a trial with a gray picture: %s", s->encoder->name, reason);
     free(reason);
     av_frame_free(&frame);
     av_packet_free(&packet);

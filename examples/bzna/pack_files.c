@@ -349,7 +349,7 @@ static archive *archive_add(pack_files *f, const tool_options *o, char *path, bz
 {
     const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
     const tool_options one = { .operand = &path, .operand_count = 1, .list = o->list,
-                               .records = o->records };
+                               .records = o->records, .pairs = o->pairs };
     archive *a = tool_checked(calloc(1, sizeof *a));
     if (archive_open_context(cpu, 0, &a->context, err) < 0 || archive_try_open(a, &one, err) < 0 ||
         !strcmp(a->container, "HEIF")) {
@@ -405,7 +405,7 @@ static int operand_collect(pack_files *f, const tool_options *o, char *path)
     bzna_error err = tool_empty_error();
     struct stat status;
     int is_there = !stat(path, &status), is_file = is_there && S_ISREG(status.st_mode);
-    if (is_there && S_ISDIR(status.st_mode) && !o->list) {
+    if (is_there && S_ISDIR(status.st_mode) && !o->list && !o->pairs) {
         if (o->operand_count == 1) {
             int result = folder_of_classes_collect(f, o, path);
             pack_targets_beside(f);
@@ -423,7 +423,7 @@ static int operand_collect(pack_files *f, const tool_options *o, char *path)
     }
     if (!a) return tool_error("%s", err.message);
     if (!o->classes && archive_join_classes(&f->classes, a, path)) return EXIT_INPUT;
-    return archive_collect(f, a, path, is_there && S_ISDIR(status.st_mode));
+    return archive_collect(f, a, path, is_there && S_ISDIR(status.st_mode) && !o->pairs);
 }
 
 /* Keeps one of several shares of the files that are as large as can be, one behind the other. */

@@ -76,6 +76,27 @@ static char *frame_scale(const AVFrame *src, AVFrame *dst, int width, int height
     return result < 0 ? pack_av_reason("cannot be converted", result) : NULL;
 }
 
+/* Whether a picture is what a 4:2:0 frame holds, so that its samples are copied, which is what libswscale does with
+ * them in much more time. */
+static int is_420_already(const AVFrame *picture)
+{
+    int full_range = picture->color_range == AVCOL_RANGE_JPEG;
+    enum AVColorSpace matrix = picture->colorspace;
+    return without_yuvj((enum AVPixelFormat)picture->format, &full_range) == AV_PIX_FMT_YUV420P && full_range &&
+           (matrix == AVCOL_SPC_BT470BG || matrix == AVCOL_SPC_SMPTE170M || matrix == AVCOL_SPC_UNSPECIFIED);
+}
+
+static void frame_copy_420(const AVFrame *picture, AVFrame *dst)
+{
+    for (int plane = 0; plane < 3; plane++) {
+        int shift = plane ? 1 : 0;
+        for (int y = 0; y < AV_CEIL_RSHIFT(picture->height, shift); y++)
+            memcpy(dst->data[plane] + (ptrdiff_t)y * dst->linesize[plane],
+                   picture->data[plane] + (ptrdiff_t)y * picture->linesize[plane],
+                   (size_t)AV_CEIL_RSHIFT(picture->width, shift));
+    }
+}
+
 /* Whether chroma has planes of its own with fewer samples than luma. Of the decoders of pictures, only that of DDS
  * gives subsampled chroma without such planes. */
 static int is_subsampled(const AVFrame *frame)
@@ -162,6 +183,7 @@ static char *frame_to_444(AVFrame **frame, int width, int height)
 static char *frame_scale_to_420(const AVFrame *picture, AVFrame *dst, int width, int height)
 {
     int same_size = width == picture->width && height == picture->height, is_even = !(width % 2 || height % 2);
+    if (same_size && is_420_already(picture)) return frame_copy_420(picture, dst), NULL;
     int direct = same_size ? is_even || is_subsampled(picture)
                            : is_even && (!is_subsampled(picture) || has_whole_blocks(picture));
     AVFrame *src = tool_checked(av_frame_clone(picture));

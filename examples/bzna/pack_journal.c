@@ -20,19 +20,26 @@
 #include <unistd.h>
 
 #include <libavcodec/avcodec.h>
+#include <libavutil/adler32.h>
 #include <libavutil/crc.h>
 #include <libavutil/md5.h>
 #include <libavutil/mem.h>
 
-uint32_t pack_checksum(const void *data, size_t size)
+static uint32_t line_checksum(const void *data, size_t size)
 {
     return ~av_crc(av_crc_get_table(AV_CRC_32_IEEE_LE), UINT32_MAX, data, size);
+}
+
+/* A sample is hundreds of times as long as a line, for which Adler's sum is good enough and six times as fast. */
+uint32_t pack_sample_checksum(const void *data, size_t size)
+{
+    return (uint32_t)av_adler32_update(1, data, size);
 }
 
 /* Writes a line behind its checksum. Returns 0, or errno. */
 static int line_write(int file, const char *body)
 {
-    char *line = tool_format("%08" PRIx32 " %s\n", pack_checksum(body, strlen(body)), body);
+    char *line = tool_format("%08" PRIx32 " %s\n", line_checksum(body, strlen(body)), body);
     int error = tool_write_all(file, line, strlen(line));
     free(line);
     return error;
@@ -44,7 +51,7 @@ static char *line_take(char **at)
     char *end = strchr(*at, '\n'), *body = *at + 9, *rest;
     if (!end || end < body) return NULL;
     *end = 0;
-    if (strtoul(*at, &rest, 16) != pack_checksum(body, strlen(body)) || rest != body - 1) return NULL;
+    if (strtoul(*at, &rest, 16) != line_checksum(body, strlen(body)) || rest != body - 1) return NULL;
     *at = end + 1;
     return body;
 }
@@ -89,7 +96,7 @@ static char *file_text(const pack_file *f)
 static uint32_t file_checksum(const pack_file *f)
 {
     char *text = file_text(f);
-    uint32_t checksum = pack_checksum(text, strlen(text));
+    uint32_t checksum = line_checksum(text, strlen(text));
     free(text);
     return checksum;
 }
@@ -133,7 +140,7 @@ int pack_journal_begin(pack_journal *j, const tool_options *o, const pack_files 
 {
     char *settings = settings_text(o), *list = files_text(files);
     int error = ftruncate(j->file, 0) ? errno : 0;
-    if (!error) error = line_write(j->file, "bzna pack 3");
+    if (!error) error = line_write(j->file, "bzna pack 4");
     if (!error) error = line_write(j->file, settings);
     if (!error) error = line_write(j->file, list);
     if (!error && fsync(j->file) && errno != EINVAL && errno != EROFS) error = errno;
@@ -230,7 +237,7 @@ int pack_journal_read(pack_journal *j, const tool_options *o, const pack_files *
     j->is_begun = old_list != NULL;
     if (!old_list) {
         /* The run was interrupted before it wrote a sample. */
-    } else if (strcmp(first, "bzna pack 3")) {
+    } else if (strcmp(first, "bzna pack 4")) {
         result = tool_error("%s: is of another version of bzna; to begin again: bzna pack --overwrite ...", j->path);
     } else if (strcmp(settings, old_settings)) {
         result = tool_error("%s: was begun with other settings, and only the same can go on; to begin again: bzna pack "

@@ -81,7 +81,7 @@ static bzna_status sink_write_at(void *user, uint64_t offset, const void *src, u
         return size == out->expected_size && offset == out->position && !memcmp(src, out->expected, (size_t)size)
              ? BZNA_OK : BZNA_E_MISMATCH;
     out->expected_size = size;
-    out->checksum = pack_checksum(src, (size_t)size);
+    out->checksum = pack_sample_checksum(src, (size_t)size);
     for (uint64_t done = 0; done < size;) {
         ssize_t put = pwrite(out->file, (const char *)src + done, (size_t)(size - done), (off_t)(offset + done));
         if (put < 0 && errno == EINTR) continue;
@@ -249,7 +249,7 @@ static int sample_is_sound(const pack_output *out, const pack_record *record, ea
         got = pread(out->file, e->sample.data + done, (size_t)(record->size - done), (off_t)(out->position + done));
         if (got > 0) done += (uint64_t)got;
     }
-    return done == record->size && pack_checksum(e->sample.data, (size_t)done) == record->checksum;
+    return done == record->size && pack_sample_checksum(e->sample.data, (size_t)done) == record->checksum;
 }
 
 /* Opens the samples whose bytes are all there. */

@@ -10,10 +10,12 @@
 #include "tool.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
@@ -53,16 +55,23 @@ char *pack_av_reason(const char *what, int code)
 static char *file_read(const char *path, AVPacket *packet)
 {
     struct stat status;
-    if (stat(path, &status)) return tool_format("cannot be opened: %s", strerror(errno));
-    if (!S_ISREG(status.st_mode)) return tool_format("not a regular file");
-    if (status.st_size == 0) return tool_format("the file is empty");
-    if (status.st_size > file_max_bytes) return tool_format("the file is larger than 1 GiB");
-    FILE *file = fopen(path, "rb");
-    if (!file) return tool_format("cannot be opened: %s", strerror(errno));
-    if (av_new_packet(packet, (int)status.st_size) < 0) { fclose(file); return tool_format("out of memory"); }
-    size_t size = fread(packet->data, 1, (size_t)packet->size, file);
-    fclose(file);
-    return size == (size_t)packet->size ? NULL : tool_format("cannot be read");
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);             /* a FIFO must not wait for a writer */
+    if (file < 0 || fstat(file, &status)) {
+        char *reason = tool_format("cannot be opened: %s", strerror(errno));
+        if (file >= 0) close(file);
+        return reason;
+    }
+    char *reason = !S_ISREG(status.st_mode)          ? tool_format("not a regular file")
+                 : status.st_size == 0               ? tool_format("the file is empty")
+                 : status.st_size > file_max_bytes   ? tool_format("the file is larger than 1 GiB")
+                 : av_new_packet(packet, (int)status.st_size) < 0 ? tool_format("out of memory") : NULL;
+    for (size_t done = 0; !reason && done < (size_t)packet->size;) {
+        ssize_t got = read(file, packet->data + done, (size_t)packet->size - done);
+        if (got > 0) done += (size_t)got;
+        else if (!got || errno != EINTR) reason = tool_format("cannot be read");
+    }
+    close(file);
+    return reason;
 }
 
 /* A packet's bytes as libavformat's input. */
@@ -298,6 +307,29 @@ static int jpeg_orientation(const uint8_t *data, size_t size)
     return 1;
 }
 
+/* Whether an end marker follows a scan, which it does not in a file that is cut off. Segments are passed over: a
+ * thumbnail in one has an end marker, too. */
+static int jpeg_has_end(const uint8_t *data, size_t size)
+{
+    enum { FIRST = 0xC0, RST0 = 0xD0, SOI = 0xD8, EOI = 0xD9, SOS = 0xDA, FILL = 0xFF };
+    int has_scan = 0;
+    for (size_t at = 2; at + 2 <= size;) {
+        const uint8_t *found = memchr(data + at, 0xFF, size - at - 1);
+        if (!found) return 0;
+        at = (size_t)(found - data) + 1;
+        int marker = data[at];
+        if (marker == EOI) return has_scan;
+        if (marker == FILL) continue;
+        at++;
+        if (marker < FIRST || (marker >= RST0 && marker <= SOI)) continue;      /* these have no segment */
+        size_t length = number_at(data, size, at, 2, 0);
+        if (length < 2 || length > size - at) return 0;
+        has_scan |= marker == SOS;
+        at += length;
+    }
+    return 0;
+}
+
 /* 1 to 8: in JPEG's APP1, PNG's eXIf, WebP's EXIF, or TIFF itself; 1 if there is none. */
 static int file_orientation(const uint8_t *data, size_t size)
 {
@@ -380,7 +412,9 @@ char *pack_picture_read(const pack_settings *s, const pack_file *from, AVPacket 
     if (!reason && s->is_copy && is_jpeg(file->data, (size_t)file->size)) {
         av_frame_free(picture);
         reason = profile_apply(s, file, picture, notes);
-        return reason ? reason : pack_jpeg_read(file, NULL, &orientation, &status);
+        /* The writer looks at the headers. Decoding tells of a file without an end marker whether it is whole. */
+        int is_checked = s->checks_headers && jpeg_has_end(file->data, (size_t)file->size);
+        return reason || is_checked ? reason : pack_jpeg_read(file, NULL, &orientation, &status);
     }
     if (!reason && file->size) reason = bytes_decode(file, from->path, *picture, &orientation, notes);
     if (!reason) *notes |= profile_notes(file->data, (size_t)file->size, *picture, s->has_background);

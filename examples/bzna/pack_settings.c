@@ -42,18 +42,19 @@ static int read_codec(const tool_options *o, pack_settings *s)
         return EXIT_USAGE;
     }
     s->codec = codecs[i].id;
-    s->encoder = o->encoder ? o->encoder : codecs[i].encoder;
+    s->encoder = encoder ? encoder : avcodec_find_encoder_by_name(codecs[i].encoder);
     s->smallest_px = codecs[i].smallest_px;
     s->is_copy = !strcmp(codecs[i].name, "copy");
-    if (!avcodec_find_encoder_by_name(s->encoder)) return tool_error("this libavcodec has no %s", s->encoder);
+    if (!s->encoder) return tool_error("this libavcodec has no %s", codecs[i].encoder);
     return EXIT_OK;
 }
 
 static int read_encoder_options(const tool_options *o, pack_settings *s)
 {
     static const char presets[] = "ultrafast|superfast|veryfast|faster|fast|medium|slow|slower|veryslow|placebo";
-    int is_x26x = !strcmp(s->encoder, "libx265") || !strcmp(s->encoder, "libx264");
-    int has_names = is_x26x || !strcmp(s->encoder, "libaom-av1");
+    const char *name = s->encoder->name;
+    int is_x26x = !strcmp(name, "libx265") || !strcmp(name, "libx264");
+    int has_names = is_x26x || !strcmp(name, "libaom-av1");
     s->preset = o->preset || !has_names ? o->preset : "medium";
     s->is_444 = o->chroma && !strcmp(o->chroma, "444");
     s->is_lossless = o->lossless != 0;
@@ -63,7 +64,7 @@ static int read_encoder_options(const tool_options *o, pack_settings *s)
     }
     if (s->preset && s->codec == BZNA_CODEC_JPEG) return unusable("--preset: encoders of JPEG have none");
     if (o->tune_decode && !is_x26x) {
-        tool_error("--tune-decode: the encoders libx265 and libx264 have it, %s has not", s->encoder);
+        tool_error("--tune-decode: the encoders libx265 and libx264 have it, %s has not", name);
         return EXIT_USAGE;
     }
     if (s->is_lossless && !has_names)
@@ -132,7 +133,8 @@ static int read_shard(const tool_options *o, pack_settings *s)
 
 int pack_settings_read(const tool_options *o, pack_settings *s)
 {
-    *s = (pack_settings){ .options = o, .converts_profiles = o->icc && !strcmp(o->icc, "convert") };
+    *s = (pack_settings){ .options = o, .converts_profiles = o->icc && !strcmp(o->icc, "convert"),
+                          .checks_headers = o->check && !strcmp(o->check, "headers") };
     if (!o->splits == !o->operand_count)
         return tool_usage_error(o->command, o->splits ? "--splits has the folders: there can be no others"
                                                       : "too few arguments");
@@ -141,6 +143,8 @@ int pack_settings_read(const tool_options *o, pack_settings *s)
     if (result == EXIT_OK) result = read_encoder_options(o, s);
     if (result == EXIT_OK) result = read_sizes(o, s);
     if (result == EXIT_OK) result = read_background(o, s);
+    if (result == EXIT_OK && s->checks_headers && !s->is_copy)
+        return unusable("--check headers: only --codec copy keeps files without decoding them");
     if (result == EXIT_OK && s->converts_profiles && s->is_copy)
         return unusable("--icc convert: --codec copy keeps files as they are, profiles and all");
     if (result == EXIT_OK && s->converts_profiles && !profile_can_convert())

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,12 +25,13 @@
 
 #include <libavcodec/avcodec.h>
 
-enum { WINDOW_PER_WORKER = 8, QUEUE_DEPTH = 2, PICTURES_PER_WORKER = 1000, POLL_MS = 200 };
+enum { WINDOW_PER_WORKER = 8, QUEUE_DEPTH = 2, QUEUE_DEPTH_MAX = WINDOW_PER_WORKER };
+enum { ENCODED_PER_WORKER = 1000, READ_PER_WORKER = 100000, POLL_MS = 200 };
 
 typedef struct worker {
     pid_t  pid;
     int    socket;                    /* -1: not running */
-    size_t queue[QUEUE_DEPTH], queued;            /* files that it was sent, in order */
+    size_t queue[QUEUE_DEPTH_MAX], queued;        /* files that it was sent, in order */
     size_t sent;                      /* in its life */
 } worker;
 
@@ -86,10 +88,19 @@ static int reply_send(int socket, size_t file, const pack_result *r)
     reply head = { .file = file, .reason_size = r->reason ? (uint32_t)strlen(r->reason) + 1 : 0 };
     const pack_encoded *pictures[2] = { &r->input, &r->thumb };
     for (int i = 0; i < 2 && !r->reason; i++) head.picture[i] = reply_of(pictures[i]);
-    int error = tool_write_all(socket, &head, sizeof head);
-    if (!error && r->reason) error = tool_write_all(socket, r->reason, head.reason_size);
-    for (int i = 0; i < 2 && !error && head.picture[i].size; i++)
-        error = tool_write_all(socket, pictures[i]->packet->data, head.picture[i].size);
+    struct iovec parts[3] = { { &head, sizeof head }, { r->reason, head.reason_size } };
+    size_t count = r->reason ? 2 : 1, done = 0;
+    for (int i = 0; i < 2 && head.picture[i].size; i++)
+        parts[count++] = (struct iovec){ pictures[i]->packet->data, head.picture[i].size };
+    /* Together, as far as there is room, so that the parent wakes once. */
+    ssize_t put = writev(socket, parts, (int)count);
+    int error = put < 0 && errno != EINTR ? errno : 0;
+    for (size_t i = 0; i < count && !error; i++) {
+        size_t sent = put > 0 && (size_t)put > done ? (size_t)put - done : 0;
+        if (sent < parts[i].iov_len)
+            error = tool_write_all(socket, (char *)parts[i].iov_base + sent, parts[i].iov_len - sent);
+        done += parts[i].iov_len;
+    }
     return error;
 }
 
@@ -107,7 +118,6 @@ static void keep_memory(void)
 /* Encodes until the parent closes the socket, or is gone. */
 static void worker_run(const pack_job *job, int socket)
 {
-    keep_memory();
     uint64_t file;
     int error = 0;
     while (!error && !read_all(socket, &file, sizeof file)) {
@@ -180,6 +190,7 @@ pack_workers *pack_workers_start(const pack_job *job, size_t first)
     w->list = tool_checked(calloc(wanted + 1, sizeof *w->list));
     w->window_size = WINDOW_PER_WORKER * (wanted + 1);
     w->window = tool_checked(calloc(w->window_size, sizeof *w->window));
+    keep_memory();
     while (w->count < wanted && worker_start(w, &w->list[w->count]) == EXIT_OK) w->count++;
     if (w->count || !wanted) return w;
     pack_workers_end(w);
@@ -226,13 +237,17 @@ static int send_next(pack_workers *w, worker *one)
     return 0;
 }
 
-/* First one file for each worker, then a second, which it begins without waiting for the parent. */
+/* First one file for each worker, then a second, which it begins without waiting for the parent; and more of those that
+ * it only reads, since waking it would take longer. */
 static int send_files(pack_workers *w)
 {
-    for (size_t depth = 1; depth <= QUEUE_DEPTH; depth++)
+    int reads_only = w->job.settings->checks_headers;
+    size_t deepest = reads_only ? QUEUE_DEPTH_MAX : QUEUE_DEPTH;
+    size_t most = reads_only ? READ_PER_WORKER : ENCODED_PER_WORKER;
+    for (size_t depth = 1; depth <= deepest; depth++)
         for (size_t i = 0; i < w->count; i++) {
             worker *one = &w->list[i];
-            if (one->sent >= PICTURES_PER_WORKER) {
+            if (one->sent >= most) {
                 if (one->queued) continue;
                 worker_wait(one);
                 if (worker_start(w, one)) return EXIT_INPUT;

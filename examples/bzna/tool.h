@@ -98,12 +98,13 @@ typedef struct tool_options {
     const char *out, *track, *field, *codec, *preset, *decoder, *jpeg_decoder, *output, *dtype, *layout, *channels;
     const char *warp, *law, *filter;
     const char *encoder, *chroma, *frame, *thumb, *targets, *splits, *shard, *background, *report;      /* of pack */
-    const char *icc;                  /* of pack, too */
+    const char *icc, *check;          /* of pack, too */
     const char *as, *indices, *class_name;    /* of extract; batch, sheet, bench, subset; subset */
     /* of the data set */
-    const char *format, *split, *list, *records, *classes, *class_order, *orientation, *palette;
+    const char *format, *split, *list, *records, *classes, *class_order, *orientation, *palette, *pairs;
     double      crf, flip, rotate, shear, perspective, seconds;
     double      brightness, contrast, saturation, hue, grayscale, hls[3], max_contrast, max_illumination;
+    double      jpeg_shrink_margin;
     int64_t     jobs, quality, batch, size, views, threads, seed, sessions, index, count, max_edge, max_short_edge;
     int64_t     parts, shard_size;
     bzna_device device;
@@ -413,10 +414,12 @@ void archive_class_folders_take(archive_class_folders *c, tool_names *classes);
 
 typedef struct pack_settings {
     const tool_options *options;
-    const char         *encoder, *preset;         /* libavcodec's; preset NULL: the encoder's own */
+    const struct AVCodec *encoder;
+    const char         *preset;                   /* NULL: the encoder's own */
     uint32_t            codec;                    /* BZNA_CODEC_... */
     int                 is_copy, is_444, is_lossless, has_background;
     int                 converts_profiles;        /* --icc convert */
+    int                 checks_headers;           /* --check headers */
     int                 smallest_px;              /* edge of a frame */
     int                 frame_step_px;            /* edges of frames are multiples of it */
     int                 thumb_px;                 /* longest edge of a thumbnail; 0: none */
@@ -621,7 +624,7 @@ typedef struct pack_journal {
     int64_t      end;                 /* of what was read */
 } pack_journal;
 
-uint32_t pack_checksum(const void *data, size_t size);
+uint32_t pack_sample_checksum(const void *data, size_t size);
 
 /* Opens the log beside the partial file, or makes an empty one. */
 int pack_journal_open(pack_journal *j, const char *partial);

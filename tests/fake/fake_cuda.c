@@ -1417,9 +1417,10 @@ static void read_script(const char *script)
 {
 #define SCRIPT(name) { #name, offsetof(fake_control, name) }
     static const struct { const char *name; size_t at; } scripts[] = {
-        SCRIPT(driver_version), SCRIPT(engines), SCRIPT(engine_us), SCRIPT(create_us), SCRIPT(no_status),
-        SCRIPT(wrong_surface), SCRIPT(wrong_intra), SCRIPT(wrong_index), SCRIPT(wrong_size), SCRIPT(wrong_kernel),
-        SCRIPT(wrong_entry), SCRIPT(wrong_kept), SCRIPT(wrong_order), SCRIPT(stuck), SCRIPT(memory_budget),
+        SCRIPT(driver_version), SCRIPT(engines), SCRIPT(engine_us), SCRIPT(stream_us), SCRIPT(create_us),
+        SCRIPT(no_status), SCRIPT(wrong_surface), SCRIPT(wrong_intra), SCRIPT(wrong_index), SCRIPT(wrong_size),
+        SCRIPT(wrong_kernel), SCRIPT(wrong_entry), SCRIPT(wrong_kept), SCRIPT(wrong_order), SCRIPT(stuck),
+        SCRIPT(memory_budget),
         { "h264", offsetof(fake_control, caps[FAKE_H264].chroma_mask) },
         { "h265", offsetof(fake_control, caps[FAKE_HEVC].chroma_mask) },
     };

@@ -5,7 +5,8 @@
 #
 # ffmpeg opens one encoder for all pictures of a process, pads them to the frames of 512x512 that bzna pack makes, and writes a stream.
 # An encoder's rate control gives its first picture more bits than those behind it, and bzna pack encodes each picture as a first one:
-# at one crf it writes twice the bytes. So ffmpeg runs twice: with the same crf, and with the lowest one that stays below bzna pack's bytes.
+# at one crf it writes twice the bytes. So ffmpeg runs twice: with the same crf, and with the lowest one, in quarters, that stays below bzna
+# pack's bytes. Ratios are of pictures a second, and of pictures a second of processors' time, which other work on the machine changes less.
 # sh tests/make/bench_pack.sh BUILD memory COUNT: the peak of resident memory of all processes while COUNT small pictures are packed.
 set -e
 build=$1; pictures=$2; processes=${3:-2}; rounds=${4:-3}; codecs=${5:-h265 h264}
@@ -44,7 +45,12 @@ for file in "$pictures"/*.jpg "$pictures"/*/*.jpg; do
         n=$((n + 1))
     fi
 done
-now() { date +%s%N; }
+# Nanoseconds by the clock, and of processors, that a command takes.
+timed() {
+    begin=$(date +%s%N)
+    cpu=$( ( "$@" >&2; times ) | tail -n 1 | awk -F'[ms ]+' '{ printf "%.0f", ($1 * 60 + $2 + $3 * 60 + $4) * 1e9 }')
+    echo "$(($(date +%s%N) - begin)) $cpu"
+}
 # ffmpeg with the encoder's settings of bzna pack, one process for each share, to $out/SHARE.CODEC. encode CODEC CRF
 encode() {
     encoder="libx265 -x265-params log-level=none:pools=none:frame-threads=1:keyint=1:bframes=0:ref=1:rc-lookahead=0:cutree=0:info=0"
@@ -62,21 +68,21 @@ for codec in $codecs; do
     pack
     own=$("$build/bzna" list --json "$out/$codec.bzna" | grep -o '"bzna_input":{[^}]*' | awk -F'payload_size":' '{ s += $2 } END { print s }')
     crf=${CRF:-20}                    # where the search begins
-    while encode "$codec" $((crf - 1)); [ "$(bytes "$codec")" -le "$own" ]; do crf=$((crf - 1)); done
-    encode "$codec" $crf
+    fits() { encode "$codec" "$1"; [ "$(bytes "$codec")" -le "$own" ]; }
+    while fits $((crf - 1)); do crf=$((crf - 1)); done
+    for quarter in 25 50 75; do if fits $((crf - 1)).$quarter; then crf=$((crf - 1)).$quarter; break; fi; done
+    encode "$codec" "$crf"
     echo "$codec: $n pictures, $processes processes; bzna pack $own bytes with crf 20, ffmpeg $(bytes "$codec") with crf $crf" >&2
     for _ in $(seq "$rounds"); do
-        a=$(now); pack
-        b=$(now); encode "$codec" 20
-        c=$(now); encode "$codec" $crf
-        d=$(now)
-        echo "$codec $n $((b - a)) $((c - b)) $((d - c))"
+        echo "$codec $n $(timed pack) $(timed encode "$codec" 20) $(timed encode "$codec" "$crf")"
     done
-done | awk '{ printf "%s: bzna pack %.1f pictures/s, ffmpeg with the same crf %.1f, with the same bytes %.1f\n", $1, $2 / $3 * 1e9, $2 / $4 * 1e9, $2 / $5 * 1e9; fflush()
-              print $1, $4 / $3, $5 / $3 >ratios } END { close(ratios) }' ratios="$out/ratios"
+done | awk '{ printf "%s: bzna pack %.1f pictures/s, ffmpeg with the same crf %.1f, with the same bytes %.1f; of processors: %.1f, %.1f, %.1f\n",
+                     $1, $2 / $3 * 1e9, $2 / $5 * 1e9, $2 / $7 * 1e9, $2 / $4 * 1e9, $2 / $6 * 1e9, $2 / $8 * 1e9; fflush()
+              print $1, $5 / $3, $7 / $3, $6 / $4, $8 / $4 >ratios } END { close(ratios) }' ratios="$out/ratios"
 for codec in $codecs; do
-    for column in 2 3; do
-        grep "^$codec" "$out/ratios" | cut -d' ' -f$column | sort -n | awk -v c="$codec beside ffmpeg with the same $([ $column = 2 ] && echo crf || echo bytes)" \
+    for column in 2 3 4 5; do
+        what=$(echo "crf:bytes:crf, processors:bytes, processors" | cut -d: -f$((column - 1)))
+        grep "^$codec" "$out/ratios" | cut -d' ' -f$column | sort -n | awk -v c="$codec beside ffmpeg with the same $what" \
             '{ r[NR] = $1 } END { printf "%s: %.2f to %.2f, median %.2f\n", c, r[1], r[NR], (r[int((NR + 1) / 2)] + r[int(NR / 2) + 1]) / 2 }'
     done
 done

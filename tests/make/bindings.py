@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes from benzina.h what the Rust and Julia bindings declare: structs, constants and, for Rust, functions.
 
-    python3 tests/make/bindings.py benzina.h examples          writes examples/rust/src/raw.rs and examples/julia/header.jl
+    python3 tests/make/bindings.py benzina.h examples          writes examples/rust/src/raw.rs and examples/julia/src/header.jl
     python3 tests/make/bindings.py benzina.h examples --check  says which of them are not what it would write, with status 1
 
 The header is read by its own rules: one member a line, a comment above a declaration or behind it on its line, no unions, no
@@ -407,7 +407,7 @@ def main(arguments):
     for item in items:
         if item.kind == "define" and re.fullmatch(r"\d+", item.value):
             constants[item.name] = item.value
-    made = {folder / "rust/src/raw.rs": rust(items, constants), folder / "julia/header.jl": julia(items, constants)}
+    made = {folder / "rust/src/raw.rs": rust(items, constants), folder / "julia/src/header.jl": julia(items, constants)}
     stale = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if "--check" in arguments[2:]:
         for path in stale:

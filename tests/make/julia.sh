@@ -1,11 +1,11 @@
 #!/bin/sh
-# julia.sh - examples/julia/runtests.jl with the Julia of Debian 11, in a root of its own
+# julia.sh - examples/julia/test/runtests.jl with the Julia of Debian 11, in a root of its own
 #
 #     sh tests/make/julia.sh build/julia        from the repository's root, as root
 #
-# Debian 12 and later have no Julia. Debian 11 has version 1.5.3, the oldest that Benzina.jl works with. debootstrap makes the root once;
+# Debian 12 and later have no Julia. Debian 11 has version 1.5.3, the oldest that the package works with. debootstrap makes the root once;
 # signatures are checked where gpgv is installed. The library is compiled in it at each call, by gcc 10 and for libavcodec 58. Prints what
-# fails, and "examples/julia/runtests.jl: N passed, N failed" last; ends with status 1 unless all passed.
+# fails, and "examples/julia/test/runtests.jl: N passed, N failed" last; ends with status 1 unless all passed.
 folder=${1:?usage: sh tests/make/julia.sh build/julia}
 root=$folder/root
 packages=julia,gcc,libc6-dev,make,pkg-config,libavcodec-dev,libavutil-dev,libjpeg-dev
@@ -21,15 +21,15 @@ if [ ! -e "$root/made" ]; then
     touch "$root/made"
 fi
 
-# What is built and run there, and nothing else of this tree; a file that is the same keeps its time, for make. The archive is what Julia's
-# tests read.
-for file in Makefile benzina.c benzina.h benzina_kernels.cu examples/julia/*.jl tests/data/mini_h265.bzna; do
+# What is built and run there, and nothing else of this tree; a file that is the same keeps its time, for make. The archive and the pictures
+# are what Julia's tests read.
+for file in Makefile benzina.c benzina.h benzina_kernels.cu $(find examples/julia -type f) tests/data/mini_h265.bzna tests/data/pictures/*; do
     cmp -s "$file" "$root/benzina/$file" && continue
     mkdir -p "$(dirname "$root/benzina/$file")" && cp "$file" "$root/benzina/$file" || exit 1
 done
 cat >"$root/benzina/run.sh" <<'RUN'
 mount -t proc proc /proc || exit 1
-cd /benzina && make -s WARN= build/libbenzina.so && HOME=/tmp julia --startup-file=no examples/julia/runtests.jl tests/data/mini_h265.bzna
+cd /benzina && make -s WARN= build/libbenzina.so && HOME=/tmp julia --startup-file=no --project=examples/julia examples/julia/test/runtests.jl
 RUN
 # The mount ends with its namespace.
 unshare --mount --pid --fork chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 sh /benzina/run.sh

@@ -69,6 +69,12 @@ EOFError, as files and connections do, costs its sample; any other exception is 
 Normalization. y = (x - bias) * norm with x in 0..255: norm MULTIPLIES. The original's ImageNet example passes the standard deviation where
 its reciprocal is meant. mean= and std= are the other spelling, y = (x - mean) / std; both at once are refused.
 
+Other libraries. output="jax" makes arrays of jax's. TensorFlow, and whatever else knows DLPack, takes the arrays of
+batches(), without a copy:
+
+    >>> for batch in benzina.DataLoader("train/", shape=224, batch_size=4).batches():
+    ...     capsule = batch.images.__dlpack__()     # tf.experimental.dlpack.from_dlpack(capsule)
+
 Low level. lib has every function of benzina.h, declared, structs every struct, and every object here a handle for them, which is valid
 while the object lives: keep the object in a variable. The library is looked for in $BENZINA_LIBRARY (then nowhere else), in this
 package, in the build folder of a checkout, and where the system keeps libraries.
@@ -87,16 +93,18 @@ from ._numbers import *  # noqa: F401, F403
 from ._output import Output
 from ._random import Random
 from ._records import cifar, csv, idx
+from ._rules import Geometry, Rule, RuleSample
 from ._stream import Stream
 from ._version import __version__
 from ._writer import Writer
 from .ops import compute_affine_matrix
 
-__all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Output", "Picture", "Random", "Sample", "Status",
-           "Stream", "Track", "Writer", "__version__", "cifar", "compute_affine_matrix", "csv", "device_count", "distributed_from_env",
-           "from_arrays", "idx", "lib", "ops", "structs", "version", "ArgumentError", "InputOutputError", "NotFoundError", "OutOfMemoryError", "TimeLimitError"]
+__all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Geometry", "Output", "Picture", "Random",
+           "Rule", "RuleSample", "Sample", "Status", "Stream", "Track", "Writer", "__version__", "cifar", "compute_affine_matrix", "csv",
+           "device_count", "distributed_from_env", "from_arrays", "idx", "lib", "ops", "structs", "version", "ArgumentError",
+           "InputOutputError", "NotFoundError", "OutOfMemoryError", "TimeLimitError"]
 __all__ += _numbers.__all__
 
 for _public in (ArgumentError, Batch, Context, DataLoader, Dataset, Distributed, Error, Field, InputOutputError, NotFoundError,
-                OutOfMemoryError, Output, Picture, Random, Sample, Status, Stream, TimeLimitError, Track, Writer):
+                OutOfMemoryError, Geometry, Output, Picture, Random, Rule, RuleSample, Sample, Status, Stream, TimeLimitError, Track, Writer):
     _public.__module__ = __name__               # where users and pickles find them

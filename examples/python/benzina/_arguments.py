@@ -150,7 +150,7 @@ CHOICES = {
     "channels": {"RGB": _c.CHANNELS_RGB, "BGR": _c.CHANNELS_BGR, "gray": _c.CHANNELS_GRAY, "grey": _c.CHANNELS_GRAY},
     "filter": {"nearest": _c.FILTER_NEAREST, "linear": _c.FILTER_LINEAR, "cubic": _c.FILTER_CUBIC, "lanczos": _c.FILTER_LANCZOS3,
                "area": _c.FILTER_AREA, "cubic-0.75": _c.FILTER_CUBIC_075, "lanczos4": _c.FILTER_LANCZOS4},
-    "antialias": {True: _c.ANTIALIAS_AUTO, False: _c.ANTIALIAS_OFF},
+    "antialias": {True: _c.ANTIALIAS_AUTO, False: _c.ANTIALIAS_OFF, "round": _c.ANTIALIAS_ROUND},
     "jpeg_shrink": {True: 1, False: 0},
     "decoder": {"auto": _c.DECODER_AUTO, "software": _c.DECODER_SOFTWARE, "nvdec": _c.DECODER_NVDEC},
     "jpeg_decoder": {"auto": _c.DECODER_AUTO, "software": _c.DECODER_SOFTWARE, "nvdec": _c.DECODER_NVDEC},
@@ -171,11 +171,12 @@ FIELDS = {
     "reader_threads": "read.threads", "read_ahead": "read.ahead_samples", "read_memory_bytes": "read.memory_bytes",
     "read_retries": "read.retries", "read_backoff_ns": "read.backoff_ns", "on_callback_error": "errors.callback_policy",
     "jpeg_decoder": "decode.jpeg", "jpeg_shrink": "decode.jpeg_shrink",
+    "jpeg_shrink_margin": "decode.jpeg_shrink_margin",
     "restore_any_pixels": "pipeline.restore_any_pixels",
     "no_threads": "pipeline.no_threads",
 }
 KEYWORDS = {field: name for name, field in FIELDS.items()}            # messages name them as the caller knows them
-KEYWORDS.update({"output": "shape, dtype, layout, channels, views", "output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",
+KEYWORDS.update({"fields.rules": "rules", "fields.geometry": "geometry", "output": "shape, dtype, layout, channels, views", "output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",
                   "order.indices": "indices", "order.weights": "weights", "color.std": "std",
                   "color.mean_image": "mean_image", "color.mean_image_bytes": "mean_image", "warp.rotate": "rotate",
                   "warp.shear": "shear"})

@@ -1,4 +1,4 @@
-"""Batch and Field."""
+"""Batch and its arrays: Fields, which lie in the loader's memory, and copies of what is small."""
 from __future__ import annotations
 
 import ctypes
@@ -6,18 +6,19 @@ import math
 import os
 import sys
 import weakref
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Collection, Dict, List, Optional, Tuple
 
 from . import _arguments as arg
 from . import _c, _handles
 from ._c import lib
-from ._dlpack import _CAPSULES, _DL_CODES, _DTYPES, _FORMATS, _capsule_new, _delete_managed, _DLManagedTensor, _export
+from ._dlpack import (_CAPSULES, _DL_CODES, _DTYPES, _FORMATS, _KINDS, _capsule_new, _delete_managed,
+                      _DLManagedTensor, _export, _export_copy)
 from ._errors import Error, check, error_of, told
 
 
 class Field:
-    """One array of a batch, in place: numpy.asarray(field), torch.from_dlpack(field), field.memoryview(). It and its views keep
-    the batch's memory."""
+    """One array of a batch, in place: numpy.asarray(field), torch.from_dlpack(field), field.memoryview(). It and its
+    views keep the batch's memory."""
 
     __reduce__ = _handles.uncopied("copy its numbers, by numpy() or torch()")
 
@@ -56,24 +57,29 @@ class Field:
     def __dlpack_device__(self) -> Tuple[int, int]:
         return (self._managed.tensor.device_type, self._managed.tensor.device_id)
 
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Optional[bool] = None) -> Any:
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+                   copy: Optional[bool] = None) -> Any:
         """A "dltensor_versioned" capsule of DLPack 1.0 for who takes that, by max_version; else a "dltensor" one."""
-        if copy:
-            raise BufferError("a batch is exported in place, never copied")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError("the batch lies on device %r, not %r" % (self.__dlpack_device__(), tuple(dl_device)))
-        if not self.on_host and stream != -1:   # -1: the consumer orders its streams itself, behind Batch.stream
-            if stream in (0, 2):                # tensors are given back on whatever thread, which 2 is another stream on
-                raise BufferError("stream: %d is ambiguous; 1 is the legacy default stream" % stream)
-            self._batch.move(1 if stream is None else stream)
         version = _c.DLPACK_1 if max_version is not None and tuple(max_version) >= (1, 0) else _c.DLPACK_0
         name, destructor, managed = _CAPSULES[version]
-        address = _export(self._batch.handle, self._name, version)
+        address = self._managed_for(version, stream, copy)
         try:
             return _capsule_new(address, ctypes.addressof(name), ctypes.cast(destructor, ctypes.c_void_p))
         except BaseException:
             _delete_managed(address, managed=managed)
             raise
+
+    def _managed_for(self, version: int, stream: Any, copy: Optional[bool]) -> int:
+        """The address of a DLManagedTensor(Versioned), behind which the stream is ordered."""
+        if copy:
+            raise BufferError("a batch is exported in place, never copied")
+        if not self.on_host and stream != -1:   # -1: the consumer orders its streams itself, behind Batch.stream
+            if stream in (0, 2):                # on the threads that give tensors back, 2 is other streams
+                raise BufferError("stream: %d is ambiguous; 1 is the legacy default stream" % stream)
+            self._batch.move(1 if stream is None else stream)
+        return _export(self._batch.handle, self._name, version)
 
     def _typestr(self):
         if self.dtype == "bfloat16":            # no AttributeError: numpy would make an array of one object
@@ -85,14 +91,14 @@ class Field:
         if not self.on_host:
             raise AttributeError("the batch lies on a device")
         return {"version": 3, "shape": self.shape, "typestr": self._typestr(),
-                "data": (self.address or ctypes.addressof(self._managed), False)}    # older numpy takes no 0, even where nothing is read
+                "data": (self.address or id(self), False)}       # older numpy takes no 0, even where nothing is read
 
     @property
     def __cuda_array_interface__(self) -> Dict[str, Any]:
         if self._managed.tensor.device_type != _c.DEVICE_CUDA:
             raise AttributeError("the batch lies in host memory")
-        return {"version": 3, "shape": self.shape, "typestr": self._typestr(), "data": (self.address, False), "strides": None,
-                "stream": self._batch.stream or 1}
+        return {"version": 3, "shape": self.shape, "typestr": self._typestr(), "data": (self.address, False),
+                "strides": None, "stream": self._batch.stream or 1}
 
     def memory(self) -> Any:
         """A ctypes array over all its bytes, which keeps the batch's memory."""
@@ -104,13 +110,14 @@ class Field:
         return memory
 
     def memoryview(self) -> memoryview:
-        """The elements as a memoryview: nothing but Python is needed. float16 and bfloat16 come as their bits. An empty batch's has one dimension."""
+        """The elements as a memoryview: nothing but Python is needed. float16 and bfloat16 come as their bits. An empty
+        batch's has one dimension."""
         view = memoryview(self.memory()).cast("B")
         return view.cast(_FORMATS[self._kind], self.shape) if self.nbytes else view.cast(_FORMATS[self._kind])
 
     def copy(self) -> Field:
-        """The same numbers in memory of its own, which the batch does not need. It has no __dlpack__."""
-        return _Copy(self)
+        """The same numbers in memory of its own, which the batch does not need."""
+        return Copied(self.address, self.nbytes, self.shape, self._kind)
 
     def numpy(self) -> Any:
         """A numpy array over the batch's memory."""
@@ -126,25 +133,50 @@ class Field:
         return torch.from_dlpack(self)
 
 
-class _Copy(Field):
-    """A Field of no batch."""
+class Copied(Field):
+    """A Field in memory of its own, which no batch needs."""
 
-    def __init__(self, field):
-        self._own = (ctypes.c_char * field.nbytes).from_buffer_copy(field.memory())
-        self._managed = _DLManagedTensor()
-        ctypes.pointer(self._managed.tensor)[0] = field._managed.tensor
-        self._managed.tensor.data, self._managed.tensor.byte_offset = ctypes.addressof(self._own), 0
-        self._batch, self._name = None, field._name
-        self.shape, self._kind, self.dtype = field.shape, field._kind, field.dtype
+    def __init__(self, address: Optional[int], nbytes: int, shape: Tuple[int, ...], kind: str) -> None:
+        self._own = (ctypes.c_char * nbytes)()
+        ctypes.memmove(self._own, address, nbytes)
+        self.shape, self._kind, self.dtype = shape, kind, _DTYPES[kind]
 
-    def __dlpack__(self, **_):
-        raise BufferError("a copy is exported by numpy() or memoryview() alone")
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self._own)
+
+    @property
+    def nbytes(self) -> int:
+        return len(self._own)
+
+    @property
+    def on_host(self) -> bool:
+        return True
+
+    @property
+    def __cuda_array_interface__(self) -> Dict[str, Any]:
+        raise AttributeError("the copy lies in host memory")
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        return (_c.DEVICE_CPU, 0)
+
+    def _managed_for(self, version: int, stream: Any, copy: Optional[bool]) -> int:
+        return _export_copy(self._own, self.shape, self._kind, version)
+
+    def memory(self) -> Any:
+        return self._own
+
+
+_NUMBERS = ("target", "index", "status")        # which every batch has
 
 
 class Batch(_handles.Handled):
-    """One batch on loan from DataLoader.batches(). images, targets, indices, status: Fields. count: real samples, the rest is padding;
-    failed of them hold the out-of-bounds color, and errors() says why. release() gives it back at once, else the collector does; views
-    stay valid. A loader has multibuffering of them: who keeps all, and asks for another, gets an Error.
+    """One batch on loan from DataLoader.batches(). images: a Field, in the loader's memory; targets, indices, status:
+    copies, which keep nothing. count: real samples, the rest is padding; failed of them hold the out-of-bounds color,
+    and errors() says why.
+
+    release() gives it back at once, else the collector does; views of images stay valid. A loader has multibuffering of
+    them: who keeps all, and asks for another, gets an Error.
 
     >>> loader = benzina.DataLoader("train.bzna", shape=64, batch_size=4)
     >>> for batch in loader.batches():
@@ -152,13 +184,15 @@ class Batch(_handles.Handled):
     [0, 1, 2, 3] <benzina.Field 4x3x64x64 float32>
     [4, 5, 6, 7] <benzina.Field 4x3x64x64 float32>
 
-    Of a batch on a GPU, images alone lie there; what is enqueued on stream (a CUstream as a number; None on the host) reads them finished."""
+    Of a batch on a GPU, images alone lie there; what is enqueued on stream (a CUstream as a number; None on the host)
+    reads them finished."""
 
     __reduce__ = _handles.uncopied("copy the numbers of its Fields, by numpy() or torch()")
     _gone = "the batch was released"
 
-    def __init__(self, handle: Any, failures: Any = None) -> None:
+    def __init__(self, handle: Any, failures: Any = None, numbers: Collection[str] = ()) -> None:
         self._handle, self._failures = handle, failures
+        self._numbers = numbers                 # names of the loader's tensors
         self._exported: List[Any] = []
         self._close = _handles.owned(self, lib.bzna_batch_release, handle)
         self._close.atexit = False              # views may live on in what Python does not collect
@@ -174,13 +208,14 @@ class Batch(_handles.Handled):
         self.shape: Tuple[int, ...] = tuple(info.image.shape[:info.image.dimensions])
 
     def __repr__(self) -> str:
-        state = "released" if self._handle is None else "%d samples%s" % (self.count, ", %d failed" % self.failed if self.failed else "")
+        failed = ", %d failed" % self.failed if self.failed else ""
+        state = "released" if self._handle is None else "%d samples%s" % (self.count, failed)
         return "<benzina.Batch %d of epoch %d: %s>" % (self.number, self.epoch, state)
 
     @property
     def is_out(self) -> bool:
-        """Whether the loader still misses it: it was not released, or its Fields are in use. What else took its memory by DLPack is
-        not known here."""
+        """Whether the loader still misses it: it was not released, or its Fields are in use. What else took its memory
+        by DLPack is not known here."""
         return self._handle is not None or any(field() is not None for field in self._exported)
 
     @property
@@ -189,7 +224,8 @@ class Batch(_handles.Handled):
         return self.info.stream
 
     def move(self, stream: Any) -> None:
-        """Makes another stream wait for the batch on the GPU, instead of the one it was delivered to; giving it back then orders behind that."""
+        """Makes another stream wait for the batch on the GPU, instead of the one it was delivered to; giving it back is
+        then ordered behind that."""
         err = _c.new("error")
         check(lib.bzna_batch_move(self.handle, arg.stream_number(stream), err), err)
         self.info = told("batch_info", lib.bzna_batch_get_info, self.handle)
@@ -201,18 +237,18 @@ class Batch(_handles.Handled):
 
     @property
     def targets(self) -> Field:
-        """N int64, -1: none."""
-        return Field(self, "target")
+        """N int64, -1: none. A copy."""
+        return self._copied("target")
 
     @property
     def indices(self) -> Field:
-        """N uint64: of the samples in the dataset; of a selection, in the whole that was selected from."""
-        return Field(self, "index")
+        """N uint64: of the samples in the dataset; of a selection, in the whole that was selected from. A copy."""
+        return self._copied("index")
 
     @property
     def status(self) -> Field:
-        """N int32: 0, or a Status below 0."""
-        return Field(self, "status")
+        """N int32: 0, or a Status below 0. A copy."""
+        return self._copied("status")
 
     def __len__(self) -> int:
         return self.shape[-4]                   # before it, if anything, the number of views
@@ -224,8 +260,12 @@ class Batch(_handles.Handled):
         return (self.info.image.device.kind, self.info.image.device.ordinal)
 
     def tensor(self, name: str) -> Field:
-        """The Field of one of the loader's tensors, by name."""
-        return Field(self, name)
+        """The Field of one of the loader's tensors, by name. Pictures lie in the batch; the others are copies."""
+        return self._copied(name) if name in _NUMBERS or name in self._numbers else Field(self, name)
+
+    def _copied(self, name: str) -> Copied:
+        found = told("tensor", lib.bzna_batch_tensor, self.handle, name.encode())
+        return Copied(found.data, found.bytes, tuple(found.shape[:found.dimensions]), _KINDS[found.dtype])
 
     def bytes(self, name: str) -> List[Optional[bytes]]:
         """The values of one of the loader's bytes, as they are: a list with bytes, or None, for each slot."""
@@ -236,7 +276,7 @@ class Batch(_handles.Handled):
         return values
 
     def errors(self) -> Dict[int, Error]:
-        """{slot: Error} of the samples that failed. Where a callback raised an exception, it is the Error's __cause__."""
+        """{slot: Error} of the samples that failed. An exception that a callback raised is the Error's __cause__."""
         result = {}
         for slot in range(len(self)):
             err = _c.new("error")
@@ -247,5 +287,5 @@ class Batch(_handles.Handled):
         return result
 
     def release(self) -> None:
-        """Gives it back; views of its Fields stay valid."""
+        """Gives it back; views of its Fields, and copies, stay valid."""
         self.close()

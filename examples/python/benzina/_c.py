@@ -59,6 +59,7 @@ types_by_name = {
                                          ctypes.c_void_p),
     "provider_locate_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p),
     "transform_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
+    "rule_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p),
     "picture_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
 }
 
@@ -88,7 +89,7 @@ image:          u32 struct_size, codec, width, height, frame_width, frame_height
 records:        u32 struct_size, data_type, layout, width, height, channels; u64 header_bytes, stride, data_offset,
                 label_offset; u32 label_type; f32 scale, bias; u32 reserved0
 dataset_config: u32 struct_size, reserved0; str name, split, format, list; ptr classes; u32 class_count, class_order,
-                orientation, palette; ptr records; str target; u64 reserved[3]
+                orientation, palette; ptr records; str pairs, target; u64 reserved[2]
 dataset_info:   u32 struct_size, field_count; u64 size_bytes, sample_count, target_count; u32 part_count, track_count,
                 brand_count, brands[8]; char container[20]; u64 trailing_bytes
 field_info:     u32 struct_size, kind; char name[32]
@@ -106,6 +107,11 @@ transform:      u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3
                 hue
 sample_info:    u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, height, out_width, out_height;
                 u64 occurrence; u32 view, output
+geometry:       u32 struct_size, view, width, height, out_width, out_height, flip_h, flip_v; f64 homography[9], inverse[9],
+                crop[4]
+rule_input:     u32 struct_size, kind; str field; ptr data; u64 size; ptr sample, geometry; u32 view_count, reserved0
+rule:           u32 struct_size, kind; str field, name; rule_fn call; ptr user; u32 dtype, dimensions; i64 shape[4];
+                u64 reserved[4]
 output:         u32 struct_size, width, height, dtype, layout, channels
 affine:         u32 struct_size, in_width, in_height, out_width, out_height, has_crop; f64 crop_x, crop_y, crop_width,
                 crop_height, degrees, translate_x, translate_y; u32 flip_h, flip_v, resize, keep_ratio
@@ -126,9 +132,9 @@ loader_order:   u32 kind, last_batch; u64 seed, epochs, first_epoch; ptr indices
                 u64 weight_count; u32 weighting, weights_by_part; u64 epoch_samples; f64 pad_value; i64 pad_target;
                 u64 reserved[6]
 loader_shard:   u32 rank, world_size; u64 reserved[8]
-loader_fields:  str image, tensors, bytes; u64 reserved[8]
+loader_fields:  str image, tensors, bytes; ptr rules; u32 rule_count, geometry; u64 reserved[8]
 loader_read:    u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[8]
-loader_decode:  u32 decoder, threads, jpeg, jpeg_shrink; u64 reserved[8]
+loader_decode:  u32 decoder, threads, jpeg, jpeg_shrink; f32 jpeg_shrink_margin; u32 reserved0; u64 reserved[7]
 loader_errors:  u32 policy, callback_policy; u64 reserved[8]
 loader_pipeline: u32 batches_in_flight, restore_any_pixels; ptr cpus; u32 cpu_count, no_threads; transform_fn transform;
                 ptr transform_user; picture_fn picture; ptr picture_user; u64 reserved[8]
@@ -142,11 +148,11 @@ batch_info:     u32 struct_size, count, failed, replaced; tensor image; u32 layo
 loader_info:    u32 struct_size, decoder; tensor image; u32 layout, sessions, threads, reader_threads,
                 batches_in_flight, read_ahead; u64 samples_per_epoch, batches_per_epoch; char decoder_name[64],
                 decoder_reason[128], image_field[32], image_field_reason[96]
-stage_statistics: u64 count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, reserved[3]
+stage_statistics: u64 count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, threads, reserved[2]
 statistics:     u32 struct_size, limiting_stage; stage_statistics stage[4]; u64 samples, samples_failed, failed_read,
                 failed_format, failed_decode, failed_other, replaced, retries, read_memory_bytes, samples_nvdec,
                 samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost, samples_tiled, tiles,
-                lock_waits, lock_wait_ns
+                lock_waits, lock_wait_ns, elapsed_ns, samples_shrinkable; char advice[240]
 loader_state:   u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order,
                 check; u64 pixels, list, reserved[6]
 writer_config:  u32 struct_size, class_count; ptr classes; u64 queue_bytes, reserved[4]
@@ -154,6 +160,24 @@ field_value:    u32 struct_size, kind; str name; ptr data; u64 size
 writer_sample:  u32 struct_size, split; ptr image, thumb; i64 target; u32 has_target, field_count; str name;
                 ptr fields; u64 reserved[2]
 """
+
+
+def _shown(value):
+    """A member of a struct for its repr; None where it is nothing."""
+    if isinstance(value, ctypes.Array):
+        parts = [_shown(part) for part in value]
+        return "[%s]" % ", ".join("0" if part is None else part for part in parts) if any(parts) else None
+    if isinstance(value, bytes):
+        return repr(value.decode("utf-8", "replace")) if value else None
+    return repr(value) if isinstance(value, ctypes.Structure) or value else None
+
+
+class _Struct(ctypes.Structure):
+    """Says what is in it: members that are 0 are left out."""
+
+    def __repr__(self):
+        members = ((name, _shown(getattr(self, name))) for name, *_ in self._fields_ if name != "struct_size")
+        return "%s(%s)" % (type(self).__name__, ", ".join("%s=%s" % member for member in members if member[1]))
 
 
 def _define_structs():
@@ -167,7 +191,7 @@ def _define_structs():
                 for size in reversed(sizes):
                     kind = kind * int(size)
                 fields.append((field, kind))
-        types_by_name[name] = type("bzna_" + name, (ctypes.Structure,), {"_fields_": fields})
+        types_by_name[name] = type("bzna_" + name, (_Struct,), {"_fields_": fields})
         setattr(structs, name, types_by_name[name])
 
 
@@ -222,6 +246,8 @@ random_u32: u32 &random
 random_uniform: f64 &random f64 f64
 order_permute: u64 u64 u64 u64 u64
 transform_init: void &transform size
+geometry_box: u32 &geometry &f64 &f64
+rule_init: void &rule size
 output_init: void &output size
 picture_render: i32 &picture &transform &output ptr size &error
 affine_init: void &affine size
@@ -230,6 +256,7 @@ warp_draw: i32 &random &warp u32 u32 u32 u32 &f64 &error
 homography_multiply: void &f64 &f64 &f64
 jitter_draw: i32 &random &jitter &transform &error
 loader_config_init: void &loader_config size
+loader_output_mask: void &loader_output str str
 loader_open: i32 ptr ptr &loader_config out &error
 loader_close: i32 ptr
 loader_next: i32 ptr i64 out &error
@@ -241,6 +268,7 @@ loader_save: i32 ptr &loader_state size &error
 loader_restore: i32 ptr &loader_state &error
 loader_get_info: i32 ptr &loader_info size &error
 loader_statistics: i32 ptr &statistics size &error
+statistics_since: i32 &statistics &statistics &statistics size &error
 loader_tensor: i32 ptr u32 &tensor size &error
 batch_get_info: i32 ptr &batch_info size &error
 batch_tensor: i32 ptr str &tensor size &error

@@ -34,15 +34,18 @@ class Failures:
     holds, must not."""
 
     _MOST, _MOST_FRAMES = 1000, 20
+    _fault = 2**30                              # of a rule, whose smaller numbers say that the data are damaged
 
     def __init__(self):
         self.last = None
         self._kept = {}                         # by the numbers that C was told, which errors have for native_code
         self._numbers = itertools.count(1)
 
-    def add(self, exception):
+    def add(self, exception, is_fault=False):
         """Where failures are let pass, only so many are kept, and fewer with the variables of their frames, which may be pictures."""
-        number = next(self._numbers)
+        number = self._fault * is_fault + next(self._numbers)
+        if number == -Status.E_CALLBACK:        # which says more than that the data are damaged
+            number = next(self._numbers)
         self.last, self._kept[number] = exception, (exception, exception.__traceback__)
         self._kept.pop(number - self._MOST, None)
         if len(self._kept) > self._MOST_FRAMES:
@@ -51,7 +54,7 @@ class Failures:
 
     def exception_of(self, error):
         """What a callback raised, of an Error that tells of it; else None."""
-        if error.status != Status.E_CALLBACK or -error.native_code not in self._kept:
+        if error.status not in (Status.E_CALLBACK, Status.E_FORMAT) or -error.native_code not in self._kept:
             return None
         exception, traceback = self._kept[-error.native_code]
         return exception.with_traceback(traceback)                      # without those who raised it again

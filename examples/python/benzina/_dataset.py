@@ -16,7 +16,7 @@ from ._errors import Error, check, error_of, told
 from ._idx import idx_records
 from ._modules import installed
 from ._sources import _close_thunk, _Failure, _read_at_thunk, _size_thunk, _source_over
-from ._types import Indices, Names, Path
+from ._types import Antialias, Indices, Names, Path
 
 _list = list                                    # which is an argument's name here
 
@@ -107,7 +107,7 @@ class Sample:
         return _Fields(self._of(), self.index)
 
     def image(self, field: Optional[str] = None, shape: Any = None, box: Optional[Sequence[float]] = None, filter: str = "linear",
-              antialias: bool = True) -> Any:
+              antialias: Antialias = True) -> Any:
         """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, upright, neither scaled nor normalized.
         field: "image" (or None), "thumb", or one of images. It is decoded in software, on this thread. Where it is damaged,
         an Error names the sample.
@@ -238,6 +238,19 @@ def _records_of(members):
     return records
 
 
+def _pairs_of(pairs):
+    """What the library takes: "images,masks", or "image=a,mask=b"."""
+    if isinstance(pairs, Mapping):
+        pairs = ["%s=%s" % (name, os.fspath(folder)) for name, folder in pairs.items()]
+    if pairs is None or isinstance(pairs, str):
+        return pairs
+    pairs = [os.fspath(pair) for pair in pairs]
+    for pair in pairs:
+        if "," in pair:
+            raise ValueError("pairs: no folder has a comma in its name here, as %r has" % pair)
+    return ",".join(pairs)
+
+
 def _dataset_config(settings):
     """(structs.dataset_config, what it points to)."""
     config, kept = _c.new("dataset_config"), []
@@ -307,6 +320,8 @@ class Dataset(_handles.Handled):
     class_order      "text": "10" comes before "2"; "numeric": after it
     orientation      "apply": pictures are turned as their EXIF data says; "ignore", as torchvision's ImageFolder does
     palette          "colors", or "index": what pictures with a palette give, indices as gray
+    pairs            folders in the folder whose files of the same names make one sample: ("images", "masks"), or
+                     {"image": "leftImg8bit/train", "mask": "gtFine/train"}. Each is a picture of that name, for Output.mask and Output
     records          of a file of fixed-size records: a dict of bzna_records' members; types and layout by name, "uint8", "nhwc".
                      A file of MNIST's format (IDX) needs none; its labels are in another file: see idx
     """
@@ -319,7 +334,8 @@ class Dataset(_handles.Handled):
                  list: Optional[Path] = None, classes: Optional[Iterable[str]] = None,
                  class_order: Literal["text", "numeric"] = "text", orientation: Literal["apply", "ignore"] = "apply",
                  palette: Literal["colors", "index"] = "colors", records: Optional[Mapping[str, Any]] = None,
-                 target: Optional[str] = None) -> None:
+                 target: Optional[str] = None,
+                 pairs: Union[None, Names, Mapping[str, str]] = None) -> None:
         _handles.dispose_put_off()
         context = context or _shared_context()
         if records is None and format is None and arg.is_path(source):
@@ -328,7 +344,7 @@ class Dataset(_handles.Handled):
             raise TypeError("classes: a list of names is needed, not one name")
         settings: Dict[str, Any] = dict(split=split, name=name, format=format, list=list, classes=classes and tuple(classes),
                                         class_order=class_order, orientation=orientation, palette=palette,
-                                        records=records and dict(records), target=target)
+                                        records=records and dict(records), target=target, pairs=_pairs_of(pairs))
         (config, kept), handle, err = _dataset_config(settings), ctypes.c_void_p(), _c.new("error")
         paths = source if isinstance(source, (tuple, _list)) else None
         self._source: Optional[_Failure] = None
@@ -406,8 +422,8 @@ class Dataset(_handles.Handled):
             first, second = names[pictures[0]], names[masks[0]]
             self.close()
             raise Error(Status.E_FORMAT, "its folders %r and %r look like pictures and their masks, not like classes: open one of them, or name "
-                        "both in classes= where they are classes. Pictures and masks of one name in a tar (a.jpg, a.mask.png) are warped "
-                        "jointly by Output(field=)" % (first, second))
+                        "both in classes= where they are classes. pairs=(%r, %r) makes samples of files that have one name in both, which "
+                        "Output.mask(%r) then warps as their pictures" % (first, second, first, second, second))
 
     @classmethod
     def _from_handle(cls, context: Context, handle: Any, source: Any = None, origin: Any = None) -> Dataset:

@@ -58,6 +58,7 @@ def warn_of_variables() -> None:
     for name in _VARIABLES:
         count = os.environ.get(name, "")
         if process_group() is None and count.isdigit() and int(count) > 1:
-            say_once("variables", 30, "%s is %s, but torch.distributed is not initialized, so that every process loads all samples: give "
-                     "DataLoader rank= and world_size= (benzina.distributed_from_env() has them), or shard=False", name, count)
+            say_once("variables", 30, "%s is %s, but torch.distributed is not initialized, so that every process loads "
+                     "all samples: give DataLoader rank= and world_size= (benzina.distributed_from_env() has them), or "
+                     "shard=False", name, count)
             return

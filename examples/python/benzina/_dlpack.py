@@ -1,5 +1,6 @@
 """DLPack: arrays of batches, handed to other libraries."""
 import ctypes
+import math
 import os
 
 from . import _c
@@ -8,8 +9,9 @@ from ._errors import check
 
 
 class _DLTensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("dimensions", ctypes.c_int32),
-                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+                ("dimensions", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
 
 
@@ -18,18 +20,25 @@ class _DLManagedTensor(ctypes.Structure):
 
 
 class _DLManagedTensorVersioned(ctypes.Structure):
-    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
-                ("flags", ctypes.c_uint64), ("tensor", _DLTensor)]
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _DLTensor)]
 
 
 _DL_CODES = {0: "i", 1: "u", 2: "f", 4: "bf"}
-_DTYPES = {"f4": "float32", "f2": "float16", "bf2": "bfloat16", "u1": "uint8", "i4": "int32", "i8": "int64", "u8": "uint64"}
-_FORMATS = {"f4": "f", "f2": "H", "bf2": "H", "u1": "B", "i4": "i", "i8": "q", "u8": "Q"}      # as in struct and memoryview; which has float16 from Python 3.12 on only
+_CODES = {letters: code for code, letters in _DL_CODES.items()}
+_KINDS = {_c.DTYPE_FLOAT32: "f4", _c.DTYPE_FLOAT16: "f2", _c.DTYPE_BFLOAT16: "bf2", _c.DTYPE_UINT8: "u1",
+          _c.DTYPE_INT32: "i4", _c.DTYPE_INT64: "i8", _c.DTYPE_UINT64: "u8"}
+_DTYPES = {"f4": "float32", "f2": "float16", "bf2": "bfloat16", "u1": "uint8", "i4": "int32", "i8": "int64",
+           "u8": "uint64"}
+# As in struct and memoryview, which has float16 from Python 3.12 on only.
+_FORMATS = {"f4": "f", "f2": "H", "bf2": "H", "u1": "B", "i4": "i", "i8": "q", "u8": "Q"}
 
 # Prototypes of our own: ctypes.pythonapi is shared with everybody else in the process.
-_capsule_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(("PyCapsule_New", ctypes.pythonapi))
+_capsule_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi))
 _capsule_is = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(("PyCapsule_IsValid", ctypes.pythonapi))
-_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi))
 _delete_fn = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -69,3 +78,41 @@ def _export(batch, name, version=_c.DLPACK_0):
     tensor, err = ctypes.c_void_p(), _c.new("error")
     check(lib.bzna_batch_to_dlpack(batch, name, version, tensor, err), err)
     return tensor.value
+
+
+# The C library's own: a block that is freed by what everybody can call, on any thread, and after the interpreter's end.
+_process = ctypes.CDLL(None)
+_aligned_alloc = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)(("aligned_alloc", _process))
+_free = ctypes.cast(_process.free, ctypes.c_void_p).value
+_ALIGNMENT = 64                                 # of data, without which some copy once more
+_IS_COPIED = 2                                  # DLPack's flag
+
+
+def _up(size):
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _export_copy(memory, shape, kind, version):
+    """The address of a DLManagedTensor(Versioned) that has the numbers of memory, a ctypes array, behind it."""
+    managed_type = _CAPSULES[version][2]
+    numbers = (ctypes.c_int64 * (2 * len(shape)))(*shape, *(math.prod(shape[i + 1:]) for i in range(len(shape))))
+    begin = ctypes.sizeof(managed_type)
+    data = _up(begin + ctypes.sizeof(numbers))
+    address = _aligned_alloc(_ALIGNMENT, data + _up(len(memory)))
+    if not address:
+        raise MemoryError
+    ctypes.memset(address, 0, begin)
+    ctypes.memmove(address + begin, numbers, ctypes.sizeof(numbers))
+    ctypes.memmove(address + data, memory, len(memory))
+    managed = managed_type.from_address(address)
+    if version == _c.DLPACK_1:
+        managed.major, managed.flags = 1, _IS_COPIED
+    managed.deleter = _free
+    tensor = managed.tensor
+    tensor.data = address + data if len(memory) else None
+    tensor.device_type, tensor.dimensions = _c.DEVICE_CPU, len(shape)
+    letters = kind.rstrip("0123456789")
+    tensor.code, tensor.bits, tensor.lanes = _CODES[letters], 8 * int(kind[len(letters):]), 1
+    tensor.shape = ctypes.cast(address + begin, ctypes.POINTER(ctypes.c_int64))
+    tensor.strides = ctypes.cast(address + begin + 8 * len(shape), ctypes.POINTER(ctypes.c_int64))
+    return address

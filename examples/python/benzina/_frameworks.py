@@ -1,4 +1,4 @@
-"""Fields of batches as arrays of torch, numpy, jax or Python: views that hold the batch's memory, and copies that do not."""
+"""Fields of batches as arrays of torch, numpy, jax or Python: views that hold the batch's memory, and copies."""
 from __future__ import annotations
 
 from typing import Any, Callable, Optional

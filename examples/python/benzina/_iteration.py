@@ -27,7 +27,13 @@ class Epoch(Iterator[Any]):
         return self
 
     def __len__(self) -> int:
-        return int(self._loader.batches_left)
+        if self._over or not self._loader._is_current(self):
+            return 0
+        return int(self._loader._batches_ahead() if self._moves is None else self._loader.batches_left)
+
+    def __repr__(self) -> str:
+        state = "over" if self._over else "%d batches left" % len(self)
+        return "<an iterator of %r: %s>" % (self._loader, state)
 
     def close(self) -> None:
         """Ends it; what is left of the epoch is left out."""
@@ -41,7 +47,8 @@ class Epoch(Iterator[Any]):
             self._moves = loader._begin_epoch()
         if self._moves != loader._moves or not loader._is_current(self):
             self._over = True
-            raise Error(Status.E_STATE, "this iterator is over: the loader was iterated anew, or went elsewhere, meanwhile")
+            raise Error(Status.E_STATE,
+                        "this iterator is over: the loader was iterated anew, or went elsewhere, meanwhile")
         batch = loader._next_of_epoch()
         if batch is None or batch.last_of_epoch:
             self._over = True
@@ -51,8 +58,8 @@ class Epoch(Iterator[Any]):
 
 
 class Lender:
-    """Makes (images, targets) of Batches. Arrays are views of a batch as long as another buffer stays free for the loader to fill, and
-    copies else, so that as many can be kept as memory holds."""
+    """Makes (images, targets) of Batches. Arrays are views of a batch as long as another buffer stays free for the
+    loader to fill, and copies else, so that as many can be kept as memory holds."""
 
     def __init__(self, loader: Any, framework: str) -> None:
         self._framework = FRAMEWORKS[framework]
@@ -79,8 +86,8 @@ class Lender:
         if len(self._out) + held + 1 < self._buffers:
             return False
         self.copied += 1
-        say_once("copied", logging.INFO, "batches are copied: all %d buffers of a DataLoader are in use (multibuffering=%d); a larger "
-                 "multibuffering makes no copies", self._buffers, self._buffers)
+        say_once("copied", logging.INFO, "batches are copied: all %d buffers of a DataLoader are in use "
+                 "(multibuffering=%d); a larger multibuffering makes no copies", self._buffers, self._buffers)
         return True
 
     def read(self, loader: Any, batch: Batch) -> Any:
@@ -116,7 +123,7 @@ class Lender:
         return (*pair, fields)
 
     def _small(self, batch: Batch, name: str, slots: int) -> Any:
-        array = self._framework.copy(batch.tensor(name))
+        array = self._framework.view(batch.tensor(name))        # which is a copy
         return array if slots == len(batch) else self._framework.first(array, slots, 0)
 
 
@@ -131,4 +138,5 @@ def lender_of(loader: Any) -> Lender:
 def _warn_of_failures(batch: Batch) -> None:
     slot, error = next(iter(batch.errors().items()))
     reason = "" if error.__cause__ is None else ": %r" % error.__cause__
-    warnings.warn("%d of %d samples failed; slot %d: %s%s" % (batch.failed, batch.count, slot, error, reason), RuntimeWarning, stacklevel=5)
+    warnings.warn("%d of %d samples failed; slot %d: %s%s" % (batch.failed, batch.count, slot, error, reason),
+                  RuntimeWarning, stacklevel=5)

@@ -16,18 +16,21 @@ from ._callbacks import INTER_METHODS, Failures, picture_thunk, transform_thunk
 from ._context import _device_of, _shared_context
 from ._dataset import Dataset
 from ._distributed import Distributed, say_once, share_of_group, warn_of_variables
-from ._errors import Error, check, error_of, raise_of_callback, told
+from ._errors import Error, check, error_of, in_python, raise_of_callback, told
 from ._frameworks import FRAMEWORKS
 from ._iteration import Epoch, Lender, lender_of
 from ._modules import installed, torch_with_cuda
 from ._output import Output
+from ._rules import Rule, set_rules
 from ._samplers import Lists, check_samplers
 from ._settings import (field_names, refuse_unknown, set_colors, set_distortion, set_mean_image, set_samples, set_transforms,
                         warn_of_colors)
-from ._types import Batches, Channels, Device, Dtype, Filter, Indices, Layout, Names, Numbers, Range, Shape, Transform
+from ._types import (Antialias, Batches, Channels, Device, Dtype, Filter, Indices, Layout, Names, Numbers, Range, Shape,
+                     Transform)
 
 _bytes = bytes                                  # which is an argument's name here
 _DEFAULT_WARP = ops.CenterResizedCrop(224 / 256)
+_PILS = (None, "linear", "cubic", "lanczos")    # filters of PIL's that have several samples an axis
 _AUTO_SEED = 0                                  # where torch.distributed shards a loader without a seed: torch's samplers have it, too
 
 
@@ -86,11 +89,17 @@ class DataLoader(_handles.Handled):
     outputs          further Outputs of the same decode, which are in the loop's fields
     filter           "linear" (the default), "nearest", "cubic" (a = -0.5), "lanczos" (a = 3): PIL's; "cubic-0.75", "lanczos4",
                      "area": OpenCV's
-    antialias        True (the default): where a picture shrinks, the filter is widened by as much, as in PIL and torchvision
-                     ("nearest" is not; "area" always is); False: it is not, as in OpenCV
+    antialias        True: where a picture shrinks, the filter is widened by as much, as in torchvision ("nearest" is
+                     not; "area" always is); False: it is not, as in OpenCV; "round": it is, and RGB and gray pictures
+                     (PNG, not JPEG) are rounded to whole numbers after the horizontal and after the vertical pass, as
+                     in PIL. None: "round" with a warp of torchvision's Resize and CenterCrop, which then has the bytes
+                     that torchvision makes of PIL's pictures; else True
     inter_method     MXNet's number instead of the two: 0 nearest, 1 linear, 2 cubic, 3 area, 4 lanczos4; 9: for each sample 2 where
                      both sides grow, 3 where both shrink, else 1; 10: for each sample any of 0 to 4. 9 and 10 run in Python
     jpeg_shrink      True: a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
+    jpeg_shrink_margin
+                     with jpeg_shrink: how much all views must still shrink what was decoded, from 1 (the default) to 64. With 1.5, a
+                     JPEG is decoded at 1/2 only where all views shrink it threefold
     transform        a callable (sample_info, rng, structs.transform) that may change all of it
     picture          a callable (sample_info, rng, Picture) that draws into decoded pictures before they are warped, once a sample
                      whatever the views; in software alone. Random erasing, of up to half of each edge:
@@ -130,6 +139,9 @@ class DataLoader(_handles.Handled):
                      first sample has, or stands behind a colon: ["id", "label:5"]. What is missing is NaN
     bytes            names of any fields: lists with a text, bytes, a number, an array or None for each sample
     fields           all three in a dict: {"image": "jpg", "tensors": ["id"], "bytes": ["txt"]}
+    rules            Rules, in order, by which functions make arrays of fields: boxes of JSON, mapped to what the images show
+    geometry         True: fields["geometry"] is N x 16 float32: the homography (9) from the image to the picture, the picture's width
+                     and height, the crop (4), and 1 * flipped left to right + 2 * upside down; with views N x V x 16
 
     Work
     device           that decodes and warps: "cpu", "cuda:0", ... (see Context); None: the dataset's
@@ -166,7 +178,8 @@ class DataLoader(_handles.Handled):
             rank: Optional[int] = None, world_size: Optional[int] = None, shard: bool = True,
             warp: Any = _DEFAULT_WARP, rotate: Range = 0, shear: Range = 0, perspective: Range = 0,
             views: int = 0, outputs: Union[Output, Sequence[Output]] = (), filter: Optional[Filter] = None,
-            antialias: Optional[bool] = None, inter_method: Optional[int] = None, jpeg_shrink: bool = False,
+            antialias: Optional[Antialias] = None, inter_method: Optional[int] = None, jpeg_shrink: bool = False,
+            jpeg_shrink_margin: float = 0,
             transform: Optional[Callable[[Any, Any, Any], Any]] = None,
             picture: Optional[Callable[[Any, Any, Any], Any]] = None,
             mean: Optional[Numbers] = None, std: Optional[Numbers] = None,
@@ -178,6 +191,7 @@ class DataLoader(_handles.Handled):
             output: Optional[Literal["torch", "numpy", "jax", "field", "memoryview"]] = None, copy: bool = False,
             memory: Optional[Literal["host", "device"]] = None, stream: Any = None, track: Optional[str] = None,
             tensors: Optional[Names] = None, bytes: Optional[Names] = None, fields: Optional[Mapping[str, Any]] = None,
+            rules: Union[Rule, Sequence[Rule]] = (), geometry: bool = False,
             device: Device = None, decoder: Any = "auto", jpeg_decoder: Literal["auto", "software", "nvdec"] = "auto",
             num_threads: int = 0, no_threads: bool = False, multibuffering: int = 3, reader_threads: int = 0, read_ahead: int = 0,
             read_memory_bytes: int = 0, read_retries: int = 0, read_backoff_ns: int = 0, timeout: Optional[float] = 0,
@@ -186,7 +200,7 @@ class DataLoader(_handles.Handled):
         _handles.dispose_put_off()
         refuse_unknown(of_torch)                # before anything else: who writes torch's arguments is told so
         track, numeric, others = field_names(fields, track=track, tensors=tensors, bytes=bytes)
-        if shape is None and not (numeric or others):
+        if shape is None and not (numeric or others or rules):
             raise TypeError("shape: (height, width) of the pictures that come out must be given")
         self._has_pictures = shape is not None
         context = None if device is None else _shared_context(_device_of(device))
@@ -210,6 +224,8 @@ class DataLoader(_handles.Handled):
             raise ValueError("memory: %s reads host memory" % output)
         if inter_method is not None and (filter, antialias) != (None, None):
             raise ValueError("inter_method, filter, antialias: give MXNet's number, or the other two")
+        if antialias is None and inter_method is None and filter in _PILS and ops._is_resize(warp):
+            antialias = "round"
 
         is_given = isinstance(indices, str) and indices == "given"
         batch_size = check_samplers(sampler, batch_sampler, batch_size, drop_last, dict(
@@ -267,9 +283,21 @@ class DataLoader(_handles.Handled):
                 fill_space=fill_space, track=track, tensors=",".join(numeric) or None, bytes=",".join(others) or None,
                 reader_threads=reader_threads, read_ahead=read_ahead, read_memory_bytes=read_memory_bytes,
                 read_retries=read_retries, read_backoff_ns=read_backoff_ns, on_callback_error=on_callback_error,
-                jpeg_decoder=jpeg_decoder, jpeg_shrink=jpeg_shrink, restore_any_pixels=restore_any_pixels).items():
+                jpeg_decoder=jpeg_decoder, jpeg_shrink=jpeg_shrink, jpeg_shrink_margin=jpeg_shrink_margin,
+                restore_any_pixels=restore_any_pixels).items():
             if value is not None:
                 arg.configure(config, name, value)
+
+        ruled, kept_rules = set_rules(config, rules, self._failures, self)
+        kept.append(kept_rules)
+        self._rules = ruled, kept_rules         # which callbacks find as long as the loader lives
+        self._bytes.update((rule.name, _c.FIELD_BYTES) for rule in ruled if rule.function is None)
+        for rule in ruled:
+            if rule.function is not None and rule.name not in self._tensors:
+                self._tensors += [rule.name] if rule.rows is None else [rule.name, rule.name + "_count"]
+        config.fields.geometry = arg.flag("geometry", geometry)
+        if config.fields.geometry:
+            self._tensors.append("geometry")
 
         outputs = list(outputs) if arg.is_list(outputs) else [outputs]
         for output_given in outputs:
@@ -303,6 +331,7 @@ class DataLoader(_handles.Handled):
         self._under_way = False                 # to this iterator,
         self._resumed = False                   # or was, before the state was saved that this loader goes on from
         self._left: Optional[int] = None        # batches of an epoch inside which the loader stands
+        self._is_iterated = False               # since the last load_state_dict
         self._held: Any = None                  # a batch of a later epoch, and the state before it
         self._moves = 0                         # so that an iterator sees that the loader went elsewhere
         self._lender: Optional[Lender] = None
@@ -401,21 +430,30 @@ class DataLoader(_handles.Handled):
     # -- one epoch after the other
 
     def __len__(self) -> int:
-        """Batches of a whole epoch, after load_state_dict, too: trainers count from the batch of their own checkpoint up to it. With a
-        sampler, those of the epoch under way, or of the next one, whose length the sampler is asked for."""
+        """Batches that the next `for` brings: those of an epoch; after load_state_dict, those that are left of the
+        epoch that it went into, until that `for` begins (which is when Lightning asks: it counts up to an epoch's).
+        With a sampler, those of the epoch under way, or of the next one, whose length the sampler is asked for."""
         self._settle()
+        return self._whole_epoch() if self._is_iterated or self._left is None else self._left
+
+    def _whole_epoch(self) -> int:
         return self._batches if self._lists is None else self._lists.length()
 
     @property
     def batches_left(self) -> int:
-        """Batches that the epoch still brings: as many as len() says at its start, fewer inside it and after load_state_dict."""
+        """Batches that the epoch still brings: all of them at its start, fewer inside it and after load_state_dict."""
         self._settle()
-        return len(self) if self._left is None else self._left
+        return self._whole_epoch() if self._left is None else self._left
+
+    def _batches_ahead(self) -> int:
+        """Of an iterator that has not begun: an epoch that was broken off is left behind."""
+        return self.batches_left if self._resumed else self._whole_epoch()
 
     def set_indices(self, epoch: int, indices: Indices) -> None:
-        """Gives the samples of an epoch, by number, where indices="given" or a sampler was: the epoch that comes next, or a later one,
-        also from another thread, and while batches of the one before are taken. A sampler is not asked for that epoch then. It is
-        given once; set_epoch to an epoch that has begun, and load_state_dict, forget what epochs that have begun were given."""
+        """Gives the samples of an epoch, by number, where indices="given" or a sampler was: the epoch that comes next, or a
+        later one, also from another thread, and while batches of the one before are taken. A sampler is not asked for that
+        epoch then. It is given once; set_epoch to an epoch that has begun, and load_state_dict, forget what epochs that
+        have begun were given."""
         self._given_lists().indices(epoch, indices)
 
     def set_batches(self, epoch: int, batches: Batches) -> None:
@@ -424,11 +462,13 @@ class DataLoader(_handles.Handled):
 
     def _given_lists(self) -> Lists:
         if self._lists is None:
-            raise Error(Status.E_STATE, "the loader draws its own order: indices=\"given\", sampler or batch_sampler makes one that is given")
+            raise Error(Status.E_STATE, "the loader draws its own order: indices=\"given\", sampler or batch_sampler makes "
+                        "one that is given")
         return self._lists
 
     def __iter__(self) -> Iterator[Any]:
         self._settle(True)
+        self._is_iterated = True
         if self._lender is None:
             self._lender = lender_of(self)
         lender = self._lender
@@ -438,6 +478,7 @@ class DataLoader(_handles.Handled):
         """The Batches of one epoch, with indices, states and errors, each on loan until it is released. Where a remainder is spread over
         ranks, its Batch is full, and holds padding behind count; so do arrays of output="field" and "memoryview"."""
         self._settle(True)
+        self._is_iterated = True
 
         def read(batch: Batch) -> Batch:
             if self._lender is not None:
@@ -528,6 +569,7 @@ class DataLoader(_handles.Handled):
         self._forget()
         self.seed, self._epoch = state.seed, state.epoch
         self._inside = self._resumed = state.position > 0
+        self._is_iterated = False
         left, step = state.sample_count - state.position, self.batch_size * self.world_size
         self._left = (left // step if self._drops else -(-left // step)) if self._resumed else None
         if self._lists is not None:
@@ -542,7 +584,7 @@ class DataLoader(_handles.Handled):
             step = 0.1 if end is None else max(0.0, min(0.1, end - time.monotonic()))
             status = lib.bzna_loader_next(self.handle, int(step * 1e9), handle, err)
             if status == Status.OK:
-                return Batch(handle.value, self._failures)
+                return Batch(handle.value, self._failures, self._tensors)
             if status == Status.END:
                 return None
             if status == Status.AGAIN:
@@ -587,10 +629,19 @@ class DataLoader(_handles.Handled):
 
     @property
     def statistics(self) -> Any:
-        """A structs.statistics: counts and waits since the loader was opened. batches_copied: those that were copied since all
-        buffers were in use."""
+        """A structs.statistics: counts and waits since the loader was opened. limit: a sentence on what limits the loader, and
+        which argument would change that. batches_copied: those that were copied since all buffers were in use."""
         found = told("statistics", lib.bzna_loader_statistics, self.handle)
         found.batches_copied = 0 if self._lender is None else self._lender.copied
+        found.limit = in_python(found.advice.decode())
+        return found
+
+    def statistics_since(self, earlier: Any) -> Any:
+        """The statistics since an earlier one of this loader, such as of an epoch; limit is then that of this time."""
+        later = self.statistics
+        found = told("statistics", lib.bzna_statistics_since, later, earlier)
+        found.batches_copied = later.batches_copied - earlier.batches_copied
+        found.limit = in_python(found.advice.decode())
         return found
 
     @property

@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 from . import _arguments as arg
 from ._c import structs
 from ._settings import LIBRARY_WARPS, set_colors, set_mean_image
-from ._types import Channels, Dtype, Filter, Layout, Numbers, Shape
+from ._types import Antialias, Channels, Dtype, Filter, Layout, Numbers, Shape
 
 
 class Output:
@@ -24,7 +24,7 @@ class Output:
     own_color        True: pixels are 0..255 (masks, indices of palettes), or what mean, std, bias, norm, oob, mean_image,
                      matrix and fill_space say here, any of which says True. False: as the DataLoader's images
     filter, antialias
-                     as the DataLoader's; None: as its images
+                     as the DataLoader's; None, both: as its images
 
     >>> small = benzina.Output("small", shape=64)
     >>> loader = benzina.DataLoader("train.bzna", shape=128, batch_size=4, output="numpy", outputs=[small])
@@ -38,7 +38,7 @@ class Output:
                  mean: Optional[Numbers] = None, std: Optional[Numbers] = None, bias: Optional[Numbers] = None,
                  norm: Optional[Numbers] = None, oob: Optional[Numbers] = None, mean_image: Any = None,
                  matrix: Optional[int] = None, fill_space: Optional[int] = None, filter: Optional[Filter] = None,
-                 antialias: Optional[bool] = None) -> None:
+                 antialias: Optional[Antialias] = None) -> None:
         if warp is not None and type(warp) not in LIBRARY_WARPS:
             raise TypeError("warp: one of ops.RandomResizedCrop, CenterResizedCrop, Resize and SimilarityTransform, or None")
         self.name, self.field, self.warp = name, field, warp
@@ -64,6 +64,23 @@ class Output:
             e.filter = self._at(kind)
         if warp is not None:
             e.warp = self._at(warp._warp())
+
+    @classmethod
+    def mask(cls, field: str, name: Optional[str] = None, shape: Optional[Shape] = None, oob: Numbers = 0, dtype: Dtype = "uint8",
+             **settings: Any) -> Output:
+        """Masks of classes beside the pictures, warped as these are: N x 1 x H x W, whose numbers are those of the mask's pixels (nearest,
+        no colors, no jitter), and oob outside. field is the picture field that has them, name by default the same.
+
+            dataset = benzina.Dataset("set", pairs=("images", "masks"))
+            loader = benzina.DataLoader(dataset, 224, 16, shuffle=True, warp=benzina.ops.RandomResizedCrop(flip_h=0.5),
+                                        outputs=benzina.Output.mask("masks", oob=255))
+            for images, targets, fields in loader:
+                masks = fields["masks"]
+
+        dtype="float32" and norm=257 keep the units of depth in 16 bits. settings: more of Output's."""
+        given: Dict[str, Any] = dict(channels="gray", own_color=True, filter="nearest")
+        given.update(settings)
+        return cls(field if name is None else name, shape, field, oob=oob, dtype=dtype, **given)
 
     def _at(self, struct: Any) -> int:
         self._kept.append(struct)

@@ -9,18 +9,25 @@ from ._c import lib, structs
 
 
 class Random:
-    """The numbers of one (seed, epoch, sample, operation), the same in every run and on every thread. A callback's rng is one.
+    """The numbers of one (seed, epoch, sample, operation), the same in every run and on every thread. A callback's rng
+    is one.
 
     >>> rng = benzina.Random(seed=1234, epoch=2, sample=7)
     >>> 0 <= rng.random() < 1, rng.randrange(10) in range(10)
     (True, True)
     """
 
-    def __init__(self, seed: int = 0, epoch: int = 0, sample: int = 0, operation: int = 16, _struct: Any = None) -> None:
+    def __init__(self, seed: int = 0, epoch: int = 0, sample: int = 0, operation: int = 16,
+                 _struct: Any = None) -> None:
         self.struct = _struct if _struct is not None else structs.random()
         if _struct is None:
-            numbers = [arg.number(name, value, ctypes.c_uint64) for name, value in (("seed", seed), ("epoch", epoch), ("sample", sample))]
+            numbers = [arg.number(name, value, ctypes.c_uint64)
+                       for name, value in (("seed", seed), ("epoch", epoch), ("sample", sample))]
             lib.bzna_random_init(self.struct, *numbers, arg.number("operation", operation, ctypes.c_uint32))
+
+    def __repr__(self) -> str:
+        of = self.struct
+        return "<benzina.Random key=%r counter=%r used=%d>" % (list(of.key), list(of.counter), of.used)
 
     def u32(self) -> int:
         """0 .. 2**32 - 1."""

@@ -14,6 +14,7 @@ Shape = Union[int, Tuple[int, int], Sequence[int]]
 Size = Tuple[int, int]                          # (width, height)
 Device = Union[None, str, int, Tuple[int, int]]
 Law = Literal["torchvision", "benzina"]
+Antialias = Union[bool, Literal["round"]]
 Filter = Literal["nearest", "linear", "cubic", "lanczos", "cubic-0.75", "lanczos4", "area"]
 Dtype = Any                                     # a name, or numpy's or torch's type
 Layout = Literal["NCHW", "NHWC", "nchw", "nhwc"]

@@ -272,6 +272,11 @@ class Resize(CenterResizedCrop):
         CenterResizedCrop.__init__(self, keep_ratio=False, flip_h=flip_h)
 
 
+def _is_resize(warp: Any) -> bool:
+    """Whether a warp is torchvision's Resize, with or without CenterCrop."""
+    return isinstance(warp, CenterResizedCrop) and warp.law == "torchvision"
+
+
 class MXNetAffine(WarpTransform):
     """The affine augmentation of MXNet's ImageRecordIter, by its parameters' names. Integers, fractions and pixels are as there; a
     min_aspect_ratio is not: the ratio is drawn between 1 - max_aspect_ratio and 1 + max_aspect_ratio. fill_value is DataLoader's
@@ -337,6 +342,9 @@ class ColorJitter:
         arg.put(jitter, "mxnet_contrast", max_random_contrast, "max_random_contrast")
         arg.put(jitter, "mxnet_illumination", max_random_illumination, "max_random_illumination")
         jitter.mxnet_clamp_hue = arg.flag("clamp_hue", clamp_hue)
+
+    def __repr__(self) -> str:
+        return "ColorJitter(%s)" % repr(self._struct)[len("bzna_jitter("):-1]
 
     def __call__(self, rng: Any, transform: Any) -> None:
         """Draws one jitter on top of the transform's, in a transform callback of one's own."""

@@ -47,6 +47,7 @@ mod picture;
 mod provider;
 #[rustfmt::skip] // made by `make bindings`
 pub mod raw;
+mod rules;
 
 #[cfg(feature = "stream")]
 pub mod stream;
@@ -62,6 +63,7 @@ pub use raw::bzna_codec_info as CodecInfo;
 pub use raw::bzna_dataset_info as DatasetInfo;
 pub use raw::bzna_device_info as DeviceInfo;
 pub use raw::bzna_field_info as FieldInfo;
+pub use raw::bzna_geometry as Geometry;
 pub use raw::bzna_image_info as ImageInfo;
 pub use raw::bzna_jitter as Jitter;
 pub use raw::bzna_loader_info as LoaderInfo;
@@ -71,6 +73,7 @@ pub use raw::bzna_statistics as Statistics;
 pub use raw::bzna_tensor as Tensor;
 pub use raw::bzna_transform as Transform;
 pub use raw::bzna_warp as Warp;
+pub use rules::{Number, Rule, RuleInput};
 
 use std::alloc::GlobalAlloc;
 use std::ffi::{c_void, CStr, CString};
@@ -372,7 +375,7 @@ impl ContextConfig {
         self
     }
 
-    /// Lets no call with this context start a thread: as [`LoaderOptions::no_threads`] in all of its loaders.
+    /// Lets no call with this context start a thread: as [`LoaderBuilder::no_threads`] in all of its loaders.
     pub fn no_threads(mut self) -> Self {
         self.config.no_threads = 1;
         self
@@ -429,6 +432,13 @@ impl Tensor {
     /// What `data` is an address of.
     pub fn device(&self) -> Device {
         self.device.into()
+    }
+}
+
+impl Statistics {
+    /// What limits the loader, and which setting would change that: a sentence.
+    pub fn advice(&self) -> String {
+        text(&self.advice)
     }
 }
 
@@ -503,6 +513,8 @@ pub struct DatasetOptions<'a> {
     pub ignore_orientation: bool,
     /// Pictures with a palette give their indices as gray, instead of colors.
     pub palette_indices: bool,
+    /// Folders in the folder whose files of the same names make one sample: "images,masks", or "image=a/images,mask=a/masks".
+    pub pairs: Option<&'a str>,
     /// The file is fixed-size records; struct_size need not be set.
     pub records: Option<&'a raw::bzna_records>,
 }
@@ -646,11 +658,11 @@ impl Context {
 }
 
 fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bzna_dataset_config) -> Result<T>) -> Result<T> {
-    let [name, split, format, list, target] =
-        [options.name, options.split, options.format, options.list, options.target].map(|text| text.map(c_string).transpose());
+    let [name, split, format, list, pairs, target] =
+        [options.name, options.split, options.format, options.list, options.pairs, options.target].map(|text| text.map(c_string).transpose());
     let classes = options.classes.iter().map(|class| c_string(class)).collect::<Result<Vec<_>>>()?;
     let classes: Vec<_> = classes.iter().map(|class| class.as_ptr()).collect();
-    let (name, split, format, list, target) = (name?, split?, format?, list?, target?);
+    let (name, split, format, list, pairs, target) = (name?, split?, format?, list?, pairs?, target?);
     let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
     // The caller's struct_size is nobody's word: C would read as many bytes as it says.
     let records = options.records.map(|records| raw::bzna_records { struct_size: size_of::<raw::bzna_records>() as u32, ..*records });
@@ -666,6 +678,7 @@ fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bz
         class_order: options.numeric_classes.into(),
         orientation: options.ignore_orientation.into(),
         palette: options.palette_indices.into(),
+        pairs: pointer(&pairs),
         records: records.as_ref().map_or(ptr::null(), ptr::from_ref),
         ..Default::default()
     };

@@ -1,7 +1,8 @@
 //! Loaders and the batches that they lend.
 
 use crate::{
-    call, host, make, raw, slice_of, slice_of_mut, Dataset, Device, Error, Jitter, Law, LoaderInfo, Matrix, Random, Result, Statistics,
+    call, host, make, raw, rules, slice_of, slice_of_mut, Dataset, Device, Error, Jitter, Law, LoaderInfo, Matrix, Random, Result,
+    Statistics,
 };
 use crate::{SampleInfo, Status, Tensor, Transform, Warp};
 use std::borrow::Borrow;
@@ -150,6 +151,13 @@ impl Output {
             color: None,
             mean_image: None,
         }
+    }
+
+    /// Masks of classes beside the pictures, warped as these are: one channel of [`Dtype::U8`] with the numbers that the mask's pixels
+    /// have, and 0 outside.
+    pub fn mask(name: &str, field: &str) -> Self {
+        let mask = Output::new(name).field(field).dtype(Dtype::U8).channels(Channels::Gray);
+        mask.filter(Filter::Nearest).plain_color()
     }
 
     /// In pixels. Default: the size of the loader's images.
@@ -370,7 +378,7 @@ unsafe extern "C" fn draw(
 }
 
 /// What C is told of a closure's result.
-fn result_of(result: Result<(), Status>) -> raw::bzna_status {
+pub(crate) fn result_of(result: Result<(), Status>) -> raw::bzna_status {
     match result {
         Ok(()) => raw::BZNA_OK,
         Err(status) if status.0 < 0 => status.0,
@@ -396,6 +404,7 @@ pub struct LoaderBuilder<'a> {
     mean_image: Option<Vec<f32>>,
     transform: Option<Arc<Transformer>>,
     picture: Option<Arc<Drawer>>,
+    rules: Vec<rules::Rule>,
     panics: Arc<host::Panics>,
 }
 
@@ -424,6 +433,7 @@ impl<'a> LoaderBuilder<'a> {
             mean_image: None,
             transform: None,
             picture: None,
+            rules: Vec::new(),
             panics: Arc::default(),
         }
     }
@@ -504,7 +514,7 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// Starts no thread: [`Loader::next`] reads, decodes and warps on the thread that calls it, and callbacks run there.
+    /// Starts no thread: [`Loader::next_batch`] reads, decodes and warps on the thread that calls it, and callbacks run there.
     /// Batches are the same.
     pub fn no_threads(mut self) -> Self {
         self.config.pipeline.no_threads = 1;
@@ -651,6 +661,18 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
+    /// What batches have of a field: bytes, or a tensor that a closure fills in. A field belongs to the first rule that it matches.
+    pub fn rule(mut self, rule: rules::Rule) -> Self {
+        self.rules.push(rule);
+        self
+    }
+
+    /// Batches have the [`vectors`](Batch::vectors) "geometry": 16 numbers for each view of a sample, as `bzna_loader_fields` says.
+    pub fn geometry(mut self) -> Self {
+        self.config.fields.geometry = 1;
+        self
+    }
+
     pub fn decode_with(mut self, decoder: DecodeWith) -> Self {
         self.config.decode.decoder = decoder as u32;
         self
@@ -742,6 +764,13 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
+    /// With `jpeg_shrink`, how much all views must still shrink what was decoded, from 1 (the default) to 64. With 1.5, a JPEG is
+    /// decoded at 1/2 of its size only if all views shrink it 3-fold.
+    pub fn jpeg_shrink_margin(mut self, margin: f32) -> Self {
+        self.config.decode.jpeg_shrink_margin = margin;
+        self
+    }
+
     /// How often a read that failed is tried again, and how long to wait before the first time; doubled each time.
     pub fn read_retries(mut self, times: u32, backoff: Duration) -> Self {
         self.config.read.retries = times;
@@ -810,7 +839,7 @@ impl<'a> LoaderBuilder<'a> {
         // SAFETY: what the config points to lives for the call, and is copied; the closures live until the loader is closed.
         let (raw, hooks) =
             self.configured(|config| make(|out, err| unsafe { raw::bzna_loader_open(context.as_raw(), data.as_raw(), config, out, err) }))?;
-        Ok(Loader { raw, transform: hooks.transform, picture: hooks.picture, panics: hooks.panics, context })
+        Ok(Loader { raw, transform: hooks.transform, picture: hooks.picture, rules: hooks.rules, panics: hooks.panics, context })
     }
 
     /// Calls open with the finished config, which points to what lives for that call. The closures must live as long as the loader.
@@ -866,8 +895,14 @@ impl<'a> LoaderBuilder<'a> {
             config.pipeline.picture = Some(draw);
             config.pipeline.picture_user = Arc::as_ptr(drawer).cast_mut().cast();
         }
+        let askers: Vec<_> = self.rules.iter().map(|rule| rule.bind(&self.panics)).collect();
+        let texts = self.rules.iter().map(rules::Rule::texts).collect::<Result<Vec<_>>>()?;
+        let rules: Vec<_> = self.rules.iter().zip(&texts).zip(&askers).map(|((rule, texts), asker)| rule.raw(texts, asker)).collect();
+        if !rules.is_empty() {
+            (config.fields.rules, config.fields.rule_count) = (rules.as_ptr(), rules.len() as u32);
+        }
         let made = open(config)?;
-        Ok((made, Hooks { transform: self.transform, picture: self.picture, panics: self.panics }))
+        Ok((made, Hooks { transform: self.transform, picture: self.picture, rules: askers, panics: self.panics }))
     }
 }
 
@@ -876,6 +911,7 @@ impl<'a> LoaderBuilder<'a> {
 pub(crate) struct Hooks {
     pub(crate) transform: Option<Arc<Transformer>>,
     pub(crate) picture: Option<Arc<Drawer>>,
+    pub(crate) rules: Vec<Option<Arc<rules::Asker>>>,
     pub(crate) panics: Arc<host::Panics>,
 }
 
@@ -906,6 +942,7 @@ pub struct Loader {
     raw: NonNull<raw::bzna_loader>,
     transform: Option<Arc<Transformer>>,
     picture: Option<Arc<Drawer>>,
+    rules: Vec<Option<Arc<rules::Asker>>>,
     panics: Arc<host::Panics>,
     context: crate::Context,
 }
@@ -1038,6 +1075,13 @@ impl Loader {
         Ok(statistics)
     }
 
+    /// The statistics since earlier ones of this loader, such as of an epoch, and what limited it in that time.
+    pub fn statistics_since(&self, earlier: &Statistics) -> Result<Statistics> {
+        let (later, mut since) = (self.statistics()?, Statistics::default());
+        call(|err| unsafe { raw::bzna_statistics_since(&later, earlier, &mut since, size_of::<Statistics>(), err) })?;
+        Ok(since)
+    }
+
     /// The tensors of a full batch: "image", where there are pictures, "target", "index", "status", then the further fields that
     /// `tensors` of the builder named, then the further outputs.
     pub fn tensors(&self) -> Result<Vec<Tensor>> {
@@ -1064,7 +1108,7 @@ impl Drop for Loader {
         // SAFETY: ours, and closed once; it waits for callbacks that are running. Refused inside a callback and after a fork: the
         // threads, if any, then run on, and what they use must stay.
         if unsafe { raw::bzna_loader_close(self.raw.as_ptr()) } < 0 {
-            std::mem::forget((self.transform.take(), self.picture.take()));
+            std::mem::forget((self.transform.take(), self.picture.take(), std::mem::take(&mut self.rules)));
             self.context.leak();
         }
     }

@@ -71,6 +71,25 @@ pub type bzna_transform_fn = Option<unsafe extern "C" fn(user: *mut c_void, samp
 /// functions that take a context, data set or loader.
 pub type bzna_picture_fn = Option<unsafe extern "C" fn(user: *mut c_void, sample: *const bzna_sample_info, random: *mut bzna_random, picture: *const bzna_picture, planes: *const *mut c_void) -> bzna_status>;
 
+/// Makes a sample's part of a tensor from a field. Called on decoder threads, concurrently, once for each sample that
+/// has the field, before its pictures are decoded.
+/// ```text
+/// user        rule.user
+/// input       the field's value, and what was drawn for the sample
+/// out         the sample's part of the tensor, all zeros: to be filled in
+/// out_bytes   bytes at out
+/// count       for ROWS: to be set to the number of rows that were filled in; 0 before
+/// ```
+/// Returns BZNA_OK, or a negative number, which becomes native_code:
+/// ```text
+/// BZNA_E_CALLBACK, below -2^30   the program is at fault: E_CALLBACK (errors.callback_policy).
+///                                Bindings number their exceptions so
+/// any other                      the data are damaged: the sample fails with E_FORMAT
+/// ```
+/// More rows than there is room for fail the sample with E_MISMATCH. The callback must not call functions that take a
+/// context, data set or loader.
+pub type bzna_rule_fn = Option<unsafe extern "C" fn(user: *mut c_void, input: *const bzna_rule_input, out: *mut c_void, out_bytes: u64, count: *mut u64) -> bzna_status>;
+
 /// The version of this header. bzna_version returns that of the library.
 pub const BZNA_VERSION_MAJOR: u32 = 0;
 pub const BZNA_VERSION_MINOR: u32 = 3;
@@ -275,6 +294,10 @@ pub const BZNA_FILTER_CUBIC_075: u32 = 6;
 pub const BZNA_ANTIALIAS_AUTO: u32 = 0;
 /// They do not, as in OpenCV; AREA with OFF is refused
 pub const BZNA_ANTIALIAS_OFF: u32 = 1;
+/// As AUTO, and of RGB and gray pictures, what is filtered along rows, and then along columns, is rounded to whole
+/// samples each time, as in PIL. Warps that are not axis-aligned, and pictures of Y'CbCr, such as JPEG, are as with
+/// AUTO
+pub const BZNA_ANTIALIAS_ROUND: u32 = 2;
 
 // Types of elements. Numbers are rounded to nearest, ties to even. Outputs have one of the first four.
 pub const BZNA_DTYPE_FLOAT32: u32 = 0;
@@ -323,6 +346,15 @@ pub const BZNA_MATRIX_BT2020_FULL: u32 = 6;
 pub const BZNA_FILL_RGB: u32 = 0;
 /// The channels delivered, in their units
 pub const BZNA_FILL_OUTPUT: u32 = 1;
+
+// What a rule makes of a field.
+/// Its bytes, for bzna_batch_bytes, under the rule's name
+pub const BZNA_RULE_BYTES: u32 = 0;
+/// a tensor \[N, shape...\]: call fills it in
+pub const BZNA_RULE_TENSOR: u32 = 1;
+/// a tensor \[N, shape...\] of which call fills in up to shape\[0\] rows, and beside it NAME_count \[N\] int64, with
+/// the number of rows of each sample
+pub const BZNA_RULE_ROWS: u32 = 2;
 
 // Kinds of warps.
 /// Centered, one output pixel for one input pixel
@@ -415,6 +447,8 @@ pub const BZNA_STAGE_DECODE: usize = 1;
 pub const BZNA_STAGE_WARP: usize = 2;
 /// Batches are lent; waits are those in bzna_loader_next
 pub const BZNA_STAGE_DELIVER: usize = 3;
+/// None limits: threads wake one another most of the time
+pub const BZNA_STAGE_NONE: usize = 4;
 
 // Kinds of DLPack tensors (dlpack.h).
 /// DLManagedTensor \*, for "dltensor" capsules
@@ -881,12 +915,16 @@ structs! {
         palette: u32,
         /// How records of one size lie; NULL: the file has none
         records: *const bzna_records,
+        /// Folders of a folder whose files of the same names make one sample, 2 to 4 of them with commas between them:
+        /// "images,masks". Each is an image field of that name; "depth=out/depth" gives the field of a deeper folder a
+        /// name. Default: the folder is not made of pairs
+        pairs: *const c_char,
         /// Which field of integers is the target, by its name, such as "cls2" of a tar. In mp4 files also a track of
         /// integers, by its name, such as "bzna_target"; with a split, its variant for that. E_NOT_FOUND if there is
         /// none. Default: chapter 12 says which
         target: *const c_char,
         /// Must be 0
-        reserved: [u64; 3],
+        reserved: [u64; 2],
     }
 
     /// A data set as a whole.
@@ -909,7 +947,8 @@ structs! {
         brand_count: u32,
         /// The major brand first
         brands: [u32; 8],
-        /// Of the first file: "archive", "mp4 video", "HEIF", "folder", "tar", "RecordIO", "records", "provider"
+        /// Of the first file: "archive", "mp4 video", "HEIF", "folder", "folder pairs", "tar", "RecordIO", "records",
+        /// "provider"
         container: [c_char; 20],
         /// Of the first file, after its last box: ignored
         trailing_bytes: u64,
@@ -1132,6 +1171,86 @@ structs! {
         output: u32,
     }
 
+    /// How a view of the first output shows its picture. Edges of pixels are counted from the corner: the pixel (0, 0)
+    /// is from 0 to 1 in both directions, and its center is 0 to the homographies.
+    struct bzna_geometry {
+        /// Bytes that the library has filled in
+        struct_size: u32,
+        /// Number of the view, from 0
+        view: u32,
+        /// Pixels of the picture without padding, turned
+        width: u32,
+        /// Likewise
+        height: u32,
+        /// Pixels of the output
+        out_width: u32,
+        /// Likewise
+        out_height: u32,
+        /// 1: from left to right in the middle of the output, the picture is shown from right to left
+        flip_h: u32,
+        /// 1: likewise, from bottom to top
+        flip_v: u32,
+        /// Output to input pixels, as drawn: chapter 7
+        homography: [f64; 9],
+        /// Input to output pixels
+        inverse: [f64; 9],
+        /// What the output shows: left, top, right and bottom edge of the upright rectangle around it, in pixels of the
+        /// picture. It may reach beyond the picture
+        crop: [f64; 4],
+    }
+
+    /// The value of a field that a rule is asked about.
+    struct bzna_rule_input {
+        /// Bytes that the library has filled in
+        struct_size: u32,
+        /// BZNA_FIELD_... of the field
+        kind: u32,
+        /// The field's name
+        field: *const c_char,
+        /// The value as bzna_batch_bytes has it, with a NUL behind it. The loader's, and not to be used after the
+        /// callback has returned; likewise what follows
+        data: *const c_void,
+        /// Bytes at data, without that NUL
+        size: u64,
+        /// About the sample and its first view; width and height are 0 in batches without pictures
+        sample: *const bzna_sample_info,
+        /// One for each view of the first output; or NULL
+        geometry: *const bzna_geometry,
+        /// At geometry; 0 in batches without pictures
+        view_count: u32,
+        /// 0
+        reserved0: u32,
+    }
+
+    /// A rule for fields: what batches carry of them. Zero is the default of every member but field. A field belongs to
+    /// the first rule that it matches. Rules of one name share a tensor, and must have the same kind, dtype and shape:
+    /// of a sample, it holds what the first of these rules makes whose field the sample has. Where a sample has no such
+    /// field, or fails before the rule is asked, floats are NaN, integers are -1, uint8 is 0, and ROWS has only zeros,
+    /// and 0 rows.
+    struct bzna_rule {
+        /// sizeof the struct; bzna_rule_init sets it
+        struct_size: u32,
+        /// BZNA_RULE_...
+        kind: u32,
+        /// The field's name; or ".json" for "json" and all names that end so; or a pattern, in which * stands for any
+        /// text and ? for one byte. At most 63 bytes; copied
+        field: *const c_char,
+        /// What the batch calls it, at most 31 bytes (ROWS: 25); copied. NULL: as field says, which is a name then
+        name: *const c_char,
+        /// Must be NULL for BYTES, and given for the others
+        call: bzna_rule_fn,
+        /// Passed to call; the caller's
+        user: *mut c_void,
+        /// BZNA_DTYPE_FLOAT32, _UINT8, _INT32 or _INT64
+        dtype: u32,
+        /// Numbers at shape, at most 4; ROWS: at least 1
+        dimensions: u32,
+        /// Of a sample, the outermost one first; each at least 1
+        shape: [i64; 4],
+        /// Must be 0
+        reserved: [u64; 4],
+    }
+
     /// The output of bzna_picture_render.
     struct bzna_output {
         /// sizeof the struct; bzna_output_init sets it
@@ -1342,7 +1461,7 @@ structs! {
         /// Samples of a batch, 1..65536; must be given in the first output, and be 0 in further ones
         batch_size: u32,
         /// Pixels, 1..16384. The first output's must be given; 0 in a further one: the first one's. Width and height 0
-        /// with fields.tensors or fields.bytes stand for batches without pictures, on the host
+        /// with fields.tensors, bytes or rules stand for batches without pictures, on the host
         width: u32,
         /// Likewise
         height: u32,
@@ -1479,6 +1598,15 @@ structs! {
         /// At most 16 fields of any kind for bzna_batch_bytes, by name, with commas between them. A field that has the
         /// name of a tensor of every batch, such as "index", can be had in no other way
         bytes: *const c_char,
+        /// Rules for fields, in order: an array of at most 16, each as large as the first one's struct_size says;
+        /// copied, with its strings
+        rules: *const bzna_rule,
+        /// Rules at rules
+        rule_count: u32,
+        /// 1: batches have the tensor "geometry", \[N, 16\] float32, or \[N, views, 16\] with several views of the
+        /// first output: the homography (9), width and height of the picture, the crop (4), and flip_h + 2 * flip_v, as
+        /// in bzna_geometry. NaN where a sample failed before they were drawn
+        geometry: u32,
         /// Must be 0
         reserved: [u64; 8],
     }
@@ -1520,8 +1648,14 @@ structs! {
         /// Advanced, used with large photographs and small outputs: 1: a JPEG that all views shrink 2-fold (4-,
         /// 8-fold), with antialias, is decoded at 1/2 (1/4, 1/8) of its size by libjpeg-turbo. Pixels differ
         jpeg_shrink: u32,
+        /// Advanced, used with jpeg_shrink for pixels that differ less: by how much all views must still shrink what
+        /// was decoded, 1 to 64. With 1.5, a JPEG is decoded at 1/2 of its size only if all views shrink it 3-fold.
+        /// Default 1
+        jpeg_shrink_margin: f32,
         /// Must be 0
-        reserved: [u64; 8],
+        reserved0: u32,
+        /// Must be 0
+        reserved: [u64; 7],
     }
 
     /// How failures are treated.
@@ -1719,17 +1853,20 @@ structs! {
         depth: u64,
         /// The most that its queue holds
         capacity: u64,
+        /// That work in it: read.threads, decode.threads or NVDEC's sessions, the same, 1. 0 in the first three with
+        /// pipeline.no_threads
+        threads: u64,
         /// 0
-        reserved: [u64; 3],
+        reserved: [u64; 2],
     }
 
-    /// Counts and waits since the loader was opened.
+    /// Counts and waits since the loader was opened, or over the time of bzna_statistics_since.
     struct bzna_statistics {
         /// Set by the call: how many bytes were filled
         struct_size: u32,
         /// BZNA_STAGE_..., a judgement from the times: the stage that is busy while the one before it is blocked and
-        /// the one after it waits for work. It is the consumer (DELIVER) when readers are blocked, and bzna_loader_next
-        /// never waits or decoders have nothing to do
+        /// the one after it waits for work. It is the consumer (DELIVER) when bzna_loader_next hardly waits, and NONE
+        /// when no stage is busy, as with tiny batches
         limiting_stage: u32,
         /// By BZNA_STAGE_...
         stage: [bzna_stage_statistics; 4],
@@ -1774,6 +1911,14 @@ structs! {
         lock_waits: u64,
         /// How long they waited for it, together
         lock_wait_ns: u64,
+        /// The time that all of this was counted over
+        elapsed_ns: u64,
+        /// JPEGs that were decoded at their full size, though all views shrink them so much that decode.jpeg_shrink
+        /// would have had them decoded at 1/2 or less
+        samples_shrinkable: u64,
+        /// limiting_stage in a sentence: how busy it was, and which setting would change that, such as "reading:
+        /// decoders wait for it 92 % of the time; ... (read.threads: 1 now)"
+        advice: [c_char; 240],
     }
 
     /// Where a run stands: 128 bytes of plain little-endian data without pointers, to be kept beside a model's
@@ -1828,11 +1973,12 @@ structs! {
     struct bzna_field_value {
         /// sizeof the struct; bzna_field_value_init sets it
         struct_size: u32,
-        /// BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES; the same in all samples
+        /// BZNA_FIELD_...; the same in all samples
         kind: u32,
         /// 1..31 bytes; not "image", "thumb", "target" or "name"
         name: *const c_char,
-        /// The value in the form that bzna_dataset_field gives, but text has no NUL. Borrowed
+        /// The value in the form that bzna_dataset_field gives, but text has no NUL. A picture is a whole file: JPEG,
+        /// PNG or another kind that folders may hold, which is kept as it is. Borrowed
         data: *const c_void,
         /// Bytes at data
         size: u64,
@@ -1969,6 +2115,10 @@ extern "C" {
     pub fn bzna_random_uniform(random: *mut bzna_random, lo: f64, hi: f64) -> f64;
     /// Returns the index of the sample at a position of an epoch's shuffled order.
     pub fn bzna_order_permute(seed: u64, epoch: u64, count: u64, position: u64) -> u64;
+    /// Finds where a box of the picture is in the output.
+    pub fn bzna_geometry_box(geometry: *const bzna_geometry, area: *const f64, out: *mut f64) -> u32;
+    /// Clears rule, and sets its struct_size, in bytes: pass sizeof \*rule.
+    pub fn bzna_rule_init(rule: *mut bzna_rule, struct_size: usize);
     /// Clears transform, writes out the identities that zeros stand for (homography, color, scale), and sets its
     /// struct_size, in bytes: pass sizeof \*transform.
     pub fn bzna_transform_init(transform: *mut bzna_transform, struct_size: usize);
@@ -1989,6 +2139,8 @@ extern "C" {
     pub fn bzna_jitter_draw(random: *mut bzna_random, jitter: *const bzna_jitter, transform: *mut bzna_transform, err: *mut bzna_error) -> bzna_status;
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_loader_config_init(config: *mut bzna_loader_config, struct_size: usize);
+    /// Makes output, an element of config.extra_outputs, one for the masks of the first output's pictures.
+    pub fn bzna_loader_output_mask(output: *mut bzna_loader_output, name: *const c_char, field: *const c_char);
     /// Checks the config, allocates everything and starts the threads.
     pub fn bzna_loader_open(context: *mut bzna_context, dataset: *mut bzna_dataset, config: *const bzna_loader_config, out: *mut *mut bzna_loader, err: *mut bzna_error) -> bzna_status;
     /// Stops the threads of loader, and lets go of its data set; NULL does nothing.
@@ -2014,6 +2166,9 @@ extern "C" {
     /// Says what loader has counted since it was opened. stats is filled in, up to struct_size bytes: pass sizeof
     /// \*stats.
     pub fn bzna_loader_statistics(loader: *mut bzna_loader, stats: *mut bzna_statistics, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    /// Says what a loader has counted between two calls of bzna_loader_statistics, such as in an epoch, and what
+    /// limited it in that time.
+    pub fn bzna_statistics_since(later: *const bzna_statistics, earlier: *const bzna_statistics, since: *mut bzna_statistics, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Describes one tensor of a full batch; its data is NULL.
     pub fn bzna_loader_tensor(loader: *mut bzna_loader, number: u32, tensor: *mut bzna_tensor, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Describes batch as it lies in memory. info is filled in, up to struct_size bytes: pass sizeof \*info.

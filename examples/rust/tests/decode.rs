@@ -4,8 +4,8 @@ mod common;
 
 use benzina::{
     Batch, Channels, Codec, Context, ContextConfig, Dataset, DatasetOptions, DecodeWith, Decoder, Device, Dtype, Filter, Image, Jitter,
-    LastBatch, Law, Layout, Loader, LoaderInfo, Next, OnCallbackError, OnError, Output, Random, State, Status, Tensor, Transform, Warp,
-    Writer,
+    LastBatch, Law, Layout, Loader, LoaderInfo, Next, OnCallbackError, OnError, Output, Random, Rule, State, Status, Tensor, Transform,
+    Warp, Writer,
 };
 use common::{archive, collect, mini, quiet};
 use std::path::PathBuf;
@@ -401,7 +401,12 @@ fn poll_does_not_wait() {
         }
     }
     assert_eq!(batches as u64, data.len());
-    assert_eq!(loader.statistics().unwrap().samples, data.len());
+    let statistics = loader.statistics().unwrap();
+    assert_eq!(statistics.samples, data.len());
+    assert!(statistics.advice().contains(':') || statistics.advice().contains("waking threads"));
+    let since = loader.statistics_since(&statistics).unwrap();
+    assert_eq!(since.samples, 0);
+    assert!(since.elapsed_ns < loader.statistics().unwrap().elapsed_ns);
     assert_eq!(loader.info().unwrap().image.shape(), [2, 3, 16, 16]);
 }
 
@@ -508,6 +513,52 @@ fn a_panic_in_a_transform_fails_its_sample_alone_where_that_is_asked_for() {
     assert_eq!(batch.error(1).unwrap().status, Status::CALLBACK);
     let area = 3 * 20 * 20;
     assert!(batch.picture(0) == &plain.pixels[..area] && batch.picture(2) == &plain.pixels[2 * area..3 * area]);
+}
+
+#[test]
+fn rules_make_tensors_of_fields_by_what_was_drawn() {
+    let data = mini();
+    let boxes = Rule::rows("na?e", "boxes", 3, &[4], |input, out: &mut [f32]| {
+        let view = &input.views[0];
+        assert_eq!((input.field, out.len(), view.out_width, view.width), ("name", 12, 20, input.sample.width));
+        // The crop as a box of the picture is the whole output; what lies left of it is not there.
+        let whole = view.map_box(view.crop).unwrap();
+        assert!(whole.iter().zip([0.0, 0.0, 20.0, 10.0]).all(|(a, b)| (a - b).abs() < 1e-6));
+        assert_eq!(view.map_box([view.crop[0] - 9.0, 0.0, view.crop[0] - 1.0, 5.0]), None);
+        out[..4].copy_from_slice(&whole.map(|edge| edge as f32));
+        Ok(1 + (input.sample.index == 5) as usize)
+    });
+    let size = Rule::tensor("target", "size", &[], |input, out: &mut [i64]| {
+        out[0] = input.data.len() as i64 + input.sample.target;
+        Ok(())
+    });
+    let loader = data.loader().batch_size(8).size(20, 10).rule(boxes).rule(size).geometry().open().unwrap();
+    let batch = loader.next_batch().unwrap().unwrap();
+    assert_eq!(batch.failed(), 0, "{:?}", (0..8).find_map(|slot| batch.error(slot)));
+    assert_eq!(batch.integers("boxes_count").unwrap(), [1, 1, 1, 1, 1, 2, 1, 1]);
+    assert!(batch.values("boxes").unwrap()[4..].iter().take(8).all(|number| *number == 0.0));
+    assert_eq!(batch.integers("size").unwrap()[..2], [8, 45]);
+    assert_eq!(batch.integers("size").unwrap()[7], -1);
+    assert_eq!(batch.vectors("geometry").unwrap().1, 16);
+
+    let text = Rule::bytes("name", "text");
+    let damaged = Rule::tensor("target", "bad", &[2], |input, _: &mut [u8]| match input.sample.index {
+        1 => Err(Status::FORMAT),
+        _ => Ok(()),
+    });
+    quiet();
+    let two = data.range(0, 2).unwrap();
+    let builder = || two.loader().batch_size(2).size(20, 20);
+    let batch = builder().rule(text).rule(damaged).open().unwrap().next_batch().unwrap().unwrap();
+    assert_eq!(batch.bytes("text", 0).unwrap(), Some(&b"00_plasma_land.JPEG"[..]));
+    let error = batch.error(1).unwrap();
+    assert_eq!((error.status, error.native_code), (Status::FORMAT, Status::FORMAT.0));
+    let damaged = Rule::tensor("target", "bad", &[2], |_, _: &mut [i32]| panic!("this panic belongs to the test"));
+    let loader = builder().rule(damaged).open().unwrap();
+    let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| loader.next_batch())).unwrap_err();
+    assert_eq!(payload.downcast_ref::<&str>(), Some(&"this panic belongs to the test"));
+    let error = builder().rule(Rule::bytes("nothing", "x")).open().unwrap_err();
+    assert!(error.status == Status::NOT_FOUND && error.to_string().contains("rules[0].field"), "{error}");
 }
 
 #[test]

@@ -158,6 +158,51 @@ const CASES: &[Case] = &[
             let _ = &cell;
             BAD",
     },
+    Case {
+        name: "a decoder is not shared between threads",
+        code: "E0277",
+        bad: "std::thread::scope(|scope| { scope.spawn(|| { let _ = &shared; }); });",
+        body: "let decoder = ctx.decoder()?;
+            std::thread::spawn(move || drop(decoder)).join().unwrap();
+            let decoder = ctx.decoder()?;
+            let shared = &decoder;
+            BAD",
+    },
+    Case {
+        name: "a picture does not go to another thread than its decoder",
+        code: "E0277",
+        bad: "std::thread::scope(|scope| { scope.spawn(move || drop(picture)); });",
+        body: "let mut decoder = ctx.decoder()?;
+            let image = data.image(0, None)?;
+            let picture = decoder.decode(&image)?;
+            BAD",
+    },
+    Case {
+        name: "a writer is used by one thread at a time only if its sink can go to another",
+        code: "E0277",
+        bad: "let _ = ctx.create_in(sink(std::rc::Rc::new(())))?;",
+        body: "struct Sink<T>(std::io::Cursor<Vec<u8>>, T);
+            impl<T> std::io::Write for Sink<T> {
+                fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> { self.0.write(bytes) }
+                fn flush(&mut self) -> std::io::Result<()> { Ok(()) }
+            }
+            impl<T> std::io::Seek for Sink<T> {
+                fn seek(&mut self, to: std::io::SeekFrom) -> std::io::Result<u64> { self.0.seek(to) }
+            }
+            fn sink<T>(held: T) -> Sink<T> { Sink(std::io::Cursor::new(Vec::new()), held) }
+            let _ = ctx.create_in(sink(std::sync::Arc::new(())))?;
+            BAD",
+    },
+    Case {
+        name: "a callback has nothing that is one thread's",
+        code: "E0277",
+        bad: "let _ = data.loader().picture(move |_, _, _| { let _ = &guard; Ok(()) });",
+        body: "static MUTEX: std::sync::Mutex<i32> = std::sync::Mutex::new(1);
+            let (guard, arc) = (MUTEX.lock().unwrap(), std::sync::Arc::new(1));
+            let _ = data.loader().picture(move |_, _, _| { let _ = &arc; Ok(()) });
+            let _ = &guard;
+            BAD",
+    },
 ];
 
 /// The library of this crate that this test is linked with: the newest, if several were built.

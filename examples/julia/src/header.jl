@@ -128,6 +128,7 @@ const BZNA_FILTER_CUBIC_075 = UInt32(6)
 # How filters act where a warp shrinks the picture.
 const BZNA_ANTIALIAS_AUTO = UInt32(0)
 const BZNA_ANTIALIAS_OFF = UInt32(1)
+const BZNA_ANTIALIAS_ROUND = UInt32(2)
 
 # Types of elements. Numbers are rounded to nearest, ties to even. Outputs have one of the first four.
 const BZNA_DTYPE_FLOAT32 = UInt32(0)
@@ -159,6 +160,11 @@ const BZNA_MATRIX_BT2020_FULL = UInt32(6)
 # Units of the out-of-bounds color.
 const BZNA_FILL_RGB = UInt32(0)
 const BZNA_FILL_OUTPUT = UInt32(1)
+
+# What a rule makes of a field.
+const BZNA_RULE_BYTES = UInt32(0)
+const BZNA_RULE_TENSOR = UInt32(1)
+const BZNA_RULE_ROWS = UInt32(2)
 
 # Kinds of warps.
 const BZNA_WARP_NONE = UInt32(0)
@@ -211,6 +217,7 @@ const BZNA_STAGE_READ = Int(0)
 const BZNA_STAGE_DECODE = Int(1)
 const BZNA_STAGE_WARP = Int(2)
 const BZNA_STAGE_DELIVER = Int(3)
+const BZNA_STAGE_NONE = Int(4)
 
 # Kinds of DLPack tensors (dlpack.h).
 const BZNA_DLPACK_0 = UInt32(0)
@@ -462,8 +469,9 @@ mutable struct bzna_dataset_config
     orientation::UInt32
     palette::UInt32
     records::Ptr{bzna_records}
+    pairs::Cstring
     target::Cstring
-    reserved::NTuple{3,UInt64}
+    reserved::NTuple{2,UInt64}
     bzna_dataset_config() = new()
 end
 
@@ -613,6 +621,55 @@ mutable struct bzna_sample_info
     view::UInt32
     output::UInt32
     bzna_sample_info() = new()
+end
+
+# How a view of the first output shows its picture. Edges of pixels are counted from the corner: the pixel (0, 0) is
+# from 0 to 1 in both directions, and its center is 0 to the homographies.
+mutable struct bzna_geometry
+    struct_size::UInt32
+    view::UInt32
+    width::UInt32
+    height::UInt32
+    out_width::UInt32
+    out_height::UInt32
+    flip_h::UInt32
+    flip_v::UInt32
+    homography::NTuple{9,Float64}
+    inverse::NTuple{9,Float64}
+    crop::NTuple{4,Float64}
+    bzna_geometry() = new()
+end
+
+# The value of a field that a rule is asked about.
+mutable struct bzna_rule_input
+    struct_size::UInt32
+    kind::UInt32
+    field::Cstring
+    data::Ptr{Cvoid}
+    size::UInt64
+    sample::Ptr{bzna_sample_info}
+    geometry::Ptr{bzna_geometry}
+    view_count::UInt32
+    reserved0::UInt32
+    bzna_rule_input() = new()
+end
+
+# A rule for fields: what batches carry of them. Zero is the default of every member but field. A field belongs to the
+# first rule that it matches. Rules of one name share a tensor, and must have the same kind, dtype and shape: of a
+# sample, it holds what the first of these rules makes whose field the sample has. Where a sample has no such field,
+# or fails before the rule is asked, floats are NaN, integers are -1, uint8 is 0, and ROWS has only zeros, and 0 rows.
+mutable struct bzna_rule
+    struct_size::UInt32
+    kind::UInt32
+    field::Cstring
+    name::Cstring
+    call::Ptr{Cvoid}
+    user::Ptr{Cvoid}
+    dtype::UInt32
+    dimensions::UInt32
+    shape::NTuple{4,Int64}
+    reserved::NTuple{4,UInt64}
+    bzna_rule() = new()
 end
 
 # The output of bzna_picture_render.
@@ -789,6 +846,9 @@ struct bzna_loader_fields
     image::Cstring
     tensors::Cstring
     bytes::Cstring
+    rules::Ptr{bzna_rule}
+    rule_count::UInt32
+    geometry::UInt32
     reserved::NTuple{8,UInt64}
 end
 
@@ -809,7 +869,9 @@ struct bzna_loader_decode
     threads::UInt32
     jpeg::UInt32
     jpeg_shrink::UInt32
-    reserved::NTuple{8,UInt64}
+    jpeg_shrink_margin::Float32
+    reserved0::UInt32
+    reserved::NTuple{7,UInt64}
 end
 
 # How failures are treated.
@@ -918,10 +980,11 @@ struct bzna_stage_statistics
     wait_after_ns::UInt64
     depth::UInt64
     capacity::UInt64
-    reserved::NTuple{3,UInt64}
+    threads::UInt64
+    reserved::NTuple{2,UInt64}
 end
 
-# Counts and waits since the loader was opened.
+# Counts and waits since the loader was opened, or over the time of bzna_statistics_since.
 mutable struct bzna_statistics
     struct_size::UInt32
     limiting_stage::UInt32
@@ -945,6 +1008,9 @@ mutable struct bzna_statistics
     tiles::UInt64
     lock_waits::UInt64
     lock_wait_ns::UInt64
+    elapsed_ns::UInt64
+    samples_shrinkable::UInt64
+    advice::NTuple{240,Cchar}
     bzna_statistics() = new()
 end
 

@@ -1,15 +1,15 @@
-# runtests.jl - what Benzina.jl promises, tried on an archive
+# runtests.jl - what the package promises
 #
-#     julia --startup-file=no examples/julia/runtests.jl tests/data/mini_h265.bzna
+#     julia --project=examples/julia examples/julia/test/runtests.jl         or `test Benzina` of Pkg
 #
-# Prints "examples/julia/runtests.jl: N passed, N failed" last, and ends with status 1 where something failed.
-
-include(joinpath(@__DIR__, "Benzina.jl"))
+# Reads an archive and pictures of this repository, in tests/data; makes all other files. Prints "examples/julia/test/runtests.jl: N passed, N failed" last, and ends with status 1 where something failed.
 
 using Test
-using .Benzina: Benzina, BenzinaError, Dataset, Loader
+using Benzina
 
-const ARCHIVE = ARGS[1]
+const ARCHIVE = normpath(joinpath(@__DIR__, "..", "..", "..", "tests", "data", "mini_h265.bzna"))
+
+include("files.jl")
 
 collected(loader) = [(copy(x), y) for (x, y) in loader]
 
@@ -162,6 +162,8 @@ passed, failed = try
                 else
                     @test_throws ArgumentError Loader(data; keywords...)
                 end
+                # All on the thread that asks: every version can.
+                @test collected(Loader(data; batchsize = 3, size = (20, 20), no_threads = true)) == expected
             end
         end
 
@@ -183,13 +185,15 @@ passed, failed = try
             source.exception = nothing
             @test !isempty(Benzina.field(data, 1, "image"))
             @test Benzina.num_exceptions(Dataset(ARCHIVE)) == 0 && Benzina.last_exception(Dataset(ARCHIVE)) === nothing
-            if ADOPTS_THREADS
-                loader = Loader(data; batchsize = 2, size = (8, 8))
+            for no_threads in (ADOPTS_THREADS ? (true, false) : (true,))
+                source.exception = nothing
+                open_loader() = Loader(data; batchsize = 2, size = (8, 8), no_threads = no_threads)
+                loader = open_loader()
                 source.exception = EOFError()
-                batch = first(Benzina.eachbatch(Loader(data; batchsize = 2, size = (8, 8))))
-                @test batch.status == [Benzina.BZNA_E_IO, Benzina.BZNA_E_IO]
+                batch = first(eachbatch(open_loader()))
+                @test batch isa Batch && batch.status == [Benzina.BZNA_E_IO, Benzina.BZNA_E_IO]
                 source.exception = ErrorException("a fault of the program")
-                error = thrown(() -> collected(Loader(data; batchsize = 2, size = (8, 8))))
+                error = thrown(() -> collected(open_loader()))
                 @test error isa BenzinaError && error.status == Benzina.BZNA_E_CALLBACK && error.cause === source.exception
                 @test Benzina.last_exception(loader) === source.exception && Benzina.num_exceptions(loader) > 2
             end
@@ -372,7 +376,10 @@ passed, failed = try
                 @test pixels == batch.data && labels == batch.targets && Benzina.failure(batch, 1) === nothing
             end
             @test seen == length(Dataset(ARCHIVE))
-            @test Benzina.statistics(loader).samples >= seen
+            counts = Benzina.statistics(loader)
+            @test counts.samples >= seen
+            @test occursin(": ", Benzina.limit(counts)) && occursin(": ", Benzina.limit(loader))
+            @test Benzina.statistics(loader, counts).samples <= Benzina.statistics(loader).samples - counts.samples
         end
 
         @testset "fields of batches, and settings of data sets" begin
@@ -426,10 +433,26 @@ passed, failed = try
                     end
                 end
                 @test [Benzina.target(sample) for sample in Dataset(few)] == [0, 7, nothing]
+                gaps = joinpath(folder, "gaps.bzna")
+                writer = Writer(gaps)
+                add!(writer, Coded(picture_bytes("jpeg_440.jpg")); index = 3, name = "three", thumb = Coded(picture_bytes("jpeg_440.jpg")))
+                skip!(writer, 2)
+                add!(writer, Coded(picture_bytes("jpeg_422_restarts.jpg")); index = 1, name = "one")
+                finish!(writer)
+                @test !isopen(writer) && [Benzina.name(sample) for sample in Dataset(gaps)] == ["one", "three"]
+                @test Benzina.field(Dataset(gaps), 2, "image") == picture_bytes("jpeg_440.jpg")
+                @test_throws BenzinaError add!(Writer(other), Coded(picture_bytes("png_palette_2.png")))
                 @test_throws ErrorException Benzina.Writer(_ -> error("mine"), other)
                 @test_throws BenzinaError Dataset(other)
             end
         end
+
+        include("callbacks.jl")
+        include("mxnet.jl")
+        include("pictures.jl")
+        include("webdataset.jl")
+        include("examples.jl")
+        include("names.jl")
     end
     passes(set), 0
 catch exception
@@ -437,5 +460,5 @@ catch exception
     exception.pass, exception.fail + exception.error
 end
 
-println("examples/julia/runtests.jl: ", passed, " passed, ", failed, " failed")
+println("examples/julia/test/runtests.jl: ", passed, " passed, ", failed, " failed")
 exit(failed > 0)

@@ -1,0 +1,276 @@
+# ---- Loaders -------------------------------------------------------------------------------------------------------------------------
+
+const WARPS = (none = BZNA_WARP_NONE, random_resized_crop = BZNA_WARP_RANDOM_RESIZED_CROP,
+               center_resized_crop = BZNA_WARP_CENTER_RESIZED_CROP, similarity = BZNA_WARP_SIMILARITY, mxnet = BZNA_WARP_MXNET)
+const LAWS = (auto = BZNA_LAW_AUTO, benzina = BZNA_LAW_BENZINA, torchvision = BZNA_LAW_TORCHVISION)
+const FILTERS = (nearest = BZNA_FILTER_NEAREST, linear = BZNA_FILTER_LINEAR, cubic = BZNA_FILTER_CUBIC, lanczos = BZNA_FILTER_LANCZOS3,
+                 area = BZNA_FILTER_AREA, cubic_075 = BZNA_FILTER_CUBIC_075, lanczos4 = BZNA_FILTER_LANCZOS4)
+const CHANNELS = (RGB = BZNA_CHANNELS_RGB, BGR = BZNA_CHANNELS_BGR, gray = BZNA_CHANNELS_GRAY, grey = BZNA_CHANNELS_GRAY)
+const DECODERS = (auto = BZNA_DECODER_AUTO, software = BZNA_DECODER_SOFTWARE, nvdec = BZNA_DECODER_NVDEC)
+const ON_ERROR = (fill = BZNA_ON_ERROR_FILL, replace = BZNA_ON_ERROR_REPLACE, stop = BZNA_ON_ERROR_STOP)
+const ON_CALLBACK_ERROR = (stop = BZNA_ON_CALLBACK_ERROR_STOP, sample = BZNA_ON_CALLBACK_ERROR_SAMPLE)
+
+"""
+    Output(name; keywords...)
+
+A further output of a loader's samples, from the same decode: other sizes, other views, another picture of each sample; `tensor(batch, name)`.
+
+    size = (0, 0)                         (width, height); the loader's
+    field = nothing                       the picture that it is made of; the loader's
+    views = 0, warp = nothing             so many views with warps of their own: :random_resized_crop, ..., with crop_area, crop_ratio, law,
+                                          flip and flip_v. nothing: each view is warped as that of the loader's pictures
+    uint8 = false, gray = false           instead of Float32, of R, G and B
+    filter = nothing, antialias = nothing as a loader's; nothing, both: the loader's
+    mean, std, bias, scale, fill          as a loader's; none of them: the loader's
+    plain = false                         true: pixels are 0..255, as masks need them
+"""
+struct Output
+    raw::bzna_loader_output
+    name::String
+    field::Union{Nothing,String}
+    warp::Union{Nothing,bzna_warp}
+    filter::Union{Nothing,bzna_loader_filter}
+    color::Union{Nothing,bzna_loader_color}
+
+    function Output(name::AbstractString; size::Tuple{Integer,Integer} = (0, 0), field::Union{Nothing,AbstractString} = nothing,
+                    views::Integer = 0, warp::Union{Nothing,Symbol} = nothing, crop_area = nothing, crop_ratio = nothing,
+                    law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, uint8::Bool = false, gray::Bool = false,
+                    filter::Union{Nothing,Symbol} = nothing, antialias::Union{Nothing,Bool} = nothing,
+                    mean = nothing, std = nothing, bias = nothing, scale = nothing, fill = nothing, plain::Bool = false)
+        config = bzna_loader_config()
+        bzna_loader_config_init(config, sizeof(bzna_loader_config))             # whose groups are zero
+        raw = changed(config.output; width = size[1], height = size[2], views = views,
+                      dtype = uint8 ? BZNA_DTYPE_UINT8 : BZNA_DTYPE_FLOAT32, channels = gray ? BZNA_CHANNELS_GRAY : BZNA_CHANNELS_RGB)
+        drawn = warp === nothing ? nothing : drawn_warp(config.warp, warp, crop_area, crop_ratio, law, flip, flip_v)
+        filtered = filter === nothing && antialias === nothing ? nothing :
+                   changed(config.filter; kind = choice(FILTERS, something(filter, :linear)), antialias = antialiased(something(antialias, true)))
+        colors = given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)
+        colored = isempty(colors) && !plain ? nothing : changed(config.color; colors...)
+        return new(raw, String(name), optional(field), drawn, filtered, colored)
+    end
+end
+
+antialiased(antialias::Bool) = antialias ? BZNA_ANTIALIAS_AUTO : BZNA_ANTIALIAS_OFF
+
+# A warp that Output and decode take: none of it is nothing.
+drawn_warp(none::bzna_warp, warp, crop_area, crop_ratio, law, flip, flip_v) =
+    changed(none; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
+            given(scale = crop_area, ratio = crop_ratio)...)
+
+# The address of one of `items`, which is what an output has of its own; or NULL. Inside GC.@preserve of items only.
+address_or_null(items::Vector{T}, i, own) where {T} = own === nothing ? Ptr{T}(C_NULL) : pointer(items, i)
+
+# What each output has of its own, with a place for those that have nothing.
+own_of(items, none) = typeof(none)[item === nothing ? none : item for item in items]
+
+# Width, height, channels and samples of a tensor of pictures, in one view.
+shape_of(tensor::bzna_tensor) = NTuple{4,Int}(tensor.shape[Int(tensor.dimensions) - i] for i in 0:3)
+
+"""
+    Loader(data; batchsize, size, keywords...)
+
+Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of (then `split`, `device`, `log` are its). `for (x, y) in loader` runs one
+epoch.
+
+    batchsize = 1, size                   samples in a batch; (width, height) of the output, which must be given
+    shuffle = false, seed = 0             another order in each epoch; the seed of the order and of all random numbers
+    partial = true, pad = false           the last batch when it is not full: shorter; with partial = false left out; with pad = true filled up
+    data_padding, label_padding           the last batch is filled with pictures and targets of these numbers, as MXNet.jl's ArrayDataProvider does
+    buffer = false                        true: a batch is given back when the next one is asked for
+    warp = :none                          :random_resized_crop, :center_resized_crop, :similarity, :mxnet
+    crop_area, crop_ratio                 pairs: area of a crop lo..hi, its width to its height lo..hi; the defaults depend on the warp.
+                                          :center_resized_crop takes the fraction of the short edge as crop_area = (224/256, 0)
+    degrees, translate                    pairs, and resize, keep_ratio, random_crop = false: of :similarity
+    law = :auto                           torchvision's of both resized crops; :benzina, :torchvision draw crops by that law
+    flip = 0, flip_v = 0                  probabilities of mirroring
+    rotate, shear                         on top of any warp, in degrees: lo, hi clockwise; lo, hi in x, lo, hi in y
+    perspective = 0, perspective_p = 0    torchvision's RandomPerspective on top: how far corners go, 0..1; how often, 0: half the time
+    brightness, contrast, saturation, hue random colors, as torchvision's ColorJitter: factors lo, hi; turns -h, h
+    grayscale = 0                         the probability of its RandomGrayscale
+    mxnet_hls, mxnet_contrast = 0, mxnet_illumination = 0, mxnet_clamp_hue = false
+                                          MXNet's random_h, _l, _s (a triple), and its max_random_...
+    shear_ratio = 0, canvas_px, crop_px, pad_px = 0, short_edge_px = 0, crop_start
+                                          of :mxnet: what ImageRecordProvider makes of MXNet's parameters
+    filter = :linear                      :nearest, :cubic, :lanczos (PIL's); :cubic_075, :lanczos4, :area (OpenCV's)
+    antialias = true                      whether the filter is widened where a picture shrinks, as in PIL; false: as in OpenCV
+    channels = :RGB                       :BGR, :gray (one channel, the luma); mean, std, bias, scale are in that order
+    mean, std                             triples, y = (x - mean) / std with x in 0..255; or bias, scale: y = (x - bias) * scale
+    fill = (0, 0, 0)                      the out-of-bounds color
+    tensors = nothing                     names of further numeric fields of batches, for `tensor`: ["id", "label:5"]
+    bytes = nothing                       names of further fields of any kind, for `bytes`
+    views = 1                             of each sample, each with a random warp of its own; x has them one after the other: view v is
+                                          x[:, :, :, (v-1)*n+1:v*n], n being the samples of the batch
+    outputs = ()                          further `Output`s of the same decode, for `tensor`
+    mean_image = nothing                  width x height x channels, a mean for each pixel in place of mean or bias
+    image = nothing                       which picture: "image" or "thumb"; default: the thumbnail, unless the output is larger than 512
+    indices = nothing                     the samples of an epoch, counted from 1, instead of all; :given: `set_indices!` or `set_batches!`
+                                          gives those of each epoch
+    on_error = :fill                      what a damaged sample does: :fill, :replace, :stop
+    on_callback_error = :stop             what a sample does that a callback failed: :stop, whatever on_error is; :sample: as on_error says
+    rank = 0, world_size = 1              this process's share
+    epoch = 0                             the first one
+    decoder = :auto                       :software, :nvdec; :auto is NVDEC where the device has it, and software for what that cannot
+    jpeg_decoder = :auto                  :nvdec: NVDEC decodes baseline JPEG of 4:2:0, too, or opening fails; pixels are near libjpeg-turbo's
+    jpeg_shrink = false                   a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
+    jpeg_shrink_margin = 0                with jpeg_shrink: how much all views must still shrink what was decoded, 1 to 64; 0 is 1
+    threads, reader_threads, batches_in_flight, read_ahead, read_retries       0: the library's defaults
+    transform = nothing                   transform(sample::SampleInfo, random, t) changes how a view of a sample is made: see the top of Benzina.jl
+    picture = nothing                     picture(sample, random, described, planes) draws into a decoded picture
+    no_threads = false                    true: `iterate` reads and decodes on its own task's thread, and callbacks run there
+    cuda = nothing                        number of the CUDA device that batches stay on; nothing: they come to host memory
+    stream = C_NULL                       the CUstream that reads them there
+    wrap = nothing                        what makes x of a batch's memory: wrap(pointer, dims), such as (p, dims) -> unsafe_wrap(CuArray,
+                                          CuPtr{Float32}(UInt(p)), dims); it must make a mutable object. nothing: an Array, in host memory
+    data_name = :data, label_name = :softmax_label
+                                          what a data provider calls them; label_name = nothing: there are none
+    label = nothing                       the tensor that a data provider's labels are, of `tensors`; nothing: the targets
+"""
+mutable struct Loader <: AbstractDataProvider
+    handle::Ptr{bzna_loader}
+    dataset::Dataset
+    shape::NTuple{4,Int}              # of a full batch: width, height, channels, samples
+    samples::Int                      # in an epoch
+    batches::Int
+    in_flight::Int
+    buffer::Bool
+    loans::Threads.Atomic{Int}        # batches that Julia has
+    epoch::UInt64                     # that the last batch was of, and whether there are more of it
+    midway::Bool
+    iteration::Int                    # number of the one that is under way: those before it are superseded
+    lists::Union{Nothing,Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}}      # by epoch, what was given; nothing: another order
+    wrap::Any                         # makes x of a batch's memory; nothing: an Array
+    callbacks::CallbackBox
+    provides::Vector{Tuple{Symbol,String,Tuple}}    # of each array: its name, the tensor's, its shape
+    labels::Vector{Tuple{Symbol,String,Tuple}}
+
+    function Loader(data::Dataset; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffle::Bool = false, seed::Integer = 0,
+                    partial::Bool = true, pad::Bool = false, data_padding = nothing, label_padding = nothing, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
+                    crop_ratio = nothing, degrees = nothing, translate = nothing, resize::Bool = false, keep_ratio::Bool = false,
+                    random_crop::Bool = false, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, rotate = nothing, shear = nothing,
+                    perspective::Real = 0, perspective_p::Real = 0, brightness = nothing, contrast = nothing, saturation = nothing,
+                    hue = nothing, grayscale::Real = 0, mxnet_hls = nothing, mxnet_contrast::Real = 0, mxnet_illumination::Real = 0,
+                    mxnet_clamp_hue::Bool = false, shear_ratio::Real = 0, canvas_px = nothing, crop_px = nothing, pad_px::Integer = 0,
+                    short_edge_px::Integer = 0, crop_start = nothing, mean = nothing, std = nothing,
+                    bias = nothing, scale = nothing, fill = nothing, image::Union{Nothing,AbstractString} = nothing, indices = nothing,
+                     tensors = nothing, bytes = nothing, views::Integer = 1, outputs = (), mean_image = nothing,
+                     filter::Symbol = :linear, antialias::Bool = true, channels::Symbol = :RGB,
+                    on_error::Symbol = :fill, on_callback_error::Symbol = :stop, decoder::Symbol = :auto, rank::Integer = 0,
+                    world_size::Integer = 1,
+                    epoch::Integer = 0, threads::Integer = 0,
+                    reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
+                    jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false, jpeg_shrink_margin::Real = 0, no_threads::Bool = false,
+                    transform = nothing, transform_user::Ptr{Cvoid} = C_NULL, picture = nothing, picture_user::Ptr{Cvoid} = C_NULL,
+                    cuda::Union{Nothing,Integer} = nothing, stream::Ptr{Cvoid} = C_NULL, wrap = nothing, data_name::Symbol = :data,
+                    label_name::Union{Nothing,Symbol} = :softmax_label, label::Union{Nothing,AbstractString} = nothing)
+        cuda === nothing || wrap !== nothing || throw(ArgumentError("cuda: an Array cannot be on a device; give wrap, too"))
+        callbacks = CallbackBox(transform, picture)
+        no_threads || foreach(callable_from_threads, (data.box, transform, picture))
+        is_given = indices === :given
+        indices isa Symbol && !is_given && throw(ArgumentError("indices: :$indices is neither :given nor numbers"))
+        is_given && shuffle && throw(ArgumentError("indices, shuffle: both order the samples of an epoch"))
+        indices = is_given ? nothing : indices
+        config = bzna_loader_config()
+        bzna_loader_config_init(config, sizeof(bzna_loader_config))
+        config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], views = views,
+                                channels = choice(CHANNELS, channels),
+                                device = cuda === nothing ? bzna_device(BZNA_DEVICE_CPU, 0) : bzna_device(BZNA_DEVICE_CUDA, cuda),
+                                stream = stream)
+        config.order = changed(config.order; kind = is_given ? BZNA_ORDER_GIVEN : shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL, seed = seed,
+                               last_batch = data_padding !== nothing || label_padding !== nothing ? BZNA_LAST_FILL :
+                                            pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
+                               epochs = BZNA_EPOCHS_ENDLESS, first_epoch = epoch,
+                               pad_value = something(data_padding, 0), pad_target = something(label_padding, 0))
+        config.shard = changed(config.shard; rank = rank, world_size = world_size)
+        config.warp = changed(config.warp; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
+                              resize = resize, keep_ratio = keep_ratio, random_crop = random_crop,
+                              perspective = perspective, perspective_p = perspective_p,
+                              shear_ratio = shear_ratio, pad_px = pad_px, short_edge_px = short_edge_px,
+                              has_crop_start = crop_start !== nothing, crop_x_start = crop_start === nothing ? 0 : crop_start[1],
+                              crop_y_start = crop_start === nothing ? 0 : crop_start[2],
+                              given(canvas_px = canvas_px, crop_px = crop_px)...,
+                              given(scale = crop_area, ratio = crop_ratio, degrees = degrees, translate = translate, rotate = rotate,
+                                    shear = shear)...)
+        config.filter = changed(config.filter; kind = choice(FILTERS, filter), antialias = antialiased(antialias))
+        jitter = changed(config.color.jitter; grayscale = grayscale, mxnet_contrast = mxnet_contrast, mxnet_illumination = mxnet_illumination,
+                         mxnet_clamp_hue = mxnet_clamp_hue, given(brightness = brightness, contrast = contrast, saturation = saturation, hue = hue, mxnet_hls = mxnet_hls)...)
+        config.color = changed(config.color; jitter = jitter, given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)...)
+        config.read = changed(config.read; threads = reader_threads, ahead_samples = read_ahead, retries = read_retries)
+        config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink,
+                                jpeg_shrink_margin = jpeg_shrink_margin)
+        config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error),
+                                callback_policy = choice(ON_CALLBACK_ERROR, on_callback_error))
+        config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight, no_threads = no_threads)
+        if transform isa Ptr
+            config.pipeline = changed(config.pipeline; transform = transform, transform_user = transform_user)
+        elseif transform !== nothing
+            called = @cfunction(bzna_pipeline_transform, Int32, (Ptr{Cvoid}, Ptr{bzna_sample_info}, Ptr{bzna_random}, Ptr{bzna_transform}))
+            config.pipeline = changed(config.pipeline; transform = called, transform_user = pointer_from_objref(callbacks))
+        end
+        if picture isa Ptr
+            config.pipeline = changed(config.pipeline; picture = picture, picture_user = picture_user)
+        elseif picture !== nothing
+            called = @cfunction(bzna_pipeline_picture, Int32, (Ptr{Cvoid}, Ptr{bzna_sample_info}, Ptr{bzna_random}, Ptr{bzna_picture}, Ptr{Ptr{Cvoid}}))
+            config.pipeline = changed(config.pipeline; picture = called, picture_user = pointer_from_objref(callbacks))
+        end
+
+        chosen, numbers, others = optional(image), names_of(tensors), names_of(bytes)
+        order = indices === nothing ? UInt64[] : UInt64[i - 1 for i in indices]
+        indices === nothing || !isempty(order) || throw(ArgumentError("indices: there are none"))
+        err, out = sized(bzna_error), Ref{Ptr{bzna_loader}}(C_NULL)
+        means = mean_image === nothing ? Float32[] : Vector{Float32}(vec(mean_image))
+        names, fields = [output.name for output in outputs], [output.field for output in outputs]
+        extras = bzna_loader_output[output.raw for output in outputs]
+        warps = own_of([output.warp for output in outputs], config.warp)
+        filters = own_of([output.filter for output in outputs], config.filter)
+        colors = own_of([output.color for output in outputs], config.color)
+        GC.@preserve callbacks config chosen numbers others order means names fields extras warps filters colors data out err begin
+            if mean_image !== nothing
+                config.color = changed(config.color; mean_image = pointer(means), mean_image_bytes = sizeof(means))
+            end
+            for (i, output) in enumerate(outputs)
+                extras[i] = changed(extras[i]; name = cstring(names[i]), field = cstring(fields[i]),
+                                    warp = address_or_null(warps, i, output.warp),
+                                    filter = address_or_null(filters, i, output.filter),
+                                    color = address_or_null(colors, i, output.color))
+            end
+            if !isempty(extras)
+                config.extra_outputs = changed(config.extra_outputs; ptr = pointer(extras), count = length(extras))
+            end
+            config.fields = changed(config.fields; image = cstring(chosen), tensors = cstring(numbers), bytes = cstring(others))
+            if indices !== nothing
+                config.order = changed(config.order; indices = pointer(order), index_count = length(order))
+            end
+            status = bzna_loader_open(data.context.handle, data.handle, address(config), Base.unsafe_convert(Ptr{Ptr{bzna_loader}}, out),
+                                      address(err))
+            forward_messages(data.context.log)
+            check(status, err, data.box)
+        end
+        info = sized(bzna_loader_info)
+        check(bzna_loader_get_info(out[], info, sizeof(bzna_loader_info), err), err)
+        shape = shape_of(info.image)
+        return finalizer(close_later, new(out[], data, shape, info.samples_per_epoch, info.batches_per_epoch,
+                                          info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false, 0,
+                                          is_given ? Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}() : nothing, wrap, callbacks,
+                                          provided(data_name, shape, views, outputs), provided_labels(label_name, label, shape[4])))
+    end
+end
+
+# What the library calls on threads of its own: a source, or a callback.
+callable_from_threads(::Union{Nothing,MemoryBox,Ptr}) = nothing
+
+function callable_from_threads(called)
+    VERSION < v"1.9" || return nothing
+    throw(ArgumentError(string("a loader ", called isa SourceBox ? "reads a source" : "calls transform and picture",
+                               " on threads of the library, on which Julia runs from 1.9 on, not ", VERSION, ": give no_threads = true")))
+end
+
+num_exceptions(loader::Loader) = num_exceptions(loader.dataset) + num_exceptions(loader.callbacks)
+last_exception(loader::Loader) = something(last_exception(loader.callbacks), Some(last_exception(loader.dataset)))
+
+Loader(data; split::Union{Nothing,AbstractString} = nothing, device::Union{Symbol,Integer} = :auto, log::Symbol = :warning, keywords...) =
+    Loader(Dataset(data; split = split, device = device, log = log); keywords...)
+
+# Names with commas between them.
+names_of(::Nothing) = nothing
+names_of(name::AbstractString) = String(name)
+names_of(names) = join(names, ",")

@@ -1,0 +1,91 @@
+# ---- Sources -------------------------------------------------------------------------------------------------------------------------
+
+"""
+    read_at!(source, buffer::Vector{UInt8}, offset::Int) -> Integer
+
+Copies up to `length(buffer)` bytes, from byte `offset` (counted from 0) of the source on, to the start of `buffer`, and returns how many:
+fewer are asked for again, 0 is the end. `buffer` is the library's, and only until the method returns. Called on several threads at once;
+see the top of this file.
+"""
+function read_at! end
+
+"""
+    total_bytes(source) -> Integer
+
+The number of bytes of a source.
+"""
+function total_bytes end
+
+"A source made of something that can be seeked and read: reads take turns."
+struct IOSource{T<:IO}
+    io::T
+    lock::Threads.SpinLock      # and not a ReentrantLock, which would switch tasks on a thread of the library
+end
+
+IOSource(io::IO) = IOSource(io, Threads.SpinLock())
+
+total_bytes(source::IOSource) = lock(() -> position(seekend(source.io)), source.lock)
+
+function read_at!(source::IOSource, buffer::Vector{UInt8}, offset::Int)
+    lock(source.lock) do
+        seek(source.io, offset)
+        return readbytes!(source.io, buffer, length(buffer))
+    end
+end
+
+# What the library's user pointer points to: it must be a mutable object, and the data set keeps it.
+mutable struct SourceBox
+    source::Any
+    lock::Threads.SpinLock
+    thrown::Int                       # exceptions of its methods
+    last::Any                         # of these, the last one
+end
+
+SourceBox(source) = SourceBox(source, Threads.SpinLock(), 0, nothing)
+
+# Bytes in memory, which the library reads by itself: kept as long as a loader may read them.
+struct MemoryBox
+    bytes::Vector{UInt8}
+end
+
+function keep!(box, exception)
+    lock(box.lock)
+    box.thrown, box.last = box.thrown + 1, exception
+    unlock(box.lock)
+    return nothing
+end
+
+last_exception(box) = lock(() -> box.last, box.lock)
+num_exceptions(box) = lock(() -> box.thrown, box.lock)
+last_exception(::Union{Nothing,MemoryBox}) = nothing
+num_exceptions(::Union{Nothing,MemoryBox}) = 0
+
+# These are called from C. An exception must not leave them: one that a file or a connection makes becomes EIO, as which it costs its sample.
+# Any other is a fault of the program, which ends the run. Both are kept. A thread that waits in the library may have said that the collector
+# need not wait for it (@gcsafe): that is undone while Julia runs.
+function bzna_source_read_at(user::Ptr{Cvoid}, offset::UInt64, dst::Ptr{Cvoid}, size::UInt64)::Int64
+    state = ccall(:jl_gc_unsafe_enter, Int8, ())
+    box = unsafe_pointer_to_objref(user)::SourceBox
+    try
+        buffer = unsafe_wrap(Array, Ptr{UInt8}(dst), Int(size))
+        return Int64(read_at!(box.source, buffer, Int(offset)))
+    catch exception
+        keep!(box, exception)
+        return exception isa Union{Base.IOError,SystemError,EOFError} ? Int64(-5) : typemax(Int64)
+    finally
+        ccall(:jl_gc_unsafe_leave, Cvoid, (Int8,), state)
+    end
+end
+
+function bzna_source_size(user::Ptr{Cvoid})::Int64
+    state = ccall(:jl_gc_unsafe_enter, Int8, ())
+    box = unsafe_pointer_to_objref(user)::SourceBox
+    try
+        return Int64(total_bytes(box.source))
+    catch exception
+        keep!(box, exception)
+        return Int64(-5)
+    finally
+        ccall(:jl_gc_unsafe_leave, Cvoid, (Int8,), state)
+    end
+end
