@@ -22628,7 +22628,7 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
     batch = item->batch;
     item->position = (batch->position + (uint64_t)item->slot * batch->stride) % batch->order.length;
     bzi_plan_sample(loader, item);
-    item->is_padding = shard->last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
+    item->is_padding = loader->shard.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
     if (item->is_padding)
         batch->indices[item->slot] = UINT64_MAX;
     if (loader->next_slot == batch->slots)
