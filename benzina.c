@@ -22125,8 +22125,7 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
  *
  * INTERRUPTS
  * Stop, reset, restore and close let readers and workers finish the sample at hand and keep them from taking another.
- * A thread that waits with an item in hand (for memory, for a retry) gives up at once, because everything planned is
- * discarded.
+ * A thread that waits with an item in hand (for memory, for a retry) gives up at once, since all plans are discarded.
  *
  * STREAMS
  * On the device, slots are written by lanes: the streams of engines and of workers.
