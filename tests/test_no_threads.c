@@ -15,7 +15,7 @@ static int made_thread(pthread_t *thread, const pthread_attr_t *attributes, void
 
 #if defined(BENZINA_NO_AVCODEC)
 TEST(a_loader_without_threads_starts_none) { SKIP("built without libavcodec [libavcodec-dev]"); }
-TEST_MAIN((void)made_thread, (void)threads_made; RUN(a_loader_without_threads_starts_none))
+TEST_MAIN((void)made_thread; (void)threads_made; RUN(a_loader_without_threads_starts_none))
 #else
 #include "known.h"
 
