@@ -9030,7 +9030,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 
 
 /* ==== 29. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 7, 9-10, 18, 23-28.
+ * Calls: rooms 2, 7, 9-10, 18, 21, 23-28.
  *
  * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
