@@ -96,7 +96,8 @@ static bzna_status run(bzna_loader *loader, const char *path, bzna_error *err)
         bzna_batch_info info;
         bzna_batch_get_info(batch, &info, sizeof info, NULL);
         for (uint32_t i = 0; i < info.count; i++)
-            counts[info.targets[i] % 3] += info.targets[i] >= 0;
+            if (info.targets[i] >= 0)
+                counts[info.targets[i] % 3]++;
         failed += info.failed;
         if (batches++ == 0)
             status = write_ppm(path, &info);
@@ -133,6 +134,7 @@ int main(int argc, char **argv)
     config.output.width = config.output.height = EDGE;
     config.output.dtype = BZNA_DTYPE_UINT8;
     config.output.layout = BZNA_LAYOUT_NHWC;
+    config.output.device.kind = BZNA_DEVICE_CPU;            /* write_ppm reads the pixels */
     config.order.kind = BZNA_ORDER_SHUFFLE;
     config.fields.tensors = "center";
     config.read.threads = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 2;      /* they draw */

@@ -69,7 +69,7 @@ static int database_walk(database *d, MDB_dbi dbi)
     MDB_cursor *cursor;
     MDB_stat stat;
     MDB_val key, value;
-    int error;
+    int error = 0;
 
     if (mdb_check(mdb_stat(d->txn, dbi, &stat), "mdb_stat") ||
         mdb_check(mdb_cursor_open(d->txn, dbi, &cursor), "mdb_cursor_open"))
@@ -78,6 +78,8 @@ static int database_walk(database *d, MDB_dbi dbi)
     while (d->places && d->count < stat.ms_entries && !(error = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)))
         places_set(d->places + d->count++ * FIELDS, &key, &value);
     mdb_cursor_close(cursor);
+    if (d->places && d->count < stat.ms_entries)
+        return mdb_check(error, "mdb_cursor_get"), -1;
     return d->places ? 0 : -1;
 }
 

@@ -653,8 +653,16 @@ static void window_hand_over(bzna_stream *stream, cut *c, const bzna_stream_mark
         stream->lists_end = &last->next;
         pthread_cond_broadcast(&stream->changed);
         pthread_mutex_unlock(&stream->mutex);
-    } else
-        window_end(stream, after->window - 1);
+    } else {
+        pthread_mutex_lock(&stream->mutex);
+        while (stream->lists && !stream->is_stopped)        /* windows before this one may draw from its shards */
+            pthread_cond_wait(&stream->changed, &stream->mutex);
+        if (!stream->is_stopped) {
+            shards_release(stream, after->window - 1);
+            stream->windows--;
+        }
+        pthread_mutex_unlock(&stream->mutex);
+    }
 }
 
 /* Reads shards until the window is full or the pass is over. *ends_pass says which. */
@@ -1252,7 +1260,7 @@ static bzna_status state_check(const bzna_stream *stream, const bzna_stream_stat
         return fail_argument(err, "the state is of a stream with other sources, memory_bytes, batch_size or order");
     if (m->first_place >= stream->share || m->own_place >= stream->share || m->first_pass > m->own_pass ||
         (m->first_pass == m->own_pass && m->first_place > m->own_place) || m->own_pass - m->first_pass > 1u << 20 ||
-        m->epoch_samples > stream->epoch_samples || state->loader.epoch < m->list)
+        (m->epoch_samples && m->epoch_samples >= stream->epoch_samples) || state->loader.epoch < m->list)
         return fail_argument(err, "the state is damaged");
     return BZNA_OK;
 }

@@ -37,11 +37,12 @@
  *         return status < 0;
  *     }
  *
- * To take this into a program, copy stream.h and stream.c beside benzina.h, and add them to what benzina.c is compiled
- * with (POSIX; zlib and zstd, or -DBZNA_STREAM_NO_ZLIB and -DBZNA_STREAM_NO_ZSTD):
+ * To take this into a program, copy stream.h, stream.c, stream_source.h and stream_source.c into a folder beside
+ * benzina.h, such as stream/, and add them to what benzina.c is compiled with (POSIX; zlib and zstd, or
+ * -DBZNA_STREAM_NO_ZLIB and -DBZNA_STREAM_NO_ZSTD):
  *
- *     cc -std=c11 program.c stream.c benzina.o $(pkg-config --libs zlib libzstd libavcodec libavutil libjpeg) \
- *        -lm -lpthread -ldl
+ *     cc -std=c11 -Istream program.c stream/stream.c stream/stream_source.c benzina.o \
+ *        $(pkg-config --libs zlib libzstd libavcodec libavutil libjpeg) -lm -lpthread -ldl
  *
  * SOURCES. A source is one of these. Braces stand for several, as in paths of data sets (bzna_braces_expand):
  * {000..146}, {a,b}. A source without braces is taken as it is, with its backslashes. For a command that needs braces,

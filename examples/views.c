@@ -1,6 +1,6 @@
 /* views.c - several outputs of one decode: DINO's crops, and a picture with its mask
  *
- *     cc -std=c11 views.c benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread -ldl -o views
+ *     cc -std=c11 views.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o views
  *     ./views train.bzna                      2 global views of 224, 8 local ones of 96
  *     ./views "shard-{000..003}.tar" seg.png  a picture of 224, and its mask by the same warp */
 #include "../benzina.h"

@@ -81,6 +81,13 @@ def folder_of_pictures():
             os.makedirs(os.path.join(root, "each", str(number)))
             write_png(os.path.join(root, "each", str(number), "a.png"), 40, 30, 100 + number)
         shutil.copy(os.path.join(ROOT, ARCHIVE), os.path.join(root, "train.bzna"))
+        for number, letters in enumerate(("ab", "c", "d")):
+            with tarfile.open(os.path.join(root, "shard-%03d.tar" % number), "w") as shard:
+                for letter in letters:
+                    shard.add(os.path.join(root, "train", "color", letter + ".png"), letter + ".png")
+                    label = tarfile.TarInfo(letter + ".cls")
+                    label.size = 1
+                    shard.addfile(label, io.BytesIO(b"0"))
     return root
 
 

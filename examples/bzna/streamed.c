@@ -123,9 +123,16 @@ static void report(const stream_bench *b, int json)
                b->info.shards_read, (double)b->info.bytes_read * 1e-6, (double)b->info.peak_bytes * 1e-6);
 }
 
+/* A source that cannot be read again. */
+static int is_once(const char *source)
+{
+    struct stat about;
+    return !strcmp(source, "-") || !strncmp(source, "/dev/", 5) || (!stat(source, &about) && !S_ISREG(about.st_mode));
+}
+
 int streamed_bench(const tool_options *o)
 {
-    const archive_loading loading = { .epochs = strcmp(o->operand[0], "-") ? BZNA_EPOCHS_ENDLESS : 1 };
+    const archive_loading loading = { .epochs = is_once(o->operand[0]) ? 1 : BZNA_EPOCHS_ENDLESS };
     const char *const source = o->operand[0];
     bzna_loader_config loader;
     bzna_stream_config config;

@@ -32,7 +32,10 @@ class Epoch(Iterator[Any]):
         return int(self._loader._batches_ahead() if self._moves is None else self._loader.batches_left)
 
     def __repr__(self) -> str:
-        state = "over" if self._over else "%d batches left" % len(self)
+        try:
+            state = "over" if self._over else "%d batches left" % len(self)
+        except TypeError:                       # of a Stream, and of samples that were not given
+            state = "under way"
         return "<an iterator of %r: %s>" % (self._loader, state)
 
     def close(self) -> None:

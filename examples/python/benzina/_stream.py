@@ -5,6 +5,7 @@ import ctypes
 import logging
 import os
 import time
+import weakref
 from typing import Any, Dict, List, Literal, Optional, Sequence, Union
 
 from . import _arguments as arg
@@ -13,7 +14,7 @@ from ._batch import Batch
 from ._c import Status, lib, structs, types_by_name
 from ._context import _device_of, _shared_context
 from ._dataset import _DATASET_CHOICES, Dataset
-from ._errors import Error, check, error_of, told
+from ._errors import Error, check, error_of, in_python, told
 from ._loader import DataLoader
 
 _u32, _u64, _ptr = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
@@ -78,10 +79,23 @@ def _log(user: Any, level: int, status: int, message: bytes) -> None:
 class _Shards(Dataset):
     """The data set of a stream, which is known when its first shard is."""
 
-    def __init__(self, context: Any) -> None:
-        self._context, self._handle, self._source = context, None, None
+    def __init__(self, context: Any, stream: Any) -> None:
+        self._context, self._handle, self._source, self._origin = context, None, None, None
+        self._stream = weakref.ref(stream)      # which closes it
 
     last_exception = None
+
+    @property
+    def handle(self) -> Any:
+        if self._stream() is None:
+            self._handle = None
+        return super().handle
+
+    def __len__(self) -> int:
+        raise TypeError("the samples of a Stream are not counted: its dataset has no len()")
+
+    def __repr__(self) -> str:
+        return "<benzina.Dataset: of a Stream>"
 
     def _kind(self, name: Any) -> Any:
         return None if self._handle is None else super()._kind(name)
@@ -114,6 +128,7 @@ class Stream(DataLoader):
     with several ranks. set_epoch, and leaving a loop in the middle of an epoch, begin to read anew."""
 
     _gone = "the stream is closed"
+    _end, _is_past = 0, False                   # with epochs: the first one that is not delivered; it stands there
 
     def __init__(self, sources: Union[str, Sequence[str]], shape: Any = None, batch_size: int = 1, shuffle: bool = False, *,
                  memory_bytes: int = 0, samples_per_epoch: int = 0, on_shard_error: Literal["stop", "leave"] = "stop",
@@ -139,7 +154,7 @@ class Stream(DataLoader):
         context = _shared_context() if device is None else _shared_context(_device_of(device))
         if last_batch is None and not drop_last:
             last_batch = "partial"
-        super().__init__(_Shards(context), shape, batch_size, shuffle, device=device, last_batch=last_batch, drop_last=drop_last,
+        super().__init__(_Shards(context, self), shape, batch_size, shuffle, device=device, last_batch=last_batch, drop_last=drop_last,
                          **options)
 
     # -- opening
@@ -163,6 +178,8 @@ class Stream(DataLoader):
 
     def _ready(self) -> bool:
         """Waits for the first window. False: there is none. An interrupt from the keyboard comes through."""
+        if self._is_past:
+            return False
         err, end = _c.new("error"), time.monotonic() + self.timeout if self.timeout else None
         while not self._is_waited:
             status = _library().bzna_stream_wait(self.handle, 100000000, err)
@@ -192,7 +209,7 @@ class Stream(DataLoader):
         while True:
             status = _library().bzna_stream_next(self.handle, 100000000, handle, err)
             if status == Status.OK:
-                batch, info = Batch(handle.value, self._failures), self.stream_info
+                batch, info = Batch(handle.value, self._failures, self._tensors), self.stream_info
                 batch.epoch, batch.last_of_epoch = info.epoch, bool(info.last_of_epoch)
                 return batch
             if status == Status.END:
@@ -222,6 +239,9 @@ class Stream(DataLoader):
             raise TypeError("a Stream has a length only with samples_per_epoch")
         return self._batches
 
+    def _whole_epoch(self) -> int:
+        return len(self)
+
     @property
     def batches_left(self) -> int:
         """Batches of an epoch: how many are left of it is not counted."""
@@ -240,7 +260,11 @@ class Stream(DataLoader):
         self._close.detach()
         _library().bzna_stream_close(self._handle)
         self._handle = self.dataset._handle = None
-        self._config[0].order.first_epoch = epoch
+        order = self._config[0].order
+        if order.epochs != _c.EPOCHS_ENDLESS:
+            self._end = self._end or order.first_epoch + order.epochs
+            order.epochs, self._is_past = max(1, self._end - epoch), epoch >= self._end
+        order.first_epoch = epoch
         self._open()
         self._epoch, self._inside, self._resumed, self._left = epoch, False, False, None
 
@@ -256,7 +280,11 @@ class Stream(DataLoader):
         if len(data) != ctypes.sizeof(state):
             raise ValueError("state: %d bytes, not %d" % (len(data), ctypes.sizeof(state)))
         ctypes.memmove(ctypes.addressof(state), bytes(data), len(data))
+        if state.loader.seed != self.seed and not self._seed_is_given:      # as a DataLoader takes it over
+            self.seed = self._config[0].order.seed = state.loader.seed
+            self._reset(self._epoch)
         check(_library().bzna_stream_restore(self.handle, state, err), err)
+        self._is_past = False
         self._forget()
         self._epoch, self._inside, self._resumed = state.epoch, True, True
 
@@ -287,6 +315,7 @@ class Stream(DataLoader):
     def statistics(self) -> Any:
         found = told("statistics", lib.bzna_loader_statistics, self._loader_handle())
         found.batches_copied = 0 if self._lender is None else self._lender.copied
+        found.limit = in_python(found.advice.decode())
         return found
 
     def close(self) -> None:
