@@ -14135,12 +14135,13 @@ static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c
 
     extent->size = count > 1 ? count * sizeof(uint64_t) : 0;
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
+        path[0] = 0;
         if ((status = c->ops->path(c, reading->sample.index, i, path, sizeof path, err)) == BZNA_OK &&
             (status = bzi_source_open_file(&reading->own[i], &c->host->files, path, err)) == BZNA_OK) {
             reading->own_count++;
             if (!bzi_add(extent->size, reading->own[i].size, &extent->size))
                 extent->size = UINT64_MAX;                  /* more than any limit */
-        } else if (i) {
+        } else if (i && path[0]) {
             bzi_error_prefix(err, path);
         }
     }
@@ -24314,6 +24315,8 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
     }
 
     bzi_column_clear(column, out);
+    if (rule->kind == BZNA_RULE_ROWS)                       /* NVDEC may have asked before, and refused the picture */
+        ((int64_t *)item->batch->columns[rule->tensor + 1])[item->slot] = 0;
     if (status >= 0)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the rule \"%s\" makes %llu rows of its %s, and there is room for %lld",
                         rule->name, (unsigned long long)count, field->name, (long long)column->shape[0]);
@@ -24663,6 +24666,19 @@ static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_read
     return BZNA_OK;
 }
 
+/* Checks that a sample that was read together with a neighbor still lies where it was said to lie then. A provider may
+ * say otherwise, and its new size must not be believed of the old bytes. */
+static bzna_status bzi_reader_check_place(const bzi_item *item, const bzi_reading *reading, bzna_error *err)
+{
+    const bzi_extent *then = &item->extent, *now = &reading->sample.extent;
+
+    if (!item->data || (reading->source == then->source && !now->data && now->offset == then->offset &&
+                        now->size == then->size))
+        return BZNA_OK;
+    return BZI_FAIL(err, BZNA_E_CALLBACK, "the place of its bytes changes between calls: %llu bytes, then %llu",
+                    (unsigned long long)then->size, (unsigned long long)now->size);
+}
+
 /* Reads the item's sample, its target and its fields. */
 static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
@@ -24674,13 +24690,16 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
 
     *target = BZNA_TARGET_NONE;
     bzi_item_clear_fields(item);
-    item->extent.size = 0;
     if ((!container->target_inside && (status = bzi_container_target(container, &unread, target, err)) != BZNA_OK) ||
-        (status = bzi_reading_begin(&reading, container, item->local, err)) != BZNA_OK)
+        (status = bzi_reading_begin(&reading, container, item->local, err)) != BZNA_OK) {
+        item->extent.size = 0;
         return status;
+    }
 
+    status = bzi_reader_check_place(item, &reading, err);
     item->extent = reading.sample.extent;
-    if ((status = bzi_reader_bytes(reader, item, &reading, err)) == BZNA_OK && container->target_inside)
+    if (status == BZNA_OK && (status = bzi_reader_bytes(reader, item, &reading, err)) == BZNA_OK &&
+        container->target_inside)
         status = bzi_container_target(container, &reading.sample, target, err);
     item->extent.size = reading.sample.extent.size;         /* one that was fetched has it only now */
     bzi_reading_end(&reading);
@@ -24800,6 +24819,8 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
         next = item->next;
         item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, &item->batch->errors[item->slot]);
         is_short |= item->status == BZNA_AGAIN && !item->tried;
+        for (bzi_item *after = item->tried ? next : NULL; after; after = after->next)
+            after->data = NULL;                             /* it may lie in this item's memory, which stays behind */
         bzi_run_add(item->status != BZNA_AGAIN ? &done : item->tried ? &tried : rest, item);
     }
 
@@ -28070,12 +28091,13 @@ static void bzi_statistics_judge(bzna_statistics *stats)
 static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 {
     const int no_threads = loader->config.pipeline.no_threads != 0;
-    const uint32_t decoders = no_threads   ? 0 :
-                              loader->pool ? bzi_loader_sessions(loader) :
-                                             loader->config.decode.threads;
+    uint32_t decoders;
+    int by_nvdec;                                           /* it decodes most samples; stills never go there */
 
     bzi_loader_lock(loader);
     *stats = loader->stats;
+    by_nvdec = loader->pool && stats->samples_nvdec >= stats->samples_software;
+    decoders = no_threads ? 0 : by_nvdec ? bzi_loader_sessions(loader) : loader->config.decode.threads;
     stats->stage[BZNA_STAGE_READ].depth = loader->redo_count;
     stats->stage[BZNA_STAGE_READ].capacity = loader->item_count;
     stats->stage[BZNA_STAGE_DECODE].depth = loader->ring_samples;
@@ -28087,7 +28109,8 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     if (loader->pool) {
         bzi_loader_count_starved(loader);
         stats->stage[BZNA_STAGE_DECODE].depth += loader->in_pool;
-        stats->stage[BZNA_STAGE_DECODE].wait_before_ns = loader->starved_ns;
+        if (by_nvdec)
+            stats->stage[BZNA_STAGE_DECODE].wait_before_ns = loader->starved_ns;
     }
 
     bzi_os_unlock(&loader->mutex);
@@ -28119,7 +28142,7 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
         stage->count -= before->count;
         stage->bytes -= before->bytes;
         stage->busy_ns -= before->busy_ns;
-        stage->wait_before_ns -= before->wait_before_ns;
+        stage->wait_before_ns -= bzi_min(before->wait_before_ns, stage->wait_before_ns);    /* NVDEC may begin to wait */
         stage->wait_after_ns -= before->wait_after_ns;
     }
 }

@@ -1934,7 +1934,8 @@ typedef struct bzna_rule_input {
 } bzna_rule_input;
 
 /* Makes a sample's part of a tensor from a field. Called on decoder threads, concurrently, once for
- * each sample that has the field, before its pictures are decoded.
+ * each sample that has the field, before its pictures are decoded, or twice if NVDEC hands the
+ * sample on to software.
  *     user        rule.user
  *     input       the field's value, and what was drawn for the sample
  *     out         the sample's part of the tensor, all zeros: to be filled in
@@ -2195,7 +2196,8 @@ enum {
     /* it is not delivered; if no other batch is left then, opening fails */
     BZNA_LAST_DROP    = 1,
     /* it is filled from the start of the epoch's order; bzna_batch_info.count says how many of its
-     * samples are real */
+     * samples are real. With bzna_loader_set_batches, each short batch is filled with the samples
+     * that follow it in the list, then from the start */
     BZNA_LAST_PAD     = 2,
     /* it is filled with order.pad_value and order.pad_target; bzna_batch_info.count says how many
      * of its samples are real. The slots after them have the index UINT64_MAX and no fields */

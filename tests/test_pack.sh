@@ -749,11 +749,11 @@ further_picture_tests() {
     expect 0 "a packed mask is written" "$bzna" extract "$t/pairs.bzna" 2 --field masks -o "$t/x.pgm"
     if cmp -s "$t/x.pgm" "$t/pairs/masks/sub/c.pgm"; then pass; else fail "a packed mask has the bytes of its file"; fi
     expect 0 "pairs as a tar" "$bzna" convert "$t/pairs.bzna" -o "$t/pairs.tar"
-    expect 0 "pack of a tar with masks" "$bzna" pack "$t/pairs.tar" -o "$t/again.bzna" --codec copy
-    expect 0 "extract of its mask" "$bzna" extract "$t/again.bzna" 1 --field masks -o "$t/x.pgm"
+    expect 0 "pack of a tar with masks" "$bzna" pack "$t/pairs.tar" -o "$t/masks_again.bzna" --codec copy
+    expect 0 "extract of its mask" "$bzna" extract "$t/masks_again.bzna" 1 --field masks -o "$t/x.pgm"
     if cmp -s "$t/x.pgm" "$t/pairs/masks/b.pgm"; then pass; else fail "and once more after a tar"; fi
-    expect 0 "pack of an archive with masks" "$bzna" pack "$t/pairs.bzna" -o "$t/again.bzna" --codec jpeg --overwrite
-    expect 0 "extract of its mask" "$bzna" extract "$t/again.bzna" 0 --field masks -o "$t/x.pgm"
+    expect 0 "pack of an archive with masks" "$bzna" pack "$t/pairs.bzna" -o "$t/masks_again.bzna" --codec jpeg --overwrite
+    expect 0 "extract of its mask" "$bzna" extract "$t/masks_again.bzna" 0 --field masks -o "$t/x.pgm"
     if cmp -s "$t/x.pgm" "$t/pairs/masks/a.pgm"; then pass; else fail "and once more after an archive"; fi
     rm "$t/pairs/masks/b.pgm"
     refused 1 '"b.ppm" in images has no partner in masks' "a picture without a mask is named" \

@@ -118,7 +118,8 @@ static void report(const stream_bench *b, int json)
                b->info.shards_read, b->info.bytes_read, b->info.peak_bytes, b->info.window, b->info.epoch);
     else
         printf("stream       %10.1f pictures/s  %.1f s, from the first batch on\n"
-               "shards       %10" PRIu64 " read, %.1f MB unpacked, at most %.1f MB of them in memory\n", rate, b->seconds,
+               "shards       %10" PRIu64 " read, %.1f MB unpacked, at most %.1f MB of them in memory\n",
+               rate, b->seconds,
                b->info.shards_read, (double)b->info.bytes_read * 1e-6, (double)b->info.peak_bytes * 1e-6);
 }
 

@@ -72,7 +72,7 @@ pub type bzna_transform_fn = Option<unsafe extern "C" fn(user: *mut c_void, samp
 pub type bzna_picture_fn = Option<unsafe extern "C" fn(user: *mut c_void, sample: *const bzna_sample_info, random: *mut bzna_random, picture: *const bzna_picture, planes: *const *mut c_void) -> bzna_status>;
 
 /// Makes a sample's part of a tensor from a field. Called on decoder threads, concurrently, once for each sample that
-/// has the field, before its pictures are decoded.
+/// has the field, before its pictures are decoded, or twice if NVDEC hands the sample on to software.
 /// ```text
 /// user        rule.user
 /// input       the field's value, and what was drawn for the sample
@@ -393,7 +393,8 @@ pub const BZNA_ORDER_GIVEN: u32 = 2;
 pub const BZNA_LAST_PARTIAL: u32 = 0;
 /// It is not delivered; if no other batch is left then, opening fails
 pub const BZNA_LAST_DROP: u32 = 1;
-/// It is filled from the start of the epoch's order; bzna_batch_info.count says how many of its samples are real
+/// It is filled from the start of the epoch's order; bzna_batch_info.count says how many of its samples are real. With
+/// bzna_loader_set_batches, each short batch is filled with the samples that follow it in the list, then from the start
 pub const BZNA_LAST_PAD: u32 = 2;
 /// It is filled with order.pad_value and order.pad_target; bzna_batch_info.count says how many of its samples are real.
 /// The slots after them have the index UINT64_MAX and no fields
