@@ -47,9 +47,13 @@
 # Callbacks of a loader change how samples are made: `transform(sample, random, t)` may change each view's `t`, a bzna_transform of
 # benzina.h (t.homography, t.brightness, ...), and `picture(sample, random, described, planes)` may draw into each decoded picture before that.
 # They are called on the decoders' threads, several at once, which needs Julia 1.9, or no_threads; all that is said of `read_at!` above holds.
-# The same would hold for the functions of a bzna_provider, which this package does not wrap: below 1.9, a provider can have a table of places only.
+# Of bzna_provider, this package has the kind without functions, which works with each version: `from_arrays(images, labels)`.
 # What they throw fails the sample, and by default the run with it (on_callback_error). A C library's functions are given as pointers:
 # `transform = pointer, transform_user = data`.
+#
+# Shards that cannot seek: `Stream("pipe:curl -sf https://host/train-{000..146}.tar"; batchsize = 256, size = (224, 224), shuffle = true)`
+# reads tar shards from commands, pipes and standard input, with gzip or zstd, and iterates as a Loader does. It needs libbenzina_stream.so
+# beside libbenzina.so. No Julia runs on its threads, so it works with each version.
 #
 # Samples are counted from 1, as everything in Julia is. Resuming: `save(loader)` gives 128 bytes, `restore!(loader, bytes)` goes on there.
 #
@@ -65,10 +69,10 @@ module Benzina
 using Random: MersenneTwister, randperm
 
 export AbstractDataBatch, AbstractDataProvider, ArrayDataProvider, Batch, BenzinaError, CSVProvider, Coded, DataBatch, Dataset, Decoder,
-       ImageRecordProvider, Loader, MNISTProvider, Output, Pictures, Records, Sample, SampleInfo, SlicedNDArray, WebDataset, Writer,
-       add!, classes, coded, count_samples, decode, eachbatch, epoch!, failure, finish!, from_dlpack, get_batch_size, get_data, get_label,
-       last_exception, load_data!, load_label!, num_exceptions, provide_data, provide_label, read_at!, release!, restore!, set_batches!, set_indices!, skip!, statistics,
-       target, tensor, total_bytes, uniform!
+       ImageRecordProvider, Loader, MNISTProvider, Output, Pictures, Records, Sample, SampleInfo, SlicedNDArray, Stream, WebDataset, Writer,
+       add!, classes, coded, count_samples, decode, eachbatch, epoch!, failure, finish!, from_arrays, from_dlpack, get_batch_size, get_data, get_label,
+       last_exception, load_data!, load_label!, num_exceptions, provide_data, provide_label, read_at!, release!, restore!, set_batches!, set_indices!, skip!, source_of, statistics,
+       stream_info, target, tensor, total_bytes, uniform!
 
 include("LibBenzina.jl")        # benzina.h: structs, constants and calls
 using .LibBenzina
@@ -80,6 +84,7 @@ include("datasets.jl")          # Dataset, Records, Sample, fields of samples
 include("callbacks.jl")         # what loaders call: transform, picture
 include("mxnet.jl")             # data providers, as MXNet.jl has them: AbstractDataProvider, ArrayDataProvider, CSVProvider, MNISTProvider
 include("loaders.jl")           # Loader, Output: settings
+include("streams.jl")           # Stream: shards that cannot seek
 include("writers.jl")           # Writer, Coded
 include("pictures.jl")          # Decoder, decode, Pictures
 include("batches.jl")           # Batch, iteration, states, statistics

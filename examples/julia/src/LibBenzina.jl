@@ -71,6 +71,11 @@ bzna_dataset_open_memory(context, bytes, size, config, out, err) =
 bzna_dataset_open_source(context, source, config, out, err) =
     @ccall libbenzina.bzna_dataset_open_source(context::Ptr{bzna_context}, source::Ref{bzna_source}, config::Ref{bzna_dataset_config},
                                                out::Ref{Ptr{bzna_dataset}}, err::Ref{bzna_error})::bzna_status
+bzna_provider_init(provider, struct_size) =
+    @ccall libbenzina.bzna_provider_init(provider::Ref{bzna_provider}, struct_size::Csize_t)::Cvoid
+bzna_dataset_open_provider(context, provider, config, out, err) =
+    @ccall libbenzina.bzna_dataset_open_provider(context::Ptr{bzna_context}, provider::Ref{bzna_provider}, config::Ref{bzna_dataset_config},
+                                                 out::Ref{Ptr{bzna_dataset}}, err::Ref{bzna_error})::bzna_status
 bzna_dataset_close(dataset) =
     @ccall libbenzina.bzna_dataset_close(dataset::Ptr{bzna_dataset})::bzna_status
 bzna_dataset_count(dataset) =
@@ -180,7 +185,9 @@ bzna_batch_to_dlpack(batch, name, version, tensor, err) =
 bzna_batch_release(batch) =
     @ccall libbenzina.bzna_batch_release(batch::Ptr{bzna_batch})::bzna_status
 
-# The names of the header, for the modules around this one.
+include("libstream.jl")         # stream.h: the same
+
+# The names of the headers, for the modules around this one.
 for name in names(@__MODULE__; all = true)
     startswith(lowercase(string(name)), "bzna_") && @eval export $name
 end

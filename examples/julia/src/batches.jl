@@ -1,12 +1,12 @@
 # ---- Batches, and what yields them -----------------------------------------------------------------------------------------------------
 
-"Closes a data set, a loader, a writer or a decoder now, instead of when it is collected. Batches stay valid."
-function Base.close(object::Union{Dataset,Loader,Writer,Decoder})
+"Closes a data set, a loader, a stream, a writer or a decoder now, instead of when it is collected. Batches stay valid."
+function Base.close(object::Union{Dataset,Loader,Stream,Writer,Decoder})
     try_close(object) || throw(BenzinaError(BZNA_E_STATE, "not closed inside a callback", nothing, 0))
     return nothing
 end
 
-Base.isopen(object::Union{Dataset,Loader,Writer,Decoder}) = object.handle != C_NULL
+Base.isopen(object::Union{Dataset,Loader,Stream,Writer,Decoder}) = object.handle != C_NULL
 
 function Base.show(io::IO, loader::Loader)
     width, height, _, samples = loader.shape
@@ -39,7 +39,7 @@ owner(x) = x                                # of a type of others, which `wrap` 
 
 # Not inlined, and so are the functions below that return a batch. Compiled into their caller, they would leave references to earlier batches
 # in its frame, and the collector could not give those back: a comprehension over a loader then needs up to five batches instead of two.
-@noinline function lend(loader::Loader, handle::Ptr{bzna_batch})
+@noinline function lend(loader::Union{Loader,Stream}, handle::Ptr{bzna_batch})
     info, err = sized(bzna_batch_info), sized(bzna_error)
     check(bzna_batch_get_info(handle, info, sizeof(bzna_batch_info), err), err)
     width, height, channels, samples = shape_of(info.image)
@@ -47,7 +47,7 @@ owner(x) = x                                # of a type of others, which `wrap` 
     # C is row-major, with the width last: the same memory is Julia's column-major, with the width first.
     pointer, dims, loans = Ptr{Float32}(info.image.data), (width, height, channels, samples * views), loader.loans
     data = try
-        loader.wrap === nothing ? unsafe_wrap(Array, pointer, dims) : loader.wrap(pointer, dims)
+        loader.settings.wrap === nothing ? unsafe_wrap(Array, pointer, dims) : loader.settings.wrap(pointer, dims)
     catch
         bzna_batch_release(handle)
         rethrow()
@@ -58,11 +58,12 @@ owner(x) = x                                # of a type of others, which `wrap` 
         Threads.atomic_sub!(loans, 1)
     end
     column(first) = copy(unsafe_wrap(Array, first, samples))
-    loader.epoch = info.epoch
-    loader.midway = info.last_of_epoch == 0
-    return Batch(handle, data, column(info.targets), Int.(column(info.indices)) .+ 1, column(info.status), Int(info.count), Int(info.epoch),
-                 info.last_of_epoch != 0)
+    epoch, last = place_of(loader, info)
+    return Batch(handle, data, column(info.targets), Int.(column(info.indices)) .+ 1, column(info.status), Int(info.count), epoch, last)
 end
+
+# The epoch of the batch that came last, and whether it was the last of it.
+place_of(::Loader, info::bzna_batch_info) = (Int(info.epoch), info.last_of_epoch != 0)
 
 "Gives the memory of a batch back to its loader now; neither `x` nor anything made of it may be used afterwards."
 release!(x::AbstractArray) = finalize(owner(x))
@@ -114,17 +115,19 @@ function bytes(batch::Batch, name::AbstractString)
     return values
 end
 
+# One call for the next batch, inside GC.@preserve of all three. Its wait is short: between two, other tasks run and an interrupt is heard.
+const WAIT_NS = Int64(20_000_000)
+ask(loader::Loader, out, err) = bzna_loader_next(loader.handle, WAIT_NS, Base.unsafe_convert(Ptr{Ptr{bzna_batch}}, out), address(err))
+log_of(loader::Loader) = loader.dataset.context.log
+
 # The next batch; nothing after the last epoch.
-@noinline function next!(loader::Loader)
+@noinline function next!(loader::Union{Loader,Stream})
     err, out, collections = sized(bzna_error), Ref{Ptr{bzna_batch}}(C_NULL), 0
     # With two batches left for the library, one is filled while one is ready.
     loader.loans[] > max(loader.in_flight - 2, 1) && GC.gc(false)
     while true
-        # Short waits: between them, other tasks run and an interrupt is heard.
-        status = GC.@preserve loader out err begin
-            bzna_loader_next(loader.handle, Int64(20_000_000), Base.unsafe_convert(Ptr{Ptr{bzna_batch}}, out), address(err))
-        end
-        forward_messages(loader.dataset.context.log)
+        status = GC.@preserve loader out err ask(loader, out, err)
+        forward_messages(log_of(loader))
         if status == BZNA_OK
             return lend(loader, out[])
         elseif status == BZNA_END
@@ -142,11 +145,21 @@ end
 end
 
 "The batches of one epoch, as `Batch`es instead of (x, y): also their indices and status."
-struct EachBatch
-    loader::Loader
+struct EachBatch{L<:Union{Loader,Stream}}
+    loader::L
 end
 
-eachbatch(loader::Loader) = EachBatch(loader)
+eachbatch(loader::Union{Loader,Stream}) = EachBatch(loader)
+
+# The next batch of the epoch that is under way; nothing where a state was restored after its last one.
+@noinline function next_of_epoch!(loader::Loader)
+    batch = next!(loader)
+    batch === nothing || ((loader.epoch, loader.midway) = (batch.epoch, !batch.last))
+    return batch
+end
+
+# Fewer samples than a batch, and partial = false.
+is_without_batches(loader::Loader) = loader.lists === nothing && loader.batches == 0
 
 # An epoch that was broken off is over: the next one begins.
 function start!(loader::Loader)
@@ -204,7 +217,7 @@ end
     loader = each.loader
     loader.handle == C_NULL && throw(BenzinaError(BZNA_E_STATE, "the loader is closed", nothing, 0))
     if previous === nothing
-        loader.lists === nothing && loader.batches == 0 && return nothing       # fewer samples than a batch, and partial = false
+        is_without_batches(loader) && return nothing
         start!(loader)
         loader.iteration += 1
     else
@@ -213,11 +226,11 @@ end
         previous.batch === nothing || release!(previous.batch)
         previous.last && return nothing
     end
-    batch = next!(loader)
-    return batch === nothing ? nothing : (batch, Step(loader.iteration, batch.last, loader.buffer ? batch : nothing))
+    batch = next_of_epoch!(loader)
+    return batch === nothing ? nothing : (batch, Step(loader.iteration, batch.last, loader.settings.buffer ? batch : nothing))
 end
 
-@noinline function Base.iterate(loader::Loader, previous::Union{Nothing,Step} = nothing)
+@noinline function Base.iterate(loader::Union{Loader,Stream}, previous::Union{Nothing,Step} = nothing)
     step = iterate(EachBatch(loader), previous)
     step === nothing && return nothing
     batch = step[1]
@@ -225,8 +238,8 @@ end
 end
 
 # `length` is that of a whole epoch: after restore!, less may be left of the first one.
-Base.IteratorSize(::Type{Loader}) = Base.SizeUnknown()
-Base.IteratorSize(::Type{EachBatch}) = Base.SizeUnknown()
+Base.IteratorSize(::Type{<:Union{Loader,Stream}}) = Base.SizeUnknown()
+Base.IteratorSize(::Type{<:EachBatch}) = Base.SizeUnknown()
 function Base.length(loader::Loader)
     loader.lists === nothing && return loader.batches
     info, err = sized(bzna_loader_info), sized(bzna_error)          # of the epoch that the next batch is of; 0 without its list
@@ -234,46 +247,54 @@ function Base.length(loader::Loader)
     return Int(info.batches_per_epoch)
 end
 Base.length(each::EachBatch) = length(each.loader)
-Base.eltype(::Type{Loader}) = Tuple{AbstractArray{Float32},Vector{Int64}}
-Base.eltype(::Type{EachBatch}) = Batch
+Base.eltype(::Type{<:Union{Loader,Stream}}) = Tuple{AbstractArray{Float32},Vector{Int64}}
+Base.eltype(::Type{<:EachBatch}) = Batch
 
 "Where a run stands, after the last batch that was delivered: 128 bytes, to be kept beside a model's checkpoint."
 function save(loader::Loader)
     state, err = sized(bzna_loader_state), sized(bzna_error)
     check(bzna_loader_save(loader.handle, state, sizeof(bzna_loader_state), err), err)
-    return GC.@preserve state copy(unsafe_wrap(Array, Ptr{UInt8}(pointer_from_objref(state)), sizeof(bzna_loader_state)))
+    return bytes_of(state)
+end
+
+# A state as bytes, and such bytes as a state.
+bytes_of(state) = GC.@preserve state copy(unsafe_wrap(Array, Ptr{UInt8}(pointer_from_objref(state)), sizeof(state)))
+
+function from_bytes(::Type{T}, bytes::AbstractVector{UInt8}) where {T}
+    length(bytes) == sizeof(T) || throw(ArgumentError("a state has $(sizeof(T)) bytes, not $(length(bytes))"))
+    state = T()
+    GC.@preserve state copyto!(unsafe_wrap(Array, Ptr{UInt8}(pointer_from_objref(state)), sizeof(T)), bytes)
+    return state
 end
 
 "Goes on from a saved state, of a loader with the same data and order: the next `for` delivers what was left of its epoch."
 function restore!(loader::Loader, bytes::AbstractVector{UInt8})
-    length(bytes) == sizeof(bzna_loader_state) || throw(ArgumentError("a state has $(sizeof(bzna_loader_state)) bytes, not $(length(bytes))"))
-    state, err = sized(bzna_loader_state), sized(bzna_error)
-    GC.@preserve loader state err begin
-        copyto!(unsafe_wrap(Array, Ptr{UInt8}(pointer_from_objref(state)), sizeof(bzna_loader_state)), bytes)
-        check(bzna_loader_restore(loader.handle, address(state), address(err)), err)
-    end
+    state, err = from_bytes(bzna_loader_state, bytes), sized(bzna_error)
+    GC.@preserve loader state err check(bzna_loader_restore(loader.handle, address(state), address(err)), err)
     loader.epoch, loader.midway = state.epoch, false
     loader.lists === nothing || empty!(loader.lists)
     loader.iteration += 1                           # an iteration that is under way ends here
     return loader
 end
 
+loader_handle(loader::Loader) = loader.handle
+
 "Counts and times of the stages since the loader was opened, and what failed. `limit` says what limits it, and which setting would change that."
-function statistics(loader::Loader)
+function statistics(loader::Union{Loader,Stream})
     counts, err = sized(bzna_statistics), sized(bzna_error)
-    check(bzna_loader_statistics(loader.handle, counts, sizeof(bzna_statistics), err), err)
+    check(bzna_loader_statistics(loader_handle(loader), counts, sizeof(bzna_statistics), err), err)
     return counts
 end
 
 "The statistics since earlier ones of this loader, such as of an epoch."
-function statistics(loader::Loader, earlier::bzna_statistics)
+function statistics(loader::Union{Loader,Stream}, earlier::bzna_statistics)
     counts, err = statistics(loader), sized(bzna_error)
     check(bzna_statistics_since(counts, earlier, counts, sizeof(bzna_statistics), err), err)
     return counts
 end
 
 "What limits the loader, and which setting would change that: a sentence."
-limit(loader::Loader) = text(statistics(loader).advice)
+limit(loader::Union{Loader,Stream}) = text(statistics(loader).advice)
 limit(counts::bzna_statistics) = text(counts.advice)
 
 """
@@ -291,8 +312,8 @@ function device(data::Dataset)
 end
 
 "Who decodes, and why that one: two strings."
-function decoder(loader::Loader)
+function decoder(loader::Union{Loader,Stream})
     info, err = sized(bzna_loader_info), sized(bzna_error)
-    check(bzna_loader_get_info(loader.handle, info, sizeof(bzna_loader_info), err), err)
+    check(bzna_loader_get_info(loader_handle(loader), info, sizeof(bzna_loader_info), err), err)
     return text(info.decoder_name), text(info.decoder_reason)
 end

@@ -106,6 +106,46 @@ function Dataset(source; device::Union{Symbol,Integer} = :auto, log::Symbol = :w
     end
 end
 
+"""
+    from_arrays(images, labels = nothing; classes = nothing, keywords...) -> Dataset
+
+Pictures that are in memory: `images` is a `Vector{Vector{UInt8}}`, each the bytes of a file (JPEG, PNG, ...), and `labels` has an integer for
+each of them, or `nothing` where there is none. The library reads the images where they lie, and calls nothing: they must not be changed or
+resized while the data set or a loader over it is open. `classes` are names of labels 0, 1, ...; further keywords are `device`, `log`,
+`orientation` and `palette` of a `Dataset`.
+"""
+function from_arrays(images::AbstractVector{Vector{UInt8}}, labels::Union{Nothing,AbstractVector} = nothing; classes = nothing,
+                     device::Union{Symbol,Integer} = :auto, log::Symbol = :warning, keywords...)
+    labels === nothing || length(labels) == length(images) ||
+        throw(ArgumentError("labels: $(length(labels)) of them, but $(length(images)) images"))
+    pictures = collect(images)
+    targets = labels === nothing ? Int64[] : Int64[something(label, BZNA_TARGET_NONE) for label in labels]
+    field(name, kind) = bzna_provider_field(cstring(name), kind, 1, 0, 0, 0, 0, 0, 0, (0, 0))
+    place(data, size) = bzna_place(data, 0, size, 0, 0)
+    names, places = ("image", "target"), bzna_place[]
+    fields = [field(names[1], BZNA_FIELD_IMAGE)]
+    labels === nothing || push!(fields, field(names[2], BZNA_FIELD_INTEGER))
+    for (i, picture) in enumerate(pictures)
+        push!(places, place(pointer(picture), length(picture)))
+        labels === nothing || push!(places, place(pointer(targets, i), labels[i] === nothing ? BZNA_NO_VALUE : sizeof(Int64)))
+    end
+    class_names = classes === nothing ? String[] : String[class for class in classes]
+    class_pointers = Cstring[cstring(class) for class in class_names]
+    kept = (pictures, targets, names, fields, places, class_names, class_pointers)
+    return open_dataset(MemoryBox(kept), context_on(device, log); keywords...) do context, config, out, err
+        GC.@preserve kept begin
+            provider = bzna_provider()
+            bzna_provider_init(provider, sizeof(bzna_provider))
+            provider.count, provider.fields, provider.field_count = length(pictures), pointer(fields), length(fields)
+            provider.places = pointer(places)
+            if !isempty(class_pointers)
+                provider.class_names, provider.class_count = pointer(class_pointers), length(class_pointers)
+            end
+            bzna_dataset_open_provider(context, provider, config, out, err)
+        end
+    end
+end
+
 const CLASS_ORDERS = (text = BZNA_CLASS_ORDER_TEXT, numeric = BZNA_CLASS_ORDER_NUMERIC)
 const ORIENTATIONS = (apply = BZNA_ORIENTATION_APPLY, ignore = BZNA_ORIENTATION_IGNORE)
 const PALETTES = (colors = BZNA_PALETTE_COLORS, index = BZNA_PALETTE_INDEX)

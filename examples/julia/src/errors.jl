@@ -72,6 +72,7 @@ end
 close_handle(handle::Ptr{bzna_context}) = bzna_context_close(handle)
 close_handle(handle::Ptr{bzna_dataset}) = bzna_dataset_close(handle)
 close_handle(handle::Ptr{bzna_loader}) = bzna_loader_close(handle)
+close_handle(handle::Ptr{bzna_stream}) = bzna_stream_close(handle)
 close_handle(handle::Ptr{bzna_writer}) = bzna_writer_close(handle)
 close_handle(handle::Ptr{bzna_decoder}) = bzna_decoder_close(handle)
 

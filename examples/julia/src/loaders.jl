@@ -66,6 +66,116 @@ own_of(items, none) = typeof(none)[item === nothing ? none : item for item in it
 # Width, height, channels and samples of a tensor of pictures, in one view.
 shape_of(tensor::bzna_tensor) = NTuple{4,Int}(tensor.shape[Int(tensor.dimensions) - i] for i in 0:3)
 
+# The settings of a loader, for a Loader or a Stream, which keeps what they point to: bzna_stream_open reads that later.
+struct Settings
+    config::bzna_loader_config
+    callbacks::CallbackBox
+    outputs::Any
+    buffer::Bool
+    wrap::Any                         # makes x of a batch's memory; nothing: an Array
+    kept::Tuple                       # what config points to
+end
+
+function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffle::Bool = false, seed::Integer = 0,
+                  partial::Bool = true, pad::Bool = false, data_padding = nothing, label_padding = nothing, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
+                  crop_ratio = nothing, degrees = nothing, translate = nothing, resize::Bool = false, keep_ratio::Bool = false,
+                  random_crop::Bool = false, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, rotate = nothing, shear = nothing,
+                  perspective::Real = 0, perspective_p::Real = 0, brightness = nothing, contrast = nothing, saturation = nothing,
+                  hue = nothing, grayscale::Real = 0, mxnet_hls = nothing, mxnet_contrast::Real = 0, mxnet_illumination::Real = 0,
+                  mxnet_clamp_hue::Bool = false, shear_ratio::Real = 0, canvas_px = nothing, crop_px = nothing, pad_px::Integer = 0,
+                  short_edge_px::Integer = 0, crop_start = nothing, mean = nothing, std = nothing,
+                  bias = nothing, scale = nothing, fill = nothing, image::Union{Nothing,AbstractString} = nothing, indices = nothing,
+                  tensors = nothing, bytes = nothing, views::Integer = 1, outputs = (), mean_image = nothing,
+                  filter::Symbol = :linear, antialias::Bool = true, channels::Symbol = :RGB,
+                  on_error::Symbol = :fill, on_callback_error::Symbol = :stop, decoder::Symbol = :auto, rank::Integer = 0,
+                  world_size::Integer = 1,
+                  epoch::Integer = 0, threads::Integer = 0,
+                  reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
+                  jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false, jpeg_shrink_margin::Real = 0, no_threads::Bool = false,
+                  transform = nothing, transform_user::Ptr{Cvoid} = C_NULL, picture = nothing, picture_user::Ptr{Cvoid} = C_NULL,
+                  cuda::Union{Nothing,Integer} = nothing, stream::Ptr{Cvoid} = C_NULL, wrap = nothing)
+    cuda === nothing || wrap !== nothing || throw(ArgumentError("cuda: an Array cannot be on a device; give wrap, too"))
+    callbacks = CallbackBox(transform, picture)
+    no_threads || foreach(callable_from_threads, (transform, picture))
+    is_given = indices === :given
+    indices isa Symbol && !is_given && throw(ArgumentError("indices: :$indices is neither :given nor numbers"))
+    is_given && shuffle && throw(ArgumentError("indices, shuffle: both order the samples of an epoch"))
+    indices = is_given ? nothing : indices
+    config = bzna_loader_config()
+    bzna_loader_config_init(config, sizeof(bzna_loader_config))
+    config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], views = views,
+                            channels = choice(CHANNELS, channels),
+                            device = cuda === nothing ? bzna_device(BZNA_DEVICE_CPU, 0) : bzna_device(BZNA_DEVICE_CUDA, cuda),
+                            stream = stream)
+    config.order = changed(config.order; kind = is_given ? BZNA_ORDER_GIVEN : shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL, seed = seed,
+                           last_batch = data_padding !== nothing || label_padding !== nothing ? BZNA_LAST_FILL :
+                                        pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
+                           epochs = BZNA_EPOCHS_ENDLESS, first_epoch = epoch,
+                           pad_value = something(data_padding, 0), pad_target = something(label_padding, 0))
+    config.shard = changed(config.shard; rank = rank, world_size = world_size)
+    config.warp = changed(config.warp; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
+                          resize = resize, keep_ratio = keep_ratio, random_crop = random_crop,
+                          perspective = perspective, perspective_p = perspective_p,
+                          shear_ratio = shear_ratio, pad_px = pad_px, short_edge_px = short_edge_px,
+                          has_crop_start = crop_start !== nothing, crop_x_start = crop_start === nothing ? 0 : crop_start[1],
+                          crop_y_start = crop_start === nothing ? 0 : crop_start[2],
+                          given(canvas_px = canvas_px, crop_px = crop_px)...,
+                          given(scale = crop_area, ratio = crop_ratio, degrees = degrees, translate = translate, rotate = rotate,
+                                shear = shear)...)
+    config.filter = changed(config.filter; kind = choice(FILTERS, filter), antialias = antialiased(antialias))
+    jitter = changed(config.color.jitter; grayscale = grayscale, mxnet_contrast = mxnet_contrast, mxnet_illumination = mxnet_illumination,
+                     mxnet_clamp_hue = mxnet_clamp_hue, given(brightness = brightness, contrast = contrast, saturation = saturation, hue = hue, mxnet_hls = mxnet_hls)...)
+    config.color = changed(config.color; jitter = jitter, given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)...)
+    config.read = changed(config.read; threads = reader_threads, ahead_samples = read_ahead, retries = read_retries)
+    config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink,
+                            jpeg_shrink_margin = jpeg_shrink_margin)
+    config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error),
+                            callback_policy = choice(ON_CALLBACK_ERROR, on_callback_error))
+    config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight, no_threads = no_threads)
+    if transform isa Ptr
+        config.pipeline = changed(config.pipeline; transform = transform, transform_user = transform_user)
+    elseif transform !== nothing
+        called = @cfunction(bzna_pipeline_transform, Int32, (Ptr{Cvoid}, Ptr{bzna_sample_info}, Ptr{bzna_random}, Ptr{bzna_transform}))
+        config.pipeline = changed(config.pipeline; transform = called, transform_user = pointer_from_objref(callbacks))
+    end
+    if picture isa Ptr
+        config.pipeline = changed(config.pipeline; picture = picture, picture_user = picture_user)
+    elseif picture !== nothing
+        called = @cfunction(bzna_pipeline_picture, Int32, (Ptr{Cvoid}, Ptr{bzna_sample_info}, Ptr{bzna_random}, Ptr{bzna_picture}, Ptr{Ptr{Cvoid}}))
+        config.pipeline = changed(config.pipeline; picture = called, picture_user = pointer_from_objref(callbacks))
+    end
+
+    chosen, numbers, others = optional(image), names_of(tensors), names_of(bytes)
+    order = indices === nothing ? UInt64[] : UInt64[i - 1 for i in indices]
+    indices === nothing || !isempty(order) || throw(ArgumentError("indices: there are none"))
+    means = mean_image === nothing ? Float32[] : Vector{Float32}(vec(mean_image))
+    names, fields = [output.name for output in outputs], [output.field for output in outputs]
+    extras = bzna_loader_output[output.raw for output in outputs]
+    warps = own_of([output.warp for output in outputs], config.warp)
+    filters = own_of([output.filter for output in outputs], config.filter)
+    colors = own_of([output.color for output in outputs], config.color)
+    kept = (callbacks, chosen, numbers, others, order, means, names, fields, extras, warps, filters, colors)
+    GC.@preserve kept begin
+        if mean_image !== nothing
+            config.color = changed(config.color; mean_image = pointer(means), mean_image_bytes = sizeof(means))
+        end
+        for (i, output) in enumerate(outputs)
+            extras[i] = changed(extras[i]; name = cstring(names[i]), field = cstring(fields[i]),
+                                warp = address_or_null(warps, i, output.warp),
+                                filter = address_or_null(filters, i, output.filter),
+                                color = address_or_null(colors, i, output.color))
+        end
+        if !isempty(extras)
+            config.extra_outputs = changed(config.extra_outputs; ptr = pointer(extras), count = length(extras))
+        end
+        config.fields = changed(config.fields; image = cstring(chosen), tensors = cstring(numbers), bytes = cstring(others))
+        if indices !== nothing
+            config.order = changed(config.order; indices = pointer(order), index_count = length(order))
+        end
+    end
+    return Settings(config, callbacks, outputs, buffer, wrap, kept)
+end
+
 """
     Loader(data; batchsize, size, keywords...)
 
@@ -132,114 +242,21 @@ mutable struct Loader <: AbstractDataProvider
     samples::Int                      # in an epoch
     batches::Int
     in_flight::Int
-    buffer::Bool
     loans::Threads.Atomic{Int}        # batches that Julia has
     epoch::UInt64                     # that the last batch was of, and whether there are more of it
     midway::Bool
     iteration::Int                    # number of the one that is under way: those before it are superseded
     lists::Union{Nothing,Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}}      # by epoch, what was given; nothing: another order
-    wrap::Any                         # makes x of a batch's memory; nothing: an Array
-    callbacks::CallbackBox
+    settings::Settings
     provides::Vector{Tuple{Symbol,String,Tuple}}    # of each array: its name, the tensor's, its shape
     labels::Vector{Tuple{Symbol,String,Tuple}}
 
-    function Loader(data::Dataset; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffle::Bool = false, seed::Integer = 0,
-                    partial::Bool = true, pad::Bool = false, data_padding = nothing, label_padding = nothing, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
-                    crop_ratio = nothing, degrees = nothing, translate = nothing, resize::Bool = false, keep_ratio::Bool = false,
-                    random_crop::Bool = false, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, rotate = nothing, shear = nothing,
-                    perspective::Real = 0, perspective_p::Real = 0, brightness = nothing, contrast = nothing, saturation = nothing,
-                    hue = nothing, grayscale::Real = 0, mxnet_hls = nothing, mxnet_contrast::Real = 0, mxnet_illumination::Real = 0,
-                    mxnet_clamp_hue::Bool = false, shear_ratio::Real = 0, canvas_px = nothing, crop_px = nothing, pad_px::Integer = 0,
-                    short_edge_px::Integer = 0, crop_start = nothing, mean = nothing, std = nothing,
-                    bias = nothing, scale = nothing, fill = nothing, image::Union{Nothing,AbstractString} = nothing, indices = nothing,
-                     tensors = nothing, bytes = nothing, views::Integer = 1, outputs = (), mean_image = nothing,
-                     filter::Symbol = :linear, antialias::Bool = true, channels::Symbol = :RGB,
-                    on_error::Symbol = :fill, on_callback_error::Symbol = :stop, decoder::Symbol = :auto, rank::Integer = 0,
-                    world_size::Integer = 1,
-                    epoch::Integer = 0, threads::Integer = 0,
-                    reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
-                    jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false, jpeg_shrink_margin::Real = 0, no_threads::Bool = false,
-                    transform = nothing, transform_user::Ptr{Cvoid} = C_NULL, picture = nothing, picture_user::Ptr{Cvoid} = C_NULL,
-                    cuda::Union{Nothing,Integer} = nothing, stream::Ptr{Cvoid} = C_NULL, wrap = nothing, data_name::Symbol = :data,
-                    label_name::Union{Nothing,Symbol} = :softmax_label, label::Union{Nothing,AbstractString} = nothing)
-        cuda === nothing || wrap !== nothing || throw(ArgumentError("cuda: an Array cannot be on a device; give wrap, too"))
-        callbacks = CallbackBox(transform, picture)
-        no_threads || foreach(callable_from_threads, (data.box, transform, picture))
-        is_given = indices === :given
-        indices isa Symbol && !is_given && throw(ArgumentError("indices: :$indices is neither :given nor numbers"))
-        is_given && shuffle && throw(ArgumentError("indices, shuffle: both order the samples of an epoch"))
-        indices = is_given ? nothing : indices
-        config = bzna_loader_config()
-        bzna_loader_config_init(config, sizeof(bzna_loader_config))
-        config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], views = views,
-                                channels = choice(CHANNELS, channels),
-                                device = cuda === nothing ? bzna_device(BZNA_DEVICE_CPU, 0) : bzna_device(BZNA_DEVICE_CUDA, cuda),
-                                stream = stream)
-        config.order = changed(config.order; kind = is_given ? BZNA_ORDER_GIVEN : shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL, seed = seed,
-                               last_batch = data_padding !== nothing || label_padding !== nothing ? BZNA_LAST_FILL :
-                                            pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
-                               epochs = BZNA_EPOCHS_ENDLESS, first_epoch = epoch,
-                               pad_value = something(data_padding, 0), pad_target = something(label_padding, 0))
-        config.shard = changed(config.shard; rank = rank, world_size = world_size)
-        config.warp = changed(config.warp; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
-                              resize = resize, keep_ratio = keep_ratio, random_crop = random_crop,
-                              perspective = perspective, perspective_p = perspective_p,
-                              shear_ratio = shear_ratio, pad_px = pad_px, short_edge_px = short_edge_px,
-                              has_crop_start = crop_start !== nothing, crop_x_start = crop_start === nothing ? 0 : crop_start[1],
-                              crop_y_start = crop_start === nothing ? 0 : crop_start[2],
-                              given(canvas_px = canvas_px, crop_px = crop_px)...,
-                              given(scale = crop_area, ratio = crop_ratio, degrees = degrees, translate = translate, rotate = rotate,
-                                    shear = shear)...)
-        config.filter = changed(config.filter; kind = choice(FILTERS, filter), antialias = antialiased(antialias))
-        jitter = changed(config.color.jitter; grayscale = grayscale, mxnet_contrast = mxnet_contrast, mxnet_illumination = mxnet_illumination,
-                         mxnet_clamp_hue = mxnet_clamp_hue, given(brightness = brightness, contrast = contrast, saturation = saturation, hue = hue, mxnet_hls = mxnet_hls)...)
-        config.color = changed(config.color; jitter = jitter, given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)...)
-        config.read = changed(config.read; threads = reader_threads, ahead_samples = read_ahead, retries = read_retries)
-        config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink,
-                                jpeg_shrink_margin = jpeg_shrink_margin)
-        config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error),
-                                callback_policy = choice(ON_CALLBACK_ERROR, on_callback_error))
-        config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight, no_threads = no_threads)
-        if transform isa Ptr
-            config.pipeline = changed(config.pipeline; transform = transform, transform_user = transform_user)
-        elseif transform !== nothing
-            called = @cfunction(bzna_pipeline_transform, Int32, (Ptr{Cvoid}, Ptr{bzna_sample_info}, Ptr{bzna_random}, Ptr{bzna_transform}))
-            config.pipeline = changed(config.pipeline; transform = called, transform_user = pointer_from_objref(callbacks))
-        end
-        if picture isa Ptr
-            config.pipeline = changed(config.pipeline; picture = picture, picture_user = picture_user)
-        elseif picture !== nothing
-            called = @cfunction(bzna_pipeline_picture, Int32, (Ptr{Cvoid}, Ptr{bzna_sample_info}, Ptr{bzna_random}, Ptr{bzna_picture}, Ptr{Ptr{Cvoid}}))
-            config.pipeline = changed(config.pipeline; picture = called, picture_user = pointer_from_objref(callbacks))
-        end
-
-        chosen, numbers, others = optional(image), names_of(tensors), names_of(bytes)
-        order = indices === nothing ? UInt64[] : UInt64[i - 1 for i in indices]
-        indices === nothing || !isempty(order) || throw(ArgumentError("indices: there are none"))
-        err, out = sized(bzna_error), Ref{Ptr{bzna_loader}}(C_NULL)
-        means = mean_image === nothing ? Float32[] : Vector{Float32}(vec(mean_image))
-        names, fields = [output.name for output in outputs], [output.field for output in outputs]
-        extras = bzna_loader_output[output.raw for output in outputs]
-        warps = own_of([output.warp for output in outputs], config.warp)
-        filters = own_of([output.filter for output in outputs], config.filter)
-        colors = own_of([output.color for output in outputs], config.color)
-        GC.@preserve callbacks config chosen numbers others order means names fields extras warps filters colors data out err begin
-            if mean_image !== nothing
-                config.color = changed(config.color; mean_image = pointer(means), mean_image_bytes = sizeof(means))
-            end
-            for (i, output) in enumerate(outputs)
-                extras[i] = changed(extras[i]; name = cstring(names[i]), field = cstring(fields[i]),
-                                    warp = address_or_null(warps, i, output.warp),
-                                    filter = address_or_null(filters, i, output.filter),
-                                    color = address_or_null(colors, i, output.color))
-            end
-            if !isempty(extras)
-                config.extra_outputs = changed(config.extra_outputs; ptr = pointer(extras), count = length(extras))
-            end
-            config.fields = changed(config.fields; image = cstring(chosen), tensors = cstring(numbers), bytes = cstring(others))
-            if indices !== nothing
-                config.order = changed(config.order; indices = pointer(order), index_count = length(order))
-            end
+    function Loader(data::Dataset; data_name::Symbol = :data, label_name::Union{Nothing,Symbol} = :softmax_label,
+                    label::Union{Nothing,AbstractString} = nothing, keywords...)
+        settings = Settings(; keywords...)
+        config, err, out = settings.config, sized(bzna_error), Ref{Ptr{bzna_loader}}(C_NULL)
+        config.pipeline.no_threads == 0 && callable_from_threads(data.box)
+        GC.@preserve settings data out err begin
             status = bzna_loader_open(data.context.handle, data.handle, address(config), Base.unsafe_convert(Ptr{Ptr{bzna_loader}}, out),
                                       address(err))
             forward_messages(data.context.log)
@@ -248,10 +265,11 @@ mutable struct Loader <: AbstractDataProvider
         info = sized(bzna_loader_info)
         check(bzna_loader_get_info(out[], info, sizeof(bzna_loader_info), err), err)
         shape = shape_of(info.image)
+        lists = config.order.kind == BZNA_ORDER_GIVEN ? Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}() : nothing
         return finalizer(close_later, new(out[], data, shape, info.samples_per_epoch, info.batches_per_epoch,
-                                          info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false, 0,
-                                          is_given ? Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}() : nothing, wrap, callbacks,
-                                          provided(data_name, shape, views, outputs), provided_labels(label_name, label, shape[4])))
+                                          info.batches_in_flight, Threads.Atomic{Int}(0), config.order.first_epoch, false, 0, lists, settings,
+                                          provided(data_name, shape, config.output.views, settings.outputs),
+                                          provided_labels(label_name, label, shape[4])))
     end
 end
 
@@ -264,8 +282,8 @@ function callable_from_threads(called)
                                " on threads of the library, on which Julia runs from 1.9 on, not ", VERSION, ": give no_threads = true")))
 end
 
-num_exceptions(loader::Loader) = num_exceptions(loader.dataset) + num_exceptions(loader.callbacks)
-last_exception(loader::Loader) = something(last_exception(loader.callbacks), Some(last_exception(loader.dataset)))
+num_exceptions(loader::Loader) = num_exceptions(loader.dataset) + num_exceptions(loader.settings.callbacks)
+last_exception(loader::Loader) = something(last_exception(loader.settings.callbacks), Some(last_exception(loader.dataset)))
 
 Loader(data; split::Union{Nothing,AbstractString} = nothing, device::Union{Symbol,Integer} = :auto, log::Symbol = :warning, keywords...) =
     Loader(Dataset(data; split = split, device = device, log = log); keywords...)

@@ -45,7 +45,7 @@ SourceBox(source) = SourceBox(source, Threads.SpinLock(), 0, nothing)
 
 # Bytes in memory, which the library reads by itself: kept as long as a loader may read them.
 struct MemoryBox
-    bytes::Vector{UInt8}
+    kept::Any
 end
 
 function keep!(box, exception)

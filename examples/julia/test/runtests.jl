@@ -448,6 +448,8 @@ passed, failed = try
         end
 
         include("callbacks.jl")
+        include("streams.jl")
+        include("arrays.jl")
         include("mxnet.jl")
         include("pictures.jl")
         include("webdataset.jl")
