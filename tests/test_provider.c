@@ -497,6 +497,55 @@ TEST(a_read_that_fails_with_e_io_is_tried_again)
     bzna_dataset_close(dataset);
 }
 
+/* Small pictures one behind the other in a file, which the library reads many at once. One of them is said to be longer
+ * each time but the first that somebody asks. */
+enum { PPM_COUNT = 400, PPM_BYTES = 11 + 48, PPM_LIAR = 350, PPM_MORE = 100000 };
+typedef struct ppm_liar { atomic_int asked; } ppm_liar;
+
+static bzna_status ppm_locate(void *user, uint64_t index, uint32_t field, bzna_place *place)
+{
+    ppm_liar *liar = user;
+    (void)field;
+    place->offset = index * PPM_BYTES;
+    place->size = PPM_BYTES + (index == PPM_LIAR && liar->asked++ ? PPM_MORE : 0);
+    return BZNA_OK;
+}
+
+TEST(a_place_that_changes_while_neighbors_are_read_costs_its_slot)
+{
+    static uint8_t bytes[PPM_COUNT * PPM_BYTES + PPM_MORE];
+    static const char *const path = TEST_BUILD "/tests/provider_liar.ppms";
+    ppm_liar liar = { 0 };
+    const bzna_provider_field field = { .name = "image", .kind = BZNA_FIELD_IMAGE, .located = 1 };
+    const bzna_provider provider = { .struct_size = sizeof provider, .count = PPM_COUNT, .fields = &field,
+                                     .field_count = 1, .user = &liar, .locate = ppm_locate, .files = &path,
+                                     .file_count = 1 };
+    bzna_loader_config c = { .struct_size = sizeof c, .output = { .batch_size = 50, .width = 4, .height = 4 },
+                             .decode = { .threads = 1 }, .order = { .epochs = 3 } };
+    bzna_dataset *dataset = NULL;
+    bzna_loader *loader;
+    bzna_batch *batch = NULL;
+    uint32_t failed = 0;
+    for (int i = 0; i < PPM_COUNT; i++)
+        memcpy(bytes + i * PPM_BYTES, "P6\n4 4\n255\n", 11);
+    spill(path, bytes, sizeof bytes);
+    REQUIRE(bzna_dataset_open_provider(context, &provider, NULL, &dataset, NULL) == BZNA_OK);
+    loader = open_loader(dataset, &c);
+    while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info = { .struct_size = sizeof info };
+        bzna_batch_get_info(batch, &info, sizeof info, NULL);
+        for (uint32_t i = 0; i < info.count; i++) {
+            CHECK(info.indices[i] == PPM_LIAR || info.status[i] == BZNA_OK);
+            failed += info.status[i] == BZNA_E_CALLBACK;
+        }
+        bzna_batch_release(batch);
+    }
+    CHECK(failed >= 1);                                     /* the first time, and only where it was read with others */
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    remove(path);
+}
+
 /* A transform's failure ends the run as ever, also of samples that a provider gives. */
 static bzna_status transform_fails(void *user, const bzna_sample_info *info, bzna_random *random, bzna_transform *t)
 {
@@ -818,6 +867,7 @@ TEST_MAIN(
     RUN(a_provider_that_fails_or_lies_costs_its_slot)
     RUN(more_than_max_bytes_is_a_lie)
     RUN(a_read_that_fails_with_e_io_is_tried_again)
+    RUN(a_place_that_changes_while_neighbors_are_read_costs_its_slot)
     RUN(a_transform_that_fails_ends_the_run_over_a_provider)
     RUN(errors_can_replace_a_provider_s_sample_or_end_the_run)
     RUN(samples_of_any_size_fit_under_the_ceiling_of_memory)
