@@ -36,15 +36,15 @@
  *   62-63  loader            its state; the locks live here; its tensors
  *      64  queues            runs of samples, and who is woken for them
  *   65-69  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
- *      70  readers           threads that read samples in the planned order
- *   71-75  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      76  contexts          the host, the device and its pool
- *      77  parts, closing    a loader's batches, queues, order, threads
- *      78  without threads   the caller's thread reads and decodes
- *   79-80  delivering        what the consumer's calls do; positions
- *      81  statistics        what was counted, and what limits a loader
- *   82-84  configuration     defaults, checks; outputs; opening
- *   85-89  public API        validate, delegate
+ *   70-71  readers           threads that read samples in the planned order; reading
+ *   72-76  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      77  contexts          the host, the device and its pool
+ *      78  parts, closing    a loader's batches, queues, order, threads
+ *      79  without threads   the caller's thread reads and decodes
+ *   80-81  delivering        what the consumer's calls do; positions
+ *      82  statistics        what was counted, and what limits a loader
+ *   83-85  configuration     defaults, checks; outputs; opening
+ *   86-90  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -24364,7 +24364,7 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 
 
 /* ==== 70. Readers ===================================================================================================
- * Calls: rooms 2, 4, 7, 9-10, 19, 22, 42, 56-57, 63-65, 67.
+ * Calls: rooms 2, 4, 7, 9, 57, 63-65.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -24590,6 +24590,13 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
     bzi_os_unlock(&loader->mutex);
     return bzi_fail_memory(err, "a sample's bytes");
 }
+
+
+/* ==== 71. Readers: reading =========================================================================================
+ * Calls: rooms 2, 4, 9-10, 19, 22, 42, 56, 63-65, 67, 70.
+ *
+ * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
+ * by side; retries; handing on. */
 
 /* --- Reading --- */
 
@@ -24923,7 +24930,7 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 71. Decode stages: lanes ======================================================================================
+/* ==== 72. Decode stages: lanes ======================================================================================
  * Calls: rooms 4, 9, 41-42, 51, 57, 63-65.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
@@ -25297,8 +25304,8 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 }
 
 
-/* ==== 72. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 7, 9, 21-22, 51, 57, 63, 68-69, 71.
+/* ==== 73. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 7, 9, 21-22, 51, 57, 63, 68-69, 72.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -25601,8 +25608,8 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 73. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 4, 54, 56-57, 63-64, 69, 71-72.
+/* ==== 74. Decode stages: workers, samples ==========================================================================
+ * Calls: rooms 4, 54, 56-57, 63-64, 69, 72-73.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -25860,8 +25867,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 74. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 9, 18, 57-61, 63-64, 68-69, 71.
+/* ==== 75. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 9, 18, 57-61, 63-64, 68-69, 72.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -26298,8 +26305,8 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 
 #endif
 
-/* ==== 75. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7, 9, 22, 54, 56-60, 63, 68-69, 71, 74.
+/* ==== 76. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7, 9, 22, 54, 56-60, 63, 68-69, 72, 75.
  *
  * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -26686,8 +26693,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 76. Contexts ==================================================================================================
- * Calls: rooms 4, 7, 9, 55-57, 75.
+/* ==== 77. Contexts ==================================================================================================
+ * Calls: rooms 4, 7, 9, 55-57, 76.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -26852,8 +26859,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 77. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7, 9, 43, 53, 56-58, 63-67, 70, 72-73, 76.
+/* ==== 78. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7, 9, 43, 53, 56-58, 63-67, 70-71, 73-74, 77.
  *
  * Makes a loader's batches, queues, order, locks and threads, and frees them. */
 
@@ -27379,8 +27386,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 78. Without threads ============================================================================================
- * Calls: rooms 9, 56, 64-65, 70, 73.
+/* ==== 79. Without threads ============================================================================================
+ * Calls: rooms 9, 56, 64-65, 70-71, 74.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what readers and workers do, one run after the other.
  * Whatever was read is decoded before more is read. Thus no item that holds memory waits while that is short, and what
@@ -27444,8 +27451,8 @@ static void bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 79. Delivering ================================================================================================
- * Calls: rooms 4, 9, 56-57, 63-66, 77-78.
+/* ==== 80. Delivering ================================================================================================
+ * Calls: rooms 4, 9, 56-57, 63-66, 78-79.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -27750,8 +27757,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 80. Positions ==================================================================================================
- * Calls: rooms 2, 4, 9, 56, 63-66, 77.
+/* ==== 81. Positions ==================================================================================================
+ * Calls: rooms 2, 4, 9, 56, 63-66, 78.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -27967,8 +27974,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 
-/* ==== 81. Statistics ===============================================================================================
- * Calls: rooms 4, 57, 63-64.
+/* ==== 82. Statistics ===============================================================================================
+ * Calls: rooms 2, 4, 57, 63-64.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -28142,13 +28149,13 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
         stage->count -= before->count;
         stage->bytes -= before->bytes;
         stage->busy_ns -= before->busy_ns;
-        stage->wait_before_ns -= bzi_min(before->wait_before_ns, stage->wait_before_ns);    /* NVDEC may begin to wait */
+        stage->wait_before_ns -= bzi_min(before->wait_before_ns, stage->wait_before_ns);    /* NVDEC may take over */
         stage->wait_after_ns -= before->wait_after_ns;
     }
 }
 
 
-/* ==== 82. Configuration =============================================================================================
+/* ==== 83. Configuration =============================================================================================
  * Calls: rooms 2, 4, 9, 48, 50-51.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
@@ -28537,8 +28544,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 83. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 9, 49-51, 82.
+/* ==== 84. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 9, 49-51, 83.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -28746,8 +28753,8 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 84. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7, 9, 41-43, 56-57, 61, 63, 65, 67, 76-77.
+/* ==== 85. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 7, 9, 41-43, 56-57, 61, 63, 65, 67, 77-78.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -29136,7 +29143,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 85. Public API: contexts ======================================================================================
+/* ==== 86. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
@@ -29407,7 +29414,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 86. Public API: data sets =====================================================================================
+/* ==== 87. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -29869,7 +29876,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 87. Public API: pictures, numbers, warps ======================================================================
+/* ==== 88. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -30164,7 +30171,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 88. Public API: loaders =======================================================================================
+/* ==== 89. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
@@ -30444,7 +30451,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 89. Public API: batches, writers =============================================================================
+/* ==== 90. Public API: batches, writers =============================================================================
  * Calls: all rooms above. */
 
 /* --- Batches --- */

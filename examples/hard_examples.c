@@ -1,6 +1,7 @@
 /* hard_examples.c - hard-example mining: what a model finds hard decides which samples the next epoch has
  *
- *     cc -std=c11 hard_examples.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o hard
+ *     cc -std=c11 hard_examples.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl \
+ *        -o hard
  *     ./hard train.bzna [EPOCHS]
  *
  * The model is softmax regression on pictures of 8x8 pixels, so that the program needs no other library. Every third
