@@ -220,9 +220,9 @@ class Case(unittest.TestCase):
         self.server = Server()
         self.addCleanup(self.server.close)
         self.server.files.update(FILES)
-        self.pauses = _blocks._FIRST_PAUSE_S
-        _blocks._FIRST_PAUSE_S = 0.01
-        self.addCleanup(setattr, _blocks, "_FIRST_PAUSE_S", self.pauses)
+        for name, seconds in (("_FIRST_PAUSE_S", 0.01), ("_LONGEST_PAUSE_S", 2)):
+            self.addCleanup(setattr, _blocks, name, getattr(_blocks, name))
+            setattr(_blocks, name, seconds)
 
     def url(self, name):
         return self.server.url(name)
@@ -354,6 +354,7 @@ class Faults(Case):
             rng = random.Random(fault)
             self.server.fault = lambda *_: fault if rng.random() < 0.2 else None
             dataset = benzina.Dataset(self.url("t.tar"), block_size=4096, cache_bytes=65536, retries=30)
+            _blocks._LONGEST_PAUSE_S = 0.05
             self.assertEqual(epoch(dataset), here, fault)
             self.assertGreater(dataset.remote.retries, 0)
 
@@ -405,6 +406,7 @@ class Faults(Case):
     def test_pauses_between_retries_grow(self):
         asked = []
         _blocks._FIRST_PAUSE_S = 0.2
+        _blocks._LONGEST_PAUSE_S = 10
         self.server.fault = lambda *_: asked.append(time.monotonic()) or "500 no"
         self.refused(benzina.InputOutputError, retries=3)
         for attempt, (before, after) in enumerate(zip(asked, asked[1:])):
@@ -418,7 +420,7 @@ class Faults(Case):
             self.assertGreaterEqual(time.monotonic() - begin, 1)
         dataset = None
         self.server.fault = lambda number, path, first, last: "stall" if dataset is not None else None
-        dataset = benzina.Dataset(self.url("t.tar"), block_size=4096, cache_bytes=0, timeout=0.3, retries=0)
+        dataset = benzina.Dataset(self.url("t.tar"), block_size=4096, cache_bytes=0, timeout=3, retries=0)
         with self.assertRaises(benzina.InputOutputError) as raised:
             epoch(dataset)
         self.assertIn("did not answer in time", str(raised.exception))
