@@ -104,6 +104,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True              # headers and bytes are two writes
 
     def setup(self):
         super().setup()
@@ -656,16 +657,25 @@ class Cache(unittest.TestCase):
         self.assertEqual(max(sizes), _blocks.MOST_BYTES)
 
     def test_reads_here_and_there_ask_for_their_blocks_alone(self):
-        source = cached(self.DATA * 20, cache_bytes=1 << 20)
+        source = cached(self.DATA * 20, cache_bytes=8 << 20)
         for offset in (5 << 20, 1 << 20, 3 << 20, 2 << 20, 4 << 20):
             self.read(source, offset, 1000)
         self.assertEqual([size for _, size in source.remote.asked], [4096] * 5)
 
+    def test_reads_here_and_there_of_more_than_the_cache_holds_ask_for_their_bytes_alone(self):
+        source = cached(self.DATA * 20, cache_bytes=1 << 20)
+        for offset in (5 << 20, 1 << 20, 3 << 20, 2 << 20, 4 << 20):
+            self.assertEqual(self.read(source, offset, 1000), (self.DATA * 20)[offset:offset + 1000])
+        self.assertEqual([size for _, size in source.remote.asked], [1000] * 5)
+        for offset in range(4 << 20, 5 << 20, 1000):                    # in order, it takes blocks all the same
+            self.read(source, offset, 1000)
+        self.assertLess(len(source.remote.asked), 60)
+
     def test_a_read_that_is_large_beside_the_cache_does_not_push_out_what_is_there(self):
-        source = cached(self.DATA, cache_bytes=65536)
+        source = cached(self.DATA, cache_bytes=400000)
         self.read(source, 0, 100)
-        self.assertEqual(self.read(source, 50000, 100000), self.DATA[50000:150000])
-        self.assertEqual(source.remote.asked, [(0, 4096), (50000, 100000)])
+        self.assertEqual(self.read(source, 50000, 150000), self.DATA[50000:200000])
+        self.assertEqual(source.remote.asked, [(0, 4096), (50000, 150000)])
         self.assertEqual(source.blocks.statistics().cached_bytes, 4096)
 
     def test_the_end_of_a_file_is_no_whole_block(self):
@@ -844,6 +854,47 @@ class S3(Case):
             dataset.target(150)
         self.assertIn("has changed since it was opened", str(raised.exception))
         self.assertIn("s3://bucket/c.tar", str(raised.exception))
+
+
+class Pages(Case):
+    """The chapter of the README, and the example."""
+
+    def environment(self):
+        return {**os.environ, "PYTHONPATH": PACKAGE, "BENZINA_LIBRARY": benzina.lib._name}
+
+    def python(self, *arguments):
+        done = subprocess.run([sys.executable, "-B", *arguments], capture_output=True, text=True, timeout=5 * HANGS_S, env=self.environment())
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        return done.stdout
+
+    @needs("numpy")
+    def test_the_program_of_the_readme_prints_what_stands_there(self):
+        self.server.files.update(("shard-%03d.tar" % i, tar_of(range(4 * i, 4 * i + 4))) for i in range(3))
+        with open(os.path.join(PACKAGE, "README.md")) as file:
+            chapter = file.read().split("\n## Data that is elsewhere\n")[1].split("\n## ")[0]
+        program, expected = (re.search(r"```%s\n(.*?)```" % kind, chapter, re.S)[1] for kind in ("python", "text"))
+        self.assertEqual(self.python("-c", program.replace("http://localhost/", self.url(""))), expected)
+
+    def test_the_example_prints_the_time_to_the_first_batch_and_requests_a_sample(self):
+        example = os.path.join(PACKAGE, "remote.py")
+        said = self.python(example, self.url("t.tar"), "--size", "16", "--batch-size", "8")
+        self.assertRegex(said, r"(?m)^opened +[0-9.]+ s   200 samples, \d+ requests, 0 retries, [0-9.]+ MB$")
+        self.assertRegex(said, r"(?m)^first batch +[0-9.]+ s   after that, \d+ requests")
+        found = re.search(r"(?m)^a sample +([0-9.]+) requests, ([0-9.]+) kB; ", said)
+        self.assertEqual(float(found[1]), round(len(self.server.log) / COUNT, 3), said)
+        self.assertEqual(float(found[2]), round(len(FILES["t.tar"]) / COUNT / 1e3, 1), said)
+        said = self.python(example, local("t.tar"), "--size", "16", "--batch-size", "8", "--batches", "3")
+        self.assertIn(" 24 samples", said)
+        self.assertNotIn("requests", said)
+
+    def test_a_shuffled_epoch_of_more_than_the_cache_holds_takes_a_request_a_sample_and_few_bytes(self):
+        data = self.server.files["large.tar"] = tar_of(range(1000))
+        dataset = benzina.Dataset(self.url("large.tar"), block_size=4096, cache_bytes=1 << 16)
+        before = dataset.remote
+        epoch(dataset)
+        after = dataset.remote
+        self.assertLess(after.requests - before.requests, 1100)
+        self.assertLess(after.bytes_read - before.bytes_read, 1.5 * len(data))
 
 
 class Result(unittest.TestResult):

@@ -11,6 +11,7 @@ from ._errors import RemoteFailure
 
 MOST_BYTES = 4 << 20                            # of one request
 _NEAR_BLOCKS = 16                               # a gap that does not end a sequence of reads: members of a tar that are left out
+_MOST_ENDS = 8                                  # of sequences of reads that go on at once
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 10
 
 
@@ -50,12 +51,16 @@ class Blocks:
         self.block_size, self.cache_bytes, self.retries = block_size, cache_bytes, retries
         self._lock = threading.Lock()
         self._blocks = collections.OrderedDict()        # {(file, number): _Block}
-        self._held = self._peak = 0             # bytes
+        self._held = self._peak = self.bytes_of_files = 0
         self._counts = collections.Counter()
 
     def statistics(self):
         with self._lock:
             return RemoteStatistics(*(self._counts[name] for name in RemoteStatistics._fields[:5]), self._held, self._peak)
+
+    def add_file(self, length):
+        with self._lock:
+            self.bytes_of_files += length
 
     def count(self, **more):
         with self._lock:
@@ -63,16 +68,18 @@ class Blocks:
 
     def claim(self, file, first, last, ahead):
         """(the blocks first..last, [(number of the first, [blocks])]): those in the list are the caller's to read, with one request for
-        each item. ahead(missing) says up to which block to read, from a block on that is missing."""
+        each item. ahead(missing) says up to which block to read, from a block on that is missing; None: the caller reads without blocks."""
         with self._lock:
             found = [self._blocks.get((file, number)) for number in range(first, last + 1)]
             missing = [number for number, block in enumerate(found, first) if block is None]
+            end = ahead(missing[0]) if missing else last
+            if end is None:
+                return None
             self._counts.update(blocks_found=len(found) - len(missing), blocks_read=len(missing))
             for number, block in enumerate(found, first):
                 if block is not None:
                     self._blocks.move_to_end((file, number))
             if missing and missing[-1] == last:
-                end = ahead(missing[0])
                 while last < end and (file, last + 1) not in self._blocks:
                     last += 1
                     missing.append(last)
@@ -120,6 +127,7 @@ class Blocks:
 
     def forget(self, file):
         with self._lock:
+            self.bytes_of_files -= file.length
             for key in [key for key in self._blocks if key[0] is file]:
                 self._held -= self._blocks.pop(key).size
 
@@ -149,6 +157,7 @@ class RemoteSource:
         head = bytearray(self.blocks.block_size)
         count = self._try(0, lambda: self.remote.open(memoryview(head)))
         self.length = self.remote.size
+        self.blocks.add_file(self.length)
         self.blocks.count(bytes_read=count)
         if count and count == min(len(head), self.length):
             self.blocks.put(self, 0, bytes(head[:count]))
@@ -169,7 +178,11 @@ class RemoteSource:
                 self._read(at, view[at - offset:min(at + MOST_BYTES, end) - offset])
             return end - offset
         first = offset // size
-        found, runs = blocks.claim(self, first, (end - 1) // size, self._ahead)
+        claimed = blocks.claim(self, first, (end - 1) // size, self._ahead)
+        if claimed is None:
+            self._read(offset, view[:end - offset])
+            return end - offset
+        found, runs = claimed
         self._read_runs(runs)
         for i, block in enumerate(found):       # after its own requests, so that two threads never wait for each other
             block.request.done.wait()
@@ -187,15 +200,18 @@ class RemoteSource:
     # -- requests
 
     def _ahead(self, missing):
-        """Up to which block to read: a request that begins where another one ended, or soon after, is twice as large."""
+        """Up to which block to read: a request that begins where another one ended, or soon after, is twice as large. None: files that are
+        larger than the cache are read here and there, so that a whole block would hardly be used."""
         with self._ends_lock:
             near = next((end for end in self._ends if end <= missing <= end + _NEAR_BLOCKS), None)
             count = 1 if near is None else 2 * self._ends.pop(near)
             most = max(1, min(MOST_BYTES, self.blocks.cache_bytes // 8) // self.blocks.block_size)
             count = min(count, most)
             self._ends[missing + count] = count
-            while len(self._ends) > 64:
+            while len(self._ends) > _MOST_ENDS:
                 self._ends.popitem(last=False)
+        if near is None and self.blocks.bytes_of_files > self.blocks.cache_bytes:
+            return None
         return min(missing + count, -(-self.length // self.blocks.block_size)) - 1
 
     def _read_runs(self, runs):

@@ -332,8 +332,9 @@ class Dataset(_handles.Handled):
                      A file of MNIST's format (IDX) needs none; its labels are in another file: see idx
 
     Of URLs
-    block_size       bytes of a request at least; reads in order ask for up to 4 MiB at once
-    cache_bytes      bytes of blocks that are kept; 0: none, each read asks for its bytes alone
+    block_size       bytes that requests are rounded to. Reads in order ask for up to 4 MiB at once; reads here and there of files that
+                     together are larger than the cache ask for their bytes alone
+    cache_bytes      bytes of blocks that are kept, for all files and threads; 0: none
     retries          how often a request is sent again where that may help, after 0.2 s, 0.4 s, 0.8 s, ...
     timeout          seconds that a request may take, and as many more for each MiB that it asks for
     storage_options  a dict: headers (a dict) and ssl_context for http and https; else what fsspec's file system takes
