@@ -295,6 +295,30 @@ class Http(Case):
             self.assertEqual((len(dataset), epoch(dataset)), (40, here), source)
             self.assertGreaterEqual(dataset.remote.requests, 3)
 
+    def test_an_index_beside_a_tar_or_a_rec_spares_the_walk(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("t.tar", "r.rec"):
+                with open(os.path.join(folder, name), "wb") as file:
+                    file.write(FILES[name])
+                subprocess.run([BZNA, "index", os.path.join(folder, name)], check=True, stdout=subprocess.DEVNULL, timeout=HANGS_S)
+                stem = name[:-4]
+                with open(os.path.join(folder, stem + ".idx"), "rb") as file:
+                    index = file.read()
+                walked = benzina.Dataset(self.url(name), block_size=4096)
+                self.server.files[stem + ".idx"] = index
+                given = benzina.Dataset(self.url(name), block_size=4096)
+                self.assertGreater(walked.remote.bytes_read, 0.9 * len(FILES[name]))
+                self.assertLess(given.remote.bytes_read, 0.4 * len(FILES[name]))
+                self.assertEqual(epoch(given), epoch(walked))
+                with open(os.path.join(folder, name), "rb") as file:        # of a source of one's own
+                    self.assertEqual(epoch(benzina.Dataset(file, index=index)), epoch(walked))
+                self.server.files[stem + ".idx"] = index.replace(b"4", b"6")
+                self.refused(benzina.Error, "index", "bzna index", url=self.url(name))
+        with self.assertRaises(TypeError):
+            benzina.Dataset(local("t.tar"), index="t.idx")
+        with self.assertRaises(ValueError):
+            benzina.Dataset(self.url("s-{000..003}.tar"), index=b"v1.2 1\n")
+
     def test_files_of_a_list_share_one_cache(self):
         dataset = benzina.Dataset(self.url("s-{000..003}.tar"), block_size=4096, cache_bytes=65536)
         epoch(dataset)
@@ -312,7 +336,7 @@ class Http(Case):
         self.assertEqual(epoch(dataset), epoch(local("t.tar")))
         self.assertEqual(dataset.remote.requests, before.requests)
         asked = [0] * size
-        for _, first, last in self.server.log:
+        for _, first, last in self.server.requests("t.tar"):
             for at in range(first, min(last + 1, size)):
                 asked[at] += 1
         self.assertEqual(set(asked), {1})

@@ -262,6 +262,9 @@ def _dataset_config(settings):
             names = [arg.text("classes", c) for c in value]
             kept.append((ctypes.c_char_p * len(names))(*names))
             config.class_count, value = len(names), ctypes.addressof(kept[-1])
+        elif name == "index":
+            kept.append(ctypes.create_string_buffer(value, len(value)))
+            config.index_bytes, value = len(value), ctypes.addressof(kept[-1])
         elif name == "records":
             kept.append(_records_of(value))
             value = ctypes.addressof(kept[-1])
@@ -331,6 +334,9 @@ class Dataset(_handles.Handled):
     records          of a file of fixed-size records: a dict of bzna_records' members; types and layout by name, "uint8", "nhwc".
                      A file of MNIST's format (IDX) needs none; its labels are in another file: see idx
 
+    index            the bytes of the index (.idx) of one tar or .rec that is no path, so that it need not be walked over. Paths and URLs
+                     have it beside them
+
     Of URLs
     block_size       bytes that requests are rounded to. Reads in order ask for up to 4 MiB at once; reads here and there of files that
                      together are larger than the cache ask for their bytes alone
@@ -348,18 +354,20 @@ class Dataset(_handles.Handled):
                  list: Optional[Path] = None, classes: Optional[Iterable[str]] = None,
                  class_order: Literal["text", "numeric"] = "text", orientation: Literal["apply", "ignore"] = "apply",
                  palette: Literal["colors", "index"] = "colors", records: Optional[Mapping[str, Any]] = None,
-                 target: Optional[str] = None,
+                 target: Optional[str] = None, index: Optional[bytes] = None,
                  pairs: Union[None, Names, Mapping[str, str]] = None, block_size: int = 1 << 16, cache_bytes: int = 256 << 20,
                  retries: int = 4, timeout: float = 30, storage_options: Optional[Mapping[str, Any]] = None) -> None:
         _handles.dispose_put_off()
         context = context or _shared_context()
         if records is None and format is None and arg.is_path(source):
             records = idx_records(source)
+        if index is not None and (not isinstance(index, (bytes, bytearray)) or not index):
+            raise TypeError("index: the bytes of an .idx are needed, not %r" % (index,))
         if isinstance(classes, str):
             raise TypeError("classes: a list of names is needed, not one name")
         settings: Dict[str, Any] = dict(split=split, name=name, format=format, list=list, classes=classes and tuple(classes),
                                         class_order=class_order, orientation=orientation, palette=palette,
-                                        records=records and dict(records), target=target, pairs=_pairs_of(pairs))
+                                        records=records and dict(records), target=target, pairs=_pairs_of(pairs), index=index and bytes(index))
         elsewhere = dict(block_size=block_size, cache_bytes=cache_bytes, retries=retries, timeout=timeout, storage_options=storage_options)
         (config, kept), handle, err = _dataset_config(settings), ctypes.c_void_p(), _c.new("error")
         paths = source if isinstance(source, (tuple, _list)) else None

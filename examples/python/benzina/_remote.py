@@ -149,8 +149,9 @@ def open_urls(source: Any, context: Any, config: Any, **more: Any) -> Any:
     """(the library's handle, a Remote)"""
     settings = _Settings(**more)
     remote, names = Remote(settings.blocks), names_of(source, settings)
-    if config.name and len(names) > 1:
-        raise ValueError("name: it is for one file, and these are %d" % len(names))
+    for setting in ("name", "index"):
+        if getattr(config, setting) and len(names) > 1:
+            raise ValueError("%s: it is for one file, and these are %d" % (setting, len(names)))
     settings.pool.use()                         # connections of files that are opened are kept for those after them
     opened: Dict[int, Any] = {}
     try:
@@ -179,6 +180,25 @@ def open_urls(source: Any, context: Any, config: Any, **more: Any) -> Any:
         settings.pool.leave()
 
 
+def _index_of(url: str, settings: _Settings) -> Optional[bytes]:
+    """NAME.idx beside NAME.tar or NAME.rec, without which those are walked over; None: there is none."""
+    if not url.endswith((".tar", ".rec")):
+        return None
+    file = settings.file(url[:-4] + ".idx")
+    over = RemoteSource(file, settings.blocks)
+    try:
+        over.open()
+        data = bytearray(over.size())
+        over.read_into(0, memoryview(data))
+        return bytes(data)
+    except RemoteFailure as failure:
+        if failure.kind in (errno.ENOENT, errno.EACCES):        # servers that list nothing may refuse what is not there
+            return None
+        raise
+    finally:
+        over.close()
+
+
 def _open_one(name: str, context: Any, config: Any, settings: _Settings, remote: Remote) -> Any:
     handle, err = ctypes.c_void_p(), _c.new("error")
     if not is_url(name):
@@ -188,6 +208,7 @@ def _open_one(name: str, context: Any, config: Any, settings: _Settings, remote:
     try:
         over = RemoteSource(file, settings.blocks)
         over.open()
+        index = None if config.index else _index_of(name, settings)
     except RemoteFailure as failure:
         file.close()
         raise _error_of(failure, file.name) from failure.__cause__
@@ -198,6 +219,8 @@ def _open_one(name: str, context: Any, config: Any, settings: _Settings, remote:
     key = _handles.register(over)
     own = type(config).from_buffer_copy(config)
     own.name = config.name or file.name.encode("utf-8", "surrogateescape")
+    if index:
+        own.index, own.index_bytes = ctypes.cast(index, ctypes.c_void_p).value, len(index)
     callbacks = _c.new("source")
     callbacks.user, callbacks.close, callbacks.read_at, callbacks.size = key, _close_thunk, _read_at_thunk, _size_thunk
     status = lib.bzna_dataset_open_source(context.handle, callbacks, own, handle, err)
