@@ -208,7 +208,7 @@ static void make_files(void)
 typedef struct outcome {
     bzna_status status;               /* BZNA_END, or that of the call that failed */
     uint32_t    delivered, failed;    /* slots */
-    uint64_t    hash[SAMPLES];        /* of each sample's pixels in the first epoch in which it was delivered; 0: none */
+    uint64_t    hash[SAMPLES];        /* of each sample's pixels; 0: it was not delivered */
     bzna_error  error;
 } outcome;
 

@@ -215,13 +215,13 @@ void pack_workers_end(pack_workers *w)
 
 static window_slot *slot_of(pack_workers *w, size_t file) { return &w->window[file % w->window_size]; }
 
-/* A worker that is gone shows when its answer is read. */
+/* A worker that is gone shows when its answer is read, and so does one that cannot be reached. */
 static void worker_send(worker *one, size_t file)
 {
     uint64_t number = file;
     one->queue[one->queued++] = file;
     one->sent++;
-    (void)tool_write_all(one->socket, &number, sizeof number);
+    if (tool_write_all(one->socket, &number, sizeof number)) shutdown(one->socket, SHUT_RDWR);
 }
 
 /* Whether a file needs no worker: one that is left out already, or whose bytes are kept without decoding them. */
