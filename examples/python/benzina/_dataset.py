@@ -656,13 +656,13 @@ class Dataset(_handles.Handled):
             self._kind(name)
         return names
 
-    def _kind(self, name):
+    def _kind(self, name: str) -> int:
         """FIELD_..., of the names, too, that targets and pictures have everywhere."""
         kinds = self._field_kinds()
         always = {"target": _c.FIELD_INTEGER, "image": _c.FIELD_IMAGE}
         if name not in kinds and name not in always:
             raise KeyError("%s: there is no such field among %s" % (name, ", ".join(kinds)))
-        return kinds.get(name) or always[name]
+        return int(kinds.get(name) or always[name])
 
     def _field_kinds(self):
         """{name: FIELD_...}"""
@@ -670,7 +670,7 @@ class Dataset(_handles.Handled):
                  for i in range(self.info.field_count)]
         return {info.name.decode("utf-8", "replace"): info.kind for info in infos}
 
-    def _field(self, index, name):
+    def _field(self, index: int, name: bytes) -> Any:
         """Its bytes, or None."""
         return self._value(lib.bzna_dataset_field, index, name)
 
