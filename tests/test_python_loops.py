@@ -81,6 +81,11 @@ def folder_of_pictures():
             os.makedirs(os.path.join(root, "each", str(number)))
             write_png(os.path.join(root, "each", str(number), "a.png"), 40, 30, 100 + number)
         shutil.copy(os.path.join(ROOT, ARCHIVE), os.path.join(root, "train.bzna"))
+        with open(os.path.join(root, "train.rec"), "wb") as file:
+            for number, letter in enumerate("abcd"):
+                with open(os.path.join(root, "train", "color", letter + ".png"), "rb") as picture:
+                    payload = struct.pack("<IfQQ", 0, number, number, 0) + picture.read()
+                file.write(struct.pack("<II", 0xced7230a, len(payload)) + payload + bytes(-len(payload) % 4))
         for number, letters in enumerate(("ab", "c", "d")):
             with tarfile.open(os.path.join(root, "shard-%03d.tar" % number), "w") as shard:
                 for letter in letters:
@@ -599,13 +604,15 @@ class Words(unittest.TestCase):
     @needs_decoder
     @needs("numpy")
     def test_the_examples_of_docstrings_run(self):
-        names = sorted(name for name in os.listdir(os.path.join(PACKAGE, "benzina")) if name.endswith(".py"))
+        names = []
+        for folder, _, files in sorted(os.walk(os.path.join(PACKAGE, "benzina"))):
+            names += sorted(os.path.relpath(os.path.join(folder, name), os.path.join(PACKAGE, "benzina")) for name in files if name.endswith(".py"))
         folder_of_pictures()
         os.chdir(FOLDER.name)
         try:
             tried = {}
             for name in names:
-                module = importlib.import_module("benzina" if name == "__init__.py" else "benzina." + name[:-len(".py")])
+                module = importlib.import_module(re.sub(r"[.]__init__$", "", "benzina." + name[:-len(".py")].replace(os.sep, ".")))
                 for test in doctest.DocTestFinder(exclude_empty=True).find(module, extraglobs={"benzina": benzina, "ops": ops}):
                     said = []
                     result = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)

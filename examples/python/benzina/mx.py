@@ -3,7 +3,7 @@
     >>> from benzina import mx
     >>> batches = mx.ImageRecordIter(path_imgrec="train.rec", data_shape=(3, 48, 48), batch_size=3, rand_mirror=True, mean_r=123.68)
     >>> batches.provide_data, batches.provide_label
-    ([DataDesc[data,(3, 3, 48, 48),float32,NCHW]], [DataDesc[softmax_label,(3,),float32,NCHW]])
+    ([DataDesc[data,(3, 3, 48, 48),<class 'numpy.float32'>,NCHW]], [DataDesc[softmax_label,(3,),<class 'numpy.float32'>,NCHW]])
     >>> for batch in batches:
     ...     print(batch.data[0].shape, batch.label[0].asnumpy(), batch.pad)
     (3, 3, 48, 48) [0. 1. 2.] 0
@@ -59,7 +59,7 @@ class DataDesc(_Named):
         return self
 
     def __repr__(self) -> str:
-        return "DataDesc[%s,%s,%s,%s]" % (self.name, self.shape, numpy.dtype(self.dtype).name, self.layout)
+        return "DataDesc[%s,%s,%s,%s]" % (self.name, self.shape, self.dtype, self.layout)
 
 
 class DataBatch:

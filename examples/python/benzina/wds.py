@@ -267,7 +267,9 @@ class _Decode:
         if len(specs) > 1:
             raise ValueError("decode: one kind of pictures is made, not %d" % len(specs))
         self.spec: Optional[Spec] = specs[0] if specs else None
-        self._first = [*([gzfilter] if pre is None else pre), *(one for one in handlers if not isinstance(one, str))]
+        own = [one for one in handlers if not isinstance(one, str)]
+        self._first = [*([gzfilter] if pre is None else pre), *own]
+        self._is_plain = not own and pre is None        # no handler wants the bytes of pictures
         self._last = [basichandlers] if post is None else list(post)
         self._only = set(only.split() if isinstance(only, str) else only) if only is not None else None
         self._partial, self.on_error, self.loader = partial, handler, loader
@@ -285,12 +287,12 @@ class _Decode:
             return data
         if not isinstance(data, bytes) and self._partial:
             return data
-        found = decoded(key, data, self._first)
-        if found is not data:
-            return found
-        if self.spec is not None and is_picture(key):
-            return read(self.spec)
-        return decoded(key, data, self._last)
+
+        def picture(key: str, of_handler: bytes) -> Any:
+            if self.spec is None or not is_picture(key):
+                return None
+            return read(self.spec) if of_handler is data else picture_of(of_handler, self.spec)
+        return decoded(key, data, [*self._first, picture, *self._last])
 
     def of_sample(self, sample: Dict[str, Any]) -> Dict[str, Any]:
         """Of one whose bytes are there."""
@@ -304,15 +306,18 @@ class _Decode:
 
     def of_place(self, place: _Place) -> Dict[str, Any]:
         """Of one that was not read yet."""
-        values, key = [], place.shard.filename(place.number)
+        sample, values = place.shard[place.number], []
         for name in place.names():
             def read(spec: Spec, name: str = name) -> Any:
-                return as_spec(place.shard[place.number].image(name), spec)
+                return as_spec(sample.image(name), spec)
             try:
+                if self.spec is not None and self._is_plain and self.takes(name) and name in sample.images:
+                    values.append((name, read(self.spec)))
+                    continue
                 data = place.value(name)
                 values.append((name, None if data is None else self._value(name, data, read)))
             except Exception as error:
-                raise DecodingError(place.url, key, name) from error
+                raise DecodingError(place.url, sample.name, name) from error
         return place.sample(values)
 
     def of_items(self, items: Iterable[Any]) -> Iterator[Any]:

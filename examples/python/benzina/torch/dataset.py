@@ -79,14 +79,12 @@ class Dataset:
 
     def picture(self) -> Optional[str]:
         """Which picture of its samples a DataLoader takes. None: the usual one."""
-        if not len(self.data) or self._track.label == self.input_label:
-            return None
-        names = self.data[0].images
         if self._track.label != "bzna_input":
             return self._track.label
+        names = self.data[0].images if len(self.data) else ()
         if self.input_label in names:
             return self.input_label
-        if self.input_label != "bzna_thumb":
+        if self.input_label != "bzna_thumb" and names:
             raise ValueError("input_label: samples of %s have no %r among %s" % (self._filename, self.input_label, ", ".join(names)))
         return None
 
@@ -167,8 +165,8 @@ class ImageNet(ClassificationDataset):
         try:
             self._open_pair(path, labels, input_label, **settings)
         except Error as error:
-            if error.status != Status.E_NOT_FOUND or not settings:
-                raise
+            if error.status not in (Status.E_NOT_FOUND, Status.E_ARGUMENT) or not settings:
+                raise                           # E_ARGUMENT: it is no mp4 file
             self._open_pair(path, labels, input_label)
             self._cut(split)
 
