@@ -581,6 +581,18 @@ class Pages(unittest.TestCase):
     def test_jax(self):
         self.check_page("JAX")
 
+    @needs("torch", "numpy")
+    def test_from_the_original(self):
+        self.check_page("From the original Benzina")
+
+    @needs("numpy")
+    def test_from_mxnet(self):
+        self.check_page("From MXNet")
+
+    @needs("numpy")
+    def test_from_webdataset(self):
+        self.check_page("From WebDataset")
+
     @needs("tensorflow")
     def test_tensorflow(self):
         self.check_page("TensorFlow")

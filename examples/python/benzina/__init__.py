@@ -69,6 +69,9 @@ EOFError, as files and connections do, costs its sample; any other exception is 
 Normalization. y = (x - bias) * norm with x in 0..255: norm MULTIPLIES. The original's ImageNet example passes the standard deviation where
 its reciprocal is meant. mean= and std= are the other spelling, y = (x - mean) / std; both at once are refused.
 
+Other programs. benzina.torch has the original's modules, benzina.mx MXNet's iterators, and benzina.wds WebDataset's pipelines, for programs
+that were written for these.
+
 Other libraries. output="jax" makes arrays of jax's. TensorFlow, and whatever else knows DLPack, takes the arrays of
 batches(), without a copy:
 

@@ -337,7 +337,7 @@ if lib.bzna_version() // 100 != 3:              # until 1.0, structs may change 
     raise ImportError("this package is for libbenzina 0.3, the library found is " + version)
 
 
-def new(name):
+def new(name: str) -> Any:
     """A struct as the library's init function prepares it; one without, with its size set and all else zero."""
     kind = getattr(structs, name)
     if name not in inits:

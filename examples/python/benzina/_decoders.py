@@ -77,6 +77,7 @@ class Continue:
 
 
 def gzfilter(key: str, data: bytes) -> Optional[Continue]:
+    """Unpacks what gzip packed."""
     return Continue(key[:-3], gzip.decompress(data)) if key.endswith(".gz") else None
 
 

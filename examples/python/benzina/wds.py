@@ -24,6 +24,7 @@ from __future__ import annotations
 import bisect
 import collections
 import copy
+import ctypes
 import glob
 import io
 import itertools
@@ -35,13 +36,15 @@ import sys
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial as bound
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
+from typing import (TYPE_CHECKING, Any, Callable, Deque, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple,
+                    Union)
 
 from . import _c
+from ._c import Status, lib
 from ._dataset import Dataset
 from ._decoders import (Continue, Handler, Spec, as_spec, basichandlers, decoded, gzfilter, is_picture, picture_of, spec_of)
 from ._distributed import distributed_from_env
-from ._errors import Error
+from ._errors import check
 from ._loader import DataLoader
 from ._modules import installed, process_group
 from ._output import Output
@@ -58,23 +61,28 @@ _Base: Any = object if _torch is None else _torch.utils.data.IterableDataset    
 # ---- Errors -------------------------------------------------------------------------------------------------------------------------
 
 def reraise_exception(exn: Exception) -> bool:
+    """The exception is raised."""
     raise exn
 
 
 def ignore_and_continue(exn: Exception) -> bool:
+    """The sample is left out."""
     return True
 
 
 def warn_and_continue(exn: Exception) -> bool:
+    """The sample is left out, with a warning."""
     warnings.warn(repr(exn), stacklevel=2)
     return True
 
 
 def ignore_and_stop(exn: Exception) -> bool:
+    """The pass ends before the sample."""
     return False
 
 
 def warn_and_stop(exn: Exception) -> bool:
+    """The pass ends before the sample, with a warning."""
     warnings.warn(repr(exn), stacklevel=2)
     return False
 
@@ -101,37 +109,15 @@ def _tried(items: Iterable[Any], function: Callable[[Any], Any], handler: OnErro
 
 # ---- Shards -------------------------------------------------------------------------------------------------------------------------
 
-def _braces(text: str) -> List[str]:
+def _braces(pattern: str) -> List[str]:
     """"a-{0..2}.tar" and "{a,b}" as a shell has them."""
-    depth, start = 0, -1
-    for at, letter in enumerate(text):
-        if letter == "{":
-            depth, start = depth + 1, at if depth == 0 else start
-        elif letter == "}" and depth:
-            depth -= 1
-            if not depth:
-                choices = _choices(text[start + 1:at])
-                if choices is not None:
-                    return [text[:start] + one + rest for one in choices for rest in _braces(text[at + 1:])]
-    return [text]
-
-
-def _choices(inside: str) -> Optional[List[str]]:
-    found = re.fullmatch(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?", inside)
-    if found:
-        first, last, step = int(found[1]), int(found[2]), abs(int(found[3] or 1)) or 1
-        padded = any(re.match(r"-?0\d", word) for word in found.groups()[:2])
-        width = max(len(found[1]), len(found[2])) if padded else 0
-        numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
-        return ["%0*d" % (width, number) for number in numbers]
-    parts, depth = [""], 0
-    for letter in inside:
-        depth += (letter == "{") - (letter == "}")
-        if letter == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [one for part in parts for one in _braces(part)] if len(parts) > 1 else None
+    text, needed, err = os.fsencode(pattern), ctypes.c_size_t(), _c.new("error")
+    status = lib.bzna_braces_expand(text, None, 0, needed, None, err)
+    if status != Status.E_BUFFER:
+        check(status, err)
+    texts = ctypes.create_string_buffer(needed.value)
+    check(lib.bzna_braces_expand(text, ctypes.addressof(texts), needed.value, needed, None, err), err)
+    return [os.fsdecode(one) for one in texts.raw[:needed.value].split(b"\0")[:-1]]
 
 
 def _urls_of(urls: Union[str, Iterable[str]]) -> List[str]:
@@ -160,6 +146,7 @@ def split_by_node(src: Iterable[Any], group: Any = None) -> Iterator[Any]:
 
 
 def single_node_only(src: Iterable[Any], group: Any = None) -> Iterator[Any]:
+    """All shards, where there is one process; else a ValueError."""
     if _node()[1] > 1:
         raise ValueError("you need to add an explicit nodesplitter to your input pipeline for multi-node training")
     return iter(src)
@@ -463,7 +450,8 @@ def _combined(values: List[Any], combine_tensors: bool, combine_scalars: bool) -
         return values
     shapes = {tuple(value.shape) for value in values}
     if len(shapes) > 1:
-        raise ValueError("batched: arrays of one shape are needed, not of %s: decode(shape=...) makes pictures of one size" % sorted(shapes))
+        raise ValueError("batched: arrays of one shape are needed, not of %s: decode(shape=...) makes pictures of one size" %
+                         sorted(shapes))
     return sys.modules["torch"].stack(values) if is_tensor else numpy.stack(values)
 
 
@@ -547,7 +535,8 @@ class DataPipeline(_Base):                      # type: ignore[misc]
         return self.compose(_Shuffle(size, initial, rng, seed)) if size >= 1 else self
 
     def decode(self, *args: Union[str, Handler], pre: Optional[Sequence[Handler]] = None, post: Optional[Sequence[Handler]] = None,
-               only: Union[None, str, Iterable[str]] = None, partial: bool = False, handler: OnError = reraise_exception, **loader: Any) -> Any:
+               only: Union[None, str, Iterable[str]] = None, partial: bool = False, handler: OnError = reraise_exception,
+               **loader: Any) -> Any:
         """Makes values of bytes: by their extensions, and pictures as args say, "torchrgb", "pil", ... Further settings are a
         DataLoader's: with shape=224, a DataLoader makes the pictures; then mean, std, warp, ... may be given, too."""
         return self.compose(_Decode(args, pre, post, only, partial, handler, loader))
@@ -804,7 +793,8 @@ def WebLoader(dataset: Any, batch_size: Optional[int] = 1, shuffle: bool = False
         raise ValueError("collate_fn: there is nothing to collate: the pipeline makes the batches, by batched(n, collation_fn=...)")
     if shuffle:
         raise ValueError("shuffle: the pipeline shuffles, by shuffle(n)")
-    unknown = sorted(set(settings) - {"pin_memory", "prefetch_factor", "persistent_workers", "timeout", "worker_init_fn", "multiprocessing_context"})
+    without_effect = {"pin_memory", "prefetch_factor", "persistent_workers", "timeout", "worker_init_fn", "multiprocessing_context"}
+    unknown = sorted(set(settings) - without_effect)
     if unknown:
         raise TypeError("WebLoader has no argument %s" % ", ".join(unknown))
     return DataPipeline(dataset)

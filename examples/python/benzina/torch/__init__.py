@@ -11,8 +11,8 @@
     (4, 3, 224, 224) (4,)
     (4, 3, 224, 224) (4,)
 
-Names, order and defaults of arguments are those of its releases 0.0.3 to 0.0.5, whose data sets are archives. Those of 0.0.6 and later
-are images of Bcachefs, which are refused.
+Names, order and defaults of arguments are those of its release 0.0.5, whose data sets are archives. Those of later ones are images of
+Bcachefs, which are refused; their programs that name a path run, too.
 """
 from . import dataloader, dataset, operations
 from .dataloader import DataLoader

@@ -141,7 +141,7 @@ def compute_affine_matrix(in_shape: Size, out_shape: Size, crop: Optional[Sequen
                           resize: bool = False, keep_ratio: bool = False) -> Any:
     """The warp that these make together: a numpy array of 3 x 3.
 
-    >>> compute_affine_matrix((100, 100), (50, 50), resize=True).round(3).tolist()
+    >>> (compute_affine_matrix((100, 100), (50, 50), resize=True).round(3) + 0).tolist()
     [[2.0, 0.0, 0.5], [0.0, 2.0, 0.5], [0.0, 0.0, 1.0]]
     """
     import numpy
