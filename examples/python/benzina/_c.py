@@ -5,6 +5,7 @@ import enum
 import os
 import re
 import types
+from typing import Any
 
 from ._numbers import *  # noqa: F401, F403
 from ._version import __version__
