@@ -902,6 +902,8 @@ class WebDataset(InWebDataset):
         ((pictures, classes, texts),) = self.made().decode("rgb8", shape=(16, 20)).to_tuple("png", "cls", "json").batched(20)
         numpy.testing.assert_array_equal(pictures, expected)
         self.assertEqual((classes.tolist(), texts[7]), (targets.tolist(), {"at": [1, 2]}))
+        self.addCleanup(setattr, self.wds, "_LIST", self.wds._LIST)
+        self.wds._LIST = 6                      # so that an epoch is several of the loader's
         shuffled = self.made(shardshuffle=2, seed=1).shuffle(7).decode("rgb", shape=(16, 20)).to_tuple("png", "cls", "__url__")
         for _ in range(3):                      # an epoch that is left in the middle, and whole ones
             next(iter(shuffled))

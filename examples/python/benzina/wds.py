@@ -53,6 +53,7 @@ __all__ = ["Continue", "DataPipeline", "DecodingError", "WebDataset", "WebLoader
            "ignore_and_continue", "ignore_and_stop", "reraise_exception", "single_node_only", "split_by_node", "split_by_worker",
            "warn_and_continue", "warn_and_stop"]
 
+_LIST = 4096                                    # samples that a DataLoader is given at a time
 OnError = Callable[[Exception], bool]           # True: go on with the next sample; False: end
 _torch = installed("torch")
 _Base: Any = object if _torch is None else _torch.utils.data.IterableDataset    # which torch's DataLoader asks for
@@ -766,7 +767,7 @@ class WebDataset(DataPipeline):
 
         def give() -> bool:
             """The next samples, as an epoch of the loader's."""
-            indices = [first_of[place.url] + place.number for place in itertools.islice(places, 4096)]
+            indices = [first_of[place.url] + place.number for place in itertools.islice(places, _LIST)]
             if indices:
                 loader.set_indices(self._loading[4], indices)
                 self._loading[4] += 1
