@@ -943,6 +943,8 @@ class WebDataset(InWebDataset):
         self.assertEqual(first, epochs(3))
         self.assertTrue(all(sorted(epoch) == [*range(20)] for epoch in first))
         self.assertEqual(len({tuple(epoch) for epoch in first + epochs(4)}), 6)
+        apart = self.made(seed=3).shuffle(9).to_tuple("cls")        # of samples alone
+        self.assertNotEqual(list(apart), list(apart))
         self.assertEqual(len(list(self.made(resampled=True).to_tuple("cls").with_epoch(50))), 50)
 
     def test_stages(self):
@@ -1017,10 +1019,11 @@ class WebDataset(InWebDataset):
     @needs("torch")
     def test_workers_of_torch_and_a_webloader(self):
         import torch.utils.data
-        made = self.made().decode("rgb8", only="cls").to_tuple("cls").batched(5)
-        list(made)                              # what a worker inherits has been used
-        loader = torch.utils.data.DataLoader(made, batch_size=None, num_workers=2)
-        self.assertEqual(sorted(number for batch, in loader for number in batch.tolist()), [*range(20)])
+        for options in ({}, {"shape": 8}):
+            made = self.made().decode("rgb8", **options).to_tuple("cls").batched(5)
+            list(made)                          # what a worker inherits has been used
+            loader = torch.utils.data.DataLoader(made, batch_size=None, num_workers=2, timeout=100)
+            self.assertEqual(sorted(number for batch, in loader for number in batch.tolist()), [*range(20)])
         fluid = self.wds.WebLoader(made, batch_size=None, num_workers=4).unbatched().shuffle(9, seed=1).batched(4)
         self.assertEqual(sorted(int(number) for batch, in fluid for number in batch), [*range(20)])
 
