@@ -605,6 +605,9 @@ class MXNet(InMXNet):
         self.assertEqual(self.epochs(batches, 1), [[([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0), ([8, 9, 0, 1], 2)]])
         list(batches)
         self.assertEqual(list(batches), [])     # until a reset
+        for taken in (1, 2, 1, 2):              # broken off one after the other
+            batches.reset()
+            self.assertEqual([next(batches).label[0].tolist()[0] for _ in range(taken)], [0, 4][:taken])
 
     def test_data_name_and_label_name_are_in_what_is_provided(self):
         self.assertEqual(repr((self.records().provide_data, self.records().provide_label)),

@@ -163,18 +163,28 @@ class _LoaderIter(DataIter):
                  label: DataDesc) -> None:
         super().__init__(batch_size)
         self.provide_data, self.provide_label = [data], [label]
-        self._loader, self._order, self._make = loader, order, make
-        self._begin(True)
+        self._loader, self._order, self._make, self._given = loader, order, make, 0
+        self._next = self._give(True)
+        self._begin()
 
-    def _begin(self, goes_on: bool) -> None:
-        self._indices, self._pad = self._order.epoch(goes_on)
-        epoch = self._loader.epoch + (not goes_on)
-        self._loader.set_indices(epoch, array.array("Q", self._indices.astype("uint64").tobytes()))
+    def _give(self, goes_on: bool) -> Tuple[Any, int]:
+        """Gives the loader its next epoch."""
+        indices, pad = self._order.epoch(goes_on)
+        self._loader.set_indices(self._given, array.array("Q", indices.astype("uint64").tobytes()))
+        self._given += 1
+        return indices, pad
+
+    def _begin(self) -> None:
+        """The loader has the epoch after this one, too, so that it begins while this one ends."""
+        (self._indices, self._pad), self._next = self._next, self._give(True)
         self._batches, self._at, self._batch = iter(self._loader), 0, None
 
     def reset(self) -> None:
+        if 0 < self._at < len(self._indices):
+            epoch, self._next = self._given, self._give(False)
+            self._loader.set_epoch(epoch)
         if self._at:
-            self._begin(self._at >= len(self._indices))
+            self._begin()
 
     def iter_next(self) -> bool:
         found = next(self._batches, None) if self._at < len(self._indices) else None
