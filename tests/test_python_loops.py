@@ -34,6 +34,8 @@ ROOT = os.getcwd()
 PACKAGE = os.path.join(ROOT, "examples", "python")
 sys.path.insert(0, PACKAGE)
 sys.dont_write_bytecode = True
+if "BENZINA_LIBRARY" in os.environ:             # programs that tests start elsewhere need it whole
+    os.environ["BENZINA_LIBRARY"] = os.path.abspath(os.environ["BENZINA_LIBRARY"])
 import benzina  # noqa: E402
 from benzina import Error, ops  # noqa: E402
 from test_python import ARCHIVE, COUNT, importable, needs_decoder, run_tests  # noqa: E402

@@ -2,6 +2,7 @@
 import ctypes
 import ctypes.util
 import enum
+import functools
 import os
 import re
 import types
@@ -337,14 +338,26 @@ if lib.bzna_version() // 100 != 3:              # until 1.0, structs may change 
     raise ImportError("this package is for libbenzina 0.3, the library found is " + version)
 
 
-def new(name):
-    """A struct as the library's init function prepares it; one without, with its size set and all else zero."""
+def _maker(name):
+    """Of structs as the library's init function prepares them: its bytes, copied; of one without, with its size set and
+    all else zero."""
     kind = getattr(structs, name)
-    if name not in inits:
-        return kind(struct_size=ctypes.sizeof(kind)) if hasattr(kind, "struct_size") else kind()
     made = kind()
-    inits[name](made, ctypes.sizeof(made))
-    return made
+    if name in inits:
+        inits[name](made, ctypes.sizeof(made))
+    elif hasattr(kind, "struct_size"):
+        made.struct_size = ctypes.sizeof(made)
+    return functools.partial(kind.from_buffer_copy, bytes(made))
+
+
+_makers = {}                                    # by the names of structs
+
+
+def new(name):
+    """A struct, ready to be given to the library."""
+    if name not in _makers:
+        _makers[name] = _maker(name)
+    return _makers[name]()
 
 
 def callback(kind):
