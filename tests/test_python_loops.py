@@ -451,6 +451,16 @@ for more in (dict(), dict(limit_train_batches=2, limit_val_batches=1), dict(limi
                                                          ("12 14", "6 4", "6 14", "12 16", "12 26", "12 14", "1 1", "12 6")])
 
     @needs("torch", "numpy", "lightning")
+    def test_overfitting_takes_the_same_batches_in_each_epoch(self):
+        done = python(LIGHTNING + """
+model, (_, loader) = Model(), loaders()
+trainer(max_epochs=3, overfit_batches=2).fit(model, loader, loader)
+print(model.seen == model.seen[:2] * 3, len(model.judged))
+print(loaders()[0].sampler, benzina.DataLoader(loader.dataset, 16, sampler=[2, 1]).sampler)
+""")
+        self.assertEqual((done.returncode, done.stdout), (0, "True 8\nNone [2, 1]\n"), done.stderr[-3000:])
+
+    @needs("torch", "numpy", "lightning")
     def test_a_run_goes_on_in_the_middle_of_an_epoch(self):
         with tempfile.TemporaryDirectory() as folder:
             done = python(LIGHTNING + """
@@ -569,6 +579,11 @@ class Pages(unittest.TestCase):
     def test_ddp(self):
         (text,), (expected,) = (blocks(page("DDP"), kind) for kind in ("python", "text"))
         self.assertEqual("".join(sorted(processes(text, 2, cwd=self.folder))), expected)
+
+    @needs("torch", "numpy", "accelerate")
+    def test_accelerate(self):
+        (text,), (expected,) = (blocks(page("Accelerate"), kind) for kind in ("python", "text"))
+        self.assertEqual("".join(processes(text, 2, cwd=self.folder)), expected)
 
     @needs("numpy", "PIL")
     def test_notebooks(self):

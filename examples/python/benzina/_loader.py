@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import random
+import sys
 import time
 import weakref
 from typing import Any, Callable, Dict, Iterator, List, Literal, Mapping, NoReturn, Optional, Sequence, Union
@@ -230,7 +231,8 @@ class DataLoader(_handles.Handled):
         is_given = isinstance(indices, str) and indices == "given"
         batch_size = check_samplers(sampler, batch_sampler, batch_size, drop_last, dict(
             shuffle=shuffle, indices=indices is not None, weights=weights is not None, weighting=weighting, epoch_samples=epoch_samples))
-        self.sampler, self.batch_sampler = sampler, batch_sampler
+        self._sampler, self.batch_sampler = sampler, batch_sampler
+        self._is_sequential = not (shuffle or weights is not None or sampler is not None or batch_sampler is not None)
         self._lists = Lists(self, sampler, batch_sampler) if is_given or sampler is not None or batch_sampler is not None else None
 
         config = _c.new("loader_config")
@@ -485,6 +487,13 @@ class DataLoader(_handles.Handled):
                 self._lender.note(batch)
             return batch
         return Epoch(self, read)
+
+    @property
+    def sampler(self) -> Any:
+        """The one that was given. Without one, a SequentialSampler of torch's, where torch is imported and the samples come
+        in their order: by that, Lightning sees that nothing is shuffled (overfit_batches). Else None."""
+        data = sys.modules.get("torch.utils.data") if self._is_sequential else None
+        return self._sampler if data is None else data.SequentialSampler(self.dataset)
 
     @property
     def epoch(self) -> int:
