@@ -144,7 +144,7 @@ loader_config:  u32 struct_size, reserved0; loader_output output; loader_outputs
                 loader_read read; loader_decode decode; loader_errors errors; loader_pipeline pipeline
 tensor:         u32 struct_size, dtype; device device; u32 dimensions, reserved0; i64 shape[6]; ptr data; u64 bytes;
                 char name[32]; u64 reserved[4]
-batch_info:     u32 struct_size, count, failed, replaced; tensor image; u32 layout, last_of_epoch, slices, reserved0;
+batch_info:     u32 struct_size, count, failed, replaced; tensor image; u32 layout, last_of_epoch, slices, on_loan;
                 u64 epoch, batch, position; ptr targets, indices, status, stream
 loader_info:    u32 struct_size, decoder; tensor image; u32 layout, sessions, threads, reader_threads,
                 batches_in_flight, read_ahead; u64 samples_per_epoch, batches_per_epoch; char decoder_name[64],

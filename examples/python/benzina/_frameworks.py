@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, Optional
+from typing import Any
 
 from ._batch import Field
 from ._modules import installed, torch_with_cuda
@@ -25,10 +25,6 @@ class Framework:
     def first(self, array: Any, count: int, axis: int) -> Any:
         """The first count samples, which are counted along axis."""
         return array[(slice(None),) * axis + (slice(count),)]
-
-    def holder(self, array: Any) -> Optional[Callable[[], bool]]:
-        """Tells whether anybody still has a view's memory. None: the Field is asked, which lives as long."""
-        return None
 
 
 class Numpy(Framework):
@@ -78,13 +74,6 @@ class Torch(Framework):
         made = torch.empty(field.shape, dtype=getattr(torch, field.dtype))
         ctypes.memmove(made.data_ptr(), field.address, field.nbytes)
         return made
-
-    def holder(self, array: Any) -> Optional[Callable[[], bool]]:
-        if not array.is_cuda:
-            return None
-        from torch.multiprocessing.reductions import StorageWeakRef
-        storage = StorageWeakRef(array.untyped_storage())
-        return lambda: not storage.expired()
 
 
 class Plain(Framework):

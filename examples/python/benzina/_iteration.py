@@ -4,7 +4,7 @@ from __future__ import annotations
 import logging
 import warnings
 import weakref
-from typing import Any, Callable, Iterator, List, Optional
+from typing import Any, Callable, Iterator, Optional
 
 from . import _c
 from ._batch import Batch
@@ -69,24 +69,13 @@ class Lender:
         self._always_copies = loader.copy
         info = loader.info
         self._buffers, self._views = info.batches_in_flight, int(info.image.dimensions) > 4
-        self._out: List[Callable[[], bool]] = []        # of each batch that may be on loan: whether it is
         self.copied = 0                                 # batches, for want of a free buffer
 
-    def note(self, batch: Batch) -> None:
-        """A Batch that is handed out itself."""
-        batch_or_none = weakref.ref(batch)
-
-        def is_out() -> bool:
-            batch = batch_or_none()
-            return batch is not None and batch.is_out
-        self._out.append(is_out)
-
-    def _must_copy(self, held: int) -> bool:
+    def _must_copy(self, batch: Batch) -> bool:
         """Whether this batch is in the last buffer."""
-        self._out = [is_out for is_out in self._out if is_out()]
         if self._always_copies:
             return True
-        if len(self._out) + held + 1 < self._buffers:
+        if batch.info.on_loan < self._buffers or batch._refreshed().on_loan < self._buffers:
             return False
         self.copied += 1
         say_once("copied", logging.INFO, "batches are copied: all %d buffers of a DataLoader are in use "
@@ -96,22 +85,14 @@ class Lender:
     def read(self, loader: Any, batch: Batch) -> Any:
         if batch.failed:
             _warn_of_failures(batch)
-        framework, copies = self._framework, self._must_copy(loader._held is not None)
+        framework, copies = self._framework, self._must_copy(batch)
         slots = loader._slots_of(batch) if framework.cuts else len(batch)
 
         def large(name: str) -> Any:
             field = batch.tensor(name)
             array = framework.copy(field) if copies else framework.view(field)
-            if not copies:
-                is_out = framework.holder(array)
-                if is_out:
-                    self._out.append(is_out)
-                elif not noted:
-                    self.note(batch)
-                    noted.append(1)
             return array if slots == len(batch) else framework.first(array, slots, int(self._views))
 
-        noted: List[int] = []
         images = large("image") if loader._has_pictures else None
         pair = images, self._small(batch, "target", slots)
         if not loader._tensors and not loader._bytes and not loader._outputs:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import random
 import sys
 import time
@@ -33,6 +34,13 @@ _bytes = bytes                                  # which is an argument's name he
 _DEFAULT_WARP = ops.CenterResizedCrop(224 / 256)
 _PILS = (None, "linear", "cubic", "lanczos")    # filters of PIL's that have several samples an axis
 _AUTO_SEED = 0                                  # where torch.distributed shards a loader without a seed: torch's samplers have it, too
+
+
+def _release(arrived: Any, process: Optional[int] = None) -> None:
+    """Gives back the batch that was delivered, but never taken, if there is one."""
+    handle, arrived.value = arrived.value, None
+    if handle and process in (None, os.getpid()):
+        lib.bzna_batch_release(handle)
 
 
 class DataLoader(_handles.Handled):
@@ -338,6 +346,8 @@ class DataLoader(_handles.Handled):
         self._moves = 0                         # so that an iterator sees that the loader went elsewhere
         self._lender: Optional[Lender] = None
         self._iterator: Any = None
+        self._arrived = ctypes.c_void_p()       # a batch, between its delivery and its Batch
+        weakref.finalize(self, _release, self._arrived, os.getpid()).atexit = False
 
     @staticmethod
     def _memory(context: Any, output: Optional[str], memory: Optional[str]) -> Any:
@@ -482,11 +492,7 @@ class DataLoader(_handles.Handled):
         self._settle(True)
         self._is_iterated = True
 
-        def read(batch: Batch) -> Batch:
-            if self._lender is not None:
-                self._lender.note(batch)
-            return batch
-        return Epoch(self, read)
+        return Epoch(self, lambda batch: batch)
 
     @property
     def sampler(self) -> Any:
@@ -519,6 +525,7 @@ class DataLoader(_handles.Handled):
         """An iterator that has begun is over."""
         self._moves += 1
         self._held, self._under_way = None, False
+        _release(self._arrived)
 
     def _is_current(self, iterator: Epoch) -> bool:
         """Whether no other iterator came after it."""
@@ -527,6 +534,7 @@ class DataLoader(_handles.Handled):
     def _begin_epoch(self) -> int:
         if self._inside and not self._resumed:  # the last one was broken off
             self._held = None
+            _release(self._arrived)
             self._reset(self._epoch + 1)
         if self._lists is not None:
             self._lists.begin()
@@ -587,13 +595,13 @@ class DataLoader(_handles.Handled):
     def _next(self) -> Optional[Batch]:
         """The next Batch, or None after the last epoch. Waits in steps, so that an interrupt from the keyboard comes through."""
         _handles.dispose_put_off()
-        handle, err, end = ctypes.c_void_p(), _c.new("error"), time.monotonic() + self.timeout if self.timeout else None
+        err, end = _c.new("error"), time.monotonic() + self.timeout if self.timeout else None
         has_collected = False
         while True:
             step = 0.1 if end is None else max(0.0, min(0.1, end - time.monotonic()))
-            status = lib.bzna_loader_next(self.handle, int(step * 1e9), handle, err)
+            status = self._ask(lib.bzna_loader_next, int(step * 1e9), err)
             if status == Status.OK:
-                return Batch(handle.value, self._failures, self._tensors)
+                return self._take()
             if status == Status.END:
                 return None
             if status == Status.AGAIN:
@@ -604,6 +612,15 @@ class DataLoader(_handles.Handled):
                 has_collected = True
             else:
                 self._fail(error_of(status, err))
+
+    def _ask(self, call: Callable[..., int], timeout_ns: int, err: Any) -> int:
+        """Asks the library for a batch. An interrupt from the keyboard is raised right behind the call, which may have
+        brought one: that is the next one then."""
+        return Status.OK if self._arrived.value else call(self.handle, timeout_ns, self._arrived, err)
+
+    def _take(self) -> Batch:
+        handle, self._arrived.value = self._arrived.value, None
+        return Batch(handle, self._failures, self._tensors)
 
     def _fail(self, error: Error) -> NoReturn:
         """Raises what a callback raised, or else the error."""
