@@ -18,6 +18,7 @@ import os
 import pickle
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -249,6 +250,53 @@ class Kept(unittest.TestCase):
                     raise KeyboardInterrupt
             except KeyboardInterrupt as error:
                 tracebacks.append(error)        # as sys.last_traceback does
+        self.assertEqual(len(list(loader)), COUNT)
+
+    def test_a_notebook_cell_runs_again_after_interrupts_from_the_keyboard(self):
+        """Of which most come while a batch is waited for, so that they are raised when it has just arrived."""
+        for output in OUTPUTS:
+            loader, tracebacks = loader_of(batch_size=1, num_threads=1, output=output), []
+            gone = weakref.ref(loader)
+            signals = signal.signal(signal.SIGALRM, signal.default_int_handler)
+            try:
+                for turn in range(30):
+                    try:
+                        signal.setitimer(signal.ITIMER_REAL, 0.001 + 0.0007 * turn)
+                        for _ in range(100):
+                            for images, targets in loader:
+                                pass
+                    except KeyboardInterrupt as error:
+                        tracebacks.append(error)        # as sys.last_traceback does, and the shell's history
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, signals)
+            self.assertGreater(len(tracebacks), 20)
+            self.assertEqual([len(list(loader)) for _ in range(3)], [COUNT] * 3, output)
+            del loader, tracebacks, images, targets
+            gc.collect()
+            self.assertIsNone(gone())
+
+    def test_a_batch_that_arrives_with_an_interrupt_is_the_next_one(self):
+        loader = loader_of(batch_size=1, output=OUTPUTS[-1], multibuffering=2)
+        ask, steps, seen = loader._ask, iter(loader), []
+
+        def interrupted(*arguments):
+            status = ask(*arguments)
+            if status == benzina.Status.OK:
+                raise KeyboardInterrupt
+            return status
+
+        def interrupt(steps):
+            loader._ask = interrupted
+            with self.assertRaises(KeyboardInterrupt):
+                next(steps)
+            del loader._ask
+        for _ in range(COUNT):
+            interrupt(steps)
+            seen.append(list(next(steps)[1]))
+        self.assertEqual(seen, [list(targets) for _, targets in loader_of(batch_size=1, output=OUTPUTS[-1], epochs=1)])
+        for _ in range(5):                      # nobody asks for it again: it is given back
+            interrupt(iter(loader))
         self.assertEqual(len(list(loader)), COUNT)
 
     @needs("torch")
@@ -977,6 +1025,21 @@ class Samplers(unittest.TestCase):
             first = taken([next(iterator)])
             self.assertEqual((len(loader), loader.batches_left), (epoch + 1, epoch))
             self.assertEqual(first + taken(iterator), [[epoch]] * (epoch + 1))
+
+    def test_the_length_is_that_of_the_epoch_up_to_its_last_batch(self):
+        loader = self.loader(indices="given", batch_size=2)
+        lists = [[0, 1, 2], [3], [4, 5, 6, 7, 0]]
+        for epoch, given in enumerate(lists):
+            loader.set_indices(epoch, given)
+        for lengths in ((2, 1), (1, 3)):
+            self.assertEqual([len(loader) for _ in loader], [lengths[0]] * lengths[0])
+            self.assertEqual(len(loader), lengths[1])
+        steps = iter(loader)
+        self.assertEqual([(next(steps), len(loader))[1] for _ in range(3)], [3] * 3)
+        with self.assertRaises(StopIteration):
+            next(steps)
+        with self.assertRaises(TypeError):      # nothing was given for what follows
+            len(loader)
 
     def test_an_empty_epoch_brings_nothing_and_the_next_one_follows(self):
         lists = [[], [1, 2], [], [], [3]]

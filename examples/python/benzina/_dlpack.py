@@ -7,6 +7,7 @@ import struct
 from . import _c
 from ._c import lib
 from ._errors import check
+from ._handles import undisturbed
 
 
 class _DLTensor(ctypes.Structure):
@@ -45,7 +46,7 @@ _delete_fn = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 def _delete_managed(address, process=None, managed=_DLManagedTensor):
     if process is None or process == os.getpid():
-        _delete_fn(managed.from_address(address).deleter)(address)
+        undisturbed(_delete_fn(managed.from_address(address).deleter), address)
 
 
 def _capsules(text, managed):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 import warnings
 import weakref
 from typing import Any, Callable, Iterator, Optional
@@ -20,6 +21,7 @@ class Epoch(Iterator[Any]):
 
     def __init__(self, loader: Any, read: Callable[[Batch], Any]) -> None:
         self._loader, self._read, self._over = loader, read, False
+        self._is_in_last = False                # its last batch was the last thing that it gave
         self._moves: Optional[int] = None       # the loader's, when it began
         loader._iterator = weakref.ref(self)    # in place of the one before it
 
@@ -40,11 +42,12 @@ class Epoch(Iterator[Any]):
 
     def close(self) -> None:
         """Ends it; what is left of the epoch is left out."""
-        self._over = True
+        self._over, self._is_in_last = True, False
 
     def __next__(self) -> Any:
         loader = self._loader
         if self._over:
+            self._is_in_last = False
             raise StopIteration
         if self._moves is None and loader._is_current(self):
             self._moves = loader._begin_epoch()
@@ -52,12 +55,18 @@ class Epoch(Iterator[Any]):
             self._over = True
             raise Error(Status.E_STATE,
                         "this iterator is over: the loader was iterated anew, or went elsewhere, meanwhile")
-        batch = loader._next_of_epoch()
-        if batch is None or batch.last_of_epoch:
-            self._over = True
-        if batch is None:
-            raise StopIteration
-        return self._read(batch)
+        batch = None
+        try:
+            batch = loader._next_of_epoch()
+            if batch is None or batch.last_of_epoch:
+                self._over, self._is_in_last = True, batch is not None
+            if batch is None:
+                raise StopIteration
+            return self._read(batch)
+        except KeyboardInterrupt as interrupt:  # a notebook keeps its traceback, which must keep no batch
+            batch = None
+            traceback.clear_frames(interrupt.__traceback__)
+            raise
 
 
 class Lender:

@@ -444,7 +444,8 @@ class DataLoader(_handles.Handled):
     def __len__(self) -> int:
         """Batches that the next `for` brings: those of an epoch; after load_state_dict, those that are left of the
         epoch that it went into, until that `for` begins (which is when Lightning asks: it counts up to an epoch's).
-        With a sampler, those of the epoch under way, or of the next one, whose length the sampler is asked for."""
+        With a sampler, whose epochs may differ: those of the epoch under way, also in the body of a loop for its last
+        batch; behind it, those of the next one, whose length the sampler is asked for."""
         self._settle()
         return self._whole_epoch() if self._is_iterated or self._left is None else self._left
 
