@@ -862,6 +862,10 @@ class DataSets(unittest.TestCase):
             loader = loader_of(source, batch_size=16)
             self.assertEqual(loader.dataset.samples, paths)
             self.assertEqual(next(iter(loader))[1].tolist(), [target for _, target in paths])
+        parts = torch.utils.data.ConcatDataset([torch.utils.data.Subset(benzina.Dataset(root), [6, 1]), folder])
+        names = [os.path.relpath(path, root) for path, _ in [folder.samples[6], folder.samples[1], *folder.samples]]
+        self.assertEqual(loader_of(parts).dataset.filenames, names)
+        self.assertEqual(next(iter(loader_of(parts, batch_size=16)))[1].tolist()[:2], [1, 0])
         with self.assertRaisesRegex(ValueError, "the transform of ImageFolder would not be applied.*warp="):
             loader_of(torchvision.datasets.ImageFolder(root, transform=lambda picture: picture))
         first, second = torch.utils.data.random_split(benzina.Dataset(root), [5, 3], generator=torch.Generator().manual_seed(1))

@@ -61,7 +61,8 @@ class DataLoader(_handles.Handled):
     (statistics.batches_copied counts them).
 
     Samples
-    dataset          a Dataset, or what makes one (a path, several in a list, a file); torch's Subset and torchvision's ImageFolder, too
+    dataset          a Dataset, or what makes one (a path, several in a list, a file); torch's Subset and ConcatDataset, and
+                     torchvision's ImageFolder, too
     shape            (height, width) in pixels of the pictures that come out, or one number for both. None, where tensors or bytes
                      are named: no pictures, images is None
     batch_size       samples of a batch, for each rank
