@@ -96,7 +96,8 @@ def _up(size):
 
 # The same structs as above, as struct packs them: a batch's small arrays are copied often.
 _PACKED_TENSOR = "PiiiBBHPPQ"
-_PACKED = {_c.DLPACK_0: struct.Struct("@%sPP" % _PACKED_TENSOR), _c.DLPACK_1: struct.Struct("@IIPPQ%s" % _PACKED_TENSOR)}
+_PACKED = {_c.DLPACK_0: struct.Struct("@%sPP" % _PACKED_TENSOR),
+           _c.DLPACK_1: struct.Struct("@IIPPQ%s" % _PACKED_TENSOR)}
 
 
 def _export_copy(memory, shape, kind, version):

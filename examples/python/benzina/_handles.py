@@ -29,7 +29,8 @@ def register(thing: Any) -> int:
 put_off: Deque[Any] = collections.deque()
 
 
-# An interrupt from the keyboard is raised behind a call of the library's. In a finalizer nobody would hear of it: it is put off, too.
+# An interrupt from the keyboard is raised behind a call of the library's. In a finalizer nobody would hear of it: it is
+# put off, too.
 _interrupts: List[BaseException] = []
 
 

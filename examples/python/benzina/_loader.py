@@ -61,8 +61,8 @@ class DataLoader(_handles.Handled):
     (statistics.batches_copied counts them).
 
     Samples
-    dataset          a Dataset, or what makes one (a path, several in a list, a file); torch's Subset and ConcatDataset, and
-                     torchvision's ImageFolder, too
+    dataset          a Dataset, or what makes one (a path, several in a list, a file); torch's Subset and
+                     ConcatDataset, and torchvision's ImageFolder, too
     shape            (height, width) in pixels of the pictures that come out, or one number for both. None, where tensors or bytes
                      are named: no pictures, images is None
     batch_size       samples of a batch, for each rank
@@ -498,8 +498,8 @@ class DataLoader(_handles.Handled):
 
     @property
     def sampler(self) -> Any:
-        """The one that was given. Without one, a SequentialSampler of torch's, where torch is imported and the samples come
-        in their order: by that, Lightning sees that nothing is shuffled (overfit_batches). Else None."""
+        """The one that was given. Without one, a SequentialSampler of torch's, where torch is imported and the samples
+        come in their order: by that, Lightning sees that nothing is shuffled (overfit_batches). Else None."""
         data = sys.modules.get("torch.utils.data") if self._is_sequential else None
         return self._sampler if data is None else data.SequentialSampler(self.dataset)
 

@@ -140,7 +140,8 @@ class Lists:
         return left // step if loader._drops else -(-left // step)
 
     def length(self) -> int:
-        """Batches of the epoch under way, up to the body of a loop for its last batch; else of the one that comes next."""
+        """Batches of the epoch under way, up to the body of a loop for its last batch; else of the one that comes
+        next."""
         loader = self._loader
         current = loader._iterator and loader._iterator()
         is_last = current is not None and current._is_in_last and current._moves == loader._moves
