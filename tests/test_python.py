@@ -3851,7 +3851,7 @@ class Result(unittest.TestResult):
 
 
 def run_tests(module):
-    """Runs a module's tests, or those that the command line names behind the tool (Class, Class.test); ends the program."""
+    """Runs a module's tests, or those that the command line names (Class, Class.test); ends the program."""
     result, loader, names = Result(), unittest.defaultTestLoader, sys.argv[2:]
     (loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module)).run(result)
     print("tests/test_python.sh: %d passed, %d failed, %d skipped" % (result.passed, len(result.failures), len(result.skipped)), flush=True)
