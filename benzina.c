@@ -30486,6 +30486,12 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
     all.replaced = batch->replaced;
     all.slices = batch->loader->config.output.slices;
 
+    if (!bzi_loader_forked(batch->loader)) {
+        bzi_loader_lock(batch->loader);
+        all.on_loan = batch->loader->on_loan;
+        bzi_os_unlock(&batch->loader->mutex);
+    }
+
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 

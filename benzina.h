@@ -2594,7 +2594,9 @@ typedef struct bzna_batch_info {
     uint32_t           layout;        /* BZNA_LAYOUT_... of image */
     uint32_t           last_of_epoch; /* 1: no batch of this epoch comes after it */
     uint32_t           slices;        /* that image lies in */
-    uint32_t           reserved0;     /* 0 */
+    /* of the loader's pipeline.batches_in_flight, how many are on loan now, this one included. One
+     * that was released is, as long as DLPack tensors of it are out. 0 after fork */
+    uint32_t           on_loan;
     uint64_t           epoch;         /* from order.first_epoch on */
     uint64_t           batch;         /* number in the epoch, from 0, or from a restored position */
     uint64_t           position;      /* of this rank's first sample in the epoch's global order */

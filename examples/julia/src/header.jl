@@ -940,7 +940,7 @@ mutable struct bzna_batch_info
     layout::UInt32
     last_of_epoch::UInt32
     slices::UInt32
-    reserved0::UInt32
+    on_loan::UInt32
     epoch::UInt64
     batch::UInt64
     position::UInt64

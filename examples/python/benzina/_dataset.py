@@ -388,11 +388,15 @@ class Dataset(_handles.Handled):
 
     @classmethod
     def _of(cls, thing: Any, context: Optional[Context]) -> Dataset:
-        """What a DataLoader is given: a Dataset, torch's Subset, torchvision's ImageFolder, or what makes a Dataset."""
+        """What a DataLoader is given: a Dataset, torch's Subset or ConcatDataset, torchvision's ImageFolder, or what
+        makes a Dataset."""
         if isinstance(thing, Dataset):
             return thing
         if hasattr(thing, "dataset") and hasattr(thing, "indices"):
             return cls._of(thing.dataset, context)[thing.indices]
+        if hasattr(thing, "datasets") and hasattr(thing, "cumulative_sizes"):
+            parts = [cls._of(part, context) for part in thing.datasets]
+            return sum(parts[1:], parts[0])
         if all(hasattr(thing, name) for name in ("root", "samples", "classes", "class_to_idx")):
             return cls._of_image_folder(thing, context)
         return cls(thing, context=context)

@@ -1785,8 +1785,9 @@ structs! {
         last_of_epoch: u32,
         /// That image lies in
         slices: u32,
-        /// 0
-        reserved0: u32,
+        /// Of the loader's pipeline.batches_in_flight, how many are on loan now, this one included. One that was
+        /// released is, as long as DLPack tensors of it are out. 0 after fork
+        on_loan: u32,
         /// From order.first_epoch on
         epoch: u64,
         /// Number in the epoch, from 0, or from a restored position
