@@ -8212,6 +8212,7 @@ typedef struct bzi_container_ops {
     uint32_t    names_unread;         /* but `images` needs few of them, and can read those itself */
     uint32_t    still;                /* pictures are JPEG or other stills: NVDEC is not asked */
     uint32_t    listed;               /* dataset_config.list may name or label its samples */
+    uint32_t    indexed;              /* dataset_config.index may say where its samples lie */
     /* recognizes a file by its first bytes, at most BZI_PROBE_BYTES. NULL: they do not tell */
     int         (*probe)(const uint8_t *head, uint64_t size);
     /* sets the members after `source` in bzi_container. Pre: config is checked */
@@ -9911,9 +9912,24 @@ BZI_MAYBE_UNUSED static void bzi_idx_close(bzi_idx *idx, bzi_host *host)
     bzi_buffer_free(&host->memory, &idx->buffer);
 }
 
-/* Reads NAME.idx beside a file NAME.extension. Returns BZNA_AGAIN if there is none. Errors name the index. */
+/* Takes the index that the caller gave. */
+BZI_MAYBE_UNUSED static bzna_status bzi_idx_take(bzi_idx *idx, bzi_host *host, const bzna_dataset_config *config,
+                                                 bzna_error *err)
+{
+    if (config->index_bytes >= SIZE_MAX || !bzi_buffer_reserve(&host->memory, &idx->buffer, config->index_bytes + 1, 0))
+        return bzi_fail_memory(err, "an index");
+    memcpy(idx->buffer.data, config->index, (size_t)config->index_bytes);
+    idx->buffer.data[config->index_bytes] = '\n';
+    idx->text = (bzi_span){ idx->buffer.data, config->index_bytes };
+    snprintf(idx->path, sizeof idx->path, "dataset_config.index");
+    return BZNA_OK;
+}
+
+/* Reads NAME.idx beside a file NAME.extension, or takes the index of the config. Returns BZNA_AGAIN if there is none.
+ * Errors name the index. */
 BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, const bzi_source *of,
-                                                 const char *extension, bzna_error *err)
+                                                 const bzna_dataset_config *config, const char *extension,
+                                                 bzna_error *err)
 {
     const size_t length = of->path ? strlen(of->path) : 0;
     bzi_source file;
@@ -9921,6 +9937,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, c
 
     memset(idx, 0, offsetof(bzi_idx, path));
     memset(&file, 0, sizeof file);
+    if (config->index)
+        return bzi_idx_take(idx, host, config, err);
     if (length < 5 || length >= sizeof idx->path || strcmp(of->path + length - 4, extension))
         return BZNA_AGAIN;
 
@@ -11520,6 +11538,7 @@ static uint32_t bzi_tar_kind(const char *field)
 
 typedef struct bzi_tar_build {
     bzi_container *c;                 /* which is being opened */
+    const bzna_dataset_config *config; /* which it is opened with */
     bzi_tar       *tar;               /* its own state */
     bzi_buffer     members;           /* of bzi_tar_member */
     bzi_buffer     begins;            /* of uint32_t: the first member of each sample */
@@ -11660,13 +11679,16 @@ typedef struct bzi_tar_index {
 /* Fails because of the index. `why` says what is wrong, as "it is older than the tar". `line`: where, or 0. */
 static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, uint64_t line, bzna_error *err)
 {
-    const char *path = b->c->source.path, *slash = strrchr(path, '/');
+    const char *path = b->c->source.path, *slash = path ? strrchr(path, '/') : NULL;
     const char *base = slash ? slash + 1 : path;
-    const int stem = (int)bzi_min(strlen(base) - 4, 40);
+    const int stem = base ? (int)bzi_min(strlen(base) - 4, 40) : 0;
     char place[32] = "";
 
     if (line)
         snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
+    if (b->config->index)
+        return BZI_FAIL(err, BZNA_E_BOX, "dataset_config.index does not fit it (%s%s): leave it out, or write it "
+                        "again (bzna index)", place, why);
     return BZI_FAIL(err, BZNA_E_BOX,
                     "%.*s.idx does not fit it (%s%s): remove it, or write it again: bzna index %.*s.tar", stem, base,
                     place, why, stem, base);
@@ -11788,7 +11810,7 @@ static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
     bzi_host *host = b->c->host;
     bzi_idx idx;
     bzi_tar_index x;
-    bzna_status status = bzi_idx_open(&idx, host, &b->c->source, ".tar", err);
+    bzna_status status = bzi_idx_open(&idx, host, &b->c->source, b->config, ".tar", err);
 
     if (status != BZNA_OK)
         return status;
@@ -11821,6 +11843,7 @@ static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
 
     memset(&scan, 0, sizeof scan);
     scan.c = b->c;
+    scan.config = b->config;
     scan.tar = b->tar;
 
     status = bzi_tar_scan(&scan, err);
@@ -11888,10 +11911,10 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 {
     bzi_tar_build b;
     bzna_status status;
-    (void)config;
 
     memset(&b, 0, sizeof b);
     b.c = c;
+    b.config = config;
     b.tar = c->own;
 
     if ((status = bzi_tar_read_index(&b, err)) == BZNA_AGAIN)
@@ -12077,6 +12100,7 @@ static const bzi_container_ops bzi_tar_row = {
     .own_bytes = sizeof(bzi_tar),
     .still = 1,
     .probe = bzi_tar_probe,
+    .indexed = 1,
     .open = bzi_tar_open,
     .locate = bzi_tar_locate,
     .field = bzi_tar_field,
@@ -12318,11 +12342,11 @@ static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzn
 }
 
 /* Reads NAME.idx of NAME.rec. Returns BZNA_AGAIN if there is none. */
-static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
+static bzna_status bzi_recordio_open_idx(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_idx idx;
     uint64_t lines = 1;
-    bzna_status status = bzi_idx_open(&idx, c->host, &c->source, ".rec", err);
+    bzna_status status = bzi_idx_open(&idx, c->host, &c->source, config, ".rec", err);
 
     if (status != BZNA_OK)
         return status;
@@ -12354,7 +12378,7 @@ static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config
     if (config->list && ((status = bzi_list_open(&own->list, &c->host->memory, config->list, err)) != BZNA_OK ||
                          (status = bzi_list_sort(&own->list, config->list, err)) != BZNA_OK))
         return status;
-    if ((status = bzi_recordio_open_idx(c, err)) == BZNA_AGAIN)
+    if ((status = bzi_recordio_open_idx(c, config, err)) == BZNA_AGAIN)
         status = bzi_recordio_find(c, NULL, err);
 
     c->target_count = c->count;       /* some may have none, which is known when they are read */
@@ -12609,6 +12633,7 @@ static const bzi_container_ops bzi_recordio_ops = {
     .own_bytes = sizeof(bzi_recordio),
     .still = 1,
     .listed = 1,
+    .indexed = 1,
     .probe = bzi_recordio_probe,
     .open = bzi_recordio_open,
     .locate = bzi_recordio_locate,
@@ -13794,6 +13819,9 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
         status = bzi_paths_resolve_one(paths, bzi_names_get(&expanded, i), config, err);
     bzi_names_free(&expanded);
 
+    if (status == BZNA_OK && config->index && paths->count > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: it is of one file, and these are %llu",
+                        (unsigned long long)paths->count);
     if (status == BZNA_OK && config->name && paths->count > 1)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%llu) is named by its path",
                         (unsigned long long)paths->count);
@@ -13879,6 +13907,7 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     const struct { const char *name; int is_set, has_effect; const char *kinds; } settings[] = {
         { "split", config->split != NULL, ops->track != NULL, "mp4 files" },
         { "list", config->list != NULL, ops->listed != 0, "folders and RecordIO files" },
+        { "index", config->index != NULL, ops->indexed != 0, "tars and RecordIO files" },
         { "classes", config->classes != NULL, ops == &bzi_folder_ops, "folders" },
         { "class_order", config->class_order != 0, ops == &bzi_folder_ops, "folders" },
         { "orientation", config->orientation != 0, ops->still || ops->track,
@@ -13895,8 +13924,7 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     return BZNA_OK;
 }
 
-/* Makes it a container of a kind, with that kind's own state. A row that is tried after another keeps the state's
- * memory. */
+/* Makes it a container of a kind. A row that is tried after another keeps the memory of the state. */
 static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops, bzna_error *err)
 {
     c->ops = ops;
@@ -29445,8 +29473,9 @@ static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bz
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: %u is not known", numbers[i].name,
                             numbers[i].value);
 
-    if (!bzi_is_zero(c->reserved, sizeof c->reserved))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config: reserved words are set");
+    if (!c->index != !c->index_bytes)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: index_bytes is %llu, and index is%s NULL",
+                        (unsigned long long)c->index_bytes, c->index ? " not" : "");
     if (!c->classes != !c->class_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: class_count is %u, and classes is%s NULL",
                         c->class_count, c->classes ? " not" : "");

@@ -58,6 +58,7 @@ The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a 
                                           "image=a/images,mask=a/masks"
     records = nothing                     `Records(...)`: the file is records of one size, such as CIFAR or MNIST
     target = nothing                      the field of integers, or an mp4's track of them, that is the target
+    index = nothing                       the bytes of the index (.idx) of one tar or .rec, in place of the file beside it
     name = nothing                        what error messages call it
     log = :warning                        messages of the library that Julia's logger receives: :none, :error, :warning, :info, :debug
 """
@@ -182,12 +183,13 @@ end
 # Calls open(context, config, out, err), and owns what it made.
 function open_dataset(open, box, context; split = nothing, name = nothing, format = nothing, list = nothing, classes = nothing,
                       class_order::Symbol = :text, orientation::Symbol = :apply, palette::Symbol = :colors,
-                      records::Union{Nothing,bzna_records} = nothing, pairs = nothing, target = nothing)
+                      records::Union{Nothing,bzna_records} = nothing, pairs = nothing, target = nothing,
+                      index::Union{Nothing,Vector{UInt8}} = nothing)
     config, err, out = bzna_dataset_config(), sized(bzna_error), Ref{Ptr{bzna_dataset}}(C_NULL)
     bzna_dataset_config_init(config, sizeof(bzna_dataset_config))
     strings = map(optional, (split, name, format, list, pairs, target))
     class_strings = classes === nothing ? String[] : String[class for class in classes]
-    GC.@preserve strings class_strings context records begin
+    GC.@preserve strings class_strings context records index begin
         config.split, config.name, config.format, config.list, config.pairs, config.target = map(cstring, strings)
         pointers = Cstring[cstring(class) for class in class_strings]
         if !isempty(pointers)
@@ -197,6 +199,9 @@ function open_dataset(open, box, context; split = nothing, name = nothing, forma
         config.palette = choice(PALETTES, palette)
         if records !== nothing
             config.records = address(records)
+        end
+        if index !== nothing && !isempty(index)
+            config.index, config.index_bytes = pointer(index), length(index)
         end
         status = GC.@preserve pointers open(context.handle, config, out, err)
         forward_messages(context.log)

@@ -471,7 +471,8 @@ mutable struct bzna_dataset_config
     records::Ptr{bzna_records}
     pairs::Cstring
     target::Cstring
-    reserved::NTuple{2,UInt64}
+    index::Ptr{Cvoid}
+    index_bytes::UInt64
     bzna_dataset_config() = new()
 end
 

@@ -91,7 +91,7 @@ image:          u32 struct_size, codec, width, height, frame_width, frame_height
 records:        u32 struct_size, data_type, layout, width, height, channels; u64 header_bytes, stride, data_offset,
                 label_offset; u32 label_type; f32 scale, bias; u32 reserved0
 dataset_config: u32 struct_size, reserved0; str name, split, format, list; ptr classes; u32 class_count, class_order,
-                orientation, palette; ptr records; str pairs, target; u64 reserved[2]
+                orientation, palette; ptr records; str pairs, target; ptr index; u64 index_bytes
 dataset_info:   u32 struct_size, field_count; u64 size_bytes, sample_count, target_count; u32 part_count, track_count,
                 brand_count, brands[8]; char container[20]; u64 trailing_bytes
 field_info:     u32 struct_size, kind; char name[32]

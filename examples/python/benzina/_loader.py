@@ -23,6 +23,7 @@ from ._frameworks import FRAMEWORKS
 from ._iteration import Epoch, Lender, lender_of
 from ._modules import installed, torch_with_cuda
 from ._output import Output
+from ._remote import READ_AHEAD, READERS
 from ._rules import Rule, set_rules
 from ._samplers import Lists, check_samplers
 from ._settings import (field_names, refuse_unknown, set_colors, set_distortion, set_mean_image, set_samples, set_transforms,
@@ -164,7 +165,7 @@ class DataLoader(_handles.Handled):
     multibuffering   batches being filled, ready or in use
     reader_threads, read_ahead, read_memory_bytes, read_retries, read_backoff_ns
                      threads that read, samples and bytes read ahead, how often a read that failed is tried again, and after how
-                     many nanoseconds; 0: the library's defaults
+                     many nanoseconds; 0: the library's defaults, but 16 threads and 64 samples for a Dataset of URLs
     timeout          seconds to wait for a batch at most, a TimeoutError after that; 0: no limit
     on_error         "fill": the slot of a sample that fails holds the color outside, and a warning tells; "replace"; "stop"
     on_callback_error
@@ -220,6 +221,8 @@ class DataLoader(_handles.Handled):
         height, width = (0, 0) if shape is None else arg.height_width(shape)
         timeout = 0 if timeout is None else arg.number("timeout", timeout, ctypes.c_double, 0)
         drop_last, copy = arg.flag("drop_last", drop_last), arg.flag("copy", copy)
+        if dataset.remote is not None and not no_threads:
+            reader_threads, read_ahead = reader_threads or READERS, read_ahead or max(READ_AHEAD, reader_threads)
         self._bytes = {name: dataset._kind(name) for name in others}
         self._tensors = [name.partition(":")[0] for name in numeric]
         if drop_last and last_batch not in (None, "drop"):

@@ -924,8 +924,12 @@ structs! {
         /// integers, by its name, such as "bzna_target"; with a split, its variant for that. E_NOT_FOUND if there is
         /// none. Default: chapter 12 says which
         target: *const c_char,
-        /// Must be 0
-        reserved: [u64; 2],
+        /// The text of an index (.idx) of one tar or .rec, in place of the file beside it, so that a file that is
+        /// opened by a source need not be walked over. Read until the call returns. Default: the file beside it, if the
+        /// data set is opened by a path
+        index: *const c_void,
+        /// Bytes at index
+        index_bytes: u64,
     }
 
     /// A data set as a whole.
