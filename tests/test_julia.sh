@@ -287,11 +287,13 @@ wanted && call ~ /\)::[A-Za-z_0-9{}]+ *$/ {
     field = name; owner = "bzna_source"
     if (sub(/^bzna_context_/, "", field)) owner = "bzna_context_config"
     else if (sub(/^bzna_pipeline_/, "", field)) owner = "bzna_loader_pipeline"
+    else if (sub(/^bzna_rule_/, "", field)) owner = "bzna_rule"
+    else if (sub(/^bzna_provider_/, "", field)) owner = "bzna_provider"
     else sub(/^bzna_source_/, "", field)
     assert("SAME(FIELD(" owner ", " field "), " ctype(result) " (*)(" args "))", name " is not what " owner "." field " calls")
     callbacks[name] = ctype(result) "(" args ")"
 }
-/^function bzna_(source|context|pipeline)_/ {
+/^function bzna_(source|context|pipeline|rule|provider)_/ {
     name = $2; sub(/\(.*/, "", name); text = $0; sub(/^[^(]*\(/, "", text); result = text; sub(/.*\)::/, "", result); sub(/\).*/, "", text)
     n = split_top(text, parts); args = ""
     for (k = 1; k <= n; k++) { type = parts[k]; sub(/^.*::/, "", type); args = args (k > 1 ? ", " : "") ctype(type) }
@@ -397,7 +399,7 @@ s/settings.buffer ? batch : nothing))$/settings.buffer ? batch : nothing)/
 s/^    finalizer(owner(data)) do _/    finalizer(owner(data))/
 s/^        elseif status == BZNA_AGAIN/        if status == BZNA_AGAIN/
 s/^column(first) = copy/column(first] = copy/; s/    column(first) = copy/    column(first] = copy/
-s/"the loader is closed"/"the loader is closed/
+s/ is closed", nothing, 0))$/ is closed, nothing, 0))/
 s/^    shards_left_out::UInt32/    shards_left_out::UInt64/
 s/^    loader::NTuple{128,UInt8}/    loader::NTuple{120,UInt8}/
 s/bzna_stream_source(stream::Ptr{bzna_stream}, index::UInt64)/bzna_stream_source(stream::Ptr{bzna_stream}, index::UInt32)/

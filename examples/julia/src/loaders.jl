@@ -85,7 +85,7 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
                   mxnet_clamp_hue::Bool = false, shear_ratio::Real = 0, canvas_px = nothing, crop_px = nothing, pad_px::Integer = 0,
                   short_edge_px::Integer = 0, crop_start = nothing, mean = nothing, std = nothing,
                   bias = nothing, scale = nothing, fill = nothing, image::Union{Nothing,AbstractString} = nothing, indices = nothing,
-                  tensors = nothing, bytes = nothing, views::Integer = 1, outputs = (), mean_image = nothing,
+                  tensors = nothing, bytes = nothing, rules = (), geometry::Bool = false, views::Integer = 1, outputs = (), mean_image = nothing,
                   filter::Symbol = :linear, antialias::Bool = true, channels::Symbol = :RGB,
                   on_error::Symbol = :fill, on_callback_error::Symbol = :stop, decoder::Symbol = :auto, rank::Integer = 0,
                   world_size::Integer = 1,
@@ -96,7 +96,8 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
                   cuda::Union{Nothing,Integer} = nothing, stream::Ptr{Cvoid} = C_NULL, wrap = nothing)
     cuda === nothing || wrap !== nothing || throw(ArgumentError("cuda: an Array cannot be on a device; give wrap, too"))
     callbacks = CallbackBox(transform, picture)
-    no_threads || foreach(callable_from_threads, (transform, picture))
+    boxes = RuleBox[RuleBox(rule, callbacks) for rule in (rules isa Rule ? (rules,) : rules)]
+    no_threads || foreach(callable_from_threads, (transform, picture, (box.rule.make for box in boxes)...))
     is_given = indices === :given
     indices isa Symbol && !is_given && throw(ArgumentError("indices: :$indices is neither :given nor numbers"))
     is_given && shuffle && throw(ArgumentError("indices, shuffle: both order the samples of an epoch"))
@@ -154,7 +155,8 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
     warps = own_of([output.warp for output in outputs], config.warp)
     filters = own_of([output.filter for output in outputs], config.filter)
     colors = own_of([output.color for output in outputs], config.color)
-    kept = (callbacks, chosen, numbers, others, order, means, names, fields, extras, warps, filters, colors)
+    raw_rules = bzna_rule[raw_rule(box) for box in boxes]
+    kept = (callbacks, chosen, numbers, others, order, means, names, fields, extras, warps, filters, colors, boxes, raw_rules)
     GC.@preserve kept begin
         if mean_image !== nothing
             config.color = changed(config.color; mean_image = pointer(means), mean_image_bytes = sizeof(means))
@@ -168,7 +170,9 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
         if !isempty(extras)
             config.extra_outputs = changed(config.extra_outputs; ptr = pointer(extras), count = length(extras))
         end
-        config.fields = changed(config.fields; image = cstring(chosen), tensors = cstring(numbers), bytes = cstring(others))
+        config.fields = changed(config.fields; image = cstring(chosen), tensors = cstring(numbers), bytes = cstring(others),
+                                rules = isempty(raw_rules) ? Ptr{bzna_rule}(C_NULL) : pointer(raw_rules), rule_count = length(raw_rules),
+                                geometry = geometry)
         if indices !== nothing
             config.order = changed(config.order; indices = pointer(order), index_count = length(order))
         end
@@ -208,6 +212,8 @@ epoch.
     fill = (0, 0, 0)                      the out-of-bounds color
     tensors = nothing                     names of further numeric fields of batches, for `tensor`: ["id", "label:5"]
     bytes = nothing                       names of further fields of any kind, for `bytes`
+    rules = ()                            `Rule`s for fields: one, or several
+    geometry = false                      true: `tensor(batch, "geometry")` says how each view shows its picture: 16 numbers, as benzina.h has them
     views = 1                             of each sample, each with a random warp of its own; x has them one after the other: view v is
                                           x[:, :, :, (v-1)*n+1:v*n], n being the samples of the batch
     outputs = ()                          further `Output`s of the same decode, for `tensor`
@@ -278,8 +284,9 @@ callable_from_threads(::Union{Nothing,MemoryBox,Ptr}) = nothing
 
 function callable_from_threads(called)
     VERSION < v"1.9" || return nothing
-    throw(ArgumentError(string("a loader ", called isa SourceBox ? "reads a source" : "calls transform and picture",
-                               " on threads of the library, on which Julia runs from 1.9 on, not ", VERSION, ": give no_threads = true")))
+    what = called isa SourceBox ? "a source's read_at!" : called isa SamplesBox ? "samples" : "transform, picture and rules"
+    throw(ArgumentError(string("a loader asks for ", what, " on threads of the library, on which Julia runs from 1.9 on, not ", VERSION,
+                               ": give no_threads = true")))
 end
 
 num_exceptions(loader::Loader) = num_exceptions(loader.dataset) + num_exceptions(loader.settings.callbacks)

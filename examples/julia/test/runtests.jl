@@ -74,6 +74,9 @@ passed, failed = try
                 break                               # the rest of this epoch is over then
             end
             @test collected(again) == next
+            close(again)
+            closed = thrown(() -> collected(again))
+            @test closed isa BenzinaError && closed.status == Benzina.BZNA_E_STATE && closed.message == "the loader is closed"
             @test_throws BenzinaError Loader(ARCHIVE; batchsize = 0, size = (32, 24))
             @test_throws ArgumentError Loader(ARCHIVE; batchsize = 1, size = (32, 24), warp = :sideways)
         end
@@ -450,6 +453,8 @@ passed, failed = try
         include("callbacks.jl")
         include("streams.jl")
         include("arrays.jl")
+        include("providers.jl")
+        include("rules.jl")
         include("mxnet.jl")
         include("pictures.jl")
         include("webdataset.jl")
