@@ -419,7 +419,7 @@ if [ -n "$SANITIZE" ]; then
     skip "examples/julia/test/runtests.jl" "the library was built with a sanitizer, which Julia would have to be started with"
 else
     if command -v julia >/dev/null 2>&1; then
-        BENZINA_LIBRARY=$(cd "$build" && pwd)/libbenzina.so julia --startup-file=no --project=$package $package/test/runtests.jl >"$t/out" 2>&1
+        BENZINA_LIBRARY=$(cd "$build" && pwd)/libbenzina.so JULIA_NUM_THREADS=2 julia --startup-file=no --project=$package $package/test/runtests.jl >"$t/out" 2>&1
         count "examples/julia/test/runtests.jl"
     else
         skip "examples/julia/test/runtests.jl" "there is no julia [julia]"

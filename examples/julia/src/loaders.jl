@@ -280,12 +280,12 @@ mutable struct Loader <: AbstractDataProvider
 end
 
 # What the library calls on threads of its own: a source, or a callback.
-callable_from_threads(::Union{Nothing,MemoryBox,Ptr}) = nothing
+callable_from_threads(::Union{Nothing,MemoryBox,Ptr}, version = VERSION) = nothing
 
-function callable_from_threads(called)
-    VERSION < v"1.9" || return nothing
+function callable_from_threads(called, version = VERSION)
+    version < v"1.9" || return nothing
     what = called isa SourceBox ? "a source's read_at!" : called isa SamplesBox ? "samples" : "transform, picture and rules"
-    throw(ArgumentError(string("a loader asks for ", what, " on threads of the library, on which Julia runs from 1.9 on, not ", VERSION,
+    throw(ArgumentError(string("a loader asks for ", what, " on threads of the library, on which Julia runs from 1.9 on, not ", version,
                                ": give no_threads = true")))
 end
 

@@ -450,11 +450,11 @@ passed, failed = try
             end
         end
 
-        include("callbacks.jl")
         include("streams.jl")
         include("arrays.jl")
         include("providers.jl")
         include("rules.jl")
+        include("callbacks.jl")
         include("mxnet.jl")
         include("pictures.jl")
         include("webdataset.jl")
