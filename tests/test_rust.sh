@@ -95,10 +95,10 @@ TESTS
     if [ "$status" -ne 0 ] || grep -q '^fake' "$t/out"; then fail "rust with the fake driver" "$(grep -vE '^test .* ok$' "$t/out" | tail -n 60)"; fi
 fi
 
-run env RUSTDOCFLAGS="-D warnings" cargo doc --offline --no-deps
+run env RUSTDOCFLAGS="-D warnings" cargo doc --offline --no-deps --all-features
 if [ "$status" -eq 0 ]; then pass; else fail "cargo doc has nothing to say" "$(tail -n 40 "$t/out")"; fi
 if cargo clippy --version >/dev/null 2>&1; then
-    run cargo clippy --offline --all-targets -- -D warnings
+    run cargo clippy --offline --all-targets --all-features -- -D warnings
     if [ "$status" -eq 0 ]; then pass; else fail "clippy has nothing to say" "$(tail -n 40 "$t/out")"; fi
 else
     skip clippy "it is not installed"

@@ -251,8 +251,8 @@ mod tests {
                 let at = if capacity == 0 { std::ptr::null_mut() } else { room[1..].as_mut_ptr().cast() };
                 let status = unsafe { raw.read.unwrap()(raw.user, index, field, at, capacity as u64, &mut size) };
                 let fits = status == raw::BZNA_OK && size <= capacity as u64;
-                let bytes = room[1..][..if fits { size as usize } else { 0 }].iter().map(|byte| unsafe { byte.assume_init() }).collect::<Vec<u8>>();
-                (status, size, bytes)
+                let written = &room[1..][..if fits { size as usize } else { 0 }];
+                (status, size, written.iter().map(|byte| unsafe { byte.assume_init() }).collect::<Vec<u8>>())
             };
             assert_eq!(value(0, 0, 6), (0, 6, vec![0, 1, 2, 3, 4, 5]));
             assert_eq!(value(0, 0, 5), (0, 6, vec![]));
