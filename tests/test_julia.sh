@@ -403,6 +403,10 @@ s/ is closed", nothing, 0))$/ is closed, nothing, 0))/
 s/^    shards_left_out::UInt32/    shards_left_out::UInt64/
 s/^    loader::NTuple{128,UInt8}/    loader::NTuple{120,UInt8}/
 s/bzna_stream_source(stream::Ptr{bzna_stream}, index::UInt64)/bzna_stream_source(stream::Ptr{bzna_stream}, index::UInt32)/
+s/@cfunction(bzna_rule_call, Int32/@cfunction(bzna_rule_call, Int64/
+s/out::Ptr{Cvoid}, out_bytes::UInt64, count::Ptr{UInt64})::Int32/out::Ptr{Cvoid}, count::Ptr{UInt64}, out_bytes::UInt64)::Int32/
+s/bzna_provider_read(user::Ptr{Cvoid}, index::UInt64, field::UInt32/bzna_provider_read(user::Ptr{Cvoid}, index::UInt64, field::UInt64/
+s/bzna_geometry_box(geometry::Ref{bzna_geometry}, area::Ptr{Float64}/bzna_geometry_box(geometry::Ref{bzna_geometry}, area::Ptr{Float32}/
 s/libbenzina_stream.bzna_stream_save(/libbenzina_stream.bzna_stream_safe(/
 MUTATIONS
 

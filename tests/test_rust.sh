@@ -61,7 +61,7 @@ for try in "cargo miri" "cargo +nightly miri"; do
     if [ -z "$miri" ] && $try --version >/dev/null 2>&1; then miri=$try; fi
 done
 if [ -z "$miri" ]; then
-    skip "miri over what calls nothing of C" "no toolchain has it [rustup component add miri, of nightly]"
+    skip "miri over what calls nothing of C" "no toolchain has it: it is a component of nightly ones"
 else
     # shellcheck disable=SC2086
     run env MIRIFLAGS=-Zmiri-ignore-leaks CARGO_TARGET_DIR="$CARGO_TARGET_DIR/miri" $miri test --offline --lib

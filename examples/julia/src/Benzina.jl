@@ -63,7 +63,8 @@
 # GPU. Where there is one, it decodes and warps (`device = :cpu` or `decoder = :software` say otherwise), and batches come to host memory, where
 # an Array can be: `x` is the same then, bit for bit. `device(loader)` says which it is, or why there is none.
 #
-# Nothing is exported: write Benzina.Loader, or `using .Benzina: Loader, eachbatch`.
+# Names that other packages may have, too, are not exported: write Benzina.name, Benzina.field, Benzina.bytes, Benzina.save, Benzina.device,
+# Benzina.decoder, Benzina.limit, Benzina.mean_image.
 #
 # Structs and constants are those of header.jl, which `make bindings` makes from benzina.h. tests/test_julia.sh holds them, and every call
 # and callback of these files, against benzina.h by means of the C compiler.
