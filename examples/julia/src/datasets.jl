@@ -43,8 +43,10 @@ end
 
 The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a vector of paths, which are laid end to end, a file's bytes
 (a `Vector{UInt8}`, which must not be changed meanwhile), or a source of them (a seekable `IO`, or any type with methods of `read_at!` and
-`total_bytes`). `from_arrays` and `from_samples` make one of pictures in memory, and of samples that Julia makes. `length` says how many samples there are, `data[index]` is one of them, and `for sample in data` runs over all; see `Sample`,
-`target`, `name`, `field` and `classes`.
+`total_bytes`). `from_arrays` and `from_samples` make one of pictures in memory, and of samples that Julia makes.
+
+`length` says how many samples there are, `data[index]` is one of them, and `for sample in data` runs over all; see `Sample`, `target`, `name`,
+`field` and `classes`.
 
     device = :auto                        for the loaders over it: a GPU where there is one; :cpu; or a CUDA device's number, counted from 0
     split = nothing                       of an archive: "train", "validation", "test"

@@ -63,11 +63,13 @@ function fields_of(sample, kinds)
     found = Pair{Symbol,UInt32}[]
     for name in (sample isa AbstractDict ? sort!(collect(keys(sample))) : keys(sample))
         haskey(kinds, name) && continue
-        sample[name] === nothing && throw(ArgumentError("$name: the first sample has nothing there, so that kinds must say what it is"))
+        is_absent(sample[name]) && throw(ArgumentError("$name: the first sample has nothing there, so that kinds must say what it is"))
         push!(found, name => kind_of(name, sample[name]))
     end
     return vcat(given, found)
 end
+
+is_absent(value) = value === nothing || value === missing
 
 # A sample's fields by their names.
 named(sample::NamedTuple) = sample
@@ -111,7 +113,7 @@ function values_of(box::SamplesBox, index::Int)
     taken = lock(() -> get(box.taken, thread, nothing), box.lock)
     taken === nothing || taken[1] != index || return taken[2]
     sample = named(box.samples[index+1])
-    values = Any[value === nothing ? nothing : value_for(kind, value)
+    values = Any[is_absent(value) ? nothing : value_for(kind, value)
                  for (kind, value) in ((kind, get(sample, name, nothing)) for (name, kind) in zip(box.names, box.kinds))]
     lock(() -> box.taken[thread] = (index, values), box.lock)
     return values
@@ -142,7 +144,7 @@ fields, or a tuple (image, target), or an image alone. It must be the same whene
     classes = nothing     names of targets 0, 1, ...
     fingerprint = 0       tells these samples from others: a state of a loader over other ones is then refused
 
-A later sample may have `nothing`, or lack fields. What `samples[i]` throws costs that sample (`num_exceptions`, `last_exception`). A loader asks on
+A later sample may have `nothing` or `missing`, or lack fields. What `samples[i]` throws costs that sample (`num_exceptions`, `last_exception`). A loader asks on
 its reader threads, several at once where `reader_threads` is above 1, which needs Julia 1.9, or no_threads = true. Further keywords are `device`, `log`,
 `orientation` and `palette` of a `Dataset`.
 """

@@ -59,9 +59,9 @@ end
     @test first_of(from_samples([reshape(gray, 6, 4, 1)])) == first_of(from_samples([gray]))
     @test first_of(from_samples([Dict("target" => 9, "image" => view(pixels, :, :, :))])) == first_of(from_samples([(image = pixels, target = 9)]))
     # The first sample need not have what later ones have.
-    data = from_samples([(image = gray, box = nothing), (image = pixels, box = 3)]; kinds = (box = :vector, seg = :picture))
+    data = from_samples([(image = gray, box = nothing), (image = pixels, box = 3), (image = gray, box = missing)]; kinds = (box = :vector, seg = :picture))
     @test Benzina.field(data, 1, "box") === nothing && reinterpret(Float32, Benzina.field(data, 2, "box")) == [3]
-    @test Benzina.field(data, 1, "seg") === nothing
+    @test Benzina.field(data, 1, "seg") === nothing && Benzina.field(data, 3, "box") === nothing
     @test_throws ArgumentError from_samples([])
     @test_throws ArgumentError from_samples([(1, 2, 3)])
     @test_throws ArgumentError from_samples([(image = pixels, more = nothing)])
