@@ -41,7 +41,10 @@
     counted = Rule((value, sample) -> Int32(1):Int32(parse(Int, String(value))), "seg*", "list"; rows = 4, type = Int32)
     batch = first(eachbatch(Loader(data; keywords..., rules = counted)))
     @test tensor(batch, "list") == Int32[1 1 1 1; 0 2 2 2; 0 0 3 3; 0 0 0 4] && tensor(batch, "list_count") == 1:4
-    # A value is a copy, which may be kept.
+    # A value is a copy, which may be changed and kept.
+    blanked = Rule((value, sample) -> (fill!(value, 0x20); 0), "boxes", "blank")
+    batch = first(eachbatch(Loader(data; keywords..., bytes = "boxes", rules = blanked)))
+    @test [value === nothing ? nothing : String(value) for value in Benzina.bytes(batch, "boxes")] == [get(boxes, i, nothing) for i in 1:4]
     kept = Vector{UInt8}[]
     collected(Loader(data; keywords..., rules = Rule((value, sample) -> (push!(kept, value); GC.gc(false); 0), "boxes")))
     GC.gc()
