@@ -2,6 +2,9 @@
 #ifndef BENZINA_TEST_WINDOWS_H
 #define BENZINA_TEST_WINDOWS_H
 #include <direct.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <fcntl.h>
 #include <io.h>
 #include <pthread.h>
@@ -9,8 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 #include <windows.h>
+#include <synchapi.h>
 #undef near
 #undef far
+#undef small
+#undef interface
+#undef IN
+#undef OUT
+#define tell test_tell                /* io.h has another one */
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"          /* not every suite needs all of it */
@@ -18,9 +27,41 @@
 #define AT_FDCWD 0
 #define mkdir(path, mode) _mkdir(path)
 #define fsync(fd) _commit(fd)
+#ifndef popen
 #define popen(command, mode) _popen(command, mode)
 #define pclose(stream) _pclose(stream)
+#endif
 #define aligned_alloc(align, size) malloc(size)             /* freed by free, and malloc's 16 bytes are enough here */
+
+typedef unsigned sigset_t_of_none;
+#ifndef SIG_SETMASK
+#define SIG_SETMASK 2
+#endif
+#define sigset_t sigset_t_of_none
+#define sigfillset(set)                ((void)(set))
+#undef pthread_sigmask
+#define posix_memalign(block, align, size) (!(*(block) = malloc(size)))     /* likewise */
+#define dlclose(library)       ((void)FreeLibrary((HMODULE)(library)))
+#define flockfile(file)   _lock_file(file)
+#define funlockfile(file) _unlock_file(file)
+#define pthread_sigmask(how, set, old) ((void)(set), (void)(old))
+#define RTLD_NOW   0
+#define RTLD_LOCAL 0
+
+/* NVIDIA's libraries, and the fakes, have other names here. */
+static void *dlopen(const char *name, int flags)
+{
+    (void)flags;
+    return (void *)LoadLibraryA(!strcmp(name, "libcuda.so.1") ? "nvcuda.dll" :
+                                !strcmp(name, "libnvcuvid.so.1") ? "nvcuvid.dll" : name);
+}
+
+static void *dlsym(void *library, const char *name)
+{
+    return (void *)(intptr_t)GetProcAddress((HMODULE)library, name);
+}
+
+static const char *dlerror(void) { return "LoadLibrary failed"; }
 
 /* Of /proc/self/exe alone. */
 static ssize_t readlink(const char *path, char *out, size_t size)
