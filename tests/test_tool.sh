@@ -433,10 +433,13 @@ EOF
 
 # Formats that others wrote themselves, in pipes and in folders.
 unread_tests() {
+    if [ -n "$ON_WINDOWS" ]; then skip "pipes and /proc" "Windows has none of their names"
+    else
     expect 0 "a pipe is read into memory" sh -c "cat $data/mini_h265.bzna | '$bzna' info /dev/stdin"
     says "$t/out" "samples    8" "a pipe has the samples of its file"
-    refused 1 "it is a pipe, a socket or a device" "a device" "$bzna" info /dev/null
     refused 1 "states a size of 0, as files in /proc do" "a file of /proc" "$bzna" info /proc/self/status
+    fi
+    refused 1 "it is a pipe, a socket or a device" "a device" "$bzna" info /dev/null
     for module in pyarrow h5py lmdb safetensors numpy; do
         if [ -z "$python" ] || ! "$python" -c "import $module" 2>/dev/null; then skip "files of $module" "no python3 with $module"; continue; fi
         mkdir "$t/$module"
@@ -480,6 +483,7 @@ output_tests() {
     file=$(find "$t/large" -type f | head -n 1)
     expect 0 "an archive of one picture" "$bzna" pack "$file" -o "$t/whole.bzna" --preset ultrafast
     case $bzna in /*) own=$bzna;; *) own=$(pwd)/$bzna;; esac
+    if [ -n "$ON_WINDOWS" ]; then skip "a full disk, and links" "Wine cannot be given less space, and rename replaces a link"; return; fi
     for command in "extract -o x.ppm" "extract -o x.png" "extract -o x.yuv" "extract -o x.h265" "extract -o x.jpg --track image" "view -o x.html" "sheet -o x.png --batch 4"; do
         arguments=${command#* } index=
         case $command in extract*) index=0;; esac
