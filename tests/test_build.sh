@@ -296,6 +296,9 @@ only_gnu_has() {
          !gnu[depth] && /__attribute__|__builtin_|__extension__|__typeof|__asm|<threads\.h>|alloca\(/ { print FILENAME ": " FNR ": " $0; bad = 1 }
          END { exit bad }' "$1"
 }
+# Numbers in files do not depend on the locale, nor anything on the size of a page.
+check no_number_is_read_by_the_locale sh -c "! grep -nE '\\b(strto(d|f|ld)|atof|scanf|setlocale|mmap|MapViewOfFile)[a-z]*\\(' benzina.c"
+check the_tool_sets_no_locale sh -c "! grep -n 'setlocale' examples/bzna/*.[ch] examples/*.[ch]"
 for file in benzina.h benzina.c benzina_kernels.cu; do check "nothing_that_msvc_lacks_in_$file" only_gnu_has $file; done
 for compiler in gcc clang; do
     with $compiler "no_arrays_of_a_variable_size_with_$compiler" $compiler -std=c11 -ffp-contract=off -Wpedantic -Wvla -Werror -I. -DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG -fsyntax-only benzina.c

@@ -1,9 +1,9 @@
-/* os.h - the system: the one file of the tool that asks for which platform it is compiled, with os_posix.c and
- * os_windows.c, one of which is empty
+/* os.h - the system: only this file, os_posix.c and os_windows.c ask for which platform the tool is compiled. One of
+ * the latter two is empty.
  *
- * The tool makes POSIX calls. Where the system lacks them, os_windows.c has those that the tool makes, under their names:
- * paths are UTF-8, of any length, bytes are never translated, and an open file may be renamed. What POSIX does not have,
- * or what is no single call, is an os_ function below. */
+ * The tool makes POSIX calls. On Windows, os_windows.c has those that the tool makes, under their names: paths are
+ * UTF-8 of any length, bytes are never translated, and an open file may be renamed. What POSIX does not have, or what
+ * is no single call, is an os_ function below. */
 #ifndef BZNA_OS_H
 #define BZNA_OS_H
 
@@ -162,8 +162,8 @@ int os_text_end(os_text *text);
 
 
 /* ---- workers ----
- * Processes where the system has fork; else threads: there, a decoder that crashes ends the program, and what an encoder
- * leaks lasts as long as that. */
+ * Processes where the system has fork; else threads: there, a decoder that crashes ends the program, and what an
+ * encoder leaks lasts as long as that. */
 
 typedef struct os_worker {
     int      in, out;                 /* where its answers come from, where questions go; in: -1 if it does not run */

@@ -1,5 +1,5 @@
-/* os_windows.c - the system: Windows, by MinGW-w64. Files are opened by absolute UTF-16 paths with the prefix \\?\, which
- * may be longer than 260 characters, and others may rename or remove them meanwhile, as elsewhere. */
+/* os_windows.c - the system: Windows, by MinGW-w64. Files are opened by absolute UTF-16 paths with the prefix \\?\, so
+ * that they may be longer than 260 characters. Others may rename or remove them meanwhile, as elsewhere. */
 #include "os.h"
 
 #ifdef _WIN32
@@ -25,7 +25,8 @@ static int failed(void)
         { ERROR_ACCESS_DENIED, EACCES },     { ERROR_SHARING_VIOLATION, EACCES }, { ERROR_LOCK_VIOLATION, EAGAIN },
         { ERROR_IO_PENDING, EAGAIN },        { ERROR_ALREADY_EXISTS, EEXIST },    { ERROR_FILE_EXISTS, EEXIST },
         { ERROR_DIR_NOT_EMPTY, ENOTEMPTY },  { ERROR_DIRECTORY, ENOTDIR },        { ERROR_NOT_ENOUGH_MEMORY, ENOMEM },
-        { ERROR_INVALID_HANDLE, EBADF },     { ERROR_DISK_FULL, ENOSPC },         { ERROR_HANDLE_DISK_FULL, ENOSPC },  { ERROR_WRITE_PROTECT, EROFS },
+        { ERROR_DISK_FULL, ENOSPC },         { ERROR_HANDLE_DISK_FULL, ENOSPC },  { ERROR_WRITE_PROTECT, EROFS },
+        { ERROR_INVALID_HANDLE, EBADF },
         { ERROR_TOO_MANY_OPEN_FILES, EMFILE }, { ERROR_FILENAME_EXCED_RANGE, ENAMETOOLONG },
     };
     DWORD code = GetLastError();

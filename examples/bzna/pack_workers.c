@@ -1,7 +1,7 @@
 /* pack_workers.c - processes that encode pictures
  *
- * Processes, not threads, where the system has fork: what a damaged picture does to a decoder costs that picture, not the
- * run; and what an encoder leaks (x265 3.5: 1.2 kB each, and determinism needs one for each picture) ends with its
+ * Processes, not threads, where the system has fork: what a damaged picture does to a decoder costs that picture, not
+ * the run; and what an encoder leaks (x265 3.5: 1.2 kB each, and determinism needs one for each picture) ends with its
  * process, which is replaced after some pictures. Which process encodes a picture has no effect on its bytes.
  *
  * The parent has one thread. It sends the numbers of files, a few ahead, and takes results as they come; the caller
@@ -128,8 +128,8 @@ pack_workers *pack_workers_start(const pack_job *job, size_t first)
     w->is_ready = tool_checked(calloc(wanted + 1, sizeof *w->is_ready));
     w->window_size = WINDOW_PER_WORKER * (wanted + 1);
     w->window = tool_checked(calloc(w->window_size, sizeof *w->window));
-    /* Encoders allocate and free the same 20 MB for every picture: keeping them saves a tenth of the time of H.264, which
-     * the kernel takes to map and clear them. */
+    /* Encoders allocate and free the same 20 MB for every picture: keeping them saves a tenth of the time of H.264,
+     * which the kernel takes to map and clear them. */
     os_keep_memory();
     while (w->count < wanted && worker_start(w, w->count) == EXIT_OK) w->count++;
     if (w->count || !wanted) return w;

@@ -18,7 +18,10 @@ bzna_status streamed_open(archive *a, const char *pattern, bzna_dataset_config *
     return err->status = BZNA_E_UNSUPPORTED;
 }
 
-int streamed_bench(const tool_options *o) { return tool_error("%s: this bzna was built without streams", o->operand[0]); }
+int streamed_bench(const tool_options *o)
+{
+    return tool_error("%s: this bzna was built without streams", o->operand[0]);
+}
 
 #else
 
