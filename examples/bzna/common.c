@@ -129,7 +129,13 @@ void tool_buffer_reserve(tool_buffer *buffer, uint64_t size)
 
 int tool_write_all(int file, const void *data, size_t size)
 {
-    return os_write_parts(file, &(os_part){ data, size }, 1);
+    for (size_t done = 0; done < size;) {
+        ssize_t put = write(file, (const char *)data + done, size - done);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return put < 0 ? errno : ENOSPC;
+        done += (size_t)put;
+    }
+    return 0;
 }
 
 tool_progress tool_progress_start(const char *items, uint64_t total)

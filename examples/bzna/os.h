@@ -64,6 +64,7 @@
 #define getline    os_getline
 #define getdelim   os_getdelim
 #define read       os_read
+#define write      os_write
 #define fseeko     _fseeki64
 #define ftello     _ftelli64
 #define strcasecmp _stricmp
@@ -99,6 +100,7 @@ int os_rename(const char *from, const char *to);
 int os_unlink(const char *path);
 int os_access(const char *path, int mode);
 ssize_t os_read(int file, void *dst, size_t size);
+ssize_t os_write(int file, const void *src, size_t size);
 ssize_t os_pread(int file, void *dst, size_t size, off_t offset);
 ssize_t os_pwrite(int file, const void *src, size_t size, off_t offset);
 ssize_t os_getdelim(char **line, size_t *capacity, int end, FILE *file);
@@ -189,6 +191,9 @@ int os_worker_start(os_worker *one, void (*run)(const void *job, int in, int out
 
 /* Closes its ends and waits for its end. */
 os_worker_end os_worker_wait(os_worker *one);
+
+/* Cuts it off: os_workers_wait then says that it has ended. */
+void os_worker_hang_up(os_worker *one);
 
 /* Ends it, wherever it is, and waits. */
 void os_worker_kill(os_worker *one);

@@ -186,6 +186,8 @@ os_worker_end os_worker_wait(os_worker *one)
     return end;
 }
 
+void os_worker_hang_up(os_worker *one) { shutdown(one->in, SHUT_RDWR); }
+
 void os_worker_kill(os_worker *one)
 {
     kill((pid_t)one->id, SIGKILL);

@@ -194,6 +194,11 @@ ssize_t os_read(int file, void *dst, size_t size)
     return _read(file, dst, (unsigned)(size < 1u << 30 ? size : 1u << 30));
 }
 
+ssize_t os_write(int file, const void *src, size_t size)
+{
+    return _write(file, src, (unsigned)(size < 1u << 30 ? size : 1u << 30));
+}
+
 ssize_t os_pread(int file, void *dst, size_t size, off_t offset)
 {
     OVERLAPPED at = { .Offset = (DWORD)offset, .OffsetHigh = (DWORD)((uint64_t)offset >> 32) };
@@ -449,11 +454,19 @@ int os_worker_start(os_worker *one, void (*run)(const void *job, int in, int out
 /* It ends after the picture that it is at. */
 os_worker_end os_worker_wait(os_worker *one)
 {
-    if (one->in >= 0) _close(one->in), _close(one->out);
+    if (one->in >= 0) _close(one->in);
+    if (one->out >= 0) _close(one->out);
     one->in = one->out = -1;
     WaitForSingleObject((HANDLE)one->id, INFINITE);
     CloseHandle((HANDLE)one->id);
     return (os_worker_end){ .crash = 0 };
+}
+
+/* It reads the end, and ends itself. */
+void os_worker_hang_up(os_worker *one)
+{
+    if (one->out >= 0) _close(one->out);
+    one->out = -1;
 }
 
 void os_worker_kill(os_worker *one) { os_worker_wait(one); }
