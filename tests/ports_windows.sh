@@ -2,7 +2,8 @@
 # Windows: the library, its suites, the tool and the fakes of NVIDIA's libraries, built by MinGW-w64 and run by Wine.
 # WINDOWS: the folder that `sh tests/make/windows.sh FOLDER FFMPEG` has made, with libavcodec and libjpeg-turbo
 # (BUILD/windows); without it, what decodes nothing runs. What the tool writes must be what BZNA, this system's, writes.
-# Usage: sh tests/ports_windows.sh BZNA BUILD, from the repository root (make test-ports). ONLY: suites, or "tool".
+# Usage: sh tests/ports_windows.sh BZNA BUILD, from the repository root (make test-ports). ONLY: suites, "tool" or "checks",
+# the last of which are of the tool without test_tool.sh.
 BZNA=${1:-build/bzna}; BUILD=${2:-build}
 case $BZNA in /*) ;; *) BZNA=$PWD/$BZNA ;; esac
 W=${WINDOWS:-$BUILD/windows}; T="$BUILD/tests/windows"
@@ -79,7 +80,8 @@ for s in $suites; do
     [ "${f:-0}" -eq 0 ] || grep -aE '^  tests' "$log" | head -n 6
     passed=$((passed + ${p:-0})); failed=$((failed + ${f:-0})); skipped=$((skipped + ${k:-0}))
 done
-if ! has_decoders || { [ -n "$ONLY" ] && [ "$ONLY" != tool ]; }; then end; fi
+case $ONLY in ""|tool|checks) ;; *) end ;; esac
+has_decoders || end
 
 # --- the tool ---
 # shellcheck disable=SC2086
@@ -87,13 +89,25 @@ check "the tool builds" $cc $flags -Wall -Wextra -Wshadow -Werror -O0 -DBZNA_NO_
     $libs $static -lshell32
 [ -e "$T/bin/bzna.exe" ] || end
 own="$PWD/$T/bzna"
-printf '#!/bin/sh\nexec wine "%s" "$@"\n' "$PWD/$T/bin/bzna.exe" > "$own"; chmod +x "$own"
+# Where a test has this system's fakes found, Wine finds its own.
+mkdir -p "$T/novideo"; cp "$T/fakes/nvcuda.dll" "$T/novideo"
+cat > "$own" <<EOF
+#!/bin/sh
+found=
+if [ -s "\$LD_LIBRARY_PATH/libnvcuvid.so.1" ]; then found=fakes; elif [ -s "\$LD_LIBRARY_PATH/libcuda.so.1" ]; then found=novideo; fi
+[ -z "\$found" ] || { unset CUDA_VISIBLE_DEVICES; WINEPATH="\$WINEPATH;Z:$(cd "$T" && pwd | tr / '\\')\\\$found"; }
+unset LD_LIBRARY_PATH
+exec wine "$PWD/$T/bin/bzna.exe" "\$@"
+EOF
+chmod +x "$own"
+if [ "$ONLY" != checks ]; then
 ON_WINDOWS=1 sh tests/test_tool.sh "$own" "$BUILD" > "$T/tool.log" 2>&1
 line=$(grep -a 'test_tool.sh: [0-9]* passed' "$T/tool.log")
 grep -aE '^(FAIL|SKIP)' "$T/tool.log" | sed 's/^\(....\) /\1 tool: /'
 if [ -z "$line" ]; then fail "test_tool.sh has no closing line" "$(tail -n 5 "$T/tool.log")"; else
     passed=$((passed + $(echo "$line" | sed 's/.*: \([0-9]*\) passed.*/\1/'))); failed=$((failed + $(echo "$line" | sed 's/.* \([0-9]*\) failed.*/\1/')))
     skipped=$((skipped + $(echo "$line" | sed 's/.* \([0-9]*\) skipped.*/\1/')))
+fi
 fi
 
 # What both systems' tools make of the same must be the same bytes; out/a is this system's, out/b Windows'.
@@ -122,11 +136,12 @@ both "list of a copy" list OUT/copy.bzna
 both "info" info $data/mini_h265.bzna
 both "verify --decode" verify --decode $data/mini_h265.bzna
 both "merge" merge $data/mini_h265.bzna $data/mini_h264.bzna -o OUT/merged.bzna; same "merge" merged.bzna
-both "subset" subset $data/mini_h265.bzna -o OUT/subset.bzna --range 2:5; same "subset" subset.bzna
-both "convert to a tar" convert $data/mini_h265.bzna -o OUT/x.tar; same "a tar" x.tar
-both "convert to RecordIO" convert $data/mini_h265.bzna -o OUT/x.rec; same "a .rec" x.rec; same "its index" x.idx
+printf "2\n5\n3\n" > "$t/indices"
+both "subset" subset $data/mini_h265.bzna -o OUT/subset.bzna --indices "$t/indices"; same "subset" subset.bzna
+both "convert to a tar" convert OUT/copy.bzna -o OUT/x.tar; same "a tar" x.tar
+both "convert to RecordIO" convert OUT/copy.bzna -o OUT/x.rec; same "a .rec" x.rec; same "its index" x.idx
 both "extract" extract $data/mini_h265.bzna 3 -o OUT/x.ppm; same "a decoded picture" x.ppm
-both "batch" batch $data/mini_h265.bzna -o OUT/batch --batch 8 --size 96 --seed 3 --shuffle --warp random --flip 0.5
+for side in a b; do tool=$BZNA; [ $side = a ] || tool=$own; "$tool" batch $data/mini_h265.bzna -o "$t/$side/batch" --batch 8 --size 96 --seed 3 --shuffle --warp random --flip 0.5 > /dev/null; done
 for file in "$t"/a/batch/*.ppm; do same "a warped picture, $(basename "$file")" "batch/$(basename "$file")"; done
 
 # --- what Windows has of its own ---
@@ -136,8 +151,11 @@ check "paths with backslashes" sh -c "cd '$t' && '$own' pack '.\\jpegs' -o 'b\\b
 check "a path with a drive" sh -c "'$own' info 'Z:$(cd "$t/a" && pwd | tr / '\\')\\copy.bzna' | grep -q 'samples *16'"
 check "bytes are not translated" sh -c "'$own' extract $data/mini_h265.bzna 0 -o - --as ppm > '$t/b/stdout' && '$BZNA' extract $data/mini_h265.bzna 0 -o - --as ppm | cmp - '$t/b/stdout'"
 check "lines end in a line feed alone" sh -c "! '$own' list $data/mini_h265.bzna | grep -q \"\$(printf '\\r')\""
-check "an archive is replaced while it is read" sh -c "cp '$t/a/copy.bzna' '$t/read.bzna'; '$own' bench '$t/read.bzna' --seconds 6 --batch 4 --size 32 & sleep 3
-    '$own' pack '$t/jpegs' -o '$t/read.bzna' --codec copy --overwrite && cmp '$t/read.bzna' '$t/a/copy.bzna' && wait \$! && [ ! -e '$t/read.bzna.partial' ]"
+check "a finished archive replaces another at once" sh -c "cp $data/mini_h265.bzna '$t/over.bzna' && '$own' pack '$t/jpegs' -o '$t/over.bzna' --codec copy --overwrite && cmp '$t/over.bzna' '$t/a/copy.bzna' && [ ! -e '$t/over.bzna.partial' ]"
+# What another program has open is not replaced: it stays whole, and --resume finishes later.
+check "an archive that is read stays, and is replaced afterwards" sh -c "cp $data/mini_h265.bzna '$t/read.bzna'; '$own' bench '$t/read.bzna' --seconds 8 --batch 4 --size 32 & sleep 4
+    ! '$own' pack '$t/jpegs' -o '$t/read.bzna' --codec copy --overwrite || exit 0; cmp '$t/read.bzna' $data/mini_h265.bzna || exit 1; wait \$!
+    '$own' pack '$t/jpegs' -o '$t/read.bzna' --codec copy --overwrite --resume && cmp '$t/read.bzna' '$t/a/copy.bzna'"
 check "two packs of one archive are refused" sh -c "'$own' pack '$t/drawn' -o '$t/twice.bzna' --preset placebo > /dev/null 2>&1 & sleep 3
     '$own' pack '$t/drawn' -o '$t/twice.bzna' --preset ultrafast 2>&1 | grep 'another bzna is writing it'; said=\$?; wait \$!; exit \$said"
 # Ctrl-C, which Wine makes of SIGINT: what is done stays, and --resume goes on to the same bytes.

@@ -110,7 +110,7 @@ static bzna_context *open_context(ledger *l, bzna_log_fn log)
 /* Entries of a folder of /proc; the numbers of the first few. */
 static int entries(const char *path, int *numbers, int room)
 {
-    DIR *d = opendir(path);
+    DIR *d = ON_WINDOWS ? NULL : opendir(path);             /* Wine shows another system's /proc */
     struct dirent *entry;
     int n = 0;
     while (d && (entry = readdir(d)) != NULL)

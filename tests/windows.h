@@ -33,10 +33,10 @@
 #define AT_FDCWD 0
 #define mkdir(path, mode) _mkdir(path)
 #define fsync(fd) _commit(fd)
-#ifndef popen
-#define popen(command, mode) _popen(command, mode)
+#undef popen
+#undef pclose
+#define popen(command, mode) test_popen(command, mode)
 #define pclose(stream) _pclose(stream)
-#endif
 #define aligned_free(block) _aligned_free(block)
 #define aligned_alloc(align, size) _aligned_malloc(size, align)
 
@@ -148,6 +148,24 @@ static int test_system(const char *command)
     return 0;
 }
 #define system(command) test_system(command)
+
+static int setenv(const char *name, const char *value, int replace)
+{
+    return replace || !getenv(name) ? _putenv_s(name, value) : 0;
+}
+
+static int unsetenv(const char *name) { return _putenv_s(name, ""); }
+
+/* The shell here knows only double quotes, and takes the outermost away. */
+static FILE *test_popen(const char *command, const char *mode)
+{
+    char line[4096];
+    snprintf(line, sizeof line, "\"%s\"", command);
+    for (char *at = line; *at; at++)
+        if (*at == '\'')
+            *at = '"';
+    return _popen(line, mode);
+}
 
 /* Of /proc/self/exe alone. */
 static ssize_t readlink(const char *path, char *out, size_t size)
