@@ -15491,7 +15491,7 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 
 
 /* ==== 45. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7, 9, 21, 23, 44.
+ * Calls: rooms 2, 4, 7, 9, 21, 23, 26, 44.
  *
  * The boxes of one track, in a sample or in the index. A track of the index has a hole for each of its tables: tables
  * are made while they are written and are never in memory. Also here: a whole sample, made by the thread that hands it
