@@ -9,7 +9,7 @@
  *       8  blocks            the cache of file parts that were read last, with its locks
  *    9-10  host              errors, log, limits; open files, whose number is limited; sources
  *      11  cursor            bounded bytes and bits, sticky overrun
- *   12-18  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; more stills; the table of codecs
+ *   12-18  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; JPEG 2000; the table of codecs
  *   19-20  HEIF              the items of a file, their properties, grids
  *   21-22  pictures          finding a codec; a picture as container and stream describe it
  *   23-24  boxes             mp4 boxes by table; fragments
@@ -1980,6 +1980,7 @@ typedef struct bzi_host {
     atomic_int    references;         /* the context's and those of all that it made; the last one frees the host */
     uint64_t      max_sample_bytes;   /* limit of a sample's coded bytes */
     uint32_t      max_edge_px;        /* limit of a coded picture's width and height */
+    uint32_t      codecs;             /* that may be decoded, as BZNA_ALLOW_...; 0: all */
     uint32_t      no_threads;         /* 1: the library starts none */
     uint32_t      log_any_thread;     /* log is called at once, on the thread that has the message */
     bzna_log_fn   log;                /* the user's function; NULL: nothing is logged */
@@ -2035,6 +2036,7 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     atomic_init(&host->references, 1);
     host->max_sample_bytes = config->max_sample_bytes;
     host->max_edge_px = config->max_edge_px;
+    host->codecs = config->codecs;
     host->no_threads = !BZI_THREADS || config->no_threads;
     host->log = config->log;
     host->log_user = config->log_user;
@@ -2751,10 +2753,11 @@ typedef struct bzi_cursor {
     uint32_t       overrun;           /* a read went past the end */
 } bzi_cursor;
 
-/* A cursor at the beginning of size bytes. base: their file offset. */
+/* A cursor at the beginning of size bytes. base: their file offset. data may be NULL if there are none, and
+ * the cursor's own pointer is not then, since not even 0 may be added to that. */
 static bzi_cursor bzi_cursor_make(const uint8_t *data, uint64_t size, uint64_t base)
 {
-    bzi_cursor c = { data, size, 0, base, 0 };
+    bzi_cursor c = { data || size ? data : (const uint8_t *)"", size, 0, base, 0 };
     return c;
 }
 
@@ -4771,7 +4774,7 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 }
 
 
-/* ==== 17. Stills: BMP, TIFF, PNM, JPEG 2000 =========================================================================
+/* ==== 17. Stills: BMP, TIFF, PNM ====================================================================================
  * Calls: rooms 2, 9, 11, 14, 16.
  *
  * Four more kinds of stills, and the list of all. Stills are pictures that are files of their own, and are told apart
@@ -5094,6 +5097,12 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
     return BZNA_OK;
 }
 
+
+/* ==== 17b. Stills: JPEG 2000, the list ==============================================================================
+ * Calls: rooms 2, 9, 11, 14, 16-17.
+ *
+ * libavcodec decodes these. A row of the list is a kind of still. */
+
 /* --- JPEG 2000 --- */
 
 /* Reads the next box. Returns its type, or 0 if there is none, or if it goes past the end: c->overrun is set then. */
@@ -5181,11 +5190,85 @@ static int bzi_j2k_is_part_15(bzi_cursor c)
     return 0;
 }
 
+/* How a codestream cuts its picture: the smallest parts that any of its headers asks for. */
+typedef struct bzi_j2k_parts {
+    uint32_t block;                   /* samples of a code block, as a power of two */
+    uint32_t precinct;                /* samples of a precinct, likewise */
+} bzi_j2k_parts;
+
+/* Reads what COD and COC have in common, behind the place of Scod or Scoc, which is `style`. */
+static void bzi_j2k_style(bzi_cursor *c, uint32_t style, bzi_j2k_parts *parts)
+{
+    const uint32_t levels = bzi_cursor_u8(c), width = (bzi_cursor_u8(c) & 15) + 2, height = (bzi_cursor_u8(c) & 15) + 2;
+
+    parts->block = (uint32_t)bzi_min(parts->block, width + height);
+    bzi_cursor_take(c, 2);
+    for (uint32_t i = 0; style & 1 && i <= levels && !c->overrun; i++) {
+        const uint32_t size = bzi_cursor_u8(c), x = size & 15, y = size >> 4;
+
+        /* above the lowest resolution, a precinct has three bands of a quarter of its samples */
+        parts->precinct = (uint32_t)bzi_min(parts->precinct, x + y);
+        parts->block = (uint32_t)bzi_min(parts->block, bzi_min(width, i && x ? x - 1 : x) +
+                                         bzi_min(height, i && y ? y - 1 : y));
+    }
+}
+
+/* Finds the smallest parts: in the main header, and in those of all tiles. c: the codestream after SIZ. */
+static bzi_j2k_parts bzi_j2k_parts_of(bzi_cursor c, uint32_t components)
+{
+    enum { COD = 0xff52, COC = 0xff53, SOT = 0xff90, SOD = 0xff93 };
+    bzi_j2k_parts parts = { 30, 30 };
+    uint64_t tile_end = 0;
+    uint32_t marker;
+
+    while ((marker = bzi_cursor_u16(&c)) >= 0xff00 && !c.overrun) {
+        const uint64_t at = c.pos - 2;
+        const uint32_t size = marker == SOD ? 0 : bzi_cursor_u16(&c);
+        bzi_cursor segment = marker == SOD ? c : bzi_cursor_sub(&c, size < 2 ? UINT64_MAX : size - 2);
+
+        if (marker == SOD) {                                /* what is coded goes on to the end of the tile's part */
+            if (tile_end <= c.pos)
+                break;
+            bzi_cursor_take(&c, tile_end - c.pos);
+        } else if (marker == SOT) {
+            bzi_cursor_take(&segment, 2);
+            tile_end = at + bzi_cursor_u32(&segment);
+        } else if (marker == COD || marker == COC) {
+            uint32_t style;
+
+            if (marker == COC)
+                bzi_cursor_take(&segment, components > 256 ? 2 : 1);
+            style = bzi_cursor_u8(&segment);
+            if (marker == COD)
+                bzi_cursor_take(&segment, 4);
+            bzi_j2k_style(&segment, style, &parts);
+        }
+    }
+
+    return parts;
+}
+
+/* Refuses a picture in so many parts that libavcodec's notes on them, which it makes before it decodes, would take more
+ * memory than a picture may: some 300 bytes for a code block, and as many for a precinct. */
+static bzna_status bzi_j2k_check_parts(bzi_cursor c, uint32_t components, const bzi_format *format, uint64_t file_size,
+                                       bzna_error *err)
+{
+    const bzi_j2k_parts parts = bzi_j2k_parts_of(c, components);
+    const uint64_t samples = (uint64_t)format->width * format->height * bzi_min(components, 4);
+    const uint64_t bytes = 300 * ((samples >> parts.block) + (samples >> parts.precinct)) / 3 * 4;
+
+    if (bytes > BZI_LIMIT_STILL_BYTES && bytes / BZI_LIMIT_STILL_RATIO > file_size)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "JPEG 2000: %ux%u pixels in code blocks of %u samples and precincts of %u",
+                        format->width, format->height, 1u << parts.block, 1u << parts.precinct);
+    return BZNA_OK;
+}
+
 /* Reads the header of a codestream. libavcodec checks the rest. */
 static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor boxes, c = bzi_j2k_stream(file, &boxes), rest = c;
-    uint32_t right, bottom, x, y, size;
+    uint32_t right, bottom, x, y, size, components;
+    bzna_status status;
 
     if (bzi_cursor_u16(&c) != 0xff4f || bzi_cursor_u16(&c) != 0xff51)
         return bzi_still_fail(err, &c, "JPEG 2000", "there is no picture, or it is truncated");
@@ -5198,7 +5281,8 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     x = bzi_cursor_u32(&c);
     y = bzi_cursor_u32(&c);
     bzi_cursor_take(&c, 16);
-    format->pixel_bits = (uint32_t)bzi_min(bzi_cursor_u16(&c), 4);          /* at most 4 components */
+    components = bzi_cursor_u16(&c);
+    format->pixel_bits = (uint32_t)bzi_min(components, 4);                  /* libavcodec takes no more */
     format->depth_luma = format->depth_chroma = (bzi_cursor_u8(&c) & 127) + 1 > 8 ? 16 : 8;
     format->pixel_bits *= format->depth_luma;
     if (c.overrun || right <= x || bottom <= y)
@@ -5208,6 +5292,8 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     format->height = bottom - y;
     if (bzi_j2k_is_part_15(rest))
         return bzi_still_refuse(err, "JPEG 2000 part 15 (high throughput)");
+    if ((status = bzi_j2k_check_parts(rest, components, format, file.size, err)) != BZNA_OK)
+        return status;
     return bzi_jp2_check_color(boxes, err);
 }
 
@@ -5230,26 +5316,27 @@ typedef struct bzi_still {
     /* libavcodec's decoder carries nothing from a picture to the next. Other decoders do: GIF's carries colors past the
      * end of a palette; TIFF's the palette, planes and subsampling; JPEG 2000's the palette and color space */
     uint32_t    forgets;
+    uint32_t    allow;                /* BZNA_ALLOW_... */
 } bzi_still;
 
 static const bzi_still bzi_stills[] = {
-    { "PNG", "\x89PNG\r\n\x1a\n", 8, BZI_AV_ID(PNG), bzi_png_inspect, bzi_png_strip, 1 },
-    { "WebP", "RIFF....WEBP", 12, BZI_AV_ID(WEBP), bzi_webp_inspect, NULL, 1 },
-    { "GIF", "GIF8.a", 6, BZI_AV_ID(GIF), bzi_gif_inspect, bzi_gif_strip, 0 },
-    { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL, 1 },
-    { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0 },
-    { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0 },
-    { "TIFF", "II+\0", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0 },
-    { "TIFF", "MM\0+", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0 },
-    { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1 },
-    { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1 },
-    { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1 },
-    { "PBM", "P4", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1 },
-    { "PGM", "P5", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1 },
-    { "PPM", "P6", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1 },
-    { "PAM", "P7", 2, BZI_AV_ID(PAM), bzi_pnm_inspect, NULL, 1 },
-    { "JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", 12, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0 },
-    { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0 },
+    { "PNG", "\x89PNG\r\n\x1a\n", 8, BZI_AV_ID(PNG), bzi_png_inspect, bzi_png_strip, 1, BZNA_ALLOW_PNG },
+    { "WebP", "RIFF....WEBP", 12, BZI_AV_ID(WEBP), bzi_webp_inspect, NULL, 1, BZNA_ALLOW_WEBP },
+    { "GIF", "GIF8.a", 6, BZI_AV_ID(GIF), bzi_gif_inspect, bzi_gif_strip, 0, BZNA_ALLOW_GIF },
+    { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL, 1, BZNA_ALLOW_BMP },
+    { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0, BZNA_ALLOW_TIFF },
+    { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0, BZNA_ALLOW_TIFF },
+    { "TIFF", "II+\0", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0, BZNA_ALLOW_TIFF },
+    { "TIFF", "MM\0+", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0, BZNA_ALLOW_TIFF },
+    { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PBM", "P4", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PGM", "P5", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PPM", "P6", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PAM", "P7", 2, BZI_AV_ID(PAM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", 12, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0, BZNA_ALLOW_JPEG2000 },
+    { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0, BZNA_ALLOW_JPEG2000 },
 };
 
 /* Returns the kind of still that begins with these bytes, or NULL. */
@@ -5717,6 +5804,7 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
 /* A codec. */
 typedef struct bzi_codec {
     uint32_t    id;                   /* BZNA_CODEC_... */
+    uint32_t    allow;                /* BZNA_ALLOW_...; 0 of stills, which have their own */
     const char *name;                 /* for messages */
     uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
     uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
@@ -5745,7 +5833,7 @@ typedef struct bzi_codec {
 } bzi_codec;
 
 static const bzi_codec bzi_codecs[] = {
-    { .id = BZNA_CODEC_H264, .name = "H.264",
+    { .id = BZNA_CODEC_H264, .allow = BZNA_ALLOW_H264, .name = "H.264",
       .entries = { BZI_AVC1, BZI_AVC3 },
       .config = BZI_FOURCC('a', 'v', 'c', 'C'),
       .config_bytes = 7, .length_at = 4,
@@ -5755,7 +5843,7 @@ static const bzi_codec bzi_codecs[] = {
       .av_id = BZI_AV_ID(H264),
       .nv_id = BZI_NV_ID(H264), .nv_unit = 16,
       .cut = bzi_h264_cut },
-    { .id = BZNA_CODEC_H265, .name = "H.265",
+    { .id = BZNA_CODEC_H265, .allow = BZNA_ALLOW_H265, .name = "H.265",
       .entries = { BZI_HVC1, BZI_HEV1 },
       .config = BZI_FOURCC('h', 'v', 'c', 'C'),
       .config_bytes = 23, .length_at = 21,
@@ -5764,7 +5852,7 @@ static const bzi_codec bzi_codecs[] = {
       .key = bzi_image_key_nals,
       .av_id = BZI_AV_ID(HEVC),
       .nv_id = BZI_NV_ID(HEVC), .nv_unit = 16 },
-    { .id = BZNA_CODEC_AV1, .name = "AV1",
+    { .id = BZNA_CODEC_AV1, .allow = BZNA_ALLOW_AV1, .name = "AV1",
       .entries = { BZI_AV01, BZI_AV01 },
       .config = BZI_FOURCC('a', 'v', '1', 'C'),
       .config_bytes = 4,
@@ -5774,7 +5862,7 @@ static const bzi_codec bzi_codecs[] = {
       .av_id = BZI_AV_ID(AV1),
       .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
       .nv_id = BZI_NV_ID(AV1), .nv_unit = 1 },
-    { .id = BZNA_CODEC_JPEG, .name = "JPEG",
+    { .id = BZNA_CODEC_JPEG, .allow = BZNA_ALLOW_JPEG, .name = "JPEG",
       .entries = { BZI_FOURCC('m', 'j', 'p', 'g'), BZI_FOURCC('j', 'p', 'e', 'g') },        /* HEIF's, QuickTime's */
       .inspect = bzi_image_jpeg,
       .stream = bzi_image_bytes,
@@ -6690,6 +6778,15 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
         return &bzi_codec_heif;
 #endif
     return NULL;
+}
+
+/* Returns 1 if an image may be decoded, else 0. codecs: context_config.codecs. Pixels that are not coded always may. */
+BZI_MAYBE_UNUSED static int bzi_codec_is_allowed(uint32_t codecs, const bzna_image *image)
+{
+    const bzi_still *still = image->codec == BZNA_CODEC_STILL ? bzi_still_find(bzi_image_data(image)) : NULL;
+    const uint32_t allow = still ? still->allow : bzi_codec_find(image->codec)->allow;
+
+    return !codecs || !allow || (codecs & allow);
 }
 
 /* Returns a codec's name. Pre: the codec is known, as it is for every picture that was inspected. */
@@ -18592,6 +18689,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 typedef struct bzi_software {
     const bzi_memory *memory;         /* the user's */
     uint32_t          max_edge_px;    /* larger pictures are refused */
+    uint32_t          allowed;        /* codecs that may be decoded: bzi_host.codecs */
     bzi_buffer        stream;         /* the picture being decoded, as libavcodec takes it */
     uint32_t          tiles;          /* how many tiles of a grid the last call has decoded; 0: it was not a grid */
     bzi_buffer        canvas;         /* a grid's tiles, put together */
@@ -19034,6 +19132,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
         row->planes(image, picture);
         return BZNA_OK;
     }
+    if (!bzi_codec_is_allowed(software->allowed, image))
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", bzi_image_codec_name(image));
 
 #ifndef BENZINA_NO_JPEG
     if (image->codec == BZNA_CODEC_JPEG)
@@ -20970,10 +21070,15 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
 {
     const bzi_nvdec_format format = bzi_nvdec_format_of(codec, sps);
     const char *name = bzi_codec_name(codec), *device = session->device->info.name;
-    const uint32_t unit = bzi_codec_find(codec)->nv_unit;
+    const uint32_t unit = bzi_codec_find(codec)->nv_unit, allowed = session->device->desc.host->codecs;
     uint32_t width, height;
     CUVIDDECODECAPS caps;
     bzna_status status;
+
+    if (allowed && !(allowed & bzi_codec_find(codec)->allow)) {
+        BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", name);
+        return BZI_NVDEC_FOREIGN;
+    }
 
     if (atomic_load(&session->device->stuck)) {
         bzi_device_video(session->device, err);
@@ -27253,6 +27358,7 @@ static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err
 
         if (loader->slot_bytes)
             status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
+        worker->software.allowed = host->codecs;
         worker->loader = loader;
         if (status == BZNA_OK && loader->on_device)
             status = bzi_worker_make_lane(worker, (loader->pool ? loader->pool->count : 0) + i, err);
@@ -28281,6 +28387,8 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
 
+    if (c->codecs & ~(2 * BZNA_ALLOW_JPEG2000 - 1u))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.codecs: 0x%x has bits that are not known", c->codecs);
     if (c->max_edge_px > 65535)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.max_edge_px: %u is more than 65535", c->max_edge_px);
     if (!c->device_allocator.alloc != !c->device_allocator.release)
@@ -29354,8 +29462,7 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
 
     *out = NULL;
     memset(&c, 0, sizeof c);
-    if (config && (status = bzi_api_in(&c, sizeof c, config, offsetof(bzna_context_config, reserved0),
-                                       "context_config", &e)) != BZNA_OK)
+    if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "context_config", &e)) != BZNA_OK)
         BZI_API_END(status);
     if ((status = bzi_context_check(&c, &e)) != BZNA_OK || (status = bzi_context_make(&c, out, &e)) != BZNA_OK)
         BZI_API_END(status);
@@ -30000,6 +30107,7 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
     }
 
     decoder->host = context->host;
+    decoder->software.allowed = decoder->host->codecs;
     bzi_host_retain(decoder->host);
     *out = decoder;
     return BZNA_OK;

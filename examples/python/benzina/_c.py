@@ -80,7 +80,7 @@ device:         i32 kind, ordinal
 context_config: u32 struct_size; i32 log_level; device device; allocator allocator; log_fn log; ptr log_user;
                 u32 log_any_thread, max_edge_px; u64 max_sample_bytes; u32 sessions, sessions_per_engine, session_depth,
                 session_mapped; u64 decode_memory_bytes; device_allocator device_allocator; ptr cuda_context;
-                u32 no_threads, reserved0
+                u32 no_threads, codecs
 device_info:    u32 struct_size, driver; device device; u64 memory_bytes; u32 compute_major, compute_minor, engines,
                 sessions; i32 video; u32 reserved0; char name[96], message[232]
 codec_info:     u32 struct_size, codec, chroma_format, depth, supported, engines, min_width, min_height, max_width,
