@@ -2618,8 +2618,8 @@ BZI_KERNEL_FN uint32_t bzi_kernel_entry(const bzi_kernel_op *op, int c, uint32_t
         return bzi_kernel_truncate(v + op->a[c] + 0.5f);
     case BZI_KERNEL_OP_AUTOCONTRAST:
         return stats->least == stats->most ? value :
-               bzi_kernel_truncate((v - (float)(int32_t)stats->least) *
-                                   (255.0f / (float)(int32_t)(stats->most - stats->least)));
+               bzi_kernel_truncate((v - (float)(int32_t)stats->least) *      /* as PyTorch divides by a tensor */
+                                   (1.0f / (float)(int32_t)(stats->most - stats->least) * 255.0f));
     default:
         return bzi_kernel_equalize(value, stats);
     }
