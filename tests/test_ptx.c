@@ -1861,6 +1861,13 @@ static void random_colors(bzi_kernel_slot *slot, int warp)
         random_jitter(slot);
     if ((slot->flags & BZI_KERNEL_JITTER) && random_int(0, 1))
         slot->flags |= BZI_KERNEL_MEAN_LUMA;
+    if (random_int(0, 3) == 0) {                  /* a rectangle, turned a little */
+        slot->flags |= BZI_KERNEL_CLIP;
+        for (int i = 0; i < 6; i++)
+            slot->clip[i] = (float)(i % 4 == 0) + (float)random_real(-0.2, 0.2) * (i % 3 == 2 ? 40.0f : 1.0f);
+        slot->clip_last[0] = (float)random_int(-1, 60);
+        slot->clip_last[1] = (float)random_int(-1, 40);
+    }
     if (warp == HOSTILE && random_int(0, 1)) {
         uint32_t value = random_u32();
         slot->rgb[random_int(0, 11)]    = hostile[value % COUNT(hostile)];
@@ -2490,7 +2497,7 @@ static void judges_make(scene judges[JUDGES], uint64_t steps[JUDGES])
         s->block[1] = 3;
         for (int k = 0; k < BZI_KERNEL_SLOTS; k++) {
             s->frames[k] = frame_random(formats[(k + i / 8) % BZI_KERNEL_SLOTS], i % 4 < 3 ? k % 4 : EDGES, 37, 11);
-            s->frames[k].slot.flags = (uint32_t)(k & 1) | (s->out.channels == 1 ? BZI_KERNEL_GRAY : 0) |
+            s->frames[k].slot.flags = (k == 5 ? BZI_KERNEL_CLIP : 0) | (uint32_t)(k & 1) | (s->out.channels == 1 ? BZI_KERNEL_GRAY : 0) |
                                       (k % 3 ? BZI_KERNEL_FILL_MEAN : 0);
             if (k % 3 == 2)
                 judge_jitter(&s->frames[k].slot, i + k);
@@ -2619,7 +2626,7 @@ TEST(one_altered_instruction_of_an_operation_gives_another_picture)
     int tried = 0, found = 0, number = 0, verbose = getenv("TEST_PTX_VERBOSE") != NULL;
     char *text = shipped_text(), altered[ALTERED];
     CHECK(!views_object(shipped));
-    for (const char *line = strstr(text, "bzi_kernel_augment("); line;
+    for (const char *line = strstr(strstr(text, "bzi_kernel_augment("), "\n{"); line;
          line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
         for (int way = 0; way < 2; way++) {
             if (!alter(line, way, altered) || number++ % ROUNDS(12, 60))
