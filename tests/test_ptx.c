@@ -2327,6 +2327,41 @@ TEST(operations_give_the_bits_of_the_functions_in_c)
     }
 }
 
+/* Kinds that are never launched: the branches for them are there. */
+TEST(kinds_that_do_not_exist_do_in_c_what_they_do_here)
+{
+    const bzna_output o = { .width = 9, .height = 7 };
+    const bzi_kernel_thread all = { 0, 0, 1, 1 };
+    bzna_transform t;
+    NEED_SHIPPED();
+    random_state = 31;
+    bzna_transform_init(&t, sizeof t);
+    t.operation_count = 2;
+    for (uint32_t kind = 0; kind < 70; kind++) {
+        char fault[400] = "";
+        uint64_t steps = 0;
+        t.operations[0] = any_drawn(BZNA_OP_LIGHTING, 9, 7);
+        t.operations[1] = any_drawn(BZNA_OP_ERASE, 9, 7);
+        view v = view_make(&t, &o, 0);
+        const bzi_kernel_scratch at = bzi_kernel_scratch_of(&v.out, 0);
+        bzi_kernel_pass pass[2];
+        for (int i = 0; i < 2; i++) {
+            pass[i] = v.pass;
+            pass[i].src = (uint64_t)(uintptr_t)v.scratch[i];
+            pass[i].counts = pass[i].src + at.counts;
+            pass[i].dst = kind < 64 ? pass[i].src + at.table[0] : (uint64_t)(uintptr_t)v.batch[i];
+            pass[i].op[0].kind = kind < 64 ? kind : pass[i].op[0].kind;
+            pass[i].kind = kind < 64 ? BZI_KERNEL_PASS_TABLE : kind < 66 ? ~(kind - 64) : kind;
+            pass[i].first = kind < 64 ? 0 : 1;
+            pass[i].end = pass[i].first + 1;
+        }
+        bzi_kernel_pass_thread(&pass[0], &v.out, all, 0);
+        CHECK(pass_run(&v, &pass[1], shipped, &steps, fault));
+        CHECK(!memcmp(v.scratch[0], v.scratch[1], v.scratch_bytes) && !memcmp(v.batch[0], v.batch[1], v.batch_bytes));
+        view_free(&v);
+    }
+}
+
 /* The table in benzina_kernels.cu: instructions of PTX a pixel of a view of 64 x 64, by pass. */
 TEST(instructions_a_pixel_are_counted_by_pass)
 {
@@ -2661,6 +2696,7 @@ TEST_MAIN(
     RUN(any_grid_and_block_write_every_pixel_once)
     RUN(either_rule_for_the_larger_of_two_zeros_gives_the_same_bits)
     RUN(operations_give_the_bits_of_the_functions_in_c)
+    RUN(kinds_that_do_not_exist_do_in_c_what_they_do_here)
     RUN(instructions_a_pixel_are_counted_by_pass)
     RUN(every_instruction_was_executed)
     RUN(instructions_a_pixel_are_counted_by_kernel)
