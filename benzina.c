@@ -12559,6 +12559,7 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
 {
     const bzi_span payload = bzi_recordio_payload(sample);
     bzi_recordio_entry entry;
+    int64_t id;
     bzna_status status;
 
     if (number == BZI_RECORDIO_RECORD) {
@@ -12569,6 +12570,7 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
     if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
         return status;
 
+    id = (int64_t)entry.id;
     if (number == BZI_RECORDIO_LABEL)
         bzi_recordio_put_labels(c, &entry, value);
     else if (number == BZI_RECORDIO_TARGET)
@@ -12576,7 +12578,7 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
     else if (number == BZI_RECORDIO_NAME)
         bzi_recordio_put_name(c, &entry, value);
     else
-        bzi_value_put(value, &(int64_t){ (int64_t)entry.id }, sizeof(int64_t));
+        bzi_value_put(value, &id, sizeof id);
     return BZNA_OK;
 }
 
@@ -24396,6 +24398,7 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
     const char *const setting = is_tensor ? "loader_config.fields.tensors" : "loader_config.fields.bytes";
     uint32_t *count = &loader->column_count[!is_tensor];
     bzi_column column;
+    int64_t length;
     int got = 0;
 
     while (list && (got = bzi_columns_next(&list, &column)) > 0) {
@@ -24404,8 +24407,9 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
         if (bzi_column_make(loader, &column, is_tensor, err) != BZNA_OK)
             return bzi_error_prefix(err, setting);
         column.clear = 1;
-        bzi_column_shape(&column, column.kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32,
-                         &(int64_t){ column.length }, column.kind != BZNA_FIELD_INTEGER);
+        length = column.length;
+        bzi_column_shape(&column, column.kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32, &length,
+                         column.kind != BZNA_FIELD_INTEGER);
         loader->columns[is_tensor ? *count : loader->column_count[0] + *count] = column;
         ++*count;
     }
