@@ -18800,7 +18800,7 @@ static void bzi_view_place(bzi_kernel_slot *slot, bzi_kernel_pass *pass, uint64_
         slot->dst = scratch;
 }
 
-/* Warps a view and runs its passes, on the CPU. workspace: of bzi_kernel_workspace_bytes of the view's target. scratch:
+/* Warps a view and runs its passes, on the CPU. workspace: of bzi_kernel_warp_bytes of the view's target. scratch:
  * of bzi_scratch_bytes, aligned to 16; it may be NULL if there are no operations on pixels. */
 static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pass, const bzi_kernel_output *out,
                           void *workspace, size_t workspace_bytes, void *scratch)
@@ -26395,7 +26395,7 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     const bzi_memory *memory = &worker->loader->host->memory;
 
     slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
-    if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_workspace_bytes(slot, &target), 0) ||
+    if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
         (pass->pixels && !bzi_buffer_reserve(memory, &worker->scratch_pixels,
                                              bzi_scratch_bytes(&output->kernel, pass), 0)))
         return bzi_fail_memory(err, "the warp's workspace");
@@ -31227,7 +31227,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 
     slot.dst = (uint64_t)(uintptr_t)dst;
     const bzi_kernel_output target = bzi_view_target(&pass, &out);
-    const size_t bytes = bzi_kernel_workspace_bytes(&slot, &target);
+    const size_t bytes = bzi_kernel_warp_bytes(&slot, &target);
     const size_t scratch_bytes = (size_t)bzi_scratch_bytes(&out, &pass);
     void *workspace = bytes ? bzi_os_alloc(NULL, bytes, 64) : NULL;    /* without it, the bits are the same, but late */
     void *scratch = scratch_bytes ? bzi_os_alloc(NULL, scratch_bytes, 64) : NULL;
