@@ -1,6 +1,6 @@
 /* test_augment.c - policies: which operations are drawn, that they are the same whatever the threads, what they do to
- * pixels, and what comes out of them. tests/python compares each operation with torchvision's; here stands what needs no
- * other library. */
+ * pixels, and what comes out of them. What other libraries make of the same operations is compared elsewhere; here
+ * stands what needs none. */
 #include "../benzina.c"
 #ifdef TEST_NVDEC
 #  include "fake/nvdec.h"
@@ -173,7 +173,7 @@ TEST(rows_that_turn_or_shear_give_the_bits_of_the_plain_loop)
     CHECK(turned > ROUNDS(500, 80) || !bzi_kernel_level());
 }
 
-/* What one operation of a picture of 16 x 16 makes of the sample at 0 of R, which runs from 0 to 255 in all channels. */
+/* What one operation makes of a sample of a picture of 16 x 16, which runs from 0 to 255 in all channels. */
 static uint8_t ramp_at(bzna_drawn d, uint32_t value)
 {
     static uint8_t ramp[3 * 256], made[3 * 256];
@@ -464,7 +464,8 @@ TEST(more_than_eight_operations_are_refused)
         { .kind = BZNA_OP_INVERT },
     };
     bzna_policy policies[2] = { { .operations = inverts, .operation_count = 5 },
-                                { .operations = inverts, .operation_count = 9, .law = BZNA_POLICY_CHOOSE, .draws = 3 } };
+                                { .operations = inverts, .operation_count = 9, .law = BZNA_POLICY_CHOOSE,
+                                  .draws = 3 } };
     const bzna_loader_augment a = { .policies = policies, .policy_count = 2 };
     bzna_transform t = draw(&a, 1, 8, 8);
     bzna_random random;
