@@ -17703,7 +17703,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 /* ==== 50b. Policies =================================================================================================
  * Calls: rooms 2, 9, 48-50.
  *
- * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its homography. */
+ * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
+ * homography. */
 
 /* Checks what a transform says of its rectangle, and how many operations it has. */
 static bzna_status bzi_transform_check_clip(const bzna_transform *t, bzna_error *err)
@@ -17904,8 +17905,8 @@ static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *w
     if (!bzi_is_zero(a->reserved, sizeof a->reserved))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
     if (!a->policies != !a->policy_count || a->policy_count > BZI_LIMIT_POLICIES || a->beyond_crop > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u policies at %s; at most %u are allowed, and beyond_crop is 0 or 1",
-                        where, a->policy_count, a->policies ? "an address" : "NULL", BZI_LIMIT_POLICIES);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u policies at %s; at most %u are allowed, and beyond_crop is 0 or "
+                        "1", where, a->policy_count, a->policies ? "an address" : "NULL", BZI_LIMIT_POLICIES);
 
     for (uint32_t i = 0; i < a->policy_count; i++) {
         const bzna_policy *p = &a->policies[i];
@@ -21109,7 +21110,7 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_device_download(device, dst, src, bytes, stream, err) bzi_device_none(err, device, dst, src, bytes, stream)
 #define bzi_device_zero(device, dst, bytes, stream, err)         bzi_device_none(err, device, dst, bytes, stream)
 #define bzi_device_warp(device, slots, count, out, stream, err)  bzi_device_none(err, device, slots, count, out, stream)
-#define bzi_device_operate(device, views, count, out, stream, err) bzi_device_none(err, device, views, count, out, stream)
+#define bzi_device_operate(device, views, n, out, stream, err)   bzi_device_none(err, device, views, n, out, stream)
 #define bzi_pool_open(device, host, out, err)                    bzi_device_none(err, device, host, out)
 #define bzi_pool_close                                           bzi_device_skip
 #define bzi_check_ask                                            bzi_device_skip
@@ -25994,8 +25995,8 @@ static void bzi_lane_free_memory(bzi_lane *lane)
     bzi_lane_free_scratch(lane);
 }
 
-/* Makes the lane's scratch memory large enough for a launch, and gives each view its part. What was enqueued before runs
- * before this launch, so one memory serves all. */
+/* Makes the lane's scratch memory large enough for a launch, and gives each view its part. What was enqueued before
+ * runs before this launch, so one memory serves all. */
 static bzna_status bzi_lane_scratch(bzi_lane *lane, const bzi_kernel_output *out, bzi_kernel_slot *slots,
                                     bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
 {
@@ -26060,7 +26061,8 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
         bzi_lane_warp(lane, loader, i);
 }
 
-/* Adds the slot of a view to the launch of its output. pass: its operations; NULL: none. Pre: the lane has a place for the item, or has the item. */
+/* Adds the slot of a view to the launch of its output. pass: its operations; NULL: none. Pre: the lane has a place for
+ * the item, or has the item. */
 static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_output *output, uint32_t view,
                          const bzi_kernel_slot *slot, const bzi_kernel_pass *pass)
 {
@@ -27820,8 +27822,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 
 /* --- Batches --- */
 
-/* The arrays in a batch's block: data, targets, indices, status, errors, drawn operations and their counts, then one for
- * each field. */
+/* The arrays in a batch's block: data, targets, indices, status, errors, drawn operations and their counts, then one
+ * for each field. */
 enum { BZI_BATCH_FIXED = 7, BZI_BATCH_ARRAYS = BZI_BATCH_FIXED + BZI_LIMIT_ALL_COLUMNS };
 
 /* Lays out the arrays of a batch. Returns 1, or 0 on overflow.
@@ -28239,7 +28241,8 @@ static void bzi_loader_free(bzna_loader *loader)
         bzi_loader_free_device(loader);
     for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_release(memory, loader->outputs[i].mean, loader->outputs[i].mean_bytes, 1);
-        bzi_release(memory, (void *)(uintptr_t)loader->outputs[i].augment.policies, loader->outputs[i].augment_bytes, 1);
+        bzi_release(memory, (void *)(uintptr_t)loader->outputs[i].augment.policies, loader->outputs[i].augment_bytes,
+                    1);
     }
     for (uint32_t i = 0; loader->batches && i < in_flight; i++) {
         if (loader->batches[i].block)

@@ -3,9 +3,9 @@
  *     cc -std=c11 augment.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o augment
  *     ./augment FOLDER sheet.ppm
  *
- * The first batch of a folder of pictures is written as a sheet, two views a picture, and for each view a line says what
- * was drawn. A policy is a list of operations: BZNA_PRESET_RAND_AUGMENT fills one in, and others are written down, like
- * erasing here, or a blur that half of the views get. */
+ * The first batch of a folder of pictures is written as a sheet, two views a picture, and for each view a line says
+ * what was drawn. A policy is a list of operations: BZNA_PRESET_RAND_AUGMENT fills one in, and others are written down,
+ * like erasing here, or a blur that half of the views get. */
 #include "../benzina.h"
 
 #include <inttypes.h>

@@ -2365,8 +2365,8 @@ TEST(kinds_that_do_not_exist_do_in_c_what_they_do_here)
 /* The table in benzina_kernels.cu: instructions of PTX a pixel of a view of 64 x 64, by pass. */
 TEST(instructions_a_pixel_are_counted_by_pass)
 {
-    static const char *const names[BZI_KERNEL_PASS_KINDS] = { "clear", "tally", "table", "map", "sharpen", "blur along x",
-                                                              "blur along y", "finish", "cover" };
+    static const char *const names[BZI_KERNEL_PASS_KINDS] = { "clear", "tally", "table", "map", "sharpen",
+                                                              "blur along x", "blur along y", "finish", "cover" };
     static const uint32_t kinds[] = { BZNA_OP_EQUALIZE, BZNA_OP_SATURATION, BZNA_OP_SHARPNESS, BZNA_OP_BLUR,
                                       BZNA_OP_ERASE };
     const bzna_output o = { .width = 64, .height = 64 };
@@ -2532,7 +2532,8 @@ static void judges_make(scene judges[JUDGES], uint64_t steps[JUDGES])
         s->block[1] = 3;
         for (int k = 0; k < BZI_KERNEL_SLOTS; k++) {
             s->frames[k] = frame_random(formats[(k + i / 8) % BZI_KERNEL_SLOTS], i % 4 < 3 ? k % 4 : EDGES, 37, 11);
-            s->frames[k].slot.flags = (k == 5 ? BZI_KERNEL_CLIP : 0) | (uint32_t)(k & 1) | (s->out.channels == 1 ? BZI_KERNEL_GRAY : 0) |
+            s->frames[k].slot.flags = (k == 5 ? BZI_KERNEL_CLIP : 0) | (uint32_t)(k & 1) |
+                                      (s->out.channels == 1 ? BZI_KERNEL_GRAY : 0) |
                                       (k % 3 ? BZI_KERNEL_FILL_MEAN : 0);
             if (k % 3 == 2)
                 judge_jitter(&s->frames[k].slot, i + k);
