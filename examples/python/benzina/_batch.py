@@ -10,6 +10,7 @@ from typing import Any, Collection, Dict, List, Optional, Tuple
 
 from . import _arguments as arg
 from . import _c, _handles
+from ._augment import Drawn, drawn_numbers, drawn_of
 from ._c import lib
 from ._dlpack import (_CAPSULES, _DL_CODES, _DTYPES, _FORMATS, _KINDS, _capsule_new, _delete_managed,
                       _DLManagedTensor, _export, _export_copy)
@@ -250,6 +251,27 @@ class Batch(_handles.Handled):
         """N int32: 0, or a Status below 0. A copy."""
         return self._copied("status")
 
+    @property
+    def operations(self) -> Field:
+        """What policies drew: N x V x 8 x 9 float32, as the loader's operations=True has it. A copy."""
+        return self._copied("operations")
+
+    def drawn(self, slot: int, view: int = 0) -> List[Drawn]:
+        """What policies drew for a view of a sample: [Drawn(name, magnitude, area, value), ...]. Views of the images come first, then those
+        of each output.
+
+        >>> loader = benzina.DataLoader("train/", 32, 4, augment=ops.Policy([ops.Operation("rotate", 15), ops.Operation("invert")]))
+        >>> [(one.name, one.magnitude) for one in next(loader.batches()).drawn(0)]
+        [('rotate', 15.0), ('invert', 0.0)]
+        """
+        slot, view = arg.number("slot", slot, ctypes.c_uint32, 0, len(self) - 1), arg.number("view", view, ctypes.c_uint32)
+        self.handle                             # raises, where it is gone
+        if view >= self.info.operation_views:
+            if self.info.operation_views:
+                raise ValueError("view: %d is not below the %d views of all outputs" % (view, self.info.operation_views))
+            return []
+        return drawn_of(self.info, slot, view)
+
     def __len__(self) -> int:
         return self.shape[-4]                   # before it, if anything, the number of views
 
@@ -264,6 +286,10 @@ class Batch(_handles.Handled):
         return self._copied(name) if name in _NUMBERS or name in self._numbers else Field(self, name)
 
     def _copied(self, name: str) -> Copied:
+        if name == "operations" and name not in self._numbers:
+            self.handle                         # raises, where it is gone
+            data, shape = drawn_numbers(self.info, len(self))
+            return Copied(data, len(data), shape, "f4")
         found = told("tensor", lib.bzna_batch_tensor, self.handle, name.encode())
         return Copied(found.data, found.bytes, tuple(found.shape[:found.dimensions]), _KINDS[found.dtype])
 

@@ -114,7 +114,7 @@ class Lender:
         noted: List[int] = []
         images = large("image") if loader._has_pictures else None
         pair = images, self._small(batch, "target", slots)
-        if not loader._tensors and not loader._bytes and not loader._outputs:
+        if not (loader._tensors or loader._bytes or loader._outputs or loader._has_operations):
             batch.close()
             return pair
         fields = {name: self._small(batch, name, slots) for name in loader._tensors}
@@ -122,6 +122,8 @@ class Lender:
         for name, kind in loader._bytes.items():
             value_of = FIELD_VALUES[kind]
             fields[name] = [None if data is None else value_of(data) for data in batch.bytes(name)[:slots]]
+        if loader._has_operations:
+            fields["operations"] = self._small(batch, "operations", slots)
         batch.close()
         return (*pair, fields)
 
