@@ -3,7 +3,7 @@
     python3 tests/augment.py > tests/augment.h
 
 The picture is small, and its channels differ in range, so that autocontrast and equalize treat them apart. Geometry is not here:
-test_augment.py compares that, since torchvision's edges are softer than the library's.
+test_augment.py compares that with torchvision itself, whose edges are softer than the library's.
 """
 import textwrap
 
@@ -35,28 +35,29 @@ def flat():
     return whole
 
 
-# Of each: torchvision's name, up to four numbers, and what makes the result.
+# Of each: its name, up to four numbers, and what makes the result. Magnitudes are float32, as the library has them.
 def cases():
-    for factor in (0.0, 0.1, 0.55, 0.91, 1.3, 1.99):
-        yield "brightness", (factor,), lambda image, f=factor: F.adjust_brightness(image, f)
-        yield "saturation", (factor,), lambda image, f=factor: F.adjust_saturation(image, f)
-        yield "contrast", (factor,), lambda image, f=factor: F.adjust_contrast(image, f)
-        yield "sharpness", (factor,), lambda image, f=factor: F.adjust_sharpness(image, f)
+    for magnitude in (-1.0, -0.9, -0.45, -0.09, 0.3, 0.99):
+        magnitude = float(torch.tensor(magnitude))
+        yield "brightness", (magnitude,), lambda image, f=1 + magnitude: F.adjust_brightness(image, f)
+        yield "saturation", (magnitude,), lambda image, f=1 + magnitude: F.adjust_saturation(image, f)
+        yield "contrast", (magnitude,), lambda image, f=1 + magnitude: F.adjust_contrast(image, f)
+        yield "sharpness", (magnitude,), lambda image, f=1 + magnitude: F.adjust_sharpness(image, f)
     for hue in (-0.5, -0.1, 0.03, 0.4):
-        yield "hue", (hue,), lambda image, h=hue: F.adjust_hue(image, h)
+        yield "hue", (hue,), lambda image, h=float(torch.tensor(hue)): F.adjust_hue(image, h)
     for bits in range(1, 9):
         yield "posterize", (bits,), lambda image, b=bits: F.posterize(image, b)
     for threshold in (0.0, 59.5, 128.0, 178.5, 255.0):
         yield "solarize", (threshold,), lambda image, t=threshold: F.solarize(image, t)
     for gamma in (0.5, 0.9, 2.2):
-        yield "gamma", (gamma,), lambda image, g=gamma: F.adjust_gamma(image, g)
+        yield "gamma", (gamma,), lambda image, g=float(torch.tensor(gamma)): F.adjust_gamma(image, g)
     yield "invert", (), F.invert
     yield "grayscale", (), lambda image: F.rgb_to_grayscale(image, 3)
     yield "autocontrast", (), F.autocontrast
     yield "equalize", (), F.equalize
     for kernel, sigma in ((3, 0.1), (3, 0.8), (5, 1.0), (9, 2.0), (23, 0.5)):
         if kernel // 2 < HEIGHT:
-            yield "blur", (kernel, sigma), lambda image, k=kernel, s=sigma: F.gaussian_blur(image, [k, k], [s, s])
+            yield "blur", (kernel, sigma), lambda image, k=kernel, s=float(torch.tensor(sigma)): F.gaussian_blur(image, [k, k], [s, s])
     yield "erase", (3, 2, 9, 7), lambda image: F.erase(image, 2, 3, 7, 9, torch.tensor([0.0])[:, None, None])
 
 

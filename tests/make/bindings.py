@@ -284,7 +284,7 @@ def rust_type(of, parameter=False):
     for pointee_is_const in consts[:-1]:
         out = ("*const " if pointee_is_const else "*mut ") + out
     for length in reversed(lengths):
-        out = f"[{out}; {length}]"
+        out = f"[{out}; {length}]" if length.isdigit() else f"[{out}; {length} as usize]"
     return out
 
 

@@ -447,6 +447,7 @@ passed, failed = try
             end
         end
 
+        include("augment.jl")
         include("callbacks.jl")
         include("streams.jl")
         include("arrays.jl")

@@ -38,6 +38,7 @@
 
 #![warn(missing_debug_implementations)]
 
+mod augment;
 mod host;
 #[doc(hidden)]
 #[macro_use]
@@ -52,6 +53,7 @@ mod rules;
 #[cfg(feature = "stream")]
 pub mod stream;
 
+pub use augment::{Op, Policy, PolicyLaw};
 pub use host::{Seekable, Source};
 pub use loader::{
     Batch, Batches, Channels, DecodeWith, Drawing, Dtype, Filter, LastBatch, Layout, Loader, LoaderBuilder, Next, OnCallbackError, OnError,
@@ -62,11 +64,13 @@ pub use provider::{Kind, Provider, ProviderField, ValueWriter};
 pub use raw::bzna_codec_info as CodecInfo;
 pub use raw::bzna_dataset_info as DatasetInfo;
 pub use raw::bzna_device_info as DeviceInfo;
+pub use raw::bzna_drawn as Drawn;
 pub use raw::bzna_field_info as FieldInfo;
 pub use raw::bzna_geometry as Geometry;
 pub use raw::bzna_image_info as ImageInfo;
 pub use raw::bzna_jitter as Jitter;
 pub use raw::bzna_loader_info as LoaderInfo;
+pub use raw::bzna_operation as Operation;
 pub use raw::bzna_sample_info as SampleInfo;
 pub use raw::bzna_stage_statistics as StageStatistics;
 pub use raw::bzna_statistics as Statistics;
