@@ -13,6 +13,8 @@ Of what is compared, the equal is said to be equal. What is not equal differs by
 import collections
 import math
 import os
+import re
+import subprocess
 import sys
 import unittest
 
@@ -22,7 +24,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests"))
 sys.dont_write_bytecode = True
 import benzina  # noqa: E402
 from benzina import ops  # noqa: E402
-from test_python import importable, run_tests  # noqa: E402
+from test_python import ARCHIVE, importable, run_tests  # noqa: E402
 from test_python_loops import needs  # noqa: E402
 
 numpy, torch = importable("numpy"), importable("torch")
@@ -191,7 +193,8 @@ def draws(policy, count, out_size=(WIDTH, HEIGHT)):
     for sample in range(count):
         transform = benzina._c.new("transform")
         policy(benzina.Random(7, 3, sample, 4), transform, out_size)
-        found.append([(ops._augment.NAMES[one.kind], one.magnitude, tuple(one.area)) for one in transform.operations[:transform.operation_count]])
+        found.append([(ops._augment.NAMES[one.kind], one.magnitude, tuple(one.area))
+                      for one in transform.operations[:transform.operation_count]])
     return found
 
 
@@ -471,6 +474,38 @@ class Loop(unittest.TestCase):
                 from torchvision import transforms
                 theirs = list(inspect.signature(getattr(transforms, name)).parameters.values())[:len(parameters)]
                 self.assertEqual([(p.name, p.default) for p in parameters], [(p.name, p.default) for p in theirs], name)
+
+
+class Recipe(unittest.TestCase):
+    """imagenet.py has the arguments of torchvision's reference script."""
+
+    def run_example(self, *arguments):
+        return subprocess.run([sys.executable, "-B", "examples/python/imagenet.py", ARCHIVE, "--size", "56", "--batch-size", "4", "--threads", "1",
+                               "--epochs", "1", *arguments], capture_output=True, text=True, timeout=300,
+                              env={**os.environ, "BENZINA_LIBRARY": benzina.lib._name, "OMP_NUM_THREADS": "1"})
+
+    @needs("numpy")
+    def test_each_policy_changes_what_is_learned(self):
+        seen = set()
+        for arguments in ((), ("--auto-augment", "ta_wide"), ("--auto-augment", "ra", "--ra-magnitude", "20"), ("--auto-augment", "imagenet"),
+                          ("--random-erase", "1")):
+            done = self.run_example("--arch", "linear", *arguments)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            seen.add(re.search(r"epoch 0: training (.*)", done.stdout)[1])
+        self.assertEqual(len(seen), 5)
+
+    @needs("numpy", "torch", "torchvision")
+    def test_mixup_cutmix_and_label_smoothing_train(self):
+        done = self.run_example("--arch", "resnet18", "--auto-augment", "ta_wide", "--random-erase", "0.1", "--mixup-alpha", "0.2",
+                                "--cutmix-alpha", "1.0", "--label-smoothing", "0.1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"epoch 0: training loss \d+\.\d+ ")
+
+    @needs("numpy")
+    def test_the_linear_model_refuses_what_is_torchs(self):
+        done = self.run_example("--arch", "linear", "--mixup-alpha", "0.2")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("linear model has neither MixUp", done.stderr)
 
 
 if __name__ == "__main__":
