@@ -380,7 +380,7 @@ class Truth(unittest.TestCase):
             if expected is None:
                 self.assertLess(abs(erased.mean()), 0.1)
                 self.assertLess(abs(erased.std() - 1), 0.1)
-                self.assertGreater(len(numpy.unique(erased)), erased.size // 2)
+                self.assertGreater(len(numpy.unique(erased)), 500)
             else:
                 self.assertTrue((erased == numpy.float32(expected).reshape(-1, 1, 1)).all())
             rest = numpy.ones((HEIGHT, WIDTH), bool)
@@ -481,7 +481,7 @@ class Recipe(unittest.TestCase):
 
     def run_example(self, *arguments):
         return subprocess.run([sys.executable, "-B", "examples/python/imagenet.py", ARCHIVE, "--size", "56", "--batch-size", "4", "--threads", "1",
-                               "--epochs", "1", *arguments], capture_output=True, text=True, timeout=300,
+                               "--epochs", "3", *arguments], capture_output=True, text=True, timeout=300,
                               env={**os.environ, "BENZINA_LIBRARY": benzina.lib._name, "OMP_NUM_THREADS": "1"})
 
     @needs("numpy")
@@ -491,7 +491,7 @@ class Recipe(unittest.TestCase):
                           ("--random-erase", "1")):
             done = self.run_example("--arch", "linear", *arguments)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            seen.add(re.search(r"epoch 0: training (.*)", done.stdout)[1])
+            seen.add(re.search(r"epoch 2: training (.*)", done.stdout)[1])
         self.assertEqual(len(seen), 5)
 
     @needs("numpy", "torch", "torchvision")

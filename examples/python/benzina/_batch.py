@@ -137,7 +137,7 @@ class Field:
 class Copied(Field):
     """A Field in memory of its own, which no batch needs."""
 
-    def __init__(self, address: Optional[int], nbytes: int, shape: Tuple[int, ...], kind: str) -> None:
+    def __init__(self, address: Any, nbytes: int, shape: Tuple[int, ...], kind: str) -> None:
         self._own = (ctypes.c_char * nbytes)()
         ctypes.memmove(self._own, address, nbytes)
         self.shape, self._kind, self.dtype = shape, kind, _DTYPES[kind]
@@ -254,7 +254,9 @@ class Batch(_handles.Handled):
     @property
     def operations(self) -> Field:
         """What policies drew: N x V x 8 x 9 float32, as the loader's operations=True has it. A copy."""
-        return self._copied("operations")
+        self.handle                             # raises, where it is gone
+        data, shape = drawn_numbers(self.info, len(self))
+        return Copied(data, len(data), shape, "f4")
 
     def drawn(self, slot: int, view: int = 0) -> List[Drawn]:
         """What policies drew for a view of a sample: [Drawn(name, magnitude, area, value), ...]. Views of the images come first, then those
@@ -286,10 +288,6 @@ class Batch(_handles.Handled):
         return self._copied(name) if name in _NUMBERS or name in self._numbers else Field(self, name)
 
     def _copied(self, name: str) -> Copied:
-        if name == "operations" and name not in self._numbers:
-            self.handle                         # raises, where it is gone
-            data, shape = drawn_numbers(self.info, len(self))
-            return Copied(data, len(data), shape, "f4")
         found = told("tensor", lib.bzna_batch_tensor, self.handle, name.encode())
         return Copied(found.data, found.bytes, tuple(found.shape[:found.dimensions]), _KINDS[found.dtype])
 
