@@ -304,7 +304,7 @@ class Truth(unittest.TestCase):
 
     def test_point_operations_are_equal(self):
         points = {"brightness": (-1, -0.4, 0.27, 0.99), "saturation": (-1, -0.27, 0.5), "contrast": (-0.99, -0.27, 0.27, 0.9),
-                  "posterize": (1, 4, 7, 8), "solarize": (0, 100.5, 178.5, 255), "invert": (0,), "grayscale": (0,)}
+                  "posterize": (1, 4, 7, 8), "hue": (-0.3, 0.1, 0.5), "solarize": (0, 100.5, 178.5, 255), "invert": (0,), "grayscale": (0,)}
         for name, magnitudes in points.items():
             for magnitude in magnitudes:
                 image, mine, drawn = self.one(ops.Operation(name, magnitude))
@@ -316,15 +316,16 @@ class Truth(unittest.TestCase):
                 image, mine, drawn = self.one(ops.Operation(name, magnitude))
                 self.assertEqual(difference(mine, replayed(image, drawn)), (0, 0), drawn)
 
-    def test_hue_gamma_and_blur_differ_by_roundings(self):
-        for name, magnitude in (("hue", -0.3), ("hue", 0.1), ("gamma", 0.7), ("gamma", 2.2)):
-            image, mine, drawn = self.one(ops.Operation(name, magnitude))
+    def test_gamma_and_blur_differ_by_roundings_alone(self):
+        for magnitude in (0.7, 0.9, 2.2):
+            image, mine, drawn = self.one(ops.Operation("gamma", magnitude))
             mean, most = difference(mine, replayed(image, drawn))
-            self.assertLessEqual((mean < 0.02, most), (True, 1), drawn)
+            self.assertTrue(mean < 0.05 and most <= 1, (mean, most, drawn))                # ties: torchvision truncates float32
         for kernel, sigma in ((3, 0.5), (9, 2.0), (23, 1.3), (63, 10)):
             image, mine, drawn = self.one(ops.Operation("blur", sigma, kernel_size=kernel))
             mean, most = difference(mine, as_array(POINTS["GaussianBlur"](as_tensor(image), kernel, drawn[0].magnitude)))
-            self.assertLessEqual((mean < 0.02, most), (True, 1), drawn)                 # ties
+            self.assertLess(mean, 0.005, drawn)                                         # ties
+            self.assertEqual(most, 1, drawn)
 
     def test_geometry_is_torchvisions_but_for_a_pixel_at_the_edges(self):
         for name, magnitudes in {"shear_x": (0.3, -0.99), "shear_y": (-0.09,), "translate_x": (-0.45, 0.1), "translate_y": (0.33,),
@@ -393,7 +394,7 @@ class Truth(unittest.TestCase):
         self.assertGreater(len({tuple(one.name for one in each) for each in drawn}), 8)
         for i, each in enumerate(drawn):
             self.assertEqual(len(each), 4)
-            self.assertLessEqual(difference(mine[i], replayed(images[i], each))[0], MOST, each)         # ties, which hue and contrast enlarge
+            self.assertEqual(difference(mine[i], replayed(images[i], each)), (0, 0), each)
 
 
 class Loop(unittest.TestCase):

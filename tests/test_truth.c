@@ -23,15 +23,15 @@ static const struct { const char *name; uint32_t kind; int of_1000, most; } kind
     { "saturation", BZNA_OP_SATURATION, 0, 0 },
     { "contrast", BZNA_OP_CONTRAST, 0, 0 },
     { "sharpness", BZNA_OP_SHARPNESS, 0, 0 },
-    { "hue", BZNA_OP_HUE, 20, 1 },              /* floats of R'G'B' in 0..255 here, in 0..1 there */
+    { "hue", BZNA_OP_HUE, 0, 0 },
     { "posterize", BZNA_OP_POSTERIZE, 0, 0 },
     { "solarize", BZNA_OP_SOLARIZE, 0, 0 },
-    { "gamma", BZNA_OP_GAMMA, 20, 1 },          /* pow of another library */
+    { "gamma", BZNA_OP_GAMMA, 25, 1 },          /* pow of float32 there, which is then truncated */
     { "invert", BZNA_OP_INVERT, 0, 0 },
     { "grayscale", BZNA_OP_GRAYSCALE, 0, 0 },
     { "autocontrast", BZNA_OP_AUTOCONTRAST, 0, 0 },
     { "equalize", BZNA_OP_EQUALIZE, 0, 0 },
-    { "blur", BZNA_OP_BLUR, 20, 1 },            /* rows, then columns here; a square kernel there */
+    { "blur", BZNA_OP_BLUR, 5, 1 },             /* rows, then columns here; a square kernel there */
     { "erase", BZNA_OP_ERASE, 0, 0 }
 };
 
