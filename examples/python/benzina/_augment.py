@@ -42,7 +42,7 @@ class Operation(Shown):
     Operation(kind='rotate', magnitude=(5.0, 30.0), sign=True)
     """
 
-    def __init__(self, kind: OperationKind, magnitude: Range = 0.0, *, p: float = 1.0, sign: bool = False, kernel_size: int = 0,
+    def __init__(self, kind: OperationKind, magnitude: Range = (0.0, 0.0), *, p: float = 1.0, sign: bool = False, kernel_size: int = 0,
                  ratio: Range = (0.0, 0.0), value: Numbers = 0.0, value_space: str = "RGB", noise: float = 0.0) -> None:
         self.kind = kind
         arg.choice("kind", kind, {"kind": KINDS})
