@@ -663,7 +663,8 @@ impl Context {
 
 fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bzna_dataset_config) -> Result<T>) -> Result<T> {
     let [name, split, format, list, pairs, target] =
-        [options.name, options.split, options.format, options.list, options.pairs, options.target].map(|text| text.map(c_string).transpose());
+        [options.name, options.split, options.format, options.list, options.pairs, options.target]
+            .map(|text| text.map(c_string).transpose());
     let classes = options.classes.iter().map(|class| c_string(class)).collect::<Result<Vec<_>>>()?;
     let classes: Vec<_> = classes.iter().map(|class| class.as_ptr()).collect();
     let (name, split, format, list, pairs, target) = (name?, split?, format?, list?, pairs?, target?);

@@ -1455,7 +1455,7 @@ impl Batch {
         // SAFETY: so many counts and operations, until the batch is released.
         unsafe {
             let count = *self.info.operation_counts.add(at) as usize;
-            slice_of(self.info.operations.add(at * raw::BZNA_OPERATIONS_MAX as usize), count)
+            slice_of(self.info.operations.add(at * raw::BZNA_OPERATIONS_MAX), count)
         }
     }
 

@@ -420,7 +420,7 @@ pub const BZNA_POLICY_SHUFFLE: u32 = 1;
 pub const BZNA_POLICY_CHOOSE: u32 = 2;
 
 /// How many operations may be drawn for a view, all policies together.
-pub const BZNA_OPERATIONS_MAX: u32 = 8;
+pub const BZNA_OPERATIONS_MAX: usize = 8;
 
 // What a rule makes of a field.
 /// Its bytes, for bzna_batch_bytes, under the rule's name
@@ -1045,7 +1045,7 @@ structs! {
         /// BZNA_FIELD_...
         kind: u32,
         /// UTF-8 with a NUL at its end
-        name: [c_char; BZNA_NAME_MAX as usize],
+        name: [c_char; BZNA_NAME_MAX],
     }
 
     /// One track of an archive or a video.
@@ -1061,7 +1061,7 @@ structs! {
         /// Of the track
         sample_count: u64,
         /// Of hdlr, such as "bzna_input"
-        name: [c_char; BZNA_NAME_MAX as usize],
+        name: [c_char; BZNA_NAME_MAX],
         /// Of the sample entry, or ""
         mime: [c_char; 64],
     }
@@ -1081,7 +1081,7 @@ structs! {
         /// BZNA_TARGET_NONE: it has none
         target: i64,
         /// Tracks of the images in it
-        image_names: [[c_char; BZNA_NAME_MAX as usize]; BZNA_IMAGES_MAX as usize],
+        image_names: [[c_char; BZNA_NAME_MAX]; BZNA_IMAGES_MAX],
     }
 
     /// One image of a sample, as its container describes it, and where its bytes lie.
@@ -1322,7 +1322,7 @@ structs! {
         reserved1: u32,
         /// What policies drew, in order. Operations that join the warp are in the homography and in clip already: they
         /// stand here for information, and have no effect
-        operations: [bzna_drawn; BZNA_OPERATIONS_MAX as usize],
+        operations: [bzna_drawn; BZNA_OPERATIONS_MAX],
         /// Outside of a rectangle, which moves with the output's picture, there is the out-of-bounds color. An output
         /// pixel is inside if \[u v\]' = clip \[x y 1\]' has -0.5 <= u <= clip_size\[0\] - 0.5, and v likewise. 2x3,
         /// row-major. Six zeros: there is no such rectangle
@@ -1954,7 +1954,7 @@ structs! {
         /// Bytes at data
         bytes: u64,
         /// Of the tensor, such as "image"
-        name: [c_char; BZNA_NAME_MAX as usize],
+        name: [c_char; BZNA_NAME_MAX],
         /// 0
         reserved: [u64; 4],
     }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use benzina::{Drawn, Dtype, Loader, Op, Operation, Output, Policy, PolicyLaw, Random, Status, Transform, Warp};
+use benzina::{Drawn, Dtype, Loader, Op, Operation, Output, Policy, PolicyLaw, Status, Warp};
 use common::mini;
 
 fn op_of(drawn: &Drawn) -> (u32, f32) {
@@ -82,9 +82,16 @@ fn settings_are_refused_by_their_names() {
 }
 
 #[test]
-fn a_closure_draws_what_a_loader_draws() {
-    let recipe = [Policy::rand_augment(3, 20).unwrap()];
-    let (mut random, mut transform) = (Random::new(1, 2, 3, benzina::raw::BZNA_OPERATION_AUGMENT), Transform::default());
-    Policy::draw(&recipe, &mut random, (40, 30), &mut transform).unwrap();
-    assert_eq!(transform.operation_count, 3);
+fn a_closure_draws_policies_of_its_own() {
+    let data = mini();
+    let loader = || data.loader().batch_size(2).size(40, 30).dtype(Dtype::U8);
+    let (plain, _) = first(&loader().open().unwrap());
+    let drawing = loader().transform(|sample, random, transform| {
+        let recipe = [Policy::sometimes(1.0, [Operation::new(Op::Invert, [0.0; 2])])];
+        Policy::draw(&recipe, random, (sample.out_width, sample.out_height), transform).map_err(|error| error.status)?;
+        assert_eq!((transform.operation_count, transform.operations[0].kind), (1, Op::Invert as u32));
+        Ok(())
+    });
+    let (pixels, _) = first(&drawing.open().unwrap());
+    assert!(pixels.iter().zip(&plain).all(|(mine, other)| *mine == 255 - other));
 }
