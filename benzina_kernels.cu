@@ -88,6 +88,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_MIN(a, b) fminf(a, b)
 #  define BZI_KERNEL_MAX(a, b) fmaxf(a, b)
 #else
+#  include <math.h>
 #  include <stddef.h>
 #  include <stdint.h>
 #  include <string.h>
