@@ -12559,6 +12559,7 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
 {
     const bzi_span payload = bzi_recordio_payload(sample);
     bzi_recordio_entry entry;
+    int64_t id;
     bzna_status status;
 
     if (number == BZI_RECORDIO_RECORD) {
@@ -12569,6 +12570,7 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
     if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
         return status;
 
+    id = (int64_t)entry.id;
     if (number == BZI_RECORDIO_LABEL)
         bzi_recordio_put_labels(c, &entry, value);
     else if (number == BZI_RECORDIO_TARGET)
@@ -12576,7 +12578,7 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
     else if (number == BZI_RECORDIO_NAME)
         bzi_recordio_put_name(c, &entry, value);
     else
-        bzi_value_put(value, &(int64_t){ (int64_t)entry.id }, sizeof(int64_t));
+        bzi_value_put(value, &id, sizeof id);
     return BZNA_OK;
 }
 
@@ -17701,7 +17703,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 /* ==== 50b. Policies =================================================================================================
  * Calls: rooms 2, 9, 48-50.
  *
- * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its homography. */
+ * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
+ * homography. */
 
 /* Checks what a transform says of its rectangle, and how many operations it has. */
 static bzna_status bzi_transform_check_clip(const bzna_transform *t, bzna_error *err)
@@ -17902,8 +17905,8 @@ static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *w
     if (!bzi_is_zero(a->reserved, sizeof a->reserved))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
     if (!a->policies != !a->policy_count || a->policy_count > BZI_LIMIT_POLICIES || a->beyond_crop > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u policies at %s; at most %u are allowed, and beyond_crop is 0 or 1",
-                        where, a->policy_count, a->policies ? "an address" : "NULL", BZI_LIMIT_POLICIES);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u policies at %s; at most %u are allowed, and beyond_crop is 0 or "
+                        "1", where, a->policy_count, a->policies ? "an address" : "NULL", BZI_LIMIT_POLICIES);
 
     for (uint32_t i = 0; i < a->policy_count; i++) {
         const bzna_policy *p = &a->policies[i];
@@ -18798,7 +18801,7 @@ static void bzi_view_place(bzi_kernel_slot *slot, bzi_kernel_pass *pass, uint64_
         slot->dst = scratch;
 }
 
-/* Warps a view and runs its passes, on the CPU. workspace: of bzi_kernel_workspace_bytes of the view's target. scratch:
+/* Warps a view and runs its passes, on the CPU. workspace: of bzi_kernel_warp_bytes of the view's target. scratch:
  * of bzi_scratch_bytes, aligned to 16; it may be NULL if there are no operations on pixels. */
 static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pass, const bzi_kernel_output *out,
                           void *workspace, size_t workspace_bytes, void *scratch)
@@ -21107,7 +21110,7 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_device_download(device, dst, src, bytes, stream, err) bzi_device_none(err, device, dst, src, bytes, stream)
 #define bzi_device_zero(device, dst, bytes, stream, err)         bzi_device_none(err, device, dst, bytes, stream)
 #define bzi_device_warp(device, slots, count, out, stream, err)  bzi_device_none(err, device, slots, count, out, stream)
-#define bzi_device_operate(device, views, count, out, stream, err) bzi_device_none(err, device, views, count, out, stream)
+#define bzi_device_operate(device, views, n, out, stream, err)   bzi_device_none(err, device, views, n, out, stream)
 #define bzi_pool_open(device, host, out, err)                    bzi_device_none(err, device, host, out)
 #define bzi_pool_close                                           bzi_device_skip
 #define bzi_check_ask                                            bzi_device_skip
@@ -24396,6 +24399,7 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
     const char *const setting = is_tensor ? "loader_config.fields.tensors" : "loader_config.fields.bytes";
     uint32_t *count = &loader->column_count[!is_tensor];
     bzi_column column;
+    int64_t length;
     int got = 0;
 
     while (list && (got = bzi_columns_next(&list, &column)) > 0) {
@@ -24404,8 +24408,9 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
         if (bzi_column_make(loader, &column, is_tensor, err) != BZNA_OK)
             return bzi_error_prefix(err, setting);
         column.clear = 1;
-        bzi_column_shape(&column, column.kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32,
-                         &(int64_t){ column.length }, column.kind != BZNA_FIELD_INTEGER);
+        length = column.length;
+        bzi_column_shape(&column, column.kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32, &length,
+                         column.kind != BZNA_FIELD_INTEGER);
         loader->columns[is_tensor ? *count : loader->column_count[0] + *count] = column;
         ++*count;
     }
@@ -25990,8 +25995,8 @@ static void bzi_lane_free_memory(bzi_lane *lane)
     bzi_lane_free_scratch(lane);
 }
 
-/* Makes the lane's scratch memory large enough for a launch, and gives each view its part. What was enqueued before runs
- * before this launch, so one memory serves all. */
+/* Makes the lane's scratch memory large enough for a launch, and gives each view its part. What was enqueued before
+ * runs before this launch, so one memory serves all. */
 static bzna_status bzi_lane_scratch(bzi_lane *lane, const bzi_kernel_output *out, bzi_kernel_slot *slots,
                                     bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
 {
@@ -26056,7 +26061,8 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
         bzi_lane_warp(lane, loader, i);
 }
 
-/* Adds the slot of a view to the launch of its output. pass: its operations; NULL: none. Pre: the lane has a place for the item, or has the item. */
+/* Adds the slot of a view to the launch of its output. pass: its operations; NULL: none. Pre: the lane has a place for
+ * the item, or has the item. */
 static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_output *output, uint32_t view,
                          const bzi_kernel_slot *slot, const bzi_kernel_pass *pass)
 {
@@ -26391,7 +26397,7 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     const bzi_memory *memory = &worker->loader->host->memory;
 
     slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
-    if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_workspace_bytes(slot, &target), 0) ||
+    if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
         (pass->pixels && !bzi_buffer_reserve(memory, &worker->scratch_pixels,
                                              bzi_scratch_bytes(&output->kernel, pass), 0)))
         return bzi_fail_memory(err, "the warp's workspace");
@@ -27816,8 +27822,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 
 /* --- Batches --- */
 
-/* The arrays in a batch's block: data, targets, indices, status, errors, drawn operations and their counts, then one for
- * each field. */
+/* The arrays in a batch's block: data, targets, indices, status, errors, drawn operations and their counts, then one
+ * for each field. */
 enum { BZI_BATCH_FIXED = 7, BZI_BATCH_ARRAYS = BZI_BATCH_FIXED + BZI_LIMIT_ALL_COLUMNS };
 
 /* Lays out the arrays of a batch. Returns 1, or 0 on overflow.
@@ -28235,7 +28241,8 @@ static void bzi_loader_free(bzna_loader *loader)
         bzi_loader_free_device(loader);
     for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_release(memory, loader->outputs[i].mean, loader->outputs[i].mean_bytes, 1);
-        bzi_release(memory, (void *)(uintptr_t)loader->outputs[i].augment.policies, loader->outputs[i].augment_bytes, 1);
+        bzi_release(memory, (void *)(uintptr_t)loader->outputs[i].augment.policies, loader->outputs[i].augment_bytes,
+                    1);
     }
     for (uint32_t i = 0; loader->batches && i < in_flight; i++) {
         if (loader->batches[i].block)
@@ -31223,7 +31230,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 
     slot.dst = (uint64_t)(uintptr_t)dst;
     const bzi_kernel_output target = bzi_view_target(&pass, &out);
-    const size_t bytes = bzi_kernel_workspace_bytes(&slot, &target);
+    const size_t bytes = bzi_kernel_warp_bytes(&slot, &target);
     const size_t scratch_bytes = (size_t)bzi_scratch_bytes(&out, &pass);
     void *workspace = bytes ? bzi_os_alloc(NULL, bytes, 64) : NULL;    /* without it, the bits are the same, but late */
     void *scratch = scratch_bytes ? bzi_os_alloc(NULL, scratch_bytes, 64) : NULL;

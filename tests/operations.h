@@ -11,7 +11,7 @@ static const uint32_t pixel_kinds[] = {
 /* Any operation of a kind, on an output of that size. */
 static bzna_drawn any_drawn(uint32_t kind, int32_t width, int32_t height)
 {
-    static const float orders[4][3] = { { 1, 2, 0 }, { 2, 1, 0 }, { 0, 2, 1 }, { 2, 0, 1 } };
+    static const float orders[4][3] = { { 1, 2, 0 }, { 2, 1, 0 }, { 1, 0, 2 }, { 2, 0, 1 } };
     const bzi_op_kind *known = bzi_op_find(kind);
     bzna_drawn d = { .kind = kind, .key = { random_u32(), random_u32() } };
     const float most = known->most < 3 ? known->most : kind == BZNA_OP_SOLARIZE_ADD ? 255 : kind >= BZNA_OP_POSTERIZE &&

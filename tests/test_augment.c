@@ -1,6 +1,6 @@
 /* test_augment.c - policies: which operations are drawn, that they are the same whatever the threads, what they do to
- * pixels, and what comes out of them. tests/python compares each operation with torchvision's; here stands what needs no
- * other library. */
+ * pixels, and what comes out of them. What other libraries make of the same operations is compared elsewhere; here
+ * stands what needs none. */
 #include "../benzina.c"
 #ifdef TEST_NVDEC
 #  include "fake/nvdec.h"
@@ -108,7 +108,72 @@ static void render_bytes(const bzna_picture *p, const bzna_transform *t, uint8_t
     CHECK_EQ(err.status, BZNA_OK);
 }
 
-/* What one operation of a picture of 16 x 16 makes of the sample at 0 of R, which runs from 0 to 255 in all channels. */
+TEST(rows_that_turn_or_shear_give_the_bits_of_the_plain_loop)
+{
+    static uint8_t planes[3][200 * 150];
+    static _Alignas(64) uint8_t workspace[65536];
+    int turned = 0;
+    random_state = 6;
+    for (size_t i = 0; i < sizeof planes; i++)
+        planes[0][i] = (uint8_t)random_u32();
+    for (int round = 0; round < ROUNDS(600, 100); round++) {
+        const bzna_output o = { .width = (uint32_t)random_int(1, EDGE), .height = (uint32_t)random_int(1, EDGE),
+                                .dtype = (uint32_t)random_int(0, 3), .layout = (uint32_t)random_int(0, 1),
+                                .channels = (uint32_t)random_int(0, 2) };
+        bzi_kernel_output out = bzi_output_make(&o);
+        const int shift = random_int(0, 1), planes_are = random_int(0, 3);
+        bzna_picture p = { .struct_size = sizeof p, .depth = 8, .width = (uint32_t)random_int(8, 200),
+                           .height = (uint32_t)random_int(8, 150), .chroma_shift_x = (uint32_t)shift,
+                           .chroma_shift_y = (uint32_t)shift, .color = { .matrix = 6, .present = 1 } };
+        bzna_transform t;
+        bzi_kernel_slot slot;
+        bzna_error err;
+        bzna_transform_init(&t, sizeof t);
+        for (int i = 0; i < 3; i++) {
+            p.plane[i] = i == 0 || planes_are ? planes[i] : NULL;
+            p.pitch[i] = 200;
+            t.bias[i] = (float)random_real(0, 100);
+            t.fill[i] = (float)random_real(0, 255);
+        }
+        const double angle = random_real(-180, 180), scale = random_real(0.2, 3);
+        t.homography[0] = scale * bzi_math_cos(angle);
+        t.homography[1] = -scale * bzi_math_sin(angle) + random_real(-0.3, 0.3);
+        t.homography[3] = scale * bzi_math_sin(angle);
+        t.homography[4] = scale * bzi_math_cos(angle);
+        t.homography[2] = p.width / 2.0 - (t.homography[0] * o.width + t.homography[1] * o.height) / 2;
+        t.homography[5] = p.height / 2.0 - (t.homography[3] * o.width + t.homography[4] * o.height) / 2;
+        t.antialias = random_int(0, 2) ? BZNA_ANTIALIAS_AUTO : BZNA_ANTIALIAS_OFF;
+        t.brightness = random_int(0, 3) ? 0 : 0.7f;
+        t.contrast = random_int(0, 3) ? 0 : 1.5f;
+        t.hue = random_int(0, 3) ? 0 : 0.2f;
+        if (random_int(0, 1)) {
+            t.clip[0] = t.clip[4] = 1;
+            t.clip[1] = random_real(-0.4, 0.4);
+            t.clip_size[0] = random_real(1, EDGE);
+            t.clip_size[1] = random_real(1, EDGE);
+        }
+        REQUIRE(bzi_slot_make(&slot, &p, &t, o.channels, &err) == BZNA_OK);
+        memset(pixels_a, 9, sizeof pixels_a);
+        memset(pixels_b, 9, sizeof pixels_b);
+        uint64_t sums[2] = { 0, 0 };
+        slot.sums = (uint64_t)(uintptr_t)sums;
+        slot.dst = (uint64_t)(uintptr_t)pixels_a;
+        turned += bzi_kernel_is_turned(&slot, &out);
+        CHECK(bzi_kernel_warp_bytes(&slot, &out) <= sizeof workspace);
+        bzi_kernel_warp(&slot, &out, workspace, sizeof workspace);
+        slot.dst = (uint64_t)(uintptr_t)pixels_b;
+        bzi_kernel_warp(&slot, &out, NULL, 0);
+        if (memcmp(pixels_a, pixels_b, sizeof pixels_a)) {
+            printf("  round %d: %ux%u to %ux%u, dtype %u, layout %u, channels %u, scale %g, flags %u\n", round, p.width,
+                   p.height, o.width, o.height, o.dtype, o.layout, o.channels, scale, slot.flags);
+            CHECK(!"equal");
+            return;
+        }
+    }
+    CHECK(turned > ROUNDS(500, 80) || !bzi_kernel_level());
+}
+
+/* What one operation makes of a sample of a picture of 16 x 16, which runs from 0 to 255 in all channels. */
 static uint8_t ramp_at(bzna_drawn d, uint32_t value)
 {
     static uint8_t ramp[3 * 256], made[3 * 256];
@@ -399,7 +464,8 @@ TEST(more_than_eight_operations_are_refused)
         { .kind = BZNA_OP_INVERT },
     };
     bzna_policy policies[2] = { { .operations = inverts, .operation_count = 5 },
-                                { .operations = inverts, .operation_count = 9, .law = BZNA_POLICY_CHOOSE, .draws = 3 } };
+                                { .operations = inverts, .operation_count = 9, .law = BZNA_POLICY_CHOOSE,
+                                  .draws = 3 } };
     const bzna_loader_augment a = { .policies = policies, .policy_count = 2 };
     bzna_transform t = draw(&a, 1, 8, 8);
     bzna_random random;
@@ -804,6 +870,7 @@ TEST(all_is_given_back)
 
 TEST_MAIN(
     RUN(vectors_give_the_bits_of_the_functions_of_a_gpu_thread)
+    RUN(rows_that_turn_or_shear_give_the_bits_of_the_plain_loop)
     RUN(operations_have_their_formulas)
     RUN(a_division_by_26_is_a_product)
     RUN(noise_has_mean_0_and_deviation_1)

@@ -79,6 +79,10 @@ header_tests() {
     expect 0 "--check headers" "$bzna" pack "$t/whole" -o "$t/headers.bzna" --codec copy --check headers
     says "$t/out" "checked by their headers and end markers, and not decoded" "the summary says that they were not"
     if cmp -s "$t/decoded.bzna" "$t/headers.bzna"; then pass; else fail "the archive does not depend on --check"; fi
+    tar -C "$t/whole" -cf "$t/whole.tar" .
+    expect 0 "pack of a tar of JPEG files, which are decoded" "$bzna" pack "$t/whole.tar" -o "$t/decoded.bzna" --codec copy --overwrite
+    expect 0 "pack of a tar of JPEG files, by their headers" "$bzna" pack "$t/whole.tar" -o "$t/headers.bzna" --codec copy --check headers --overwrite
+    if cmp -s "$t/decoded.bzna" "$t/headers.bzna"; then pass; else fail "nor does that of a tar"; fi
     expect 0 "--check headers --json" "$bzna" pack "$t/whole" -o "$t/headers.bzna" --codec copy --check headers --json --overwrite
     says "$t/out" '"check":"headers"' "JSON says it, too"
     run "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec h264 --preset ultrafast --json --overwrite

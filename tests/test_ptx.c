@@ -1861,6 +1861,13 @@ static void random_colors(bzi_kernel_slot *slot, int warp)
         random_jitter(slot);
     if ((slot->flags & BZI_KERNEL_JITTER) && random_int(0, 1))
         slot->flags |= BZI_KERNEL_MEAN_LUMA;
+    if (random_int(0, 3) == 0) {                  /* a rectangle, turned a little */
+        slot->flags |= BZI_KERNEL_CLIP;
+        for (int i = 0; i < 6; i++)
+            slot->clip[i] = (float)(i % 4 == 0) + (float)random_real(-0.2, 0.2) * (i % 3 == 2 ? 40.0f : 1.0f);
+        slot->clip_last[0] = (float)random_int(-1, 60);
+        slot->clip_last[1] = (float)random_int(-1, 40);
+    }
     if (warp == HOSTILE && random_int(0, 1)) {
         uint32_t value = random_u32();
         slot->rgb[random_int(0, 11)]    = hostile[value % COUNT(hostile)];
@@ -2320,11 +2327,46 @@ TEST(operations_give_the_bits_of_the_functions_in_c)
     }
 }
 
+/* Kinds that are never launched: the branches for them are there. */
+TEST(kinds_that_do_not_exist_do_in_c_what_they_do_here)
+{
+    const bzna_output o = { .width = 9, .height = 7 };
+    const bzi_kernel_thread all = { 0, 0, 1, 1 };
+    bzna_transform t;
+    NEED_SHIPPED();
+    random_state = 31;
+    bzna_transform_init(&t, sizeof t);
+    t.operation_count = 2;
+    for (uint32_t kind = 0; kind < 70; kind++) {
+        char fault[400] = "";
+        uint64_t steps = 0;
+        t.operations[0] = any_drawn(BZNA_OP_LIGHTING, 9, 7);
+        t.operations[1] = any_drawn(BZNA_OP_ERASE, 9, 7);
+        view v = view_make(&t, &o, 0);
+        const bzi_kernel_scratch at = bzi_kernel_scratch_of(&v.out, 0);
+        bzi_kernel_pass pass[2];
+        for (int i = 0; i < 2; i++) {
+            pass[i] = v.pass;
+            pass[i].src = (uint64_t)(uintptr_t)v.scratch[i];
+            pass[i].counts = pass[i].src + at.counts;
+            pass[i].dst = kind < 64 ? pass[i].src + at.table[0] : (uint64_t)(uintptr_t)v.batch[i];
+            pass[i].op[0].kind = kind < 64 ? kind : pass[i].op[0].kind;
+            pass[i].kind = kind < 64 ? BZI_KERNEL_PASS_TABLE : kind < 66 ? ~(kind - 64) : kind;
+            pass[i].first = kind < 64 ? 0 : 1;
+            pass[i].end = pass[i].first + 1;
+        }
+        bzi_kernel_pass_thread(&pass[0], &v.out, all, 0);
+        CHECK(pass_run(&v, &pass[1], shipped, &steps, fault));
+        CHECK(!memcmp(v.scratch[0], v.scratch[1], v.scratch_bytes) && !memcmp(v.batch[0], v.batch[1], v.batch_bytes));
+        view_free(&v);
+    }
+}
+
 /* The table in benzina_kernels.cu: instructions of PTX a pixel of a view of 64 x 64, by pass. */
 TEST(instructions_a_pixel_are_counted_by_pass)
 {
-    static const char *const names[BZI_KERNEL_PASS_KINDS] = { "clear", "tally", "table", "map", "sharpen", "blur along x",
-                                                              "blur along y", "finish", "cover" };
+    static const char *const names[BZI_KERNEL_PASS_KINDS] = { "clear", "tally", "table", "map", "sharpen",
+                                                              "blur along x", "blur along y", "finish", "cover" };
     static const uint32_t kinds[] = { BZNA_OP_EQUALIZE, BZNA_OP_SATURATION, BZNA_OP_SHARPNESS, BZNA_OP_BLUR,
                                       BZNA_OP_ERASE };
     const bzna_output o = { .width = 64, .height = 64 };
@@ -2490,7 +2532,8 @@ static void judges_make(scene judges[JUDGES], uint64_t steps[JUDGES])
         s->block[1] = 3;
         for (int k = 0; k < BZI_KERNEL_SLOTS; k++) {
             s->frames[k] = frame_random(formats[(k + i / 8) % BZI_KERNEL_SLOTS], i % 4 < 3 ? k % 4 : EDGES, 37, 11);
-            s->frames[k].slot.flags = (uint32_t)(k & 1) | (s->out.channels == 1 ? BZI_KERNEL_GRAY : 0) |
+            s->frames[k].slot.flags = (k == 5 ? BZI_KERNEL_CLIP : 0) | (uint32_t)(k & 1) |
+                                      (s->out.channels == 1 ? BZI_KERNEL_GRAY : 0) |
                                       (k % 3 ? BZI_KERNEL_FILL_MEAN : 0);
             if (k % 3 == 2)
                 judge_jitter(&s->frames[k].slot, i + k);
@@ -2619,7 +2662,7 @@ TEST(one_altered_instruction_of_an_operation_gives_another_picture)
     int tried = 0, found = 0, number = 0, verbose = getenv("TEST_PTX_VERBOSE") != NULL;
     char *text = shipped_text(), altered[ALTERED];
     CHECK(!views_object(shipped));
-    for (const char *line = strstr(text, "bzi_kernel_augment("); line;
+    for (const char *line = strstr(strstr(text, "bzi_kernel_augment("), "\n{"); line;
          line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
         for (int way = 0; way < 2; way++) {
             if (!alter(line, way, altered) || number++ % ROUNDS(12, 60))
@@ -2654,6 +2697,7 @@ TEST_MAIN(
     RUN(any_grid_and_block_write_every_pixel_once)
     RUN(either_rule_for_the_larger_of_two_zeros_gives_the_same_bits)
     RUN(operations_give_the_bits_of_the_functions_in_c)
+    RUN(kinds_that_do_not_exist_do_in_c_what_they_do_here)
     RUN(instructions_a_pixel_are_counted_by_pass)
     RUN(every_instruction_was_executed)
     RUN(instructions_a_pixel_are_counted_by_kernel)

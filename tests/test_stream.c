@@ -288,6 +288,9 @@ TEST(damaged_states_are_refused_or_end_in_an_error)
             CHECK(status == BZNA_END || status == BZNA_E_ARGUMENT || status == BZNA_E_LIMIT);
         }
     CHECK(refused > 60);
+    memcpy(&changed, &state, sizeof state);
+    changed.mark.epoch_samples = s.config.samples_per_epoch;      /* an epoch without a sample that is left */
+    CHECK_EQ(bzna_stream_restore(stream, &changed, &err), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_stream_save(stream, &state, sizeof state - 8, &err), BZNA_E_STRUCT_SIZE);
     bzna_stream_close(stream);
 }

@@ -204,6 +204,17 @@ class Streams(unittest.TestCase):
         self.assertNotEqual([s[4] for s in first], [s[4] for s in second])
         self.assertNotEqual(sorted(s[5] for s in first), sorted(s[5] for s in second))
 
+    def test_a_window_without_a_whole_batch_keeps_what_it_carries(self):
+        counts, first = (1, 70, 4, 50, 4, 70, 4, 4), 0
+        for number, count in enumerate(counts):
+            with open("c-%d.tar" % number, "wb") as file:
+                file.write(tar_of(range(first, first + count)))
+            first += count
+        memory = 3 * max(os.path.getsize("c-%d.tar" % number) for number in range(len(counts))) + 4096
+        for options in ({"threads": 1}, {"threads": 3}, {"no_threads": 1}):
+            result = self.ok(stream("c-{0..7}.tar", batch=64, memory=memory, epochs=8, drop=1, **options))
+            self.assertEqual(result.targets(), 8 * list(range(first // 64 * 64)), options)
+
     def test_the_last_batch_is_dropped_or_padded(self):
         full = self.total // 16
         for memory in (SMALL, 1 << 30):

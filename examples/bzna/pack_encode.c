@@ -226,6 +226,21 @@ static char *thumbnail_encode(const pack_settings *s, const AVFrame *picture, si
                           round_up(FFMAX(s->thumb_px, s->smallest_px), 16), thumb);
 }
 
+static pack_encoded kept_of(AVPacket *bytes, uint32_t notes)
+{
+    return (pack_encoded){ bytes, BZNA_CODEC_JPEG, 0, 0, 0, 0, 1, PACK_PSNR_MAX, 1, notes };
+}
+
+int pack_encode_keep(const pack_settings *s, const pack_file *file, pack_encoded *input)
+{
+    AVPacket *bytes = tool_checked(av_packet_alloc());
+    uint32_t notes = 0;
+    int is_kept = pack_picture_keep(s, file, bytes, &notes);
+    if (is_kept) *input = kept_of(bytes, notes);
+    else         av_packet_free(&bytes);
+    return is_kept;
+}
+
 char *pack_encode_file(const pack_settings *s, const pack_file *file, pack_encoded *input, pack_encoded *thumb)
 {
     AVFrame *picture = NULL;
@@ -233,7 +248,7 @@ char *pack_encode_file(const pack_settings *s, const pack_file *file, pack_encod
     uint32_t notes = 0;
     char *reason = pack_picture_read(s, file, bytes, &picture, &notes);
     if (!reason && !picture) {
-        *input = (pack_encoded){ bytes, BZNA_CODEC_JPEG, 0, 0, 0, 0, 1, PACK_PSNR_MAX, 1, notes };
+        *input = kept_of(bytes, notes);
         bytes = NULL;
     } else if (!reason) {
         size full = size_wanted(s, picture);

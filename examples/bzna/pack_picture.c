@@ -412,9 +412,7 @@ char *pack_picture_read(const pack_settings *s, const pack_file *from, AVPacket 
     if (!reason && s->is_copy && is_jpeg(file->data, (size_t)file->size)) {
         av_frame_free(picture);
         reason = profile_apply(s, file, picture, notes);
-        /* The writer looks at the headers. Decoding tells of a file without an end marker whether it is whole. */
-        int is_checked = s->checks_headers && jpeg_has_end(file->data, (size_t)file->size);
-        return reason || is_checked ? reason : pack_jpeg_read(file, NULL, &orientation, &status);
+        return reason ? reason : pack_jpeg_read(file, NULL, &orientation, &status);
     }
     if (!reason && file->size) reason = bytes_decode(file, from->path, *picture, &orientation, notes);
     if (!reason) *notes |= profile_notes(file->data, (size_t)file->size, *picture, s->has_background);
@@ -423,4 +421,16 @@ char *pack_picture_read(const pack_settings *s, const pack_file *from, AVPacket 
     if (!reason && s->has_background) reason = pack_frame_blend(picture, s->background);
     if (!reason) reason = pack_frame_orient(picture, orientation);
     return reason;
+}
+
+/* The writer looks at the headers. Decoding tells of a file without an end marker whether it is whole. */
+int pack_picture_keep(const pack_settings *s, const pack_file *from, AVPacket *file, uint32_t *notes)
+{
+    AVFrame *none = NULL;
+    if (!s->checks_headers) return 0;
+    char *reason = from->archive && !from->is_file ? pack_sample_bytes(from, file) : file_read(from->path, file);
+    int is_kept = !reason && file->size > 0 && is_jpeg(file->data, (size_t)file->size) &&
+                  jpeg_has_end(file->data, (size_t)file->size) && !(reason = profile_apply(s, file, &none, notes));
+    free(reason);
+    return is_kept;
 }

@@ -186,6 +186,16 @@ static char *heif_field_read(const pack_file *from, AVPacket *file, char *reason
     return reason;
 }
 
+char *pack_sample_bytes(const pack_file *from, AVPacket *file)
+{
+    tool_buffer buffer = { NULL, 0 };
+    bzna_image image;
+    char *reason = image_read(from, &buffer, &image);
+    if (!reason && image.codec == BZNA_CODEC_JPEG) reason = packet_fill(file, image.data, image.data_size);
+    free(buffer.data);
+    return reason;
+}
+
 char *pack_sample_read(const pack_file *from, AVPacket *file, AVFrame *frame, int *orientation)
 {
     tool_buffer buffer = { NULL, 0 };

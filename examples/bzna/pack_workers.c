@@ -25,13 +25,12 @@
 
 #include <libavcodec/avcodec.h>
 
-enum { WINDOW_PER_WORKER = 8, QUEUE_DEPTH = 2, QUEUE_DEPTH_MAX = WINDOW_PER_WORKER };
-enum { ENCODED_PER_WORKER = 1000, READ_PER_WORKER = 100000, POLL_MS = 200 };
+enum { WINDOW_PER_WORKER = 8, QUEUE_DEPTH = 2, ENCODED_PER_WORKER = 1000, POLL_MS = 200 };
 
 typedef struct worker {
     pid_t  pid;
     int    socket;                    /* -1: not running */
-    size_t queue[QUEUE_DEPTH_MAX], queued;        /* files that it was sent, in order */
+    size_t queue[QUEUE_DEPTH], queued;            /* files that it was sent, in order */
     size_t sent;                      /* in its life */
 } worker;
 
@@ -216,38 +215,41 @@ void pack_workers_end(pack_workers *w)
 
 static window_slot *slot_of(pack_workers *w, size_t file) { return &w->window[file % w->window_size]; }
 
-/* A worker that is gone shows when its answer is read. */
+/* A worker that is gone shows when its answer is read, and so does one that cannot be reached. */
 static void worker_send(worker *one, size_t file)
 {
     uint64_t number = file;
     one->queue[one->queued++] = file;
     one->sent++;
-    (void)tool_write_all(one->socket, &number, sizeof number);
+    if (tool_write_all(one->socket, &number, sizeof number)) shutdown(one->socket, SHUT_RDWR);
 }
 
-/* Sends the next file that needs encoding, if there is one and room for it. */
+/* Whether a file needs no worker: one that is left out already, or whose bytes are kept without decoding them. */
+static int is_done_here(const pack_workers *w, size_t file, pack_result *result)
+{
+    const pack_file *from = &w->job.files->list[file];
+    if (from->reason) result->reason = tool_format("%s", from->reason);
+    return from->reason || pack_encode_keep(w->job.settings, from, &result->input);
+}
+
+/* Sends the next file that needs a worker, if there is one and room for it. */
 static int send_next(pack_workers *w, worker *one)
 {
     for (; w->sent < w->job.files->count && w->sent < w->taken + w->window_size; w->sent++) {
-        const char *reason = w->job.files->list[w->sent].reason;
-        if (!reason) return worker_send(one, w->sent++), 1;
-        slot_of(w, w->sent)->result.reason = tool_format("%s", reason);
-        slot_of(w, w->sent)->is_ready = 1;
+        window_slot *slot = slot_of(w, w->sent);
+        slot->is_ready = is_done_here(w, w->sent, &slot->result);
+        if (!slot->is_ready) return worker_send(one, w->sent++), 1;
     }
     return 0;
 }
 
-/* First one file for each worker, then a second, which it begins without waiting for the parent; and more of those that
- * it only reads, since waking it would take longer. */
+/* First one file for each worker, then a second, which it begins without waiting for the parent. */
 static int send_files(pack_workers *w)
 {
-    int reads_only = w->job.settings->checks_headers;
-    size_t deepest = reads_only ? QUEUE_DEPTH_MAX : QUEUE_DEPTH;
-    size_t most = reads_only ? READ_PER_WORKER : ENCODED_PER_WORKER;
-    for (size_t depth = 1; depth <= deepest; depth++)
+    for (size_t depth = 1; depth <= QUEUE_DEPTH; depth++)
         for (size_t i = 0; i < w->count; i++) {
             worker *one = &w->list[i];
-            if (one->sent >= most) {
+            if (one->sent >= ENCODED_PER_WORKER) {
                 if (one->queued) continue;
                 worker_wait(one);
                 if (worker_start(w, one)) return EXIT_INPUT;

@@ -95,14 +95,14 @@ void tool_progress_end(const tool_progress *p);
 
 /* The options of all commands. Those that a command does not have are 0 or NULL. */
 typedef struct tool_options {
-    const char *out, *track, *field, *codec, *preset, *decoder, *jpeg_decoder, *output, *dtype, *layout, *channels;
+    const char *out, *track, *field, *codec, *preset, *decoder, *jpeg_decoder, *output, *dtype, *layout, *channels, *augment;
     const char *warp, *law, *filter;
     const char *encoder, *chroma, *frame, *thumb, *targets, *splits, *shard, *background, *report;      /* of pack */
     const char *icc, *check;          /* of pack, too */
     const char *as, *indices, *class_name;    /* of extract; batch, sheet, bench, subset; subset */
     /* of the data set */
     const char *format, *split, *list, *records, *classes, *class_order, *orientation, *palette, *pairs;
-    double      crf, flip, rotate, shear, perspective, seconds;
+    double      crf, flip, rotate, shear, perspective, seconds, erase;
     double      brightness, contrast, saturation, hue, grayscale, hls[3], max_contrast, max_illumination;
     double      jpeg_shrink_margin;
     int64_t     jobs, quality, batch, size, views, threads, seed, sessions, index, count, max_edge, max_short_edge;
@@ -525,8 +525,15 @@ char *pack_av_reason(const char *what, int code);
 char *pack_picture_read(const pack_settings *s, const pack_file *from, struct AVPacket *file, struct AVFrame **picture,
                         uint32_t *notes);
 
+/* Reads a JPEG that is to be copied, if its headers and end marker are all that is to be looked at (--check headers),
+ * and nothing needs to be decoded. Returns whether that was so. */
+int pack_picture_keep(const pack_settings *s, const pack_file *from, struct AVPacket *file, uint32_t *notes);
+
 /* Whether the library would refuse a still because it does not support what is in it: why, or NULL. */
 char *pack_still_refuse(const struct AVPacket *file, int *orientation);
+
+/* The bytes of a data set's sample that is a JPEG; file stays empty where it is not. */
+char *pack_sample_bytes(const pack_file *from, struct AVPacket *file);
 
 /* Reads a data set's sample: either its file's bytes into a packet, or its picture, decoded, into a frame. */
 char *pack_sample_read(const pack_file *from, struct AVPacket *file, struct AVFrame *frame, int *orientation);
@@ -572,6 +579,9 @@ enum { PACK_PSNR_MAX = 100 };         /* dB; also that of pictures without loss 
 
 /* Whether the encoder works here with these settings, which hardware's may not. */
 int pack_encoder_check(const pack_settings *s);
+
+/* Takes a file as it is, where neither decoding nor encoding is asked for; returns whether it did. */
+int pack_encode_keep(const pack_settings *s, const pack_file *file, pack_encoded *input);
 
 /* Encodes a file's picture and, if the picture is larger than one, a thumbnail. */
 char *pack_encode_file(const pack_settings *s, const pack_file *file, pack_encoded *input, pack_encoded *thumb);
