@@ -83,6 +83,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Floats that are calculated in more precision than they have would make other pixels, too. */
+#if FLT_EVAL_METHOD == 1 || FLT_EVAL_METHOD == 2 || FLT_EVAL_METHOD < 0
+#  error "floats must be floats: -msse2 -mfpmath=sse on 32-bit x86, -fexcess-precision=fast on s390x"
+#endif
+
 #ifndef BENZINA_NO_CUDA
 #  include <ffnvcodec/dynlink_cuda.h>
 #  include <ffnvcodec/dynlink_cuviddec.h>
@@ -424,6 +429,39 @@ static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
     return hash;
 }
 #define BZI_HASH_START 0xcbf29ce484222325ull
+
+static int bzi_is_big_endian(void)
+{
+    const uint16_t one = 1;
+    uint8_t first;
+
+    memcpy(&first, &one, 1);
+    return !first;
+}
+
+/* The same of numbers of `width` bytes, a power of two: on all machines, their hash is that of little-endian ones. */
+static uint64_t bzi_hash_numbers(uint64_t hash, const void *data, size_t size, size_t width)
+{
+    const uint8_t *p = data;
+    const size_t flip = bzi_is_big_endian() ? width - 1 : 0;
+
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ p[i ^ flip]) * 0x100000001b3ull;
+    return hash;
+}
+
+/* Makes little-endian numbers of this machine's, in place, or the reverse. */
+static void bzi_flip_to_little(void *data, uint64_t size, size_t width)
+{
+    uint8_t *p = data;
+
+    for (uint64_t i = 0; bzi_is_big_endian() && i + width <= size; i += width)
+        for (size_t k = 0; k < width / 2; k++) {
+            const uint8_t byte = p[i + k];
+            p[i + k] = p[i + width - 1 - k];
+            p[i + width - 1 - k] = byte;
+        }
+}
 
 /* Versioned structs: caller and library may know different sizes of the same struct.
  * - In: the members that both know are copied over the defaults that stand in dst. A struct larger than the library's
@@ -995,6 +1033,7 @@ static int bzi_windows_error(DWORD code)
         { ERROR_NOT_ENOUGH_MEMORY, ENOMEM },  { ERROR_OUTOFMEMORY, ENOMEM },      { ERROR_DISK_FULL, ENOSPC },
         { ERROR_TOO_MANY_OPEN_FILES, EMFILE }, { ERROR_HANDLE_DISK_FULL, ENOSPC }, { ERROR_FILE_EXISTS, EEXIST },
         { ERROR_NO_UNICODE_TRANSLATION, EILSEQ }, { ERROR_FILENAME_EXCED_RANGE, ENAMETOOLONG },
+        { ERROR_INVALID_HANDLE, EBADF },
     };
 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -8205,6 +8244,12 @@ static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
         memcpy(value->data, data, (size_t)size);
 }
 
+/* Bytes of each number in a value of this kind. */
+static size_t bzi_number_bytes(uint32_t kind)
+{
+    return kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : kind == BZNA_FIELD_VECTOR ? sizeof(float) : 1;
+}
+
 typedef struct bzi_container bzi_container;
 
 /* The operations of a type of containers. Their errors name place and byte offset; the caller adds the sample and the
@@ -8218,6 +8263,7 @@ typedef struct bzi_container_ops {
     uint32_t    names_unread;         /* but `images` needs few of them, and can read those itself */
     uint32_t    still;                /* pictures are JPEG or other stills: NVDEC is not asked */
     uint32_t    listed;               /* dataset_config.list may name or label its samples */
+    uint32_t    indexed;              /* dataset_config.index may say where its samples lie */
     /* recognizes a file by its first bytes, at most BZI_PROBE_BYTES. NULL: they do not tell */
     int         (*probe)(const uint8_t *head, uint64_t size);
     /* sets the members after `source` in bzi_container. Pre: config is checked */
@@ -8470,7 +8516,7 @@ static bzna_status bzi_heif_row_image(const bzi_container *c, const bzi_sample *
 
 static uint64_t bzi_heif_fingerprint(const bzi_container *c, uint64_t hash)
 {
-    return bzi_hash(hash, &c->source.size, sizeof c->source.size);
+    return bzi_hash_numbers(hash, &c->source.size, sizeof c->source.size, 8);
 }
 
 static const bzi_container_ops bzi_heif_ops = {
@@ -9392,8 +9438,8 @@ static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
     const bzi_mp4 *mp4 = c->own;
     const uint64_t words[2] = { c->source.size, c->count };
 
-    hash = bzi_hash(hash, words, sizeof words);
-    return bzi_hash(hash, mp4->ends, mp4->end_count * 2 * sizeof *mp4->ends);
+    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
+    return bzi_hash_numbers(hash, mp4->ends, mp4->end_count * 2 * sizeof *mp4->ends, 8);
 }
 
 static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
@@ -9417,6 +9463,8 @@ static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sampl
     value->absent = n.kind == 0;
     if (status == BZNA_OK && n.kind)
         bzi_value_put(value, n.value.data, n.value.size);
+    if (status == BZNA_OK && n.kind && n.value.size <= value->capacity)
+        bzi_flip_to_little(value->data, n.value.size, bzi_number_bytes(field->kind));
     return status;
 }
 
@@ -9917,9 +9965,24 @@ BZI_MAYBE_UNUSED static void bzi_idx_close(bzi_idx *idx, bzi_host *host)
     bzi_buffer_free(&host->memory, &idx->buffer);
 }
 
-/* Reads NAME.idx beside a file NAME.extension. Returns BZNA_AGAIN if there is none. Errors name the index. */
+/* Takes the index that the caller gave. */
+BZI_MAYBE_UNUSED static bzna_status bzi_idx_take(bzi_idx *idx, bzi_host *host, const bzna_dataset_config *config,
+                                                 bzna_error *err)
+{
+    if (config->index_bytes >= SIZE_MAX || !bzi_buffer_reserve(&host->memory, &idx->buffer, config->index_bytes + 1, 0))
+        return bzi_fail_memory(err, "an index");
+    memcpy(idx->buffer.data, config->index, (size_t)config->index_bytes);
+    idx->buffer.data[config->index_bytes] = '\n';
+    idx->text = (bzi_span){ idx->buffer.data, config->index_bytes };
+    snprintf(idx->path, sizeof idx->path, "dataset_config.index");
+    return BZNA_OK;
+}
+
+/* Reads NAME.idx beside a file NAME.extension, or takes the index of the config. Returns BZNA_AGAIN if there is none.
+ * Errors name the index. */
 BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, const bzi_source *of,
-                                                 const char *extension, bzna_error *err)
+                                                 const bzna_dataset_config *config, const char *extension,
+                                                 bzna_error *err)
 {
     const size_t length = of->path ? strlen(of->path) : 0;
     bzi_source file;
@@ -9927,6 +9990,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, c
 
     memset(idx, 0, offsetof(bzi_idx, path));
     memset(&file, 0, sizeof file);
+    if (config->index)
+        return bzi_idx_take(idx, host, config, err);
     if (length < 5 || length >= sizeof idx->path || strcmp(of->path + length - 4, extension))
         return BZNA_AGAIN;
 
@@ -11526,6 +11591,7 @@ static uint32_t bzi_tar_kind(const char *field)
 
 typedef struct bzi_tar_build {
     bzi_container *c;                 /* which is being opened */
+    const bzna_dataset_config *config; /* which it is opened with */
     bzi_tar       *tar;               /* its own state */
     bzi_buffer     members;           /* of bzi_tar_member */
     bzi_buffer     begins;            /* of uint32_t: the first member of each sample */
@@ -11666,13 +11732,16 @@ typedef struct bzi_tar_index {
 /* Fails because of the index. `why` says what is wrong, as "it is older than the tar". `line`: where, or 0. */
 static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, uint64_t line, bzna_error *err)
 {
-    const char *path = b->c->source.path, *slash = strrchr(path, '/');
+    const char *path = b->c->source.path, *slash = path ? strrchr(path, '/') : NULL;
     const char *base = slash ? slash + 1 : path;
-    const int stem = (int)bzi_min(strlen(base) - 4, 40);
+    const int stem = base ? (int)bzi_min(strlen(base) - 4, 40) : 0;
     char place[32] = "";
 
     if (line)
         snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
+    if (b->config->index)
+        return BZI_FAIL(err, BZNA_E_BOX, "dataset_config.index does not fit it (%s%s): leave it out, or write it "
+                        "again (bzna index)", place, why);
     return BZI_FAIL(err, BZNA_E_BOX,
                     "%.*s.idx does not fit it (%s%s): remove it, or write it again: bzna index %.*s.tar", stem, base,
                     place, why, stem, base);
@@ -11794,7 +11863,7 @@ static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
     bzi_host *host = b->c->host;
     bzi_idx idx;
     bzi_tar_index x;
-    bzna_status status = bzi_idx_open(&idx, host, &b->c->source, ".tar", err);
+    bzna_status status = bzi_idx_open(&idx, host, &b->c->source, b->config, ".tar", err);
 
     if (status != BZNA_OK)
         return status;
@@ -11827,6 +11896,7 @@ static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
 
     memset(&scan, 0, sizeof scan);
     scan.c = b->c;
+    scan.config = b->config;
     scan.tar = b->tar;
 
     status = bzi_tar_scan(&scan, err);
@@ -11894,10 +11964,10 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 {
     bzi_tar_build b;
     bzna_status status;
-    (void)config;
 
     memset(&b, 0, sizeof b);
     b.c = c;
+    b.config = config;
     b.tar = c->own;
 
     if ((status = bzi_tar_read_index(&b, err)) == BZNA_AGAIN)
@@ -12069,11 +12139,11 @@ static uint64_t bzi_tar_fingerprint(const bzi_container *c, uint64_t hash)
     const bzi_tar *tar = c->own;
     uint64_t words[2] = { c->source.size, c->count };
 
-    hash = bzi_hash(hash, words, sizeof words);
+    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
     for (uint64_t i = 0; i < c->count; i += i == 63 && c->count > 128 ? c->count - 127 : 1) {
         words[0] = tar->members[tar->begins[i]].offset;
         words[1] = bzi_tar_member_end(&tar->members[tar->begins[i + 1] - 1]);
-        hash = bzi_hash(hash, words, sizeof words);
+        hash = bzi_hash_numbers(hash, words, sizeof words, 8);
     }
     return hash;
 }
@@ -12083,6 +12153,7 @@ static const bzi_container_ops bzi_tar_row = {
     .own_bytes = sizeof(bzi_tar),
     .still = 1,
     .probe = bzi_tar_probe,
+    .indexed = 1,
     .open = bzi_tar_open,
     .locate = bzi_tar_locate,
     .field = bzi_tar_field,
@@ -12324,11 +12395,11 @@ static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzn
 }
 
 /* Reads NAME.idx of NAME.rec. Returns BZNA_AGAIN if there is none. */
-static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
+static bzna_status bzi_recordio_open_idx(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_idx idx;
     uint64_t lines = 1;
-    bzna_status status = bzi_idx_open(&idx, c->host, &c->source, ".rec", err);
+    bzna_status status = bzi_idx_open(&idx, c->host, &c->source, config, ".rec", err);
 
     if (status != BZNA_OK)
         return status;
@@ -12360,7 +12431,7 @@ static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config
     if (config->list && ((status = bzi_list_open(&own->list, &c->host->memory, config->list, err)) != BZNA_OK ||
                          (status = bzi_list_sort(&own->list, config->list, err)) != BZNA_OK))
         return status;
-    if ((status = bzi_recordio_open_idx(c, err)) == BZNA_AGAIN)
+    if ((status = bzi_recordio_open_idx(c, config, err)) == BZNA_AGAIN)
         status = bzi_recordio_find(c, NULL, err);
 
     c->target_count = c->count;       /* some may have none, which is known when they are read */
@@ -12604,10 +12675,10 @@ static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_recordio *own = c->own;
     const uint64_t end = bzi_min(c->count, 64), words[2] = { c->source.size, c->count };
-    hash = bzi_hash(hash, words, sizeof words);
+    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
     hash = bzi_hash(hash, own->list.text, (size_t)own->list.size);
-    hash = bzi_hash(hash, own->offsets, (size_t)end * sizeof *own->offsets);
-    return bzi_hash(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets);
+    hash = bzi_hash_numbers(hash, own->offsets, (size_t)end * sizeof *own->offsets, 8);
+    return bzi_hash_numbers(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets, 8);
 }
 
 static const bzi_container_ops bzi_recordio_ops = {
@@ -12615,6 +12686,7 @@ static const bzi_container_ops bzi_recordio_ops = {
     .own_bytes = sizeof(bzi_recordio),
     .still = 1,
     .listed = 1,
+    .indexed = 1,
     .probe = bzi_recordio_probe,
     .open = bzi_recordio_open,
     .locate = bzi_recordio_locate,
@@ -12923,7 +12995,7 @@ static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
                                r->label_type };
     const float scaling[] = { r->scale, r->bias };
 
-    return bzi_hash(bzi_hash(hash, words, sizeof words), scaling, sizeof scaling);
+    return bzi_hash_numbers(bzi_hash_numbers(hash, words, sizeof words, 8), scaling, sizeof scaling, 4);
 }
 
 static const bzi_container_ops bzi_records_ops = {
@@ -13427,11 +13499,12 @@ static uint64_t bzi_provider_fingerprint(const bzi_container *c, uint64_t hash)
     const bzi_provider *own = c->own;
     const uint64_t words[] = { own->c.fingerprint, c->count, c->field_count };
 
-    hash = bzi_hash(hash, words, sizeof words);
+    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
     for (uint32_t i = 0; i < c->field_count; i++) {
         const bzna_provider_field *f = &own->given[i];
         const uint32_t what[] = { f->kind, f->codec, f->width, f->height, f->channels, f->layout };
-        hash = bzi_hash(bzi_hash(hash, c->fields[i].name, strlen(c->fields[i].name) + 1), what, sizeof what);
+        hash = bzi_hash(hash, c->fields[i].name, strlen(c->fields[i].name) + 1);
+        hash = bzi_hash_numbers(hash, what, sizeof what, 4);
     }
     return hash;
 }
@@ -13800,6 +13873,9 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
         status = bzi_paths_resolve_one(paths, bzi_names_get(&expanded, i), config, err);
     bzi_names_free(&expanded);
 
+    if (status == BZNA_OK && config->index && paths->count > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: it is of one file, and these are %llu",
+                        (unsigned long long)paths->count);
     if (status == BZNA_OK && config->name && paths->count > 1)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%llu) is named by its path",
                         (unsigned long long)paths->count);
@@ -13885,6 +13961,7 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     const struct { const char *name; int is_set, has_effect; const char *kinds; } settings[] = {
         { "split", config->split != NULL, ops->track != NULL, "mp4 files" },
         { "list", config->list != NULL, ops->listed != 0, "folders and RecordIO files" },
+        { "index", config->index != NULL, ops->indexed != 0, "tars and RecordIO files" },
         { "classes", config->classes != NULL, ops == &bzi_folder_ops, "folders" },
         { "class_order", config->class_order != 0, ops == &bzi_folder_ops, "folders" },
         { "orientation", config->orientation != 0, ops->still || ops->track,
@@ -13901,8 +13978,7 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     return BZNA_OK;
 }
 
-/* Makes it a container of a kind, with that kind's own state. A row that is tried after another keeps the state's
- * memory. */
+/* Makes it a container of a kind. A row that is tried after another keeps the memory of the state. */
 static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops, bzna_error *err)
 {
     c->ops = ops;
@@ -14839,8 +14915,8 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
         hash = part->container->ops->fingerprint(part->container, hash);
         if (dataset->part_count == 1 && part->count == part->container->count)
             break;                    /* a whole container has the fingerprint that it had before parts existed */
-        hash = bzi_hash(hash, &part->first, sizeof part->first);
-        hash = bzi_hash(hash, &part->count, sizeof part->count);
+        hash = bzi_hash_numbers(hash, &part->first, sizeof part->first, 8);
+        hash = bzi_hash_numbers(hash, &part->count, sizeof part->count, 8);
     }
     return hash;
 }
@@ -14858,8 +14934,8 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char 
         const uint32_t settings[] = { i, c->orientation, c->palette };
 
         if (c->orientation || c->palette || ((c->ops->still || by_libavcodec) && !hash))
-            hash = bzi_hash(bzi_hash(hash ? hash : BZI_HASH_START, decoder, strlen(decoder) + 1), settings,
-                            sizeof settings);
+            hash = bzi_hash_numbers(bzi_hash(hash ? hash : BZI_HASH_START, decoder, strlen(decoder) + 1), settings,
+                                    sizeof settings, 4);
     }
     return hash;
 }
@@ -15451,7 +15527,7 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 
 
 /* ==== 45. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7, 9, 21, 23, 44.
+ * Calls: rooms 2, 4, 7, 9, 21, 23, 26, 44.
  *
  * The boxes of one track, in a sample or in the index. A track of the index has a hole for each of its tables: tables
  * are made while they are written and are never in memory. Also here: a whole sample, made by the thread that hands it
@@ -15690,6 +15766,8 @@ static void bzi_out_field(bzi_out *out, uint32_t kind, const char *name, const v
     bzi_out_bytes(out, name, strlen(name));
     BZI_OUT(out, "4", size);
     bzi_out_bytes(out, value, size);
+    if (!out->failed && value && size)
+        bzi_flip_to_little(out->buffer.data + out->size - size, size, bzi_number_bytes(kind));
 }
 
 /* Returns the i-th of the fields that the caller gave. Pre: they were checked. */
@@ -24168,8 +24246,8 @@ static bzna_status bzi_sequence_fill(const bzna_loader *loader, bzi_sequence *li
                         (unsigned long long)(list->batch_count ? list->batch_count : list->count),
                         list->batch_count ? "batches" : "samples", shard.world);
 
-    list->hash = bzi_hash(BZI_HASH_START, &list->batch_count, sizeof list->batch_count);
-    list->hash = bzi_hash(list->hash, list->indices, (size_t)(numbers * sizeof *list->indices));
+    list->hash = bzi_hash_numbers(BZI_HASH_START, &list->batch_count, sizeof list->batch_count, 8);
+    list->hash = bzi_hash_numbers(list->hash, list->indices, (size_t)(numbers * sizeof *list->indices), 8);
     list->hash += !list->hash;                              /* 0 stands for no list */
     return BZNA_OK;
 }
@@ -28078,11 +28156,12 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
 {
     uint64_t hash = bzi_dataset_fingerprint(loader->dataset);
 
-    hash = bzi_hash(hash, &loader->order.weighting, sizeof loader->order.weighting);
+    hash = bzi_hash_numbers(hash, &loader->order.weighting, sizeof loader->order.weighting, 4);
     if (loader->indices)
-        hash = bzi_hash(hash, loader->indices, (size_t)(loader->order.samples * sizeof *loader->indices));
+        hash = bzi_hash_numbers(hash, loader->indices, (size_t)(loader->order.samples * sizeof *loader->indices), 8);
     if (loader->weights)
-        hash = bzi_hash(hash, loader->weights, (size_t)(loader->order.group_count * sizeof *loader->weights));
+        hash = bzi_hash_numbers(hash, loader->weights, (size_t)(loader->order.group_count * sizeof *loader->weights),
+                                8);
     return hash;
 }
 
@@ -28814,10 +28893,24 @@ static bzna_status bzi_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_er
 /* Returns the checksum of a state: a hash of the members that its version has. */
 static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
 {
-    uint64_t hash = bzi_hash(BZI_HASH_START, state, offsetof(bzna_loader_state, check));
+    uint64_t hash = bzi_hash_numbers(BZI_HASH_START, &state->struct_size, 2 * sizeof state->struct_size, 4);
+
+    hash = bzi_hash_numbers(hash, &state->seed, offsetof(bzna_loader_state, order) - offsetof(bzna_loader_state, seed),
+                            8);
+    hash = bzi_hash_numbers(hash, &state->order, sizeof state->order, 4);
     if (state->version > 1)
-        hash = bzi_hash(hash, &state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels));
+        hash = bzi_hash_numbers(hash, &state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels), 8);
     return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* Continues a hash with the numbers of a warp: those of 4 bytes, those of 8, and again some of 4. */
+static uint64_t bzi_similarity_hash(const bzi_similarity *warp, uint64_t hash)
+{
+    const size_t doubles = offsetof(bzi_similarity, edge), others = offsetof(bzi_similarity, is_mxnet);
+
+    hash = bzi_hash_numbers(hash, warp, doubles, 4);
+    hash = bzi_hash_numbers(hash, &warp->edge, others - doubles, 8);
+    return bzi_hash_numbers(hash, &warp->is_mxnet, sizeof *warp - others, 4);
 }
 
 /* Continues a hash with all that determines an output's pixels. dtype and layout only say how they are stored. */
@@ -28830,32 +28923,32 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
                                  (loader->config.pipeline.transform != NULL) |
                                      (uint32_t)(loader->config.pipeline.picture != NULL) << 1 };
 
-    hash = bzi_hash(hash, numbers, sizeof numbers);
-    hash = bzi_hash(hash, &output->warp, sizeof output->warp);
-    hash = bzi_hash(hash, t->bias, sizeof t->bias);
-    hash = bzi_hash(hash, t->scale, sizeof t->scale);
-    hash = bzi_hash(hash, t->fill, sizeof t->fill);
+    hash = bzi_hash_numbers(hash, numbers, sizeof numbers, 4);
+    hash = bzi_similarity_hash(&output->warp, hash);
+    hash = bzi_hash_numbers(hash, t->bias, sizeof t->bias, sizeof t->bias[0]);
+    hash = bzi_hash_numbers(hash, t->scale, sizeof t->scale, sizeof t->scale[0]);
+    hash = bzi_hash_numbers(hash, t->fill, sizeof t->fill, sizeof t->fill[0]);
     if (output->shape.channels)
-        hash = bzi_hash(hash, &output->shape.channels, sizeof output->shape.channels);
+        hash = bzi_hash_numbers(hash, &output->shape.channels, sizeof output->shape.channels, 4);
     if (loader->stills)
-        hash = bzi_hash(hash, &loader->stills, sizeof loader->stills);
+        hash = bzi_hash_numbers(hash, &loader->stills, sizeof loader->stills, 8);
 
     if (loader->jpeg.supported) {
         const uint32_t limits[] = { BZNA_DECODER_NVDEC, loader->jpeg.min_width, loader->jpeg.min_height,
                                     loader->jpeg.max_width, loader->jpeg.max_height, loader->jpeg.max_macroblocks };
-        hash = bzi_hash(hash, limits, sizeof limits);
+        hash = bzi_hash_numbers(hash, limits, sizeof limits, 4);
     }
 
     if (loader->config.decode.jpeg_shrink)
         hash = bzi_hash(hash, "shrink", sizeof "shrink");
     if (loader->config.decode.jpeg_shrink && loader->config.decode.jpeg_shrink_margin > 1)
-        hash = bzi_hash(hash, &loader->config.decode.jpeg_shrink_margin, sizeof(float));
+        hash = bzi_hash_numbers(hash, &loader->config.decode.jpeg_shrink_margin, sizeof(float), 4);
     if (!bzi_is_zero(&output->jitter, sizeof output->jitter))
-        hash = bzi_hash(hash, &output->jitter, sizeof output->jitter);
+        hash = bzi_hash_numbers(hash, &output->jitter, sizeof output->jitter, 4);
     if (output->mean_bytes)
-        hash = bzi_hash(hash, &output->mean_hash, sizeof output->mean_hash);
+        hash = bzi_hash_numbers(hash, &output->mean_hash, sizeof output->mean_hash, 8);
     if (output->augment_hash)
-        hash = bzi_hash(hash, &output->augment_hash, sizeof output->augment_hash);
+        hash = bzi_hash_numbers(hash, &output->augment_hash, sizeof output->augment_hash, 8);
     return bzi_hash(hash, pick->name ? pick->name : "", pick->name ? strlen(pick->name) : 0);
 }
 
@@ -28869,7 +28962,7 @@ static uint64_t bzi_loader_pixels(const bzna_loader *loader)
         const uint32_t numbers[] = { output->views, output->own_warp, output->own_filter, output->own_color };
         hash = bzi_output_pixels(loader, output, hash);
         if (i || output->views > 1)
-            hash = bzi_hash(hash, numbers, sizeof numbers);
+            hash = bzi_hash_numbers(hash, numbers, sizeof numbers, 4);
     }
     return hash;
 }
@@ -29929,7 +30022,8 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
             if (!isfinite(((const float *)output->mean)[k]))
                 status = BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean_image: number %llu is not finite", where,
                                   (unsigned long long)k);
-        output->mean_hash = output->mean ? bzi_hash(BZI_HASH_START, output->mean, (size_t)output->mean_bytes) : 0;
+        output->mean_hash = !output->mean ? 0 :
+                            bzi_hash_numbers(BZI_HASH_START, output->mean, (size_t)output->mean_bytes, sizeof(float));
         output->kernel.mean = (uint64_t)(uintptr_t)output->mean;
     }
 
@@ -30464,8 +30558,9 @@ static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bz
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: %u is not known", numbers[i].name,
                             numbers[i].value);
 
-    if (!bzi_is_zero(c->reserved, sizeof c->reserved))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config: reserved words are set");
+    if (!c->index != !c->index_bytes)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: index_bytes is %llu, and index is%s NULL",
+                        (unsigned long long)c->index_bytes, c->index ? " not" : "");
     if (!c->classes != !c->class_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: class_count is %u, and classes is%s NULL",
                         c->class_count, c->classes ? " not" : "");
@@ -31557,6 +31652,12 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
     all.operation_views = batch->loader->drawn_views;
     all.operations = all.operation_views ? batch->operations : NULL;
     all.operation_counts = all.operation_views ? batch->operation_counts : NULL;
+
+    if (!bzi_loader_forked(batch->loader)) {
+        bzi_loader_lock(batch->loader);
+        all.on_loan = batch->loader->on_loan;
+        bzi_os_unlock(&batch->loader->mutex);
+    }
 
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }

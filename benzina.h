@@ -614,7 +614,8 @@
  * Opening a tar walks over its headers, or reads SHARD.idx beside SHARD.tar (version 1.2, as DALI's
  * wds2idx or `bzna index` write it). If the index is older than the tar, it must be what a walk
  * finds. An index that the headers contradict is refused with E_BOX, when the tar is opened or when
- * a sample is used.
+ * a sample is used. dataset_config.index gives the index of a tar or .rec that is not opened by a
+ * path.
  *
  * RECORDIO files (MXNet's .rec) have one sample a record. Its fields are:
  *
@@ -1348,7 +1349,11 @@ typedef struct bzna_dataset_config {
      * also a track of integers, by its name, such as "bzna_target"; with a split, its variant for
      * that. E_NOT_FOUND if there is none. Default: chapter 12 says which */
     const char         *target;
-    uint64_t            reserved[2];  /* must be 0 */
+    /* the text of an index (.idx) of one tar or .rec, in place of the file beside it, so that a
+     * file that is opened by a source need not be walked over. Read until the call returns.
+     * Default: the file beside it, if the data set is opened by a path */
+    const void         *index;
+    uint64_t            index_bytes;  /* bytes at index */
 } bzna_dataset_config;
 
 /* A data set as a whole. */
@@ -2812,7 +2817,9 @@ typedef struct bzna_batch_info {
     uint32_t           layout;        /* BZNA_LAYOUT_... of image */
     uint32_t           last_of_epoch; /* 1: no batch of this epoch comes after it */
     uint32_t           slices;        /* that image lies in */
-    uint32_t           reserved0;     /* 0 */
+    /* of the loader's pipeline.batches_in_flight, how many are on loan now, this one included. One
+     * that was released is, as long as DLPack tensors of it are out. 0 after fork */
+    uint32_t           on_loan;
     uint64_t           epoch;         /* from order.first_epoch on */
     uint64_t           batch;         /* number in the epoch, from 0, or from a restored position */
     uint64_t           position;      /* of this rank's first sample in the epoch's global order */

@@ -21,7 +21,7 @@ ENUM_TYPES = {"BZNA_LOG": "int32_t", "BZNA_DEVICE": "int32_t", "BZNA_STATUS": "b
 # Lengths of arrays.
 SIZES = ("BZNA_NAME_MAX", "BZNA_IMAGES_MAX", "BZNA_OPERATIONS_MAX")
 # Structs that arrays of the caller's consist of, so that Julia must have them as values.
-ELEMENTS = ("bzna_field_value",)
+ELEMENTS = ("bzna_field_value", "bzna_rule")
 
 
 class Fault(Exception):

@@ -98,7 +98,7 @@ end
     tensor(batch, name) -> Array
 
 A copy of one of the loader's `tensors`: a `Vector{Int64}`, -1 where a sample has none, or a `Matrix{Float32}` with a column for each sample;
-or of one of its `outputs`: width x height x channels x samples, of several views x views.
+or of one of its `outputs`: width x height x channels x samples, of several views x views; or what a `Rule` made, with the samples as last dimension.
 """
 function tensor(batch::Batch, name::AbstractString)
     info, err = sized(bzna_batch_info), sized(bzna_error)
@@ -110,10 +110,11 @@ function tensor(batch::Batch, name::AbstractString)
         numbers.device.kind == BZNA_DEVICE_CPU || throw(ArgumentError("$name lies on a device"))
         shape = reverse(Int.(numbers.shape[1:numbers.dimensions]))
         numbers.dtype == BZNA_DTYPE_INT64 && return copy(unsafe_wrap(Array, Ptr{Int64}(numbers.data), shape))
+        numbers.dtype == BZNA_DTYPE_INT32 && return copy(unsafe_wrap(Array, Ptr{Int32}(numbers.data), shape))
         numbers.dtype == BZNA_DTYPE_UINT8 && return copy(unsafe_wrap(Array, Ptr{UInt8}(numbers.data), shape))
         numbers.dtype == BZNA_DTYPE_FLOAT32 && return copy(unsafe_wrap(Array, Ptr{Float32}(numbers.data), shape))
     end
-    throw(ArgumentError("$name holds neither Int64, Float32 nor UInt8"))
+    throw(ArgumentError("$name holds neither Int64, Int32, Float32 nor UInt8"))
 end
 
 """
@@ -233,7 +234,7 @@ end
 
 @noinline function Base.iterate(each::EachBatch, previous::Union{Nothing,Step} = nothing)
     loader = each.loader
-    loader.handle == C_NULL && throw(BenzinaError(BZNA_E_STATE, "the loader is closed", nothing, 0))
+    isopen(loader) || throw(BenzinaError(BZNA_E_STATE, "the $(loader isa Stream ? "stream" : "loader") is closed", nothing, 0))
     if previous === nothing
         is_without_batches(loader) && return nothing
         start!(loader)

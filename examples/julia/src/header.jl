@@ -515,7 +515,8 @@ mutable struct bzna_dataset_config
     records::Ptr{bzna_records}
     pairs::Cstring
     target::Cstring
-    reserved::NTuple{2,UInt64}
+    index::Ptr{Cvoid}
+    index_bytes::UInt64
     bzna_dataset_config() = new()
 end
 
@@ -757,7 +758,7 @@ end
 # first rule that it matches. Rules of one name share a tensor, and must have the same kind, dtype and shape: of a
 # sample, it holds what the first of these rules makes whose field the sample has. Where a sample has no such field,
 # or fails before the rule is asked, floats are NaN, integers are -1, uint8 is 0, and ROWS has only zeros, and 0 rows.
-mutable struct bzna_rule
+struct bzna_rule
     struct_size::UInt32
     kind::UInt32
     field::Cstring
@@ -768,7 +769,6 @@ mutable struct bzna_rule
     dimensions::UInt32
     shape::NTuple{4,Int64}
     reserved::NTuple{4,UInt64}
-    bzna_rule() = new()
 end
 
 # The output of bzna_picture_render.
@@ -1041,7 +1041,7 @@ mutable struct bzna_batch_info
     layout::UInt32
     last_of_epoch::UInt32
     slices::UInt32
-    reserved0::UInt32
+    on_loan::UInt32
     epoch::UInt64
     batch::UInt64
     position::UInt64

@@ -6,6 +6,7 @@ const LAWS = (auto = BZNA_LAW_AUTO, benzina = BZNA_LAW_BENZINA, torchvision = BZ
 const FILTERS = (nearest = BZNA_FILTER_NEAREST, linear = BZNA_FILTER_LINEAR, cubic = BZNA_FILTER_CUBIC, lanczos = BZNA_FILTER_LANCZOS3,
                  area = BZNA_FILTER_AREA, cubic_075 = BZNA_FILTER_CUBIC_075, lanczos4 = BZNA_FILTER_LANCZOS4)
 const CHANNELS = (RGB = BZNA_CHANNELS_RGB, BGR = BZNA_CHANNELS_BGR, gray = BZNA_CHANNELS_GRAY, grey = BZNA_CHANNELS_GRAY)
+const WEIGHTINGS = (replace = BZNA_WEIGHTING_REPLACE, once = BZNA_WEIGHTING_ONCE)
 const DECODERS = (auto = BZNA_DECODER_AUTO, software = BZNA_DECODER_SOFTWARE, nvdec = BZNA_DECODER_NVDEC)
 const ON_ERROR = (fill = BZNA_ON_ERROR_FILL, replace = BZNA_ON_ERROR_REPLACE, stop = BZNA_ON_ERROR_STOP)
 const ON_CALLBACK_ERROR = (stop = BZNA_ON_CALLBACK_ERROR_STOP, sample = BZNA_ON_CALLBACK_ERROR_SAMPLE)
@@ -91,7 +92,8 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
                   mxnet_clamp_hue::Bool = false, shear_ratio::Real = 0, canvas_px = nothing, crop_px = nothing, pad_px::Integer = 0,
                   short_edge_px::Integer = 0, crop_start = nothing, mean = nothing, std = nothing,
                   bias = nothing, scale = nothing, fill = nothing, image::Union{Nothing,AbstractString} = nothing, indices = nothing,
-                  tensors = nothing, bytes = nothing, views::Integer = 1, outputs = (), mean_image = nothing,
+                  weights = nothing, weighting::Symbol = :replace, weights_by_part::Bool = false, epoch_samples::Integer = 0,
+                  tensors = nothing, bytes = nothing, rules = (), geometry::Bool = false, views::Integer = 1, outputs = (), mean_image = nothing,
                   filter::Symbol = :linear, antialias::Bool = true, channels::Symbol = :RGB,
                   on_error::Symbol = :fill, on_callback_error::Symbol = :stop, decoder::Symbol = :auto, rank::Integer = 0,
                   world_size::Integer = 1,
@@ -103,7 +105,8 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
                   cuda::Union{Nothing,Integer} = nothing, stream::Ptr{Cvoid} = C_NULL, wrap = nothing)
     cuda === nothing || wrap !== nothing || throw(ArgumentError("cuda: an Array cannot be on a device; give wrap, too"))
     callbacks = CallbackBox(transform, picture)
-    no_threads || foreach(callable_from_threads, (transform, picture))
+    boxes = RuleBox[RuleBox(rule, callbacks) for rule in (rules isa Rule ? (rules,) : rules)]
+    no_threads || foreach(callable_from_threads, (transform, picture, (box.rule.make for box in boxes)...))
     is_given = indices === :given
     indices isa Symbol && !is_given && throw(ArgumentError("indices: :$indices is neither :given nor numbers"))
     is_given && shuffle && throw(ArgumentError("indices, shuffle: both order the samples of an epoch"))
@@ -155,6 +158,8 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
     chosen, numbers, others = optional(image), names_of(tensors), names_of(bytes)
     order = indices === nothing ? UInt64[] : UInt64[i - 1 for i in indices]
     indices === nothing || !isempty(order) || throw(ArgumentError("indices: there are none"))
+    likely = weights === nothing ? Float64[] : Float64[weight for weight in weights]
+    weights === nothing || !isempty(likely) || throw(ArgumentError("weights: there are none"))
     means = mean_image === nothing ? Float32[] : Vector{Float32}(vec(mean_image))
     names, fields = [output.name for output in outputs], [output.field for output in outputs]
     extras = bzna_loader_output[output.raw for output in outputs]
@@ -165,7 +170,9 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
     raw = raw_policies.(policies)
     config.augment = set_policies(config.augment, raw[1], beyond_crop)
     augments = bzna_loader_augment[set_policies(config.augment, raw[i + 1], output.beyond_crop) for (i, output) in enumerate(outputs)]
-    kept = (callbacks, chosen, numbers, others, order, means, names, fields, extras, warps, filters, colors, policies, raw, augments)
+    raw_rules = bzna_rule[raw_rule(box) for box in boxes]
+    kept = (callbacks, chosen, numbers, others, order, likely, means, names, fields, extras, warps, filters, colors, boxes, raw_rules, policies,
+            raw, augments)
     GC.@preserve kept begin
         if mean_image !== nothing
             config.color = changed(config.color; mean_image = pointer(means), mean_image_bytes = sizeof(means))
@@ -180,9 +187,15 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
         if !isempty(extras)
             config.extra_outputs = changed(config.extra_outputs; ptr = pointer(extras), count = length(extras))
         end
-        config.fields = changed(config.fields; image = cstring(chosen), tensors = cstring(numbers), bytes = cstring(others))
+        config.fields = changed(config.fields; image = cstring(chosen), tensors = cstring(numbers), bytes = cstring(others),
+                                rules = isempty(raw_rules) ? Ptr{bzna_rule}(C_NULL) : pointer(raw_rules), rule_count = length(raw_rules),
+                                geometry = geometry)
         if indices !== nothing
             config.order = changed(config.order; indices = pointer(order), index_count = length(order))
+        end
+        config.order = changed(config.order; epoch_samples = epoch_samples, weights_by_part = weights_by_part)
+        if weights !== nothing
+            config.order = changed(config.order; weights = pointer(likely), weight_count = length(likely), weighting = choice(WEIGHTINGS, weighting))
         end
     end
     return Settings(config, callbacks, outputs, buffer, wrap, kept)
@@ -223,6 +236,8 @@ epoch.
     fill = (0, 0, 0)                      the out-of-bounds color
     tensors = nothing                     names of further numeric fields of batches, for `tensor`: ["id", "label:5"]
     bytes = nothing                       names of further fields of any kind, for `bytes`
+    rules = ()                            `Rule`s for fields: one, or several
+    geometry = false                      true: `tensor(batch, "geometry")` says how each view shows its picture: 16 numbers, as benzina.h has them
     views = 1                             of each sample, each with a random warp of its own; x has them one after the other: view v is
                                           x[:, :, :, (v-1)*n+1:v*n], n being the samples of the batch
     outputs = ()                          further `Output`s of the same decode, for `tensor`
@@ -230,6 +245,9 @@ epoch.
     image = nothing                       which picture: "image" or "thumb"; default: the thumbnail, unless the output is larger than 512
     indices = nothing                     the samples of an epoch, counted from 1, instead of all; :given: `set_indices!` or `set_batches!`
                                           gives those of each epoch
+    weights = nothing                     how likely samples are drawn: a number for each; with weights_by_part = true for each part of a concatenation
+    weighting = :replace                  each draw is independent of the others; :once: no sample comes twice in an epoch
+    epoch_samples = 0                     draws in an epoch, with weights; 0: as many as samples
     on_error = :fill                      what a damaged sample does: :fill, :replace, :stop
     on_callback_error = :stop             what a sample does that a callback failed: :stop, whatever on_error is; :sample: as on_error says
     rank = 0, world_size = 1              this process's share
@@ -289,12 +307,13 @@ mutable struct Loader <: AbstractDataProvider
 end
 
 # What the library calls on threads of its own: a source, or a callback.
-callable_from_threads(::Union{Nothing,MemoryBox,Ptr}) = nothing
+callable_from_threads(::Union{Nothing,MemoryBox,Ptr}, version = VERSION) = nothing
 
-function callable_from_threads(called)
-    VERSION < v"1.9" || return nothing
-    throw(ArgumentError(string("a loader ", called isa SourceBox ? "reads a source" : "calls transform and picture",
-                               " on threads of the library, on which Julia runs from 1.9 on, not ", VERSION, ": give no_threads = true")))
+function callable_from_threads(called, version = VERSION)
+    version < v"1.9" || return nothing
+    what = called isa SourceBox ? "a source's read_at!" : called isa SamplesBox ? "samples" : "transform, picture and rules"
+    throw(ArgumentError(string("a loader asks for ", what, " on threads of the library, on which Julia runs from 1.9 on, not ", version,
+                               ": give no_threads = true")))
 end
 
 num_exceptions(loader::Loader) = num_exceptions(loader.dataset) + num_exceptions(loader.settings.callbacks)

@@ -32,7 +32,6 @@ class Field:
         self.shape: Tuple[int, ...] = tuple(tensor.shape[:tensor.dimensions])
         self._kind = _DL_CODES[tensor.code] + str(tensor.bits // 8)
         self.dtype: str = _DTYPES[self._kind]
-        batch._exported.append(weakref.ref(self))
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -194,11 +193,9 @@ class Batch(_handles.Handled):
     def __init__(self, handle: Any, failures: Any = None, numbers: Collection[str] = ()) -> None:
         self._handle, self._failures = handle, failures
         self._numbers = numbers                 # names of the loader's tensors
-        self._exported: List[Any] = []
         self._close = _handles.owned(self, lib.bzna_batch_release, handle)
         self._close.atexit = False              # views may live on in what Python does not collect
-        self.info = told("batch_info", lib.bzna_batch_get_info, handle)
-        info = self.info
+        info = self._refreshed()
         self.count: int = info.count
         self.failed: int = info.failed
         self.replaced: int = info.replaced
@@ -208,16 +205,15 @@ class Batch(_handles.Handled):
         self.last_of_epoch = bool(info.last_of_epoch)
         self.shape: Tuple[int, ...] = tuple(info.image.shape[:info.image.dimensions])
 
+    def _refreshed(self) -> Any:
+        """info, as it is now."""
+        self.info = told("batch_info", lib.bzna_batch_get_info, self.handle)
+        return self.info
+
     def __repr__(self) -> str:
         failed = ", %d failed" % self.failed if self.failed else ""
         state = "released" if self._handle is None else "%d samples%s" % (self.count, failed)
         return "<benzina.Batch %d of epoch %d: %s>" % (self.number, self.epoch, state)
-
-    @property
-    def is_out(self) -> bool:
-        """Whether the loader still misses it: it was not released, or its Fields are in use. What else took its memory
-        by DLPack is not known here."""
-        return self._handle is not None or any(field() is not None for field in self._exported)
 
     @property
     def stream(self) -> Optional[int]:
@@ -229,7 +225,7 @@ class Batch(_handles.Handled):
         then ordered behind that."""
         err = _c.new("error")
         check(lib.bzna_batch_move(self.handle, arg.stream_number(stream), err), err)
-        self.info = told("batch_info", lib.bzna_batch_get_info, self.handle)
+        self._refreshed()
 
     @property
     def images(self) -> Field:

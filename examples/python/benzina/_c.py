@@ -2,9 +2,11 @@
 import ctypes
 import ctypes.util
 import enum
+import functools
 import os
 import re
 import types
+from typing import Any, Callable, Dict
 
 from ._numbers import *  # noqa: F401, F403
 from ._version import __version__
@@ -89,7 +91,7 @@ image:          u32 struct_size, codec, width, height, frame_width, frame_height
 records:        u32 struct_size, data_type, layout, width, height, channels; u64 header_bytes, stride, data_offset,
                 label_offset; u32 label_type; f32 scale, bias; u32 reserved0
 dataset_config: u32 struct_size, reserved0; str name, split, format, list; ptr classes; u32 class_count, class_order,
-                orientation, palette; ptr records; str pairs, target; u64 reserved[2]
+                orientation, palette; ptr records; str pairs, target; ptr index; u64 index_bytes
 dataset_info:   u32 struct_size, field_count; u64 size_bytes, sample_count, target_count; u32 part_count, track_count,
                 brand_count, brands[8]; char container[20]; u64 trailing_bytes
 field_info:     u32 struct_size, kind; char name[32]
@@ -149,7 +151,7 @@ loader_config:  u32 struct_size, reserved0; loader_output output; loader_outputs
                 loader_augment augment
 tensor:         u32 struct_size, dtype; device device; u32 dimensions, reserved0; i64 shape[6]; ptr data; u64 bytes;
                 char name[32]; u64 reserved[4]
-batch_info:     u32 struct_size, count, failed, replaced; tensor image; u32 layout, last_of_epoch, slices, reserved0;
+batch_info:     u32 struct_size, count, failed, replaced; tensor image; u32 layout, last_of_epoch, slices, on_loan;
                 u64 epoch, batch, position; ptr targets, indices, status, stream, operations, operation_counts;
                 u32 operation_views, reserved1
 loader_info:    u32 struct_size, decoder; tensor image; u32 layout, sessions, threads, reader_threads,
@@ -346,14 +348,26 @@ if lib.bzna_version() // 100 != 3:              # until 1.0, structs may change 
     raise ImportError("this package is for libbenzina 0.3, the library found is " + version)
 
 
-def new(name):
-    """A struct as the library's init function prepares it; one without, with its size set and all else zero."""
+def _maker(name: str) -> Callable[[], Any]:
+    """Of structs as the library's init function prepares them: its bytes, copied; of one without, with its size set and
+    all else zero."""
     kind = getattr(structs, name)
-    if name not in inits:
-        return kind(struct_size=ctypes.sizeof(kind)) if hasattr(kind, "struct_size") else kind()
     made = kind()
-    inits[name](made, ctypes.sizeof(made))
-    return made
+    if name in inits:
+        inits[name](made, ctypes.sizeof(made))
+    elif hasattr(kind, "struct_size"):
+        made.struct_size = ctypes.sizeof(made)
+    return functools.partial(kind.from_buffer_copy, bytes(made))
+
+
+_makers: Dict[str, Callable[[], Any]] = {}    # by the names of structs
+
+
+def new(name: str) -> Any:
+    """A struct, ready to be given to the library."""
+    if name not in _makers:
+        _makers[name] = _maker(name)
+    return _makers[name]()
 
 
 def callback(kind):

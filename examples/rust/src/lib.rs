@@ -521,6 +521,8 @@ pub struct DatasetOptions<'a> {
     pub pairs: Option<&'a str>,
     /// The file is fixed-size records; struct_size need not be set.
     pub records: Option<&'a raw::bzna_records>,
+    /// The text of the index (.idx) of one tar or .rec, in place of the file beside it. Default: none.
+    pub index: &'a [u8],
 }
 
 impl Context {
@@ -685,6 +687,8 @@ fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bz
         palette: options.palette_indices.into(),
         pairs: pointer(&pairs),
         records: records.as_ref().map_or(ptr::null(), ptr::from_ref),
+        index: if options.index.is_empty() { ptr::null() } else { options.index.as_ptr().cast() },
+        index_bytes: options.index.len() as u64,
         ..Default::default()
     };
     open(&config)

@@ -1521,3 +1521,101 @@ impl PartialEq for State {
 }
 
 impl Eq for State {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transform_is_called_through_its_function() {
+        let change = |sample: &SampleInfo, _: &mut Random, transform: &mut Transform| match sample.index {
+            0 => {
+                transform.brightness = 2.0;
+                Ok(())
+            }
+            1 => Err(Status(-9)),
+            2 => Err(Status(3)),
+            _ => panic!("mine"),
+        };
+        let transformer = Transformer(Box::new(change), Arc::default());
+        let mut raw = raw::bzna_transform::default();
+        let mut called = |index| {
+            let (sample, mut random) = (raw::bzna_sample_info { index, ..Default::default() }, raw::bzna_random::default());
+            unsafe { transform(std::ptr::addr_of!(transformer).cast_mut().cast(), &sample, &mut random, &mut raw) }
+        };
+        assert_eq!([0, 1, 2, 3].map(&mut called), [raw::BZNA_OK, -9, raw::BZNA_E_CALLBACK, i32::MIN]);
+        assert_eq!(raw.brightness, 2.0);
+    }
+
+    /// A picture of 5x3 at (1, 1) of a frame of 8x4, with planes in which every row but the last has its whole pitch.
+    fn drawn(depth: u32, shift: u32, draw_into: fn(&mut Drawing<'_>)) -> (raw::bzna_status, [Vec<u8>; 3]) {
+        let bytes = if depth > 8 { 2 } else { 1 };
+        let (width, height) = (8usize >> shift, 4usize >> shift);
+        let pitches = [8 * bytes + 4, width * bytes, width * bytes];
+        let mut planes = [vec![0; pitches[0] * 3 + 8 * bytes], vec![0; pitches[1] * height], vec![0; pitches[2] * height]];
+        let picture = raw::bzna_picture {
+            width: 5,
+            height: 3,
+            frame_width: 8,
+            frame_height: 4,
+            crop_x: 1,
+            crop_y: 1,
+            depth,
+            chroma_shift_x: shift,
+            chroma_shift_y: shift,
+            pitch: pitches.map(|pitch| pitch as _),
+            ..Default::default()
+        };
+        let drawer = Drawer(
+            Box::new(move |_, _, picture| {
+                draw_into(picture);
+                Ok(())
+            }),
+            Arc::default(),
+        );
+        let (sample, mut random) = (raw::bzna_sample_info::default(), raw::bzna_random::default());
+        let pointers: [*mut c_void; 3] = planes.each_mut().map(|plane| plane.as_mut_ptr().cast());
+        let status = unsafe { draw(std::ptr::addr_of!(drawer).cast_mut().cast(), &sample, &mut random, &picture, pointers.as_ptr()) };
+        (status, planes)
+    }
+
+    #[test]
+    fn planes_are_drawn_into_where_the_picture_lies() {
+        let (status, planes) = drawn(8, 1, |picture| {
+            assert_eq!((picture.size(), picture.plane_count(), picture.orientation()), ((5, 3), 3, 1));
+            let mut luma = picture.plane(0);
+            assert_eq!((luma.width, luma.height, luma.stride), (5, 3, 12));
+            luma.row(2).fill(9);
+            luma.fill(4..100, 0..1, 7);
+            let chroma = picture.plane(2);
+            assert_eq!((chroma.width, chroma.height, chroma.data.len()), (3, 2, 7));
+            chroma.data.fill(1);
+        });
+        assert_eq!(status, raw::BZNA_OK);
+        assert_eq!(planes[0][12..24], [0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(planes[0][36..], [0, 9, 9, 9, 9, 9, 0, 0]);
+        assert_eq!(planes[2], [1, 1, 1, 1, 1, 1, 1, 0]);
+
+        let (status, planes) = drawn(10, 0, |picture| picture.erase(1..2, 2..9));
+        assert_eq!(status, raw::BZNA_OK);
+        let gray = planes[1].chunks_exact(2).map(|sample| u16::from_ne_bytes([sample[0], sample[1]])).enumerate();
+        assert_eq!(gray.filter(|(_, sample)| *sample > 0).collect::<Vec<_>>(), [(8 * 3 + 2, 512)]);
+        let (status, _) = drawn(8, 1, |picture| picture.plane(0).fill(0..1, 0..1, 256));
+        assert_eq!(status, i32::MIN);
+    }
+
+    #[test]
+    fn a_state_is_its_bytes() {
+        let mut bytes = [0; STATE_BYTES];
+        bytes.iter_mut().zip(0..).for_each(|(byte, i)| *byte = i);
+        let state = State::from_bytes(bytes);
+        assert_eq!(state.to_bytes(), bytes);
+        assert_eq!(state, State(state.0));
+    }
+
+    #[test]
+    fn slices_of_nothing_need_no_address() {
+        assert!(unsafe { slice_of::<u64>(std::ptr::null(), 0) }.is_empty());
+        assert!(unsafe { slice_of_mut::<u64>(std::ptr::null_mut(), 0) }.is_empty());
+    }
+}

@@ -1007,8 +1007,12 @@ structs! {
         /// integers, by its name, such as "bzna_target"; with a split, its variant for that. E_NOT_FOUND if there is
         /// none. Default: chapter 12 says which
         target: *const c_char,
-        /// Must be 0
-        reserved: [u64; 2],
+        /// The text of an index (.idx) of one tar or .rec, in place of the file beside it, so that a file that is
+        /// opened by a source need not be walked over. Read until the call returns. Default: the file beside it, if the
+        /// data set is opened by a path
+        index: *const c_void,
+        /// Bytes at index
+        index_bytes: u64,
     }
 
     /// A data set as a whole.
@@ -1985,8 +1989,9 @@ structs! {
         last_of_epoch: u32,
         /// That image lies in
         slices: u32,
-        /// 0
-        reserved0: u32,
+        /// Of the loader's pipeline.batches_in_flight, how many are on loan now, this one included. One that was
+        /// released is, as long as DLPack tensors of it are out. 0 after fork
+        on_loan: u32,
         /// From order.first_epoch on
         epoch: u64,
         /// Number in the epoch, from 0, or from a restored position
