@@ -420,7 +420,7 @@ pub const BZNA_POLICY_SHUFFLE: u32 = 1;
 pub const BZNA_POLICY_CHOOSE: u32 = 2;
 
 /// How many operations may be drawn for a view, all policies together.
-pub const BZNA_OPERATIONS_MAX: u32 = 8;
+pub const BZNA_OPERATIONS_MAX: usize = 8;
 
 // What a rule makes of a field.
 /// Its bytes, for bzna_batch_bytes, under the rule's name
