@@ -9,7 +9,7 @@
  *       8  blocks            the cache of file parts that were read last, with its locks
  *    9-10  host              errors, log, limits; open files, whose number is limited; sources
  *      11  cursor            bounded bytes and bits, sticky overrun
- *   12-18  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; more stills; the table of codecs
+ *   12-18  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; JPEG 2000; the table of codecs
  *   19-20  HEIF              the items of a file, their properties, grids
  *   21-22  pictures          finding a codec; a picture as container and stream describe it
  *   23-24  boxes             mp4 boxes by table; fragments
@@ -28,7 +28,9 @@
  *      48  random, order     Philox, the keyed permutation, shards
  *      49  transforms        parameters -> homography
  *      50  color             jitter, color -> matrix
+ *     50b  policies          operations that are drawn for a view
  *      51  kernels           benzina_kernels.cu as plain C
+ *     51b  operations        what is drawn -> the passes of the kernels
  *      52  JPEG decode       libjpeg-turbo; nothing else touches it
  *   53-54  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
  *   55-57  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
@@ -80,6 +82,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Floats that are calculated in more precision than they have would make other pixels, too. */
+#if FLT_EVAL_METHOD == 1 || FLT_EVAL_METHOD == 2 || FLT_EVAL_METHOD < 0
+#  error "floats must be floats: -msse2 -mfpmath=sse on 32-bit x86, -fexcess-precision=fast on s390x"
+#endif
 
 #ifndef BENZINA_NO_CUDA
 #  include <ffnvcodec/dynlink_cuda.h>
@@ -216,6 +223,9 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 /* views of a sample, in all outputs together: a thread keeps a slot for each */
 #define BZI_LIMIT_VIEWS          64u
 
+#define BZI_LIMIT_POLICIES       16u             /* policies of an output */
+#define BZI_LIMIT_OPERATIONS     256u            /* operations of a policy; AutoAugment's has 50 */
+
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
 /* groups in braces in a pattern: 16 groups of two members already make that many files */
 #define BZI_LIMIT_GROUPS         64u
@@ -273,6 +283,7 @@ static int bzi_mul(uint64_t a, uint64_t b, uint64_t *out)
 }
 
 static uint64_t bzi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
 BZI_MAYBE_UNUSED static uint32_t bzi_max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 static uint32_t bzi_be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
@@ -418,6 +429,39 @@ static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
     return hash;
 }
 #define BZI_HASH_START 0xcbf29ce484222325ull
+
+static int bzi_is_big_endian(void)
+{
+    const uint16_t one = 1;
+    uint8_t first;
+
+    memcpy(&first, &one, 1);
+    return !first;
+}
+
+/* The same of numbers of `width` bytes, a power of two: on all machines, their hash is that of little-endian ones. */
+static uint64_t bzi_hash_numbers(uint64_t hash, const void *data, size_t size, size_t width)
+{
+    const uint8_t *p = data;
+    const size_t flip = bzi_is_big_endian() ? width - 1 : 0;
+
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ p[i ^ flip]) * 0x100000001b3ull;
+    return hash;
+}
+
+/* Makes little-endian numbers of this machine's, in place, or the reverse. */
+static void bzi_flip_to_little(void *data, uint64_t size, size_t width)
+{
+    uint8_t *p = data;
+
+    for (uint64_t i = 0; bzi_is_big_endian() && i + width <= size; i += width)
+        for (size_t k = 0; k < width / 2; k++) {
+            const uint8_t byte = p[i + k];
+            p[i + k] = p[i + width - 1 - k];
+            p[i + width - 1 - k] = byte;
+        }
+}
 
 /* Versioned structs: caller and library may know different sizes of the same struct.
  * - In: the members that both know are copied over the defaults that stand in dst. A struct larger than the library's
@@ -989,6 +1033,7 @@ static int bzi_windows_error(DWORD code)
         { ERROR_NOT_ENOUGH_MEMORY, ENOMEM },  { ERROR_OUTOFMEMORY, ENOMEM },      { ERROR_DISK_FULL, ENOSPC },
         { ERROR_TOO_MANY_OPEN_FILES, EMFILE }, { ERROR_HANDLE_DISK_FULL, ENOSPC }, { ERROR_FILE_EXISTS, EEXIST },
         { ERROR_NO_UNICODE_TRANSLATION, EILSEQ }, { ERROR_FILENAME_EXCED_RANGE, ENAMETOOLONG },
+        { ERROR_INVALID_HANDLE, EBADF },
     };
 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -1941,6 +1986,7 @@ typedef struct bzi_host {
     atomic_int    references;         /* the context's and those of all that it made; the last one frees the host */
     uint64_t      max_sample_bytes;   /* limit of a sample's coded bytes */
     uint32_t      max_edge_px;        /* limit of a coded picture's width and height */
+    uint32_t      codecs;             /* that may be decoded, as BZNA_ALLOW_...; 0: all */
     uint32_t      no_threads;         /* 1: the library starts none */
     uint32_t      log_any_thread;     /* log is called at once, on the thread that has the message */
     bzna_log_fn   log;                /* the user's function; NULL: nothing is logged */
@@ -1996,6 +2042,7 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     atomic_init(&host->references, 1);
     host->max_sample_bytes = config->max_sample_bytes;
     host->max_edge_px = config->max_edge_px;
+    host->codecs = config->codecs;
     host->no_threads = !BZI_THREADS || config->no_threads;
     host->log = config->log;
     host->log_user = config->log_user;
@@ -2712,10 +2759,11 @@ typedef struct bzi_cursor {
     uint32_t       overrun;           /* a read went past the end */
 } bzi_cursor;
 
-/* A cursor at the beginning of size bytes. base: their file offset. */
+/* A cursor at the beginning of size bytes. base: their file offset. data may be NULL if there are none, and
+ * the cursor's own pointer is not then, since not even 0 may be added to that. */
 static bzi_cursor bzi_cursor_make(const uint8_t *data, uint64_t size, uint64_t base)
 {
-    bzi_cursor c = { data, size, 0, base, 0 };
+    bzi_cursor c = { data || size ? data : (const uint8_t *)"", size, 0, base, 0 };
     return c;
 }
 
@@ -4732,7 +4780,7 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 }
 
 
-/* ==== 17. Stills: BMP, TIFF, PNM, JPEG 2000 =========================================================================
+/* ==== 17. Stills: BMP, TIFF, PNM ====================================================================================
  * Calls: rooms 2, 9, 11, 14, 16.
  *
  * Four more kinds of stills, and the list of all. Stills are pictures that are files of their own, and are told apart
@@ -5055,6 +5103,12 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
     return BZNA_OK;
 }
 
+
+/* ==== 17b. Stills: JPEG 2000, the list ==============================================================================
+ * Calls: rooms 2, 9, 11, 14, 16-17.
+ *
+ * libavcodec decodes these. A row of the list is a kind of still. */
+
 /* --- JPEG 2000 --- */
 
 /* Reads the next box. Returns its type, or 0 if there is none, or if it goes past the end: c->overrun is set then. */
@@ -5142,11 +5196,85 @@ static int bzi_j2k_is_part_15(bzi_cursor c)
     return 0;
 }
 
+/* How a codestream cuts its picture: the smallest parts that any of its headers asks for. */
+typedef struct bzi_j2k_parts {
+    uint32_t block;                   /* samples of a code block, as a power of two */
+    uint32_t precinct;                /* samples of a precinct, likewise */
+} bzi_j2k_parts;
+
+/* Reads what COD and COC have in common, behind the place of Scod or Scoc, which is `style`. */
+static void bzi_j2k_style(bzi_cursor *c, uint32_t style, bzi_j2k_parts *parts)
+{
+    const uint32_t levels = bzi_cursor_u8(c), width = (bzi_cursor_u8(c) & 15) + 2, height = (bzi_cursor_u8(c) & 15) + 2;
+
+    parts->block = (uint32_t)bzi_min(parts->block, width + height);
+    bzi_cursor_take(c, 2);
+    for (uint32_t i = 0; style & 1 && i <= levels && !c->overrun; i++) {
+        const uint32_t size = bzi_cursor_u8(c), x = size & 15, y = size >> 4;
+
+        /* above the lowest resolution, a precinct has three bands of a quarter of its samples */
+        parts->precinct = (uint32_t)bzi_min(parts->precinct, x + y);
+        parts->block = (uint32_t)bzi_min(parts->block, bzi_min(width, i && x ? x - 1 : x) +
+                                         bzi_min(height, i && y ? y - 1 : y));
+    }
+}
+
+/* Finds the smallest parts: in the main header, and in those of all tiles. c: the codestream after SIZ. */
+static bzi_j2k_parts bzi_j2k_parts_of(bzi_cursor c, uint32_t components)
+{
+    enum { COD = 0xff52, COC = 0xff53, SOT = 0xff90, SOD = 0xff93 };
+    bzi_j2k_parts parts = { 30, 30 };
+    uint64_t tile_end = 0;
+    uint32_t marker;
+
+    while ((marker = bzi_cursor_u16(&c)) >= 0xff00 && !c.overrun) {
+        const uint64_t at = c.pos - 2;
+        const uint32_t size = marker == SOD ? 0 : bzi_cursor_u16(&c);
+        bzi_cursor segment = marker == SOD ? c : bzi_cursor_sub(&c, size < 2 ? UINT64_MAX : size - 2);
+
+        if (marker == SOD) {                                /* what is coded goes on to the end of the tile's part */
+            if (tile_end <= c.pos)
+                break;
+            bzi_cursor_take(&c, tile_end - c.pos);
+        } else if (marker == SOT) {
+            bzi_cursor_take(&segment, 2);
+            tile_end = at + bzi_cursor_u32(&segment);
+        } else if (marker == COD || marker == COC) {
+            uint32_t style;
+
+            if (marker == COC)
+                bzi_cursor_take(&segment, components > 256 ? 2 : 1);
+            style = bzi_cursor_u8(&segment);
+            if (marker == COD)
+                bzi_cursor_take(&segment, 4);
+            bzi_j2k_style(&segment, style, &parts);
+        }
+    }
+
+    return parts;
+}
+
+/* Refuses a picture in so many parts that libavcodec's notes on them, which it makes before it decodes, would take more
+ * memory than a picture may: some 300 bytes for a code block, and as many for a precinct. */
+static bzna_status bzi_j2k_check_parts(bzi_cursor c, uint32_t components, const bzi_format *format, uint64_t file_size,
+                                       bzna_error *err)
+{
+    const bzi_j2k_parts parts = bzi_j2k_parts_of(c, components);
+    const uint64_t samples = (uint64_t)format->width * format->height * bzi_min(components, 4);
+    const uint64_t bytes = 300 * ((samples >> parts.block) + (samples >> parts.precinct)) / 3 * 4;
+
+    if (bytes > BZI_LIMIT_STILL_BYTES && bytes / BZI_LIMIT_STILL_RATIO > file_size)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "JPEG 2000: %ux%u pixels in code blocks of %u samples and precincts of %u",
+                        format->width, format->height, 1u << parts.block, 1u << parts.precinct);
+    return BZNA_OK;
+}
+
 /* Reads the header of a codestream. libavcodec checks the rest. */
 static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor boxes, c = bzi_j2k_stream(file, &boxes), rest = c;
-    uint32_t right, bottom, x, y, size;
+    uint32_t right, bottom, x, y, size, components;
+    bzna_status status;
 
     if (bzi_cursor_u16(&c) != 0xff4f || bzi_cursor_u16(&c) != 0xff51)
         return bzi_still_fail(err, &c, "JPEG 2000", "there is no picture, or it is truncated");
@@ -5159,7 +5287,8 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     x = bzi_cursor_u32(&c);
     y = bzi_cursor_u32(&c);
     bzi_cursor_take(&c, 16);
-    format->pixel_bits = (uint32_t)bzi_min(bzi_cursor_u16(&c), 4);          /* at most 4 components */
+    components = bzi_cursor_u16(&c);
+    format->pixel_bits = (uint32_t)bzi_min(components, 4);                  /* libavcodec takes no more */
     format->depth_luma = format->depth_chroma = (bzi_cursor_u8(&c) & 127) + 1 > 8 ? 16 : 8;
     format->pixel_bits *= format->depth_luma;
     if (c.overrun || right <= x || bottom <= y)
@@ -5169,6 +5298,8 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     format->height = bottom - y;
     if (bzi_j2k_is_part_15(rest))
         return bzi_still_refuse(err, "JPEG 2000 part 15 (high throughput)");
+    if ((status = bzi_j2k_check_parts(rest, components, format, file.size, err)) != BZNA_OK)
+        return status;
     return bzi_jp2_check_color(boxes, err);
 }
 
@@ -5191,26 +5322,27 @@ typedef struct bzi_still {
     /* libavcodec's decoder carries nothing from a picture to the next. Other decoders do: GIF's carries colors past the
      * end of a palette; TIFF's the palette, planes and subsampling; JPEG 2000's the palette and color space */
     uint32_t    forgets;
+    uint32_t    allow;                /* BZNA_ALLOW_... */
 } bzi_still;
 
 static const bzi_still bzi_stills[] = {
-    { "PNG", "\x89PNG\r\n\x1a\n", 8, BZI_AV_ID(PNG), bzi_png_inspect, bzi_png_strip, 1 },
-    { "WebP", "RIFF....WEBP", 12, BZI_AV_ID(WEBP), bzi_webp_inspect, NULL, 1 },
-    { "GIF", "GIF8.a", 6, BZI_AV_ID(GIF), bzi_gif_inspect, bzi_gif_strip, 0 },
-    { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL, 1 },
-    { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0 },
-    { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0 },
-    { "TIFF", "II+\0", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0 },
-    { "TIFF", "MM\0+", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0 },
-    { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1 },
-    { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1 },
-    { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1 },
-    { "PBM", "P4", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1 },
-    { "PGM", "P5", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1 },
-    { "PPM", "P6", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1 },
-    { "PAM", "P7", 2, BZI_AV_ID(PAM), bzi_pnm_inspect, NULL, 1 },
-    { "JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", 12, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0 },
-    { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0 },
+    { "PNG", "\x89PNG\r\n\x1a\n", 8, BZI_AV_ID(PNG), bzi_png_inspect, bzi_png_strip, 1, BZNA_ALLOW_PNG },
+    { "WebP", "RIFF....WEBP", 12, BZI_AV_ID(WEBP), bzi_webp_inspect, NULL, 1, BZNA_ALLOW_WEBP },
+    { "GIF", "GIF8.a", 6, BZI_AV_ID(GIF), bzi_gif_inspect, bzi_gif_strip, 0, BZNA_ALLOW_GIF },
+    { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL, 1, BZNA_ALLOW_BMP },
+    { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0, BZNA_ALLOW_TIFF },
+    { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0, BZNA_ALLOW_TIFF },
+    { "TIFF", "II+\0", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0, BZNA_ALLOW_TIFF },
+    { "TIFF", "MM\0+", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0, BZNA_ALLOW_TIFF },
+    { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PBM", "P4", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PGM", "P5", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PPM", "P6", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PAM", "P7", 2, BZI_AV_ID(PAM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", 12, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0, BZNA_ALLOW_JPEG2000 },
+    { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0, BZNA_ALLOW_JPEG2000 },
 };
 
 /* Returns the kind of still that begins with these bytes, or NULL. */
@@ -5678,6 +5810,7 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
 /* A codec. */
 typedef struct bzi_codec {
     uint32_t    id;                   /* BZNA_CODEC_... */
+    uint32_t    allow;                /* BZNA_ALLOW_...; 0 of stills, which have their own */
     const char *name;                 /* for messages */
     uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
     uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
@@ -5706,7 +5839,7 @@ typedef struct bzi_codec {
 } bzi_codec;
 
 static const bzi_codec bzi_codecs[] = {
-    { .id = BZNA_CODEC_H264, .name = "H.264",
+    { .id = BZNA_CODEC_H264, .allow = BZNA_ALLOW_H264, .name = "H.264",
       .entries = { BZI_AVC1, BZI_AVC3 },
       .config = BZI_FOURCC('a', 'v', 'c', 'C'),
       .config_bytes = 7, .length_at = 4,
@@ -5716,7 +5849,7 @@ static const bzi_codec bzi_codecs[] = {
       .av_id = BZI_AV_ID(H264),
       .nv_id = BZI_NV_ID(H264), .nv_unit = 16,
       .cut = bzi_h264_cut },
-    { .id = BZNA_CODEC_H265, .name = "H.265",
+    { .id = BZNA_CODEC_H265, .allow = BZNA_ALLOW_H265, .name = "H.265",
       .entries = { BZI_HVC1, BZI_HEV1 },
       .config = BZI_FOURCC('h', 'v', 'c', 'C'),
       .config_bytes = 23, .length_at = 21,
@@ -5725,7 +5858,7 @@ static const bzi_codec bzi_codecs[] = {
       .key = bzi_image_key_nals,
       .av_id = BZI_AV_ID(HEVC),
       .nv_id = BZI_NV_ID(HEVC), .nv_unit = 16 },
-    { .id = BZNA_CODEC_AV1, .name = "AV1",
+    { .id = BZNA_CODEC_AV1, .allow = BZNA_ALLOW_AV1, .name = "AV1",
       .entries = { BZI_AV01, BZI_AV01 },
       .config = BZI_FOURCC('a', 'v', '1', 'C'),
       .config_bytes = 4,
@@ -5735,7 +5868,7 @@ static const bzi_codec bzi_codecs[] = {
       .av_id = BZI_AV_ID(AV1),
       .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
       .nv_id = BZI_NV_ID(AV1), .nv_unit = 1 },
-    { .id = BZNA_CODEC_JPEG, .name = "JPEG",
+    { .id = BZNA_CODEC_JPEG, .allow = BZNA_ALLOW_JPEG, .name = "JPEG",
       .entries = { BZI_FOURCC('m', 'j', 'p', 'g'), BZI_FOURCC('j', 'p', 'e', 'g') },        /* HEIF's, QuickTime's */
       .inspect = bzi_image_jpeg,
       .stream = bzi_image_bytes,
@@ -6651,6 +6784,15 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
         return &bzi_codec_heif;
 #endif
     return NULL;
+}
+
+/* Returns 1 if an image may be decoded, else 0. codecs: context_config.codecs. Pixels that are not coded always may. */
+BZI_MAYBE_UNUSED static int bzi_codec_is_allowed(uint32_t codecs, const bzna_image *image)
+{
+    const bzi_still *still = image->codec == BZNA_CODEC_STILL ? bzi_still_find(bzi_image_data(image)) : NULL;
+    const uint32_t allow = still ? still->allow : bzi_codec_find(image->codec)->allow;
+
+    return !codecs || !allow || (codecs & allow);
 }
 
 /* Returns a codec's name. Pre: the codec is known, as it is for every picture that was inspected. */
@@ -8199,6 +8341,12 @@ static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
         memcpy(value->data, data, (size_t)size);
 }
 
+/* Bytes of each number in a value of this kind. */
+static size_t bzi_number_bytes(uint32_t kind)
+{
+    return kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : kind == BZNA_FIELD_VECTOR ? sizeof(float) : 1;
+}
+
 typedef struct bzi_container bzi_container;
 
 /* The operations of a type of containers. Their errors name place and byte offset; the caller adds the sample and the
@@ -8465,7 +8613,7 @@ static bzna_status bzi_heif_row_image(const bzi_container *c, const bzi_sample *
 
 static uint64_t bzi_heif_fingerprint(const bzi_container *c, uint64_t hash)
 {
-    return bzi_hash(hash, &c->source.size, sizeof c->source.size);
+    return bzi_hash_numbers(hash, &c->source.size, sizeof c->source.size, 8);
 }
 
 static const bzi_container_ops bzi_heif_ops = {
@@ -9387,8 +9535,8 @@ static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
     const bzi_mp4 *mp4 = c->own;
     const uint64_t words[2] = { c->source.size, c->count };
 
-    hash = bzi_hash(hash, words, sizeof words);
-    return bzi_hash(hash, mp4->ends, mp4->end_count * 2 * sizeof *mp4->ends);
+    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
+    return bzi_hash_numbers(hash, mp4->ends, mp4->end_count * 2 * sizeof *mp4->ends, 8);
 }
 
 static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
@@ -9412,6 +9560,8 @@ static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sampl
     value->absent = n.kind == 0;
     if (status == BZNA_OK && n.kind)
         bzi_value_put(value, n.value.data, n.value.size);
+    if (status == BZNA_OK && n.kind && n.value.size <= value->capacity)
+        bzi_flip_to_little(value->data, n.value.size, bzi_number_bytes(field->kind));
     return status;
 }
 
@@ -12086,11 +12236,11 @@ static uint64_t bzi_tar_fingerprint(const bzi_container *c, uint64_t hash)
     const bzi_tar *tar = c->own;
     uint64_t words[2] = { c->source.size, c->count };
 
-    hash = bzi_hash(hash, words, sizeof words);
+    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
     for (uint64_t i = 0; i < c->count; i += i == 63 && c->count > 128 ? c->count - 127 : 1) {
         words[0] = tar->members[tar->begins[i]].offset;
         words[1] = bzi_tar_member_end(&tar->members[tar->begins[i + 1] - 1]);
-        hash = bzi_hash(hash, words, sizeof words);
+        hash = bzi_hash_numbers(hash, words, sizeof words, 8);
     }
     return hash;
 }
@@ -12622,10 +12772,10 @@ static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_recordio *own = c->own;
     const uint64_t end = bzi_min(c->count, 64), words[2] = { c->source.size, c->count };
-    hash = bzi_hash(hash, words, sizeof words);
+    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
     hash = bzi_hash(hash, own->list.text, (size_t)own->list.size);
-    hash = bzi_hash(hash, own->offsets, (size_t)end * sizeof *own->offsets);
-    return bzi_hash(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets);
+    hash = bzi_hash_numbers(hash, own->offsets, (size_t)end * sizeof *own->offsets, 8);
+    return bzi_hash_numbers(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets, 8);
 }
 
 static const bzi_container_ops bzi_recordio_ops = {
@@ -12942,7 +13092,7 @@ static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
                                r->label_type };
     const float scaling[] = { r->scale, r->bias };
 
-    return bzi_hash(bzi_hash(hash, words, sizeof words), scaling, sizeof scaling);
+    return bzi_hash_numbers(bzi_hash_numbers(hash, words, sizeof words, 8), scaling, sizeof scaling, 4);
 }
 
 static const bzi_container_ops bzi_records_ops = {
@@ -13446,11 +13596,12 @@ static uint64_t bzi_provider_fingerprint(const bzi_container *c, uint64_t hash)
     const bzi_provider *own = c->own;
     const uint64_t words[] = { own->c.fingerprint, c->count, c->field_count };
 
-    hash = bzi_hash(hash, words, sizeof words);
+    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
     for (uint32_t i = 0; i < c->field_count; i++) {
         const bzna_provider_field *f = &own->given[i];
         const uint32_t what[] = { f->kind, f->codec, f->width, f->height, f->channels, f->layout };
-        hash = bzi_hash(bzi_hash(hash, c->fields[i].name, strlen(c->fields[i].name) + 1), what, sizeof what);
+        hash = bzi_hash(hash, c->fields[i].name, strlen(c->fields[i].name) + 1);
+        hash = bzi_hash_numbers(hash, what, sizeof what, 4);
     }
     return hash;
 }
@@ -14861,8 +15012,8 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
         hash = part->container->ops->fingerprint(part->container, hash);
         if (dataset->part_count == 1 && part->count == part->container->count)
             break;                    /* a whole container has the fingerprint that it had before parts existed */
-        hash = bzi_hash(hash, &part->first, sizeof part->first);
-        hash = bzi_hash(hash, &part->count, sizeof part->count);
+        hash = bzi_hash_numbers(hash, &part->first, sizeof part->first, 8);
+        hash = bzi_hash_numbers(hash, &part->count, sizeof part->count, 8);
     }
     return hash;
 }
@@ -14880,8 +15031,8 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char 
         const uint32_t settings[] = { i, c->orientation, c->palette };
 
         if (c->orientation || c->palette || ((c->ops->still || by_libavcodec) && !hash))
-            hash = bzi_hash(bzi_hash(hash ? hash : BZI_HASH_START, decoder, strlen(decoder) + 1), settings,
-                            sizeof settings);
+            hash = bzi_hash_numbers(bzi_hash(hash ? hash : BZI_HASH_START, decoder, strlen(decoder) + 1), settings,
+                                    sizeof settings, 4);
     }
     return hash;
 }
@@ -15473,7 +15624,7 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 
 
 /* ==== 45. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7, 9, 21, 23, 44.
+ * Calls: rooms 2, 4, 7, 9, 21, 23, 26, 44.
  *
  * The boxes of one track, in a sample or in the index. A track of the index has a hole for each of its tables: tables
  * are made while they are written and are never in memory. Also here: a whole sample, made by the thread that hands it
@@ -15712,6 +15863,8 @@ static void bzi_out_field(bzi_out *out, uint32_t kind, const char *name, const v
     bzi_out_bytes(out, name, strlen(name));
     BZI_OUT(out, "4", size);
     bzi_out_bytes(out, value, size);
+    if (!out->failed && value && size)
+        bzi_flip_to_little(out->buffer.data + out->size - size, size, bzi_number_bytes(kind));
 }
 
 /* Returns the i-th of the fields that the caller gave. Pre: they were checked. */
@@ -17722,6 +17875,548 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
+/* ==== 50b. Policies =================================================================================================
+ * Calls: rooms 2, 9, 48-50.
+ *
+ * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
+ * homography. */
+
+/* Checks what a transform says of its rectangle, and how many operations it has. */
+static bzna_status bzi_transform_check_clip(const bzna_transform *t, bzna_error *err)
+{
+    if (t->reserved1 || t->operation_count > BZNA_OPERATIONS_MAX)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.operation_count: %u; at most %u are allowed, and reserved1 "
+                        "must be 0", t->operation_count, BZNA_OPERATIONS_MAX);
+    if (!bzi_finite(t->clip, 6) || !bzi_finite(t->clip_size, 2))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.clip or clip_size: not a finite number");
+    return BZNA_OK;
+}
+
+#ifndef BENZINA_NO_AUGMENT
+/* What is known of a kind of operations. */
+enum { BZI_OP_MOVES = 1, BZI_OP_PIXELS = 2, BZI_OP_COVERS = 4, BZI_OP_SIZED = 8 };
+
+typedef struct bzi_op_kind {
+    uint32_t kind;                    /* BZNA_OP_... */
+    uint32_t traits;                  /* BZI_OP_...; SIZED: it has a magnitude */
+    float    least;                   /* of its magnitude, as the next one */
+    float    most;
+} bzi_op_kind;
+
+static const bzi_op_kind bzi_op_kinds[] = {
+    { BZNA_OP_IDENTITY, 0, 0, 0 },
+    { BZNA_OP_SHEAR_X, BZI_OP_MOVES | BZI_OP_SIZED, -10, 10 },
+    { BZNA_OP_SHEAR_Y, BZI_OP_MOVES | BZI_OP_SIZED, -10, 10 },
+    { BZNA_OP_TRANSLATE_X, BZI_OP_MOVES | BZI_OP_SIZED, -10, 10 },
+    { BZNA_OP_TRANSLATE_Y, BZI_OP_MOVES | BZI_OP_SIZED, -10, 10 },
+    { BZNA_OP_TRANSLATE_X_PX, BZI_OP_MOVES | BZI_OP_SIZED, -65536, 65536 },
+    { BZNA_OP_TRANSLATE_Y_PX, BZI_OP_MOVES | BZI_OP_SIZED, -65536, 65536 },
+    { BZNA_OP_ROTATE, BZI_OP_MOVES | BZI_OP_SIZED, -1e6f, 1e6f },
+    { BZNA_OP_BRIGHTNESS, BZI_OP_PIXELS | BZI_OP_SIZED, -1, 1e6f },
+    { BZNA_OP_CONTRAST, BZI_OP_PIXELS | BZI_OP_SIZED, -1, 1e6f },
+    { BZNA_OP_SATURATION, BZI_OP_PIXELS | BZI_OP_SIZED, -1, 1e6f },
+    { BZNA_OP_HUE, BZI_OP_PIXELS | BZI_OP_SIZED, -0.5f, 0.5f },
+    { BZNA_OP_GAMMA, BZI_OP_PIXELS | BZI_OP_SIZED, 1e-6f, 65535 },
+    { BZNA_OP_POSTERIZE, BZI_OP_PIXELS | BZI_OP_SIZED, 0, 8 },
+    { BZNA_OP_SOLARIZE, BZI_OP_PIXELS | BZI_OP_SIZED, 0, 256 },
+    { BZNA_OP_SOLARIZE_ADD, BZI_OP_PIXELS | BZI_OP_SIZED, -255, 255 },
+    { BZNA_OP_INVERT, BZI_OP_PIXELS, 0, 0 },
+    { BZNA_OP_GRAYSCALE, BZI_OP_PIXELS, 0, 0 },
+    { BZNA_OP_LIGHTING, BZI_OP_PIXELS | BZI_OP_SIZED, 0, 100 },
+    { BZNA_OP_SHUFFLE, BZI_OP_PIXELS, 0, 0 },
+    { BZNA_OP_AUTOCONTRAST, BZI_OP_PIXELS, 0, 0 },
+    { BZNA_OP_EQUALIZE, BZI_OP_PIXELS, 0, 0 },
+    { BZNA_OP_SHARPNESS, BZI_OP_PIXELS | BZI_OP_SIZED, -1, 1e6f },
+    { BZNA_OP_BLUR, BZI_OP_PIXELS | BZI_OP_SIZED, 1e-3f, 1000 },
+    { BZNA_OP_ERASE, BZI_OP_COVERS | BZI_OP_SIZED, FLT_MIN, 1 },
+    { BZNA_OP_CUTOUT, BZI_OP_COVERS | BZI_OP_SIZED, 0, 1 },
+    { BZNA_OP_GRID_MASK, BZI_OP_COVERS | BZI_OP_SIZED, FLT_MIN, 1 },
+};
+
+/* Returns what is known of a kind; NULL: there is no such kind. */
+static const bzi_op_kind *bzi_op_find(uint32_t kind)
+{
+    for (size_t i = 0; i < sizeof bzi_op_kinds / sizeof bzi_op_kinds[0]; i++)
+        if (bzi_op_kinds[i].kind == kind)
+            return &bzi_op_kinds[i];
+    return NULL;
+}
+
+static int bzi_op_is(uint32_t kind, uint32_t trait)
+{
+    const bzi_op_kind *known = bzi_op_find(kind);
+    return known && (known->traits & trait);
+}
+
+#define BZI_BLUR_MOST 63u             /* pixels along an edge of a blur's kernel */
+#define BZI_BLUR_USUAL 23u            /* the default */
+
+/* Returns 1 if all numbers lie between least and most, which NaN does not. */
+static int bzi_within(const float *numbers, int count, double least, double most)
+{
+    for (int i = 0; i < count; i++)
+        if (!(numbers[i] >= least && numbers[i] <= most))
+            return 0;
+    return 1;
+}
+
+/* Returns the name of a member of a transform's operation that is out of its range, or NULL. */
+static const char *bzi_drawn_fault(const bzna_drawn *d)
+{
+    const bzi_op_kind *known = bzi_op_find(d->kind);
+    const uint32_t checked = BZI_OP_PIXELS | BZI_OP_SIZED;
+
+    if (!known)
+        return "kind";
+    if (!isfinite(d->magnitude) || ((known->traits & checked) == checked &&
+                                    !bzi_within(&d->magnitude, 1, known->least, known->most)))
+        return "magnitude";
+    if (d->kernel_px > BZI_BLUR_MOST || (d->kernel_px && d->kernel_px % 2 == 0))
+        return "kernel_px";
+    if (d->value_space > BZNA_FILL_OUTPUT)
+        return "value_space";
+    for (int i = 0; i < 4; i++)
+        if (d->area[i] < 0 || d->area[i] > (int32_t)BZI_LIMIT_EDGE)
+            return "area";
+    for (int i = 0; i < 3; i++)
+        if (!isfinite(d->value[i]) || (d->kind == BZNA_OP_SHUFFLE && d->value[i] != 0 && d->value[i] != 1 &&
+                                       d->value[i] != 2))
+            return "value";
+    return isfinite(d->noise) && d->noise >= 0 ? NULL : "noise";
+}
+
+/* Checks what a transform says of its operations. */
+static bzna_status bzi_transform_check_operations(const bzna_transform *t, bzna_error *err)
+{
+    const bzna_status status = bzi_transform_check_clip(t, err);
+    const char *fault;
+
+    for (uint32_t i = 0; i < t->operation_count && status == BZNA_OK; i++)
+        if ((fault = bzi_drawn_fault(&t->operations[i])) != NULL)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.operations[%u].%s: out of its range, or not a number", i,
+                            fault);
+    return status;
+}
+
+/* Returns the name of a member of an operation that is out of its range, or has no effect; or NULL. */
+static const char *bzi_operation_fault(const bzna_operation *o)
+{
+    const bzi_op_kind *known = bzi_op_find(o->kind);
+    const int sized = known && (known->traits & BZI_OP_SIZED), covers = known && (known->traits & BZI_OP_COVERS);
+    const int erases = o->kind == BZNA_OP_ERASE, is_grid = o->kind == BZNA_OP_GRID_MASK;
+    const double most = o->sign && known ? fmin(known->most, -known->least) : known ? known->most : 0;
+
+    if (!known)
+        return "kind";
+    if (o->sign > 1 || (o->sign && !sized))
+        return "sign";
+    if (!bzi_within(&o->probability, 1, 0, 1))
+        return "probability";
+    if (!bzi_within(o->magnitude, 2, sized ? known->least : -FLT_MAX, sized ? most : FLT_MAX))
+        return "magnitude";
+    if (o->kernel_px > (o->kind == BZNA_OP_BLUR ? BZI_BLUR_MOST : 0) || (o->kernel_px && o->kernel_px % 2 == 0))
+        return "kernel_px";
+    if ((o->ratio[0] != 0 || o->ratio[1] != 0) &&
+        !(erases && bzi_within(o->ratio, 2, 1e-3, 1e3) && o->ratio[0] <= o->ratio[1]) &&
+        !(is_grid && bzi_within(o->ratio, 1, 0, 1) && o->ratio[1] == 0))
+        return "ratio";
+    if (!bzi_within(o->value, 3, covers ? -1e30 : 0, covers ? 1e30 : 0))
+        return "value";
+    if (o->value_space > (covers ? BZNA_FILL_OUTPUT : 0))
+        return "value_space";
+    if (!bzi_within(&o->noise, 1, 0, erases ? 1e30 : 0))
+        return "noise";
+    return o->reserved0 || !bzi_is_zero(o->reserved, sizeof o->reserved) ? "reserved" : NULL;
+}
+
+/* Returns how many groups a policy draws. */
+static uint32_t bzi_policy_draws(const bzna_policy *p)
+{
+    const uint32_t groups = p->operation_count / bzi_default(p->group_size, 1);
+    return p->law == BZNA_POLICY_CHOOSE ? bzi_default(p->draws, 1) : p->law == BZNA_POLICY_ALL ? groups :
+                                                                     bzi_default(p->draws, groups);
+}
+
+/* Returns the name of a member of a policy that is out of its range, or NULL. */
+static const char *bzi_policy_fault(const bzna_policy *p)
+{
+    const uint32_t size = bzi_default(p->group_size, 1);
+
+    if (!p->operations)
+        return "operations";
+    if (p->operation_count < 1 || p->operation_count > BZI_LIMIT_OPERATIONS)
+        return "operation_count";
+    if (p->operation_count % size)
+        return "group_size";
+    if (p->law > BZNA_POLICY_CHOOSE)
+        return "law";
+    if ((p->law == BZNA_POLICY_ALL && p->draws) || p->draws > BZI_LIMIT_OPERATIONS ||
+        (p->law == BZNA_POLICY_SHUFFLE && p->draws > p->operation_count / size))
+        return "draws";
+    if (p->bins == 1 || p->bins > 1000000)
+        return "bins";
+    if (p->bin[0] > p->bin[1] || p->bin[1] > (p->bins ? p->bins - 1 : 0))
+        return "bin";
+    if (!bzi_within(&p->probability, 1, 0, 1))
+        return "probability";
+    return bzi_is_zero(p->reserved, sizeof p->reserved) ? NULL : "reserved";
+}
+
+/* Returns how many operations policies may draw for a view, at most. Pre: each of them was checked. */
+static uint32_t bzi_augment_most(const bzna_loader_augment *a)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < a->policy_count; i++)
+        most += bzi_policy_draws(&a->policies[i]) * bzi_default(a->policies[i].group_size, 1);
+    return most;
+}
+
+/* Checks an output's policies. where: what messages call them. moves: 1 if they may join the warp. */
+static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *where, int moves, bzna_error *err)
+{
+    const char *fault;
+
+    if (!bzi_is_zero(a->reserved, sizeof a->reserved))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
+    if (!a->policies != !a->policy_count || a->policy_count > BZI_LIMIT_POLICIES || a->beyond_crop > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u policies at %s; at most %u are allowed, and beyond_crop is 0 or "
+                        "1", where, a->policy_count, a->policies ? "an address" : "NULL", BZI_LIMIT_POLICIES);
+
+    for (uint32_t i = 0; i < a->policy_count; i++) {
+        const bzna_policy *p = &a->policies[i];
+        if ((fault = bzi_policy_fault(p)) != NULL)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.policies[%u].%s: out of its range", where, i, fault);
+        for (uint32_t k = 0; k < p->operation_count; k++) {
+            if ((fault = bzi_operation_fault(&p->operations[k])) != NULL)
+                return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.policies[%u].operations[%u].%s: out of its range, not a "
+                                "number, or without effect on this kind (%u)", where, i, k, fault,
+                                p->operations[k].kind);
+            if (!moves && bzi_op_is(p->operations[k].kind, BZI_OP_MOVES))
+                return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.policies[%u].operations[%u].kind: it moves pixels, and the "
+                                "output has the first one's warp", where, i, k);
+        }
+    }
+
+    if (bzi_augment_most(a) > BZNA_OPERATIONS_MAX)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: its policies may draw %u operations for a view, and %u are allowed",
+                        where, bzi_augment_most(a), BZNA_OPERATIONS_MAX);
+    return BZNA_OK;
+}
+
+/* --- Drawing --- */
+
+static double bzi_draw_magnitude(bzna_random *random, const bzna_policy *p, const bzna_operation *o)
+{
+    const double from = o->magnitude[0], to = o->magnitude[1];
+    double drawn;
+
+    if (from == to || !bzi_op_is(o->kind, BZI_OP_SIZED))
+        return from;
+    if (p->bins) {
+        drawn = bzi_draw_integer(random, p->bin[0], p->bin[1]) / (p->bins - 1.0);
+        return from + (to - from) * drawn;
+    }
+    return bzi_draw(random, fmin(from, to), fmax(from, to));
+}
+
+/* Draws the rectangle of torchvision's RandomErasing. out: width and height of the output. */
+static void bzi_draw_erase(bzna_random *random, const bzna_policy *p, const bzna_operation *o, const double out[2],
+                           bzna_drawn *d)
+{
+    const double low = o->ratio[0] != 0 ? o->ratio[0] : 0.3, high = o->ratio[1] != 0 ? o->ratio[1] : 3.3;
+
+    for (int i = 0; i < 10; i++) {
+        const double share = bzi_draw_magnitude(random, p, o), ratio = bzi_draw_log(random, low, high);
+        const double height = rint(sqrt(out[0] * out[1] * share * ratio));
+        const double width = rint(sqrt(out[0] * out[1] * share / ratio));
+
+        d->magnitude = (float)share;
+        if (width < out[0] && height < out[1]) {
+            d->area[1] = (int32_t)bzi_draw_integer(random, 0, out[1] - height);
+            d->area[0] = (int32_t)bzi_draw_integer(random, 0, out[0] - width);
+            d->area[2] = d->area[0] + (int32_t)width;
+            d->area[3] = d->area[1] + (int32_t)height;
+            break;
+        }
+    }
+
+    for (int i = 0; i < 2 && o->noise > 0; i++)
+        d->key[i] = bzi_random_u32(random);
+}
+
+/* Draws a square of DeVries and Taylor's Cutout, or where the squares of a grid lie. */
+static void bzi_draw_squares(bzna_random *random, const bzna_operation *o, const double out[2], bzna_drawn *d)
+{
+    const double edge = floor(d->magnitude * fmin(out[0], out[1]) + 0.5);
+
+    for (int i = 0; i < 2 && o->kind == BZNA_OP_CUTOUT; i++) {
+        const double from = bzi_draw_integer(random, 0, out[i] - 1) - floor(edge / 2);
+        d->area[i] = (int32_t)fmax(from, 0);
+        d->area[2 + i] = (int32_t)fmin(from + edge, out[i]);
+    }
+
+    if (o->kind == BZNA_OP_GRID_MASK) {
+        d->area[2] = (int32_t)fmax(edge, 1);
+        d->area[3] = (int32_t)floor(d->area[2] * (o->ratio[0] != 0 ? (double)o->ratio[0] : 0.5) + 0.5);
+        for (int i = 0; i < 2; i++)
+            d->area[i] = (int32_t)bzi_draw_integer(random, 0, d->area[2] - 1);
+    }
+}
+
+/* Draws AlexNet's lighting noise: the principal components of ImageNet's colors, in 0..1. */
+static void bzi_draw_lighting(bzna_random *random, bzna_drawn *d)
+{
+    static const double values[3] = { 0.2175, 0.0188, 0.0045 };
+    static const double vectors[3][3] = { { -0.5675, 0.7192, 0.4009 },
+                                          { -0.5808, -0.0045, -0.8140 },
+                                          { -0.5836, -0.6948, 0.4203 } };
+    double sums[3] = { 0, 0, 0 };
+
+    for (int k = 0; k < 3; k++) {
+        double normal = -6;
+        for (int i = 0; i < 12; i++)
+            normal += bzi_random_uniform(random, 0, 1);
+        for (int c = 0; c < 3; c++)
+            sums[c] += vectors[c][k] * values[k] * normal * d->magnitude;
+    }
+    for (int c = 0; c < 3; c++)
+        d->value[c] = (float)(255 * sums[c]);
+}
+
+/* Lets an operation move the picture of an output: m maps pixels of the output to those that it shows instead. */
+static void bzi_augment_move(const bzna_drawn *d, const double out[2], int beyond_crop, bzna_transform *t)
+{
+    const double by = d->magnitude, c = bzi_math_cos(by), s = bzi_math_sin(by);
+    const double x = (out[0] - 1) / 2, y = (out[1] - 1) / 2;
+    double m[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 }, clip[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
+
+    if (d->kind == BZNA_OP_SHEAR_X) {
+        m[1] = by;
+        m[2] = by / 2;
+    } else if (d->kind == BZNA_OP_SHEAR_Y) {
+        m[3] = by;
+        m[5] = by / 2;
+    } else if (d->kind == BZNA_OP_ROTATE) {
+        const double turn[9] = { c, -s, x - c * x + s * y, s, c, y - s * x - c * y, 0, 0, 1 };
+        memcpy(m, turn, sizeof m);
+    } else {
+        const int axis = d->kind == BZNA_OP_TRANSLATE_Y || d->kind == BZNA_OP_TRANSLATE_Y_PX;
+        const int is_share = d->kind == BZNA_OP_TRANSLATE_X || d->kind == BZNA_OP_TRANSLATE_Y;
+        m[2 + 3 * axis] = -trunc(by * (is_share ? out[axis] : 1));
+    }
+
+    bzi_homography_multiply(t->homography, m, t->homography);
+    if (beyond_crop)
+        return;
+    if (!bzi_is_zero(t->clip, sizeof t->clip))
+        memcpy(clip, t->clip, sizeof t->clip);
+    else
+        memcpy(t->clip_size, out, sizeof t->clip_size);
+    bzi_homography_multiply(clip, m, clip);
+    memcpy(t->clip, clip, sizeof t->clip);
+}
+
+/* Draws one operation of a group. Pre: the transform has a place for it. */
+static void bzi_operation_draw(bzna_random *random, const bzna_policy *p, const bzna_operation *o, const double out[2],
+                               int beyond_crop, bzna_transform *t)
+{
+    static const float orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+    bzna_drawn *d = &t->operations[t->operation_count];
+
+    if (o->probability > 0 && !bzi_draw_flip(random, o->probability))
+        return;
+
+    memset(d, 0, sizeof *d);
+    t->operation_count++;
+    d->kind = o->kind;
+    d->kernel_px = o->kind == BZNA_OP_BLUR ? bzi_default(o->kernel_px, BZI_BLUR_USUAL) : 0;
+    d->value_space = o->value_space;
+    d->noise = o->noise;
+    memcpy(d->value, o->value, sizeof d->value);
+    if (o->kind == BZNA_OP_ERASE) {
+        bzi_draw_erase(random, p, o, out, d);
+        return;
+    }
+
+    d->magnitude = (float)bzi_draw_magnitude(random, p, o);
+    if (o->sign && bzi_draw_flip(random, 0.5))
+        d->magnitude = -d->magnitude;
+    if (o->kind == BZNA_OP_POSTERIZE)
+        d->magnitude = floorf(d->magnitude + 0.5f);
+    if (o->kind == BZNA_OP_CUTOUT || o->kind == BZNA_OP_GRID_MASK)
+        bzi_draw_squares(random, o, out, d);
+    else if (o->kind == BZNA_OP_LIGHTING)
+        bzi_draw_lighting(random, d);
+    else if (o->kind == BZNA_OP_SHUFFLE)
+        memcpy(d->value, orders[(int)bzi_draw_integer(random, 0, 5)], sizeof d->value);
+    else if (bzi_op_is(o->kind, BZI_OP_MOVES))
+        bzi_augment_move(d, out, beyond_crop, t);
+}
+
+/* Draws the operations of all policies. Pre: they were checked, and the transform has as many places as they need. */
+static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, const uint32_t size[2],
+                             bzna_transform *t)
+{
+    const double out[2] = { size[0], size[1] };
+
+    for (uint32_t i = 0; i < a->policy_count; i++) {
+        const bzna_policy *p = &a->policies[i];
+        const uint32_t group = bzi_default(p->group_size, 1), groups = p->operation_count / group;
+        const uint32_t draws = bzi_policy_draws(p);
+        uint16_t order[BZI_LIMIT_OPERATIONS];
+
+        if (p->probability > 0 && !bzi_draw_flip(random, p->probability))
+            continue;
+        for (uint32_t k = 0; k < groups; k++)
+            order[k] = (uint16_t)k;
+        for (uint32_t k = 0; k < draws; k++) {
+            uint32_t chosen = k;
+            if (p->law == BZNA_POLICY_CHOOSE) {
+                chosen = (uint32_t)bzi_draw_integer(random, 0, groups - 1.0);
+            } else if (p->law == BZNA_POLICY_SHUFFLE) {     /* those that are left lie from k on */
+                const uint32_t at = (uint32_t)bzi_draw_integer(random, k, groups - 1.0);
+                chosen = order[at];
+                order[at] = order[k];
+            }
+            for (uint32_t n = 0; n < group; n++)
+                bzi_operation_draw(random, p, &p->operations[chosen * group + n], out, (int)a->beyond_crop, t);
+        }
+    }
+}
+
+/* --- Policies that are well known --- */
+
+#define BZI_SIZED(kind_, sign_, from, to) { .kind = BZNA_OP_##kind_, .sign = sign_, .magnitude = { from, to } }
+
+static const bzna_operation bzi_rand_augment[] = {
+    { .kind = BZNA_OP_IDENTITY },
+    BZI_SIZED(SHEAR_X, 1, 0, 0.3f), BZI_SIZED(SHEAR_Y, 1, 0, 0.3f),
+    BZI_SIZED(TRANSLATE_X, 1, 0, 150.0f / 331), BZI_SIZED(TRANSLATE_Y, 1, 0, 150.0f / 331),
+    BZI_SIZED(ROTATE, 1, 0, 30),
+    BZI_SIZED(BRIGHTNESS, 1, 0, 0.9f), BZI_SIZED(SATURATION, 1, 0, 0.9f),
+    BZI_SIZED(CONTRAST, 1, 0, 0.9f), BZI_SIZED(SHARPNESS, 1, 0, 0.9f),
+    BZI_SIZED(POSTERIZE, 0, 8, 4), BZI_SIZED(SOLARIZE, 0, 255, 0),
+    { .kind = BZNA_OP_AUTOCONTRAST }, { .kind = BZNA_OP_EQUALIZE },
+};
+
+static const bzna_operation bzi_trivial_wide[] = {
+    { .kind = BZNA_OP_IDENTITY },
+    BZI_SIZED(SHEAR_X, 1, 0, 0.99f), BZI_SIZED(SHEAR_Y, 1, 0, 0.99f),
+    BZI_SIZED(TRANSLATE_X_PX, 1, 0, 32), BZI_SIZED(TRANSLATE_Y_PX, 1, 0, 32),
+    BZI_SIZED(ROTATE, 1, 0, 135),
+    BZI_SIZED(BRIGHTNESS, 1, 0, 0.99f), BZI_SIZED(SATURATION, 1, 0, 0.99f),
+    BZI_SIZED(CONTRAST, 1, 0, 0.99f), BZI_SIZED(SHARPNESS, 1, 0, 0.99f),
+    BZI_SIZED(POSTERIZE, 0, 8, 2), BZI_SIZED(SOLARIZE, 0, 255, 0),
+    { .kind = BZNA_OP_AUTOCONTRAST }, { .kind = BZNA_OP_EQUALIZE },
+};
+
+/* Operations of AutoAugment, with their probability, and one of 10 magnitudes. */
+#define BZI_AUTO(kind_, sign_, p, value) { .kind = BZNA_OP_##kind_, .sign = sign_, .probability = p, \
+                                           .magnitude = { value, value } }
+#define BZI_AUTO_POSTERIZE(p, bits) BZI_AUTO(POSTERIZE, 0, p, bits)
+#define BZI_AUTO_SOLARIZE(p, bin)   BZI_AUTO(SOLARIZE, 0, p, 255 - 255 * bin / 9.0f)
+#define BZI_AUTO_ROTATE(p, bin)     BZI_AUTO(ROTATE, 1, p, 30 * bin / 9.0f)
+#define BZI_AUTO_COLOR(p, bin)      BZI_AUTO(SATURATION, 1, p, 0.9f * bin / 9)
+#define BZI_AUTO_CONTRAST(p, bin)   BZI_AUTO(CONTRAST, 1, p, 0.9f * bin / 9)
+#define BZI_AUTO_SHARPNESS(p, bin)  BZI_AUTO(SHARPNESS, 1, p, 0.9f * bin / 9)
+#define BZI_AUTO_SHEAR_X(p, bin)    BZI_AUTO(SHEAR_X, 1, p, 0.3f * bin / 9)
+#define BZI_AUTO_PLAIN(kind_, p)    { .kind = BZNA_OP_##kind_, .probability = p }
+
+static const bzna_operation bzi_auto_imagenet[] = {
+    BZI_AUTO_POSTERIZE(0.4f, 4), BZI_AUTO_ROTATE(0.6f, 9),
+    BZI_AUTO_SOLARIZE(0.6f, 5), BZI_AUTO_PLAIN(AUTOCONTRAST, 0.6f),
+    BZI_AUTO_PLAIN(EQUALIZE, 0.8f), BZI_AUTO_PLAIN(EQUALIZE, 0.6f),
+    BZI_AUTO_POSTERIZE(0.6f, 5), BZI_AUTO_POSTERIZE(0.6f, 5),
+    BZI_AUTO_PLAIN(EQUALIZE, 0.4f), BZI_AUTO_SOLARIZE(0.2f, 4),
+    BZI_AUTO_PLAIN(EQUALIZE, 0.4f), BZI_AUTO_ROTATE(0.8f, 8),
+    BZI_AUTO_SOLARIZE(0.6f, 3), BZI_AUTO_PLAIN(EQUALIZE, 0.6f),
+    BZI_AUTO_POSTERIZE(0.8f, 6), BZI_AUTO_PLAIN(EQUALIZE, 1),
+    BZI_AUTO_ROTATE(0.2f, 3), BZI_AUTO_SOLARIZE(0.6f, 8),
+    BZI_AUTO_PLAIN(EQUALIZE, 0.6f), BZI_AUTO_POSTERIZE(0.4f, 5),
+    BZI_AUTO_ROTATE(0.8f, 8), BZI_AUTO_COLOR(0.4f, 0),
+    BZI_AUTO_ROTATE(0.4f, 9), BZI_AUTO_PLAIN(EQUALIZE, 0.6f),
+    BZI_AUTO_PLAIN(IDENTITY, 1), BZI_AUTO_PLAIN(EQUALIZE, 0.8f),      /* the first is an EQUALIZE of probability 0 */
+    BZI_AUTO_PLAIN(INVERT, 0.6f), BZI_AUTO_PLAIN(EQUALIZE, 1),
+    BZI_AUTO_COLOR(0.6f, 4), BZI_AUTO_CONTRAST(1, 8),
+    BZI_AUTO_ROTATE(0.8f, 8), BZI_AUTO_COLOR(1, 2),
+    BZI_AUTO_COLOR(0.8f, 8), BZI_AUTO_SOLARIZE(0.8f, 7),
+    BZI_AUTO_SHARPNESS(0.4f, 7), BZI_AUTO_PLAIN(INVERT, 0.6f),
+    BZI_AUTO_SHEAR_X(0.6f, 5), BZI_AUTO_PLAIN(EQUALIZE, 1),
+    BZI_AUTO_COLOR(0.4f, 0), BZI_AUTO_PLAIN(EQUALIZE, 0.6f),
+    BZI_AUTO_PLAIN(EQUALIZE, 0.4f), BZI_AUTO_SOLARIZE(0.2f, 4),
+    BZI_AUTO_SOLARIZE(0.6f, 5), BZI_AUTO_PLAIN(AUTOCONTRAST, 0.6f),
+    BZI_AUTO_PLAIN(INVERT, 0.6f), BZI_AUTO_PLAIN(EQUALIZE, 1),
+    BZI_AUTO_COLOR(0.6f, 4), BZI_AUTO_CONTRAST(1, 8),
+    BZI_AUTO_PLAIN(EQUALIZE, 0.8f), BZI_AUTO_PLAIN(EQUALIZE, 0.6f),
+};
+
+/* Makes a policy that is well known. Returns 0 if there is no such one. */
+static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *p)
+{
+    const int is_rand = preset == BZNA_PRESET_RAND_AUGMENT;
+
+    memset(p, 0, sizeof *p);
+    if (preset > BZNA_PRESET_AUTO_IMAGENET || draws > (is_rand ? BZNA_OPERATIONS_MAX : 0) ||
+        magnitude > (is_rand ? 30 : 0))
+        return 0;
+
+    p->law = BZNA_POLICY_CHOOSE;
+    if (preset == BZNA_PRESET_AUTO_IMAGENET) {
+        p->operations = bzi_auto_imagenet;
+        p->operation_count = sizeof bzi_auto_imagenet / sizeof bzi_auto_imagenet[0];
+        p->group_size = 2;
+        return 1;
+    }
+
+    p->operations = is_rand ? bzi_rand_augment : bzi_trivial_wide;
+    p->operation_count = sizeof bzi_rand_augment / sizeof bzi_rand_augment[0];
+    p->draws = is_rand ? bzi_default(draws, 2) : 1;
+    p->bins = 31;
+    p->bin[0] = magnitude;
+    p->bin[1] = is_rand ? magnitude : 30;
+    return 1;
+}
+
+#else
+
+/* In this build transforms with operations are refused, and settings with policies, so that none are ever drawn. */
+static bzna_status bzi_transform_check_operations(const bzna_transform *t, bzna_error *err)
+{
+    const bzna_status status = bzi_transform_check_clip(t, err);
+    return status == BZNA_OK && t->operation_count ?
+           BZI_FAIL(err, BZNA_E_UNSUPPORTED, "transform.operations: this build has none (BENZINA_NO_AUGMENT)") : status;
+}
+
+static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *where, int moves, bzna_error *err)
+{
+    (void)moves;
+    return a->policies || a->policy_count ? BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s: this build has no policies "
+                                                     "(BENZINA_NO_AUGMENT)", where) : BZNA_OK;
+}
+
+static uint32_t bzi_augment_most(const bzna_loader_augment *a) { return a->policy_count; }
+
+static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, const uint32_t size[2],
+                             bzna_transform *t)
+{
+    (void)random;
+    (void)a;
+    (void)size;
+    (void)t;
+}
+
+static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *p)
+{
+    (void)preset;
+    (void)draws;
+    (void)magnitude;
+    memset(p, 0, sizeof *p);
+    return 0;
+}
+#endif
+
+
 /* ==== 51. Kernels on the CPU ========================================================================================
  * Calls: rooms 9, 18, 49-50.
  *
@@ -17791,7 +18486,8 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     const char *fault = bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
     if (fault)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
-    return bzi_transform_check_settings(t, &names, err);
+    const bzna_status status = bzi_transform_check_operations(t, err);
+    return status == BZNA_OK ? bzi_transform_check_settings(t, &names, err) : status;
 }
 
 /* Fills in the colors of a slot, which a slot of a failed sample needs as well. bias and scale apply to the channels
@@ -17813,6 +18509,18 @@ static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint
         slot->scale[i] = t->scale[i];
         slot->fill[i] = t->fill_space == BZNA_FILL_OUTPUT ? t->fill[i] : (fill - t->bias[i]) * t->scale[i];
     }
+}
+
+/* Fills in the rectangle outside of which a slot is fill. Pre: the slot has its colors. */
+static void bzi_slot_clip(bzi_kernel_slot *slot, const bzna_transform *t)
+{
+    if (bzi_is_zero(t->clip, sizeof t->clip))
+        return;
+    slot->flags |= BZI_KERNEL_CLIP;
+    for (int i = 0; i < 6; i++)
+        slot->clip[i] = (float)t->clip[i];
+    for (int i = 0; i < 2; i++)
+        slot->clip_last[i] = (float)(t->clip_size[i] - 1);
 }
 
 /* Fills in the jitter of a slot. Brightness, saturation and gray alone are matrices. A brightness above 1 goes into
@@ -17969,6 +18677,7 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
                                                                                              BZI_KERNEL_WIDEN;
 
     bzi_slot_colors(slot, t, channels);
+    bzi_slot_clip(slot, t);
     bzi_slot_jitter(slot, t);
     if (channels == BZNA_CHANNELS_BGR)
         bzi_slot_swap(slot);
@@ -18108,6 +18817,224 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
                            .layout = o->layout, .channels = o->channels };
     return output;
 }
+
+
+/* ==== 51b. Operations ===============================================================================================
+ * Calls: rooms 2, 50-51.
+ *
+ * Turns the operations of a transform into what the kernels' passes read, and runs those on the CPU. A view with
+ * operations on pixels is first warped to planes of 8 bits in scratch memory. */
+
+#ifndef BENZINA_NO_AUGMENT
+_Static_assert((int)BZI_KERNEL_OP_BRIGHTNESS == BZNA_OP_BRIGHTNESS && (int)BZI_KERNEL_OP_BLUR == BZNA_OP_BLUR &&
+                   (int)BZI_KERNEL_OP_ERASE == BZNA_OP_ERASE && (int)BZI_KERNEL_OP_GRID_MASK == BZNA_OP_GRID_MASK &&
+                   BZI_KERNEL_OPS == BZNA_OPERATIONS_MAX,
+               "the kernel's operations are the API's");
+
+/* Returns what the warp of a view with operations on pixels writes: three planes of bytes. */
+static bzi_kernel_output bzi_operations_planes(const bzi_kernel_output *out)
+{
+    bzi_kernel_output planes = { .width = out->width, .height = out->height, .dtype = BZI_KERNEL_UINT8, .channels = 3 };
+
+    planes.stride_c = bzi_kernel_plane_bytes(out);
+    planes.stride_y = out->width;
+    planes.stride_x = 1;
+    return planes;
+}
+
+/* Returns the transform by which that is warped. A fill in units of the output becomes a color. */
+static bzna_transform bzi_operations_transform(const bzna_transform *t, uint32_t channels)
+{
+    bzna_transform warped = *t;
+
+    for (int i = 0; i < 3; i++) {
+        const int from = channels == BZNA_CHANNELS_GRAY ? 0 : channels == BZNA_CHANNELS_BGR ? 2 - i : i;
+        if (t->fill_space == BZNA_FILL_OUTPUT)
+            warped.fill[i] = t->fill[from] / t->scale[from] + t->bias[from];
+        warped.bias[i] = 0;
+        warped.scale[i] = 1;
+    }
+    warped.fill_space = BZNA_FILL_RGB;
+    return warped;
+}
+
+/* Sets the color and the noise of an operation that covers pixels, by the channels that are delivered. */
+static void bzi_operation_color(bzi_kernel_op *op, const bzna_drawn *d, const bzna_transform *t, uint32_t channels)
+{
+    static const float luma[3] = { 0.299f, 0.587f, 0.114f };
+
+    op->bits = d->value_space == BZNA_FILL_RGB;
+    for (int i = 0; i < 3; i++) {
+        const float value = channels == BZNA_CHANNELS_GRAY && op->bits ? bzi_kernel_luma(luma, d->value) :
+                            d->value[channels == BZNA_CHANNELS_BGR && op->bits ? 2 - i : i];
+        op->a[i] = op->bits ? (value - t->bias[i]) * t->scale[i] : value;
+        op->noise[i] = op->bits ? d->noise * t->scale[i] : d->noise;
+    }
+}
+
+/* Makes the kernel's operation of one that was drawn. out: the output that it is for. */
+static bzi_kernel_op bzi_operation_make(const bzna_drawn *d, const bzna_transform *t, uint32_t channels,
+                                        const bzi_kernel_output *out)
+{
+    bzi_kernel_op op = { .kind = d->kind, .a = { d->magnitude, 0, 0 }, .key = { d->key[0], d->key[1] } };
+    const int32_t shorter = out->width < out->height ? out->width : out->height;
+
+    switch (d->kind) {
+    case BZNA_OP_BRIGHTNESS: case BZNA_OP_CONTRAST: case BZNA_OP_SATURATION: case BZNA_OP_SHARPNESS:
+        op.a[0] = (float)(1 + (double)d->magnitude);
+        op.a[1] = (float)-(double)d->magnitude;
+        break;
+    case BZNA_OP_POSTERIZE:
+        op.bits = (0xff00u >> (uint32_t)(d->magnitude + 0.5f)) & 0xff;
+        break;
+    case BZNA_OP_BLUR:
+        op.bits = (uint32_t)bzi_min((d->kernel_px ? d->kernel_px : BZI_BLUR_USUAL) / 2, (uint32_t)shorter - 1);
+        op.a[0] = (float)bzi_math_exp(-1 / (2 * (double)d->magnitude * (double)d->magnitude));
+        break;
+    case BZNA_OP_LIGHTING:
+        memcpy(op.a, d->value, sizeof op.a);
+        break;
+    case BZNA_OP_SHUFFLE:
+        op.bits = (uint32_t)d->value[0] | (uint32_t)d->value[1] << 2 | (uint32_t)d->value[2] << 4;
+        break;
+    case BZNA_OP_ERASE: case BZNA_OP_CUTOUT: case BZNA_OP_GRID_MASK:
+        bzi_operation_color(&op, d, t, channels);
+        for (int i = 0; i < 4; i++)
+            op.area[i] = (uint16_t)d->area[i];
+        for (int i = 0; i < 2 && d->kind == BZNA_OP_GRID_MASK && d->area[2]; i++)
+            op.area[i] = (uint16_t)(d->area[i] % d->area[2]);
+        break;
+    default: break;
+    }
+    return op;
+}
+
+/* Makes the passes of a view: pass->end is the number of its operations that the kernel does, and pass->pixels of those
+ * that change pixels. src and dst are set later. Pre: the transform was checked. */
+static void bzi_operations_make(const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
+                                bzi_kernel_pass *pass)
+{
+    bzi_kernel_slot colors;
+
+    memset(pass, 0, sizeof *pass);
+    for (uint32_t trait = BZI_OP_PIXELS; trait <= BZI_OP_COVERS; trait += BZI_OP_COVERS - BZI_OP_PIXELS) {
+        for (uint32_t i = 0; i < t->operation_count; i++)
+            if (bzi_op_is(t->operations[i].kind, trait))
+                pass->op[pass->end++] = bzi_operation_make(&t->operations[i], t, channels, out);
+        pass->pixels = trait == BZI_OP_PIXELS ? pass->end : pass->pixels;
+    }
+
+    if (pass->end) {
+        bzi_slot_colors(&colors, t, channels);
+        memcpy(pass->bias, colors.bias, sizeof pass->bias);
+        memcpy(pass->scale, colors.scale, sizeof pass->scale);
+        memcpy(pass->luma, colors.luma, sizeof pass->luma);
+        pass->flags = (channels == BZNA_CHANNELS_GRAY ? BZI_KERNEL_GRAY : 0) |
+                      (channels == BZNA_CHANNELS_BGR ? BZI_KERNEL_SWAP : 0);
+    }
+}
+
+/* Makes slot and passes of a view, as bzi_slot_make. */
+static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
+                                 const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
+                                 bzna_error *err)
+{
+    bzna_status status;
+
+    if ((status = bzi_transform_check(t, err)) != BZNA_OK)
+        return status;
+    bzi_operations_make(t, channels, out, pass);
+    if (!pass->pixels)
+        return bzi_slot_make(slot, picture, t, channels, err);
+
+    const bzna_transform warped = bzi_operations_transform(t, channels);
+    return bzi_slot_make(slot, picture, &warped, BZNA_CHANNELS_RGB, err);
+}
+
+/* Returns where a view's warp goes. */
+static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    return pass->pixels ? bzi_operations_planes(out) : *out;
+}
+
+/* Returns the bytes of scratch memory that a view needs, a multiple of 256. */
+static uint64_t bzi_scratch_bytes(const bzi_kernel_output *out, const bzi_kernel_pass *pass)
+{
+    int blurs = 0;
+
+    for (uint32_t i = 0; i < pass->pixels; i++)
+        blurs |= pass->op[i].kind == BZNA_OP_BLUR;
+    return pass->pixels ? (bzi_kernel_scratch_of(out, blurs).bytes + 255) & ~(uint64_t)255 : 0;
+}
+
+/* Lets a view's warp write to scratch memory if it has operations on pixels, and its passes to its slot. */
+static void bzi_view_place(bzi_kernel_slot *slot, bzi_kernel_pass *pass, uint64_t scratch)
+{
+    pass->src = scratch;
+    pass->dst = slot->dst;
+    if (pass->pixels)
+        slot->dst = scratch;
+}
+
+/* Warps a view and runs its passes, on the CPU. workspace: of bzi_kernel_warp_bytes of the view's target. scratch:
+ * of bzi_scratch_bytes, aligned to 16; it may be NULL if there are no operations on pixels. */
+static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                          void *workspace, size_t workspace_bytes, void *scratch)
+{
+    const bzi_kernel_output target = bzi_view_target(pass, out);
+    bzi_kernel_slot warped = *slot;
+    bzi_kernel_pass all = *pass;
+
+    bzi_view_place(&warped, &all, (uint64_t)(uintptr_t)scratch);
+    bzi_kernel_warp(&warped, &target, workspace, workspace_bytes);
+    if (pass->end)
+        bzi_kernel_operate(&all, out);
+}
+
+#else
+
+/* In this build transforms have no operations. */
+typedef struct bzi_kernel_pass {
+    uint32_t pixels;
+    uint32_t end;
+} bzi_kernel_pass;
+
+static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
+                                 const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
+                                 bzna_error *err)
+{
+    (void)out;
+    memset(pass, 0, sizeof *pass);
+    return bzi_slot_make(slot, picture, t, channels, err);
+}
+
+static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    (void)pass;
+    return *out;
+}
+
+static uint64_t bzi_scratch_bytes(const bzi_kernel_output *out, const bzi_kernel_pass *pass)
+{
+    (void)out;
+    return pass->pixels;
+}
+
+static void bzi_view_place(bzi_kernel_slot *slot, bzi_kernel_pass *pass, uint64_t scratch)
+{
+    (void)slot;
+    (void)pass;
+    (void)scratch;
+}
+
+static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                          void *workspace, size_t workspace_bytes, void *scratch)
+{
+    (void)pass;
+    (void)scratch;
+    bzi_kernel_warp(slot, out, workspace, workspace_bytes);
+}
+#endif
 
 
 /* ==== 52. JPEG decode ===============================================================================================
@@ -18542,6 +19469,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 typedef struct bzi_software {
     const bzi_memory *memory;         /* the user's */
     uint32_t          max_edge_px;    /* larger pictures are refused */
+    uint32_t          allowed;        /* codecs that may be decoded: bzi_host.codecs */
     bzi_buffer        stream;         /* the picture being decoded, as libavcodec takes it */
     uint32_t          tiles;          /* how many tiles of a grid the last call has decoded; 0: it was not a grid */
     bzi_buffer        canvas;         /* a grid's tiles, put together */
@@ -18984,6 +19912,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
         row->planes(image, picture);
         return BZNA_OK;
     }
+    if (!bzi_codec_is_allowed(software->allowed, image))
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", bzi_image_codec_name(image));
 
 #ifndef BENZINA_NO_JPEG
     if (image->codec == BZNA_CODEC_JPEG)
@@ -19566,6 +20496,7 @@ struct bzi_device {
     CUcontext        cuda;            /* the user's CUDA context, or the primary one */
     CUmodule         module;          /* the kernel's */
     CUfunction       warp[BZI_KERNEL_COUNT];
+    CUfunction       augment;         /* NULL with BENZINA_NO_AUGMENT */
     uint32_t         has_mutex;       /* 1: `mutex` was made */
     uint32_t         owns_primary;    /* 1: the primary CUDA context is retained */
     int64_t          process;         /* that opened it; after fork, no other may call the driver */
@@ -19820,6 +20751,12 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
         result = device->cu.module_function(&device->warp[i], device->module, names[i]);
         status = bzi_device_check(device, result, "cuModuleGetFunction", err);
     }
+#ifndef BENZINA_NO_AUGMENT
+    if (status == BZNA_OK) {
+        result = device->cu.module_function(&device->augment, device->module, "bzi_kernel_augment");
+        status = bzi_device_check(device, result, "cuModuleGetFunction", err);
+    }
+#endif
 
     bzi_release(memory, text, size, 1);
     return status;
@@ -20107,6 +21044,34 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
     return bzi_device_check(device, result, "cuLaunchKernel", err);
 }
 
+/* Runs the passes of views that were warped, which are copied during the call. There is a launch for the first pass of
+ * all views, one for the second, and so on: a view whose passes are over has no part in it. */
+static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass *views, uint32_t count,
+                                      const bzi_kernel_output *out, void *stream, bzna_error *err)
+{
+#ifndef BENZINA_NO_AUGMENT
+    bzi_kernel_stage stages[BZI_KERNEL_SLOTS];
+    bzi_kernel_passes passes;
+    bzi_kernel_output to = *out;
+    void *parameters[2] = { &passes, &to };
+    const unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
+    CUresult result = CUDA_SUCCESS;
+    unsigned n;
+
+    memset(stages, 0, sizeof stages);
+    do {
+        n = 0;
+        for (uint32_t i = 0; i < count; i++)
+            n += bzi_kernel_next_pass(&views[i], out, &stages[i], &passes.pass[n]) != 0;
+        if (n)
+            result = device->cu.launch(device->augment, width, height, n, 32, 8, 1, 0, stream, parameters, NULL);
+    } while (n && result == CUDA_SUCCESS);
+    return bzi_device_check(device, result, "cuLaunchKernel", err);
+#else
+    return BZI_FAIL(err, count && device && views && out && stream ? BZNA_E_UNSUPPORTED : BZNA_OK, "no operations");
+#endif
+}
+
 /* Sets how planes lie in the surfaces that NVDEC writes: values of more than 8 bits are in the high bits. */
 static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
 {
@@ -20323,6 +21288,7 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_device_download(device, dst, src, bytes, stream, err) bzi_device_none(err, device, dst, src, bytes, stream)
 #define bzi_device_zero(device, dst, bytes, stream, err)         bzi_device_none(err, device, dst, bytes, stream)
 #define bzi_device_warp(device, slots, count, out, stream, err)  bzi_device_none(err, device, slots, count, out, stream)
+#define bzi_device_operate(device, views, n, out, stream, err)   bzi_device_none(err, device, views, n, out, stream)
 #define bzi_pool_open(device, host, out, err)                    bzi_device_none(err, device, host, out)
 #define bzi_pool_close                                           bzi_device_skip
 #define bzi_check_ask                                            bzi_device_skip
@@ -20920,10 +21886,15 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
 {
     const bzi_nvdec_format format = bzi_nvdec_format_of(codec, sps);
     const char *name = bzi_codec_name(codec), *device = session->device->info.name;
-    const uint32_t unit = bzi_codec_find(codec)->nv_unit;
+    const uint32_t unit = bzi_codec_find(codec)->nv_unit, allowed = session->device->desc.host->codecs;
     uint32_t width, height;
     CUVIDDECODECAPS caps;
     bzna_status status;
+
+    if (allowed && !(allowed & bzi_codec_find(codec)->allow)) {
+        BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", name);
+        return BZI_NVDEC_FOREIGN;
+    }
 
     if (atomic_load(&session->device->stuck)) {
         bzi_device_video(session->device, err);
@@ -22228,6 +23199,11 @@ typedef struct bzi_output {
     bzi_similarity    warp;
     bzna_transform    transform;      /* that every sample starts with */
     bzna_jitter       jitter;
+    bzna_loader_augment augment;      /* its policies; until the loader is open, the caller's, and then a copy */
+    uint32_t          own_augment;    /* 1: they are its own; 0: the first output's */
+    uint32_t          reserved0;      /* 0 */
+    uint64_t          augment_bytes;  /* of the copy */
+    uint64_t          augment_hash;   /* for the check of saved states */
     bzi_kernel_output kernel;         /* what the kernel is told about it; its mean is the one on the host */
     uint64_t          picture_bytes;  /* of one view of one sample */
     uint64_t          offset;         /* bytes from the beginning of a batch's data */
@@ -22241,6 +23217,7 @@ typedef struct bzi_output {
 typedef struct bzi_views {
     bzna_transform  transforms[BZI_LIMIT_VIEWS];
     bzi_kernel_slot slots[BZI_LIMIT_VIEWS];
+    bzi_kernel_pass passes[BZI_LIMIT_VIEWS];          /* what is done with them after the warp */
     bzna_geometry   geometry[BZI_LIMIT_VIEWS];        /* of the first output's views, for rules */
 } bzi_views;
 
@@ -22256,6 +23233,9 @@ typedef struct bzi_lane {
     bzna_status       status[BZI_KERNEL_SLOTS + 1];         /* of the items */
     uint32_t          slot_count[BZI_LIMIT_OUTPUTS];        /* of the launch that each output gathers */
     bzi_kernel_slots  slots[BZI_LIMIT_OUTPUTS];             /* of that launch */
+    bzi_kernel_pass   passes[BZI_LIMIT_OUTPUTS][BZI_KERNEL_SLOTS];          /* of those slots */
+    uint64_t          scratch;        /* on the device, for passes over a launch; 0: none yet */
+    uint64_t          scratch_bytes;
     uint64_t          sums;           /* BZI_LANE_SUMS bytes on the device, for slots with a contrast; 0: none yet */
     bzna_error        error;          /* of a launch since the last flush; status BZNA_OK: none failed */
 } bzi_lane;
@@ -22378,6 +23358,8 @@ struct bzna_batch {
     uint64_t    *indices;
     bzna_status *status;
     bzna_error  *errors;
+    bzna_drawn  *operations;          /* loader.drawn_views * BZNA_OPERATIONS_MAX for each slot */
+    uint32_t    *operation_counts;    /* loader.drawn_views for each slot */
     void        *columns[BZI_LIMIT_ALL_COLUMNS];      /* values of tensors, then bzi_slot_bytes of other fields */
     bzi_dl_managed tensors[BZI_TENSORS_MAX];          /* given to consumers of DLPack */
     bzi_dl_versioned versioned[BZI_TENSORS_MAX];      /* likewise, with a version */
@@ -22408,6 +23390,7 @@ typedef struct bzi_worker {
     bzna_picture pictures[BZI_LIMIT_OUTPUTS]; /* their descriptions, then the decoded pictures */
     bzi_views    views;               /* of the sample at hand */
     bzi_buffer   workspace;           /* of the warp on the host */
+    bzi_buffer   scratch_pixels;      /* of the passes behind it, on the host */
     bzi_buffer   drawn;               /* the copy of a picture that the user's callback draws into */
     bzi_lane     lane;                /* used with batches on the device */
     void        *staging;             /* likewise: pinned memory, from which pictures are uploaded */
@@ -22444,6 +23427,8 @@ struct bzna_loader {
     bzi_output         outputs[BZI_LIMIT_OUTPUTS];
     uint32_t           pick_count;
     uint32_t           output_count;
+    uint32_t           drawn_views;   /* of all outputs, if any has policies; else 0 */
+    uint32_t           reserved0;     /* 0 */
     int64_t            process;       /* that opened it; see bzi_loader_forked */
     uint64_t           opened_ns;     /* when, for the rate that statistics report */
     uint64_t           fingerprint;   /* bzi_loader_fingerprint; states with another one are not restored */
@@ -23366,8 +24351,8 @@ static bzna_status bzi_sequence_fill(const bzna_loader *loader, bzi_sequence *li
                         (unsigned long long)(list->batch_count ? list->batch_count : list->count),
                         list->batch_count ? "batches" : "samples", shard.world);
 
-    list->hash = bzi_hash(BZI_HASH_START, &list->batch_count, sizeof list->batch_count);
-    list->hash = bzi_hash(list->hash, list->indices, (size_t)(numbers * sizeof *list->indices));
+    list->hash = bzi_hash_numbers(BZI_HASH_START, &list->batch_count, sizeof list->batch_count, 8);
+    list->hash = bzi_hash_numbers(list->hash, list->indices, (size_t)(numbers * sizeof *list->indices), 8);
     list->hash += !list->hash;                              /* 0 stands for no list */
     return BZNA_OK;
 }
@@ -24081,6 +25066,33 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
     return BZNA_OK;
 }
 
+/* Gives a view that is warped as the first output's view is the part of that view's operations that it shares: those
+ * that join the warp, by their rectangle, and without colors or policies of its own all. out: the first output's size
+ * divided by its own. */
+static void bzi_view_share_operations(const bzi_output *output, const bzi_output *first, const bzna_transform *given,
+                                      const double out[2], bzna_transform *transform)
+{
+    for (int row = 0; row < 6; row += 3) {
+        const double *g = given->clip + row;
+        transform->clip[row] = g[0] * out[0];
+        transform->clip[row + 1] = g[1] * out[1];
+        transform->clip[row + 2] = g[0] * (out[0] - 1) / 2 + g[1] * (out[1] - 1) / 2 + g[2];
+    }
+    memcpy(transform->clip_size, given->clip_size, sizeof transform->clip_size);
+
+    transform->operation_count = output->own_augment || output->own_color ? 0 : given->operation_count;
+    for (uint32_t i = 0; i < transform->operation_count; i++) {
+        bzna_drawn *d = &transform->operations[i];
+        const int is_grid = d->kind == BZNA_OP_GRID_MASK;
+        for (int k = 0; k < 4; k++) {
+            const int axis = is_grid && k > 1 ? 0 : k % 2;
+            const uint32_t mine = axis ? output->shape.height : output->shape.width;
+            const uint32_t its = axis ? first->shape.height : first->shape.width;
+            d->area[k] = (int32_t)floor((double)d->area[k] * mine / its + 0.5);
+        }
+    }
+}
+
 /* Makes the transform of a view that is warped as the first output's view is. Its pixels are mapped to those of the
  * first output, by that one's warp to its picture, and from there to the view's own picture. Edges of pictures are
  * mapped to edges: x of n pixels is (x + 1/2) * m / n - 1/2 of m pixels. */
@@ -24098,6 +25110,7 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
     *transform = output->own_color ? output->transform : *given;
     transform->filter = filter->filter;
     transform->antialias = filter->antialias;
+    bzi_view_share_operations(output, first, given, out, transform);
 
     for (int row = 0; row < 9; row += 3) {
         const double *g = given->homography + row;
@@ -24139,6 +25152,10 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
                 random = bzi_item_random(item, BZNA_OPERATION_COLOR, output->own_warp ? output->random + view : view);
                 bzi_jitter_draw(&random, &output->jitter, transform);
             }
+            if (output->augment.policy_count && (output->own_warp || output->own_augment)) {
+                random = bzi_item_random(item, BZNA_OPERATION_AUGMENT, output->own_warp ? output->random + view : view);
+                bzi_augment_draw(&random, &output->augment, out, transform);
+            }
             if (output->own_warp && loader->config.pipeline.transform)
                 status = bzi_view_ask(item, output, view, picture, transform, err);
         }
@@ -24159,7 +25176,8 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
         const bzi_output *output = &loader->outputs[i];
         const uint32_t end = output->picture == number ? output->first + output->views : 0;
         for (uint32_t n = output->first; n < end && status == BZNA_OK; n++) {
-            status = bzi_slot_make(&views->slots[n], picture, &views->transforms[n], output->shape.channels, err);
+            status = bzi_view_make(&views->slots[n], &views->passes[n], picture, &views->transforms[n],
+                                   output->shape.channels, &output->kernel, err);
             bzi_slot_shrink(&views->slots[n], shrink);
         }
     }
@@ -24386,11 +25404,30 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     return status;
 }
 
+/* Writes the operations of all views into the batch; transforms NULL: there are none. */
+static void bzi_item_put_operations(const bzi_item *item, const bzna_transform *transforms)
+{
+    const bzna_batch *batch = item->batch;
+    const uint32_t views = batch->loader->drawn_views;
+    uint32_t *counts = batch->operation_counts + (uint64_t)item->slot * views;
+    bzna_drawn *to = batch->operations + (uint64_t)item->slot * views * BZNA_OPERATIONS_MAX;
+
+    for (uint32_t i = 0; i < views; i++, to += BZNA_OPERATIONS_MAX) {
+        counts[i] = transforms ? transforms[i].operation_count : 0;
+        memset(to, 0, BZNA_OPERATIONS_MAX * sizeof *to);
+        for (uint32_t k = 0; k < counts[i]; k++)
+            to[k] = transforms[i].operations[k];
+    }
+}
+
 /* Draws the transforms of a sample, and asks the rules for its fields. */
 static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
                                     bzna_error *err)
 {
     bzna_status status = bzi_item_draw(item, pictures, views->transforms, err);
+
+    if (status == BZNA_OK)
+        bzi_item_put_operations(item, views->transforms);
     return status == BZNA_OK ? bzi_item_rules(item, pictures, views, err) : status;
 }
 
@@ -25123,24 +26160,81 @@ static bzna_status bzi_lane_sums(bzi_lane *lane, bzi_kernel_slot *slots, uint32_
     return status;
 }
 
-/* Frees that memory, once no launch uses it. */
-static void bzi_lane_free_sums(bzi_lane *lane)
+/* Frees the memory for passes, once no launch uses it. */
+static void bzi_lane_free_scratch(bzi_lane *lane)
+{
+    if (lane->scratch)
+        bzi_device_stream_wait(lane->device, lane->stream);
+    bzi_device_free(lane->device, lane->scratch, lane->scratch_bytes, lane->stream);
+    lane->scratch = lane->scratch_bytes = 0;
+}
+
+/* Frees the lane's memory, once no launch uses it. */
+static void bzi_lane_free_memory(bzi_lane *lane)
 {
     if (lane->sums)
         bzi_device_stream_wait(lane->device, lane->stream);
     bzi_device_free(lane->device, lane->sums, BZI_LANE_SUMS, lane->stream);
+    bzi_lane_free_scratch(lane);
 }
 
-/* Enqueues the slots of an output that were gathered. An error is kept in the lane until it is flushed. */
+/* Makes the lane's scratch memory large enough for a launch, and gives each view its part. What was enqueued before
+ * runs before this launch, so one memory serves all. */
+static bzna_status bzi_lane_scratch(bzi_lane *lane, const bzi_kernel_output *out, bzi_kernel_slot *slots,
+                                    bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    uint64_t each = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t bytes = bzi_scratch_bytes(out, &passes[i]);
+        each = bytes > each ? bytes : each;
+    }
+    if (lane->scratch_bytes < each * BZI_KERNEL_SLOTS) {
+        bzi_lane_free_scratch(lane);
+        status = bzi_device_alloc(lane->device, each * BZI_KERNEL_SLOTS, lane->stream, &lane->scratch, err);
+        lane->scratch_bytes = status == BZNA_OK ? each * BZI_KERNEL_SLOTS : 0;
+    }
+
+    for (uint32_t i = 0; i < count; i++)
+        bzi_view_place(&slots[i], &passes[i], lane->scratch + i * each);
+    return status;
+}
+
+/* Enqueues warps and passes of views, of which all have operations on pixels, or none. */
+static bzna_status bzi_lane_operate(bzi_lane *lane, const bzi_kernel_output *out, bzi_kernel_slots *slots,
+                                    bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
+{
+    const bzi_kernel_output target = bzi_view_target(passes, out);
+    bzna_status status = bzi_lane_scratch(lane, out, slots->slot, passes, count, err);
+
+    if (status == BZNA_OK && (status = bzi_lane_sums(lane, slots->slot, count, err)) == BZNA_OK &&
+        (status = bzi_device_warp(lane->device, slots, count, &target, lane->stream, err)) == BZNA_OK)
+        status = bzi_device_operate(lane->device, passes, count, out, lane->stream, err);
+    return status;
+}
+
+/* Enqueues the slots of an output that were gathered: first those without operations on pixels, then the others, which
+ * are warped to scratch memory. An error is kept in the lane until it is flushed. */
 static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t number)
 {
-    bzi_kernel_output out = loader->outputs[number].kernel;
-    bzi_kernel_slots *slots = &lane->slots[number];
-    const uint32_t count = lane->slot_count[number];
+    const bzi_output *output = &loader->outputs[number];
+    bzi_kernel_output out = output->kernel;
 
-    out.mean = loader->outputs[number].device_mean;
-    if (count && lane->error.status == BZNA_OK && bzi_lane_sums(lane, slots->slot, count, &lane->error) == BZNA_OK)
-        bzi_device_warp(lane->device, slots, count, &out, lane->stream, &lane->error);
+    out.mean = output->device_mean;
+    for (int pixels = 0; pixels < 2; pixels++) {
+        bzi_kernel_slots slots;
+        bzi_kernel_pass passes[BZI_KERNEL_SLOTS];
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < lane->slot_count[number]; i++)
+            if (pixels == (lane->passes[number][i].pixels != 0)) {
+                slots.slot[count] = lane->slots[number].slot[i];
+                passes[count++] = lane->passes[number][i];
+            }
+        if (count && lane->error.status == BZNA_OK)
+            bzi_lane_operate(lane, &out, &slots, passes, count, &lane->error);
+    }
     lane->slot_count[number] = 0;
 }
 
@@ -25150,9 +26244,10 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
         bzi_lane_warp(lane, loader, i);
 }
 
-/* Adds the slot of a view to the launch of its output. Pre: the lane has a place for the item, or has the item. */
+/* Adds the slot of a view to the launch of its output. pass: its operations; NULL: none. Pre: the lane has a place for
+ * the item, or has the item. */
 static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_output *output, uint32_t view,
-                         const bzi_kernel_slot *slot)
+                         const bzi_kernel_slot *slot, const bzi_kernel_pass *pass)
 {
     const bzna_loader *loader = item->batch->loader;
     const uint32_t number = (uint32_t)(output - loader->outputs);
@@ -25160,7 +26255,11 @@ static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_output 
 
     if (lane->slot_count[number] == BZI_KERNEL_SLOTS)
         bzi_lane_warp(lane, loader, number);
-    to = &lane->slots[number].slot[lane->slot_count[number]++];
+    to = &lane->slots[number].slot[lane->slot_count[number]];
+    memset(&lane->passes[number][lane->slot_count[number]], 0, sizeof(bzi_kernel_pass));
+    if (pass)
+        lane->passes[number][lane->slot_count[number]] = *pass;
+    lane->slot_count[number]++;
     *to = *slot;
     to->dst = bzi_lane_target(item, output, view);
 }
@@ -25276,6 +26375,7 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
     memset(&slot, 0, sizeof slot);
     slot.x1 = slot.y1 = -1;
     slot.depth = 8;
+    bzi_item_put_operations(item, NULL);
 
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
@@ -25286,7 +26386,7 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
         for (uint32_t view = 0; view < output->views; view++) {
             slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
             if (lane)
-                bzi_lane_put(lane, item, output, view, &slot);
+                bzi_lane_put(lane, item, output, view, &slot, NULL);
             else
                 bzi_kernel_fill(&slot, &output->kernel);
         }
@@ -25364,7 +26464,7 @@ static void bzi_worker_free_lane(bzi_worker *worker)
     bzi_device_stream_wait(lane->device, lane->stream);
     bzi_device_event_free(lane->device, worker->uploaded);
     bzi_device_free(lane->device, worker->upload, worker->upload_bytes, lane->stream);
-    bzi_lane_free_sums(lane);
+    bzi_lane_free_memory(lane);
     bzi_device_unpin(lane->device, worker->staging);
     bzi_device_stream_free(lane->device, lane->stream);
 }
@@ -25475,11 +26575,17 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
 {
     bzi_kernel_slot *slot = &worker->views.slots[output->first + view];
 
+    const bzi_kernel_pass *pass = &worker->views.passes[output->first + view];
+    const bzi_kernel_output target = bzi_view_target(pass, &output->kernel);
+    const bzi_memory *memory = &worker->loader->host->memory;
+
     slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
-    if (!bzi_buffer_reserve(&worker->loader->host->memory, &worker->workspace,
-                            bzi_kernel_workspace_bytes(slot, &output->kernel), 0))
+    if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
+        (pass->pixels && !bzi_buffer_reserve(memory, &worker->scratch_pixels,
+                                             bzi_scratch_bytes(&output->kernel, pass), 0)))
         return bzi_fail_memory(err, "the warp's workspace");
-    bzi_kernel_warp(slot, &output->kernel, worker->workspace.data, (size_t)worker->workspace.capacity);
+    bzi_view_warp(slot, pass, &output->kernel, worker->workspace.data, (size_t)worker->workspace.capacity,
+                  worker->scratch_pixels.data);
     return BZNA_OK;
 }
 
@@ -25557,7 +26663,8 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
         const bzi_output *output = &loader->outputs[i];
         for (uint32_t view = 0; output->picture == number && view < output->views; view++)
             if (loader->on_device)
-                bzi_lane_put(&worker->lane, item, output, view, &worker->views.slots[output->first + view]);
+                bzi_lane_put(&worker->lane, item, output, view, &worker->views.slots[output->first + view],
+                             &worker->views.passes[output->first + view]);
             else if ((status = bzi_worker_warp_view(worker, item, output, view, err)) != BZNA_OK)
                 return status;
     }
@@ -26113,7 +27220,7 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
         for (uint32_t view = 0; view < output->views; view++) {
             bzi_kernel_slot *slot = &engine->views.slots[output->first + view];
             bzi_slot_on_surface(slot, flight->semi_planar);
-            bzi_lane_put(&engine->lane, item, output, view, slot);
+            bzi_lane_put(&engine->lane, item, output, view, slot, &engine->views.passes[output->first + view]);
         }
     }
     bzi_lane_add(&engine->lane, item, BZNA_OK);
@@ -26626,7 +27733,7 @@ static void *bzi_engine_run(void *argument)
     if (entered) {
         bzi_device_stream_wait(pool->device, engine->session.stream);
         bzi_device_free(pool->device, engine->canvas.address, engine->canvas_bytes, engine->session.stream);
-        bzi_lane_free_sums(&engine->lane);
+        bzi_lane_free_memory(&engine->lane);
         bzi_session_close(&engine->session);
         bzi_device_leave(pool->device);
     }
@@ -26898,8 +28005,9 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 
 /* --- Batches --- */
 
-/* The arrays in a batch's block: data, targets, indices, status, errors, then one for each field. */
-enum { BZI_BATCH_ARRAYS = 5 + BZI_LIMIT_ALL_COLUMNS };
+/* The arrays in a batch's block: data, targets, indices, status, errors, drawn operations and their counts, then one
+ * for each field. */
+enum { BZI_BATCH_FIXED = 7, BZI_BATCH_ARRAYS = BZI_BATCH_FIXED + BZI_LIMIT_ALL_COLUMNS };
 
 /* Lays out the arrays of a batch. Returns 1, or 0 on overflow.
  *   data_bytes   0 if the data does not lie in the block
@@ -26908,15 +28016,18 @@ enum { BZI_BATCH_ARRAYS = 5 + BZI_LIMIT_ALL_COLUMNS };
 static int bzi_batch_layout(const bzna_loader *loader, uint64_t data_bytes, uint64_t offsets[BZI_BATCH_ARRAYS],
                             uint64_t *total)
 {
-    const uint32_t tensors = loader->column_count[0], count = 5 + tensors + loader->column_count[1];
-    uint64_t sizes[5] = { 0, sizeof(int64_t), sizeof(uint64_t), sizeof(bzna_status), sizeof(bzna_error) };
+    const uint32_t tensors = loader->column_count[0], count = BZI_BATCH_FIXED + tensors + loader->column_count[1];
+    const uint64_t views = loader->drawn_views;
+    const uint64_t sizes[BZI_BATCH_FIXED] = { 0, sizeof(int64_t), sizeof(uint64_t), sizeof(bzna_status),
+                                              sizeof(bzna_error), views * BZNA_OPERATIONS_MAX * sizeof(bzna_drawn),
+                                              views * sizeof(uint32_t) };
     uint64_t at = data_bytes + (BZI_BATCH_ALIGN - data_bytes % BZI_BATCH_ALIGN) % BZI_BATCH_ALIGN;
 
     offsets[0] = 0;
     for (uint32_t i = 1; i < count; i++) {
-        uint64_t size = i < 5           ? sizes[i] :
-                        i - 5 < tensors ? loader->columns[i - 5].bytes :
-                                          sizeof(bzi_slot_bytes);
+        uint64_t size = i < BZI_BATCH_FIXED           ? sizes[i] :
+                        i - BZI_BATCH_FIXED < tensors ? loader->columns[i - BZI_BATCH_FIXED].bytes :
+                                                        sizeof(bzi_slot_bytes);
         offsets[i] = at;
         if (!bzi_mul(size, loader->config.output.batch_size, &size) || !bzi_add(at, size, &at) ||
             !bzi_add(at, BZI_BATCH_ALIGN - 1, &at))
@@ -26938,8 +28049,10 @@ static void bzi_batch_point(bzna_batch *batch, const uint64_t at[BZI_BATCH_ARRAY
     batch->indices = (uint64_t *)(void *)(batch->block + at[2]);
     batch->status = (bzna_status *)(void *)(batch->block + at[3]);
     batch->errors = (bzna_error *)(void *)(batch->block + at[4]);
+    batch->operations = (bzna_drawn *)(void *)(batch->block + at[5]);
+    batch->operation_counts = (uint32_t *)(void *)(batch->block + at[6]);
     for (uint32_t i = 0; i < count; i++) {
-        batch->columns[i] = batch->block + at[5 + i];
+        batch->columns[i] = batch->block + at[BZI_BATCH_FIXED + i];
         if (i >= tensors)
             memset(batch->columns[i], 0, loader->config.output.batch_size * sizeof(bzi_slot_bytes));
     }
@@ -27148,11 +28261,12 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
 {
     uint64_t hash = bzi_dataset_fingerprint(loader->dataset);
 
-    hash = bzi_hash(hash, &loader->order.weighting, sizeof loader->order.weighting);
+    hash = bzi_hash_numbers(hash, &loader->order.weighting, sizeof loader->order.weighting, 4);
     if (loader->indices)
-        hash = bzi_hash(hash, loader->indices, (size_t)(loader->order.samples * sizeof *loader->indices));
+        hash = bzi_hash_numbers(hash, loader->indices, (size_t)(loader->order.samples * sizeof *loader->indices), 8);
     if (loader->weights)
-        hash = bzi_hash(hash, loader->weights, (size_t)(loader->order.group_count * sizeof *loader->weights));
+        hash = bzi_hash_numbers(hash, loader->weights, (size_t)(loader->order.group_count * sizeof *loader->weights),
+                                8);
     return hash;
 }
 
@@ -27202,6 +28316,7 @@ static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err
 
         if (loader->slot_bytes)
             status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
+        worker->software.allowed = host->codecs;
         worker->loader = loader;
         if (status == BZNA_OK && loader->on_device)
             status = bzi_worker_make_lane(worker, (loader->pool ? loader->pool->count : 0) + i, err);
@@ -27309,8 +28424,11 @@ static void bzi_loader_free(bzna_loader *loader)
 
     if (loader->device)
         bzi_loader_free_device(loader);
-    for (uint32_t i = 0; i < loader->output_count; i++)
+    for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_release(memory, loader->outputs[i].mean, loader->outputs[i].mean_bytes, 1);
+        bzi_release(memory, (void *)(uintptr_t)loader->outputs[i].augment.policies, loader->outputs[i].augment_bytes,
+                    1);
+    }
     for (uint32_t i = 0; loader->batches && i < in_flight; i++) {
         if (loader->batches[i].block)
             bzi_batch_free_bytes(&loader->batches[i]);
@@ -27365,6 +28483,7 @@ static void bzi_loader_end(bzna_loader *loader)
         if (loader->workers[i].software.memory)
             bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
+        bzi_buffer_free(memory, &loader->workers[i].scratch_pixels);
         bzi_buffer_free(memory, &loader->workers[i].drawn);
         bzi_worker_free_lane(&loader->workers[i]);
     }
@@ -27880,10 +28999,24 @@ static bzna_status bzi_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_er
 /* Returns the checksum of a state: a hash of the members that its version has. */
 static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
 {
-    uint64_t hash = bzi_hash(BZI_HASH_START, state, offsetof(bzna_loader_state, check));
+    uint64_t hash = bzi_hash_numbers(BZI_HASH_START, &state->struct_size, 2 * sizeof state->struct_size, 4);
+
+    hash = bzi_hash_numbers(hash, &state->seed, offsetof(bzna_loader_state, order) - offsetof(bzna_loader_state, seed),
+                            8);
+    hash = bzi_hash_numbers(hash, &state->order, sizeof state->order, 4);
     if (state->version > 1)
-        hash = bzi_hash(hash, &state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels));
+        hash = bzi_hash_numbers(hash, &state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels), 8);
     return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* Continues a hash with the numbers of a warp: those of 4 bytes, those of 8, and again some of 4. */
+static uint64_t bzi_similarity_hash(const bzi_similarity *warp, uint64_t hash)
+{
+    const size_t doubles = offsetof(bzi_similarity, edge), others = offsetof(bzi_similarity, is_mxnet);
+
+    hash = bzi_hash_numbers(hash, warp, doubles, 4);
+    hash = bzi_hash_numbers(hash, &warp->edge, others - doubles, 8);
+    return bzi_hash_numbers(hash, &warp->is_mxnet, sizeof *warp - others, 4);
 }
 
 /* Continues a hash with all that determines an output's pixels. dtype and layout only say how they are stored. */
@@ -27896,30 +29029,32 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
                                  (loader->config.pipeline.transform != NULL) |
                                      (uint32_t)(loader->config.pipeline.picture != NULL) << 1 };
 
-    hash = bzi_hash(hash, numbers, sizeof numbers);
-    hash = bzi_hash(hash, &output->warp, sizeof output->warp);
-    hash = bzi_hash(hash, t->bias, sizeof t->bias);
-    hash = bzi_hash(hash, t->scale, sizeof t->scale);
-    hash = bzi_hash(hash, t->fill, sizeof t->fill);
+    hash = bzi_hash_numbers(hash, numbers, sizeof numbers, 4);
+    hash = bzi_similarity_hash(&output->warp, hash);
+    hash = bzi_hash_numbers(hash, t->bias, sizeof t->bias, sizeof t->bias[0]);
+    hash = bzi_hash_numbers(hash, t->scale, sizeof t->scale, sizeof t->scale[0]);
+    hash = bzi_hash_numbers(hash, t->fill, sizeof t->fill, sizeof t->fill[0]);
     if (output->shape.channels)
-        hash = bzi_hash(hash, &output->shape.channels, sizeof output->shape.channels);
+        hash = bzi_hash_numbers(hash, &output->shape.channels, sizeof output->shape.channels, 4);
     if (loader->stills)
-        hash = bzi_hash(hash, &loader->stills, sizeof loader->stills);
+        hash = bzi_hash_numbers(hash, &loader->stills, sizeof loader->stills, 8);
 
     if (loader->jpeg.supported) {
         const uint32_t limits[] = { BZNA_DECODER_NVDEC, loader->jpeg.min_width, loader->jpeg.min_height,
                                     loader->jpeg.max_width, loader->jpeg.max_height, loader->jpeg.max_macroblocks };
-        hash = bzi_hash(hash, limits, sizeof limits);
+        hash = bzi_hash_numbers(hash, limits, sizeof limits, 4);
     }
 
     if (loader->config.decode.jpeg_shrink)
         hash = bzi_hash(hash, "shrink", sizeof "shrink");
     if (loader->config.decode.jpeg_shrink && loader->config.decode.jpeg_shrink_margin > 1)
-        hash = bzi_hash(hash, &loader->config.decode.jpeg_shrink_margin, sizeof(float));
+        hash = bzi_hash_numbers(hash, &loader->config.decode.jpeg_shrink_margin, sizeof(float), 4);
     if (!bzi_is_zero(&output->jitter, sizeof output->jitter))
-        hash = bzi_hash(hash, &output->jitter, sizeof output->jitter);
+        hash = bzi_hash_numbers(hash, &output->jitter, sizeof output->jitter, 4);
     if (output->mean_bytes)
-        hash = bzi_hash(hash, &output->mean_hash, sizeof output->mean_hash);
+        hash = bzi_hash_numbers(hash, &output->mean_hash, sizeof output->mean_hash, 8);
+    if (output->augment_hash)
+        hash = bzi_hash_numbers(hash, &output->augment_hash, sizeof output->augment_hash, 8);
     return bzi_hash(hash, pick->name ? pick->name : "", pick->name ? strlen(pick->name) : 0);
 }
 
@@ -27933,7 +29068,7 @@ static uint64_t bzi_loader_pixels(const bzna_loader *loader)
         const uint32_t numbers[] = { output->views, output->own_warp, output->own_filter, output->own_color };
         hash = bzi_output_pixels(loader, output, hash);
         if (i || output->views > 1)
-            hash = bzi_hash(hash, numbers, sizeof numbers);
+            hash = bzi_hash_numbers(hash, numbers, sizeof numbers, 4);
     }
     return hash;
 }
@@ -28216,6 +29351,8 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
 
+    if (c->codecs & ~(2 * BZNA_ALLOW_JPEG2000 - 1u))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.codecs: 0x%x has bits that are not known", c->codecs);
     if (c->max_edge_px > 65535)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.max_edge_px: %u is more than 65535", c->max_edge_px);
     if (!c->device_allocator.alloc != !c->device_allocator.release)
@@ -28268,8 +29405,6 @@ static bzna_status bzi_output_check(const char *what, const bzna_output *o, bzna
                         o->channels);
     return BZNA_OK;
 }
-
-static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
 
 /* Writes "group.member", the name of a setting in messages. */
 enum { BZI_SETTING_BYTES = 80 };
@@ -28655,9 +29790,10 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
     bzi_output *first = s->outputs;
     bzna_status status;
 
-    if (c->output.name || c->output.field || c->output.warp || c->output.filter || c->output.color)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: name, field, warp, filter and color are only for "
-                        "extra_outputs; for the first output, set fields.image and the config's own groups");
+    if (c->output.name || c->output.field || c->output.warp || c->output.filter || c->output.color ||
+        c->output.augment)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: name, field, warp, filter, color and augment are "
+                        "only for extra_outputs; for the first output, set fields.image and the config's own groups");
 
     bzi_string_copy(first->name, sizeof first->name, "image");
     first->shape = bzi_output_of(&c->output);
@@ -28668,9 +29804,11 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
 
     bzi_transform_init(&first->transform);
     first->jitter = c->color.jitter;
+    first->augment = c->augment;
     if ((status = bzi_loader_check_colors("loader_config", &c->filter, &c->color, &first->transform, err)) != BZNA_OK ||
         (status = bzi_settings_mean("loader_config", &c->color, first, 1, err)) != BZNA_OK ||
-        (status = bzi_warp_resolve(&c->warp, "loader_config.warp", &first->warp, err)) != BZNA_OK)
+        (status = bzi_warp_resolve(&c->warp, "loader_config.warp", &first->warp, err)) != BZNA_OK ||
+        (status = bzi_augment_check(&c->augment, "loader_config.augment", 1, err)) != BZNA_OK)
         return status;
     return bzi_settings_add(s, "loader_config.output", c->fields.image, err);
 }
@@ -28711,6 +29849,8 @@ static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const cha
     output->own_warp = e->warp != NULL;
     output->own_filter = e->filter != NULL;
     output->own_color = e->color != NULL;
+    output->own_augment = e->augment != NULL;
+    output->augment = e->augment ? *e->augment : s->config.augment;
     output->views = bzi_default(e->views, e->warp ? 1 : first->views);
     if (!e->warp && output->views != first->views)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u; it shares the warps of the first output's %u views", where,
@@ -28740,7 +29880,9 @@ static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where,
         (status = bzi_loader_check_colors(where, filter, color, &output->transform, err)) != BZNA_OK ||
         (status = bzi_settings_mean(where, color, output, output->own_color != 0, err)) != BZNA_OK ||
         (e->warp &&
-         (status = bzi_warp_resolve(e->warp, bzi_setting(text, where, "warp"), &output->warp, err)) != BZNA_OK))
+         (status = bzi_warp_resolve(e->warp, bzi_setting(text, where, "warp"), &output->warp, err)) != BZNA_OK) ||
+        (e->augment && (status = bzi_augment_check(e->augment, bzi_setting(text, where, "augment"), e->warp != NULL,
+                                                   err)) != BZNA_OK))
         return status;
 
     for (uint32_t i = 0; i < s->output_count; i++)
@@ -28988,10 +30130,62 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
             if (!isfinite(((const float *)output->mean)[k]))
                 status = BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean_image: number %llu is not finite", where,
                                   (unsigned long long)k);
-        output->mean_hash = output->mean ? bzi_hash(BZI_HASH_START, output->mean, (size_t)output->mean_bytes) : 0;
+        output->mean_hash = !output->mean ? 0 :
+                            bzi_hash_numbers(BZI_HASH_START, output->mean, (size_t)output->mean_bytes, sizeof(float));
         output->kernel.mean = (uint64_t)(uintptr_t)output->mean;
     }
 
+    return status;
+}
+
+/* Copies the caller's policies of an output into one block: policies, then their operations. On failure, no pointer to
+ * the caller's memory is left. */
+static bzna_status bzi_output_copy_policies(const bzi_memory *memory, bzi_output *output, bzna_error *err)
+{
+    const bzna_policy *given = output->augment.policies;
+    const uint32_t count = output->augment.policy_count;
+    uint64_t bytes = count * sizeof *given;
+    bzna_policy *policies;
+    bzna_operation *operations;
+
+    for (uint32_t i = 0; i < count; i++)
+        bytes += given[i].operation_count * sizeof *operations;
+    output->augment.policies = policies = count ? bzi_alloc_zero(memory, bytes, 1) : NULL;
+    output->augment_bytes = policies ? bytes : 0;
+    if (!policies)
+        return count ? bzi_fail_memory(err, "policies") : BZNA_OK;
+
+    operations = (bzna_operation *)(void *)(policies + count);
+    output->augment_hash = bzi_hash_numbers(BZI_HASH_START, &output->augment.beyond_crop, sizeof(uint32_t), 4);
+    for (uint32_t i = 0; i < count; i++) {
+        policies[i] = given[i];
+        memcpy(operations, given[i].operations, given[i].operation_count * sizeof *operations);
+        /* without the address, and without reserved words */
+        output->augment_hash = bzi_hash_numbers(output->augment_hash, &policies[i].operation_count,
+                                                offsetof(bzna_policy, reserved) -
+                                                offsetof(bzna_policy, operation_count), 4);
+        output->augment_hash = bzi_hash_numbers(output->augment_hash, operations,
+                                                given[i].operation_count * sizeof *operations, 4);
+        policies[i].operations = operations;
+        operations += given[i].operation_count;
+    }
+    return BZNA_OK;
+}
+
+/* Copies those of all outputs, if status is BZNA_OK, which is that of what was copied before. */
+static bzna_status bzi_loader_copy_policies(bzna_loader *loader, bzna_status status, bzna_error *err)
+{
+    const bzi_output *last = &loader->outputs[loader->output_count - 1];
+
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        bzi_output *output = &loader->outputs[i];
+        if (status == BZNA_OK)
+            status = bzi_output_copy_policies(&loader->host->memory, output, err);
+        else
+            output->augment.policies = NULL;
+        if (output->augment.policy_count)
+            loader->drawn_views = last->first + last->views;
+    }
     return status;
 }
 
@@ -29087,7 +30281,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
 /* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
 static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fields, bzna_error *err)
 {
-    bzna_status status = bzi_loader_copy_means(loader, err);
+    bzna_status status = bzi_loader_copy_policies(loader, bzi_loader_copy_means(loader, err), err);
 
     if (status != BZNA_OK || (status = bzi_loader_make_locks(loader, err)) != BZNA_OK ||
         (status = bzi_loader_choose(loader, err)) != BZNA_OK)
@@ -29163,6 +30357,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->config.pipeline.cpus = NULL;
     loader->config.output.buffers = NULL;
     loader->config.extra_outputs.ptr = NULL;
+    loader->config.augment.policies = NULL;
 
     if (status != BZNA_OK) {
         bzi_loader_end(loader);
@@ -29288,8 +30483,7 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
 
     *out = NULL;
     memset(&c, 0, sizeof c);
-    if (config && (status = bzi_api_in(&c, sizeof c, config, offsetof(bzna_context_config, reserved0),
-                                       "context_config", &e)) != BZNA_OK)
+    if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "context_config", &e)) != BZNA_OK)
         BZI_API_END(status);
     if ((status = bzi_context_check(&c, &e)) != BZNA_OK || (status = bzi_context_make(&c, out, &e)) != BZNA_OK)
         BZI_API_END(status);
@@ -29934,6 +31128,7 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
     }
 
     decoder->host = context->host;
+    decoder->software.allowed = decoder->host->codecs;
     bzi_host_retain(decoder->host);
     *out = decoder;
     return BZNA_OK;
@@ -30066,6 +31261,48 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     return BZNA_OK;
 }
 
+BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *policy,
+                                        bzna_error *err)
+{
+    BZI_API_BEGIN;
+    BZI_API_NEED(policy);
+#ifdef BENZINA_NO_AUGMENT
+    BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build has no policies (BENZINA_NO_AUGMENT)");
+#endif
+    if (!bzi_policy_preset(preset, draws, magnitude, policy))
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "there is no preset %u of %u draws and magnitude %u", preset, draws, magnitude);
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_augment *augment, uint32_t out_width,
+                                       uint32_t out_height, bzna_transform *transform, bzna_error *err)
+{
+    const uint32_t size[2] = { out_width, out_height };
+    bzna_transform all;
+    bzna_status status;
+
+    BZI_API_BEGIN;
+    BZI_API_NEED(random);
+    BZI_API_NEED(augment);
+    BZI_API_NEED(transform);
+
+    bzi_transform_init(&all);
+    if ((status = bzi_augment_check(augment, "augment", 1, &e)) != BZNA_OK ||
+        (status = bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e)) != BZNA_OK)
+        BZI_API_END(status);
+    if (!out_width || !out_height || out_width > BZI_LIMIT_EDGE || out_height > BZI_LIMIT_EDGE)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "out_width, out_height: %u, %u; 1 to %u are allowed", out_width, out_height,
+                     BZI_LIMIT_EDGE);
+    if (bzi_augment_most(augment) + all.operation_count > BZNA_OPERATIONS_MAX)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "transform has %u operations, and policies may draw more than up to %u",
+                     all.operation_count, BZNA_OPERATIONS_MAX);
+
+    bzi_transform_resolve(&all);
+    bzi_augment_draw(random, augment, size, &all);
+    bzi_struct_out(transform, transform->struct_size, &all, sizeof all);
+    return BZNA_OK;
+}
+
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9], bzna_error *err)
 {
     double numbers[7];
@@ -30167,6 +31404,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     bzna_output o;
     bzi_kernel_output out;
     bzi_kernel_slot slot;
+    bzi_kernel_pass pass;
     bzna_status status;
 
     BZI_API_BEGIN;
@@ -30183,12 +31421,12 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 
     bzi_transform_resolve(&t);
     bzi_api_picture_resolve(&p);
+    out = bzi_output_make(&o);
     if ((status = bzi_output_check("output", &o, &e)) != BZNA_OK ||
         (status = bzi_api_picture_check(&p, &e)) != BZNA_OK ||
-        (status = bzi_slot_make(&slot, &p, &t, o.channels, &e)) != BZNA_OK)
+        (status = bzi_view_make(&slot, &pass, &p, &t, o.channels, &out, &e)) != BZNA_OK)
         BZI_API_END(status);
 
-    out = bzi_output_make(&o);
     if (dst_bytes < bzi_output_bytes(&o))
         BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for %u x %u x %u elements of %u bytes",
                      (unsigned long long)dst_bytes, out.channels, o.height, o.width, bzi_dtype_bytes(o.dtype));
@@ -30196,11 +31434,18 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
         BZI_API_FAIL(BZNA_E_ARGUMENT, "dst: not aligned to %u bytes", bzi_dtype_bytes(o.dtype));
 
     slot.dst = (uint64_t)(uintptr_t)dst;
-    const size_t bytes = bzi_kernel_workspace_bytes(&slot, &out);
+    const bzi_kernel_output target = bzi_view_target(&pass, &out);
+    const size_t bytes = bzi_kernel_warp_bytes(&slot, &target);
+    const size_t scratch_bytes = (size_t)bzi_scratch_bytes(&out, &pass);
     void *workspace = bytes ? bzi_os_alloc(NULL, bytes, 64) : NULL;    /* without it, the bits are the same, but late */
-    bzi_kernel_warp(&slot, &out, workspace, bytes);
+    void *scratch = scratch_bytes ? bzi_os_alloc(NULL, scratch_bytes, 64) : NULL;
+    if (scratch || !scratch_bytes)
+        bzi_view_warp(&slot, &pass, &out, workspace, bytes, scratch);
+    else
+        status = bzi_fail_memory(&e, "scratch memory for operations");
     bzi_os_release(NULL, workspace, bytes);
-    return BZNA_OK;
+    bzi_os_release(NULL, scratch, scratch_bytes);
+    BZI_API_END(status);
 }
 
 
@@ -30514,6 +31759,15 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
     all.last_of_epoch = batch->last_of_epoch;
     all.replaced = batch->replaced;
     all.slices = batch->loader->config.output.slices;
+    all.operation_views = batch->loader->drawn_views;
+    all.operations = all.operation_views ? batch->operations : NULL;
+    all.operation_counts = all.operation_views ? batch->operation_counts : NULL;
+
+    if (!bzi_loader_forked(batch->loader)) {
+        bzi_loader_lock(batch->loader);
+        all.on_loan = batch->loader->on_loan;
+        bzi_os_unlock(&batch->loader->mutex);
+    }
 
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }

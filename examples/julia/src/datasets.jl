@@ -43,8 +43,10 @@ end
 
 The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a vector of paths, which are laid end to end, a file's bytes
 (a `Vector{UInt8}`, which must not be changed meanwhile), or a source of them (a seekable `IO`, or any type with methods of `read_at!` and
-`total_bytes`). `length` says how many samples there are, `data[index]` is one of them, and `for sample in data` runs over all; see `Sample`,
-`target`, `name`, `field` and `classes`.
+`total_bytes`). `from_arrays` and `from_samples` make one of pictures in memory, and of samples that Julia makes.
+
+`length` says how many samples there are, `data[index]` is one of them, and `for sample in data` runs over all; see `Sample`, `target`, `name`,
+`field` and `classes`.
 
     device = :auto                        for the loaders over it: a GPU where there is one; :cpu; or a CUDA device's number, counted from 0
     split = nothing                       of an archive: "train", "validation", "test"
@@ -66,7 +68,7 @@ mutable struct Dataset
     handle::Ptr{bzna_dataset}
     context::Context
     # What the library reads as long as a loader runs; loaders keep their data set. nothing: it is a file.
-    box::Union{Nothing,SourceBox,MemoryBox}
+    box::Union{Nothing,SourceBox,MemoryBox,SamplesBox}
 
     Dataset(handle::Ptr{bzna_dataset}, context::Context, box) = finalizer(close_later, new(handle, context, box))
 end
@@ -103,46 +105,6 @@ function Dataset(source; device::Union{Symbol,Integer} = :auto, log::Symbol = :w
             functions = sized(bzna_source)
             functions.user, functions.read_at, functions.size = pointer_from_objref(box), read_at, size
             bzna_dataset_open_source(context, functions, config, out, err)
-        end
-    end
-end
-
-"""
-    from_arrays(images, labels = nothing; classes = nothing, keywords...) -> Dataset
-
-Pictures that are in memory: `images` is a `Vector{Vector{UInt8}}`, each the bytes of a file (JPEG, PNG, ...), and `labels` has an integer for
-each of them, or `nothing` where there is none. The library reads the images where they lie, and calls nothing: they must not be changed or
-resized while the data set or a loader over it is open. `classes` are names of labels 0, 1, ...; further keywords are `device`, `log`,
-`orientation` and `palette` of a `Dataset`.
-"""
-function from_arrays(images::AbstractVector{Vector{UInt8}}, labels::Union{Nothing,AbstractVector} = nothing; classes = nothing,
-                     device::Union{Symbol,Integer} = :auto, log::Symbol = :warning, keywords...)
-    labels === nothing || length(labels) == length(images) ||
-        throw(ArgumentError("labels: $(length(labels)) of them, but $(length(images)) images"))
-    pictures = collect(images)
-    targets = labels === nothing ? Int64[] : Int64[something(label, BZNA_TARGET_NONE) for label in labels]
-    field(name, kind) = bzna_provider_field(cstring(name), kind, 1, 0, 0, 0, 0, 0, 0, (0, 0))
-    place(data, size) = bzna_place(data, 0, size, 0, 0)
-    names, places = ("image", "target"), bzna_place[]
-    fields = [field(names[1], BZNA_FIELD_IMAGE)]
-    labels === nothing || push!(fields, field(names[2], BZNA_FIELD_INTEGER))
-    for (i, picture) in enumerate(pictures)
-        push!(places, place(pointer(picture), length(picture)))
-        labels === nothing || push!(places, place(pointer(targets, i), labels[i] === nothing ? BZNA_NO_VALUE : sizeof(Int64)))
-    end
-    class_names = classes === nothing ? String[] : String[class for class in classes]
-    class_pointers = Cstring[cstring(class) for class in class_names]
-    kept = (pictures, targets, names, fields, places, class_names, class_pointers)
-    return open_dataset(MemoryBox(kept), context_on(device, log); keywords...) do context, config, out, err
-        GC.@preserve kept begin
-            provider = bzna_provider()
-            bzna_provider_init(provider, sizeof(bzna_provider))
-            provider.count, provider.fields, provider.field_count = length(pictures), pointer(fields), length(fields)
-            provider.places = pointer(places)
-            if !isempty(class_pointers)
-                provider.class_names, provider.class_count = pointer(class_pointers), length(class_pointers)
-            end
-            bzna_dataset_open_provider(context, provider, config, out, err)
         end
     end
 end
@@ -216,7 +178,8 @@ Base.length(data::Dataset) = Int(bzna_dataset_count(data.handle))
     num_exceptions(data)
     last_exception(data)
 
-How many exceptions the methods of a data set's or loader's source have thrown, and the last one of them; `nothing` where there was none.
+How many exceptions your code has thrown when the library called it for a data set or loader, and the last one of them; `nothing` where there was
+none. They are those of a source's methods, of samples, of `transform`, `picture` and rules.
 """
 num_exceptions(data::Dataset) = num_exceptions(data.box)
 

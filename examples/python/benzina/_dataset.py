@@ -418,11 +418,15 @@ class Dataset(_handles.Handled):
 
     @classmethod
     def _of(cls, thing: Any, context: Optional[Context]) -> Dataset:
-        """What a DataLoader is given: a Dataset, torch's Subset, torchvision's ImageFolder, or what makes a Dataset."""
+        """What a DataLoader is given: a Dataset, torch's Subset or ConcatDataset, torchvision's ImageFolder, or what
+        makes a Dataset."""
         if isinstance(thing, Dataset):
             return thing
         if hasattr(thing, "dataset") and hasattr(thing, "indices"):
             return cls._of(thing.dataset, context)[thing.indices]
+        if hasattr(thing, "datasets") and hasattr(thing, "cumulative_sizes"):
+            parts = [cls._of(part, context) for part in thing.datasets]
+            return sum(parts[1:], parts[0])
         if all(hasattr(thing, name) for name in ("root", "samples", "classes", "class_to_idx")):
             return cls._of_image_folder(thing, context)
         return cls(thing, context=context)
@@ -687,13 +691,13 @@ class Dataset(_handles.Handled):
             self._kind(name)
         return names
 
-    def _kind(self, name):
+    def _kind(self, name: str) -> int:
         """FIELD_..., of the names, too, that targets and pictures have everywhere."""
         kinds = self._field_kinds()
         always = {"target": _c.FIELD_INTEGER, "image": _c.FIELD_IMAGE}
         if name not in kinds and name not in always:
             raise KeyError("%s: there is no such field among %s" % (name, ", ".join(kinds)))
-        return kinds.get(name) or always[name]
+        return int(kinds.get(name) or always[name])
 
     def _field_kinds(self):
         """{name: FIELD_...}"""
@@ -701,7 +705,7 @@ class Dataset(_handles.Handled):
                  for i in range(self.info.field_count)]
         return {info.name.decode("utf-8", "replace"): info.kind for info in infos}
 
-    def _field(self, index, name):
+    def _field(self, index: int, name: bytes) -> Any:
         """Its bytes, or None."""
         return self._value(lib.bzna_dataset_field, index, name)
 
