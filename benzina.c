@@ -9,44 +9,44 @@
  *       8  blocks            the cache of file parts that were read last, with its locks
  *    9-10  host              errors, log, limits; open files, whose number is limited; sources
  *      11  cursor            bounded bytes and bits, sticky overrun
- *   12-18  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; JPEG 2000; the table of codecs
- *   19-20  HEIF              the items of a file, their properties, grids
- *   21-22  pictures          finding a codec; a picture as container and stream describe it
- *   23-24  boxes             mp4 boxes by table; fragments
- *      25  sample tables     the places of a track's samples
- *      26  containers        their types: a type of container is a row of operations
- *      27  HEIF files        alone, or among other pictures
- *   28-29  mp4               archives, plain video; their samples
- *   30-33  folders           lists of samples; directories; pictures that are files; pairs of folders
- *   34-36  tar               headers; WebDataset shards, with or without an index; their samples
- *   37-38  records           MXNet's RecordIO; records of one size
- *      39  providers         samples that the caller's functions give
- *   40-41  opening           paths and patterns; the table of containers
- *   42-43  data sets         a sample, its pictures and fields; parts over containers
- *   44-46  writer            the same boxes, the other way: pictures, tracks, archives
- *      47  elementary        exp, log, sin, cos, tan, the same on every machine
- *      48  random, order     Philox, the keyed permutation, shards
- *      49  transforms        parameters -> homography
- *      50  color             jitter, color -> matrix
- *     50b  policies          operations that are drawn for a view
- *      51  kernels           benzina_kernels.cu as plain C
- *     51b  operations        what is drawn -> the passes of the kernels
- *      52  JPEG decode       libjpeg-turbo; nothing else touches it
- *   53-54  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
- *   55-57  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   58-61  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *   62-63  loader            its state; the locks live here; its tensors
- *      64  queues            runs of samples, and who is woken for them
- *   65-69  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
- *   70-71  readers           threads that read samples in the planned order; reading
- *   72-76  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      77  contexts          the host, the device and its pool
- *      78  parts, closing    a loader's batches, queues, order, threads
- *      79  without threads   the caller's thread reads and decodes
- *   80-81  delivering        what the consumer's calls do; positions
- *      82  statistics        what was counted, and what limits a loader
- *   83-85  configuration     defaults, checks; outputs; opening
- *   86-90  public API        validate, delegate
+ *   12-19  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; JPEG 2000; the table of codecs
+ *   20-21  HEIF              the items of a file, their properties, grids
+ *   22-23  pictures          finding a codec; a picture as container and stream describe it
+ *   24-25  boxes             mp4 boxes by table; fragments
+ *      26  sample tables     the places of a track's samples
+ *      27  containers        their types: a type of container is a row of operations
+ *      28  HEIF files        alone, or among other pictures
+ *   29-30  mp4               archives, plain video; their samples
+ *   31-34  folders           lists of samples; directories; pictures that are files; pairs of folders
+ *   35-37  tar               headers; WebDataset shards, with or without an index; their samples
+ *   38-39  records           MXNet's RecordIO; records of one size
+ *      40  providers         samples that the caller's functions give
+ *   41-42  opening           paths and patterns; the table of containers
+ *   43-44  data sets         a sample, its pictures and fields; parts over containers
+ *   45-47  writer            the same boxes, the other way: pictures, tracks, archives
+ *      48  elementary        exp, log, sin, cos, tan, the same on every machine
+ *      49  random, order     Philox, the keyed permutation, shards
+ *      50  transforms        parameters -> homography
+ *      51  color             jitter, color -> matrix
+ *      52  policies          operations that are drawn for a view
+ *      53  kernels           benzina_kernels.cu as plain C
+ *      54  operations        what is drawn -> the passes of the kernels
+ *      55  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   56-57  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
+ *   58-60  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   61-64  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *   65-66  loader            its state; the locks live here; its tensors
+ *      67  queues            runs of samples, and who is woken for them
+ *   68-72  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
+ *   73-74  readers           threads that read samples in the planned order; reading
+ *   75-79  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      80  contexts          the host, the device and its pool
+ *      81  parts, closing    a loader's batches, queues, order, threads
+ *      82  without threads   the caller's thread reads and decodes
+ *   83-84  delivering        what the consumer's calls do; positions
+ *      85  statistics        what was counted, and what limits a loader
+ *   86-88  configuration     defaults, checks; outputs; opening
+ *   89-93  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -5104,8 +5104,8 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
 }
 
 
-/* ==== 17b. Stills: JPEG 2000, the list ==============================================================================
- * Calls: rooms 2, 9, 11, 14, 16-17.
+/* ==== 18. Stills: JPEG 2000, the list ==============================================================================
+ * Calls: rooms 2, 9, 11, 16-17.
  *
  * libavcodec decodes these. A row of the list is a kind of still. */
 
@@ -5412,10 +5412,10 @@ BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t siz
 }
 
 
-/* ==== 18. Codecs ====================================================================================================
- * Calls: rooms 2, 9, 11-13, 15, 17.
+/* ==== 19. Codecs ====================================================================================================
+ * Calls: rooms 2, 9, 11-13, 15, 18.
  *
- * A codec is a row of the table below, with its functions; HEIF's row is in room 20. Other rooms ask the row, and do
+ * A codec is a row of the table below, with its functions; HEIF's row is in room 21. Other rooms ask the row, and do
  * not need to know which codec it is. */
 
 /* Colors of pictures for which neither container nor stream states one. In archives: BT.709 primaries, sRGB curve,
@@ -5425,10 +5425,9 @@ static const bzna_color bzi_color_of_archives = { 1, 13, 5, 1, 1 }, bzi_color_of
 
 static bzi_span bzi_image_config(const bzna_image *image)
 {
-    bzi_span s = { image->config, image->config ? image->config_size : 0 };
-    return s;
+    return (bzi_span){ image->config, image->config ? image->config_size : 0 };
 }
-static bzi_span bzi_image_data(const bzna_image *image)   { bzi_span s = { image->data, image->data_size }; return s; }
+static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
 
 /* Iterates over the units of the config, then over those of the data. */
 typedef struct bzi_image_nals {
@@ -5963,8 +5962,8 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 
 
 #ifndef BENZINA_NO_HEIF
-/* ==== 19. HEIF: items ===============================================================================================
- * Calls: rooms 2, 9, 11, 18.
+/* ==== 20. HEIF: items ===============================================================================================
+ * Calls: rooms 2, 9, 11, 19.
  *
  * The pictures of a HEIF or AVIF file (ISO/IEC 23008-12): the items of its meta box, where their bytes lie, and which
  * item refers to which. Room 17 has their properties. This room works on memory that others own, and allocates nothing:
@@ -6330,8 +6329,8 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 }
 
 
-/* ==== 20. HEIF: properties ==========================================================================================
- * Calls: rooms 2, 9, 11-13, 18-19.
+/* ==== 21. HEIF: properties ==========================================================================================
+ * Calls: rooms 2, 9, 11-13, 19-20.
  *
  * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
@@ -6754,7 +6753,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
     return BZNA_OK;
 }
 
-/* The codec of HEIF files that are one picture. Its row stands here, because its functions need rooms 19 and 20. */
+/* The codec of HEIF files that are one picture. Its row stands here, because its functions need rooms 20 and 21. */
 static const bzi_codec bzi_codec_heif = {
     .id = BZNA_CODEC_HEIF,
     .name = "HEIF",
@@ -6768,8 +6767,8 @@ static int bzi_heif_probe(bzi_span head) { (void)head; return 0; }
 #endif
 
 
-/* ==== 21. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 17-20.
+/* ==== 22. Codecs: finding them ======================================================================================
+ * Calls: rooms 2, 18-21.
  *
  * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read. */
 
@@ -6969,8 +6968,8 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 }
 
 
-/* ==== 22. Pictures ==================================================================================================
- * Calls: rooms 2, 9, 21.
+/* ==== 23. Pictures ==================================================================================================
+ * Calls: rooms 2, 9, 22.
  *
  * A picture as its container and its stream describe it together. */
 
@@ -7266,8 +7265,8 @@ typedef struct bzi_example {
 } bzi_example;
 
 
-/* ==== 23. Boxes =====================================================================================================
- * Calls: rooms 2, 9, 11, 18.
+/* ==== 24. Boxes =====================================================================================================
+ * Calls: rooms 2, 9, 11, 19.
  *
  * mp4 by tables: rules state which box is read by which function, and unknown boxes are skipped. Boxes are read in
  * memory, or through a window over a file. There, a track's tables stay in the file. */
@@ -7355,7 +7354,7 @@ typedef struct bzi_movie {
     uint32_t           trex[BZI_LIMIT_TRACKS][4];
     bzi_fragment       fragment;      /* the moof being read */
     bzi_fragment_sink *sink;          /* where samples of fragments are listed; NULL: they are only counted */
-    bzi_span           names;         /* payload of our box 'uuid', after its id: see room 46 */
+    bzi_span           names;         /* payload of our box 'uuid', after its id: see room 47 */
     uint64_t           names_at;      /* file offset of names */
     uint32_t           brand_count;   /* brands in use */
     uint32_t           brands[8];     /* of ftyp, the major one first */
@@ -7678,8 +7677,8 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 }
 
 
-/* ==== 24. Boxes: fragments, rules ===================================================================================
- * Calls: rooms 2, 10-11, 23.
+/* ==== 25. Boxes: fragments, rules ===================================================================================
+ * Calls: rooms 2, 10-11, 24.
  *
  * Samples in fragments (moof); the table of boxes that are read; the walk over boxes. */
 
@@ -8034,8 +8033,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c,
 }
 
 
-/* ==== 25. Sample tables =============================================================================================
- * Calls: rooms 2, 9-10, 18.
+/* ==== 26. Sample tables =============================================================================================
+ * Calls: rooms 2, 9-10, 19.
  *
  * Where the samples of a track lie, and what the track states about its pictures. */
 
@@ -8283,11 +8282,11 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 }
 
 
-/* ==== 26. Containers ================================================================================================
+/* ==== 27. Containers ================================================================================================
  * Calls: rooms 2, 9.
  *
  * The types of containers only. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
- * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 26 to 43
+ * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 27 to 44
  * knows which type of container a sample comes from. */
 
 /* The place of a sample's bytes: in a source, in a file of its own, or in memory. */
@@ -8441,8 +8440,8 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 }
 
 
-/* ==== 27. HEIF: files ===============================================================================================
- * Calls: rooms 2, 9, 11, 18-20, 22-26.
+/* ==== 28. HEIF: files ===============================================================================================
+ * Calls: rooms 2, 9, 11, 19-21, 23-27.
  *
  * A HEIF or AVIF file, alone or among other pictures. It stands for the picture that it shows: its primary item, or
  * if it has none, the first picture of its first track of pictures. */
@@ -8643,8 +8642,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 }
 
 
-/* ==== 28. Containers: mp4 ===========================================================================================
- * Calls: rooms 2, 7, 9-11, 18, 21, 23-26.
+/* ==== 29. Containers: mp4 ===========================================================================================
+ * Calls: rooms 2, 7, 9-11, 19, 22, 24-27.
  *
  * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
  * first video track every sample is a sync sample: each frame is then a sample. The tables of the movie box stay in
@@ -9178,8 +9177,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 }
 
 
-/* ==== 29. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 7, 9-10, 18, 21, 23-28.
+/* ==== 30. Containers: mp4, samples ==================================================================================
+ * Calls: rooms 2, 7, 9-10, 19, 22, 24-29.
  *
  * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
@@ -9627,7 +9626,7 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
-/* ==== 30. Lists =====================================================================================================
+/* ==== 31. Lists =====================================================================================================
  * Calls: rooms 2, 7, 9-11.
  *
  * Text that lists samples, one a line. The first line tells which kind of list it is:
@@ -10162,7 +10161,7 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
 }
 
 
-/* ==== 31. Directories ===============================================================================================
+/* ==== 32. Directories ===============================================================================================
  * Calls: rooms 2, 4, 7, 9.
  *
  * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
@@ -10496,8 +10495,8 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
 }
 
 
-/* ==== 32. Containers: folder ========================================================================================
- * Calls: rooms 2, 4, 7, 9-10, 21, 26-27, 30-31.
+/* ==== 33. Containers: folder ========================================================================================
+ * Calls: rooms 2, 4, 7, 9-10, 22, 27-28, 31-32.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
@@ -11023,8 +11022,8 @@ static const bzi_container_ops bzi_folder_ops = {
 };
 
 
-/* ==== 33. Containers: pairs of folders =============================================================================
- * Calls: rooms 2, 4, 7, 9, 26-27, 31.
+/* ==== 34. Containers: pairs of folders =============================================================================
+ * Calls: rooms 2, 4, 7, 9, 27-28, 32.
  *
  * Folders side by side whose files make one sample where their paths below the folders are the same but for the
  * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
@@ -11292,8 +11291,8 @@ static const bzi_container_ops bzi_pairs_ops = {
 
 
 #ifndef BENZINA_NO_SHARDS
-/* ==== 34. tar: headers ==============================================================================================
- * Calls: rooms 7, 9-11, 30.
+/* ==== 35. tar: headers ==============================================================================================
+ * Calls: rooms 7, 9-11, 31.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
  * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
@@ -11604,8 +11603,8 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 35. Containers: tar ===========================================================================================
- * Calls: rooms 2, 7, 9, 30-31, 34.
+/* ==== 36. Containers: tar ===========================================================================================
+ * Calls: rooms 2, 7, 9, 31-32, 35.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -12078,8 +12077,8 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 }
 
 
-/* ==== 36. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 9-10, 26-27, 30, 34-35. */
+/* ==== 37. Containers: tar, samples ==================================================================================
+ * Calls: rooms 2, 9-10, 27-28, 31, 35-36. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -12261,8 +12260,8 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 37. Containers: RecordIO ======================================================================================
- * Calls: rooms 2, 7, 9-10, 26-27, 30.
+/* ==== 38. Containers: RecordIO ======================================================================================
+ * Calls: rooms 2, 7, 9-10, 27-28, 31.
  *
  * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
  * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
@@ -12797,8 +12796,8 @@ static const bzi_container_ops bzi_recordio_ops = {
 #endif
 
 
-/* ==== 38. Containers: raw records ===================================================================================
- * Calls: rooms 2, 9, 18, 22, 26.
+/* ==== 39. Containers: raw records ===================================================================================
+ * Calls: rooms 2, 9, 19, 23, 27.
  *
  * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
  * and tensors written as they lie in memory. */
@@ -13106,8 +13105,8 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
-/* ==== 39. Containers: providers ====================================================================================
- * Calls: rooms 2, 7, 9-10, 18, 22, 26-27, 31.
+/* ==== 40. Containers: providers ====================================================================================
+ * Calls: rooms 2, 7, 9-10, 19, 23, 27-28, 32.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -13633,8 +13632,8 @@ static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
 }
 
 
-/* ==== 40. Paths and patterns ========================================================================================
- * Calls: rooms 2, 4, 9, 31.
+/* ==== 41. Paths and patterns ========================================================================================
+ * Calls: rooms 2, 4, 9, 32.
  *
  * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
  *
@@ -13980,8 +13979,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 }
 
 
-/* ==== 41. Containers: opening =======================================================================================
- * Calls: rooms 2, 7, 9-10, 21, 27, 29, 32-33, 36-39.
+/* ==== 42. Containers: opening =======================================================================================
+ * Calls: rooms 2, 7, 9-10, 22, 28, 30, 33-34, 37-40.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -14279,8 +14278,8 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 42. Samples ===================================================================================================
- * Calls: rooms 2, 7, 9-10, 21-22.
+/* ==== 43. Samples ===================================================================================================
+ * Calls: rooms 2, 7, 9-10, 22-23.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
@@ -14701,8 +14700,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 43. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 7, 9-10, 31, 40-41.
+/* ==== 44. Datasets ==================================================================================================
+ * Calls: rooms 2, 4, 7, 9-10, 32, 41-42.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -15081,8 +15080,8 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 }
 
 
-/* ==== 44. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 7, 9, 12-13, 18, 21-22.
+/* ==== 45. Writer: pictures ==========================================================================================
+ * Calls: rooms 2, 7, 9, 12-13, 19, 22-23.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has bytes that grow, coded pictures taken apart, their sample entries, and the log of what is kept of each
@@ -15623,8 +15622,8 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 #endif
 
 
-/* ==== 45. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7, 9, 21, 23, 26, 44.
+/* ==== 46. Writer: tracks, samples ===================================================================================
+ * Calls: rooms 2, 4, 7, 9, 22, 24, 27, 45.
  *
  * The boxes of one track, in a sample or in the index. A track of the index has a hole for each of its tables: tables
  * are made while they are written and are never in memory. Also here: a whole sample, made by the thread that hands it
@@ -16159,8 +16158,8 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
 #endif
 
 
-/* ==== 46. Writer: archives ==========================================================================================
- * Calls: rooms 2, 4, 7, 9, 44-45.
+/* ==== 47. Writer: archives ==========================================================================================
+ * Calls: rooms 2, 4, 7, 9, 45-46.
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
  * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
@@ -16709,7 +16708,7 @@ struct bzna_writer {
 #endif
 
 
-/* ==== 47. Elementary functions ======================================================================================
+/* ==== 48. Elementary functions ======================================================================================
  * Calls: nothing.
  *
  * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
@@ -16866,8 +16865,8 @@ static double bzi_math_tan(double degrees)
 }
 
 
-/* ==== 48. Random numbers, order =====================================================================================
- * Calls: rooms 2, 47.
+/* ==== 49. Random numbers, order =====================================================================================
+ * Calls: rooms 2, 48.
  *
  * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
  * and restarted run gets the same ones. */
@@ -17225,8 +17224,8 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
 }
 
 
-/* ==== 49. Transforms ================================================================================================
- * Calls: rooms 2, 9, 47-48.
+/* ==== 50. Transforms ================================================================================================
+ * Calls: rooms 2, 9, 48-49.
  *
  * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
  * rounding of floats is wanted. */
@@ -17758,8 +17757,8 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
 }
 
 
-/* ==== 50. Transforms: color =========================================================================================
- * Calls: rooms 2, 48-49.
+/* ==== 51. Transforms: color =========================================================================================
+ * Calls: rooms 2, 49-50.
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
@@ -17875,7 +17874,7 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 50b. Policies =================================================================================================
+/* ==== 52. Policies =================================================================================================
  * Calls: rooms 2, 9, 48-50.
  *
  * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
@@ -18417,8 +18416,8 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
 #endif
 
 
-/* ==== 51. Kernels on the CPU ========================================================================================
- * Calls: rooms 9, 18, 49-50.
+/* ==== 53. Kernels on the CPU ========================================================================================
+ * Calls: rooms 2, 9, 19, 50-52.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -18819,8 +18818,8 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 51b. Operations ===============================================================================================
- * Calls: rooms 2, 50-51.
+/* ==== 54. Operations ===============================================================================================
+ * Calls: rooms 2, 48, 52-53.
  *
  * Turns the operations of a transform into what the kernels' passes read, and runs those on the CPU. A view with
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
@@ -19037,7 +19036,7 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 #endif
 
 
-/* ==== 52. JPEG decode ===============================================================================================
+/* ==== 55. JPEG decode ===============================================================================================
  * Calls: rooms 2, 7, 9.
  *
  * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
@@ -19452,8 +19451,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 53. Software decode ===========================================================================================
- * Calls: rooms 2, 7, 9, 17-18, 21, 52.
+/* ==== 56. Software decode ===========================================================================================
+ * Calls: rooms 2, 7, 9, 18-19, 22, 55.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, if it is
  * built in, and libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -19929,8 +19928,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 54. Software decode: HEIF =====================================================================================
- * Calls: rooms 2, 7, 9, 19-20, 22, 53.
+/* ==== 57. Software decode: HEIF =====================================================================================
+ * Calls: rooms 2, 7, 9, 20-21, 23, 56.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
@@ -20226,7 +20225,7 @@ struct bzna_decoder {
 };
 
 
-/* ==== 55. CUDA: the driver ==========================================================================================
+/* ==== 58. CUDA: the driver ==========================================================================================
  * Calls: rooms 4, 9.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
@@ -20436,8 +20435,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 56. CUDA: the device ==========================================================================================
- * Calls: rooms 2, 4, 7, 9, 18, 21, 55, and the kernels' structs.
+/* ==== 59. CUDA: the device ==========================================================================================
+ * Calls: rooms 2, 4, 7, 9, 19, 22, 58, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -20857,8 +20856,8 @@ static void bzi_device_close(bzi_device *device)
 }
 
 
-/* ==== 57. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 4, 7, 9, 50-51, 55-56.
+/* ==== 60. CUDA: memory, streams, kernels ============================================================================
+ * Calls: rooms 4, 7, 9, 51, 53, 58-59.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -21312,8 +21311,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 58. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 4, 9, 21, 56.
+/* ==== 61. NVDEC decoders ============================================================================================
+ * Calls: rooms 2, 4, 9, 22, 59.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -21787,8 +21786,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 59. NVDEC sessions ============================================================================================
- * Calls: rooms 7, 9, 18, 21, 56, 58.
+/* ==== 62. NVDEC sessions ============================================================================================
+ * Calls: rooms 7, 9, 19, 22, 59, 61.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -22204,8 +22203,8 @@ static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_ima
 
 #endif
 
-/* ==== 60. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2, 4, 7, 9, 53, 55-59.
+/* ==== 63. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 2, 4, 7, 9, 56, 58-62.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -22549,8 +22548,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 61. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 4, 9, 21-22, 53-54, 56-60.
+/* ==== 64. NVDEC: self-check =========================================================================================
+ * Calls: rooms 2, 4, 9, 22-23, 56-57, 59-63.
  *
  * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
  * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
@@ -23089,7 +23088,7 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 #endif
 
 
-/* ==== 62. Loader: state =============================================================================================
+/* ==== 65. Loader: state =============================================================================================
  * Calls: nothing.
  *
  * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
@@ -23528,8 +23527,8 @@ struct bzna_loader {
 };
 
 
-/* ==== 63. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 51.
+/* ==== 66. Loader: tensors ==========================================================================================
+ * Calls: rooms 2, 4, 53.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
@@ -23677,7 +23676,7 @@ static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, c
 }
 
 
-/* ==== 64. Loader: queues ===========================================================================================
+/* ==== 67. Loader: queues ===========================================================================================
  * Calls: rooms 2, 4, 9.
  *
  * The queues of runs and items, their counts, and the rules for waking threads. */
@@ -23890,8 +23889,8 @@ BZI_MAYBE_UNUSED static void bzi_item_to_workers(bzi_item *item)
 }
 
 
-/* ==== 65. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 7, 43, 48, 64.
+/* ==== 68. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 2, 4, 7, 44, 49, 67.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room are called with the loader's lock held, but for bzi_pool_begin. */
@@ -24214,8 +24213,8 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 66. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 7, 9, 48, 63, 65.
+/* ==== 69. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 4, 7, 9, 49, 66, 68.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -24470,8 +24469,8 @@ static bzna_status bzi_loader_no_batch(const bzna_loader *loader, bzna_error *er
 }
 
 
-/* ==== 67. Loader: fields ============================================================================================
- * Calls: rooms 2, 7, 9, 21, 41-42, 63.
+/* ==== 70. Loader: fields ============================================================================================
+ * Calls: rooms 2, 7, 9, 22, 42-43, 66.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -24987,8 +24986,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 68. Loader: outputs ===========================================================================================
- * Calls: rooms 9, 48-51, 54.
+/* ==== 71. Loader: outputs ===========================================================================================
+ * Calls: rooms 9, 49-54, 57.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -25200,8 +25199,8 @@ BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, con
 }
 
 
-/* ==== 69. Loader: rules ============================================================================================
- * Calls: rooms 9, 51, 67-68.
+/* ==== 72. Loader: rules ============================================================================================
+ * Calls: rooms 9, 53, 70-71.
  *
  * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
  * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
@@ -25432,8 +25431,8 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 }
 
 
-/* ==== 70. Readers ===================================================================================================
- * Calls: rooms 2, 4, 7, 9, 57, 63-65.
+/* ==== 73. Readers ===================================================================================================
+ * Calls: rooms 2, 4, 7, 9, 60, 66-68.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -25661,8 +25660,8 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 }
 
 
-/* ==== 71. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 9-10, 19, 22, 42, 56, 63-65, 67, 70.
+/* ==== 74. Readers: reading =========================================================================================
+ * Calls: rooms 2, 4, 9-10, 20, 23, 43, 59, 66-68, 70, 73.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -25999,8 +25998,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 72. Decode stages: lanes ======================================================================================
- * Calls: rooms 4, 9, 41-42, 51, 57, 63-65.
+/* ==== 75. Decode stages: lanes ======================================================================================
+ * Calls: rooms 4, 9, 42-43, 53-54, 60, 66-68, 72.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -26436,8 +26435,8 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 }
 
 
-/* ==== 73. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 7, 9, 21-22, 51, 57, 63, 68-69, 72.
+/* ==== 76. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 7, 9, 22-23, 53-54, 60, 66, 71-72, 75.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -26747,8 +26746,8 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 74. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 4, 54, 56-57, 63-64, 69, 72-73.
+/* ==== 77. Decode stages: workers, samples ==========================================================================
+ * Calls: rooms 4, 57, 59-60, 66-67, 72, 75-76.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -27006,8 +27005,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 75. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 9, 18, 57-61, 63-64, 68-69, 72.
+/* ==== 78. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 9, 19, 60-64, 66-67, 71-72, 75.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -27444,8 +27443,8 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 
 #endif
 
-/* ==== 76. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7, 9, 22, 54, 56-60, 63, 68-69, 72, 75.
+/* ==== 79. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7, 9, 23, 57, 59-63, 66, 71-72, 75, 78.
  *
  * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -27832,8 +27831,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 77. Contexts ==================================================================================================
- * Calls: rooms 4, 7, 9, 55-57, 76.
+/* ==== 80. Contexts ==================================================================================================
+ * Calls: rooms 4, 7, 9, 58-60, 79.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -27998,8 +27997,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 78. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7, 9, 43, 53, 56-58, 63-67, 70-71, 73-74, 77.
+/* ==== 81. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7, 9, 44, 56, 59-61, 66-70, 73-74, 76-77, 80.
  *
  * Makes a loader's batches, queues, order, locks and threads, and frees them. */
 
@@ -28537,8 +28536,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 79. Without threads ============================================================================================
- * Calls: rooms 9, 56, 64-65, 70-71, 74.
+/* ==== 82. Without threads ============================================================================================
+ * Calls: rooms 9, 59, 67-68, 73-74, 77.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what readers and workers do, one run after the other.
  * Whatever was read is decoded before more is read. Thus no item that holds memory waits while that is short, and what
@@ -28602,8 +28601,8 @@ static void bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 80. Delivering ================================================================================================
- * Calls: rooms 4, 9, 56-57, 63-66, 78-79.
+/* ==== 83. Delivering ================================================================================================
+ * Calls: rooms 4, 9, 59-60, 66-69, 81-82.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -28908,8 +28907,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 81. Positions ==================================================================================================
- * Calls: rooms 2, 4, 9, 56, 63-66, 78.
+/* ==== 84. Positions ==================================================================================================
+ * Calls: rooms 2, 4, 9, 59, 66-69, 81.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -29141,8 +29140,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 
-/* ==== 82. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 57, 63-64.
+/* ==== 85. Statistics ===============================================================================================
+ * Calls: rooms 2, 4, 60, 66-67.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -29322,8 +29321,8 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 83. Configuration =============================================================================================
- * Calls: rooms 2, 4, 9, 48, 50-51.
+/* ==== 86. Configuration =============================================================================================
+ * Calls: rooms 2, 4, 9, 49, 51, 53.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -29711,8 +29710,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 84. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 9, 49-51, 83.
+/* ==== 87. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 9, 50-53, 86.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -29927,8 +29926,8 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 85. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7, 9, 41-43, 56-57, 61, 63, 65, 67, 77-78.
+/* ==== 88. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 7, 9, 42-44, 59-60, 64, 66, 68, 70, 80-81.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -30370,7 +30369,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 86. Public API: contexts ======================================================================================
+/* ==== 89. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
@@ -30640,7 +30639,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 87. Public API: data sets =====================================================================================
+/* ==== 90. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -31103,7 +31102,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 88. Public API: pictures, numbers, warps ======================================================================
+/* ==== 91. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -31449,7 +31448,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 89. Public API: loaders =======================================================================================
+/* ==== 92. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
@@ -31729,7 +31728,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 90. Public API: batches, writers =============================================================================
+/* ==== 93. Public API: batches, writers =============================================================================
  * Calls: all rooms above. */
 
 /* --- Batches --- */
