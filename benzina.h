@@ -1117,8 +1117,8 @@ typedef struct bzna_context_config {
      * no call with this context starts a thread. Data sets are opened by the caller's thread alone,
      * and loaders have pipeline.no_threads */
     uint32_t       no_threads;
-    /* Advanced, used with files from strangers: BZNA_ALLOW_... of the codecs that may be decoded.
-     * A picture of another one fails with E_CODEC before a decoder sees it: chapter 8. Default: all */
+    /* Advanced, used with files from strangers: BZNA_ALLOW_... of the codecs that may be decoded. A
+     * picture of another one fails before a decoder sees it (E_CODEC): chapter 8. Default: all */
     uint32_t       codecs;
 } bzna_context_config;
 
