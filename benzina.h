@@ -1118,7 +1118,7 @@ typedef struct bzna_context_config {
      * and loaders have pipeline.no_threads */
     uint32_t       no_threads;
     /* Advanced, used with files from strangers: BZNA_ALLOW_... of the codecs that may be decoded. A
-     * picture of another one fails with E_CODEC before a decoder sees it: chapter 8. Default: all */
+     * picture of another one fails before a decoder sees it (E_CODEC): chapter 8. Default: all */
     uint32_t       codecs;
 } bzna_context_config;
 
