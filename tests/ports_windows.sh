@@ -159,10 +159,10 @@ check "an archive that is read stays, and the new one is beside it" sh -c "cp $d
 check "two packs of one archive are refused" sh -c "'$own' pack '$t/drawn' -o '$t/twice.bzna' --preset placebo > /dev/null 2>&1 & sleep 3
     '$own' pack '$t/drawn' -o '$t/twice.bzna' --preset ultrafast 2>&1 | grep 'another bzna is writing it'; said=\$?; wait \$!; exit \$said"
 # Ctrl-C, which Wine makes of SIGINT: what is done stays, and --resume goes on to the same bytes.
-"$BUILD/draw_pictures" "$t/many" 200 > /dev/null
+"$BUILD/draw_pictures" "$t/many" 60 > /dev/null
 wine "$PWD/$T/bin/bzna.exe" pack "$t/many" -o "$t/cut.bzna" --jobs 2 > "$t/cut.log" 2>&1 &
 pid=$!; seconds=0
-until [ -s "$t/cut.bzna.partial" ] && [ "$(wc -c < "$t/cut.bzna.partial")" -gt 100000 ] || [ $seconds -gt 60 ]; do sleep 1; seconds=$((seconds + 1)); done
+until [ -s "$t/cut.bzna.partial" ] && [ "$(wc -c < "$t/cut.bzna.partial")" -gt 60000 ] || [ $seconds -gt 60 ]; do sleep 1; seconds=$((seconds + 1)); done
 kill -INT $pid; wait $pid
 check "Ctrl-C leaves what is done" sh -c "cat '$t/cut.log'; grep -q 'bzna: interrupted' '$t/cut.log' && grep -q 'resume' '$t/cut.log' && [ ! -e '$t/cut.bzna' ] && [ -s '$t/cut.bzna.partial.log' ]"
 check "--resume goes on" "$own" pack "$t/many" -o "$t/cut.bzna" --jobs 2 --resume
