@@ -101,8 +101,8 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz fuzz-long fuzz-pack dist pair sdist wheel \
-    size install
+.PHONY: all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz fuzz-long fuzz-pack \
+    dist pair sdist wheel size install
 .PHONY: uninstall clean what
 .PHONY: bench bench-model bench-peers bench-codecs bench-scaling bench-speed static-deps
 .PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets
@@ -246,6 +246,7 @@ $(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions: tests/fake/watch.h
 $(BUILD)/tests/test_loader_nvdec $(BUILD)/tests/test_loader_device: tests/test_loader.c tests/fake/nvdec.h
 $(BUILD)/tests/test_training_nvdec $(BUILD)/tests/test_training_device: tests/test_training.c tests/fake/nvdec.h
 $(BUILD)/tests/test_records_device: tests/test_records.c tests/fake/nvdec.h
+$(BUILD)/tests/test_augment_device: tests/test_augment.c tests/fake/nvdec.h
 $(BUILD)/tests/test_jpeg_device: tests/test_jpeg.c tests/fake/nvdec.h
 $(BUILD)/tests/test_outputs_nvdec $(BUILD)/tests/test_outputs_device: tests/test_outputs.c tests/fake/nvdec.h
 $(BUILD)/tests/test_heif_nvdec: tests/test_heif.c tests/fake/nvdec.h
@@ -264,10 +265,11 @@ nvparser-packets:
 
 # The targets of tests/fuzz, run by libFuzzer under clang's ASan and UBSan, two at once: SECONDS each, from the inputs
 # that earlier runs left in build/fuzz/corpus. fuzz-long: at least 10 minutes each, until 5 bring no new edge, at most
-# 30; it prints the table of tests/README.md. TARGETS="heif codecs": only these. fuzz-pack: the smallest inputs that reach
-# what the corpora reach, for tests/data/fuzz.
+# 30; it prints the table of tests/README.md. TARGETS="heif codecs": only these. fuzz-pack: the smallest inputs that
+# reach what the corpora reach, for tests/data/fuzz.
 SECONDS   ?= 60
-FUZZ_FLAGS = -std=c11 -O1 -gline-tables-only -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -I.
+FUZZ_FLAGS = -std=c11 -O1 -gline-tables-only -fno-omit-frame-pointer -fsanitize=address,undefined \
+              -fno-sanitize-recover=all -I.
 fuzz fuzz-long fuzz-pack: $(PTX) $(BUILD)/libbenzina.a | $(BUILD)
 	@BUILD="$(BUILD)" CLANG="$(CLANG)" FLAGS="$(FUZZ_FLAGS) $(AV_CFLAGS)" CUDA_FLAGS="$(CUDA_CFLAGS)" LIBS="$(LIBS)" \
 	    TOOL_SOURCES="$(filter-out %/main.c %/pack_journal.c,$(TOOL)) $(STREAM)" TOOL_FLAGS="$(TOOL_CFLAGS) \
