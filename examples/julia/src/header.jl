@@ -56,6 +56,19 @@ const BZNA_DEVICE_AUTO = Int32(0)
 const BZNA_DEVICE_CPU = Int32(1)
 const BZNA_DEVICE_CUDA = Int32(2)
 
+# What may be decoded, as bits of context_config.codecs. In a HEIF file, its items count.
+const BZNA_ALLOW_H264 = UInt32(1)
+const BZNA_ALLOW_H265 = UInt32(2)
+const BZNA_ALLOW_AV1 = UInt32(4)
+const BZNA_ALLOW_JPEG = UInt32(8)
+const BZNA_ALLOW_PNG = UInt32(16)
+const BZNA_ALLOW_WEBP = UInt32(32)
+const BZNA_ALLOW_GIF = UInt32(64)
+const BZNA_ALLOW_BMP = UInt32(128)
+const BZNA_ALLOW_TIFF = UInt32(256)
+const BZNA_ALLOW_PNM = UInt32(512)
+const BZNA_ALLOW_JPEG2000 = UInt32(1024)
+
 # Results of NVDEC's check for one kind of picture.
 const BZNA_CHECK_NONE = UInt32(0)
 const BZNA_CHECK_PASSED = UInt32(1)
@@ -361,7 +374,7 @@ mutable struct bzna_context_config
     device_allocator::bzna_device_allocator
     cuda_context::Ptr{Cvoid}
     no_threads::UInt32
-    reserved0::UInt32
+    codecs::UInt32
     bzna_context_config() = new()
 end
 

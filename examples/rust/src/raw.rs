@@ -180,6 +180,20 @@ pub const BZNA_DEVICE_CPU: i32 = 1;
 /// An NVIDIA GPU
 pub const BZNA_DEVICE_CUDA: i32 = 2;
 
+// What may be decoded, as bits of context_config.codecs. In a HEIF file, its items count.
+pub const BZNA_ALLOW_H264: u32 = 1;
+pub const BZNA_ALLOW_H265: u32 = 2;
+pub const BZNA_ALLOW_AV1: u32 = 4;
+pub const BZNA_ALLOW_JPEG: u32 = 8;
+pub const BZNA_ALLOW_PNG: u32 = 16;
+pub const BZNA_ALLOW_WEBP: u32 = 32;
+pub const BZNA_ALLOW_GIF: u32 = 64;
+pub const BZNA_ALLOW_BMP: u32 = 128;
+pub const BZNA_ALLOW_TIFF: u32 = 256;
+/// PBM, PGM, PPM, PAM
+pub const BZNA_ALLOW_PNM: u32 = 512;
+pub const BZNA_ALLOW_JPEG2000: u32 = 1024;
+
 // Results of NVDEC's check for one kind of picture.
 /// Not checked yet: it waits for a data set's first picture
 pub const BZNA_CHECK_NONE: u32 = 0;
@@ -724,8 +738,9 @@ structs! {
         /// this context starts a thread. Data sets are opened by the caller's thread alone, and loaders have
         /// pipeline.no_threads
         no_threads: u32,
-        /// Must be 0
-        reserved0: u32,
+        /// Advanced, used with files from strangers: BZNA_ALLOW_... of the codecs that may be decoded. A picture of
+        /// another one fails with E_CODEC before a decoder sees it: chapter 8. Default: all
+        codecs: u32,
     }
 
     /// A CUDA device, as a context uses it.
