@@ -195,9 +195,13 @@ test test-all:
 
 # Where people compile C besides Linux with glibc, and on other processors: what is installed of the compilers and
 # emulators is used, the rest says SKIP.
-test-ports: $(BUILD)/bzna
-	@nice sh tests/test_variants.sh $(BUILD)/bzna $(BUILD) musl windows windows_arm64 macos_arm64 macos_x86_64 freebsd \
-	    aarch64 arm s390x
+test-ports: $(BUILD)/bzna $(BUILD)/draw_pictures $(BUILD)/decode_batch
+	@status=0; \
+	nice sh tests/test_variants.sh $(BUILD)/bzna $(BUILD) musl windows_arm64 macos_arm64 macos_x86_64 freebsd aarch64 \
+	    arm s390x || status=1; \
+	nice sh tests/ports_compilers.sh $(BUILD) || status=1; \
+	nice sh tests/ports_windows.sh $(BUILD)/bzna $(BUILD) || status=1; \
+	exit $$status
 
 # The tests of examples/julia with the Julia of Debian 11 (1.5.3), gcc 10 and libavcodec 58, in a root of about 1 GB
 # that debootstrap makes once in build/julia.
@@ -242,6 +246,7 @@ $(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions: tests/fake/watch.h
 $(BUILD)/tests/test_loader_nvdec $(BUILD)/tests/test_loader_device: tests/test_loader.c tests/fake/nvdec.h
 $(BUILD)/tests/test_training_nvdec $(BUILD)/tests/test_training_device: tests/test_training.c tests/fake/nvdec.h
 $(BUILD)/tests/test_records_device: tests/test_records.c tests/fake/nvdec.h
+$(BUILD)/tests/test_augment_device: tests/test_augment.c tests/fake/nvdec.h
 $(BUILD)/tests/test_jpeg_device: tests/test_jpeg.c tests/fake/nvdec.h
 $(BUILD)/tests/test_outputs_nvdec $(BUILD)/tests/test_outputs_device: tests/test_outputs.c tests/fake/nvdec.h
 $(BUILD)/tests/test_heif_nvdec: tests/test_heif.c tests/fake/nvdec.h

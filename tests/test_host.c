@@ -471,8 +471,8 @@ TEST(no_call_writes_past_the_struct_that_says_its_own_size)
 
 #else
 
-TEST(no_call_writes_past_the_struct_that_it_fills_in) { SKIP("built without libavcodec (libavcodec-dev)"); }
-TEST(no_call_writes_past_the_struct_that_says_its_own_size) { SKIP("built without libavcodec (libavcodec-dev)"); }
+TEST(no_call_writes_past_the_struct_that_it_fills_in) { SKIP("built without libavcodec [libavcodec-dev]"); }
+TEST(no_call_writes_past_the_struct_that_says_its_own_size) { SKIP("built without libavcodec [libavcodec-dev]"); }
 
 #endif
 

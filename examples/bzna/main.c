@@ -20,7 +20,6 @@
  * Exit status: 0 success, 1 bad input, 2 bad command line. */
 #include "tool.h"
 
-#include <signal.h>
 #include <string.h>
 
 #include <libavutil/log.h>
@@ -99,6 +98,10 @@
     REAL("random-s", hls[2], 0, 255, "S", "0", "MXNet's random_s: saturation, of 255"), \
     REAL("max-random-contrast", max_contrast, 0, 0.999, "C", "0", "MXNet's max_random_contrast, about 0"), \
     REAL("max-random-illumination", max_illumination, 0, 1e6, "I", "0", "MXNet's max_random_illumination, of 255"), \
+    CHOICE("augment", augment, "none|rand|trivial|auto", "none", \
+      "draw operations, too; rand: RandAugment, 2 of magnitude 9;\n" \
+      "trivial: TrivialAugmentWide; auto: ImageNet's AutoAugment"), \
+    REAL("erase", erase, 0, 1, "P", "0", "then erase a rectangle with probability P"), \
     CHOICE("channels", channels, "RGB|BGR|gray|grey", "RGB", "channels and their order; gray is one, the luma"), \
     CHOICE("warp", warp, "random|center|none", "random", \
       "random: random resized crop; center: center resized crop;\nnone: center crop, not resized"), \
@@ -468,9 +471,9 @@ static int help(const char *name)
 
 int main(int argc, char **argv)
 {
+    os_start(&argc, &argv);
     const char *name = argc > 1 ? argv[1] : "";
     av_log_set_level(AV_LOG_QUIET);
-    signal(SIGXFSZ, SIG_IGN);             /* a file that may not grow is an error, not the end of the program */
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return help(argc > 2 ? argv[2] : NULL);
     if (!strcmp(name, "--version")) {
         uint32_t version = bzna_version();

@@ -110,7 +110,8 @@ static void run_targets(const uint8_t *data, size_t size)
 
 static void seeds_targets(fuzz_give *give, void *user)
 {
-    static const char *const texts[] = { "1\n2\n3\n", "a/b.jpg,1\na/c d.png,2\ne.tif,-3\n", "e.tif\t9223372036854775807" };
+    static const char *const texts[] = { "1\n2\n3\n", "a/b.jpg,1\na/c d.png,2\ne.tif,-3\n",
+                                         "e.tif\t9223372036854775807" };
     for (int i = 0; i < 3; i++)
         give(user, texts[i], strlen(texts[i]));
 }

@@ -1,0 +1,93 @@
+/* failing_calls.c - a library to preload, which lets one call of the system fail
+ *
+ *     FAIL_CALL="rename 2 28" FAIL_MET=FILE LD_PRELOAD=failing_calls.so bzna pack ...
+ *
+ * The second rename of each process fails with error 28; of reads and writes, "write 2 short" does half of what was
+ * asked for. When that happens a byte is added to FILE. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static char name[32], how[32];
+static long number;
+static const char *met;
+static _Atomic long calls;
+
+__attribute__((constructor)) static void start(void)
+{
+    const char *call = getenv("FAIL_CALL");
+    met = getenv("FAIL_MET");
+    if (call && sscanf(call, "%31s %ld %31s", name, &number, how) != 3)
+        name[0] = 0;
+}
+
+/* Whether this call is the one; sets errno. */
+static int fails(const char *function)
+{
+    if (strcmp(function, name) || atomic_fetch_add(&calls, 1) + 1 != number)
+        return 0;
+    if (met) {
+        int (*real_open)(const char *, int, ...) = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open");
+        ssize_t (*real_write)(int, const void *, size_t) =
+            (ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
+        const int file = real_open(met, O_WRONLY | O_CREAT | O_APPEND, 0666);
+        if (file >= 0) {
+            (void)!real_write(file, "x", 1);
+            close(file);
+        }
+    }
+    errno = atoi(how);
+    return 1;
+}
+
+#define REAL(type, function, ...) ((type (*)(__VA_ARGS__))dlsym(RTLD_NEXT, #function))
+/* A call that fails with -1. */
+#define FAILING(type, function, parameters, arguments, ...) \
+    type function parameters { return fails(#function) ? -1 : REAL(type, function, __VA_ARGS__) arguments; }
+/* One that may do half of its work instead. */
+#define PARTIAL(function, parameters, half, arguments, ...)                                   \
+    ssize_t function parameters                                                               \
+    {                                                                                         \
+        if (fails(#function)) {                                                               \
+            if (strcmp(how, "short")) return -1;                                              \
+            half;                                                                             \
+        }                                                                                     \
+        return REAL(ssize_t, function, __VA_ARGS__) arguments;                                \
+    }
+
+PARTIAL(read, (int f, void *p, size_t n), n = n > 1 ? n / 2 : n, (f, p, n), int, void *, size_t)
+PARTIAL(write, (int f, const void *p, size_t n), n = n > 1 ? n / 2 : n, (f, p, n), int, const void *, size_t)
+PARTIAL(pread, (int f, void *p, size_t n, off_t at), n = n > 1 ? n / 2 : n, (f, p, n, at), int, void *, size_t, off_t)
+PARTIAL(pwrite, (int f, const void *p, size_t n, off_t at), n = n > 1 ? n / 2 : n, (f, p, n, at), int, const void *,
+        size_t, off_t)
+PARTIAL(writev, (int f, const struct iovec *v, int n), n = n > 1 ? n / 2 : n, (f, v, n), int, const struct iovec *, int)
+FAILING(int, rename, (const char *a, const char *b), (a, b), const char *, const char *)
+FAILING(int, unlink, (const char *a), (a), const char *)
+FAILING(int, fsync, (int f), (f), int)
+FAILING(int, fdatasync, (int f), (f), int)
+FAILING(int, ftruncate, (int f, off_t n), (f, n), int, off_t)
+FAILING(int, fstat, (int f, struct stat *s), (f, s), int, struct stat *)
+FAILING(int, mkdir, (const char *p, mode_t m), (p, m), const char *, mode_t)
+FAILING(int, socketpair, (int d, int t, int p, int *f), (d, t, p, f), int, int, int, int *)
+FAILING(pid_t, fork, (void), (), void)
+
+int open(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    const mode_t mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    return fails("open") ? -1 : REAL(int, open, const char *, int, ...)(path, flags, mode);
+}
