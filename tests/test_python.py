@@ -764,6 +764,20 @@ class Copies(unittest.TestCase):
         first, second = pickle.loads(pickle.dumps((mine, mine[1:])))
         self.assertIs(first._context, second._context)
 
+    def test_a_context_decodes_only_the_codecs_that_it_allows(self):
+        for codecs, allowed in ((("h264", "h265"), True), (["png", "jpeg2000"], False)):
+            for twin in self.both(benzina.Context("cpu", codecs=codecs)):
+                sample = benzina.Dataset(ARCHIVE, context=twin)[0]
+                if allowed:
+                    sample.image
+                    continue
+                with self.assertRaises(Error) as caught:
+                    sample.image
+                self.assertIn("context_config.codecs does not allow it", str(caught.exception))
+        for wrong in (["mp3"], [], "jpeg"):
+            with self.assertRaises(ValueError):
+                benzina.Context("cpu", codecs=wrong)
+
     def test_samples_are_copied_with_their_dataset_where_it_can_be_opened_again(self):
         for sample in (benzina.Dataset(ARCHIVE)[3], benzina.Dataset(io.BytesIO(BYTES))[3]):
             for twin in self.both(sample):

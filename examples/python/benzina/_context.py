@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import threading
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Iterable, Optional
 
 from . import _arguments as arg
 from . import _c, _handles
@@ -14,6 +14,21 @@ from ._c import lib
 from ._errors import check, in_python, told
 from ._modules import log
 from ._types import Device
+
+
+_CODECS = ("h264", "h265", "av1", "jpeg", "png", "webp", "gif", "bmp", "tiff", "pnm", "jpeg2000")     # in the order of BZNA_ALLOW_...
+
+
+def _codecs_of(names):
+    """context_config.codecs of some names; 0 stands for all."""
+    if names is None:
+        return 0
+    for name in names:
+        if name not in _CODECS:
+            raise ValueError("codecs: %r is none of %s" % (name, ", ".join(_CODECS)))
+    if not names:
+        raise ValueError("codecs: at least one is needed; None stands for all")
+    return sum(1 << _CODECS.index(name) for name in set(names))
 
 
 class Context(_handles.Handled):
@@ -26,6 +41,8 @@ class Context(_handles.Handled):
     log_level        LOG_ERROR, LOG_WARNING, LOG_INFO or LOG_DEBUG: no more than this is told
     max_sample_bytes, max_edge_px
                      what is larger is refused; 0: the library's limits
+    codecs           which may be decoded, by name; None: all. For files from strangers: "h264", "h265", "av1", "jpeg", "png", "webp",
+                     "gif", "bmp", "tiff", "pnm", "jpeg2000"
     sessions, decode_memory_bytes
                      of the GPU's decoders
     no_threads       True: no call with this context starts a thread, as DataLoader(no_threads=True) in all of its loaders
@@ -41,13 +58,15 @@ class Context(_handles.Handled):
 
     def __init__(self, device: Device = None, log: Optional[Callable[[int, int, str], Any]] = None, log_level: int = _c.LOG_WARNING,
                  max_sample_bytes: int = 0, max_edge_px: int = 0, sessions: int = 0, decode_memory_bytes: int = 0,
-                 cuda_context: Optional[int] = None, no_threads: bool = False) -> None:
+                 cuda_context: Optional[int] = None, no_threads: bool = False, codecs: Optional[Iterable[str]] = None) -> None:
         _handles.dispose_put_off()
         config = _c.new("context_config")
         self._device = config.device.kind, config.device.ordinal = _device_of(device)
         for name, value in dict(max_sample_bytes=max_sample_bytes, max_edge_px=max_edge_px, log_level=log_level, sessions=sessions,
                                 decode_memory_bytes=decode_memory_bytes, no_threads=no_threads).items():
             arg.put(config, name, value)
+        codecs = None if codecs is None else tuple(codecs)
+        config.codecs = _codecs_of(codecs)
         config.cuda_context = None if cuda_context is None else arg.number("cuda_context", cuda_context, ctypes.c_size_t)
         key = None
         config.log = _logging_thunk
@@ -63,7 +82,7 @@ class Context(_handles.Handled):
         self._handle = handle.value
         self._close = _handles.owned(self, lib.bzna_context_close, self._handle, key)
         self._settings = (self._device, log, log_level, max_sample_bytes, max_edge_px,
-                          sessions, decode_memory_bytes, None, no_threads)
+                          sessions, decode_memory_bytes, None, no_threads, codecs)
         self._cuda_context = cuda_context
 
     def __repr__(self) -> str:
