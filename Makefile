@@ -101,8 +101,8 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz dist pair sdist wheel \
-    size install
+.PHONY: all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz fuzz-long fuzz-pack \
+    dist pair sdist wheel size install
 .PHONY: uninstall clean what
 .PHONY: bench bench-model bench-peers bench-codecs bench-scaling bench-speed static-deps
 .PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets
@@ -195,9 +195,13 @@ test test-all:
 
 # Where people compile C besides Linux with glibc, and on other processors: what is installed of the compilers and
 # emulators is used, the rest says SKIP.
-test-ports: $(BUILD)/bzna
-	@nice sh tests/test_variants.sh $(BUILD)/bzna $(BUILD) musl windows windows_arm64 macos_arm64 macos_x86_64 freebsd \
-	    aarch64 arm s390x
+test-ports: $(BUILD)/bzna $(BUILD)/draw_pictures $(BUILD)/decode_batch
+	@status=0; \
+	nice sh tests/test_variants.sh $(BUILD)/bzna $(BUILD) musl windows_arm64 macos_arm64 macos_x86_64 freebsd aarch64 \
+	    arm s390x || status=1; \
+	nice sh tests/ports_compilers.sh $(BUILD) || status=1; \
+	nice sh tests/ports_windows.sh $(BUILD)/bzna $(BUILD) || status=1; \
+	exit $$status
 
 # The tests of examples/julia with the Julia of Debian 11 (1.5.3), gcc 10 and libavcodec 58, in a root of about 1 GB
 # that debootstrap makes once in build/julia.
@@ -259,13 +263,18 @@ nvparser: $(BUILD)/tests/test_nvparser
 nvparser-packets:
 	python3 tests/nvparser/make.py tests/data/nvparser/packets.bin
 
-# Every single-byte corruption of the fixed series, under ASan and UBSan; then two coverage-guided minutes at once,
-# with decoding and without, where clang has libFuzzer. Its seeds are of less than 8 kB: executions are then some ten
-# times as many as with photographs.
-FUZZ_FLAGS = -std=c11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -I. \
-              $(AV_CFLAGS) $(CUDA_CFLAGS)
-fuzz: $(PTX) | $(BUILD)
-	@BUILD="$(BUILD)" CC="$(CC)" FUZZ_FLAGS="$(FUZZ_FLAGS)" LIBS="$(LIBS)" sh tests/fuzz.sh
+# The targets of tests/fuzz, run by libFuzzer under clang's ASan and UBSan, two at once: SECONDS each, from the inputs
+# that earlier runs left in build/fuzz/corpus. fuzz-long: at least 10 minutes each, until 5 bring no new edge, at most
+# 30; it prints the table of tests/README.md. TARGETS="heif codecs": only these. fuzz-pack: the smallest inputs that
+# reach what the corpora reach, for tests/data/fuzz.
+SECONDS   ?= 60
+FUZZ_FLAGS = -std=c11 -O1 -gline-tables-only -fno-omit-frame-pointer -fsanitize=address,undefined \
+              -fno-sanitize-recover=all -I.
+fuzz fuzz-long fuzz-pack: $(PTX) $(BUILD)/libbenzina.a | $(BUILD)
+	@BUILD="$(BUILD)" CLANG="$(CLANG)" FLAGS="$(FUZZ_FLAGS) $(AV_CFLAGS)" CUDA_FLAGS="$(CUDA_CFLAGS)" LIBS="$(LIBS)" \
+	    TOOL_SOURCES="$(filter-out %/main.c %/pack_journal.c,$(TOOL)) $(STREAM)" TOOL_FLAGS="$(TOOL_CFLAGS) \
+	    $(STREAM_CFLAGS)" TOOL_LIBS="$(TOOL_LIBS) $(STREAM_LIBS)" TARGETS="$(TARGETS)" nice sh tests/fuzz/fuzz.sh \
+	    $(if $(filter fuzz,$@),run $(SECONDS),$(@:fuzz-%=%))
 
 # Opening a large archive, and the loader against its decoder alone. PHOTOS=DIR packs and times pictures of yours
 # instead of drawn ones.

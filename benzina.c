@@ -9,44 +9,44 @@
  *       8  blocks            the cache of file parts that were read last, with its locks
  *    9-10  host              errors, log, limits; open files, whose number is limited; sources
  *      11  cursor            bounded bytes and bits, sticky overrun
- *   12-18  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; more stills; the table of codecs
- *   19-20  HEIF              the items of a file, their properties, grids
- *   21-22  pictures          finding a codec; a picture as container and stream describe it
- *   23-24  boxes             mp4 boxes by table; fragments
- *      25  sample tables     the places of a track's samples
- *      26  containers        their types: a type of container is a row of operations
- *      27  HEIF files        alone, or among other pictures
- *   28-29  mp4               archives, plain video; their samples
- *   30-33  folders           lists of samples; directories; pictures that are files; pairs of folders
- *   34-36  tar               headers; WebDataset shards, with or without an index; their samples
- *   37-38  records           MXNet's RecordIO; records of one size
- *      39  providers         samples that the caller's functions give
- *   40-41  opening           paths and patterns; the table of containers
- *   42-43  data sets         a sample, its pictures and fields; parts over containers
- *   44-46  writer            the same boxes, the other way: pictures, tracks, archives
- *      47  elementary        exp, log, sin, cos, tan, the same on every machine
- *      48  random, order     Philox, the keyed permutation, shards
- *      49  transforms        parameters -> homography
- *      50  color             jitter, color -> matrix
- *     50b  policies          operations that are drawn for a view
- *      51  kernels           benzina_kernels.cu as plain C
- *     51b  operations        what is drawn -> the passes of the kernels
- *      52  JPEG decode       libjpeg-turbo; nothing else touches it
- *   53-54  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
- *   55-57  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   58-61  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *   62-63  loader            its state; the locks live here; its tensors
- *      64  queues            runs of samples, and who is woken for them
- *   65-69  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
- *   70-71  readers           threads that read samples in the planned order; reading
- *   72-76  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      77  contexts          the host, the device and its pool
- *      78  parts, closing    a loader's batches, queues, order, threads
- *      79  without threads   the caller's thread reads and decodes
- *   80-81  delivering        what the consumer's calls do; positions
- *      82  statistics        what was counted, and what limits a loader
- *   83-85  configuration     defaults, checks; outputs; opening
- *   86-90  public API        validate, delegate
+ *   12-19  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; JPEG 2000; the table of codecs
+ *   20-21  HEIF              the items of a file, their properties, grids
+ *   22-23  pictures          finding a codec; a picture as container and stream describe it
+ *   24-25  boxes             mp4 boxes by table; fragments
+ *      26  sample tables     the places of a track's samples
+ *      27  containers        their types: a type of container is a row of operations
+ *      28  HEIF files        alone, or among other pictures
+ *   29-30  mp4               archives, plain video; their samples
+ *   31-34  folders           lists of samples; directories; pictures that are files; pairs of folders
+ *   35-37  tar               headers; WebDataset shards, with or without an index; their samples
+ *   38-39  records           MXNet's RecordIO; records of one size
+ *      40  providers         samples that the caller's functions give
+ *   41-42  opening           paths and patterns; the table of containers
+ *   43-44  data sets         a sample, its pictures and fields; parts over containers
+ *   45-47  writer            the same boxes, the other way: pictures, tracks, archives
+ *      48  elementary        exp, log, sin, cos, tan, the same on every machine
+ *      49  random, order     Philox, the keyed permutation, shards
+ *      50  transforms        parameters -> homography
+ *      51  color             jitter, color -> matrix
+ *      52  policies          operations that are drawn for a view
+ *      53  kernels           benzina_kernels.cu as plain C
+ *      54  operations        what is drawn -> the passes of the kernels
+ *      55  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   56-57  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
+ *   58-60  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   61-64  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *   65-66  loader            its state; the locks live here; its tensors
+ *      67  queues            runs of samples, and who is woken for them
+ *   68-72  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
+ *   73-74  readers           threads that read samples in the planned order; reading
+ *   75-79  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      80  contexts          the host, the device and its pool
+ *      81  parts, closing    a loader's batches, queues, order, threads
+ *      82  without threads   the caller's thread reads and decodes
+ *   83-84  delivering        what the consumer's calls do; positions
+ *      85  statistics        what was counted, and what limits a loader
+ *   86-88  configuration     defaults, checks; outputs; opening
+ *   89-93  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -82,6 +82,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Floats that are calculated in more precision than they have would make other pixels, too. */
+#if FLT_EVAL_METHOD == 1 || FLT_EVAL_METHOD == 2 || FLT_EVAL_METHOD < 0
+#  error "floats must be floats: -msse2 -mfpmath=sse on 32-bit x86, -fexcess-precision=fast on s390x"
+#endif
 
 #ifndef BENZINA_NO_CUDA
 #  include <ffnvcodec/dynlink_cuda.h>
@@ -424,6 +429,39 @@ static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
     return hash;
 }
 #define BZI_HASH_START 0xcbf29ce484222325ull
+
+static int bzi_is_big_endian(void)
+{
+    const uint16_t one = 1;
+    uint8_t first;
+
+    memcpy(&first, &one, 1);
+    return !first;
+}
+
+/* The same of numbers of `width` bytes, a power of two: on all machines, their hash is that of little-endian ones. */
+static uint64_t bzi_hash_numbers(uint64_t hash, const void *data, size_t size, size_t width)
+{
+    const uint8_t *p = data;
+    const size_t flip = bzi_is_big_endian() ? width - 1 : 0;
+
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ p[i ^ flip]) * 0x100000001b3ull;
+    return hash;
+}
+
+/* Makes little-endian numbers of this machine's, in place, or the reverse. */
+static void bzi_flip_to_little(void *data, uint64_t size, size_t width)
+{
+    uint8_t *p = data;
+
+    for (uint64_t i = 0; bzi_is_big_endian() && i + width <= size; i += width)
+        for (size_t k = 0; k < width / 2; k++) {
+            const uint8_t byte = p[i + k];
+            p[i + k] = p[i + width - 1 - k];
+            p[i + width - 1 - k] = byte;
+        }
+}
 
 /* Versioned structs: caller and library may know different sizes of the same struct.
  * - In: the members that both know are copied over the defaults that stand in dst. A struct larger than the library's
@@ -995,6 +1033,7 @@ static int bzi_windows_error(DWORD code)
         { ERROR_NOT_ENOUGH_MEMORY, ENOMEM },  { ERROR_OUTOFMEMORY, ENOMEM },      { ERROR_DISK_FULL, ENOSPC },
         { ERROR_TOO_MANY_OPEN_FILES, EMFILE }, { ERROR_HANDLE_DISK_FULL, ENOSPC }, { ERROR_FILE_EXISTS, EEXIST },
         { ERROR_NO_UNICODE_TRANSLATION, EILSEQ }, { ERROR_FILENAME_EXCED_RANGE, ENAMETOOLONG },
+        { ERROR_INVALID_HANDLE, EBADF },
     };
 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -1947,6 +1986,7 @@ typedef struct bzi_host {
     atomic_int    references;         /* the context's and those of all that it made; the last one frees the host */
     uint64_t      max_sample_bytes;   /* limit of a sample's coded bytes */
     uint32_t      max_edge_px;        /* limit of a coded picture's width and height */
+    uint32_t      codecs;             /* that may be decoded, as BZNA_ALLOW_...; 0: all */
     uint32_t      no_threads;         /* 1: the library starts none */
     uint32_t      log_any_thread;     /* log is called at once, on the thread that has the message */
     bzna_log_fn   log;                /* the user's function; NULL: nothing is logged */
@@ -2002,6 +2042,7 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     atomic_init(&host->references, 1);
     host->max_sample_bytes = config->max_sample_bytes;
     host->max_edge_px = config->max_edge_px;
+    host->codecs = config->codecs;
     host->no_threads = !BZI_THREADS || config->no_threads;
     host->log = config->log;
     host->log_user = config->log_user;
@@ -2718,10 +2759,11 @@ typedef struct bzi_cursor {
     uint32_t       overrun;           /* a read went past the end */
 } bzi_cursor;
 
-/* A cursor at the beginning of size bytes. base: their file offset. */
+/* A cursor at the beginning of size bytes. base: their file offset. data may be NULL if there are none, and
+ * the cursor's own pointer is not then, since not even 0 may be added to that. */
 static bzi_cursor bzi_cursor_make(const uint8_t *data, uint64_t size, uint64_t base)
 {
-    bzi_cursor c = { data, size, 0, base, 0 };
+    bzi_cursor c = { data || size ? data : (const uint8_t *)"", size, 0, base, 0 };
     return c;
 }
 
@@ -4738,7 +4780,7 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 }
 
 
-/* ==== 17. Stills: BMP, TIFF, PNM, JPEG 2000 =========================================================================
+/* ==== 17. Stills: BMP, TIFF, PNM ====================================================================================
  * Calls: rooms 2, 9, 11, 14, 16.
  *
  * Four more kinds of stills, and the list of all. Stills are pictures that are files of their own, and are told apart
@@ -5061,6 +5103,12 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
     return BZNA_OK;
 }
 
+
+/* ==== 18. Stills: JPEG 2000, the list ==============================================================================
+ * Calls: rooms 2, 9, 11, 16-17.
+ *
+ * libavcodec decodes these. A row of the list is a kind of still. */
+
 /* --- JPEG 2000 --- */
 
 /* Reads the next box. Returns its type, or 0 if there is none, or if it goes past the end: c->overrun is set then. */
@@ -5148,11 +5196,85 @@ static int bzi_j2k_is_part_15(bzi_cursor c)
     return 0;
 }
 
+/* How a codestream cuts its picture: the smallest parts that any of its headers asks for. */
+typedef struct bzi_j2k_parts {
+    uint32_t block;                   /* samples of a code block, as a power of two */
+    uint32_t precinct;                /* samples of a precinct, likewise */
+} bzi_j2k_parts;
+
+/* Reads what COD and COC have in common, behind the place of Scod or Scoc, which is `style`. */
+static void bzi_j2k_style(bzi_cursor *c, uint32_t style, bzi_j2k_parts *parts)
+{
+    const uint32_t levels = bzi_cursor_u8(c), width = (bzi_cursor_u8(c) & 15) + 2, height = (bzi_cursor_u8(c) & 15) + 2;
+
+    parts->block = (uint32_t)bzi_min(parts->block, width + height);
+    bzi_cursor_take(c, 2);
+    for (uint32_t i = 0; style & 1 && i <= levels && !c->overrun; i++) {
+        const uint32_t size = bzi_cursor_u8(c), x = size & 15, y = size >> 4;
+
+        /* above the lowest resolution, a precinct has three bands of a quarter of its samples */
+        parts->precinct = (uint32_t)bzi_min(parts->precinct, x + y);
+        parts->block = (uint32_t)bzi_min(parts->block, bzi_min(width, i && x ? x - 1 : x) +
+                                         bzi_min(height, i && y ? y - 1 : y));
+    }
+}
+
+/* Finds the smallest parts: in the main header, and in those of all tiles. c: the codestream after SIZ. */
+static bzi_j2k_parts bzi_j2k_parts_of(bzi_cursor c, uint32_t components)
+{
+    enum { COD = 0xff52, COC = 0xff53, SOT = 0xff90, SOD = 0xff93 };
+    bzi_j2k_parts parts = { 30, 30 };
+    uint64_t tile_end = 0;
+    uint32_t marker;
+
+    while ((marker = bzi_cursor_u16(&c)) >= 0xff00 && !c.overrun) {
+        const uint64_t at = c.pos - 2;
+        const uint32_t size = marker == SOD ? 0 : bzi_cursor_u16(&c);
+        bzi_cursor segment = marker == SOD ? c : bzi_cursor_sub(&c, size < 2 ? UINT64_MAX : size - 2);
+
+        if (marker == SOD) {                                /* what is coded goes on to the end of the tile's part */
+            if (tile_end <= c.pos)
+                break;
+            bzi_cursor_take(&c, tile_end - c.pos);
+        } else if (marker == SOT) {
+            bzi_cursor_take(&segment, 2);
+            tile_end = at + bzi_cursor_u32(&segment);
+        } else if (marker == COD || marker == COC) {
+            uint32_t style;
+
+            if (marker == COC)
+                bzi_cursor_take(&segment, components > 256 ? 2 : 1);
+            style = bzi_cursor_u8(&segment);
+            if (marker == COD)
+                bzi_cursor_take(&segment, 4);
+            bzi_j2k_style(&segment, style, &parts);
+        }
+    }
+
+    return parts;
+}
+
+/* Refuses a picture in so many parts that libavcodec's notes on them, which it makes before it decodes, would take more
+ * memory than a picture may: some 300 bytes for a code block, and as many for a precinct. */
+static bzna_status bzi_j2k_check_parts(bzi_cursor c, uint32_t components, const bzi_format *format, uint64_t file_size,
+                                       bzna_error *err)
+{
+    const bzi_j2k_parts parts = bzi_j2k_parts_of(c, components);
+    const uint64_t samples = (uint64_t)format->width * format->height * bzi_min(components, 4);
+    const uint64_t bytes = 300 * ((samples >> parts.block) + (samples >> parts.precinct)) / 3 * 4;
+
+    if (bytes > BZI_LIMIT_STILL_BYTES && bytes / BZI_LIMIT_STILL_RATIO > file_size)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "JPEG 2000: %ux%u pixels in code blocks of %u samples and precincts of %u",
+                        format->width, format->height, 1u << parts.block, 1u << parts.precinct);
+    return BZNA_OK;
+}
+
 /* Reads the header of a codestream. libavcodec checks the rest. */
 static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor boxes, c = bzi_j2k_stream(file, &boxes), rest = c;
-    uint32_t right, bottom, x, y, size;
+    uint32_t right, bottom, x, y, size, components;
+    bzna_status status;
 
     if (bzi_cursor_u16(&c) != 0xff4f || bzi_cursor_u16(&c) != 0xff51)
         return bzi_still_fail(err, &c, "JPEG 2000", "there is no picture, or it is truncated");
@@ -5165,7 +5287,8 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     x = bzi_cursor_u32(&c);
     y = bzi_cursor_u32(&c);
     bzi_cursor_take(&c, 16);
-    format->pixel_bits = (uint32_t)bzi_min(bzi_cursor_u16(&c), 4);          /* at most 4 components */
+    components = bzi_cursor_u16(&c);
+    format->pixel_bits = (uint32_t)bzi_min(components, 4);                  /* libavcodec takes no more */
     format->depth_luma = format->depth_chroma = (bzi_cursor_u8(&c) & 127) + 1 > 8 ? 16 : 8;
     format->pixel_bits *= format->depth_luma;
     if (c.overrun || right <= x || bottom <= y)
@@ -5175,6 +5298,8 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     format->height = bottom - y;
     if (bzi_j2k_is_part_15(rest))
         return bzi_still_refuse(err, "JPEG 2000 part 15 (high throughput)");
+    if ((status = bzi_j2k_check_parts(rest, components, format, file.size, err)) != BZNA_OK)
+        return status;
     return bzi_jp2_check_color(boxes, err);
 }
 
@@ -5197,26 +5322,27 @@ typedef struct bzi_still {
     /* libavcodec's decoder carries nothing from a picture to the next. Other decoders do: GIF's carries colors past the
      * end of a palette; TIFF's the palette, planes and subsampling; JPEG 2000's the palette and color space */
     uint32_t    forgets;
+    uint32_t    allow;                /* BZNA_ALLOW_... */
 } bzi_still;
 
 static const bzi_still bzi_stills[] = {
-    { "PNG", "\x89PNG\r\n\x1a\n", 8, BZI_AV_ID(PNG), bzi_png_inspect, bzi_png_strip, 1 },
-    { "WebP", "RIFF....WEBP", 12, BZI_AV_ID(WEBP), bzi_webp_inspect, NULL, 1 },
-    { "GIF", "GIF8.a", 6, BZI_AV_ID(GIF), bzi_gif_inspect, bzi_gif_strip, 0 },
-    { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL, 1 },
-    { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0 },
-    { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0 },
-    { "TIFF", "II+\0", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0 },
-    { "TIFF", "MM\0+", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0 },
-    { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1 },
-    { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1 },
-    { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1 },
-    { "PBM", "P4", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1 },
-    { "PGM", "P5", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1 },
-    { "PPM", "P6", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1 },
-    { "PAM", "P7", 2, BZI_AV_ID(PAM), bzi_pnm_inspect, NULL, 1 },
-    { "JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", 12, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0 },
-    { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0 },
+    { "PNG", "\x89PNG\r\n\x1a\n", 8, BZI_AV_ID(PNG), bzi_png_inspect, bzi_png_strip, 1, BZNA_ALLOW_PNG },
+    { "WebP", "RIFF....WEBP", 12, BZI_AV_ID(WEBP), bzi_webp_inspect, NULL, 1, BZNA_ALLOW_WEBP },
+    { "GIF", "GIF8.a", 6, BZI_AV_ID(GIF), bzi_gif_inspect, bzi_gif_strip, 0, BZNA_ALLOW_GIF },
+    { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL, 1, BZNA_ALLOW_BMP },
+    { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0, BZNA_ALLOW_TIFF },
+    { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0, BZNA_ALLOW_TIFF },
+    { "TIFF", "II+\0", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0, BZNA_ALLOW_TIFF },
+    { "TIFF", "MM\0+", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0, BZNA_ALLOW_TIFF },
+    { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PBM", "P4", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PGM", "P5", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PPM", "P6", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PAM", "P7", 2, BZI_AV_ID(PAM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", 12, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0, BZNA_ALLOW_JPEG2000 },
+    { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0, BZNA_ALLOW_JPEG2000 },
 };
 
 /* Returns the kind of still that begins with these bytes, or NULL. */
@@ -5286,10 +5412,10 @@ BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t siz
 }
 
 
-/* ==== 18. Codecs ====================================================================================================
- * Calls: rooms 2, 9, 11-13, 15, 17.
+/* ==== 19. Codecs ====================================================================================================
+ * Calls: rooms 2, 9, 11-13, 15, 18.
  *
- * A codec is a row of the table below, with its functions; HEIF's row is in room 20. Other rooms ask the row, and do
+ * A codec is a row of the table below, with its functions; HEIF's row is in room 21. Other rooms ask the row, and do
  * not need to know which codec it is. */
 
 /* Colors of pictures for which neither container nor stream states one. In archives: BT.709 primaries, sRGB curve,
@@ -5299,10 +5425,9 @@ static const bzna_color bzi_color_of_archives = { 1, 13, 5, 1, 1 }, bzi_color_of
 
 static bzi_span bzi_image_config(const bzna_image *image)
 {
-    bzi_span s = { image->config, image->config ? image->config_size : 0 };
-    return s;
+    return (bzi_span){ image->config, image->config ? image->config_size : 0 };
 }
-static bzi_span bzi_image_data(const bzna_image *image)   { bzi_span s = { image->data, image->data_size }; return s; }
+static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
 
 /* Iterates over the units of the config, then over those of the data. */
 typedef struct bzi_image_nals {
@@ -5684,6 +5809,7 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
 /* A codec. */
 typedef struct bzi_codec {
     uint32_t    id;                   /* BZNA_CODEC_... */
+    uint32_t    allow;                /* BZNA_ALLOW_...; 0 of stills, which have their own */
     const char *name;                 /* for messages */
     uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
     uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
@@ -5712,7 +5838,7 @@ typedef struct bzi_codec {
 } bzi_codec;
 
 static const bzi_codec bzi_codecs[] = {
-    { .id = BZNA_CODEC_H264, .name = "H.264",
+    { .id = BZNA_CODEC_H264, .allow = BZNA_ALLOW_H264, .name = "H.264",
       .entries = { BZI_AVC1, BZI_AVC3 },
       .config = BZI_FOURCC('a', 'v', 'c', 'C'),
       .config_bytes = 7, .length_at = 4,
@@ -5722,7 +5848,7 @@ static const bzi_codec bzi_codecs[] = {
       .av_id = BZI_AV_ID(H264),
       .nv_id = BZI_NV_ID(H264), .nv_unit = 16,
       .cut = bzi_h264_cut },
-    { .id = BZNA_CODEC_H265, .name = "H.265",
+    { .id = BZNA_CODEC_H265, .allow = BZNA_ALLOW_H265, .name = "H.265",
       .entries = { BZI_HVC1, BZI_HEV1 },
       .config = BZI_FOURCC('h', 'v', 'c', 'C'),
       .config_bytes = 23, .length_at = 21,
@@ -5731,7 +5857,7 @@ static const bzi_codec bzi_codecs[] = {
       .key = bzi_image_key_nals,
       .av_id = BZI_AV_ID(HEVC),
       .nv_id = BZI_NV_ID(HEVC), .nv_unit = 16 },
-    { .id = BZNA_CODEC_AV1, .name = "AV1",
+    { .id = BZNA_CODEC_AV1, .allow = BZNA_ALLOW_AV1, .name = "AV1",
       .entries = { BZI_AV01, BZI_AV01 },
       .config = BZI_FOURCC('a', 'v', '1', 'C'),
       .config_bytes = 4,
@@ -5741,7 +5867,7 @@ static const bzi_codec bzi_codecs[] = {
       .av_id = BZI_AV_ID(AV1),
       .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
       .nv_id = BZI_NV_ID(AV1), .nv_unit = 1 },
-    { .id = BZNA_CODEC_JPEG, .name = "JPEG",
+    { .id = BZNA_CODEC_JPEG, .allow = BZNA_ALLOW_JPEG, .name = "JPEG",
       .entries = { BZI_FOURCC('m', 'j', 'p', 'g'), BZI_FOURCC('j', 'p', 'e', 'g') },        /* HEIF's, QuickTime's */
       .inspect = bzi_image_jpeg,
       .stream = bzi_image_bytes,
@@ -5836,8 +5962,8 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 
 
 #ifndef BENZINA_NO_HEIF
-/* ==== 19. HEIF: items ===============================================================================================
- * Calls: rooms 2, 9, 11, 18.
+/* ==== 20. HEIF: items ===============================================================================================
+ * Calls: rooms 2, 9, 11, 19.
  *
  * The pictures of a HEIF or AVIF file (ISO/IEC 23008-12): the items of its meta box, where their bytes lie, and which
  * item refers to which. Room 17 has their properties. This room works on memory that others own, and allocates nothing:
@@ -6203,8 +6329,8 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 }
 
 
-/* ==== 20. HEIF: properties ==========================================================================================
- * Calls: rooms 2, 9, 11-13, 18-19.
+/* ==== 21. HEIF: properties ==========================================================================================
+ * Calls: rooms 2, 9, 11-13, 19-20.
  *
  * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
@@ -6627,7 +6753,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
     return BZNA_OK;
 }
 
-/* The codec of HEIF files that are one picture. Its row stands here, because its functions need rooms 19 and 20. */
+/* The codec of HEIF files that are one picture. Its row stands here, because its functions need rooms 20 and 21. */
 static const bzi_codec bzi_codec_heif = {
     .id = BZNA_CODEC_HEIF,
     .name = "HEIF",
@@ -6641,8 +6767,8 @@ static int bzi_heif_probe(bzi_span head) { (void)head; return 0; }
 #endif
 
 
-/* ==== 21. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 17-20.
+/* ==== 22. Codecs: finding them ======================================================================================
+ * Calls: rooms 2, 18-21.
  *
  * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read. */
 
@@ -6657,6 +6783,15 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
         return &bzi_codec_heif;
 #endif
     return NULL;
+}
+
+/* Returns 1 if an image may be decoded, else 0. codecs: context_config.codecs. Pixels that are not coded always may. */
+BZI_MAYBE_UNUSED static int bzi_codec_is_allowed(uint32_t codecs, const bzna_image *image)
+{
+    const bzi_still *still = image->codec == BZNA_CODEC_STILL ? bzi_still_find(bzi_image_data(image)) : NULL;
+    const uint32_t allow = still ? still->allow : bzi_codec_find(image->codec)->allow;
+
+    return !codecs || !allow || (codecs & allow);
 }
 
 /* Returns a codec's name. Pre: the codec is known, as it is for every picture that was inspected. */
@@ -6833,8 +6968,8 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 }
 
 
-/* ==== 22. Pictures ==================================================================================================
- * Calls: rooms 2, 9, 21.
+/* ==== 23. Pictures ==================================================================================================
+ * Calls: rooms 2, 9, 22.
  *
  * A picture as its container and its stream describe it together. */
 
@@ -7130,8 +7265,8 @@ typedef struct bzi_example {
 } bzi_example;
 
 
-/* ==== 23. Boxes =====================================================================================================
- * Calls: rooms 2, 9, 11, 18.
+/* ==== 24. Boxes =====================================================================================================
+ * Calls: rooms 2, 9, 11, 19.
  *
  * mp4 by tables: rules state which box is read by which function, and unknown boxes are skipped. Boxes are read in
  * memory, or through a window over a file. There, a track's tables stay in the file. */
@@ -7219,7 +7354,7 @@ typedef struct bzi_movie {
     uint32_t           trex[BZI_LIMIT_TRACKS][4];
     bzi_fragment       fragment;      /* the moof being read */
     bzi_fragment_sink *sink;          /* where samples of fragments are listed; NULL: they are only counted */
-    bzi_span           names;         /* payload of our box 'uuid', after its id: see room 46 */
+    bzi_span           names;         /* payload of our box 'uuid', after its id: see room 47 */
     uint64_t           names_at;      /* file offset of names */
     uint32_t           brand_count;   /* brands in use */
     uint32_t           brands[8];     /* of ftyp, the major one first */
@@ -7542,8 +7677,8 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 }
 
 
-/* ==== 24. Boxes: fragments, rules ===================================================================================
- * Calls: rooms 2, 10-11, 23.
+/* ==== 25. Boxes: fragments, rules ===================================================================================
+ * Calls: rooms 2, 10-11, 24.
  *
  * Samples in fragments (moof); the table of boxes that are read; the walk over boxes. */
 
@@ -7898,8 +8033,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c,
 }
 
 
-/* ==== 25. Sample tables =============================================================================================
- * Calls: rooms 2, 9-10, 18.
+/* ==== 26. Sample tables =============================================================================================
+ * Calls: rooms 2, 9-10, 19.
  *
  * Where the samples of a track lie, and what the track states about its pictures. */
 
@@ -8147,11 +8282,11 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 }
 
 
-/* ==== 26. Containers ================================================================================================
+/* ==== 27. Containers ================================================================================================
  * Calls: rooms 2, 9.
  *
  * The types of containers only. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
- * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 26 to 43
+ * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 27 to 44
  * knows which type of container a sample comes from. */
 
 /* The place of a sample's bytes: in a source, in a file of its own, or in memory. */
@@ -8205,6 +8340,12 @@ static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
         memcpy(value->data, data, (size_t)size);
 }
 
+/* Bytes of each number in a value of this kind. */
+static size_t bzi_number_bytes(uint32_t kind)
+{
+    return kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : kind == BZNA_FIELD_VECTOR ? sizeof(float) : 1;
+}
+
 typedef struct bzi_container bzi_container;
 
 /* The operations of a type of containers. Their errors name place and byte offset; the caller adds the sample and the
@@ -8218,6 +8359,7 @@ typedef struct bzi_container_ops {
     uint32_t    names_unread;         /* but `images` needs few of them, and can read those itself */
     uint32_t    still;                /* pictures are JPEG or other stills: NVDEC is not asked */
     uint32_t    listed;               /* dataset_config.list may name or label its samples */
+    uint32_t    indexed;              /* dataset_config.index may say where its samples lie */
     /* recognizes a file by its first bytes, at most BZI_PROBE_BYTES. NULL: they do not tell */
     int         (*probe)(const uint8_t *head, uint64_t size);
     /* sets the members after `source` in bzi_container. Pre: config is checked */
@@ -8298,8 +8440,8 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 }
 
 
-/* ==== 27. HEIF: files ===============================================================================================
- * Calls: rooms 2, 9, 11, 18-20, 22-26.
+/* ==== 28. HEIF: files ===============================================================================================
+ * Calls: rooms 2, 9, 11, 19-21, 23-27.
  *
  * A HEIF or AVIF file, alone or among other pictures. It stands for the picture that it shows: its primary item, or
  * if it has none, the first picture of its first track of pictures. */
@@ -8470,7 +8612,7 @@ static bzna_status bzi_heif_row_image(const bzi_container *c, const bzi_sample *
 
 static uint64_t bzi_heif_fingerprint(const bzi_container *c, uint64_t hash)
 {
-    return bzi_hash(hash, &c->source.size, sizeof c->source.size);
+    return bzi_hash_numbers(hash, &c->source.size, sizeof c->source.size, 8);
 }
 
 static const bzi_container_ops bzi_heif_ops = {
@@ -8500,8 +8642,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 }
 
 
-/* ==== 28. Containers: mp4 ===========================================================================================
- * Calls: rooms 2, 7, 9-11, 18, 21, 23-26.
+/* ==== 29. Containers: mp4 ===========================================================================================
+ * Calls: rooms 2, 7, 9-11, 19, 22, 24-27.
  *
  * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
  * first video track every sample is a sync sample: each frame is then a sample. The tables of the movie box stay in
@@ -9035,8 +9177,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 }
 
 
-/* ==== 29. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 7, 9-10, 18, 21, 23-28.
+/* ==== 30. Containers: mp4, samples ==================================================================================
+ * Calls: rooms 2, 7, 9-10, 19, 22, 24-29.
  *
  * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
@@ -9392,8 +9534,8 @@ static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
     const bzi_mp4 *mp4 = c->own;
     const uint64_t words[2] = { c->source.size, c->count };
 
-    hash = bzi_hash(hash, words, sizeof words);
-    return bzi_hash(hash, mp4->ends, mp4->end_count * 2 * sizeof *mp4->ends);
+    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
+    return bzi_hash_numbers(hash, mp4->ends, mp4->end_count * 2 * sizeof *mp4->ends, 8);
 }
 
 static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
@@ -9417,6 +9559,8 @@ static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sampl
     value->absent = n.kind == 0;
     if (status == BZNA_OK && n.kind)
         bzi_value_put(value, n.value.data, n.value.size);
+    if (status == BZNA_OK && n.kind && n.value.size <= value->capacity)
+        bzi_flip_to_little(value->data, n.value.size, bzi_number_bytes(field->kind));
     return status;
 }
 
@@ -9482,7 +9626,7 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
-/* ==== 30. Lists =====================================================================================================
+/* ==== 31. Lists =====================================================================================================
  * Calls: rooms 2, 7, 9-11.
  *
  * Text that lists samples, one a line. The first line tells which kind of list it is:
@@ -9917,9 +10061,24 @@ BZI_MAYBE_UNUSED static void bzi_idx_close(bzi_idx *idx, bzi_host *host)
     bzi_buffer_free(&host->memory, &idx->buffer);
 }
 
-/* Reads NAME.idx beside a file NAME.extension. Returns BZNA_AGAIN if there is none. Errors name the index. */
+/* Takes the index that the caller gave. */
+BZI_MAYBE_UNUSED static bzna_status bzi_idx_take(bzi_idx *idx, bzi_host *host, const bzna_dataset_config *config,
+                                                 bzna_error *err)
+{
+    if (config->index_bytes >= SIZE_MAX || !bzi_buffer_reserve(&host->memory, &idx->buffer, config->index_bytes + 1, 0))
+        return bzi_fail_memory(err, "an index");
+    memcpy(idx->buffer.data, config->index, (size_t)config->index_bytes);
+    idx->buffer.data[config->index_bytes] = '\n';
+    idx->text = (bzi_span){ idx->buffer.data, config->index_bytes };
+    snprintf(idx->path, sizeof idx->path, "dataset_config.index");
+    return BZNA_OK;
+}
+
+/* Reads NAME.idx beside a file NAME.extension, or takes the index of the config. Returns BZNA_AGAIN if there is none.
+ * Errors name the index. */
 BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, const bzi_source *of,
-                                                 const char *extension, bzna_error *err)
+                                                 const bzna_dataset_config *config, const char *extension,
+                                                 bzna_error *err)
 {
     const size_t length = of->path ? strlen(of->path) : 0;
     bzi_source file;
@@ -9927,6 +10086,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, c
 
     memset(idx, 0, offsetof(bzi_idx, path));
     memset(&file, 0, sizeof file);
+    if (config->index)
+        return bzi_idx_take(idx, host, config, err);
     if (length < 5 || length >= sizeof idx->path || strcmp(of->path + length - 4, extension))
         return BZNA_AGAIN;
 
@@ -10000,7 +10161,7 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
 }
 
 
-/* ==== 31. Directories ===============================================================================================
+/* ==== 32. Directories ===============================================================================================
  * Calls: rooms 2, 4, 7, 9.
  *
  * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
@@ -10334,8 +10495,8 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
 }
 
 
-/* ==== 32. Containers: folder ========================================================================================
- * Calls: rooms 2, 4, 7, 9-10, 21, 26-27, 30-31.
+/* ==== 33. Containers: folder ========================================================================================
+ * Calls: rooms 2, 4, 7, 9-10, 22, 27-28, 31-32.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
@@ -10861,8 +11022,8 @@ static const bzi_container_ops bzi_folder_ops = {
 };
 
 
-/* ==== 33. Containers: pairs of folders =============================================================================
- * Calls: rooms 2, 4, 7, 9, 26-27, 31.
+/* ==== 34. Containers: pairs of folders =============================================================================
+ * Calls: rooms 2, 4, 7, 9, 27-28, 32.
  *
  * Folders side by side whose files make one sample where their paths below the folders are the same but for the
  * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
@@ -11130,8 +11291,8 @@ static const bzi_container_ops bzi_pairs_ops = {
 
 
 #ifndef BENZINA_NO_SHARDS
-/* ==== 34. tar: headers ==============================================================================================
- * Calls: rooms 7, 9-11, 30.
+/* ==== 35. tar: headers ==============================================================================================
+ * Calls: rooms 7, 9-11, 31.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
  * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
@@ -11442,8 +11603,8 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 35. Containers: tar ===========================================================================================
- * Calls: rooms 2, 7, 9, 30-31, 34.
+/* ==== 36. Containers: tar ===========================================================================================
+ * Calls: rooms 2, 7, 9, 31-32, 35.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -11526,6 +11687,7 @@ static uint32_t bzi_tar_kind(const char *field)
 
 typedef struct bzi_tar_build {
     bzi_container *c;                 /* which is being opened */
+    const bzna_dataset_config *config; /* which it is opened with */
     bzi_tar       *tar;               /* its own state */
     bzi_buffer     members;           /* of bzi_tar_member */
     bzi_buffer     begins;            /* of uint32_t: the first member of each sample */
@@ -11666,13 +11828,16 @@ typedef struct bzi_tar_index {
 /* Fails because of the index. `why` says what is wrong, as "it is older than the tar". `line`: where, or 0. */
 static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, uint64_t line, bzna_error *err)
 {
-    const char *path = b->c->source.path, *slash = strrchr(path, '/');
+    const char *path = b->c->source.path, *slash = path ? strrchr(path, '/') : NULL;
     const char *base = slash ? slash + 1 : path;
-    const int stem = (int)bzi_min(strlen(base) - 4, 40);
+    const int stem = base ? (int)bzi_min(strlen(base) - 4, 40) : 0;
     char place[32] = "";
 
     if (line)
         snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
+    if (b->config->index)
+        return BZI_FAIL(err, BZNA_E_BOX, "dataset_config.index does not fit it (%s%s): leave it out, or write it "
+                        "again (bzna index)", place, why);
     return BZI_FAIL(err, BZNA_E_BOX,
                     "%.*s.idx does not fit it (%s%s): remove it, or write it again: bzna index %.*s.tar", stem, base,
                     place, why, stem, base);
@@ -11794,7 +11959,7 @@ static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
     bzi_host *host = b->c->host;
     bzi_idx idx;
     bzi_tar_index x;
-    bzna_status status = bzi_idx_open(&idx, host, &b->c->source, ".tar", err);
+    bzna_status status = bzi_idx_open(&idx, host, &b->c->source, b->config, ".tar", err);
 
     if (status != BZNA_OK)
         return status;
@@ -11827,6 +11992,7 @@ static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
 
     memset(&scan, 0, sizeof scan);
     scan.c = b->c;
+    scan.config = b->config;
     scan.tar = b->tar;
 
     status = bzi_tar_scan(&scan, err);
@@ -11894,10 +12060,10 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 {
     bzi_tar_build b;
     bzna_status status;
-    (void)config;
 
     memset(&b, 0, sizeof b);
     b.c = c;
+    b.config = config;
     b.tar = c->own;
 
     if ((status = bzi_tar_read_index(&b, err)) == BZNA_AGAIN)
@@ -11911,8 +12077,8 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 }
 
 
-/* ==== 36. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 9-10, 26-27, 30, 34-35. */
+/* ==== 37. Containers: tar, samples ==================================================================================
+ * Calls: rooms 2, 9-10, 27-28, 31, 35-36. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -12069,11 +12235,11 @@ static uint64_t bzi_tar_fingerprint(const bzi_container *c, uint64_t hash)
     const bzi_tar *tar = c->own;
     uint64_t words[2] = { c->source.size, c->count };
 
-    hash = bzi_hash(hash, words, sizeof words);
+    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
     for (uint64_t i = 0; i < c->count; i += i == 63 && c->count > 128 ? c->count - 127 : 1) {
         words[0] = tar->members[tar->begins[i]].offset;
         words[1] = bzi_tar_member_end(&tar->members[tar->begins[i + 1] - 1]);
-        hash = bzi_hash(hash, words, sizeof words);
+        hash = bzi_hash_numbers(hash, words, sizeof words, 8);
     }
     return hash;
 }
@@ -12083,6 +12249,7 @@ static const bzi_container_ops bzi_tar_row = {
     .own_bytes = sizeof(bzi_tar),
     .still = 1,
     .probe = bzi_tar_probe,
+    .indexed = 1,
     .open = bzi_tar_open,
     .locate = bzi_tar_locate,
     .field = bzi_tar_field,
@@ -12093,8 +12260,8 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 37. Containers: RecordIO ======================================================================================
- * Calls: rooms 2, 7, 9-10, 26-27, 30.
+/* ==== 38. Containers: RecordIO ======================================================================================
+ * Calls: rooms 2, 7, 9-10, 27-28, 31.
  *
  * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
  * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
@@ -12324,11 +12491,11 @@ static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzn
 }
 
 /* Reads NAME.idx of NAME.rec. Returns BZNA_AGAIN if there is none. */
-static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
+static bzna_status bzi_recordio_open_idx(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_idx idx;
     uint64_t lines = 1;
-    bzna_status status = bzi_idx_open(&idx, c->host, &c->source, ".rec", err);
+    bzna_status status = bzi_idx_open(&idx, c->host, &c->source, config, ".rec", err);
 
     if (status != BZNA_OK)
         return status;
@@ -12360,7 +12527,7 @@ static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config
     if (config->list && ((status = bzi_list_open(&own->list, &c->host->memory, config->list, err)) != BZNA_OK ||
                          (status = bzi_list_sort(&own->list, config->list, err)) != BZNA_OK))
         return status;
-    if ((status = bzi_recordio_open_idx(c, err)) == BZNA_AGAIN)
+    if ((status = bzi_recordio_open_idx(c, config, err)) == BZNA_AGAIN)
         status = bzi_recordio_find(c, NULL, err);
 
     c->target_count = c->count;       /* some may have none, which is known when they are read */
@@ -12604,10 +12771,10 @@ static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_recordio *own = c->own;
     const uint64_t end = bzi_min(c->count, 64), words[2] = { c->source.size, c->count };
-    hash = bzi_hash(hash, words, sizeof words);
+    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
     hash = bzi_hash(hash, own->list.text, (size_t)own->list.size);
-    hash = bzi_hash(hash, own->offsets, (size_t)end * sizeof *own->offsets);
-    return bzi_hash(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets);
+    hash = bzi_hash_numbers(hash, own->offsets, (size_t)end * sizeof *own->offsets, 8);
+    return bzi_hash_numbers(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets, 8);
 }
 
 static const bzi_container_ops bzi_recordio_ops = {
@@ -12615,6 +12782,7 @@ static const bzi_container_ops bzi_recordio_ops = {
     .own_bytes = sizeof(bzi_recordio),
     .still = 1,
     .listed = 1,
+    .indexed = 1,
     .probe = bzi_recordio_probe,
     .open = bzi_recordio_open,
     .locate = bzi_recordio_locate,
@@ -12628,8 +12796,8 @@ static const bzi_container_ops bzi_recordio_ops = {
 #endif
 
 
-/* ==== 38. Containers: raw records ===================================================================================
- * Calls: rooms 2, 9, 18, 22, 26.
+/* ==== 39. Containers: raw records ===================================================================================
+ * Calls: rooms 2, 9, 19, 23, 27.
  *
  * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
  * and tensors written as they lie in memory. */
@@ -12923,7 +13091,7 @@ static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
                                r->label_type };
     const float scaling[] = { r->scale, r->bias };
 
-    return bzi_hash(bzi_hash(hash, words, sizeof words), scaling, sizeof scaling);
+    return bzi_hash_numbers(bzi_hash_numbers(hash, words, sizeof words, 8), scaling, sizeof scaling, 4);
 }
 
 static const bzi_container_ops bzi_records_ops = {
@@ -12937,8 +13105,8 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
-/* ==== 39. Containers: providers ====================================================================================
- * Calls: rooms 2, 7, 9-10, 18, 22, 26-27, 31.
+/* ==== 40. Containers: providers ====================================================================================
+ * Calls: rooms 2, 7, 9-10, 19, 23, 27-28, 32.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -13427,11 +13595,12 @@ static uint64_t bzi_provider_fingerprint(const bzi_container *c, uint64_t hash)
     const bzi_provider *own = c->own;
     const uint64_t words[] = { own->c.fingerprint, c->count, c->field_count };
 
-    hash = bzi_hash(hash, words, sizeof words);
+    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
     for (uint32_t i = 0; i < c->field_count; i++) {
         const bzna_provider_field *f = &own->given[i];
         const uint32_t what[] = { f->kind, f->codec, f->width, f->height, f->channels, f->layout };
-        hash = bzi_hash(bzi_hash(hash, c->fields[i].name, strlen(c->fields[i].name) + 1), what, sizeof what);
+        hash = bzi_hash(hash, c->fields[i].name, strlen(c->fields[i].name) + 1);
+        hash = bzi_hash_numbers(hash, what, sizeof what, 4);
     }
     return hash;
 }
@@ -13463,8 +13632,8 @@ static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
 }
 
 
-/* ==== 40. Paths and patterns ========================================================================================
- * Calls: rooms 2, 4, 9, 31.
+/* ==== 41. Paths and patterns ========================================================================================
+ * Calls: rooms 2, 4, 9, 32.
  *
  * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
  *
@@ -13800,6 +13969,9 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
         status = bzi_paths_resolve_one(paths, bzi_names_get(&expanded, i), config, err);
     bzi_names_free(&expanded);
 
+    if (status == BZNA_OK && config->index && paths->count > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: it is of one file, and these are %llu",
+                        (unsigned long long)paths->count);
     if (status == BZNA_OK && config->name && paths->count > 1)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%llu) is named by its path",
                         (unsigned long long)paths->count);
@@ -13807,8 +13979,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 }
 
 
-/* ==== 41. Containers: opening =======================================================================================
- * Calls: rooms 2, 7, 9-10, 21, 27, 29, 32-33, 36-39.
+/* ==== 42. Containers: opening =======================================================================================
+ * Calls: rooms 2, 7, 9-10, 22, 28, 30, 33-34, 37-40.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -13885,6 +14057,7 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     const struct { const char *name; int is_set, has_effect; const char *kinds; } settings[] = {
         { "split", config->split != NULL, ops->track != NULL, "mp4 files" },
         { "list", config->list != NULL, ops->listed != 0, "folders and RecordIO files" },
+        { "index", config->index != NULL, ops->indexed != 0, "tars and RecordIO files" },
         { "classes", config->classes != NULL, ops == &bzi_folder_ops, "folders" },
         { "class_order", config->class_order != 0, ops == &bzi_folder_ops, "folders" },
         { "orientation", config->orientation != 0, ops->still || ops->track,
@@ -13901,8 +14074,7 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     return BZNA_OK;
 }
 
-/* Makes it a container of a kind, with that kind's own state. A row that is tried after another keeps the state's
- * memory. */
+/* Makes it a container of a kind. A row that is tried after another keeps the memory of the state. */
 static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops, bzna_error *err)
 {
     c->ops = ops;
@@ -14106,8 +14278,8 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 42. Samples ===================================================================================================
- * Calls: rooms 2, 7, 9-10, 21-22.
+/* ==== 43. Samples ===================================================================================================
+ * Calls: rooms 2, 7, 9-10, 22-23.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
@@ -14528,8 +14700,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 43. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 7, 9-10, 31, 40-41.
+/* ==== 44. Datasets ==================================================================================================
+ * Calls: rooms 2, 4, 7, 9-10, 32, 41-42.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -14839,8 +15011,8 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
         hash = part->container->ops->fingerprint(part->container, hash);
         if (dataset->part_count == 1 && part->count == part->container->count)
             break;                    /* a whole container has the fingerprint that it had before parts existed */
-        hash = bzi_hash(hash, &part->first, sizeof part->first);
-        hash = bzi_hash(hash, &part->count, sizeof part->count);
+        hash = bzi_hash_numbers(hash, &part->first, sizeof part->first, 8);
+        hash = bzi_hash_numbers(hash, &part->count, sizeof part->count, 8);
     }
     return hash;
 }
@@ -14858,8 +15030,8 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char 
         const uint32_t settings[] = { i, c->orientation, c->palette };
 
         if (c->orientation || c->palette || ((c->ops->still || by_libavcodec) && !hash))
-            hash = bzi_hash(bzi_hash(hash ? hash : BZI_HASH_START, decoder, strlen(decoder) + 1), settings,
-                            sizeof settings);
+            hash = bzi_hash_numbers(bzi_hash(hash ? hash : BZI_HASH_START, decoder, strlen(decoder) + 1), settings,
+                                    sizeof settings, 4);
     }
     return hash;
 }
@@ -14908,8 +15080,8 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 }
 
 
-/* ==== 44. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 7, 9, 12-13, 18, 21-22.
+/* ==== 45. Writer: pictures ==========================================================================================
+ * Calls: rooms 2, 7, 9, 12-13, 19, 22-23.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has bytes that grow, coded pictures taken apart, their sample entries, and the log of what is kept of each
@@ -15450,8 +15622,8 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 #endif
 
 
-/* ==== 45. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7, 9, 21, 23, 44.
+/* ==== 46. Writer: tracks, samples ===================================================================================
+ * Calls: rooms 2, 4, 7, 9, 22, 24, 27, 45.
  *
  * The boxes of one track, in a sample or in the index. A track of the index has a hole for each of its tables: tables
  * are made while they are written and are never in memory. Also here: a whole sample, made by the thread that hands it
@@ -15690,6 +15862,8 @@ static void bzi_out_field(bzi_out *out, uint32_t kind, const char *name, const v
     bzi_out_bytes(out, name, strlen(name));
     BZI_OUT(out, "4", size);
     bzi_out_bytes(out, value, size);
+    if (!out->failed && value && size)
+        bzi_flip_to_little(out->buffer.data + out->size - size, size, bzi_number_bytes(kind));
 }
 
 /* Returns the i-th of the fields that the caller gave. Pre: they were checked. */
@@ -15984,8 +16158,8 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
 #endif
 
 
-/* ==== 46. Writer: archives ==========================================================================================
- * Calls: rooms 2, 4, 7, 9, 44-45.
+/* ==== 47. Writer: archives ==========================================================================================
+ * Calls: rooms 2, 4, 7, 9, 45-46.
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
  * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
@@ -16534,7 +16708,7 @@ struct bzna_writer {
 #endif
 
 
-/* ==== 47. Elementary functions ======================================================================================
+/* ==== 48. Elementary functions ======================================================================================
  * Calls: nothing.
  *
  * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
@@ -16691,8 +16865,8 @@ static double bzi_math_tan(double degrees)
 }
 
 
-/* ==== 48. Random numbers, order =====================================================================================
- * Calls: rooms 2, 47.
+/* ==== 49. Random numbers, order =====================================================================================
+ * Calls: rooms 2, 48.
  *
  * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
  * and restarted run gets the same ones. */
@@ -17050,8 +17224,8 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
 }
 
 
-/* ==== 49. Transforms ================================================================================================
- * Calls: rooms 2, 9, 47-48.
+/* ==== 50. Transforms ================================================================================================
+ * Calls: rooms 2, 9, 48-49.
  *
  * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
  * rounding of floats is wanted. */
@@ -17583,8 +17757,8 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
 }
 
 
-/* ==== 50. Transforms: color =========================================================================================
- * Calls: rooms 2, 48-49.
+/* ==== 51. Transforms: color =========================================================================================
+ * Calls: rooms 2, 49-50.
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
@@ -17700,7 +17874,7 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 50b. Policies =================================================================================================
+/* ==== 52. Policies =================================================================================================
  * Calls: rooms 2, 9, 48-50.
  *
  * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
@@ -18242,8 +18416,8 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
 #endif
 
 
-/* ==== 51. Kernels on the CPU ========================================================================================
- * Calls: rooms 9, 18, 49-50.
+/* ==== 53. Kernels on the CPU ========================================================================================
+ * Calls: rooms 2, 9, 19, 50-52.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -18644,8 +18818,8 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 51b. Operations ===============================================================================================
- * Calls: rooms 2, 50-51.
+/* ==== 54. Operations ===============================================================================================
+ * Calls: rooms 2, 48, 52-53.
  *
  * Turns the operations of a transform into what the kernels' passes read, and runs those on the CPU. A view with
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
@@ -18862,7 +19036,7 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 #endif
 
 
-/* ==== 52. JPEG decode ===============================================================================================
+/* ==== 55. JPEG decode ===============================================================================================
  * Calls: rooms 2, 7, 9.
  *
  * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
@@ -19277,8 +19451,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 53. Software decode ===========================================================================================
- * Calls: rooms 2, 7, 9, 17-18, 21, 52.
+/* ==== 56. Software decode ===========================================================================================
+ * Calls: rooms 2, 7, 9, 18-19, 22, 55.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, if it is
  * built in, and libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -19294,6 +19468,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 typedef struct bzi_software {
     const bzi_memory *memory;         /* the user's */
     uint32_t          max_edge_px;    /* larger pictures are refused */
+    uint32_t          allowed;        /* codecs that may be decoded: bzi_host.codecs */
     bzi_buffer        stream;         /* the picture being decoded, as libavcodec takes it */
     uint32_t          tiles;          /* how many tiles of a grid the last call has decoded; 0: it was not a grid */
     bzi_buffer        canvas;         /* a grid's tiles, put together */
@@ -19736,6 +19911,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
         row->planes(image, picture);
         return BZNA_OK;
     }
+    if (!bzi_codec_is_allowed(software->allowed, image))
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", bzi_image_codec_name(image));
 
 #ifndef BENZINA_NO_JPEG
     if (image->codec == BZNA_CODEC_JPEG)
@@ -19751,8 +19928,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 54. Software decode: HEIF =====================================================================================
- * Calls: rooms 2, 7, 9, 19-20, 22, 53.
+/* ==== 57. Software decode: HEIF =====================================================================================
+ * Calls: rooms 2, 7, 9, 20-21, 23, 56.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
@@ -20048,7 +20225,7 @@ struct bzna_decoder {
 };
 
 
-/* ==== 55. CUDA: the driver ==========================================================================================
+/* ==== 58. CUDA: the driver ==========================================================================================
  * Calls: rooms 4, 9.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
@@ -20258,8 +20435,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 56. CUDA: the device ==========================================================================================
- * Calls: rooms 2, 4, 7, 9, 18, 21, 55, and the kernels' structs.
+/* ==== 59. CUDA: the device ==========================================================================================
+ * Calls: rooms 2, 4, 7, 9, 19, 22, 58, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -20679,8 +20856,8 @@ static void bzi_device_close(bzi_device *device)
 }
 
 
-/* ==== 57. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 4, 7, 9, 50-51, 55-56.
+/* ==== 60. CUDA: memory, streams, kernels ============================================================================
+ * Calls: rooms 4, 7, 9, 51, 53, 58-59.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -21134,8 +21311,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 58. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 4, 9, 21, 56.
+/* ==== 61. NVDEC decoders ============================================================================================
+ * Calls: rooms 2, 4, 9, 22, 59.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -21609,8 +21786,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 59. NVDEC sessions ============================================================================================
- * Calls: rooms 7, 9, 18, 21, 56, 58.
+/* ==== 62. NVDEC sessions ============================================================================================
+ * Calls: rooms 7, 9, 19, 22, 59, 61.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -21708,10 +21885,15 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
 {
     const bzi_nvdec_format format = bzi_nvdec_format_of(codec, sps);
     const char *name = bzi_codec_name(codec), *device = session->device->info.name;
-    const uint32_t unit = bzi_codec_find(codec)->nv_unit;
+    const uint32_t unit = bzi_codec_find(codec)->nv_unit, allowed = session->device->desc.host->codecs;
     uint32_t width, height;
     CUVIDDECODECAPS caps;
     bzna_status status;
+
+    if (allowed && !(allowed & bzi_codec_find(codec)->allow)) {
+        BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", name);
+        return BZI_NVDEC_FOREIGN;
+    }
 
     if (atomic_load(&session->device->stuck)) {
         bzi_device_video(session->device, err);
@@ -22021,8 +22203,8 @@ static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_ima
 
 #endif
 
-/* ==== 60. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2, 4, 7, 9, 53, 55-59.
+/* ==== 63. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 2, 4, 7, 9, 56, 58-62.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -22366,8 +22548,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 61. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 4, 9, 21-22, 53-54, 56-60.
+/* ==== 64. NVDEC: self-check =========================================================================================
+ * Calls: rooms 2, 4, 9, 22-23, 56-57, 59-63.
  *
  * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
  * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
@@ -22906,7 +23088,7 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 #endif
 
 
-/* ==== 62. Loader: state =============================================================================================
+/* ==== 65. Loader: state =============================================================================================
  * Calls: nothing.
  *
  * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
@@ -23345,8 +23527,8 @@ struct bzna_loader {
 };
 
 
-/* ==== 63. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 51.
+/* ==== 66. Loader: tensors ==========================================================================================
+ * Calls: rooms 2, 4, 53.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
@@ -23494,7 +23676,7 @@ static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, c
 }
 
 
-/* ==== 64. Loader: queues ===========================================================================================
+/* ==== 67. Loader: queues ===========================================================================================
  * Calls: rooms 2, 4, 9.
  *
  * The queues of runs and items, their counts, and the rules for waking threads. */
@@ -23707,8 +23889,8 @@ BZI_MAYBE_UNUSED static void bzi_item_to_workers(bzi_item *item)
 }
 
 
-/* ==== 65. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 7, 43, 48, 64.
+/* ==== 68. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 2, 4, 7, 44, 49, 67.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room are called with the loader's lock held, but for bzi_pool_begin. */
@@ -24031,8 +24213,8 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 66. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 7, 9, 48, 63, 65.
+/* ==== 69. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 4, 7, 9, 49, 66, 68.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -24168,8 +24350,8 @@ static bzna_status bzi_sequence_fill(const bzna_loader *loader, bzi_sequence *li
                         (unsigned long long)(list->batch_count ? list->batch_count : list->count),
                         list->batch_count ? "batches" : "samples", shard.world);
 
-    list->hash = bzi_hash(BZI_HASH_START, &list->batch_count, sizeof list->batch_count);
-    list->hash = bzi_hash(list->hash, list->indices, (size_t)(numbers * sizeof *list->indices));
+    list->hash = bzi_hash_numbers(BZI_HASH_START, &list->batch_count, sizeof list->batch_count, 8);
+    list->hash = bzi_hash_numbers(list->hash, list->indices, (size_t)(numbers * sizeof *list->indices), 8);
     list->hash += !list->hash;                              /* 0 stands for no list */
     return BZNA_OK;
 }
@@ -24287,8 +24469,8 @@ static bzna_status bzi_loader_no_batch(const bzna_loader *loader, bzna_error *er
 }
 
 
-/* ==== 67. Loader: fields ============================================================================================
- * Calls: rooms 2, 7, 9, 21, 41-42, 63.
+/* ==== 70. Loader: fields ============================================================================================
+ * Calls: rooms 2, 7, 9, 22, 42-43, 66.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -24804,8 +24986,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 68. Loader: outputs ===========================================================================================
- * Calls: rooms 9, 48-51, 54.
+/* ==== 71. Loader: outputs ===========================================================================================
+ * Calls: rooms 9, 49-54, 57.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -25017,8 +25199,8 @@ BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, con
 }
 
 
-/* ==== 69. Loader: rules ============================================================================================
- * Calls: rooms 9, 51, 67-68.
+/* ==== 72. Loader: rules ============================================================================================
+ * Calls: rooms 9, 53, 70-71.
  *
  * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
  * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
@@ -25249,8 +25431,8 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 }
 
 
-/* ==== 70. Readers ===================================================================================================
- * Calls: rooms 2, 4, 7, 9, 57, 63-65.
+/* ==== 73. Readers ===================================================================================================
+ * Calls: rooms 2, 4, 7, 9, 60, 66-68.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -25478,8 +25660,8 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 }
 
 
-/* ==== 71. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 9-10, 19, 22, 42, 56, 63-65, 67, 70.
+/* ==== 74. Readers: reading =========================================================================================
+ * Calls: rooms 2, 4, 9-10, 20, 23, 43, 59, 66-68, 70, 73.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -25816,8 +25998,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 72. Decode stages: lanes ======================================================================================
- * Calls: rooms 4, 9, 41-42, 51, 57, 63-65.
+/* ==== 75. Decode stages: lanes ======================================================================================
+ * Calls: rooms 4, 9, 42-43, 53-54, 60, 66-68, 72.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -26253,8 +26435,8 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 }
 
 
-/* ==== 73. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 7, 9, 21-22, 51, 57, 63, 68-69, 72.
+/* ==== 76. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 7, 9, 22-23, 53-54, 60, 66, 71-72, 75.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -26564,8 +26746,8 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 74. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 4, 54, 56-57, 63-64, 69, 72-73.
+/* ==== 77. Decode stages: workers, samples ==========================================================================
+ * Calls: rooms 4, 57, 59-60, 66-67, 72, 75-76.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -26823,8 +27005,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 75. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 9, 18, 57-61, 63-64, 68-69, 72.
+/* ==== 78. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 9, 19, 60-64, 66-67, 71-72, 75.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -27261,8 +27443,8 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 
 #endif
 
-/* ==== 76. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7, 9, 22, 54, 56-60, 63, 68-69, 72, 75.
+/* ==== 79. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7, 9, 23, 57, 59-63, 66, 71-72, 75, 78.
  *
  * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -27649,8 +27831,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 77. Contexts ==================================================================================================
- * Calls: rooms 4, 7, 9, 55-57, 76.
+/* ==== 80. Contexts ==================================================================================================
+ * Calls: rooms 4, 7, 9, 58-60, 79.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -27815,8 +27997,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 78. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7, 9, 43, 53, 56-58, 63-67, 70-71, 73-74, 77.
+/* ==== 81. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7, 9, 44, 56, 59-61, 66-70, 73-74, 76-77, 80.
  *
  * Makes a loader's batches, queues, order, locks and threads, and frees them. */
 
@@ -28078,11 +28260,12 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
 {
     uint64_t hash = bzi_dataset_fingerprint(loader->dataset);
 
-    hash = bzi_hash(hash, &loader->order.weighting, sizeof loader->order.weighting);
+    hash = bzi_hash_numbers(hash, &loader->order.weighting, sizeof loader->order.weighting, 4);
     if (loader->indices)
-        hash = bzi_hash(hash, loader->indices, (size_t)(loader->order.samples * sizeof *loader->indices));
+        hash = bzi_hash_numbers(hash, loader->indices, (size_t)(loader->order.samples * sizeof *loader->indices), 8);
     if (loader->weights)
-        hash = bzi_hash(hash, loader->weights, (size_t)(loader->order.group_count * sizeof *loader->weights));
+        hash = bzi_hash_numbers(hash, loader->weights, (size_t)(loader->order.group_count * sizeof *loader->weights),
+                                8);
     return hash;
 }
 
@@ -28132,6 +28315,7 @@ static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err
 
         if (loader->slot_bytes)
             status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
+        worker->software.allowed = host->codecs;
         worker->loader = loader;
         if (status == BZNA_OK && loader->on_device)
             status = bzi_worker_make_lane(worker, (loader->pool ? loader->pool->count : 0) + i, err);
@@ -28352,8 +28536,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 79. Without threads ============================================================================================
- * Calls: rooms 9, 56, 64-65, 70-71, 74.
+/* ==== 82. Without threads ============================================================================================
+ * Calls: rooms 9, 59, 67-68, 73-74, 77.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what readers and workers do, one run after the other.
  * Whatever was read is decoded before more is read. Thus no item that holds memory waits while that is short, and what
@@ -28417,8 +28601,8 @@ static void bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 80. Delivering ================================================================================================
- * Calls: rooms 4, 9, 56-57, 63-66, 78-79.
+/* ==== 83. Delivering ================================================================================================
+ * Calls: rooms 4, 9, 59-60, 66-69, 81-82.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -28723,8 +28907,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 81. Positions ==================================================================================================
- * Calls: rooms 2, 4, 9, 56, 63-66, 78.
+/* ==== 84. Positions ==================================================================================================
+ * Calls: rooms 2, 4, 9, 59, 66-69, 81.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -28814,10 +28998,24 @@ static bzna_status bzi_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_er
 /* Returns the checksum of a state: a hash of the members that its version has. */
 static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
 {
-    uint64_t hash = bzi_hash(BZI_HASH_START, state, offsetof(bzna_loader_state, check));
+    uint64_t hash = bzi_hash_numbers(BZI_HASH_START, &state->struct_size, 2 * sizeof state->struct_size, 4);
+
+    hash = bzi_hash_numbers(hash, &state->seed, offsetof(bzna_loader_state, order) - offsetof(bzna_loader_state, seed),
+                            8);
+    hash = bzi_hash_numbers(hash, &state->order, sizeof state->order, 4);
     if (state->version > 1)
-        hash = bzi_hash(hash, &state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels));
+        hash = bzi_hash_numbers(hash, &state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels), 8);
     return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* Continues a hash with the numbers of a warp: those of 4 bytes, those of 8, and again some of 4. */
+static uint64_t bzi_similarity_hash(const bzi_similarity *warp, uint64_t hash)
+{
+    const size_t doubles = offsetof(bzi_similarity, edge), others = offsetof(bzi_similarity, is_mxnet);
+
+    hash = bzi_hash_numbers(hash, warp, doubles, 4);
+    hash = bzi_hash_numbers(hash, &warp->edge, others - doubles, 8);
+    return bzi_hash_numbers(hash, &warp->is_mxnet, sizeof *warp - others, 4);
 }
 
 /* Continues a hash with all that determines an output's pixels. dtype and layout only say how they are stored. */
@@ -28830,32 +29028,32 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
                                  (loader->config.pipeline.transform != NULL) |
                                      (uint32_t)(loader->config.pipeline.picture != NULL) << 1 };
 
-    hash = bzi_hash(hash, numbers, sizeof numbers);
-    hash = bzi_hash(hash, &output->warp, sizeof output->warp);
-    hash = bzi_hash(hash, t->bias, sizeof t->bias);
-    hash = bzi_hash(hash, t->scale, sizeof t->scale);
-    hash = bzi_hash(hash, t->fill, sizeof t->fill);
+    hash = bzi_hash_numbers(hash, numbers, sizeof numbers, 4);
+    hash = bzi_similarity_hash(&output->warp, hash);
+    hash = bzi_hash_numbers(hash, t->bias, sizeof t->bias, sizeof t->bias[0]);
+    hash = bzi_hash_numbers(hash, t->scale, sizeof t->scale, sizeof t->scale[0]);
+    hash = bzi_hash_numbers(hash, t->fill, sizeof t->fill, sizeof t->fill[0]);
     if (output->shape.channels)
-        hash = bzi_hash(hash, &output->shape.channels, sizeof output->shape.channels);
+        hash = bzi_hash_numbers(hash, &output->shape.channels, sizeof output->shape.channels, 4);
     if (loader->stills)
-        hash = bzi_hash(hash, &loader->stills, sizeof loader->stills);
+        hash = bzi_hash_numbers(hash, &loader->stills, sizeof loader->stills, 8);
 
     if (loader->jpeg.supported) {
         const uint32_t limits[] = { BZNA_DECODER_NVDEC, loader->jpeg.min_width, loader->jpeg.min_height,
                                     loader->jpeg.max_width, loader->jpeg.max_height, loader->jpeg.max_macroblocks };
-        hash = bzi_hash(hash, limits, sizeof limits);
+        hash = bzi_hash_numbers(hash, limits, sizeof limits, 4);
     }
 
     if (loader->config.decode.jpeg_shrink)
         hash = bzi_hash(hash, "shrink", sizeof "shrink");
     if (loader->config.decode.jpeg_shrink && loader->config.decode.jpeg_shrink_margin > 1)
-        hash = bzi_hash(hash, &loader->config.decode.jpeg_shrink_margin, sizeof(float));
+        hash = bzi_hash_numbers(hash, &loader->config.decode.jpeg_shrink_margin, sizeof(float), 4);
     if (!bzi_is_zero(&output->jitter, sizeof output->jitter))
-        hash = bzi_hash(hash, &output->jitter, sizeof output->jitter);
+        hash = bzi_hash_numbers(hash, &output->jitter, sizeof output->jitter, 4);
     if (output->mean_bytes)
-        hash = bzi_hash(hash, &output->mean_hash, sizeof output->mean_hash);
+        hash = bzi_hash_numbers(hash, &output->mean_hash, sizeof output->mean_hash, 8);
     if (output->augment_hash)
-        hash = bzi_hash(hash, &output->augment_hash, sizeof output->augment_hash);
+        hash = bzi_hash_numbers(hash, &output->augment_hash, sizeof output->augment_hash, 8);
     return bzi_hash(hash, pick->name ? pick->name : "", pick->name ? strlen(pick->name) : 0);
 }
 
@@ -28869,7 +29067,7 @@ static uint64_t bzi_loader_pixels(const bzna_loader *loader)
         const uint32_t numbers[] = { output->views, output->own_warp, output->own_filter, output->own_color };
         hash = bzi_output_pixels(loader, output, hash);
         if (i || output->views > 1)
-            hash = bzi_hash(hash, numbers, sizeof numbers);
+            hash = bzi_hash_numbers(hash, numbers, sizeof numbers, 4);
     }
     return hash;
 }
@@ -28942,8 +29140,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 
-/* ==== 82. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 57, 63-64.
+/* ==== 85. Statistics ===============================================================================================
+ * Calls: rooms 2, 4, 60, 66-67.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -29123,8 +29321,8 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 83. Configuration =============================================================================================
- * Calls: rooms 2, 4, 9, 48, 50-51.
+/* ==== 86. Configuration =============================================================================================
+ * Calls: rooms 2, 4, 9, 49, 51, 53.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -29152,6 +29350,8 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
 
+    if (c->codecs & ~(2 * BZNA_ALLOW_JPEG2000 - 1u))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.codecs: 0x%x has bits that are not known", c->codecs);
     if (c->max_edge_px > 65535)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.max_edge_px: %u is more than 65535", c->max_edge_px);
     if (!c->device_allocator.alloc != !c->device_allocator.release)
@@ -29510,8 +29710,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 84. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 9, 49-51, 83.
+/* ==== 87. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 9, 50-53, 86.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -29726,8 +29926,8 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 85. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7, 9, 41-43, 56-57, 61, 63, 65, 67, 77-78.
+/* ==== 88. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 7, 9, 42-44, 59-60, 64, 66, 68, 70, 80-81.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -29929,7 +30129,8 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
             if (!isfinite(((const float *)output->mean)[k]))
                 status = BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean_image: number %llu is not finite", where,
                                   (unsigned long long)k);
-        output->mean_hash = output->mean ? bzi_hash(BZI_HASH_START, output->mean, (size_t)output->mean_bytes) : 0;
+        output->mean_hash = !output->mean ? 0 :
+                            bzi_hash_numbers(BZI_HASH_START, output->mean, (size_t)output->mean_bytes, sizeof(float));
         output->kernel.mean = (uint64_t)(uintptr_t)output->mean;
     }
 
@@ -29954,14 +30155,16 @@ static bzna_status bzi_output_copy_policies(const bzi_memory *memory, bzi_output
         return count ? bzi_fail_memory(err, "policies") : BZNA_OK;
 
     operations = (bzna_operation *)(void *)(policies + count);
-    output->augment_hash = bzi_hash(BZI_HASH_START, &output->augment.beyond_crop, sizeof output->augment.beyond_crop);
+    output->augment_hash = bzi_hash_numbers(BZI_HASH_START, &output->augment.beyond_crop, sizeof(uint32_t), 4);
     for (uint32_t i = 0; i < count; i++) {
         policies[i] = given[i];
-        policies[i].operations = NULL;                      /* addresses are not hashed */
         memcpy(operations, given[i].operations, given[i].operation_count * sizeof *operations);
-        output->augment_hash = bzi_hash(output->augment_hash, &policies[i], sizeof policies[i]);
-        output->augment_hash = bzi_hash(output->augment_hash, operations,
-                                        given[i].operation_count * sizeof *operations);
+        /* without the address, and without reserved words */
+        output->augment_hash = bzi_hash_numbers(output->augment_hash, &policies[i].operation_count,
+                                                offsetof(bzna_policy, reserved) -
+                                                offsetof(bzna_policy, operation_count), 4);
+        output->augment_hash = bzi_hash_numbers(output->augment_hash, operations,
+                                                given[i].operation_count * sizeof *operations, 4);
         policies[i].operations = operations;
         operations += given[i].operation_count;
     }
@@ -30166,7 +30369,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 86. Public API: contexts ======================================================================================
+/* ==== 89. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
@@ -30279,8 +30482,7 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
 
     *out = NULL;
     memset(&c, 0, sizeof c);
-    if (config && (status = bzi_api_in(&c, sizeof c, config, offsetof(bzna_context_config, reserved0),
-                                       "context_config", &e)) != BZNA_OK)
+    if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "context_config", &e)) != BZNA_OK)
         BZI_API_END(status);
     if ((status = bzi_context_check(&c, &e)) != BZNA_OK || (status = bzi_context_make(&c, out, &e)) != BZNA_OK)
         BZI_API_END(status);
@@ -30437,7 +30639,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 87. Public API: data sets =====================================================================================
+/* ==== 90. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -30464,8 +30666,9 @@ static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bz
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: %u is not known", numbers[i].name,
                             numbers[i].value);
 
-    if (!bzi_is_zero(c->reserved, sizeof c->reserved))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config: reserved words are set");
+    if (!c->index != !c->index_bytes)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: index_bytes is %llu, and index is%s NULL",
+                        (unsigned long long)c->index_bytes, c->index ? " not" : "");
     if (!c->classes != !c->class_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: class_count is %u, and classes is%s NULL",
                         c->class_count, c->classes ? " not" : "");
@@ -30899,7 +31102,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 88. Public API: pictures, numbers, warps ======================================================================
+/* ==== 91. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -30924,6 +31127,7 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
     }
 
     decoder->host = context->host;
+    decoder->software.allowed = decoder->host->codecs;
     bzi_host_retain(decoder->host);
     *out = decoder;
     return BZNA_OK;
@@ -31244,7 +31448,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 89. Public API: loaders =======================================================================================
+/* ==== 92. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
@@ -31524,7 +31728,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 90. Public API: batches, writers =============================================================================
+/* ==== 93. Public API: batches, writers =============================================================================
  * Calls: all rooms above. */
 
 /* --- Batches --- */
@@ -31557,6 +31761,12 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
     all.operation_views = batch->loader->drawn_views;
     all.operations = all.operation_views ? batch->operations : NULL;
     all.operation_counts = all.operation_views ? batch->operation_counts : NULL;
+
+    if (!bzi_loader_forked(batch->loader)) {
+        bzi_loader_lock(batch->loader);
+        all.on_loan = batch->loader->on_loan;
+        bzi_os_unlock(&batch->loader->mutex);
+    }
 
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }

@@ -344,7 +344,27 @@
  *     fields of a tar's samples                  64
  *     files or parts of a data set               65536
  *
- * A damaged index entry fails its own sample, when that sample is used.
+ * A damaged index entry fails its own sample, when that sample is used. Opening a file that lies in
+ * memory or comes from a source takes at most 512 KiB of memory, and 512 bytes for each byte of the
+ * file, whatever counts stand in it.
+ *
+ * SECURITY. Files from strangers may be opened, listed, and copied: containers, headers, fields and
+ * parameter sets are read by benzina.c alone, which is fuzzed under sanitizers. Pixels are decoded
+ * by others, and decoding is as safe as they are, so keep them up to date:
+ *     - libjpeg-turbo decodes JPEG, also on the way to a GPU.
+ *     - libavcodec decodes H.264, H.265, AV1 and stills in software. It sees a picture only after
+ *       benzina.c read its headers and found its size, depth and kind within the limits above.
+ *     - NVIDIA's driver decodes for NVDEC, in part in the kernel.
+ * To have fewer of them: context_config.codecs names the codecs that may be decoded, and the
+ * switches of chapter 1 leave libraries out. A smaller max_edge_px and max_sample_bytes bound what
+ * a picture may cost. To contain them, decode in a process of its own that may neither open files
+ * nor connect: with context_config.no_threads, device.kind CPU and data sets from memory or
+ * sources, the library itself opens no file and starts no thread once the data set is open, so that
+ * strict filters of system calls hold.
+ *
+ * Paths, patterns, configurations and callbacks are the program's own, and trusted. Nothing in a
+ * file names another file, and the library never runs a command. A saved state is checked, and may
+ * come from anywhere. How to report a fault: tests/README.md, "Security".
  *
  * Files may change while they are open. The library maps no file into memory, so a change fails
  * samples and never ends the process:
@@ -614,7 +634,8 @@
  * Opening a tar walks over its headers, or reads SHARD.idx beside SHARD.tar (version 1.2, as DALI's
  * wds2idx or `bzna index` write it). If the index is older than the tar, it must be what a walk
  * finds. An index that the headers contradict is refused with E_BOX, when the tar is opened or when
- * a sample is used.
+ * a sample is used. dataset_config.index gives the index of a tar or .rec that is not opened by a
+ * path.
  *
  * RECORDIO files (MXNet's .rec) have one sample a record. Its fields are:
  *
@@ -1033,6 +1054,21 @@ typedef struct bzna_device {
     int32_t ordinal;                  /* number of the CUDA device, from 0; else it must be 0 */
 } bzna_device;
 
+/* What may be decoded, as bits of context_config.codecs. In a HEIF file, its items count. */
+enum {
+    BZNA_ALLOW_H264     = 1,
+    BZNA_ALLOW_H265     = 2,
+    BZNA_ALLOW_AV1      = 4,
+    BZNA_ALLOW_JPEG     = 8,
+    BZNA_ALLOW_PNG      = 16,
+    BZNA_ALLOW_WEBP     = 32,
+    BZNA_ALLOW_GIF      = 64,
+    BZNA_ALLOW_BMP      = 128,
+    BZNA_ALLOW_TIFF     = 256,
+    BZNA_ALLOW_PNM      = 512,        /* PBM, PGM, PPM, PAM */
+    BZNA_ALLOW_JPEG2000 = 1024
+};
+
 /* How a context is to be. Zero is the default of every member. */
 typedef struct bzna_context_config {
     uint32_t       struct_size;       /* sizeof the struct; bzna_context_config_init sets it */
@@ -1081,7 +1117,9 @@ typedef struct bzna_context_config {
      * no call with this context starts a thread. Data sets are opened by the caller's thread alone,
      * and loaders have pipeline.no_threads */
     uint32_t       no_threads;
-    uint32_t       reserved0;         /* must be 0 */
+    /* Advanced, used with files from strangers: BZNA_ALLOW_... of the codecs that may be decoded. A
+     * picture of another one fails before a decoder sees it (E_CODEC): chapter 8. Default: all */
+    uint32_t       codecs;
 } bzna_context_config;
 
 /* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
@@ -1348,7 +1386,11 @@ typedef struct bzna_dataset_config {
      * also a track of integers, by its name, such as "bzna_target"; with a split, its variant for
      * that. E_NOT_FOUND if there is none. Default: chapter 12 says which */
     const char         *target;
-    uint64_t            reserved[2];  /* must be 0 */
+    /* the text of an index (.idx) of one tar or .rec, in place of the file beside it, so that a
+     * file that is opened by a source need not be walked over. Read until the call returns.
+     * Default: the file beside it, if the data set is opened by a path */
+    const void         *index;
+    uint64_t            index_bytes;  /* bytes at index */
 } bzna_dataset_config;
 
 /* A data set as a whole. */
@@ -2812,7 +2854,9 @@ typedef struct bzna_batch_info {
     uint32_t           layout;        /* BZNA_LAYOUT_... of image */
     uint32_t           last_of_epoch; /* 1: no batch of this epoch comes after it */
     uint32_t           slices;        /* that image lies in */
-    uint32_t           reserved0;     /* 0 */
+    /* of the loader's pipeline.batches_in_flight, how many are on loan now, this one included. One
+     * that was released is, as long as DLPack tensors of it are out. 0 after fork */
+    uint32_t           on_loan;
     uint64_t           epoch;         /* from order.first_epoch on */
     uint64_t           batch;         /* number in the epoch, from 0, or from a restored position */
     uint64_t           position;      /* of this rank's first sample in the epoch's global order */

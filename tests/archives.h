@@ -315,7 +315,7 @@ static void *ledger_alloc(void *user, size_t size, size_t align)
     int64_t now, peak;
     if (size > (size_t)1 << 30 || l->fail_all ||
         (l->fail_at && pthread_equal(l->only, pthread_self()) && --l->fail_at == 0) ||
-        posix_memalign((void **)&p, 64, size + 64))
+        !(p = aligned_alloc(64, (size + 127) / 64 * 64)))
         return NULL;
     l->calls++;
     l->blocks++;
@@ -339,7 +339,7 @@ static void ledger_release(void *user, void *ptr, size_t size)
     l->blocks--;
     l->releases++;
     memset(p, 0xa5, right ? size + 64 : 64);                /* nobody reads it any more, or sees this */
-    free(p);
+    aligned_free(p);
 }
 
 static bzna_allocator ledger_allocator(ledger *l)

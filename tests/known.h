@@ -169,7 +169,7 @@ static void counter_release(void *user, void *ptr, size_t size)
         c->wrong_sizes++;
     c->blocks--;
     c->bytes -= (long long)was;
-    free(p);
+    aligned_free(p);
 }
 
 static bzna_context *context_of(counter *c)

@@ -29,6 +29,7 @@ ssize_t readlink(const char *path, char *out, size_t size);
 
 #ifndef ON_WINDOWS
 #  define ON_WINDOWS 0
+#  define aligned_free(block) free(block)
 #endif
 
 #pragma GCC diagnostic error "-Wunused-function"

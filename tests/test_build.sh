@@ -278,6 +278,33 @@ check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);
 check rooms_have_at_most_550_lines sh -c "awk '/^\/\* ==== /{ if (NR - begin > 550 && begin) { print room; bad = 1 } begin = NR; room = \$0 } END { exit bad }' benzina.c"
 python=${PYTHON:-python3}
 if have "$python"; then check banners_say_which_rooms_call_which "$python" tests/make/rooms.py benzina.c; else skip banners_say_which_rooms_call_which "no python3 here [python3]"; fi
+# One room a platform: nothing else asks which one it is, or includes its headers. The tool's room is os.h with its two files.
+# stream_source.c, which starts commands and polls pipes, is of POSIX as a whole, and asks for nothing either.
+platforms='_WIN(32|64)|__(APPLE|linux|unix|FreeBSD|NetBSD|OpenBSD|ANDROID|GLIBC|MINGW[0-9]*|CYGWIN|MACH|sun)(__)?|_MSC_VER'
+system_headers='(sys/[a-z]+|unistd|windows|dirent|dlfcn|fcntl|glob|io|pthread|sched|signal|process|poll|termios|malloc)\.h'
+not_rooms() { # pattern: lines that have it, but for the rooms of the OS
+    awk -v pattern="$1" 'FNR == 1 { room = "" } /^\/\* ==== / { room = $0 } room !~ /[0-9]\. OS[ :]/ && $0 ~ "^[ \t]*#.*" pattern { print FILENAME ": " FNR ": " $0; bad = 1 }
+        END { exit bad }' benzina.c benzina.h benzina_kernels.cu
+}
+not_os_files() { ! grep -nE "^[ \t]*#.*($1)" $(ls examples/*.[ch] examples/bzna/*.[ch] | grep -v '/os[_a-z]*\.[ch]$'); }
+check only_the_os_rooms_ask_for_the_platform not_rooms "($platforms)"
+check only_the_os_rooms_include_its_headers not_rooms "include <$system_headers>"
+check only_os_files_of_the_tool_ask_for_the_platform not_os_files "$platforms"
+check the_search_for_platforms_finds_some sh -c "! awk '/^[ \t]*#.*(_WIN32|__APPLE__)/ { exit 1 }' benzina.c"
+# What MSVC lacks: arrays of a variable size, statement expressions, attributes outside of a macro, C11's threads, GNU's built-ins.
+only_gnu_has() {
+    awk '/^[ \t]*#[ \t]*if/ { gnu[++depth] = gnu[depth - 1] || /__GNUC__|__clang__|BZI_KERNEL_(CUDA|X86)/ }
+         /^[ \t]*#[ \t]*el/ { gnu[depth] = gnu[depth - 1] || /__GNUC__|__clang__/ } /^[ \t]*#[ \t]*endif/ { depth-- }
+         !gnu[depth] && /__attribute__|__builtin_|__extension__|__typeof|__asm|<threads\.h>|alloca\(/ { print FILENAME ": " FNR ": " $0; bad = 1 }
+         END { exit bad }' "$1"
+}
+# Numbers in files do not depend on the locale, nor anything on the size of a page.
+check no_number_is_read_by_the_locale sh -c "! grep -nE '\\b(strto(d|f|ld)|atof|scanf|setlocale|mmap|MapViewOfFile)[a-z]*\\(' benzina.c"
+check the_tool_sets_no_locale sh -c "! grep -n 'setlocale' examples/bzna/*.[ch] examples/*.[ch]"
+for file in benzina.h benzina.c benzina_kernels.cu; do check "nothing_that_msvc_lacks_in_$file" only_gnu_has $file; done
+for compiler in gcc clang; do
+    with $compiler "no_arrays_of_a_variable_size_with_$compiler" $compiler -std=c11 -ffp-contract=off -Wpedantic -Wvla -Werror -I. -DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG -fsyntax-only benzina.c
+done
 check only_software_decode_knows_libavcodec sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /Software decode|Includes/ && /avcodec_|av_frame|av_packet|AVCodec/ && !/^ \*|log_level_offset/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
 check only_jpeg_decode_knows_libjpeg sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /JPEG decode|Includes/ && /[^_a-z.>]jpeg_[a-z]|J(ERR|WRN|SAMP|CS)_|JSAMP/ && !/^ \*|\"/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
 check only_cuda_and_nvdec_know_the_driver sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /CUDA|NVDEC|Includes| OS/ && /CUresult|CUstream |CUvideo|CUVID|->cu\./ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"

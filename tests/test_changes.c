@@ -10,7 +10,7 @@
 
 #if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_WRITER) || defined(BENZINA_NO_SHARDS)
 
-TEST(files_that_change_while_they_are_open) { SKIP("built without libavcodec (libavcodec-dev), writer or shards"); }
+TEST(files_that_change_while_they_are_open) { SKIP("built without libavcodec [libavcodec-dev], writer or shards"); }
 
 TEST_MAIN(RUN(files_that_change_while_they_are_open))
 

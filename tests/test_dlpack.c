@@ -437,6 +437,7 @@ TEST(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
         float pixel;
         REQUIRE(batch != NULL);
         info = info_of(batch);
+        CHECK_EQ(info.on_loan, 1);
         index = info.indices[1];
         pixel = ((float *)info.image.data)[7];
         for (uint32_t f = 0; f < 4; f++)
@@ -462,6 +463,7 @@ TEST(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
             if (n > 0 && order % 10 == 0) {                 /* the other one goes round meanwhile */
                 REQUIRE((second = next_batch(&r)) != NULL);
                 CHECK(second != batch);
+                CHECK_EQ(info_of(second).on_loan, 2);       /* also where only tensors of the first one are out */
                 CHECK_EQ(bzna_batch_release(second), BZNA_OK);
             }
         }

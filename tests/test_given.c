@@ -1241,6 +1241,8 @@ TEST(resets_and_restores_at_any_time_leave_the_lists_right)
 
 TEST(after_fork_lists_are_refused)
 {
+    if (ON_WINDOWS)
+        SKIP("nothing forks here");
     bzna_loader_config c = config_of(8, BZNA_ORDER_GIVEN);
     bzna_loader_info info;
     bzna_dataset *dataset;

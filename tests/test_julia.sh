@@ -287,11 +287,13 @@ wanted && call ~ /\)::[A-Za-z_0-9{}]+ *$/ {
     field = name; owner = "bzna_source"
     if (sub(/^bzna_context_/, "", field)) owner = "bzna_context_config"
     else if (sub(/^bzna_pipeline_/, "", field)) owner = "bzna_loader_pipeline"
+    else if (sub(/^bzna_rule_/, "", field)) owner = "bzna_rule"
+    else if (sub(/^bzna_provider_/, "", field)) owner = "bzna_provider"
     else sub(/^bzna_source_/, "", field)
     assert("SAME(FIELD(" owner ", " field "), " ctype(result) " (*)(" args "))", name " is not what " owner "." field " calls")
     callbacks[name] = ctype(result) "(" args ")"
 }
-/^function bzna_(source|context|pipeline)_/ {
+/^function bzna_(source|context|pipeline|rule|provider)_/ {
     name = $2; sub(/\(.*/, "", name); text = $0; sub(/^[^(]*\(/, "", text); result = text; sub(/.*\)::/, "", result); sub(/\).*/, "", text)
     n = split_top(text, parts); args = ""
     for (k = 1; k <= n; k++) { type = parts[k]; sub(/^.*::/, "", type); args = args (k > 1 ? ", " : "") ctype(type) }
@@ -397,10 +399,14 @@ s/settings.buffer ? batch : nothing))$/settings.buffer ? batch : nothing)/
 s/^    finalizer(owner(data)) do _/    finalizer(owner(data))/
 s/^        elseif status == BZNA_AGAIN/        if status == BZNA_AGAIN/
 s/^column(first) = copy/column(first] = copy/; s/    column(first) = copy/    column(first] = copy/
-s/"the loader is closed"/"the loader is closed/
+s/ is closed", nothing, 0))$/ is closed, nothing, 0))/
 s/^    shards_left_out::UInt32/    shards_left_out::UInt64/
 s/^    loader::NTuple{128,UInt8}/    loader::NTuple{120,UInt8}/
 s/bzna_stream_source(stream::Ptr{bzna_stream}, index::UInt64)/bzna_stream_source(stream::Ptr{bzna_stream}, index::UInt32)/
+s/@cfunction(bzna_rule_call, Int32/@cfunction(bzna_rule_call, Int64/
+s/out::Ptr{Cvoid}, out_bytes::UInt64, count::Ptr{UInt64})::Int32/out::Ptr{Cvoid}, count::Ptr{UInt64}, out_bytes::UInt64)::Int32/
+s/bzna_provider_read(user::Ptr{Cvoid}, index::UInt64, field::UInt32/bzna_provider_read(user::Ptr{Cvoid}, index::UInt64, field::UInt64/
+s/bzna_geometry_box(geometry::Ref{bzna_geometry}, area::Ptr{Float64}/bzna_geometry_box(geometry::Ref{bzna_geometry}, area::Ptr{Float32}/
 s/libbenzina_stream.bzna_stream_save(/libbenzina_stream.bzna_stream_safe(/
 MUTATIONS
 
@@ -417,7 +423,7 @@ if [ -n "$SANITIZE" ]; then
     skip "examples/julia/test/runtests.jl" "the library was built with a sanitizer, which Julia would have to be started with"
 else
     if command -v julia >/dev/null 2>&1; then
-        BENZINA_LIBRARY=$(cd "$build" && pwd)/libbenzina.so julia --startup-file=no --project=$package $package/test/runtests.jl >"$t/out" 2>&1
+        BENZINA_LIBRARY=$(cd "$build" && pwd)/libbenzina.so JULIA_NUM_THREADS=2 julia --startup-file=no --project=$package $package/test/runtests.jl >"$t/out" 2>&1
         count "examples/julia/test/runtests.jl"
     else
         skip "examples/julia/test/runtests.jl" "there is no julia [julia]"

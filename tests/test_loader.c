@@ -1848,6 +1848,8 @@ TEST(with_samples_of_all_sizes_buffers_grow_a_bounded_number_of_times)
 
 TEST(after_fork_the_child_gets_e_state_and_the_parent_goes_on)
 {
+    if (ON_WINDOWS)
+        SKIP("nothing forks here");
     memory m;
     bzna_dataset *dataset = open_archive(&m, &mixed);
     bzna_loader_config c = config_of(5, BZNA_ORDER_SHUFFLE);
@@ -1903,6 +1905,8 @@ static void take_signal(int number)
 /* A signal to the process goes to any thread that does not block it. This one does: so nobody takes it. */
 TEST(the_librarys_threads_block_all_signals)
 {
+    if (ON_WINDOWS)
+        SKIP("there are no signals here");
     static const int numbers[] = { SIGUSR1, SIGUSR2, SIGINT, SIGTERM, SIGALRM, SIGCHLD, SIGHUP };
     memory m;
     bzna_dataset *dataset = open_archive(&m, &mixed);

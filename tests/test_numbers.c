@@ -2,6 +2,7 @@
  * and pixels have the same bits on every machine: each hash here is one constant for all compilers and processors. */
 #include "../benzina.c"
 #include "test.h"
+#include "known.h"
 
 /* ---- Elementary functions ---------------------------------------------------------------------------------------- */
 
@@ -341,9 +342,152 @@ TEST(pixels_are_the_same_on_every_machine)
     CHECK_HASH(0x13614b0f4625d192u);
 }
 
+/* ---- Files and states -------------------------------------------------------------------------------------------- */
+
+static void hash_bytes(const void *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3u;
+}
+
+#ifndef BENZINA_NO_WRITER
+/* Adds a sample of an archive, with a field of every kind. */
+static bzna_status write_sample(bzna_writer *writer, const bzna_dataset *from, uint64_t i, bzna_error *err)
+{
+    static uint8_t buffers[2][1 << 18];
+    const float vector[3] = { (float)i, -1.5f, 1 / 3.0f };
+    const int64_t integer = -((int64_t)1 << 40) + (int64_t)i;
+    bzna_image pictures[2] = { { .struct_size = sizeof *pictures }, { .struct_size = sizeof *pictures } };
+    bzna_field_value fields[4];
+    bzna_writer_sample sample;
+    char name[32];
+    CHECK_EQ(bzna_dataset_read_image(from, i, "bzna_input", buffers[0], sizeof buffers[0], &pictures[0], err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_read_image(from, i, "bzna_thumb", buffers[1], sizeof buffers[1], &pictures[1], err), BZNA_OK);
+    for (size_t k = 0; k < COUNT(fields); k++)
+        bzna_field_value_init(&fields[k], sizeof fields[k]);
+    fields[0].name = "count", fields[0].kind = BZNA_FIELD_INTEGER;
+    fields[0].data = &integer, fields[0].size = sizeof integer;
+    fields[1].name = "place", fields[1].kind = BZNA_FIELD_VECTOR;
+    fields[1].data = vector, fields[1].size = sizeof vector;
+    fields[2].name = "caption", fields[2].kind = BZNA_FIELD_TEXT;
+    fields[2].data = "z\xc3\xbcge", fields[2].size = 5;
+    fields[3].name = "raw", fields[3].kind = BZNA_FIELD_BYTES;
+    fields[3].data = "\0\r\n\x1a", fields[3].size = 4;
+    snprintf(name, sizeof name, "z\xc3\xbcge/%02d.jpg", (int)i);
+    bzna_writer_sample_init(&sample, sizeof sample);
+    sample.image = &pictures[0];
+    sample.thumb = &pictures[1];
+    sample.has_target = 1;
+    sample.target = (int64_t)i % 2;
+    sample.split = i % 3 ? BZNA_SPLIT_TRAIN : BZNA_SPLIT_VALIDATION;
+    sample.name = name;
+    sample.fields = fields;
+    sample.field_count = COUNT(fields);
+    return bzna_writer_add(writer, &sample, err);
+}
+
+TEST(archives_are_the_same_bytes_on_every_machine)
+{
+    static const char *const classes[] = { "cat", "z\xc3\xbcge" }, *const path = TEST_BUILD "/tests/numbers.bzna";
+    bzna_context *context;
+    bzna_dataset *from;
+    bzna_writer *writer;
+    bzna_writer_config config;
+    bzna_error err = fresh_error();
+    size_t size;
+    uint8_t *bytes;
+    REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
+    REQUIRE(bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &from, NULL) == BZNA_OK);
+    bzna_writer_config_init(&config, sizeof config);
+    config.class_count = 2;
+    config.classes = classes;
+    REQUIRE(bzna_writer_open(context, path, &config, &writer, NULL) == BZNA_OK);
+    for (uint64_t i = 0; i < 8; i++)
+        CHECK_EQ(write_sample(writer, from, i, &err), BZNA_OK);
+    CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);
+    bzna_writer_close(writer);
+    bytes = slurp(path, &size);
+    BEGIN_HASH();
+    hash_bytes(bytes, size);
+    CHECK_HASH(0x211636a9ec5782eeu);
+    free(bytes);
+    bzna_dataset_close(from);
+    bzna_context_close(context);
+}
+#else
+TEST(archives_are_the_same_bytes_on_every_machine) { SKIP("built without the writer"); }
+#endif
+
+/* Vectors and labels, as numbers; the state, member by member. */
+static void hash_batch(const bzna_loader_state *state, const bzna_batch *batch)
+{
+    bzna_batch_info info = { .struct_size = sizeof info };
+    bzna_tensor tensor;
+    CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+    for (uint32_t i = 0; i < info.count; i++) {
+        hash_bits(info.indices[i]);
+        hash_bits((uint64_t)info.targets[i]);
+    }
+    REQUIRE(bzna_batch_tensor(batch, "data", &tensor, sizeof tensor, NULL) == BZNA_OK);
+    for (uint32_t i = 0; i < info.count * 8; i++)
+        hash_float(((const float *)tensor.data)[i]);
+    hash_bits(state->version), hash_bits(state->seed), hash_bits(state->epoch), hash_bits(state->position);
+    hash_bits(state->fingerprint), hash_bits(state->sample_count), hash_bits(state->end_epoch);
+    hash_bits(state->order), hash_bits(state->check), hash_bits(state->pixels), hash_bits(state->list);
+}
+
+TEST(batches_and_states_are_the_same_on_every_machine)
+{
+    enum { RECORDS = 100, BYTES = 8 + 1 };
+    static uint8_t bytes[RECORDS * BYTES];
+    bzna_context *context;
+    bzna_dataset *dataset;
+    bzna_dataset_config opening;
+    bzna_records records;
+    bzna_loader_config config;
+    bzna_loader *loader;
+    bzna_error err = fresh_error();
+    drawn = 3;
+    for (int i = 0; i < RECORDS * BYTES; i++)
+        bytes[i] = (uint8_t)draw_bits();
+    bzna_records_init(&records, sizeof records);
+    records.data_type = BZNA_RECORD_UINT8;
+    records.channels = 2;                                   /* which makes a vector of it */
+    records.height = 1;
+    records.width = 4;
+    records.scale = 1 / 3.0f;
+    records.bias = -7;
+    records.label_type = BZNA_RECORD_UINT8;
+    records.label_offset = 8;
+    bzna_dataset_config_init(&opening, sizeof opening);
+    opening.records = &records;
+    REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
+    REQUIRE(bzna_dataset_open_memory(context, bytes, sizeof bytes, &opening, &dataset, &err) == BZNA_OK);
+    bzna_loader_config_init(&config, sizeof config);
+    config.output.batch_size = 7;
+    config.fields.tensors = "data";
+    config.order.kind = BZNA_ORDER_SHUFFLE;
+    config.order.seed = 1234;
+    config.order.epochs = 3;
+    REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
+    BEGIN_HASH();
+    for (bzna_batch *batch; bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) == BZNA_OK;) {
+        bzna_loader_state state;
+        CHECK_EQ(bzna_loader_save(loader, &state, sizeof state, NULL), BZNA_OK);
+        hash_batch(&state, batch);
+        bzna_batch_release(batch);
+    }
+    CHECK_HASH(0xf4b2dad8b11d4beau);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+}
+
 TEST_MAIN(RUN(elementary_functions_are_off_by_less_than_1_ulp)
     RUN(elementary_functions_are_exact_where_they_can_be)
     RUN(functions_are_the_same_on_every_machine)
     RUN(random_numbers_and_orders_are_the_same_on_every_machine)
     RUN(warps_and_jitters_are_the_same_on_every_machine)
-    RUN(pixels_are_the_same_on_every_machine))
+    RUN(pixels_are_the_same_on_every_machine)
+    RUN(archives_are_the_same_bytes_on_every_machine)
+    RUN(batches_and_states_are_the_same_on_every_machine))

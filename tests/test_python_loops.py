@@ -18,6 +18,7 @@ import os
 import pickle
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -34,6 +35,8 @@ ROOT = os.getcwd()
 PACKAGE = os.path.join(ROOT, "examples", "python")
 sys.path.insert(0, PACKAGE)
 sys.dont_write_bytecode = True
+if "BENZINA_LIBRARY" in os.environ:             # programs that tests start elsewhere need it whole
+    os.environ["BENZINA_LIBRARY"] = os.path.abspath(os.environ["BENZINA_LIBRARY"])
 import benzina  # noqa: E402
 from benzina import Error, ops  # noqa: E402
 from test_python import ARCHIVE, COUNT, importable, needs_decoder, run_tests  # noqa: E402
@@ -81,6 +84,11 @@ def folder_of_pictures():
             os.makedirs(os.path.join(root, "each", str(number)))
             write_png(os.path.join(root, "each", str(number), "a.png"), 40, 30, 100 + number)
         shutil.copy(os.path.join(ROOT, ARCHIVE), os.path.join(root, "train.bzna"))
+        with open(os.path.join(root, "train.rec"), "wb") as file:
+            for number, letter in enumerate("abcd"):
+                with open(os.path.join(root, "train", "color", letter + ".png"), "rb") as picture:
+                    payload = struct.pack("<IfQQ", 0, number, number, 0) + picture.read()
+                file.write(struct.pack("<II", 0xced7230a, len(payload)) + payload + bytes(-len(payload) % 4))
         for number, letters in enumerate(("ab", "c", "d")):
             with tarfile.open(os.path.join(root, "shard-%03d.tar" % number), "w") as shard:
                 for letter in letters:
@@ -247,6 +255,53 @@ class Kept(unittest.TestCase):
                     raise KeyboardInterrupt
             except KeyboardInterrupt as error:
                 tracebacks.append(error)        # as sys.last_traceback does
+        self.assertEqual(len(list(loader)), COUNT)
+
+    def test_a_notebook_cell_runs_again_after_interrupts_from_the_keyboard(self):
+        """Of which most come while a batch is waited for, so that they are raised when it has just arrived."""
+        for output in OUTPUTS:
+            loader, tracebacks = loader_of(batch_size=1, num_threads=1, output=output), []
+            gone = weakref.ref(loader)
+            signals = signal.signal(signal.SIGALRM, signal.default_int_handler)
+            try:
+                for turn in range(30):
+                    try:
+                        signal.setitimer(signal.ITIMER_REAL, 0.001 + 0.0007 * turn)
+                        for _ in range(100):
+                            for images, targets in loader:
+                                pass
+                    except KeyboardInterrupt as error:
+                        tracebacks.append(error)        # as sys.last_traceback does, and the shell's history
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, signals)
+            self.assertGreater(len(tracebacks), 20)
+            self.assertEqual([len(list(loader)) for _ in range(3)], [COUNT] * 3, output)
+            del loader, tracebacks, images, targets
+            gc.collect()
+            self.assertIsNone(gone())
+
+    def test_a_batch_that_arrives_with_an_interrupt_is_the_next_one(self):
+        loader = loader_of(batch_size=1, output=OUTPUTS[-1], multibuffering=2)
+        ask, steps, seen = loader._ask, iter(loader), []
+
+        def interrupted(*arguments):
+            status = ask(*arguments)
+            if status == benzina.Status.OK:
+                raise KeyboardInterrupt
+            return status
+
+        def interrupt(steps):
+            loader._ask = interrupted
+            with self.assertRaises(KeyboardInterrupt):
+                next(steps)
+            del loader._ask
+        for _ in range(COUNT):
+            interrupt(steps)
+            seen.append(list(next(steps)[1]))
+        self.assertEqual(seen, [list(targets) for _, targets in loader_of(batch_size=1, output=OUTPUTS[-1], epochs=1)])
+        for _ in range(5):                      # nobody asks for it again: it is given back
+            interrupt(iter(loader))
         self.assertEqual(len(list(loader)), COUNT)
 
     @needs("torch")
@@ -449,6 +504,16 @@ for more in (dict(), dict(limit_train_batches=2, limit_val_batches=1), dict(limi
                                                          ("12 14", "6 4", "6 14", "12 16", "12 26", "12 14", "1 1", "12 6")])
 
     @needs("torch", "numpy", "lightning")
+    def test_overfitting_takes_the_same_batches_in_each_epoch(self):
+        done = python(LIGHTNING + """
+model, (_, loader) = Model(), loaders()
+trainer(max_epochs=3, overfit_batches=2).fit(model, loader, loader)
+print(model.seen == model.seen[:2] * 3, len(model.judged))
+print(loaders()[0].sampler, benzina.DataLoader(loader.dataset, 16, sampler=[2, 1]).sampler)
+""")
+        self.assertEqual((done.returncode, done.stdout), (0, "True 8\nNone [2, 1]\n"), done.stderr[-3000:])
+
+    @needs("torch", "numpy", "lightning")
     def test_a_run_goes_on_in_the_middle_of_an_epoch(self):
         with tempfile.TemporaryDirectory() as folder:
             done = python(LIGHTNING + """
@@ -568,6 +633,11 @@ class Pages(unittest.TestCase):
         (text,), (expected,) = (blocks(page("DDP"), kind) for kind in ("python", "text"))
         self.assertEqual("".join(sorted(processes(text, 2, cwd=self.folder))), expected)
 
+    @needs("torch", "numpy", "accelerate")
+    def test_accelerate(self):
+        (text,), (expected,) = (blocks(page("Accelerate"), kind) for kind in ("python", "text"))
+        self.assertEqual("".join(processes(text, 2, cwd=self.folder)), expected)
+
     @needs("numpy", "PIL")
     def test_notebooks(self):
         self.check_page("Notebooks")
@@ -576,6 +646,18 @@ class Pages(unittest.TestCase):
     def test_jax(self):
         self.check_page("JAX")
 
+    @needs("torch", "numpy")
+    def test_from_the_original(self):
+        self.check_page("From the original Benzina")
+
+    @needs("numpy")
+    def test_from_mxnet(self):
+        self.check_page("From MXNet")
+
+    @needs("numpy")
+    def test_from_webdataset(self):
+        self.check_page("From WebDataset")
+
     @needs("tensorflow")
     def test_tensorflow(self):
         self.check_page("TensorFlow")
@@ -583,6 +665,10 @@ class Pages(unittest.TestCase):
     @needs("numpy")
     def test_detection_and_segmentation(self):
         self.check_page("Detection and segmentation")
+
+    @needs("numpy")
+    def test_augmentation(self):
+        self.check_page("Augmentation")
 
     @needs("numpy")
     def test_resuming(self):
@@ -599,13 +685,15 @@ class Words(unittest.TestCase):
     @needs_decoder
     @needs("numpy")
     def test_the_examples_of_docstrings_run(self):
-        names = sorted(name for name in os.listdir(os.path.join(PACKAGE, "benzina")) if name.endswith(".py"))
+        names = []
+        for folder, _, files in sorted(os.walk(os.path.join(PACKAGE, "benzina"))):
+            names += sorted(os.path.relpath(os.path.join(folder, name), os.path.join(PACKAGE, "benzina")) for name in files if name.endswith(".py"))
         folder_of_pictures()
         os.chdir(FOLDER.name)
         try:
             tried = {}
             for name in names:
-                module = importlib.import_module("benzina" if name == "__init__.py" else "benzina." + name[:-len(".py")])
+                module = importlib.import_module(re.sub(r"[.]__init__$", "", "benzina." + name[:-len(".py")].replace(os.sep, ".")))
                 for test in doctest.DocTestFinder(exclude_empty=True).find(module, extraglobs={"benzina": benzina, "ops": ops}):
                     said = []
                     result = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
@@ -797,6 +885,10 @@ class DataSets(unittest.TestCase):
             loader = loader_of(source, batch_size=16)
             self.assertEqual(loader.dataset.samples, paths)
             self.assertEqual(next(iter(loader))[1].tolist(), [target for _, target in paths])
+        parts = torch.utils.data.ConcatDataset([torch.utils.data.Subset(benzina.Dataset(root), [6, 1]), folder])
+        names = [os.path.relpath(path, root) for path, _ in [folder.samples[6], folder.samples[1], *folder.samples]]
+        self.assertEqual(loader_of(parts).dataset.filenames, names)
+        self.assertEqual(next(iter(loader_of(parts, batch_size=16)))[1].tolist()[:2], [1, 0])
         with self.assertRaisesRegex(ValueError, "the transform of ImageFolder would not be applied.*warp="):
             loader_of(torchvision.datasets.ImageFolder(root, transform=lambda picture: picture))
         first, second = torch.utils.data.random_split(benzina.Dataset(root), [5, 3], generator=torch.Generator().manual_seed(1))
@@ -960,6 +1052,21 @@ class Samplers(unittest.TestCase):
             first = taken([next(iterator)])
             self.assertEqual((len(loader), loader.batches_left), (epoch + 1, epoch))
             self.assertEqual(first + taken(iterator), [[epoch]] * (epoch + 1))
+
+    def test_the_length_is_that_of_the_epoch_up_to_its_last_batch(self):
+        loader = self.loader(indices="given", batch_size=2)
+        lists = [[0, 1, 2], [3], [4, 5, 6, 7, 0]]
+        for epoch, given in enumerate(lists):
+            loader.set_indices(epoch, given)
+        for lengths in ((2, 1), (1, 3)):
+            self.assertEqual([len(loader) for _ in loader], [lengths[0]] * lengths[0])
+            self.assertEqual(len(loader), lengths[1])
+        steps = iter(loader)
+        self.assertEqual([(next(steps), len(loader))[1] for _ in range(3)], [3] * 3)
+        with self.assertRaises(StopIteration):
+            next(steps)
+        with self.assertRaises(TypeError):      # nothing was given for what follows
+            len(loader)
 
     def test_an_empty_epoch_brings_nothing_and_the_next_one_follows(self):
         lists = [[], [1, 2], [], [], [3]]

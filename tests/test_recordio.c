@@ -325,6 +325,29 @@ TEST(an_idx_of_another_file_is_refused_with_a_hint)
     free(f);
 }
 
+TEST(an_idx_that_the_caller_gives_says_where_records_begin)
+{
+    rec_file *f = three_records();
+    char text[200];
+    bzna_dataset_config config;
+    opened o;
+    bzna_dataset_config_init(&config, sizeof config);
+    snprintf(text, sizeof text, "0\t%llu\n1\t%llu\n", (unsigned long long)f->offsets[1],
+             (unsigned long long)f->offsets[2]);
+    config.index = text;
+    config.index_bytes = strlen(text);
+    open_file(&o, f, BY_SOURCE, &config);
+    CHECK(o.status == BZNA_OK && bzna_dataset_count(o.dataset) == 2 && integer_is(&o, 0, "id", 41) &&
+          integer_is(&o, 1, "id", 1ll << 40));
+    bzna_dataset_close(o.dataset);
+    config.index = "0\t4\n1\t40\n";
+    config.index_bytes = 9;
+    open_file(&o, f, BY_SOURCE, &config);
+    CHECK_EQ(o.status, BZNA_E_FORMAT);
+    CHECK_CONTAINS(o.err.message, "dataset_config.index: no record begins at its first offset");
+    close_all(&o, f);
+}
+
 /* As when other files that are opened at the same time need its descriptor. */
 TEST(a_file_that_is_gone_while_its_idx_is_read_is_an_error)
 {
@@ -663,6 +686,7 @@ int main(int argc, char **argv)
     RUN(fields_are_those_of_the_records) RUN(the_picture_begins_behind_the_labels) RUN(records_in_parts_are_joined)
     RUN(a_picture_in_parts_is_read_whole) RUN(a_list_gives_labels_and_names_by_id) RUN(the_idx_says_where_records_begin)
     RUN(an_idx_older_than_its_file_must_be_what_a_scan_finds) RUN(an_idx_of_another_file_is_refused_with_a_hint)
+    RUN(an_idx_that_the_caller_gives_says_where_records_begin)
     RUN(a_file_that_is_gone_while_its_idx_is_read_is_an_error)
     RUN(an_offset_without_a_record_fails_its_own_sample) RUN(a_million_records_open_within_a_second_by_their_idx)
     RUN(records_that_contradict_themselves_fail_alone) RUN(parts_out_of_order_fail_their_record_alone)

@@ -6,7 +6,7 @@
 # The second argument is the folder that holds libbenzina.a and decode_batch; cargo builds in its rust/. Prints FAIL and SKIP lines, and a
 # count last.
 build=${2:?usage: sh tests/test_rust.sh build/bzna build}
-crate=examples/rust
+crate=examples/rust root=$(pwd)
 passed=0 failed=0 skipped=0
 
 pass() { passed=$((passed + 1)); }
@@ -55,6 +55,19 @@ elif [ ! -s "$t/tests" ]; then
     fail "cargo test runs tests"
 fi
 
+# miri looks for undefined behavior in the tests of the crate's own files, which call nothing of C. A payload of a panic is leaked on purpose.
+miri=
+for try in "cargo miri" "cargo +nightly miri"; do
+    if [ -z "$miri" ] && $try --version >/dev/null 2>&1; then miri=$try; fi
+done
+if [ -z "$miri" ]; then
+    skip "miri over what calls nothing of C" "no toolchain has it: it is a component of nightly ones"
+else
+    # shellcheck disable=SC2086
+    run env MIRIFLAGS=-Zmiri-ignore-leaks CARGO_TARGET_DIR="$CARGO_TARGET_DIR/miri" $miri test --offline --lib
+    if [ "$status" -eq 0 ] && grep -q '^test result: ok. [1-9]' "$t/out"; then pass; else fail "miri has nothing to say" "$(tail -n 60 "$t/out")"; fi
+fi
+
 # The feature "stream" compiles examples/stream.c, with what unpacks gzip and zstd where that is.
 run cargo test --offline --features stream --test stream
 if [ "$status" -eq 0 ] && ! grep -q '^warning' "$t/out"; then pass; else fail "the feature stream" "$(tail -n 40 "$t/out")"; fi
@@ -82,10 +95,10 @@ TESTS
     if [ "$status" -ne 0 ] || grep -q '^fake' "$t/out"; then fail "rust with the fake driver" "$(grep -vE '^test .* ok$' "$t/out" | tail -n 60)"; fi
 fi
 
-run env RUSTDOCFLAGS="-D warnings" cargo doc --offline --no-deps
+run env RUSTDOCFLAGS="-D warnings" cargo doc --offline --no-deps --all-features
 if [ "$status" -eq 0 ]; then pass; else fail "cargo doc has nothing to say" "$(tail -n 40 "$t/out")"; fi
 if cargo clippy --version >/dev/null 2>&1; then
-    run cargo clippy --offline --all-targets -- -D warnings
+    run cargo clippy --offline --all-targets --all-features -- -D warnings
     if [ "$status" -eq 0 ]; then pass; else fail "clippy has nothing to say" "$(tail -n 40 "$t/out")"; fi
 else
     skip clippy "it is not installed"
@@ -102,6 +115,11 @@ if pkg-config --exists "benzina >= 0.3" 2>/dev/null; then
 else
     alone /no/such/cc cargo check --offline
     if [ "$status" -ne 0 ] && grep -q 'needs a C compiler' "$t/out"; then pass; else fail "the build script says that there is no C compiler" "$(tail -n 20 "$t/out")"; fi
+    alone /no/such/cc env PKG_CONFIG_LIBDIR="$t/nothing" PKG_CONFIG_PATH= cargo check --offline
+    if grep -q 'libavcodec-dev was not found' "$t/out" && grep -q 'libjpeg-dev was not found' "$t/out" && ! grep -q 'pkg-config is missing' "$t/out"; then pass
+    else fail "the build script names libraries that are missing" "$(tail -n 20 "$t/out")"; fi
+    alone /no/such/cc env PKG_CONFIG=/no/such/pkg-config cargo check --offline
+    if grep -q 'pkg-config is missing' "$t/out"; then pass; else fail "the build script says that there is no pkg-config" "$(tail -n 20 "$t/out")"; fi
     if [ -z "$TEST_ALL" ]; then echo "LEFT test_rust.sh: the build script compiles the library"
     else
         mkdir -p "$t/tree/tests" && cp -R tests/data "$t/tree/tests/"
@@ -112,6 +130,20 @@ else
     run cargo check --offline --target-dir "$t/alone"
     if [ "$status" -ne 0 ] && grep -q 'libbenzina.a is not there' "$t/out"; then pass; else fail "the build script says that BENZINA_LIB_DIR is empty" "$(tail -n 20 "$t/out")"; fi
     BENZINA_LIB_DIR=$(cd "$build" && pwd)
+fi
+
+# It takes an installed library, of which pkg-config knows, before it compiles one.
+if [ -z "$TEST_ALL" ]; then echo "LEFT test_rust.sh: the build script finds an installed library"
+elif [ ! -x "$build/decode_batch" ]; then skip "the build script finds an installed library" "$build/decode_batch is not there"
+else
+    mkdir -p "$t/prefix/lib/pkgconfig" "$t/installed" "$t/expected" && cp -P "$build"/libbenzina.so* "$t/prefix/lib/"
+    sh tests/make/pkgconfig.sh "$t/prefix" 0.3.0 >"$t/prefix/lib/pkgconfig/benzina.pc"
+    alone /no/such/cc env PKG_CONFIG_PATH="$t/prefix/lib/pkgconfig" LD_LIBRARY_PATH="$t/prefix/lib" \
+        cargo run --offline --bin decode_batch -- "$root/tests/data/mini_h265.bzna" "$t/installed"
+    "$build/decode_batch" tests/data/mini_h265.bzna "$t/expected" >/dev/null 2>&1
+    if [ "$status" -eq 0 ] && [ -s "$t/installed/00000.ppm" ] && diff -r "$t/expected" "$t/installed" >/dev/null 2>&1 &&
+        LD_LIBRARY_PATH="$t/prefix/lib" ldd "$t/alone/debug/decode_batch" | grep -q "$t/prefix/lib/libbenzina.so"; then pass
+    else fail "the build script finds an installed library" "$(tail -n 20 "$t/out")"; fi
 fi
 
 # The example: the same pictures, byte for byte, and the same words as the C program's.

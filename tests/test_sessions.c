@@ -2059,6 +2059,8 @@ static int child_forks_itself_software(void *argument)
 
 TEST(a_forked_child_gets_e_state_and_the_parent_goes_on)
 {
+    if (ON_WINDOWS)
+        SKIP("nothing forks here");
     archive *a;
     BEGIN;
     a = plain_archive(40);
@@ -4727,6 +4729,8 @@ static int child_is_stuck(archive *a, int spins)
 
 TEST(a_picture_that_is_never_done_ends_nvdec_in_this_process_and_nothing_waits_for_it)
 {
+    if (ON_WINDOWS)
+        SKIP("nothing forks here");
     archive *a;
     BEGIN;
     a = archive_make(12, plain, 1);

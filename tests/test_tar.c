@@ -1280,6 +1280,92 @@ TEST(no_index_does_harm)
     tar_free(&t);
 }
 
+/* The index of tar_of(count, size). */
+static char *index_of(int count, size_t size)
+{
+    char *text = malloc((size_t)count * 80 + 32), *to = text;
+    if (!text)
+        abort();
+    to += sprintf(to, "v1.2 %d\n", count);
+    for (int i = 0; i < count; i++) {
+        const size_t each = 512 + (size + 511) / 512 * 512 + 1024, at = (size_t)i * each;
+        to += sprintf(to, "bin %zu %zu d/%06d.bin cls %zu %d d/%06d.cls\n", at + 512, size, i, at + each - 512,
+                      snprintf(NULL, 0, "%d", i), i);
+    }
+    return text;
+}
+
+/* A source has no file beside it. */
+TEST(an_index_that_the_caller_gives_spares_the_walk)
+{
+    counter c;
+    bzna_context *context = context_of(&c);
+    tar t = tar_of(500, 20000);
+    char *text = index_of(500, 20000);
+    bzna_dataset_config config = { .struct_size = sizeof config, .index = text, .index_bytes = strlen(text) };
+    long long taken[2];
+    bzna_dataset *d[2] = { NULL };
+    memory_source m[2];
+    for (int i = 0; i < 2; i++) {
+        bzna_source source = source_of(&m[i], t.bytes, t.size);
+        CHECK_EQ(bzna_dataset_open_source(context, &source, i ? &config : NULL, &d[i], NULL), BZNA_OK);
+        taken[i] = m[i].reads;
+    }
+    memset(text, 'x', strlen(text));                        /* it was the caller's until then */
+    REQUIRE(d[0] && d[1]);
+    CHECK(taken[0] > 490);
+    CHECK(taken[1] < 40);
+    CHECK(!tar_in(d[0])->from_index && tar_in(d[1])->from_index);
+    CHECK_EQ(bzi_dataset_fingerprint(d[0]), bzi_dataset_fingerprint(d[1]));
+    CHECK_EQ(target_of(d[1], 333), 333);
+    CHECK_STR(value_of(d[1], 499, "name"), "d/000499");
+    bzna_dataset_close(d[0]);
+    bzna_dataset_close(d[1]);
+    free(text);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+    tar_free(&t);
+}
+
+TEST(an_index_that_the_caller_gives_is_preferred_to_the_file_beside_it_and_checked)
+{
+    static const char stale[] = "v1.2 2\nbin 512 9 d/000000.bin cls 1536 1 d/000000.cls\nbin 3072 9 d/000001.bin\n";
+    counter c;
+    bzna_context *context = context_of(&c);
+    tar t = tar_of(2, 9);
+    char *text = index_of(2, 9);
+    bzna_dataset_config config = { .struct_size = sizeof config, .index = text, .index_bytes = strlen(text) };
+    bzna_error err = fresh_error();
+    bzna_dataset *dataset = NULL;
+    write_shard(&t, stale, 1);
+    CHECK_EQ(bzna_dataset_open(context, SHARD ".tar", NULL, &dataset, NULL), BZNA_E_BOX);
+    CHECK_EQ(bzna_dataset_open(context, SHARD ".tar", &config, &dataset, NULL), BZNA_OK);
+    bzna_dataset_close(dataset);
+    config.index = stale;
+    config.index_bytes = sizeof stale - 1;
+    CHECK_EQ(bzna_dataset_open_memory(context, t.bytes, t.size, &config, &dataset, &err), BZNA_E_BOX);
+    CHECK_CONTAINS(err.message, "memory: dataset_config.index does not fit it (line 3: ");
+    CHECK_CONTAINS(err.message, "leave it out, or write it again (bzna index)");
+    CHECK_EQ(bzna_dataset_open(context, SHARD ".tar", &config, &dataset, &err), BZNA_E_BOX);
+    CHECK_CONTAINS(err.message, "/shard.tar: dataset_config.index does not fit it");
+    config.index = text;
+    config.index_bytes = 0;
+    CHECK_EQ(bzna_dataset_open(context, SHARD ".tar", &config, &dataset, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "dataset_config.index: index_bytes is 0, and index is not NULL");
+    config.index = NULL;
+    config.index_bytes = 5;
+    CHECK_EQ(bzna_dataset_open(context, SHARD ".tar", &config, &dataset, &err), BZNA_E_ARGUMENT);
+    config.index = text;
+    CHECK_EQ(bzna_dataset_open(context, SHARD ".tar::" SHARD ".tar", &config, &dataset, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "dataset_config.index: it is of one file, and these are 2");
+    CHECK_EQ(bzna_dataset_open(context, "tests/data/mini_h265.bzna", &config, &dataset, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "dataset_config.index: it has an effect on tars and RecordIO files only");
+    free(text);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+    tar_free(&t);
+}
+
 TEST_MAIN(
     RUN(adjacent_files_of_one_key_are_a_sample)
     RUN(fields_stand_in_the_order_first_met_with_the_kind_of_their_last_extension)
@@ -1318,4 +1404,6 @@ TEST_MAIN(
     RUN(an_index_of_another_version_is_ignored_and_logged)
     RUN(what_an_index_says_of_a_member_is_checked_when_it_is_used)
     RUN(a_member_that_became_something_else_since_its_index_fails_its_sample)
-    RUN(no_index_does_harm))
+    RUN(no_index_does_harm)
+    RUN(an_index_that_the_caller_gives_spares_the_walk)
+    RUN(an_index_that_the_caller_gives_is_preferred_to_the_file_beside_it_and_checked))

@@ -4,8 +4,8 @@
 # multiply and add where it is not told otherwise; and, where their compilers and QEMU are installed, on 64-bit ARM (the
 # hosts of Grace Hopper), 32-bit ARM, and s390x, which is big-endian. test_numbers' hashes are the same in all. Suites
 # with little or nothing left in a build are only compiled for it; those that know no switch are left out.
-# The ports, which are built only if they are named (make test-ports): musl, statically linked; Windows by MinGW-w64, run
-# by Wine; macOS and FreeBSD by zig's clang, compiled and linked, since nothing here runs them.
+# The ports, which are built only if they are named (make test-ports): musl, statically linked; macOS, FreeBSD and Windows
+# on ARM by zig's clang, compiled and linked, since nothing here runs them. ports_windows.sh has Windows on x86-64.
 # Usage: sh tests/test_variants.sh BZNA BUILD [VARIANT...], from the repository root. ZIG: the command of zig.
 BUILD=${2:-build}
 T="$BUILD/tests/variants"
@@ -15,7 +15,6 @@ AV_LIBS=$(pkg-config --libs libavcodec libavutil 2>/dev/null)
 JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) || JPEG_CFLAGS=-DBENZINA_NO_JPEG
 NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_kernels.ptx.h" ] && cuda=1 || cuda=
 ZIG=${ZIG:-$(command -v zig || { python3 -c 'import ziglang' 2>/dev/null && echo python3 -m ziglang; })}
-export WINEDEBUG=-all
 export CUDA_VISIBLE_DEVICES=                                # the suites are of the CPU
 
 # What a variant is compiled with (cc, flags, libs) and run with (run), which suites of it are run, and what is found in all
@@ -60,10 +59,6 @@ describe() {
     musl)            cc=musl-gcc; flags="-O1 -static $neither"
                      suites="numbers kernels basics host cursor boxes dataset $containers"
                      suites="$suites writer sampler transforms dlpack no_threads" ;;
-    windows)         cc=x86_64-w64-mingw32-gcc; run=wine
-                     flags="-O1 -D__USE_MINGW_ANSI_STDIO=1 $neither -DTEST_EMULATED"
-                     suites="numbers basics cursor boxes dataset tar recordio records lists writer dlpack"
-                     lenient="-Wno-error" ;;                # its isfinite makes a float of a double
     macos_arm64)     cc="$ZIG cc -target aarch64-macos"; flags="$neither"; suites="numbers"; linked=1 ;;
     macos_x86_64)    cc="$ZIG cc -target x86_64-macos"; flags="$neither"; suites="numbers"; linked=1 ;;
     freebsd)         cc="$ZIG cc -target x86_64-freebsd"; flags="$neither"; suites="numbers"; linked=1 ;;
@@ -145,13 +140,12 @@ for machine in aarch64:aarch64-linux-gnu-gcc:qemu-aarch64 arm:arm-linux-gnueabih
     elif ! have "$qemu"; then skip "$variant" "no $qemu here [qemu-user]"
     else add "$variant" library; fi
 done
-for port in musl:musl-gcc:musl-tools windows:x86_64-w64-mingw32-gcc:gcc-mingw-w64-x86-64 windows_arm64:zig:ziglang \
+for port in musl:musl-gcc:musl-tools windows_arm64:zig:ziglang \
     macos_arm64:zig:ziglang macos_x86_64:zig:ziglang freebsd:zig:ziglang; do
     variant=${port%%:*}; needed=${port#*:}; needed=${needed%:*}
     case " $only " in *" $variant "*) ;; *) continue ;; esac
     if [ "$needed" = zig ] && [ -z "$ZIG" ]; then skip "$variant" "no zig here [pip install ziglang]"
     elif [ "$needed" != zig ] && ! have "$needed"; then skip "$variant" "no $needed here [${port##*:}]"
-    elif [ "$variant" = windows ] && ! have wine; then skip "$variant" "no wine here [wine64]"
     else add "$variant" library; fi
 done
 [ -z "$jobs" ] || printf '%s\n' $jobs | xargs -P "$(getconf _NPROCESSORS_ONLN)" -n 1 sh "$0" - "$BUILD" --job

@@ -24,6 +24,9 @@ for python in "$PYTHON" python3 /usr/bin/python3; do "$python" -c 'import numpy'
 numpy=$python
 python=${python:-$(command -v python3)}
 
+# ON_WINDOWS=1: the tool is a Windows program, started by Wine. What Windows does not have is skipped then.
+libcuda=libcuda.so.1 libnvcuvid=libnvcuvid.so.1
+if [ -n "$ON_WINDOWS" ]; then libcuda=nvcuda.dll libnvcuvid=nvcuvid.dll; fi
 pass() { passed=$((passed + 1)); }
 fail() { failed=$((failed + 1)); echo "FAIL $1"; shift; for line; do printf '%s\n' "$line" | sed 's/^/  /'; done; }
 skip() { skipped=$((skipped + 1)); echo "SKIP $1: $2"; }

@@ -5,11 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <termios.h>
 #include <time.h>
-#include <unistd.h>
 
 int tool_error(const char *format, ...)
 {
@@ -123,12 +119,6 @@ int tool_is_folder(const char *path)
     return !stat(path, &status) && S_ISDIR(status.st_mode);
 }
 
-int tool_processor_count(void)
-{
-    long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count < 1 ? 1 : count > 1024 ? 1024 : (int)count;
-}
-
 void tool_buffer_reserve(tool_buffer *buffer, uint64_t size)
 {
     if (size <= buffer->size) return;
@@ -140,7 +130,7 @@ void tool_buffer_reserve(tool_buffer *buffer, uint64_t size)
 int tool_write_all(int file, const void *data, size_t size)
 {
     for (size_t done = 0; done < size;) {
-        ssize_t put = write(file, (const char *)data + done, size - done);
+        ssize_t put = os_write(file, (const char *)data + done, size - done);
         if (put < 0 && errno == EINTR) continue;
         if (put <= 0) return put < 0 ? errno : ENOSPC;
         done += (size_t)put;
@@ -152,7 +142,7 @@ tool_progress tool_progress_start(const char *items, uint64_t total)
 {
     int64_t now = tool_now_ns();
     return (tool_progress){
-        .items = items, .total = total, .start_ns = now, .shown_ns = now, .is_terminal = isatty(STDERR_FILENO),
+        .items = items, .total = total, .start_ns = now, .shown_ns = now, .is_terminal = os_is_terminal(stderr),
     };
 }
 
@@ -182,9 +172,9 @@ static void progress_text(const tool_progress *p, uint64_t done, double seconds,
 /* A line that is as long as the terminal is wide is not written over: the bar gives way, then the text. */
 static void progress_bar(const tool_progress *p, uint64_t done, char *text)
 {
-    struct winsize terminal = { .ws_col = 0 };
     char bar[PROGRESS_BAR + 4] = "";
-    size_t columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &terminal) || !terminal.ws_col ? 80 : terminal.ws_col;
+    size_t columns = os_columns();
+    if (!columns) columns = 80;
     if (strlen(text) + PROGRESS_BAR + 3 < columns) {
         int filled = p->total ? (int)((double)done * PROGRESS_BAR / (double)p->total) : 0;
         snprintf(bar, sizeof bar, "[%-*.*s] ", PROGRESS_BAR, filled, "====================");

@@ -18,7 +18,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <libavcodec/avcodec.h>
 
@@ -379,13 +378,13 @@ static char *tar_field(conversion *c, const char *key, const bzna_field_value *f
              archive_field_kind(field->kind));
     if (field->kind == BZNA_FIELD_TEXT || field->kind == BZNA_FIELD_BYTES || field->kind == BZNA_FIELD_IMAGE)
         return tar_member(c, key, field->name, value.data, value.size);
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = tool_checked(open_memstream(&text, &size));
-    archive_value_print(out, &value);
-    fclose(out);
-    char *reason = tar_member(c, key, field->name, text, size);
-    free(text);
+    os_text text;
+    int error = os_text_begin(&text);
+    if (!error) archive_value_print(text.file, &value);
+    if (!error) error = os_text_end(&text);
+    char *reason = error ? tool_format("the field %s cannot be written: %s", field->name, strerror(error))
+                         : tar_member(c, key, field->name, text.data, text.size);
+    free(text.data);
     return reason;
 }
 

@@ -20,6 +20,8 @@ static const struct advice {
       "run nvidia-smi: if that fails, too, install NVIDIA's driver; if this is a container, start it with the GPU, for "
       "instance docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,video,utility, with the NVIDIA Container "
       "Toolkit on its host", "NVIDIA_VISIBLE_DEVICES" },
+    { "nvcuda.dll was not found", "run nvidia-smi: if that fails, too, install NVIDIA's driver", NULL },
+    { "nvcuvid.dll was not found", "the GPU works, but not its video decoders: install NVIDIA's driver anew", NULL },
     { "CUDA_ERROR_NO_DEVICE",
       "the driver is there, but shows no GPU: compare nvidia-smi -L, and look at what hides GPUs from this process",
       "CUDA_VISIBLE_DEVICES" },

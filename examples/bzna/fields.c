@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const char *archive_field_kind(uint32_t kind)
 {
@@ -76,7 +75,7 @@ void archive_value_json(const archive_value *v)
 /* On a terminal, without what could change its state. */
 static void bytes_print(FILE *file, const archive_value *v)
 {
-    if (!isatty(fileno(file))) {
+    if (!os_is_terminal(file)) {
         fwrite(v->data, 1, v->size, file);
         return;
     }

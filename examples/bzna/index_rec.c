@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/types.h>
 
 enum { REC_FIRST = 1, REC_MIDDLE = 2, REC_LAST = 3 };
 static const unsigned char REC_MAGIC[4] = { 0x0A, 0x23, 0xD7, 0xCE };

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
 
 enum { BLOCK = 512, LONGEST = 1 << 20 };
 

@@ -20,7 +20,6 @@
  * Exit status: 0 success, 1 bad input, 2 bad command line. */
 #include "tool.h"
 
-#include <signal.h>
 #include <string.h>
 
 #include <libavutil/log.h>
@@ -472,9 +471,9 @@ static int help(const char *name)
 
 int main(int argc, char **argv)
 {
+    os_start(&argc, &argv);
     const char *name = argc > 1 ? argv[1] : "";
     av_log_set_level(AV_LOG_QUIET);
-    signal(SIGXFSZ, SIG_IGN);             /* a file that may not grow is an error, not the end of the program */
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return help(argc > 2 ? argv[2] : NULL);
     if (!strcmp(name, "--version")) {
         uint32_t version = bzna_version();

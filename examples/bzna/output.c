@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* The length of the UTF-8 sequence at text, or 0 if there is none. */
 static int utf8_length(const unsigned char *text)

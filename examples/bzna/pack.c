@@ -5,42 +5,8 @@
 #include "tool.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-
-/* ---- interruption ---- */
-
-static volatile sig_atomic_t interrupted;         /* the signal, or 0 */
-
-static void note_signal(int number) { interrupted = number; }
-
-/* From here on, Ctrl-C and the like end the run in order. Before, nothing is written that they could break. */
-static void signals_catch(void)
-{
-    static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < LENGTH(ending); i++) {
-        struct sigaction old;
-        action.sa_handler = note_signal;
-        if (!sigaction(ending[i], NULL, &old) && old.sa_handler == SIG_IGN) continue;       /* as nohup asks */
-        sigaction(ending[i], &action, NULL);
-    }
-}
-
-/* Ends the program as the signal would have, so that the shell knows. */
-static void signals_end(void)
-{
-    if (!interrupted) return;
-    fflush(NULL);
-    signal(interrupted, SIG_DFL);
-    raise(interrupted);
-}
-
 
 /* ---- reports ---- */
 
@@ -82,10 +48,10 @@ enum { REPORT_LIMIT_S = 10 };         /* runs that are shorter tell nothing */
 /* What limits the rate: the processors that encode, or what they wait for. */
 static void report_limit(const tool_options *o, double seconds)
 {
-    struct rusage used;
-    if (getrusage(RUSAGE_CHILDREN, &used)) return;
-    int processors = tool_processor_count(), jobs = o->jobs && o->jobs < processors ? (int)o->jobs : processors;
-    double busy = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) / (seconds * jobs);
+    double used = os_workers_seconds();
+    if (used < 0) return;
+    int processors = os_processor_count(), jobs = o->jobs && o->jobs < processors ? (int)o->jobs : processors;
+    double busy = used / (seconds * jobs);
     const char *limit = busy < 0.8 ? "reading and writing files, or other programs, limit the rate"
                       : jobs < processors ? "more --jobs would be faster" : "encoding limits the rate";
     printf("%d of %d processors encoded for %.0f%% of the time: %s\n", jobs, processors, fmin(busy, 1) * 100, limit);
@@ -155,15 +121,15 @@ static void list_unreadable(const pack_files *f, size_t done)
 static int encode_and_write(pack_output *out, const pack_settings *s)
 {
     const tool_options *o = s->options;
-    const pack_job job = { s, out->files, o->jobs ? (size_t)o->jobs : (size_t)tool_processor_count() };
+    const pack_job job = { s, out->files, o->jobs ? (size_t)o->jobs : (size_t)os_processor_count() };
     tool_progress progress = tool_progress_start("pictures", out->files->count);
     pack_workers *workers = pack_workers_start(&job, out->done);
     int result = workers ? EXIT_OK : EXIT_INPUT;
-    signals_catch();
+    os_interrupts_catch();
     progress.first = out->done;
     progress.is_json = o->json != 0;
     int is_hinted = 0;
-    while (result == EXIT_OK && out->done < out->files->count && !interrupted) {
+    while (result == EXIT_OK && out->done < out->files->count && !os_interrupted()) {
         pack_result picture = { .reason = NULL };
         int status = pack_workers_next(workers, &picture);
         if (status == EXIT_OK) status = pack_output_add(out, &picture);
@@ -179,7 +145,7 @@ static int encode_and_write(pack_output *out, const pack_settings *s)
     }
     tool_progress_end(&progress);
     pack_workers_end(workers);
-    return interrupted ? tool_error("interrupted") : result;
+    return os_interrupted() ? tool_error("interrupted") : result;
 }
 
 /* The exit status: some files are left out, those that could not be read, and those that are no class's. */
@@ -259,12 +225,12 @@ int tool_run_pack(const tool_options *o)
     if (o->resume && !o->overwrite && pack_output_is_finished(o, &samples)) return report_finished(o, samples);
     result = pack_output_open(&out, o);
     if (result == EXIT_OK) {
-        signal(SIGPIPE, SIG_IGN);         /* what cannot be written is an error, not the end of the program */
+        os_survive_broken_pipes();
         result = pack_files_collect(&files, &settings);
         if (result == EXIT_OK) result = pack_files_into(&out, &settings, &files);
     }
     pack_output_close(&out);
     pack_files_free(&files);
-    signals_end();
+    os_interrupts_end();
     return result;
 }

@@ -1,23 +1,12 @@
 /* pack_files.c - which files are packed, and the numbers of their classes */
 #include "tool.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 /* ---- lists ---- */
-
-static int64_t time_ns(const struct stat *status)
-{
-#ifdef __APPLE__
-    return (int64_t)status->st_mtimespec.tv_sec * 1000000000 + status->st_mtimespec.tv_nsec;
-#else
-    return (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
-#endif
-}
 
 static pack_file *files_next(pack_files *f)
 {
@@ -35,7 +24,7 @@ static void files_add(pack_files *f, char *path, int64_t target, char *reason)
     int is_there = !stat(path, &status);
     *files_next(f) = (pack_file){
         .path = path, .relative = path + f->root_size, .reason = reason, .target = target,
-        .size = is_there ? (int64_t)status.st_size : -1, .time_ns = is_there ? time_ns(&status) : -1,
+        .size = is_there ? (int64_t)status.st_size : -1, .time_ns = is_there ? os_modified_ns(&status) : -1,
     };
 }
 
@@ -89,15 +78,16 @@ static int numeric_order(const void *a, const void *b)
 
 /* ---- folders ---- */
 
+static void folder_name(void *names, const char *name)
+{
+    if (name[0] != '.') tool_names_add(names, tool_format("%s", name));
+}
+
 /* The names in a folder, sorted, without those that begin with a dot. Returns 0, or errno. */
 static int folder_names(const char *path, tool_names *names)
 {
-    DIR *folder = opendir(path);
-    struct dirent *item;
-    if (!folder) return errno;
-    while ((item = readdir(folder)))
-        if (item->d_name[0] != '.') tool_names_add(names, tool_format("%s", item->d_name));
-    closedir(folder);
+    int error = os_folder(path, folder_name, names);
+    if (error) return error;
     if (names->count) qsort(names->names, names->count, sizeof *names->names, name_order);
     return 0;
 }
@@ -368,7 +358,7 @@ static int archive_collect(pack_files *f, archive *a, const char *path, int is_f
 {
     tool_buffer buffer = { NULL, 0 };
     struct stat status;
-    int64_t time = stat(path, &status) ? -1 : time_ns(&status);
+    int64_t time = stat(path, &status) ? -1 : os_modified_ns(&status);
     bzna_error err = tool_empty_error();
     for (uint64_t i = 0; i < a->count; i++) {
         bzna_sample_ref sample = { .struct_size = sizeof sample };

@@ -12,12 +12,9 @@
  * them; their checksums tell. */
 #include "tool.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <libavcodec/avcodec.h>
 #include <libavutil/adler32.h>
@@ -62,8 +59,7 @@ static char *line_take(char **at)
 /* The version of x265, where libavcodec brought it along. */
 static const char *x265_version(void)
 {
-    void *program = dlopen(NULL, RTLD_LAZY);
-    const char *const *version = program ? dlsym(program, "x265_version_str") : NULL;
+    const char *const *version = os_symbol("x265_version_str");
     return version && *version ? *version : "none";
 }
 

@@ -73,8 +73,8 @@ static char *picture_copy(const bzna_picture *p, AVFrame *frame)
     return NULL;
 }
 
-/* One context and one decoder for the process that encodes: opening them costs more than a picture. */
-static struct { bzna_context *context; bzna_decoder *decoder; } library;
+/* One context and one decoder for the process or thread that encodes: opening them costs more than a picture. */
+static _Thread_local struct { bzna_context *context; bzna_decoder *decoder; } library;
 
 /* Decodes a picture into frame; NULL: only to see whether it decodes. */
 static char *picture_decode(const bzna_image *image, AVFrame *frame, int *orientation, bzna_status *status)

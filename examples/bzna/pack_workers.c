@@ -1,8 +1,8 @@
 /* pack_workers.c - processes that encode pictures
  *
- * Processes, not threads: what a damaged picture does to a decoder costs that picture, not the run; and what an encoder
- * leaks (x265 3.5: 1.2 kB each, and determinism needs one for each picture) ends with its process, which is replaced
- * after some pictures. Which process encodes a picture has no effect on its bytes.
+ * Processes, not threads, where the system has fork: what a damaged picture does to a decoder costs that picture, not
+ * the run; and what an encoder leaks (x265 3.5: 1.2 kB each, and determinism needs one for each picture) ends with its
+ * process, which is replaced after some pictures. Which process encodes a picture has no effect on its bytes.
  *
  * The parent has one thread. It sends the numbers of files, a few ahead, and takes results as they come; the caller
  * gets them in the order of the files. Pictures that are encoded and not yet taken are in a window of fixed size, so
@@ -10,26 +10,14 @@
 #include "tool.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include <libavcodec/avcodec.h>
 
 enum { WINDOW_PER_WORKER = 8, QUEUE_DEPTH = 2, ENCODED_PER_WORKER = 1000, POLL_MS = 200 };
 
 typedef struct worker {
-    pid_t  pid;
-    int    socket;                    /* -1: not running */
     size_t queue[QUEUE_DEPTH], queued;            /* files that it was sent, in order */
     size_t sent;                      /* in its life */
 } worker;
@@ -41,7 +29,9 @@ typedef struct window_slot {
 
 struct pack_workers {
     pack_job     job;
-    worker      *list;
+    os_worker   *processes;
+    int         *is_ready;            /* of each process: it has an answer */
+    worker      *list;                /* of each process: what it does */
     size_t       count;
     window_slot *window;
     size_t       window_size, sent, taken;        /* files: up to which they were sent, and taken */
@@ -82,47 +72,28 @@ static reply_picture reply_of(const pack_encoded *e)
                             e->is_measured, e->psnr, e->ssim, e->notes };
 }
 
-static int reply_send(int socket, size_t file, const pack_result *r)
+static int reply_send(int out, size_t file, const pack_result *r)
 {
     reply head = { .file = file, .reason_size = r->reason ? (uint32_t)strlen(r->reason) + 1 : 0 };
     const pack_encoded *pictures[2] = { &r->input, &r->thumb };
     for (int i = 0; i < 2 && !r->reason; i++) head.picture[i] = reply_of(pictures[i]);
-    struct iovec parts[3] = { { &head, sizeof head }, { r->reason, head.reason_size } };
-    size_t count = r->reason ? 2 : 1, done = 0;
+    os_part parts[3] = { { &head, sizeof head }, { r->reason, head.reason_size } };
+    size_t count = r->reason ? 2 : 1;
     for (int i = 0; i < 2 && head.picture[i].size; i++)
-        parts[count++] = (struct iovec){ pictures[i]->packet->data, head.picture[i].size };
-    /* Together, as far as there is room, so that the parent wakes once. */
-    ssize_t put = writev(socket, parts, (int)count);
-    int error = put < 0 && errno != EINTR ? errno : 0;
-    for (size_t i = 0; i < count && !error; i++) {
-        size_t sent = put > 0 && (size_t)put > done ? (size_t)put - done : 0;
-        if (sent < parts[i].iov_len)
-            error = tool_write_all(socket, (char *)parts[i].iov_base + sent, parts[i].iov_len - sent);
-        done += parts[i].iov_len;
-    }
-    return error;
+        parts[count++] = (os_part){ pictures[i]->packet->data, head.picture[i].size };
+    return os_write_parts(out, parts, count);         /* together, so that the parent wakes once */
 }
 
-/* Encoders allocate and free the same 20 MB for every picture: keeping them saves a tenth of the time of H.264, which
- * the kernel takes to map and clear them. */
-static void keep_memory(void)
+/* Encodes until the parent closes its ends, or is gone. */
+static void worker_run(const void *given, int in, int out)
 {
-#ifdef __GLIBC__
-    mallopt(M_ARENA_MAX, 1);
-    mallopt(M_MMAP_THRESHOLD, 32 << 20);
-    mallopt(M_TRIM_THRESHOLD, 64 << 20);
-#endif
-}
-
-/* Encodes until the parent closes the socket, or is gone. */
-static void worker_run(const pack_job *job, int socket)
-{
+    const pack_job *job = given;
     uint64_t file;
     int error = 0;
-    while (!error && !read_all(socket, &file, sizeof file)) {
+    while (!error && !read_all(in, &file, sizeof file)) {
         pack_result r = { .reason = NULL };
         r.reason = pack_encode_file(job->settings, &job->files->list[file], &r.input, &r.thumb);
-        error = reply_send(socket, (size_t)file, &r);
+        error = reply_send(out, (size_t)file, &r);
         pack_result_free(&r);
     }
 }
@@ -138,46 +109,11 @@ void pack_result_free(pack_result *r)
     *r = (pack_result){ .reason = NULL };
 }
 
-/* The terminal sends signals to all processes; it is the parent that ends the workers. */
-static void worker_signals(void)
+static int worker_start(pack_workers *w, size_t i)
 {
-    static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
-    for (size_t i = 0; i < LENGTH(ignored); i++) signal(ignored[i], SIG_IGN);
-}
-
-static int worker_start(pack_workers *w, worker *one)
-{
-    int pair[2];
-    *one = (worker){ .pid = -1, .socket = -1 };
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
-        return tool_error("no process could be started: %s", strerror(errno));
-    fflush(NULL);
-    if ((one->pid = fork()) < 0) {
-        close(pair[0]);
-        close(pair[1]);
-        return tool_error("no process could be started: %s", strerror(errno));
-    }
-    if (!one->pid) {
-        /* Of the sockets only one stays open in each worker, so that all end when the parent has. */
-        for (size_t i = 0; i < w->count; i++) if (w->list[i].socket >= 0) close(w->list[i].socket);
-        close(pair[0]);
-        worker_signals();
-        worker_run(&w->job, pair[1]);
-        _exit(0);
-    }
-    close(pair[1]);
-    one->socket = pair[0];
-    return EXIT_OK;
-}
-
-/* Returns its status, as waitpid gives it. */
-static int worker_wait(worker *one)
-{
-    int status = 0;
-    if (one->socket >= 0) close(one->socket);
-    one->socket = -1;
-    while (waitpid(one->pid, &status, 0) < 0 && errno == EINTR) continue;
-    return status;
+    w->list[i] = (worker){ .sent = 0 };
+    int error = os_worker_start(&w->processes[i], worker_run, &w->job, w->processes, w->count);
+    return error ? tool_error("no process could be started: %s", strerror(error)) : EXIT_OK;
 }
 
 pack_workers *pack_workers_start(const pack_job *job, size_t first)
@@ -187,10 +123,14 @@ pack_workers *pack_workers_start(const pack_job *job, size_t first)
     w->job = *job;
     w->sent = w->taken = first;
     w->list = tool_checked(calloc(wanted + 1, sizeof *w->list));
+    w->processes = tool_checked(calloc(wanted + 1, sizeof *w->processes));
+    w->is_ready = tool_checked(calloc(wanted + 1, sizeof *w->is_ready));
     w->window_size = WINDOW_PER_WORKER * (wanted + 1);
     w->window = tool_checked(calloc(w->window_size, sizeof *w->window));
-    keep_memory();
-    while (w->count < wanted && worker_start(w, &w->list[w->count]) == EXIT_OK) w->count++;
+    /* Encoders allocate and free the same 20 MB for every picture: keeping them saves a tenth of the time of H.264,
+     * which the kernel takes to map and clear them. */
+    os_keep_memory();
+    while (w->count < wanted && worker_start(w, w->count) == EXIT_OK) w->count++;
     if (w->count || !wanted) return w;
     pack_workers_end(w);
     return NULL;
@@ -199,14 +139,12 @@ pack_workers *pack_workers_start(const pack_job *job, size_t first)
 void pack_workers_end(pack_workers *w)
 {
     if (!w) return;
-    for (size_t i = 0; i < w->count; i++) {
-        if (w->list[i].socket < 0) continue;
-        kill(w->list[i].pid, SIGKILL);
-        worker_wait(&w->list[i]);
-    }
+    for (size_t i = 0; i < w->count; i++) if (w->processes[i].in >= 0) os_worker_kill(&w->processes[i]);
     for (size_t i = 0; i < w->window_size; i++) pack_result_free(&w->window[i].result);
     free(w->window);
     free(w->list);
+    free(w->processes);
+    free(w->is_ready);
     free(w);
 }
 
@@ -216,12 +154,13 @@ void pack_workers_end(pack_workers *w)
 static window_slot *slot_of(pack_workers *w, size_t file) { return &w->window[file % w->window_size]; }
 
 /* A worker that is gone shows when its answer is read, and so does one that cannot be reached. */
-static void worker_send(worker *one, size_t file)
+static void worker_send(pack_workers *w, size_t i, size_t file)
 {
+    worker *one = &w->list[i];
     uint64_t number = file;
     one->queue[one->queued++] = file;
     one->sent++;
-    if (tool_write_all(one->socket, &number, sizeof number)) shutdown(one->socket, SHUT_RDWR);
+    if (tool_write_all(w->processes[i].out, &number, sizeof number)) os_worker_hang_up(&w->processes[i]);
 }
 
 /* Whether a file needs no worker: one that is left out already, or whose bytes are kept without decoding them. */
@@ -233,12 +172,12 @@ static int is_done_here(const pack_workers *w, size_t file, pack_result *result)
 }
 
 /* Sends the next file that needs a worker, if there is one and room for it. */
-static int send_next(pack_workers *w, worker *one)
+static int send_next(pack_workers *w, size_t i)
 {
     for (; w->sent < w->job.files->count && w->sent < w->taken + w->window_size; w->sent++) {
         window_slot *slot = slot_of(w, w->sent);
         slot->is_ready = is_done_here(w, w->sent, &slot->result);
-        if (!slot->is_ready) return worker_send(one, w->sent++), 1;
+        if (!slot->is_ready) return worker_send(w, i, w->sent++), 1;
     }
     return 0;
 }
@@ -251,56 +190,54 @@ static int send_files(pack_workers *w)
             worker *one = &w->list[i];
             if (one->sent >= ENCODED_PER_WORKER) {
                 if (one->queued) continue;
-                worker_wait(one);
-                if (worker_start(w, one)) return EXIT_INPUT;
+                os_worker_wait(&w->processes[i]);
+                if (worker_start(w, i)) return EXIT_INPUT;
             }
-            if (one->queued < depth && !send_next(w, one)) return EXIT_OK;
+            if (one->queued < depth && !send_next(w, i)) return EXIT_OK;
         }
     return EXIT_OK;
 }
 
 /* A worker that crashed has met a picture that is at fault; one that was ended from outside, or had no memory, has
  * not. */
-static int worker_died(pack_workers *w, worker *one)
+static int worker_died(pack_workers *w, size_t i)
 {
-    static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
-    int status = worker_wait(one), crash = 0;
-    worker old = *one;
-    for (size_t i = 0; i < LENGTH(crashes); i++) crash |= WIFSIGNALED(status) && WTERMSIG(status) == crashes[i];
-    if (!crash || !old.queued)
-        return tool_error("a process that encodes ended with %s %d%s", WIFSIGNALED(status) ? "signal" : "status",
-                          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
-                          WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? ": is memory out?" : "");
-    slot_of(w, old.queue[0])->result.reason = tool_format("the decoder or encoder crashed (signal %d)",
-                                                          WTERMSIG(status));
+    os_worker_end end = os_worker_wait(&w->processes[i]);
+    worker old = w->list[i];
+    if (!end.crash || !old.queued)
+        return tool_error("a process that encodes ended with %s %d%s", end.signal ? "signal" : "status",
+                          end.signal ? end.signal : end.status, end.is_killed ? ": is memory out?" : "");
+    slot_of(w, old.queue[0])->result.reason = tool_format("the decoder or encoder crashed (signal %d)", end.crash);
     slot_of(w, old.queue[0])->is_ready = 1;
-    if (worker_start(w, one)) return EXIT_INPUT;
-    for (size_t i = 1; i < old.queued; i++) worker_send(one, old.queue[i]);
+    if (worker_start(w, i)) return EXIT_INPUT;
+    for (size_t k = 1; k < old.queued; k++) worker_send(w, i, old.queue[k]);
     return EXIT_OK;
 }
 
-static int picture_receive(int socket, const reply_picture *from, pack_encoded *to)
+static int picture_receive(int in, const reply_picture *from, pack_encoded *to)
 {
     if (!from->size) return 0;
     *to = (pack_encoded){ tool_checked(av_packet_alloc()), from->codec, from->width, from->height, from->frame_width,
                           from->frame_height, from->is_measured, from->psnr, from->ssim, from->notes };
     if (av_new_packet(to->packet, (int)from->size) < 0) exit(tool_error("out of memory"));
-    return read_all(socket, to->packet->data, from->size);
+    return read_all(in, to->packet->data, from->size);
 }
 
 /* Returns -1 when the worker is gone. */
-static int result_receive(pack_workers *w, worker *one)
+static int result_receive(pack_workers *w, size_t i)
 {
+    worker *one = &w->list[i];
+    int in = w->processes[i].in;
     reply head;
     pack_result r = { .reason = NULL };
-    if (read_all(one->socket, &head, sizeof head)) return -1;
+    if (read_all(in, &head, sizeof head)) return -1;
     int failed = 0;
     if (head.reason_size) {
         r.reason = tool_checked(malloc(head.reason_size));
-        failed = read_all(one->socket, r.reason, head.reason_size);
+        failed = read_all(in, r.reason, head.reason_size);
     } else {
-        failed = picture_receive(one->socket, &head.picture[0], &r.input) ||
-                 picture_receive(one->socket, &head.picture[1], &r.thumb);
+        failed = picture_receive(in, &head.picture[0], &r.input) ||
+                 picture_receive(in, &head.picture[1], &r.thumb);
     }
     if (failed) return pack_result_free(&r), -1;
     slot_of(w, (size_t)head.file)->result = r;
@@ -312,13 +249,10 @@ static int result_receive(pack_workers *w, worker *one)
 
 static int receive_some(pack_workers *w)
 {
-    struct pollfd *files = tool_checked(calloc(w->count + 1, sizeof *files));
     int result = EXIT_OK;
-    for (size_t i = 0; i < w->count; i++) files[i] = (struct pollfd){ .fd = w->list[i].socket, .events = POLLIN };
-    int ready = poll(files, (nfds_t)w->count, POLL_MS);
-    for (size_t i = 0; i < w->count && ready > 0 && result == EXIT_OK; i++)
-        if (files[i].revents && result_receive(w, &w->list[i])) result = worker_died(w, &w->list[i]);
-    free(files);
+    os_workers_wait(w->processes, w->count, w->is_ready, POLL_MS);
+    for (size_t i = 0; i < w->count && result == EXIT_OK; i++)
+        if (w->is_ready[i] && result_receive(w, i)) result = worker_died(w, i);
     return result;
 }
 

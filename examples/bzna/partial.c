@@ -2,25 +2,21 @@
 #include "tool.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-/* Opens and locks the file that is written. A run that is killed leaves its file behind, but no lock, not even where a
- * process of its lives on: such a lock is the parent's alone. */
+/* Opens and locks the file that is written. A run that is killed leaves its file behind, but no lock. */
 int tool_partial_open(const char *path, int *file)
 {
-    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
     struct stat opened, named;
     for (int i = 0; i < 10; i++) {
         *file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
         if (*file < 0) return tool_error("%s: cannot be written: %s", path, strerror(errno));
-        if (fcntl(*file, F_SETLK, &whole)) {
-            if (errno == EAGAIN || errno == EACCES) break;
+        int error = os_lock(*file);
+        if (error == EAGAIN) break;
+        if (error) {
             tool_error("warning: %s: cannot be locked (%s): make sure that no other bzna writes it", path,
-                       strerror(errno));
+                       strerror(error));
             return EXIT_OK;
         }
         /* Another run may have renamed this file to its final name between open and flock. */

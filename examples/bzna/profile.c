@@ -268,7 +268,7 @@ int profile_can_convert(void)
 #ifdef BZNA_LCMS2
 
 /* The last profile, which pictures of one camera share, and what it makes of numbers. */
-static struct { cmsHTRANSFORM transform; uint8_t *profile; size_t size; int is_gray; } last;
+static _Thread_local struct { cmsHTRANSFORM transform; uint8_t *profile; size_t size; int is_gray; } last;
 
 static cmsHTRANSFORM transform_of(const uint8_t *profile, size_t size, int is_gray)
 {

@@ -3,11 +3,29 @@
  * ../stream.h says what they are. bench draws from them by a stream; all other commands have them in memory as a whole,
  * since they look at samples anywhere. */
 #include "tool.h"
-#include "../stream.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+
+#ifdef BZNA_NO_STREAMS                /* where ../stream_source.c does not compile: it starts commands, and polls */
+
+int streamed_is(const char *pattern) { return !strcmp(pattern, "-") || !strncmp(pattern, "pipe:", 5); }
+
+bzna_status streamed_open(archive *a, const char *pattern, bzna_dataset_config *config, bzna_error *err)
+{
+    (void)a, (void)config;
+    snprintf(err->message, sizeof err->message, "%s: this bzna was built without streams", pattern);
+    return err->status = BZNA_E_UNSUPPORTED;
+}
+
+int streamed_bench(const tool_options *o)
+{
+    return tool_error("%s: this bzna was built without streams", o->operand[0]);
+}
+
+#else
+
+#include "../stream.h"
 
 static const uint64_t memory_max_bytes = UINT64_C(4) << 30;
 
@@ -160,3 +178,5 @@ int streamed_bench(const tool_options *o)
     bzna_context_close(context);
     return status < 0 ? tool_gpu_error(err.message) : EXIT_OK;
 }
+
+#endif

@@ -2,12 +2,7 @@
 #ifndef BZNA_TOOL_H
 #define BZNA_TOOL_H
 
-#ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200809L
-#endif
-#ifdef __APPLE__
-#define _DARWIN_C_SOURCE
-#endif
+#include "os.h"               /* first, as it decides what system headers declare */
 #include "../../benzina.h"
 
 #include <inttypes.h>
@@ -16,7 +11,7 @@
 #include <stdio.h>
 
 #if defined(__GNUC__) || defined(__clang__)
-#define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
+#define PRINTF_LIKE(text, first) __attribute__((format(OS_PRINTF, text, first)))
 #else
 #define PRINTF_LIKE(text, first)
 #endif
@@ -67,7 +62,6 @@ void tool_names_free(tool_names *n);
 
 int64_t tool_now_ns(void);
 void tool_sleep_ns(int64_t duration_ns);
-int tool_processor_count(void);
 int tool_path_exists(const char *path);
 int tool_is_folder(const char *path);
 
@@ -95,7 +89,8 @@ void tool_progress_end(const tool_progress *p);
 
 /* The options of all commands. Those that a command does not have are 0 or NULL. */
 typedef struct tool_options {
-    const char *out, *track, *field, *codec, *preset, *decoder, *jpeg_decoder, *output, *dtype, *layout, *channels, *augment;
+    const char *out, *track, *field, *codec, *preset, *decoder, *jpeg_decoder, *output, *dtype, *layout, *channels;
+    const char *augment;
     const char *warp, *law, *filter;
     const char *encoder, *chroma, *frame, *thumb, *targets, *splits, *shard, *background, *report;      /* of pack */
     const char *icc, *check;          /* of pack, too */

@@ -232,7 +232,7 @@ static int verify(const tool_options *o, const archive *a)
 {
     verification v = { .archive = a, .decode = o->decode != 0, .progress = tool_progress_start("samples", a->count) };
     pthread_mutex_init(&v.lock, NULL);
-    run_threads(&v, o->jobs ? o->jobs : tool_processor_count());
+    run_threads(&v, o->jobs ? o->jobs : os_processor_count());
     pthread_mutex_destroy(&v.lock);
     tool_progress_end(&v.progress);
     if (v.bad_count) qsort(v.bad, v.bad_count, sizeof *v.bad, by_index);

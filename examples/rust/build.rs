@@ -5,6 +5,8 @@
 //! 3. an installed library, of which pkg-config knows
 //! 4. benzina.c of this repository, compiled by CC: the pair of `make dist`, which has the GPU's kernels inside, or else the one in the
 //!    root. Libraries that pkg-config does not find are left out, and a warning names them.
+//!
+//! PKG_CONFIG names another pkg-config, as CC and AR name other tools.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -12,14 +14,14 @@ use std::process::Command;
 
 /// What the library is compiled with where pkg-config has it, the switch that leaves it out, and what is then missing.
 const PARTS: [(&[&str], &str, &str); 3] = [
-    (&["libavcodec", "libavutil"], "BENZINA_NO_AVCODEC", "libavcodec-dev is missing: only JPEG is decoded"),
-    (&["libjpeg"], "BENZINA_NO_JPEG", "libjpeg-dev is missing: libavcodec decodes JPEG, more slowly"),
-    (&["ffnvcodec"], "BENZINA_NO_CUDA", "libffmpeg-nvenc-dev is missing: there is no GPU path"),
+    (&["libavcodec", "libavutil"], "BENZINA_NO_AVCODEC", "libavcodec-dev was not found: only JPEG is decoded"),
+    (&["libjpeg"], "BENZINA_NO_JPEG", "libjpeg-dev was not found: libavcodec decodes JPEG, more slowly"),
+    (&["ffnvcodec"], "BENZINA_NO_CUDA", "libffmpeg-nvenc-dev was not found: there is no GPU path"),
 ];
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
-    for name in ["BENZINA_LIB_DIR", "PKG_CONFIG_PATH", "CC", "AR"] {
+    for name in ["BENZINA_LIB_DIR", "PKG_CONFIG", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR", "CC", "AR"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
     println!("cargo:rerun-if-changed=build.rs");
@@ -44,7 +46,7 @@ fn main() {
 
 /// What pkg-config says of some packages; None where it does not know all of them, or is not there itself.
 fn pkg_config(what: &str, packages: &[&str]) -> Option<String> {
-    let output = Command::new("pkg-config").arg(what).args(packages).output().ok()?;
+    let output = command("PKG_CONFIG", "pkg-config").arg(what).args(packages).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
@@ -88,6 +90,9 @@ fn compile(here: &Path) -> PathBuf {
     let (object, library) = (out.join("benzina.o"), out.join("libbenzina.a"));
     let mut cc = command("CC", "cc");
     cc.args(["-std=c11", "-O3", "-ffp-contract=off", "-fPIC", "-w", "-I"]).arg(&sources);
+    if pkg_config("--version", &[]).is_none() {
+        println!("cargo:warning=pkg-config is missing, so that no library is found");
+    }
     for (packages, switch, missing) in PARTS {
         match pkg_config("--cflags", packages) {
             Some(flags) => cc.args(flags.split_whitespace()),

@@ -26,7 +26,11 @@
  * counted, printed (unless quiet), and mostly refused. Odd target sizes are refused, and that is no violation. */
 #ifndef BENZINA_FAKE_H
 #define BENZINA_FAKE_H
+#ifdef _WIN32
+#include "../windows.h"
+#else
 #include <dlfcn.h>
+#endif
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -6,13 +6,15 @@
 #define _GNU_SOURCE
 #define FAKE_INTERNAL
 #include "fake.h"
-#include <linux/futex.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#ifndef _WIN32
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#endif
 #include "../../benzina_kernels.cu"
 
 #define NAME(name, function, bounds) #name,
@@ -201,14 +203,22 @@ void fake_nap(long long us)
 /* Not through libc: a sanitizer would take sleeping for synchronization. The limit also notices a lost device. */
 void fake_sleep_on(fake_word *word, unsigned seen)
 {
+#ifdef _WIN32
+    WaitOnAddress(&word->value, &seen, sizeof seen, 5);
+#else
     struct timespec limit = { 0, 5000000 };
     syscall(SYS_futex, &word->value, FUTEX_WAIT_PRIVATE, seen, &limit, NULL, 0);
+#endif
 }
 
 void fake_wake(fake_word *word)
 {
     atomic_fetch_add_explicit(&word->value, 1, memory_order_release);
+#ifdef _WIN32
+    WakeByAddressAll(&word->value);
+#else
     syscall(SYS_futex, &word->value, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+#endif
 }
 
 int fake_is_sticky(int code)
@@ -952,6 +962,14 @@ static int check_address(uint64_t address, uint64_t size, int pinned, const char
     return 0;
 }
 
+#ifdef _WIN32
+#undef posix_memalign
+#define posix_memalign(block, align, size) (!(*(block) = _aligned_malloc(size, align)))
+#define block_free(block)                  _aligned_free(block)
+#else
+#define block_free(block)                  free(block)
+#endif
+
 /* Exactly as large as asked, for ASan's sake, and not zeros. */
 static void *make_block(size_t size, int kind)
 {
@@ -960,7 +978,7 @@ static void *make_block(size_t size, int kind)
         return NULL;
     memset(block, 0xcd, size);
     if (!fake_range_add(block, size, kind, fake_current())) {
-        free(block);
+        block_free(block);
         return NULL;
     }
     fake_object(fake_current(), 1);
@@ -982,7 +1000,7 @@ static int free_block(uint64_t base, int kind, const char *function)
     fake_object(context, -1);
     if (kind == FAKE_DEVICE_MEMORY)
         FAKE_ADD(control->memory_used, -size);
-    free((void *)(uintptr_t)base);
+    block_free((void *)(uintptr_t)base);
     return 1;
 }
 
@@ -1473,9 +1491,15 @@ static void read_script(const char *script)
 
 __attribute__((constructor)) static void begin(void)
 {
+#ifdef _WIN32
+    control = calloc(1, sizeof *control);
+    if (!control)
+        abort();
+#else
     control = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (control == MAP_FAILED)
         abort();
+#endif
     set_defaults();
     fake_api = (fake_interface){ control,    fake_reset,      script_failure, function_calls,
                                  fake_leaks, first_violation, function_name };

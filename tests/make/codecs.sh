@@ -7,7 +7,7 @@
 #                                             whoever has the wheel can replace, with dav1d and zlib inside; a static
 #                                             libjpeg-turbo; and the headers of this system's libffmpeg-nvenc-dev
 # H.264, H.265 and the stills are FFmpeg's own decoders, AV1 is dav1d's. The sources come by apt, as the packages of
-# this system's release: its lists are read into FOLDER, so that nothing of the system's settings changes.
+# this system's release: see sources.sh.
 # CC: the compiler. JOBS: how many of it at a time. Needs nasm, meson, ninja-build, dpkg-dev, and cmake for a wheel
 # (make static-deps). It takes some 5 minutes of one core.
 # FOLDER/licences has the licences. For a wheel, FOLDER/sources keeps the sources, which the LGPL wants to be offered
@@ -35,26 +35,11 @@ if [ "$kind" = wheel ]; then
     packages="$packages zlib libjpeg-turbo"
 fi
 
-# --- the sources: Debian's own entries of the system's lists, as entries of sources ---
-src="$folder/src"; lists="$folder/apt"
-rm -rf "$src" "$lists"
-mkdir -p "$src" "$lists/parts" "$lists/lists/partial" "$lists/cache" "$folder/licences"
-number=0
-for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
-    grep -q debian "$file" 2>/dev/null || continue
-    number=$((number + 1))
-    case $file in
-    *.sources) sed 's/^Types:.*/Types: deb-src/' "$file" > "$lists/parts/$number.sources" ;;
-    *)         sed -n '/debian/s/^deb /deb-src /p' "$file" > "$lists/parts/$number.list" ;;
-    esac
-done
-options="-o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$lists/parts"
-options="$options -o Dir::State::lists=$lists/lists -o Dir::Cache=$lists/cache"
+# --- the sources ---
+src="$folder/src"
+mkdir -p "$folder/licences"
 # shellcheck disable=SC2086
-apt-get -qq $options update || echo "codecs: some lists could not be read" >&2
-# shellcheck disable=SC2086
-(cd "$src" && apt-get -qq $options source $packages > apt.log 2>&1) ||
-    { tail "$src/apt.log" >&2; echo "codecs: no sources of $packages" >&2; exit 1; }
+sh "$(dirname "$0")/sources.sh" "$src" $packages
 
 # --- dav1d ---
 export PKG_CONFIG_PATH="$folder/lib/pkgconfig"
@@ -129,5 +114,5 @@ END
         printf '%s\n' "$@" | sed "s|$folder|PREFIX|g; /^--cc=/d; s/^/    /"
     } > SOURCES.txt
 fi
-rm -rf "$src" "$lists" && touch "$folder/done"
+rm -rf "$src" "$src.apt" && touch "$folder/done"
 echo "codecs: $folder"

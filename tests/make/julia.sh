@@ -37,7 +37,7 @@ for file in Makefile benzina.c benzina.h benzina_kernels.cu examples/stream.[ch]
 done
 cat >"$root/benzina/run.sh" <<'RUN'
 mount -t proc proc /proc || exit 1
-cd /benzina && make -s WARN= build/libbenzina.so build/libbenzina_stream.so && HOME=/tmp julia --startup-file=no --project=examples/julia examples/julia/test/runtests.jl
+cd /benzina && make -s WARN= build/libbenzina.so build/libbenzina_stream.so && HOME=/tmp JULIA_NUM_THREADS=2 julia --startup-file=no --project=examples/julia examples/julia/test/runtests.jl
 RUN
 # The mount ends with its namespace.
 unshare --mount --pid --fork chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 sh /benzina/run.sh

@@ -44,10 +44,13 @@
 # `last_exception` returns the last of it. All this needs a library whose threads leave SIGSEGV unblocked, since Julia's safepoints are
 # faults. Paths do not, since no Julia runs on the library's threads then.
 #
+# Samples of your own are `from_arrays(images, labels)`, which the library reads where they lie, with each version of Julia; or `from_samples(samples)`,
+# which asks `samples[i]` on the reader threads, as it does with `read_at!`.
+#
 # Callbacks of a loader change how samples are made: `transform(sample, random, t)` may change each view's `t`, a bzna_transform of
 # benzina.h (t.homography, t.brightness, ...), and `picture(sample, random, described, planes)` may draw into each decoded picture before that.
+# A `Rule` makes a tensor of a field of each sample, such as boxes as they are in what the network sees.
 # They are called on the decoders' threads, several at once, which needs Julia 1.9, or no_threads; all that is said of `read_at!` above holds.
-# Of bzna_provider, this package has the kind without functions, which works with each version: `from_arrays(images, labels)`.
 # What they throw fails the sample, and by default the run with it (on_callback_error). A C library's functions are given as pointers:
 # `transform = pointer, transform_user = data`.
 #
@@ -60,7 +63,8 @@
 # GPU. Where there is one, it decodes and warps (`device = :cpu` or `decoder = :software` say otherwise), and batches come to host memory, where
 # an Array can be: `x` is the same then, bit for bit. `device(loader)` says which it is, or why there is none.
 #
-# Nothing is exported: write Benzina.Loader, or `using .Benzina: Loader, eachbatch`.
+# Names that other packages may have, too, are not exported: write Benzina.name, Benzina.field, Benzina.bytes, Benzina.save, Benzina.device,
+# Benzina.decoder, Benzina.limit, Benzina.mean_image.
 #
 # Structs and constants are those of header.jl, which `make bindings` makes from benzina.h. tests/test_julia.sh holds them, and every call
 # and callback of these files, against benzina.h by means of the C compiler.
@@ -69,10 +73,11 @@ module Benzina
 using Random: MersenneTwister, randperm
 
 export AbstractDataBatch, AbstractDataProvider, ArrayDataProvider, Batch, BenzinaError, CSVProvider, Coded, DataBatch, Dataset, Decoder,
-       ImageRecordProvider, Loader, MNISTProvider, Output, Pictures, Records, Sample, SampleInfo, SlicedNDArray, Stream, WebDataset, Writer,
-       add!, classes, coded, count_samples, decode, eachbatch, epoch!, failure, finish!, from_arrays, from_dlpack, get_batch_size, get_data, get_label,
-       last_exception, load_data!, load_label!, num_exceptions, provide_data, provide_label, read_at!, release!, restore!, set_batches!, set_indices!, skip!, source_of, statistics,
-       stream_info, target, tensor, total_bytes, uniform!
+       Geometry, ImageRecordProvider, Loader, MNISTProvider, Output, Pictures, Records, Rule, RuleSample, Sample, SampleInfo, SlicedNDArray, Stream,
+       WebDataset, Writer, add!, classes, coded, count_samples, decode, eachbatch, epoch!, failure, finish!, from_arrays, from_dlpack, from_samples,
+       get_batch_size, get_data, get_label, last_exception, load_data!, load_label!, map_box, map_point, num_exceptions, provide_data,
+       provide_label, read_at!, release!, restore!, set_batches!, set_indices!, skip!, source_of, statistics, stream_info, target, tensor,
+       total_bytes, uniform!, Operation, Policy, auto_augment, drawn, gaussian_blur, rand_augment, random_erasing, trivial_augment_wide
 
 include("LibBenzina.jl")        # benzina.h: structs, constants and calls
 using .LibBenzina
@@ -80,9 +85,12 @@ using .LibBenzina
 include("errors.jl")            # BenzinaError, and how structs cross over
 include("logs.jl")              # messages of the library
 include("sources.jl")           # bytes that Julia reads: read_at!, total_bytes
+include("providers.jl")         # samples of a program's own: from_arrays, from_samples
 include("datasets.jl")          # Dataset, Records, Sample, fields of samples
 include("callbacks.jl")         # what loaders call: transform, picture
+include("rules.jl")             # Rule: what batches have of fields
 include("mxnet.jl")             # data providers, as MXNet.jl has them: AbstractDataProvider, ArrayDataProvider, CSVProvider, MNISTProvider
+include("augment.jl")           # Policy, Operation: random operations behind the crop
 include("loaders.jl")           # Loader, Output: settings
 include("streams.jl")           # Stream: shards that cannot seek
 include("writers.jl")           # Writer, Coded

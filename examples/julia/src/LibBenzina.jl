@@ -103,12 +103,19 @@ bzna_decoder_close(decoder) =
 bzna_decoder_decode(decoder, image, picture, err) =
     @ccall libbenzina.bzna_decoder_decode(decoder::Ptr{bzna_decoder}, image::Ref{bzna_image}, picture::Ref{bzna_picture},
                                           err::Ref{bzna_error})::bzna_status
+bzna_policy_preset(preset, draws, magnitude, policy, err) =
+    @ccall libbenzina.bzna_policy_preset(preset::UInt32, draws::UInt32, magnitude::UInt32, policy::Ref{bzna_policy},
+                                         err::Ref{bzna_error})::bzna_status
 bzna_random_init(random, seed, epoch, sample, operation) =
     @ccall libbenzina.bzna_random_init(random::Ref{bzna_random}, seed::UInt64, epoch::UInt64, sample::UInt64, operation::UInt32)::Cvoid
 bzna_random_uniform(random, lo, hi) =
     @ccall libbenzina.bzna_random_uniform(random::Ptr{bzna_random}, lo::Float64, hi::Float64)::Float64
 bzna_transform_init(transform, struct_size) =
     @ccall libbenzina.bzna_transform_init(transform::Ref{bzna_transform}, struct_size::Csize_t)::Cvoid
+bzna_rule_init(rule, struct_size) =
+    @ccall libbenzina.bzna_rule_init(rule::Ref{bzna_rule}, struct_size::Csize_t)::Cvoid
+bzna_geometry_box(geometry, area, out) =
+    @ccall libbenzina.bzna_geometry_box(geometry::Ref{bzna_geometry}, area::Ptr{Float64}, out::Ptr{Float64})::UInt32
 bzna_picture_render(picture, transform, output, dst, dst_bytes, err) =
     @ccall libbenzina.bzna_picture_render(picture::Ref{bzna_picture}, transform::Ref{bzna_transform}, output::Ref{bzna_output},
                                           dst::Ptr{Cvoid}, dst_bytes::Csize_t, err::Ref{bzna_error})::bzna_status

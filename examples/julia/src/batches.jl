@@ -69,6 +69,24 @@ place_of(::Loader, info::bzna_batch_info) = (Int(info.epoch), info.last_of_epoch
 release!(x::AbstractArray) = finalize(owner(x))
 release!(batch::Batch) = release!(batch.data)
 
+"""
+    drawn(batch, slot, view = 1) -> Vector{bzna_drawn}
+
+What policies drew for a view of a slot, counted from 1: `kind` (of `Benzina.OPERATIONS`), `magnitude`, `area`, `value`. Views of the loader's
+pictures come first, then those of each output.
+"""
+function drawn(batch::Batch, slot::Integer, view::Integer = 1)
+    info, err = sized(bzna_batch_info), sized(bzna_error)
+    1 <= slot <= length(batch.targets) || throw(BoundsError(batch.targets, slot))
+    GC.@preserve batch begin
+        check(bzna_batch_get_info(batch.handle, info, sizeof(bzna_batch_info), err), err)
+        1 <= view <= info.operation_views || return bzna_drawn[]
+        at = (slot - 1) * Int(info.operation_views) + view - 1
+        count = unsafe_load(info.operation_counts, at + 1)
+        return [unsafe_load(info.operations, at * Int(BZNA_OPERATIONS_MAX) + i) for i in 1:count]
+    end
+end
+
 "Why slot `slot` (counted from 1) of a batch holds the out-of-bounds color: a `BenzinaError`, or `nothing` where all is well."
 function failure(batch::Batch, slot::Integer)
     err = sized(bzna_error)
@@ -80,7 +98,7 @@ end
     tensor(batch, name) -> Array
 
 A copy of one of the loader's `tensors`: a `Vector{Int64}`, -1 where a sample has none, or a `Matrix{Float32}` with a column for each sample;
-or of one of its `outputs`: width x height x channels x samples, of several views x views.
+or of one of its `outputs`: width x height x channels x samples, of several views x views; or what a `Rule` made, with the samples as last dimension.
 """
 function tensor(batch::Batch, name::AbstractString)
     info, err = sized(bzna_batch_info), sized(bzna_error)
@@ -92,10 +110,11 @@ function tensor(batch::Batch, name::AbstractString)
         numbers.device.kind == BZNA_DEVICE_CPU || throw(ArgumentError("$name lies on a device"))
         shape = reverse(Int.(numbers.shape[1:numbers.dimensions]))
         numbers.dtype == BZNA_DTYPE_INT64 && return copy(unsafe_wrap(Array, Ptr{Int64}(numbers.data), shape))
+        numbers.dtype == BZNA_DTYPE_INT32 && return copy(unsafe_wrap(Array, Ptr{Int32}(numbers.data), shape))
         numbers.dtype == BZNA_DTYPE_UINT8 && return copy(unsafe_wrap(Array, Ptr{UInt8}(numbers.data), shape))
         numbers.dtype == BZNA_DTYPE_FLOAT32 && return copy(unsafe_wrap(Array, Ptr{Float32}(numbers.data), shape))
     end
-    throw(ArgumentError("$name holds neither Int64, Float32 nor UInt8"))
+    throw(ArgumentError("$name holds neither Int64, Int32, Float32 nor UInt8"))
 end
 
 """
@@ -215,7 +234,7 @@ end
 
 @noinline function Base.iterate(each::EachBatch, previous::Union{Nothing,Step} = nothing)
     loader = each.loader
-    loader.handle == C_NULL && throw(BenzinaError(BZNA_E_STATE, "the loader is closed", nothing, 0))
+    isopen(loader) || throw(BenzinaError(BZNA_E_STATE, "the $(loader isa Stream ? "stream" : "loader") is closed", nothing, 0))
     if previous === nothing
         is_without_batches(loader) && return nothing
         start!(loader)

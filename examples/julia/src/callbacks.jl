@@ -42,37 +42,25 @@ end
 
 CallbackBox(transform, picture) = CallbackBox(transform, picture, Threads.SpinLock(), 0, nothing)
 
-# Called from C, as the functions of sources are: nothing may be thrown, and what is thrown is kept. The sample fails then.
+# An exception fails the sample, or ends the run (on_callback_error).
+call_failed(exception) = Int32(-1)
+
 function bzna_pipeline_transform(user::Ptr{Cvoid}, sample::Ptr{bzna_sample_info}, random::Ptr{bzna_random}, transform::Ptr{bzna_transform})::Int32
-    state = ccall(:jl_gc_unsafe_enter, Int8, ())
-    box = unsafe_pointer_to_objref(user)::CallbackBox
-    try
+    return called(CallbackBox, user, call_failed) do box
         changing = unsafe_load(transform)
         box.transform(SampleInfo(unsafe_load(sample)), Draws(random), changing)
         changing.struct_size = unsafe_load(transform).struct_size
         GC.@preserve changing unsafe_copyto!(Ptr{UInt8}(transform), Ptr{UInt8}(pointer_from_objref(changing)), sizeof(bzna_transform))
-        return BZNA_OK
-    catch exception
-        keep!(box, exception)
-        return Int32(-1)
-    finally
-        ccall(:jl_gc_unsafe_leave, Cvoid, (Int8,), state)
+        BZNA_OK
     end
 end
 
 function bzna_pipeline_picture(user::Ptr{Cvoid}, sample::Ptr{bzna_sample_info}, random::Ptr{bzna_random}, picture::Ptr{bzna_picture}, planes::Ptr{Ptr{Cvoid}})::Int32
-    state = ccall(:jl_gc_unsafe_enter, Int8, ())
-    box = unsafe_pointer_to_objref(user)::CallbackBox
-    try
+    return called(CallbackBox, user, call_failed) do box
         described = unsafe_load(picture)
         arrays = [plane_of(described, unsafe_load(planes, i), i) for i in 1:3 if unsafe_load(planes, i) != C_NULL]
         box.picture(SampleInfo(unsafe_load(sample)), Draws(random), described, arrays)
-        return BZNA_OK
-    catch exception
-        keep!(box, exception)
-        return Int32(-1)
-    finally
-        ccall(:jl_gc_unsafe_leave, Cvoid, (Int8,), state)
+        BZNA_OK
     end
 end
 

@@ -43,8 +43,10 @@ end
 
 The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a vector of paths, which are laid end to end, a file's bytes
 (a `Vector{UInt8}`, which must not be changed meanwhile), or a source of them (a seekable `IO`, or any type with methods of `read_at!` and
-`total_bytes`). `length` says how many samples there are, `data[index]` is one of them, and `for sample in data` runs over all; see `Sample`,
-`target`, `name`, `field` and `classes`.
+`total_bytes`). `from_arrays` and `from_samples` make one of pictures in memory, and of samples that Julia makes.
+
+`length` says how many samples there are, `data[index]` is one of them, and `for sample in data` runs over all; see `Sample`, `target`, `name`,
+`field` and `classes`.
 
     device = :auto                        for the loaders over it: a GPU where there is one; :cpu; or a CUDA device's number, counted from 0
     split = nothing                       of an archive: "train", "validation", "test"
@@ -58,6 +60,7 @@ The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a 
                                           "image=a/images,mask=a/masks"
     records = nothing                     `Records(...)`: the file is records of one size, such as CIFAR or MNIST
     target = nothing                      the field of integers, or an mp4's track of them, that is the target
+    index = nothing                       the bytes of the index (.idx) of one tar or .rec, in place of the file beside it
     name = nothing                        what error messages call it
     log = :warning                        messages of the library that Julia's logger receives: :none, :error, :warning, :info, :debug
 """
@@ -65,7 +68,7 @@ mutable struct Dataset
     handle::Ptr{bzna_dataset}
     context::Context
     # What the library reads as long as a loader runs; loaders keep their data set. nothing: it is a file.
-    box::Union{Nothing,SourceBox,MemoryBox}
+    box::Union{Nothing,SourceBox,MemoryBox,SamplesBox}
 
     Dataset(handle::Ptr{bzna_dataset}, context::Context, box) = finalizer(close_later, new(handle, context, box))
 end
@@ -106,46 +109,6 @@ function Dataset(source; device::Union{Symbol,Integer} = :auto, log::Symbol = :w
     end
 end
 
-"""
-    from_arrays(images, labels = nothing; classes = nothing, keywords...) -> Dataset
-
-Pictures that are in memory: `images` is a `Vector{Vector{UInt8}}`, each the bytes of a file (JPEG, PNG, ...), and `labels` has an integer for
-each of them, or `nothing` where there is none. The library reads the images where they lie, and calls nothing: they must not be changed or
-resized while the data set or a loader over it is open. `classes` are names of labels 0, 1, ...; further keywords are `device`, `log`,
-`orientation` and `palette` of a `Dataset`.
-"""
-function from_arrays(images::AbstractVector{Vector{UInt8}}, labels::Union{Nothing,AbstractVector} = nothing; classes = nothing,
-                     device::Union{Symbol,Integer} = :auto, log::Symbol = :warning, keywords...)
-    labels === nothing || length(labels) == length(images) ||
-        throw(ArgumentError("labels: $(length(labels)) of them, but $(length(images)) images"))
-    pictures = collect(images)
-    targets = labels === nothing ? Int64[] : Int64[something(label, BZNA_TARGET_NONE) for label in labels]
-    field(name, kind) = bzna_provider_field(cstring(name), kind, 1, 0, 0, 0, 0, 0, 0, (0, 0))
-    place(data, size) = bzna_place(data, 0, size, 0, 0)
-    names, places = ("image", "target"), bzna_place[]
-    fields = [field(names[1], BZNA_FIELD_IMAGE)]
-    labels === nothing || push!(fields, field(names[2], BZNA_FIELD_INTEGER))
-    for (i, picture) in enumerate(pictures)
-        push!(places, place(pointer(picture), length(picture)))
-        labels === nothing || push!(places, place(pointer(targets, i), labels[i] === nothing ? BZNA_NO_VALUE : sizeof(Int64)))
-    end
-    class_names = classes === nothing ? String[] : String[class for class in classes]
-    class_pointers = Cstring[cstring(class) for class in class_names]
-    kept = (pictures, targets, names, fields, places, class_names, class_pointers)
-    return open_dataset(MemoryBox(kept), context_on(device, log); keywords...) do context, config, out, err
-        GC.@preserve kept begin
-            provider = bzna_provider()
-            bzna_provider_init(provider, sizeof(bzna_provider))
-            provider.count, provider.fields, provider.field_count = length(pictures), pointer(fields), length(fields)
-            provider.places = pointer(places)
-            if !isempty(class_pointers)
-                provider.class_names, provider.class_count = pointer(class_pointers), length(class_pointers)
-            end
-            bzna_dataset_open_provider(context, provider, config, out, err)
-        end
-    end
-end
-
 const CLASS_ORDERS = (text = BZNA_CLASS_ORDER_TEXT, numeric = BZNA_CLASS_ORDER_NUMERIC)
 const ORIENTATIONS = (apply = BZNA_ORIENTATION_APPLY, ignore = BZNA_ORIENTATION_IGNORE)
 const PALETTES = (colors = BZNA_PALETTE_COLORS, index = BZNA_PALETTE_INDEX)
@@ -182,12 +145,13 @@ end
 # Calls open(context, config, out, err), and owns what it made.
 function open_dataset(open, box, context; split = nothing, name = nothing, format = nothing, list = nothing, classes = nothing,
                       class_order::Symbol = :text, orientation::Symbol = :apply, palette::Symbol = :colors,
-                      records::Union{Nothing,bzna_records} = nothing, pairs = nothing, target = nothing)
+                      records::Union{Nothing,bzna_records} = nothing, pairs = nothing, target = nothing,
+                      index::Union{Nothing,Vector{UInt8}} = nothing)
     config, err, out = bzna_dataset_config(), sized(bzna_error), Ref{Ptr{bzna_dataset}}(C_NULL)
     bzna_dataset_config_init(config, sizeof(bzna_dataset_config))
     strings = map(optional, (split, name, format, list, pairs, target))
     class_strings = classes === nothing ? String[] : String[class for class in classes]
-    GC.@preserve strings class_strings context records begin
+    GC.@preserve strings class_strings context records index begin
         config.split, config.name, config.format, config.list, config.pairs, config.target = map(cstring, strings)
         pointers = Cstring[cstring(class) for class in class_strings]
         if !isempty(pointers)
@@ -197,6 +161,9 @@ function open_dataset(open, box, context; split = nothing, name = nothing, forma
         config.palette = choice(PALETTES, palette)
         if records !== nothing
             config.records = address(records)
+        end
+        if index !== nothing && !isempty(index)
+            config.index, config.index_bytes = pointer(index), length(index)
         end
         status = GC.@preserve pointers open(context.handle, config, out, err)
         forward_messages(context.log)
@@ -211,7 +178,8 @@ Base.length(data::Dataset) = Int(bzna_dataset_count(data.handle))
     num_exceptions(data)
     last_exception(data)
 
-How many exceptions the methods of a data set's or loader's source have thrown, and the last one of them; `nothing` where there was none.
+How many exceptions your code has thrown when the library called it for a data set or loader, and the last one of them; `nothing` where there was
+none. They are those of a source's methods, of samples, of `transform`, `picture` and rules.
 """
 num_exceptions(data::Dataset) = num_exceptions(data.box)
 

@@ -56,6 +56,19 @@ const BZNA_DEVICE_AUTO = Int32(0)
 const BZNA_DEVICE_CPU = Int32(1)
 const BZNA_DEVICE_CUDA = Int32(2)
 
+# What may be decoded, as bits of context_config.codecs. In a HEIF file, its items count.
+const BZNA_ALLOW_H264 = UInt32(1)
+const BZNA_ALLOW_H265 = UInt32(2)
+const BZNA_ALLOW_AV1 = UInt32(4)
+const BZNA_ALLOW_JPEG = UInt32(8)
+const BZNA_ALLOW_PNG = UInt32(16)
+const BZNA_ALLOW_WEBP = UInt32(32)
+const BZNA_ALLOW_GIF = UInt32(64)
+const BZNA_ALLOW_BMP = UInt32(128)
+const BZNA_ALLOW_TIFF = UInt32(256)
+const BZNA_ALLOW_PNM = UInt32(512)
+const BZNA_ALLOW_JPEG2000 = UInt32(1024)
+
 # Results of NVDEC's check for one kind of picture.
 const BZNA_CHECK_NONE = UInt32(0)
 const BZNA_CHECK_PASSED = UInt32(1)
@@ -405,7 +418,7 @@ mutable struct bzna_context_config
     device_allocator::bzna_device_allocator
     cuda_context::Ptr{Cvoid}
     no_threads::UInt32
-    reserved0::UInt32
+    codecs::UInt32
     bzna_context_config() = new()
 end
 
@@ -515,7 +528,8 @@ mutable struct bzna_dataset_config
     records::Ptr{bzna_records}
     pairs::Cstring
     target::Cstring
-    reserved::NTuple{2,UInt64}
+    index::Ptr{Cvoid}
+    index_bytes::UInt64
     bzna_dataset_config() = new()
 end
 
@@ -757,7 +771,7 @@ end
 # first rule that it matches. Rules of one name share a tensor, and must have the same kind, dtype and shape: of a
 # sample, it holds what the first of these rules makes whose field the sample has. Where a sample has no such field,
 # or fails before the rule is asked, floats are NaN, integers are -1, uint8 is 0, and ROWS has only zeros, and 0 rows.
-mutable struct bzna_rule
+struct bzna_rule
     struct_size::UInt32
     kind::UInt32
     field::Cstring
@@ -768,7 +782,6 @@ mutable struct bzna_rule
     dimensions::UInt32
     shape::NTuple{4,Int64}
     reserved::NTuple{4,UInt64}
-    bzna_rule() = new()
 end
 
 # The output of bzna_picture_render.
@@ -1041,7 +1054,7 @@ mutable struct bzna_batch_info
     layout::UInt32
     last_of_epoch::UInt32
     slices::UInt32
-    reserved0::UInt32
+    on_loan::UInt32
     epoch::UInt64
     batch::UInt64
     position::UInt64

@@ -6,6 +6,7 @@ const LAWS = (auto = BZNA_LAW_AUTO, benzina = BZNA_LAW_BENZINA, torchvision = BZ
 const FILTERS = (nearest = BZNA_FILTER_NEAREST, linear = BZNA_FILTER_LINEAR, cubic = BZNA_FILTER_CUBIC, lanczos = BZNA_FILTER_LANCZOS3,
                  area = BZNA_FILTER_AREA, cubic_075 = BZNA_FILTER_CUBIC_075, lanczos4 = BZNA_FILTER_LANCZOS4)
 const CHANNELS = (RGB = BZNA_CHANNELS_RGB, BGR = BZNA_CHANNELS_BGR, gray = BZNA_CHANNELS_GRAY, grey = BZNA_CHANNELS_GRAY)
+const WEIGHTINGS = (replace = BZNA_WEIGHTING_REPLACE, once = BZNA_WEIGHTING_ONCE)
 const DECODERS = (auto = BZNA_DECODER_AUTO, software = BZNA_DECODER_SOFTWARE, nvdec = BZNA_DECODER_NVDEC)
 const ON_ERROR = (fill = BZNA_ON_ERROR_FILL, replace = BZNA_ON_ERROR_REPLACE, stop = BZNA_ON_ERROR_STOP)
 const ON_CALLBACK_ERROR = (stop = BZNA_ON_CALLBACK_ERROR_STOP, sample = BZNA_ON_CALLBACK_ERROR_SAMPLE)
@@ -23,6 +24,8 @@ A further output of a loader's samples, from the same decode: other sizes, other
     filter = nothing, antialias = nothing as a loader's; nothing, both: the loader's
     mean, std, bias, scale, fill          as a loader's; none of them: the loader's
     plain = false                         true: pixels are 0..255, as masks need them
+    augment = nothing, beyond_crop = false
+                                          `Policy`s of its own; () are none at all. nothing: the loader's
 """
 struct Output
     raw::bzna_loader_output
@@ -31,12 +34,15 @@ struct Output
     warp::Union{Nothing,bzna_warp}
     filter::Union{Nothing,bzna_loader_filter}
     color::Union{Nothing,bzna_loader_color}
+    augment::Union{Nothing,Vector{Policy}}
+    beyond_crop::Bool
 
     function Output(name::AbstractString; size::Tuple{Integer,Integer} = (0, 0), field::Union{Nothing,AbstractString} = nothing,
                     views::Integer = 0, warp::Union{Nothing,Symbol} = nothing, crop_area = nothing, crop_ratio = nothing,
                     law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, uint8::Bool = false, gray::Bool = false,
                     filter::Union{Nothing,Symbol} = nothing, antialias::Union{Nothing,Bool} = nothing,
-                    mean = nothing, std = nothing, bias = nothing, scale = nothing, fill = nothing, plain::Bool = false)
+                    mean = nothing, std = nothing, bias = nothing, scale = nothing, fill = nothing, plain::Bool = false,
+                    augment = nothing, beyond_crop::Bool = false)
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))             # whose groups are zero
         raw = changed(config.output; width = size[1], height = size[2], views = views,
@@ -46,7 +52,8 @@ struct Output
                    changed(config.filter; kind = choice(FILTERS, something(filter, :linear)), antialias = antialiased(something(antialias, true)))
         colors = given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)
         colored = isempty(colors) && !plain ? nothing : changed(config.color; colors...)
-        return new(raw, String(name), optional(field), drawn, filtered, colored)
+        own = augment === nothing ? nothing : policies_of(augment)
+        return new(raw, String(name), optional(field), drawn, filtered, colored, own, beyond_crop)
     end
 end
 
@@ -85,7 +92,8 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
                   mxnet_clamp_hue::Bool = false, shear_ratio::Real = 0, canvas_px = nothing, crop_px = nothing, pad_px::Integer = 0,
                   short_edge_px::Integer = 0, crop_start = nothing, mean = nothing, std = nothing,
                   bias = nothing, scale = nothing, fill = nothing, image::Union{Nothing,AbstractString} = nothing, indices = nothing,
-                  tensors = nothing, bytes = nothing, views::Integer = 1, outputs = (), mean_image = nothing,
+                  weights = nothing, weighting::Symbol = :replace, weights_by_part::Bool = false, epoch_samples::Integer = 0,
+                  tensors = nothing, bytes = nothing, rules = (), geometry::Bool = false, views::Integer = 1, outputs = (), mean_image = nothing,
                   filter::Symbol = :linear, antialias::Bool = true, channels::Symbol = :RGB,
                   on_error::Symbol = :fill, on_callback_error::Symbol = :stop, decoder::Symbol = :auto, rank::Integer = 0,
                   world_size::Integer = 1,
@@ -93,10 +101,12 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
                   reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
                   jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false, jpeg_shrink_margin::Real = 0, no_threads::Bool = false,
                   transform = nothing, transform_user::Ptr{Cvoid} = C_NULL, picture = nothing, picture_user::Ptr{Cvoid} = C_NULL,
+                  augment = (), beyond_crop::Bool = false,
                   cuda::Union{Nothing,Integer} = nothing, stream::Ptr{Cvoid} = C_NULL, wrap = nothing)
     cuda === nothing || wrap !== nothing || throw(ArgumentError("cuda: an Array cannot be on a device; give wrap, too"))
     callbacks = CallbackBox(transform, picture)
-    no_threads || foreach(callable_from_threads, (transform, picture))
+    boxes = RuleBox[RuleBox(rule, callbacks) for rule in (rules isa Rule ? (rules,) : rules)]
+    no_threads || foreach(callable_from_threads, (transform, picture, (box.rule.make for box in boxes)...))
     is_given = indices === :given
     indices isa Symbol && !is_given && throw(ArgumentError("indices: :$indices is neither :given nor numbers"))
     is_given && shuffle && throw(ArgumentError("indices, shuffle: both order the samples of an epoch"))
@@ -148,13 +158,21 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
     chosen, numbers, others = optional(image), names_of(tensors), names_of(bytes)
     order = indices === nothing ? UInt64[] : UInt64[i - 1 for i in indices]
     indices === nothing || !isempty(order) || throw(ArgumentError("indices: there are none"))
+    likely = weights === nothing ? Float64[] : Float64[weight for weight in weights]
+    weights === nothing || !isempty(likely) || throw(ArgumentError("weights: there are none"))
     means = mean_image === nothing ? Float32[] : Vector{Float32}(vec(mean_image))
     names, fields = [output.name for output in outputs], [output.field for output in outputs]
     extras = bzna_loader_output[output.raw for output in outputs]
     warps = own_of([output.warp for output in outputs], config.warp)
     filters = own_of([output.filter for output in outputs], config.filter)
     colors = own_of([output.color for output in outputs], config.color)
-    kept = (callbacks, chosen, numbers, others, order, means, names, fields, extras, warps, filters, colors)
+    policies = [policies_of(augment), (something(output.augment, Policy[]) for output in outputs)...]
+    raw = raw_policies.(policies)
+    config.augment = set_policies(config.augment, raw[1], beyond_crop)
+    augments = bzna_loader_augment[set_policies(config.augment, raw[i + 1], output.beyond_crop) for (i, output) in enumerate(outputs)]
+    raw_rules = bzna_rule[raw_rule(box) for box in boxes]
+    kept = (callbacks, chosen, numbers, others, order, likely, means, names, fields, extras, warps, filters, colors, boxes, raw_rules, policies,
+            raw, augments)
     GC.@preserve kept begin
         if mean_image !== nothing
             config.color = changed(config.color; mean_image = pointer(means), mean_image_bytes = sizeof(means))
@@ -163,14 +181,21 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
             extras[i] = changed(extras[i]; name = cstring(names[i]), field = cstring(fields[i]),
                                 warp = address_or_null(warps, i, output.warp),
                                 filter = address_or_null(filters, i, output.filter),
-                                color = address_or_null(colors, i, output.color))
+                                color = address_or_null(colors, i, output.color),
+                                augment = address_or_null(augments, i, output.augment))
         end
         if !isempty(extras)
             config.extra_outputs = changed(config.extra_outputs; ptr = pointer(extras), count = length(extras))
         end
-        config.fields = changed(config.fields; image = cstring(chosen), tensors = cstring(numbers), bytes = cstring(others))
+        config.fields = changed(config.fields; image = cstring(chosen), tensors = cstring(numbers), bytes = cstring(others),
+                                rules = isempty(raw_rules) ? Ptr{bzna_rule}(C_NULL) : pointer(raw_rules), rule_count = length(raw_rules),
+                                geometry = geometry)
         if indices !== nothing
             config.order = changed(config.order; indices = pointer(order), index_count = length(order))
+        end
+        config.order = changed(config.order; epoch_samples = epoch_samples, weights_by_part = weights_by_part)
+        if weights !== nothing
+            config.order = changed(config.order; weights = pointer(likely), weight_count = length(likely), weighting = choice(WEIGHTINGS, weighting))
         end
     end
     return Settings(config, callbacks, outputs, buffer, wrap, kept)
@@ -204,10 +229,15 @@ epoch.
     filter = :linear                      :nearest, :cubic, :lanczos (PIL's); :cubic_075, :lanczos4, :area (OpenCV's)
     antialias = true                      whether the filter is widened where a picture shrinks, as in PIL; false: as in OpenCV
     channels = :RGB                       :BGR, :gray (one channel, the luma); mean, std, bias, scale are in that order
+    augment = ()                          `Policy`s, one after the other, behind the crop: [rand_augment(2, 9), random_erasing(0.25)]; `drawn`
+                                          tells of them
+    beyond_crop = false                   true: operations that move pixels bring in the picture beyond the crop, not the color outside
     mean, std                             triples, y = (x - mean) / std with x in 0..255; or bias, scale: y = (x - bias) * scale
     fill = (0, 0, 0)                      the out-of-bounds color
     tensors = nothing                     names of further numeric fields of batches, for `tensor`: ["id", "label:5"]
     bytes = nothing                       names of further fields of any kind, for `bytes`
+    rules = ()                            `Rule`s for fields: one, or several
+    geometry = false                      true: `tensor(batch, "geometry")` says how each view shows its picture: 16 numbers, as benzina.h has them
     views = 1                             of each sample, each with a random warp of its own; x has them one after the other: view v is
                                           x[:, :, :, (v-1)*n+1:v*n], n being the samples of the batch
     outputs = ()                          further `Output`s of the same decode, for `tensor`
@@ -215,6 +245,9 @@ epoch.
     image = nothing                       which picture: "image" or "thumb"; default: the thumbnail, unless the output is larger than 512
     indices = nothing                     the samples of an epoch, counted from 1, instead of all; :given: `set_indices!` or `set_batches!`
                                           gives those of each epoch
+    weights = nothing                     how likely samples are drawn: a number for each; with weights_by_part = true for each part of a concatenation
+    weighting = :replace                  each draw is independent of the others; :once: no sample comes twice in an epoch
+    epoch_samples = 0                     draws in an epoch, with weights; 0: as many as samples
     on_error = :fill                      what a damaged sample does: :fill, :replace, :stop
     on_callback_error = :stop             what a sample does that a callback failed: :stop, whatever on_error is; :sample: as on_error says
     rank = 0, world_size = 1              this process's share
@@ -274,12 +307,13 @@ mutable struct Loader <: AbstractDataProvider
 end
 
 # What the library calls on threads of its own: a source, or a callback.
-callable_from_threads(::Union{Nothing,MemoryBox,Ptr}) = nothing
+callable_from_threads(::Union{Nothing,MemoryBox,Ptr}, version = VERSION) = nothing
 
-function callable_from_threads(called)
-    VERSION < v"1.9" || return nothing
-    throw(ArgumentError(string("a loader ", called isa SourceBox ? "reads a source" : "calls transform and picture",
-                               " on threads of the library, on which Julia runs from 1.9 on, not ", VERSION, ": give no_threads = true")))
+function callable_from_threads(called, version = VERSION)
+    version < v"1.9" || return nothing
+    what = called isa SourceBox ? "a source's read_at!" : called isa SamplesBox ? "samples" : "transform, picture and rules"
+    throw(ArgumentError(string("a loader asks for ", what, " on threads of the library, on which Julia runs from 1.9 on, not ", version,
+                               ": give no_threads = true")))
 end
 
 num_exceptions(loader::Loader) = num_exceptions(loader.dataset) + num_exceptions(loader.settings.callbacks)

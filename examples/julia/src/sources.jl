@@ -60,32 +60,32 @@ num_exceptions(box) = lock(() -> box.thrown, box.lock)
 last_exception(::Union{Nothing,MemoryBox}) = nothing
 num_exceptions(::Union{Nothing,MemoryBox}) = 0
 
-# These are called from C. An exception must not leave them: one that a file or a connection makes becomes EIO, as which it costs its sample.
-# Any other is a fault of the program, which ends the run. Both are kept. A thread that waits in the library may have said that the collector
-# need not wait for it (@gcsafe): that is undone while Julia runs.
-function bzna_source_read_at(user::Ptr{Cvoid}, offset::UInt64, dst::Ptr{Cvoid}, size::UInt64)::Int64
+# How Julia runs inside a call from C: `f` is given the object that `user` points to. Nothing may be thrown: an exception is kept, and becomes the
+# status that `failed` makes of it. A thread that waits in the library may have said that the collector need not wait for it (@gcsafe), which is
+# undone meanwhile.
+function called(f, ::Type{Box}, user::Ptr{Cvoid}, failed) where {Box}
     state = ccall(:jl_gc_unsafe_enter, Int8, ())
-    box = unsafe_pointer_to_objref(user)::SourceBox
+    box = unsafe_pointer_to_objref(user)::Box
     try
-        buffer = unsafe_wrap(Array, Ptr{UInt8}(dst), Int(size))
-        return Int64(read_at!(box.source, buffer, Int(offset)))
+        return f(box)
     catch exception
         keep!(box, exception)
-        return exception isa Union{Base.IOError,SystemError,EOFError} ? Int64(-5) : typemax(Int64)
+        return failed(exception)
     finally
         ccall(:jl_gc_unsafe_leave, Cvoid, (Int8,), state)
     end
 end
 
-function bzna_source_size(user::Ptr{Cvoid})::Int64
-    state = ccall(:jl_gc_unsafe_enter, Int8, ())
-    box = unsafe_pointer_to_objref(user)::SourceBox
-    try
-        return Int64(total_bytes(box.source))
-    catch exception
-        keep!(box, exception)
-        return Int64(-5)
-    finally
-        ccall(:jl_gc_unsafe_leave, Cvoid, (Int8,), state)
+# What files and connections throw: trouble with the data, which costs the sample. Anything else is a fault of the program.
+const IO_EXCEPTIONS = Union{Base.IOError,SystemError,EOFError}
+const EIO = Int64(5)
+
+function bzna_source_read_at(user::Ptr{Cvoid}, offset::UInt64, dst::Ptr{Cvoid}, size::UInt64)::Int64
+    return called(SourceBox, user, exception -> exception isa IO_EXCEPTIONS ? -EIO : typemax(Int64)) do box
+        Int64(read_at!(box.source, unsafe_wrap(Array, Ptr{UInt8}(dst), Int(size)), Int(offset)))
     end
+end
+
+function bzna_source_size(user::Ptr{Cvoid})::Int64
+    return called(box -> Int64(total_bytes(box.source)), SourceBox, user, exception -> -EIO)
 end

@@ -5,7 +5,7 @@ const ON_SHARD_ERROR = (stop = BZNA_STREAM_ON_ERROR_STOP, leave = BZNA_STREAM_ON
 """
     Stream(sources; batchsize, size, keywords...)
 
-Batches of shards that cannot seek. A source is a path, a FIFO, "-" (standard input), or "pipe:COMMAND" (what `sh -c COMMAND` writes); `sources`
+Batches of shards that cannot seek. A source is a path, a FIFO, "-" (standard input), "pipe:COMMAND" (what `sh -c COMMAND` writes) or a `Cmd`; `sources`
 is one or a vector of them. Braces stand for several: "train-{000..146}.tar". Shards are tars, also packed by gzip or zstd. It iterates as a
 `Loader` does: `for (x, y) in stream` runs one epoch, and so does `eachbatch(stream)`. Shards are read into memory, window by window, and
 shuffled, as are the samples within a window. `batch.indices` says which samples these are: see `source_of`.
@@ -36,11 +36,11 @@ mutable struct Stream
     held::Any                         # the first batch of a later epoch, and the state before it; nothing: there is none
 
     # Its context has no log: the thread that opens shards would call it, on which Julia before 1.9 cannot run.
-    function Stream(sources::AbstractVector{<:AbstractString}; memory_bytes::Integer = 0, samples_per_epoch::Integer = 0,
+    function Stream(sources::AbstractVector; memory_bytes::Integer = 0, samples_per_epoch::Integer = 0,
                     on_shard_error::Symbol = :stop, literal::Bool = false, format::Union{Nothing,AbstractString} = nothing,
                     orientation::Symbol = :apply, palette::Symbol = :colors, device::Union{Symbol,Integer} = :auto, keywords...)
         LibBenzina.load_stream()
-        settings, strings, format_text = Settings(; keywords...), String[source for source in sources], optional(format)
+        settings, strings, format_text = Settings(; keywords...), String[source_text(source, literal) for source in sources], optional(format)
         order = settings.config.order
         (order.kind == BZNA_ORDER_GIVEN || order.index_count > 0) &&
             throw(ArgumentError("indices: a Stream has all samples of its shards"))
@@ -61,7 +61,17 @@ mutable struct Stream
     end
 end
 
-Stream(source::AbstractString; keywords...) = Stream([source]; keywords...)
+Stream(source::Union{AbstractString,Cmd}; keywords...) = Stream([source]; keywords...)
+
+# A source as stream.h has it. The library runs a command by sh, in this process's folder and with its environment.
+source_text(source::AbstractString, literal::Bool) = source
+
+function source_text(command::Cmd, literal::Bool)
+    command.env === nothing && isempty(command.dir) || throw(ArgumentError("$command: a source has no folder or environment of its own"))
+    text = Base.shell_escape_posixly(command)
+    literal || !occursin('{', text) || throw(ArgumentError("$command: braces in a command need literal = true"))
+    return "pipe:" * text
+end
 
 # Begins to read, with an epoch. The loader of before is closed; its batches on loan stay valid.
 function open_at!(stream::Stream, epoch::Integer)

@@ -14,7 +14,6 @@ faster, resumes, and shuffles all samples; it needs files. These differ from Web
 
 - `imdecode` makes an Array{UInt8} of width x height x channels, and decodes what the library decodes. A gray picture has one channel.
 - `samplebatching` keeps the sample at which a batch is full. Pictures called .jpeg, .pgm, .ppm, ... are decoded, too.
-- A rule for `Continue` goes on with the next rule, as its name says. Rules of `Rename` with a suffix replace that suffix.
 - An exception of a rule or of `mapping` costs its sample, and is counted: `num_exceptions`, `last_exception`. A shard that cannot be opened or read
   ends the iteration with an exception: `dataloader` passes it on.
 """

@@ -7,6 +7,13 @@
         @test_throws ArgumentError Loader(ARCHIVE; keywords..., transform = (sample, random, t) -> nothing)
         @test_throws ArgumentError Loader(ARCHIVE; keywords..., picture = (sample, random, described, planes) -> nothing)
     end
+    # What is refused, and until which version.
+    for (box, what) in ((Benzina.SourceBox(nothing), "read_at!"), (Benzina.SamplesBox([], [], []), "samples"), (identity, "transform, picture and rules"))
+        refused = thrown(() -> Benzina.callable_from_threads(box, v"1.8.5"))
+        @test refused isa ArgumentError && occursin(what, refused.msg) && occursin("1.8.5: give no_threads = true", refused.msg)
+        @test Benzina.callable_from_threads(box, v"1.9.0") === nothing
+    end
+    @test Benzina.callable_from_threads(C_NULL, v"1.5.0") === nothing         # C's own function
     for no_threads in (ADOPTS_THREADS ? (true, false) : (true,))
         open_loader(; more...) = Loader(ARCHIVE; keywords..., no_threads = no_threads, log = :none, more...)
         @test collected(open_loader()) == plain
@@ -48,4 +55,27 @@
         collecting = open_loader(transform = (sample, random, t) -> (GC.gc(); mirror(sample, random, t)))
         @test collected(collecting) == mirrored
     end
+end
+
+# What does not need threads that Julia adopts: its own call the library, which calls back on each at once.
+@testset "callbacks on several threads of Julia" begin
+    data, images = Dataset(IOBuffer(read(ARCHIVE))), picture_bytes.(["jpeg_440.jpg", "jpeg_411.jpg", "png_palette_2.png"])
+    made = from_samples(Made(i -> (image = images[i % 3 + 1], target = i, text = "$i"), 12))
+    counted = Rule((value, sample) -> (GC.gc(false); parse(Int, String(value))), "text", "number"; type = Int64)
+    function run_all(part)
+        keywords = (batchsize = 2, size = (24, 16), shuffle = true, seed = part, no_threads = true)
+        bright(sample, random, t) = (t.brightness = uniform!(random, 0.5, 2); sample.slot == 1 && GC.gc(false); nothing)
+        first_part = collected(Loader(data; keywords..., transform = bright))
+        second_part = [(copy(batch.data), batch.targets, tensor(batch, "number")) for batch in eachbatch(Loader(made; keywords..., rules = counted))]
+        return first_part, second_part
+    end
+    expected = [run_all(part) for part in 1:4]
+    @test all(batch -> batch[2] == batch[3], expected[1][2])
+    if Threads.nthreads() > 1
+        tasks = [Threads.@spawn(run_all(part)) for part in 1:4]
+        @test [fetch(task) for task in tasks] == expected
+    else
+        println("SKIP callbacks on several threads of Julia: it has one; JULIA_NUM_THREADS=2 gives it two")
+    end
+    @test num_exceptions(data) == 0 && num_exceptions(made) == 0
 end

@@ -34,5 +34,5 @@ end
         @test isempty(setdiff(exported, used))
     end
     # Those that are not exported, as Benzina.name and others might have them, too.
-    @test isempty(setdiff([:bytes, :device, :decoder, :field, :name, :save, :mean_image], documented(Benzina)))
+    @test isempty(setdiff([:bytes, :device, :decoder, :field, :name, :save, :limit, :mean_image], documented(Benzina)))
 end

@@ -74,6 +74,9 @@ passed, failed = try
                 break                               # the rest of this epoch is over then
             end
             @test collected(again) == next
+            close(again)
+            closed = thrown(() -> collected(again))
+            @test closed isa BenzinaError && closed.status == Benzina.BZNA_E_STATE && closed.message == "the loader is closed"
             @test_throws BenzinaError Loader(ARCHIVE; batchsize = 0, size = (32, 24))
             @test_throws ArgumentError Loader(ARCHIVE; batchsize = 1, size = (32, 24), warp = :sideways)
         end
@@ -325,6 +328,21 @@ passed, failed = try
             @test collected(other) == oracle[2:2]
         end
 
+        @testset "samples are drawn by weights" begin
+            drawn(; keywords...) = reduce(vcat, [batch.indices for batch in Benzina.eachbatch(Loader(ARCHIVE; batchsize = 2, size = (8, 8), seed = 5, keywords...))])
+            count = length(Dataset(ARCHIVE))
+            weights = [i in (2, 5) ? 1.0 : 0.0 for i in 1:count]
+            @test length(drawn(weights = weights)) == count && issubset(drawn(weights = weights), [2, 5])
+            @test sort(unique(drawn(weights = weights, epoch_samples = 40))) == [2, 5]
+            @test sort(drawn(weights = weights, weighting = :once)) == [2, 5]
+            parts = Dataset([ARCHIVE, ARCHIVE])
+            second = [batch.indices for batch in Benzina.eachbatch(Loader(parts; size = (8, 8), weights = [0, 1], weights_by_part = true, epoch_samples = 9))]
+            @test length(second) == 9 && all(indices -> indices[1] > count, second)
+            @test_throws BenzinaError drawn(weights = [1])
+            @test_throws ArgumentError drawn(weights = [])
+            @test_throws ArgumentError drawn(weights = weights, weighting = :twice)
+        end
+
         @testset "a training loop of two epochs is broken off, and resumed" begin
             open_loader() = Loader(ARCHIVE; batchsize = 2, size = (16, 16), shuffle = true, seed = 3, warp = :random_resized_crop, flip = 0.5)
             train(loader, epochs) = [sum(x) + sum(y) for _ in 1:epochs for (x, y) in loader]
@@ -447,9 +465,12 @@ passed, failed = try
             end
         end
 
-        include("callbacks.jl")
+        include("augment.jl")
         include("streams.jl")
         include("arrays.jl")
+        include("providers.jl")
+        include("rules.jl")
+        include("callbacks.jl")
         include("mxnet.jl")
         include("pictures.jl")
         include("webdataset.jl")

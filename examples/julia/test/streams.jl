@@ -36,11 +36,16 @@ batches_of(stream) = [(copy(batch.data), batch.targets, batch.indices, batch.epo
         @test occursin("3 shards", sprint(show, stream))
         close(stream)
         @test !isopen(stream) && occursin("closed", sprint(show, stream))
-        @test_throws BenzinaError iterate(stream)
+        @test thrown(() -> iterate(stream)).message == "the stream is closed"
         @test_throws BenzinaError Benzina.save(stream)
 
         # Commands, a FIFO, and what they pack.
         @test collected(Stream(["pipe:cat '$path'" for path in paths]; keywords...)) == expected
+        @test collected(Stream([`cat $(paths[1])`, paths[2], `cat $(paths[3])`]; keywords...)) == expected
+        braced = cp(paths[1], joinpath(folder, "a {b,c}'d.tar"))
+        @test length(collected(Stream(`cat $braced`; keywords..., literal = true))) == 2
+        @test_throws ArgumentError Stream(`cat $braced`; keywords...)
+        @test_throws ArgumentError Stream(setenv(`cat $braced`, "A" => "b"); keywords..., literal = true)
         for (program, ending, package) in (("gzip", ".gz", "zlib1g-dev"), ("zstd", ".zst", "libzstd-dev"))
             if Sys.which(program) === nothing
                 println("SKIP streams of $program: there is no $program [$program]")

@@ -43,9 +43,10 @@ Loops. A new iter() of a loader ends the iterators before it. Batches may be kep
 as one of its buffers stays free, and are copied else; targets always are. With torch.distributed, a loader takes its rank's share of the
 samples, unless rank, indices or shard=False say otherwise. The log of all this is that of Python's logging, called "benzina".
 
-Data sets from elsewhere. Dataset takes paths, patterns, lists of them, files, objects with read_at and size, and objects with __len__ and
-__getitem__, as torch's data sets are: what __getitem__ gives is a sample. from_arrays makes a data set of pictures in memory; idx, cifar and
-csv make data sets of MNIST's, CIFAR's and tables' files. DataLoader(..., tensors=["label:5"], bytes=["txt"]) delivers further fields:
+Data sets from elsewhere. Dataset takes paths, patterns, lists of them, URLs (https://, s3://, gs://, hf://), files, objects with read_at
+and size, and objects with __len__ and __getitem__, as torch's data sets are: what __getitem__ gives is a sample. from_arrays makes a data
+set of pictures in memory; idx, cifar and csv make data sets of MNIST's, CIFAR's and tables' files. DataLoader(..., tensors=["label:5"],
+bytes=["txt"]) delivers further fields:
 `for images, targets, fields in loader`.
 
 Shards that cannot seek. Stream iterates over tars from pipes, standard input and commands, and over those packed by gzip or zstd, as a
@@ -69,6 +70,15 @@ EOFError, as files and connections do, costs its sample; any other exception is 
 Normalization. y = (x - bias) * norm with x in 0..255: norm MULTIPLIES. The original's ImageNet example passes the standard deviation where
 its reciprocal is meant. mean= and std= are the other spelling, y = (x - mean) / std; both at once are refused.
 
+Augmentation. augment= takes ops.RandAugment, TrivialAugmentWide, AutoAugment, GaussianBlur, RandomErasing and others by torchvision's names,
+one or a list, which are applied to each sample behind its crop:
+
+    >>> loader = benzina.DataLoader("train/", shape=224, batch_size=4, shuffle=True, seed=1234, warp=benzina.ops.RandomResizedCrop(flip_h=0.5),
+    ...                             augment=[benzina.ops.TrivialAugmentWide(), benzina.ops.RandomErasing(0.1)])
+
+Other programs. benzina.torch has the original's modules, benzina.mx MXNet's iterators, and benzina.wds WebDataset's pipelines, for programs
+that were written for these.
+
 Other libraries. output="jax" makes arrays of jax's. TensorFlow, and whatever else knows DLPack, takes the arrays of
 batches(), without a copy:
 
@@ -82,6 +92,7 @@ package, in the build folder of a checkout, and where the system keeps libraries
 from . import _numbers, ops
 from ._arrays import from_arrays
 from ._batch import Batch, Field
+from ._blocks import RemoteStatistics
 from ._c import Status, lib, structs, version
 from ._callbacks import Picture
 from ._context import Context, device_count
@@ -100,11 +111,11 @@ from ._writer import Writer
 from .ops import compute_affine_matrix
 
 __all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Geometry", "Output", "Picture", "Random",
-           "Rule", "RuleSample", "Sample", "Status", "Stream", "Track", "Writer", "__version__", "cifar", "compute_affine_matrix", "csv",
+           "RemoteStatistics", "Rule", "RuleSample", "Sample", "Status", "Stream", "Track", "Writer", "__version__", "cifar", "compute_affine_matrix", "csv",
            "device_count", "distributed_from_env", "from_arrays", "idx", "lib", "ops", "structs", "version", "ArgumentError",
            "InputOutputError", "NotFoundError", "OutOfMemoryError", "TimeLimitError"]
 __all__ += _numbers.__all__
 
 for _public in (ArgumentError, Batch, Context, DataLoader, Dataset, Distributed, Error, Field, InputOutputError, NotFoundError,
-                OutOfMemoryError, Geometry, Output, Picture, Random, Rule, RuleSample, Sample, Status, Stream, TimeLimitError, Track, Writer):
+                OutOfMemoryError, Geometry, Output, Picture, Random, RemoteStatistics, Rule, RuleSample, Sample, Status, Stream, TimeLimitError, Track, Writer):
     _public.__module__ = __name__               # where users and pickles find them

@@ -10,6 +10,7 @@ from typing import Any, Collection, Dict, List, Optional, Tuple
 
 from . import _arguments as arg
 from . import _c, _handles
+from ._augment import Drawn, drawn_numbers, drawn_of
 from ._c import lib
 from ._dlpack import (_CAPSULES, _DL_CODES, _DTYPES, _FORMATS, _KINDS, _capsule_new, _delete_managed,
                       _DLManagedTensor, _export, _export_copy)
@@ -31,7 +32,6 @@ class Field:
         self.shape: Tuple[int, ...] = tuple(tensor.shape[:tensor.dimensions])
         self._kind = _DL_CODES[tensor.code] + str(tensor.bits // 8)
         self.dtype: str = _DTYPES[self._kind]
-        batch._exported.append(weakref.ref(self))
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -136,7 +136,7 @@ class Field:
 class Copied(Field):
     """A Field in memory of its own, which no batch needs."""
 
-    def __init__(self, address: Optional[int], nbytes: int, shape: Tuple[int, ...], kind: str) -> None:
+    def __init__(self, address: Any, nbytes: int, shape: Tuple[int, ...], kind: str) -> None:
         self._own = (ctypes.c_char * nbytes)()
         ctypes.memmove(self._own, address, nbytes)
         self.shape, self._kind, self.dtype = shape, kind, _DTYPES[kind]
@@ -193,11 +193,9 @@ class Batch(_handles.Handled):
     def __init__(self, handle: Any, failures: Any = None, numbers: Collection[str] = ()) -> None:
         self._handle, self._failures = handle, failures
         self._numbers = numbers                 # names of the loader's tensors
-        self._exported: List[Any] = []
         self._close = _handles.owned(self, lib.bzna_batch_release, handle)
         self._close.atexit = False              # views may live on in what Python does not collect
-        self.info = told("batch_info", lib.bzna_batch_get_info, handle)
-        info = self.info
+        info = self._refreshed()
         self.count: int = info.count
         self.failed: int = info.failed
         self.replaced: int = info.replaced
@@ -207,16 +205,15 @@ class Batch(_handles.Handled):
         self.last_of_epoch = bool(info.last_of_epoch)
         self.shape: Tuple[int, ...] = tuple(info.image.shape[:info.image.dimensions])
 
+    def _refreshed(self) -> Any:
+        """info, as it is now."""
+        self.info = told("batch_info", lib.bzna_batch_get_info, self.handle)
+        return self.info
+
     def __repr__(self) -> str:
         failed = ", %d failed" % self.failed if self.failed else ""
         state = "released" if self._handle is None else "%d samples%s" % (self.count, failed)
         return "<benzina.Batch %d of epoch %d: %s>" % (self.number, self.epoch, state)
-
-    @property
-    def is_out(self) -> bool:
-        """Whether the loader still misses it: it was not released, or its Fields are in use. What else took its memory
-        by DLPack is not known here."""
-        return self._handle is not None or any(field() is not None for field in self._exported)
 
     @property
     def stream(self) -> Optional[int]:
@@ -228,7 +225,7 @@ class Batch(_handles.Handled):
         then ordered behind that."""
         err = _c.new("error")
         check(lib.bzna_batch_move(self.handle, arg.stream_number(stream), err), err)
-        self.info = told("batch_info", lib.bzna_batch_get_info, self.handle)
+        self._refreshed()
 
     @property
     def images(self) -> Field:
@@ -249,6 +246,29 @@ class Batch(_handles.Handled):
     def status(self) -> Field:
         """N int32: 0, or a Status below 0. A copy."""
         return self._copied("status")
+
+    @property
+    def operations(self) -> Field:
+        """What policies drew: N x V x 8 x 9 float32, as the loader's operations=True has it. A copy."""
+        self.handle                             # raises, where it is gone
+        data, shape = drawn_numbers(self.info, len(self))
+        return Copied(data, len(data), shape, "f4")
+
+    def drawn(self, slot: int, view: int = 0) -> List[Drawn]:
+        """What policies drew for a view of a sample: [Drawn(name, magnitude, area, value), ...]. Views of the images come first, then those
+        of each output.
+
+        >>> loader = benzina.DataLoader("train/", 32, 4, augment=ops.Policy([ops.Operation("rotate", 15), ops.Operation("invert")]))
+        >>> [(one.name, one.magnitude) for one in next(loader.batches()).drawn(0)]
+        [('rotate', 15.0), ('invert', 0.0)]
+        """
+        slot, view = arg.number("slot", slot, ctypes.c_uint32, 0, len(self) - 1), arg.number("view", view, ctypes.c_uint32)
+        self.handle                             # raises, where it is gone
+        if view >= self.info.operation_views:
+            if self.info.operation_views:
+                raise ValueError("view: %d is not below the %d views of all outputs" % (view, self.info.operation_views))
+            return []
+        return drawn_of(self.info, slot, view)
 
     def __len__(self) -> int:
         return self.shape[-4]                   # before it, if anything, the number of views

@@ -9,7 +9,8 @@ import weakref
 from typing import Any, Dict, Iterable, Iterator, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
 from . import _arguments as arg
-from . import _c, _handles, _provider
+from . import _c, _handles, _provider, _remote
+from ._blocks import RemoteStatistics
 from ._c import Status, lib
 from ._context import Context, _shared_context
 from ._errors import Error, check, error_of, told
@@ -261,6 +262,9 @@ def _dataset_config(settings):
             names = [arg.text("classes", c) for c in value]
             kept.append((ctypes.c_char_p * len(names))(*names))
             config.class_count, value = len(names), ctypes.addressof(kept[-1])
+        elif name == "index":
+            kept.append(ctypes.create_string_buffer(value, len(value)))
+            config.index_bytes, value = len(value), ctypes.addressof(kept[-1])
         elif name == "records":
             kept.append(_records_of(value))
             value = ctypes.addressof(kept[-1])
@@ -274,6 +278,8 @@ def _dataset_config(settings):
 
 def _absolute(path):
     """What the same path is from any folder."""
+    if _remote.is_url(path):
+        return path
     path = os.fsencode(path)
     parts = [path] if os.path.exists(path) else path.split(b"::")
     return b"::".join(map(os.path.abspath, parts))
@@ -309,6 +315,9 @@ class Dataset(_handles.Handled):
     each holds the interpreter's lock, and must give the same sample for the same index. An exception costs its sample only; OSError and
     EOFError are tried again (read_retries). last_exception is the last one.
 
+    Or a URL: https://, s3://, gs://, hf:// and whatever else fsspec knows; also braces, lists, and "a::b". README.md has a chapter on it.
+    Archives, mp4, tars, .rec and records are read there by range requests, in blocks that a cache keeps for all threads and files.
+
     split            of an archive: "train", "validation" or "test"
     format           "archive", "folder", "tar", "RecordIO", ... (see info.container): other kinds are refused
     fields           names of fields: dataset.fields and dataset[i].fields show these alone; None: all. A DataLoader
@@ -324,6 +333,17 @@ class Dataset(_handles.Handled):
                      {"image": "leftImg8bit/train", "mask": "gtFine/train"}. Each is a picture of that name, for Output.mask and Output
     records          of a file of fixed-size records: a dict of bzna_records' members; types and layout by name, "uint8", "nhwc".
                      A file of MNIST's format (IDX) needs none; its labels are in another file: see idx
+
+    index            the bytes of the index (.idx) of one tar or .rec that is no path, so that it need not be walked over. Paths and URLs
+                     have it beside them
+
+    Of URLs
+    block_size       bytes that requests are rounded to. Reads in order ask for up to 4 MiB at once; reads here and there of files that
+                     together are larger than the cache ask for their bytes alone
+    cache_bytes      bytes of blocks that are kept, for all files and threads; 0: none
+    retries          how often a request is sent again where that may help, after 0.2 s, 0.4 s, 0.8 s, ...
+    timeout          seconds that a request may take, and as many more for each MiB that it asks for
+    storage_options  a dict: headers (a dict) and ssl_context for http and https; else what fsspec's file system takes
     """
 
     _gone = "the dataset is closed"
@@ -334,22 +354,32 @@ class Dataset(_handles.Handled):
                  list: Optional[Path] = None, classes: Optional[Iterable[str]] = None,
                  class_order: Literal["text", "numeric"] = "text", orientation: Literal["apply", "ignore"] = "apply",
                  palette: Literal["colors", "index"] = "colors", records: Optional[Mapping[str, Any]] = None,
-                 target: Optional[str] = None,
-                 pairs: Union[None, Names, Mapping[str, str]] = None) -> None:
+                 target: Optional[str] = None, index: Optional[bytes] = None,
+                 pairs: Union[None, Names, Mapping[str, str]] = None, block_size: int = 1 << 16, cache_bytes: int = 256 << 20,
+                 retries: int = 4, timeout: float = 30, storage_options: Optional[Mapping[str, Any]] = None) -> None:
         _handles.dispose_put_off()
         context = context or _shared_context()
         if records is None and format is None and arg.is_path(source):
             records = idx_records(source)
+        if index is not None and (not isinstance(index, (bytes, bytearray)) or not index):
+            raise TypeError("index: the bytes of an .idx are needed, not %r" % (index,))
         if isinstance(classes, str):
             raise TypeError("classes: a list of names is needed, not one name")
         settings: Dict[str, Any] = dict(split=split, name=name, format=format, list=list, classes=classes and tuple(classes),
                                         class_order=class_order, orientation=orientation, palette=palette,
-                                        records=records and dict(records), target=target, pairs=_pairs_of(pairs))
+                                        records=records and dict(records), target=target, pairs=_pairs_of(pairs), index=index and bytes(index))
+        elsewhere = dict(block_size=block_size, cache_bytes=cache_bytes, retries=retries, timeout=timeout, storage_options=storage_options)
         (config, kept), handle, err = _dataset_config(settings), ctypes.c_void_p(), _c.new("error")
         paths = source if isinstance(source, (tuple, _list)) else None
         self._source: Optional[_Failure] = None
         self._origin: Any = None
-        if paths is not None:
+        is_remote = _remote.has_url(source)
+        if not is_remote and storage_options is not None:
+            raise ValueError("storage_options: they are for URLs")
+        if is_remote:
+            handle, self._source = _remote.open_urls(source, context, config, **elsewhere)
+            settings.update(elsewhere)
+        elif paths is not None:
             array = (ctypes.c_char_p * len(paths))(*map(arg.path_bytes, paths))
             check(lib.bzna_dataset_open_list(context.handle, array, len(paths), config, handle, err), err)
         elif arg.is_path(source):
@@ -381,18 +411,22 @@ class Dataset(_handles.Handled):
             self._refuse_masks()
         if fields is not None:
             self._shown = self._known(fields)
-        if self._source is None:
+        if self._source is None or is_remote:
             where = _absolute(source) if paths is None else [_absolute(path) for path in paths]
             settings.update(list=list and os.path.abspath(list), fields=self._shown)
             self._origin = ("file", where, settings, context, self._length, self.info.size_bytes)
 
     @classmethod
     def _of(cls, thing: Any, context: Optional[Context]) -> Dataset:
-        """What a DataLoader is given: a Dataset, torch's Subset, torchvision's ImageFolder, or what makes a Dataset."""
+        """What a DataLoader is given: a Dataset, torch's Subset or ConcatDataset, torchvision's ImageFolder, or what
+        makes a Dataset."""
         if isinstance(thing, Dataset):
             return thing
         if hasattr(thing, "dataset") and hasattr(thing, "indices"):
             return cls._of(thing.dataset, context)[thing.indices]
+        if hasattr(thing, "datasets") and hasattr(thing, "cumulative_sizes"):
+            parts = [cls._of(part, context) for part in thing.datasets]
+            return sum(parts[1:], parts[0])
         if all(hasattr(thing, name) for name in ("root", "samples", "classes", "class_to_idx")):
             return cls._of_image_folder(thing, context)
         return cls(thing, context=context)
@@ -448,7 +482,8 @@ class Dataset(_handles.Handled):
         origins: List[Any] = []
         for d in datasets:                      # of a sum, its parts, so that many of them do not nest
             origins.extend(d._origin[1] if d._origin and d._origin[0] == "concat" else [d._origin])
-        found = cls._from_handle(context, handle.value, origin=None if None in origins else ("concat", origins, context))
+        source = next((d._source for d in datasets if d.remote is not None), None)
+        found = cls._from_handle(context, handle.value, source, origin=None if None in origins else ("concat", origins, context))
         if any(d._chosen is not None for d in datasets):
             chosen, before = array.array("Q"), 0
             for d in datasets:
@@ -528,7 +563,7 @@ class Dataset(_handles.Handled):
         """Opens the files again."""
         twin = Dataset._reopened(state["_origin"])
         twin._close.detach()                    # the handle is this one's now
-        self._source = None
+        self._source = twin._source
         self._adopt(twin._context, twin._handle)
         vars(self).update(state)
 
@@ -656,13 +691,13 @@ class Dataset(_handles.Handled):
             self._kind(name)
         return names
 
-    def _kind(self, name):
+    def _kind(self, name: str) -> int:
         """FIELD_..., of the names, too, that targets and pictures have everywhere."""
         kinds = self._field_kinds()
         always = {"target": _c.FIELD_INTEGER, "image": _c.FIELD_IMAGE}
         if name not in kinds and name not in always:
             raise KeyError("%s: there is no such field among %s" % (name, ", ".join(kinds)))
-        return kinds.get(name) or always[name]
+        return int(kinds.get(name) or always[name])
 
     def _field_kinds(self):
         """{name: FIELD_...}"""
@@ -670,7 +705,7 @@ class Dataset(_handles.Handled):
                  for i in range(self.info.field_count)]
         return {info.name.decode("utf-8", "replace"): info.kind for info in infos}
 
-    def _field(self, index, name):
+    def _field(self, index: int, name: bytes) -> Any:
         """Its bytes, or None."""
         return self._value(lib.bzna_dataset_field, index, name)
 
@@ -713,6 +748,11 @@ class Dataset(_handles.Handled):
             result.append(Track(t.name.decode("utf-8", "replace"), _fourcc(t.handler), _fourcc(t.format), t.flags, t.sample_count,
                                 t.mime.decode("utf-8", "replace")))
         return result
+
+    @property
+    def remote(self) -> Optional[RemoteStatistics]:
+        """Requests, bytes and the cache of files that are elsewhere, since they were opened; None of others."""
+        return self._source.statistics() if isinstance(self._source, _remote.Remote) else None
 
     @property
     def last_exception(self) -> Optional[BaseException]:

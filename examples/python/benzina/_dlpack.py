@@ -2,10 +2,12 @@
 import ctypes
 import math
 import os
+import struct
 
 from . import _c
 from ._c import lib
 from ._errors import check
+from ._handles import undisturbed
 
 
 class _DLTensor(ctypes.Structure):
@@ -44,7 +46,7 @@ _delete_fn = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 def _delete_managed(address, process=None, managed=_DLManagedTensor):
     if process is None or process == os.getpid():
-        _delete_fn(managed.from_address(address).deleter)(address)
+        undisturbed(_delete_fn(managed.from_address(address).deleter), address)
 
 
 def _capsules(text, managed):
@@ -92,27 +94,29 @@ def _up(size):
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
+# The same structs as above, as struct packs them: a batch's small arrays are copied often.
+_PACKED_TENSOR = "PiiiBBHPPQ"
+_PACKED = {_c.DLPACK_0: struct.Struct("@%sPP" % _PACKED_TENSOR),
+           _c.DLPACK_1: struct.Struct("@IIPPQ%s" % _PACKED_TENSOR)}
+
+
 def _export_copy(memory, shape, kind, version):
     """The address of a DLManagedTensor(Versioned) that has the numbers of memory, a ctypes array, behind it."""
-    managed_type = _CAPSULES[version][2]
-    numbers = (ctypes.c_int64 * (2 * len(shape)))(*shape, *(math.prod(shape[i + 1:]) for i in range(len(shape))))
-    begin = ctypes.sizeof(managed_type)
-    data = _up(begin + ctypes.sizeof(numbers))
-    address = _aligned_alloc(_ALIGNMENT, data + _up(len(memory)))
+    packed, size, dimensions = _PACKED[version], len(memory), len(shape)
+    strides = [math.prod(shape[i + 1:]) for i in range(dimensions)]
+    numbers = struct.pack("@%dq" % (2 * dimensions), *shape, *strides)
+    begin = packed.size
+    data = _up(begin + len(numbers))
+    address = _aligned_alloc(_ALIGNMENT, data + _up(size))
     if not address:
         raise MemoryError
-    ctypes.memset(address, 0, begin)
-    ctypes.memmove(address + begin, numbers, ctypes.sizeof(numbers))
-    ctypes.memmove(address + data, memory, len(memory))
-    managed = managed_type.from_address(address)
-    if version == _c.DLPACK_1:
-        managed.major, managed.flags = 1, _IS_COPIED
-    managed.deleter = _free
-    tensor = managed.tensor
-    tensor.data = address + data if len(memory) else None
-    tensor.device_type, tensor.dimensions = _c.DEVICE_CPU, len(shape)
     letters = kind.rstrip("0123456789")
-    tensor.code, tensor.bits, tensor.lanes = _CODES[letters], 8 * int(kind[len(letters):]), 1
-    tensor.shape = ctypes.cast(address + begin, ctypes.POINTER(ctypes.c_int64))
-    tensor.strides = ctypes.cast(address + begin + 8 * len(shape), ctypes.POINTER(ctypes.c_int64))
+    tensor = (address + data if size else 0, _c.DEVICE_CPU, 0, dimensions, _CODES[letters],
+              8 * int(kind[len(letters):]), 1, address + begin, address + begin + 8 * dimensions, 0)
+    if version == _c.DLPACK_1:
+        header = packed.pack(1, 0, 0, _free, _IS_COPIED, *tensor)
+    else:
+        header = packed.pack(*tensor, 0, _free)
+    ctypes.memmove(address, header + numbers, begin + len(numbers))
+    ctypes.memmove(address + data, memory, size)
     return address

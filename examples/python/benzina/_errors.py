@@ -1,8 +1,10 @@
 """What the library reports, as exceptions."""
 from __future__ import annotations
 
+import collections
 import ctypes
 import errno
+import itertools
 import re
 from typing import Any, Callable, NoReturn, Optional, Union
 
@@ -89,6 +91,53 @@ def _kind_of(status: Any = None, message: str = "", byte_offset: Optional[int] =
     return _KINDS.get(status, Error) if isinstance(status, int) else Error
 
 
+class RemoteFailure(OSError):
+    """What a file that is elsewhere failed with. is_temporary: asking again may help; retry_after: in so many seconds, as the server
+    says; name: of the file, where the text begins with it; kind: an errno."""
+
+    def __init__(self, text: str, is_temporary: bool = False, retry_after: Optional[float] = None, name: str = "", kind: int = errno.EIO) -> None:
+        OSError.__init__(self, text)
+        self.text, self.is_temporary, self.retry_after, self.name, self.kind = text, is_temporary, retry_after, name, kind
+
+    def again(self) -> RemoteFailure:
+        """For another thread."""
+        found = RemoteFailure(self.text, self.is_temporary, self.retry_after, self.name, self.kind)
+        found.__cause__ = self.__cause__
+        return found
+
+
+class _RemoteFailures:
+    """The last of them, by the numbers that C was told: an Error has the text in place of the number."""
+
+    _MOST, _FIRST = 1000, 2**30 + 1
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(self._FIRST)
+        self._kept: Any = collections.OrderedDict()
+
+    def add(self, failure: RemoteFailure) -> int:
+        number = next(self._numbers)
+        self._kept[number] = failure
+        self._kept.pop(number - self._MOST, None)
+        return -number
+
+    def get(self, number: int) -> Optional[RemoteFailure]:
+        return self._kept.get(-number)
+
+    def said(self, message: str) -> str:
+        """A message of the library's, with what the server said."""
+        def words(found: Any) -> str:
+            failure = self.get(int(found[1]))
+            if failure is None:
+                return found[0]
+            named = failure.name + ": "
+            text = failure.text
+            return ": " + (text[len(named):] if failure.name and text.startswith(named) and named in message else text)
+        return re.sub(r" with (-1\d{9})\b", words, message)
+
+
+remote_failures = _RemoteFailures()
+
 # The names by which messages speak of members of structs, numbers and functions: here they are arguments and methods.
 _WORDS = (
     (re.compile(r"\bloader_config\.(\w+\.\w+)(?:\.kind)?"), lambda found: arg.KEYWORDS.get(found[1], found[1].split(".")[-1])),
@@ -107,14 +156,17 @@ _WORDS = (
 def in_python(message: str) -> str:
     for pattern, word in _WORDS:
         message = pattern.sub(word, message)
-    return message
+    return remote_failures.said(message)
 
 
 def error_of(status: int, err: Any) -> Error:
     if err is None or not err.message:
         return Error(status)
     message = in_python(err.message.decode("utf-8", "replace"))
-    return Error(status, message, None if err.byte_offset == _c.NO_OFFSET else err.byte_offset, err.native_code)
+    code, failure = err.native_code, remote_failures.get(err.native_code) if status == Status.E_IO else None
+    error = Error(status, message, None if err.byte_offset == _c.NO_OFFSET else err.byte_offset, code if failure is None else -failure.kind)
+    error.__cause__ = failure
+    return error
 
 
 def check(status: int, err: Any = None, cause: Optional[BaseException] = None) -> int:
@@ -123,7 +175,8 @@ def check(status: int, err: Any = None, cause: Optional[BaseException] = None) -
     if status == Status.E_CALLBACK and cause is not None:
         raise_of_callback(cause, error_of(status, err))
     if status < 0:
-        raise error_of(status, err) from (cause if status == Status.E_IO else None)
+        error = error_of(status, err)
+        raise error from (error.__cause__ or (cause if status == Status.E_IO else None))
     return status
 
 

@@ -1,7 +1,8 @@
 """Fields of batches as arrays of torch, numpy, jax or Python: views that hold the batch's memory, and copies."""
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+import ctypes
+from typing import Any
 
 from ._batch import Field
 from ._modules import installed, torch_with_cuda
@@ -24,10 +25,6 @@ class Framework:
     def first(self, array: Any, count: int, axis: int) -> Any:
         """The first count samples, which are counted along axis."""
         return array[(slice(None),) * axis + (slice(count),)]
-
-    def holder(self, array: Any) -> Optional[Callable[[], bool]]:
-        """Tells whether anybody still has a view's memory. None: the Field is asked, which lives as long."""
-        return None
 
 
 class Numpy(Framework):
@@ -62,19 +59,21 @@ class Torch(Framework):
         import torch
         if not field.on_host:
             return torch.from_dlpack(field)     # its stream is made to wait
+        dtype, shape = getattr(torch, field.dtype), field.shape
         if not field.nbytes:
-            return torch.empty(field.shape, dtype=getattr(torch, field.dtype))
-        return torch.frombuffer(field.memory(), dtype=getattr(torch, field.dtype)).view(field.shape)
+            return torch.empty(shape, dtype=dtype)
+        flat = torch.frombuffer(field.memory(), dtype=dtype)
+        return flat if len(shape) == 1 else flat.view(shape)
 
     def copy(self, field: Field) -> Any:
-        return self.view(field).clone()
-
-    def holder(self, array: Any) -> Optional[Callable[[], bool]]:
-        if not array.is_cuda:
-            return None
-        from torch.multiprocessing.reductions import StorageWeakRef
-        storage = StorageWeakRef(array.untyped_storage())
-        return lambda: not storage.expired()
+        """On the host, by one thread: torch's own copy starts several, which wait for one another where decoders leave
+        no processor free."""
+        if not field.on_host:
+            return self.view(field).clone()
+        import torch
+        made = torch.empty(field.shape, dtype=getattr(torch, field.dtype))
+        ctypes.memmove(made.data_ptr(), field.address, field.nbytes)
+        return made
 
 
 class Plain(Framework):

@@ -5,8 +5,9 @@ import collections
 import inspect
 import itertools
 import os
+import threading
 import weakref
-from typing import Any, Deque, Dict, TypeVar
+from typing import Any, Deque, Dict, List, TypeVar
 
 from ._c import Status
 from ._errors import Error
@@ -28,16 +29,36 @@ def register(thing: Any) -> int:
 put_off: Deque[Any] = collections.deque()
 
 
+# An interrupt from the keyboard is raised behind a call of the library's. In a finalizer nobody would hear of it: it is
+# put off, too.
+_interrupts: List[BaseException] = []
+
+
+def undisturbed(call: Any, argument: Any) -> Any:
+    """What a finalizer calls."""
+    try:
+        return call(argument)
+    except KeyboardInterrupt as interrupt:
+        _interrupts.append(interrupt)
+        return None
+
+
 def _dispose(close, handle, process, key=None):
     if os.getpid() != process:                 # after fork, a child must not touch its parent's objects
         return
-    if close(handle) == Status.E_STATE:
+    if undisturbed(close, handle) == Status.E_STATE:
         put_off.append((close, handle, process, key))
     elif key is not None:
         registry.pop(key, None)
 
 
+def raise_put_off() -> None:
+    if _interrupts and threading.current_thread() is threading.main_thread():
+        raise _interrupts.pop()
+
+
 def dispose_put_off() -> None:
+    raise_put_off()
     for _ in range(len(put_off)):
         try:
             _dispose(*put_off.popleft())
@@ -71,6 +92,7 @@ class Handled:
         """Lets go; what was made with it stays usable."""
         self._handle = None
         self._close()
+        raise_put_off()
 
     def __enter__(self: _Self) -> _Self:
         return self

@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import logging
+import traceback
 import warnings
 import weakref
-from typing import Any, Callable, Iterator, List, Optional
+from typing import Any, Callable, Iterator, Optional
 
 from . import _c
 from ._batch import Batch
@@ -20,6 +21,7 @@ class Epoch(Iterator[Any]):
 
     def __init__(self, loader: Any, read: Callable[[Batch], Any]) -> None:
         self._loader, self._read, self._over = loader, read, False
+        self._is_in_last = False                # its last batch was the last thing that it gave
         self._moves: Optional[int] = None       # the loader's, when it began
         loader._iterator = weakref.ref(self)    # in place of the one before it
 
@@ -40,11 +42,12 @@ class Epoch(Iterator[Any]):
 
     def close(self) -> None:
         """Ends it; what is left of the epoch is left out."""
-        self._over = True
+        self._over, self._is_in_last = True, False
 
     def __next__(self) -> Any:
         loader = self._loader
         if self._over:
+            self._is_in_last = False
             raise StopIteration
         if self._moves is None and loader._is_current(self):
             self._moves = loader._begin_epoch()
@@ -52,12 +55,18 @@ class Epoch(Iterator[Any]):
             self._over = True
             raise Error(Status.E_STATE,
                         "this iterator is over: the loader was iterated anew, or went elsewhere, meanwhile")
-        batch = loader._next_of_epoch()
-        if batch is None or batch.last_of_epoch:
-            self._over = True
-        if batch is None:
-            raise StopIteration
-        return self._read(batch)
+        batch = None
+        try:
+            batch = loader._next_of_epoch()
+            if batch is None or batch.last_of_epoch:
+                self._over, self._is_in_last = True, batch is not None
+            if batch is None:
+                raise StopIteration
+            return self._read(batch)
+        except KeyboardInterrupt as interrupt:  # a notebook keeps its traceback, which must keep no batch
+            batch = None
+            traceback.clear_frames(interrupt.__traceback__)
+            raise
 
 
 class Lender:
@@ -69,24 +78,13 @@ class Lender:
         self._always_copies = loader.copy
         info = loader.info
         self._buffers, self._views = info.batches_in_flight, int(info.image.dimensions) > 4
-        self._out: List[Callable[[], bool]] = []        # of each batch that may be on loan: whether it is
         self.copied = 0                                 # batches, for want of a free buffer
 
-    def note(self, batch: Batch) -> None:
-        """A Batch that is handed out itself."""
-        batch_or_none = weakref.ref(batch)
-
-        def is_out() -> bool:
-            batch = batch_or_none()
-            return batch is not None and batch.is_out
-        self._out.append(is_out)
-
-    def _must_copy(self, held: int) -> bool:
+    def _must_copy(self, batch: Batch) -> bool:
         """Whether this batch is in the last buffer."""
-        self._out = [is_out for is_out in self._out if is_out()]
         if self._always_copies:
             return True
-        if len(self._out) + held + 1 < self._buffers:
+        if batch.info.on_loan < self._buffers or batch._refreshed().on_loan < self._buffers:
             return False
         self.copied += 1
         say_once("copied", logging.INFO, "batches are copied: all %d buffers of a DataLoader are in use "
@@ -96,25 +94,17 @@ class Lender:
     def read(self, loader: Any, batch: Batch) -> Any:
         if batch.failed:
             _warn_of_failures(batch)
-        framework, copies = self._framework, self._must_copy(loader._held is not None)
+        framework, copies = self._framework, self._must_copy(batch)
         slots = loader._slots_of(batch) if framework.cuts else len(batch)
 
         def large(name: str) -> Any:
             field = batch.tensor(name)
             array = framework.copy(field) if copies else framework.view(field)
-            if not copies:
-                is_out = framework.holder(array)
-                if is_out:
-                    self._out.append(is_out)
-                elif not noted:
-                    self.note(batch)
-                    noted.append(1)
             return array if slots == len(batch) else framework.first(array, slots, int(self._views))
 
-        noted: List[int] = []
         images = large("image") if loader._has_pictures else None
         pair = images, self._small(batch, "target", slots)
-        if not loader._tensors and not loader._bytes and not loader._outputs:
+        if not (loader._tensors or loader._bytes or loader._outputs or loader._has_operations):
             batch.close()
             return pair
         fields = {name: self._small(batch, name, slots) for name in loader._tensors}
@@ -122,12 +112,17 @@ class Lender:
         for name, kind in loader._bytes.items():
             value_of = FIELD_VALUES[kind]
             fields[name] = [None if data is None else value_of(data) for data in batch.bytes(name)[:slots]]
+        if loader._has_operations:
+            fields["operations"] = self._first(batch.operations, slots)
         batch.close()
         return (*pair, fields)
 
     def _small(self, batch: Batch, name: str, slots: int) -> Any:
-        array = self._framework.view(batch.tensor(name))        # which is a copy
-        return array if slots == len(batch) else self._framework.first(array, slots, 0)
+        return self._first(batch.tensor(name), slots)           # which is a copy
+
+    def _first(self, field: Any, slots: int) -> Any:
+        array = self._framework.view(field)
+        return array if slots == len(field) else self._framework.first(array, slots, 0)
 
 
 def lender_of(loader: Any) -> Lender:

@@ -3,13 +3,16 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import random
+import sys
 import time
 import weakref
 from typing import Any, Callable, Dict, Iterator, List, Literal, Mapping, NoReturn, Optional, Sequence, Union
 
 from . import _arguments as arg
 from . import _c, _handles, ops
+from ._augment import set_augment
 from ._batch import Batch
 from ._c import Status, lib, structs
 from ._callbacks import INTER_METHODS, Failures, picture_thunk, transform_thunk
@@ -21,6 +24,7 @@ from ._frameworks import FRAMEWORKS
 from ._iteration import Epoch, Lender, lender_of
 from ._modules import installed, torch_with_cuda
 from ._output import Output
+from ._remote import READ_AHEAD, READERS
 from ._rules import Rule, set_rules
 from ._samplers import Lists, check_samplers
 from ._settings import (field_names, refuse_unknown, set_colors, set_distortion, set_mean_image, set_samples, set_transforms,
@@ -32,6 +36,13 @@ _bytes = bytes                                  # which is an argument's name he
 _DEFAULT_WARP = ops.CenterResizedCrop(224 / 256)
 _PILS = (None, "linear", "cubic", "lanczos")    # filters of PIL's that have several samples an axis
 _AUTO_SEED = 0                                  # where torch.distributed shards a loader without a seed: torch's samplers have it, too
+
+
+def _release(arrived: Any, process: Optional[int] = None) -> None:
+    """Gives back the batch that was delivered, but never taken, if there is one."""
+    handle, arrived.value = arrived.value, None
+    if handle and process in (None, os.getpid()):
+        lib.bzna_batch_release(handle)
 
 
 class DataLoader(_handles.Handled):
@@ -52,7 +63,8 @@ class DataLoader(_handles.Handled):
     (statistics.batches_copied counts them).
 
     Samples
-    dataset          a Dataset, or what makes one (a path, several in a list, a file); torch's Subset and torchvision's ImageFolder, too
+    dataset          a Dataset, or what makes one (a path, several in a list, a file); torch's Subset and
+                     ConcatDataset, and torchvision's ImageFolder, too
     shape            (height, width) in pixels of the pictures that come out, or one number for both. None, where tensors or bytes
                      are named: no pictures, images is None
     batch_size       samples of a batch, for each rank
@@ -110,6 +122,13 @@ class DataLoader(_handles.Handled):
                              for plane in picture.region(left, top, left + width, top + height):
                                  plane[...] = picture.gray
 
+    Random operations, behind the crop and its colors, before normalization
+    augment          policies of ops, one or a list, which are applied one after the other: RandAugment, TrivialAugmentWide, AutoAugment,
+                     GaussianBlur, RandomErasing, ..., at most 8 operations a sample. They are torchvision's on tensors of uint8
+    beyond_crop      True: operations that move pixels bring in the picture beyond the crop; False: the color oob, as in torchvision
+    operations       True: fields["operations"] is N x V x 8 x 9 float32, what was drawn for each view (of the images, then of outputs): the
+                     kind (OP_...; 0: nothing), its magnitude, left, top, right and bottom of what is covered, and its color
+
     Colors, of x in 0..255
     mean, std        y = (x - mean) / std: three numbers, or one
     bias, norm       y = (x - bias) * norm: three numbers, one, an ops.Constant..., or a callable. norm multiplies
@@ -154,7 +173,7 @@ class DataLoader(_handles.Handled):
     multibuffering   batches being filled, ready or in use
     reader_threads, read_ahead, read_memory_bytes, read_retries, read_backoff_ns
                      threads that read, samples and bytes read ahead, how often a read that failed is tried again, and after how
-                     many nanoseconds; 0: the library's defaults
+                     many nanoseconds; 0: the library's defaults, but 16 threads and 64 samples for a Dataset of URLs
     timeout          seconds to wait for a batch at most, a TimeoutError after that; 0: no limit
     on_error         "fill": the slot of a sample that fails holds the color outside, and a warning tells; "replace"; "stop"
     on_callback_error
@@ -182,6 +201,7 @@ class DataLoader(_handles.Handled):
             jpeg_shrink_margin: float = 0,
             transform: Optional[Callable[[Any, Any, Any], Any]] = None,
             picture: Optional[Callable[[Any, Any, Any], Any]] = None,
+            augment: Any = (), beyond_crop: bool = False, operations: bool = False,
             mean: Optional[Numbers] = None, std: Optional[Numbers] = None,
             bias: Union[None, Numbers, Transform] = None, norm: Union[None, Numbers, Transform] = None, mean_image: Any = None,
             oob: Union[None, Numbers, Transform] = None, color: Union[None, int, Transform] = None, matrix: Optional[int] = None,
@@ -210,6 +230,8 @@ class DataLoader(_handles.Handled):
         height, width = (0, 0) if shape is None else arg.height_width(shape)
         timeout = 0 if timeout is None else arg.number("timeout", timeout, ctypes.c_double, 0)
         drop_last, copy = arg.flag("drop_last", drop_last), arg.flag("copy", copy)
+        if dataset.remote is not None and not no_threads:
+            reader_threads, read_ahead = reader_threads or READERS, read_ahead or max(READ_AHEAD, reader_threads)
         self._bytes = {name: dataset._kind(name) for name in others}
         self._tensors = [name.partition(":")[0] for name in numeric]
         if drop_last and last_batch not in (None, "drop"):
@@ -230,7 +252,8 @@ class DataLoader(_handles.Handled):
         is_given = isinstance(indices, str) and indices == "given"
         batch_size = check_samplers(sampler, batch_sampler, batch_size, drop_last, dict(
             shuffle=shuffle, indices=indices is not None, weights=weights is not None, weighting=weighting, epoch_samples=epoch_samples))
-        self.sampler, self.batch_sampler = sampler, batch_sampler
+        self._sampler, self.batch_sampler = sampler, batch_sampler
+        self._is_sequential = not (shuffle or weights is not None or sampler is not None or batch_sampler is not None)
         self._lists = Lists(self, sampler, batch_sampler) if is_given or sampler is not None or batch_sampler is not None else None
 
         config = _c.new("loader_config")
@@ -267,6 +290,8 @@ class DataLoader(_handles.Handled):
             raise ValueError("jitter, brightness, contrast, saturation, hue, grayscale: give an ops.ColorJitter, or its numbers")
         if jitter is not None and not isinstance(jitter, ops.ColorJitter):
             raise TypeError("jitter: %r is no ops.ColorJitter" % (jitter,))
+        kept.append(set_augment(config.augment, augment, beyond_crop))
+        self._has_operations = arg.flag("operations", operations)
         config.color.jitter = (ops.ColorJitter(*drawn) if jitter is None else jitter)._struct
         if inter_method is not None:
             method = arg.choice("inter_method", inter_method, {"inter_method": INTER_METHODS})
@@ -336,6 +361,8 @@ class DataLoader(_handles.Handled):
         self._moves = 0                         # so that an iterator sees that the loader went elsewhere
         self._lender: Optional[Lender] = None
         self._iterator: Any = None
+        self._arrived = ctypes.c_void_p()       # a batch, between its delivery and its Batch
+        weakref.finalize(self, _release, self._arrived, os.getpid()).atexit = False
 
     @staticmethod
     def _memory(context: Any, output: Optional[str], memory: Optional[str]) -> Any:
@@ -432,7 +459,8 @@ class DataLoader(_handles.Handled):
     def __len__(self) -> int:
         """Batches that the next `for` brings: those of an epoch; after load_state_dict, those that are left of the
         epoch that it went into, until that `for` begins (which is when Lightning asks: it counts up to an epoch's).
-        With a sampler, those of the epoch under way, or of the next one, whose length the sampler is asked for."""
+        With a sampler, whose epochs may differ: those of the epoch under way, also in the body of a loop for its last
+        batch; behind it, those of the next one, whose length the sampler is asked for."""
         self._settle()
         return self._whole_epoch() if self._is_iterated or self._left is None else self._left
 
@@ -480,11 +508,14 @@ class DataLoader(_handles.Handled):
         self._settle(True)
         self._is_iterated = True
 
-        def read(batch: Batch) -> Batch:
-            if self._lender is not None:
-                self._lender.note(batch)
-            return batch
-        return Epoch(self, read)
+        return Epoch(self, lambda batch: batch)
+
+    @property
+    def sampler(self) -> Any:
+        """The one that was given. Without one, a SequentialSampler of torch's, where torch is imported and the samples
+        come in their order: by that, Lightning sees that nothing is shuffled (overfit_batches). Else None."""
+        data = sys.modules.get("torch.utils.data") if self._is_sequential else None
+        return self._sampler if data is None else data.SequentialSampler(self.dataset)
 
     @property
     def epoch(self) -> int:
@@ -510,6 +541,7 @@ class DataLoader(_handles.Handled):
         """An iterator that has begun is over."""
         self._moves += 1
         self._held, self._under_way = None, False
+        _release(self._arrived)
 
     def _is_current(self, iterator: Epoch) -> bool:
         """Whether no other iterator came after it."""
@@ -518,6 +550,7 @@ class DataLoader(_handles.Handled):
     def _begin_epoch(self) -> int:
         if self._inside and not self._resumed:  # the last one was broken off
             self._held = None
+            _release(self._arrived)
             self._reset(self._epoch + 1)
         if self._lists is not None:
             self._lists.begin()
@@ -578,13 +611,13 @@ class DataLoader(_handles.Handled):
     def _next(self) -> Optional[Batch]:
         """The next Batch, or None after the last epoch. Waits in steps, so that an interrupt from the keyboard comes through."""
         _handles.dispose_put_off()
-        handle, err, end = ctypes.c_void_p(), _c.new("error"), time.monotonic() + self.timeout if self.timeout else None
+        err, end = _c.new("error"), time.monotonic() + self.timeout if self.timeout else None
         has_collected = False
         while True:
             step = 0.1 if end is None else max(0.0, min(0.1, end - time.monotonic()))
-            status = lib.bzna_loader_next(self.handle, int(step * 1e9), handle, err)
+            status = self._ask(lib.bzna_loader_next, int(step * 1e9), err)
             if status == Status.OK:
-                return Batch(handle.value, self._failures, self._tensors)
+                return self._take()
             if status == Status.END:
                 return None
             if status == Status.AGAIN:
@@ -595,6 +628,15 @@ class DataLoader(_handles.Handled):
                 has_collected = True
             else:
                 self._fail(error_of(status, err))
+
+    def _ask(self, call: Callable[..., int], timeout_ns: int, err: Any) -> int:
+        """Asks the library for a batch. An interrupt from the keyboard is raised right behind the call, which may have
+        brought one: that is the next one then."""
+        return Status.OK if self._arrived.value else call(self.handle, timeout_ns, self._arrived, err)
+
+    def _take(self) -> Batch:
+        handle, self._arrived.value = self._arrived.value, None
+        return Batch(handle, self._failures, self._tensors)
 
     def _fail(self, error: Error) -> NoReturn:
         """Raises what a callback raised, or else the error."""

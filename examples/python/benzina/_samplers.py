@@ -140,9 +140,12 @@ class Lists:
         return left // step if loader._drops else -(-left // step)
 
     def length(self) -> int:
-        """Batches of the epoch under way, or of the one that comes next."""
+        """Batches of the epoch under way, up to the body of a loop for its last batch; else of the one that comes
+        next."""
         loader = self._loader
-        given = self._given.get(loader._epoch)
+        current = loader._iterator and loader._iterator()
+        is_last = current is not None and current._is_in_last and current._moves == loader._moves
+        given = self._given.get(loader._epoch - is_last)
         if given is not None:
             return self._batches_of(given, 0)
         if self._sampler is None and self._batch_sampler is None:

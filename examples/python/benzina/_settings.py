@@ -10,14 +10,16 @@ from . import _arguments as arg
 from . import _handles, ops
 from ._callbacks import Hooks
 
-LIBRARY_WARPS = ops.SimilarityTransform, ops.RandomResizedCrop, ops.CenterResizedCrop, ops.Resize, ops.MXNetAffine
+# Warps that the library draws itself. Whoever adds a kind gives it _warp().
+LIBRARY_WARPS = {ops.SimilarityTransform, ops.RandomResizedCrop, ops.CenterResizedCrop, ops.Resize, ops.MXNetAffine}
 
 # What torch.utils.data.DataLoader has and this one has not, and what does that here.
 _TORCHS = {
     "num_workers": "num_threads, the decoder's threads, and reader_threads: no processes are needed",
     "pin_memory": "memory and output, which say where batches lie: on the GPU, or in host memory, which is pinned then",
     "pin_memory_device": "memory and device",
-    "collate_fn": "output, and warp and its like, or transform, for each sample",
+    "collate_fn": "nothing: batches are made in place, so that there are no samples to collate; output says of which arrays, and "
+                  "warp and its like, or transform, are for each sample",
     "generator": "seed",
     "worker_init_fn": "seed",
     "prefetch_factor": "multibuffering, in batches, and read_ahead, in samples",

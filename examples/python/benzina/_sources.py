@@ -7,6 +7,7 @@ import threading
 
 from . import _arguments as arg
 from . import _c, _handles
+from ._errors import RemoteFailure, remote_failures
 
 
 class _Failure:
@@ -109,6 +110,8 @@ def _callback_failed(holder, exception):
     kept = holder.kept()
     if kept is not None:
         kept.failure = exception
+    if isinstance(exception, RemoteFailure):
+        return remote_failures.add(exception)
     if not isinstance(exception, (OSError, EOFError)):
         return 2**63 - 1
     return -abs(getattr(exception, "errno", None) or errno.EIO)

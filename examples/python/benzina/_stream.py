@@ -205,11 +205,11 @@ class Stream(DataLoader):
         _handles.dispose_put_off()
         if not self._ready():
             return None
-        handle, err, end = ctypes.c_void_p(), _c.new("error"), time.monotonic() + self.timeout if self.timeout else None
+        err, end = _c.new("error"), time.monotonic() + self.timeout if self.timeout else None
         while True:
-            status = _library().bzna_stream_next(self.handle, 100000000, handle, err)
+            status = self._ask(_library().bzna_stream_next, 100000000, err)
             if status == Status.OK:
-                batch, info = Batch(handle.value, self._failures, self._tensors), self.stream_info
+                batch, info = self._take(), self.stream_info
                 batch.epoch, batch.last_of_epoch = info.epoch, bool(info.last_of_epoch)
                 return batch
             if status == Status.END:

@@ -280,3 +280,138 @@ pub(crate) fn sink<W: Write + Seek + Send>(writer: W) -> (raw::bzna_sink, Flush)
     };
     (sink, sink_flush::<W>)
 }
+
+// Here and in other files: what C calls, called by tests that need no library, so that miri can run them.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::alloc::System;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    #[test]
+    fn panics_are_numbered_and_go_on_once() {
+        let panics = Panics::default();
+        let first = panics.guard(|| panic!("one"));
+        let second = panics.guard(|| std::panic::panic_any(2));
+        assert_eq!((first, second), (i32::MIN, i32::MIN + 1));
+        assert_eq!(panics.guard(|| raw::BZNA_E_IO), raw::BZNA_E_IO);
+        panics.resume(raw::BZNA_E_IO);
+        let resumed = catch_unwind(AssertUnwindSafe(|| panics.resume(second))).unwrap_err();
+        assert_eq!(resumed.downcast_ref(), Some(&2));
+        panics.resume(second);
+        assert_eq!(panics.0.lock().unwrap().1.len(), 1);
+    }
+
+    #[test]
+    fn of_many_panics_the_last_ones_are_kept() {
+        let panics = Panics::default();
+        let many = 3;
+        let count = Panics::MOST + many;
+        for i in 0..count {
+            panics.guard(|| resume_unwind(Box::new(i))); // without the hook, which would report each
+        }
+        assert_eq!(panics.0.lock().unwrap().1.len(), Panics::MOST);
+        panics.resume(i32::MIN);
+        let kept = catch_unwind(AssertUnwindSafe(|| panics.resume(i32::MIN + many as i32))).unwrap_err();
+        assert_eq!(kept.downcast_ref(), Some(&many));
+    }
+
+    struct Failing;
+
+    impl Source for Failing {
+        fn read_at(&self, offset: u64, _: &mut [u8]) -> io::Result<usize> {
+            match offset {
+                0 => Err(io::Error::from_raw_os_error(13)),
+                1 => Err(io::ErrorKind::UnexpectedEof.into()),
+                _ => panic!("mine"),
+            }
+        }
+
+        fn size(&self) -> io::Result<u64> {
+            Ok(u64::MAX)
+        }
+    }
+
+    #[test]
+    fn a_source_is_read_through_its_functions() {
+        let read = |source: &raw::bzna_source, offset: u64, size: usize| {
+            let mut bytes = vec![std::mem::MaybeUninit::<u8>::uninit(); size];
+            let count = unsafe { source.read_at.unwrap()(source.user, offset, bytes.as_mut_ptr().cast(), size as u64) };
+            (count, bytes.into_iter().map(|byte| unsafe { byte.assume_init() }).collect::<Vec<u8>>())
+        };
+        let drops = Arc::new(());
+        let held = drops.clone();
+        struct Held(Vec<u8>, #[allow(dead_code)] Arc<()>);
+        impl Source for Held {
+            fn read_at(&self, offset: u64, dst: &mut [u8]) -> io::Result<usize> {
+                self.0.read_at(offset, dst)
+            }
+            fn size(&self) -> io::Result<u64> {
+                self.0.size()
+            }
+        }
+        let whole = source(Held((0..9).collect(), held));
+        assert_eq!(read(&whole, 2, 4), (4, vec![2, 3, 4, 5]));
+        assert_eq!(read(&whole, 7, 4), (2, vec![7, 8, 0, 0]));
+        assert_eq!(read(&whole, u64::MAX, 1).0, 0);
+        assert_eq!(unsafe { whole.size.unwrap()(whole.user) }, 9);
+        unsafe { whole.close.unwrap()(whole.user) };
+        assert_eq!(Arc::strong_count(&drops), 1);
+
+        let failing = source(Failing);
+        assert_eq!([0, 1, 2].map(|offset| read(&failing, offset, 3).0), [-13, -5, i64::MAX]);
+        assert_eq!(unsafe { failing.size.unwrap()(failing.user) }, -1);
+        unsafe { failing.close.unwrap()(failing.user) };
+
+        let seekable = source(Seekable::new(io::Cursor::new(vec![5u8, 6, 7])));
+        assert_eq!(read(&seekable, 1, 5), (2, vec![6, 7, 0, 0, 0]));
+        assert_eq!(unsafe { seekable.size.unwrap()(seekable.user) }, 3);
+        unsafe { seekable.close.unwrap()(seekable.user) };
+    }
+
+    #[test]
+    fn a_sink_is_written_through_its_functions() {
+        let mut bytes = io::Cursor::new(Vec::new());
+        let (sink, flush) = sink(&mut bytes);
+        let write = |offset, data: &[u8]| unsafe { sink.write_at.unwrap()(sink.user, offset, data.as_ptr().cast(), data.len() as u64) };
+        assert_eq!([write(0, b"abc"), write(3, b"def"), write(1, b"XY"), write(6, b"g")], [0; 4]);
+        assert!(unsafe { flush(sink.user) }.is_ok());
+        unsafe { sink.close.unwrap()(sink.user) };
+        assert_eq!(bytes.into_inner(), b"aXYdefg");
+    }
+
+    #[test]
+    fn memory_comes_from_the_allocator_that_was_given() {
+        struct Counting(Arc<AtomicUsize>);
+        unsafe impl GlobalAlloc for Counting {
+            unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+                self.0.fetch_add(layout.size(), SeqCst);
+                System.alloc(layout)
+            }
+            unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+                self.0.fetch_sub(layout.size(), SeqCst);
+                System.dealloc(ptr, layout);
+            }
+        }
+        let held = Arc::new(AtomicUsize::new(0));
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let heard = said.clone();
+        let mut host = Host {
+            allocator: Some(Box::new(Counting(held.clone()))),
+            log: Some(Box::new(move |_, status, message| {
+                heard.lock().unwrap().push((status, message.to_owned()));
+                panic!("mine");
+            })),
+        };
+        let user = std::ptr::addr_of_mut!(host).cast::<c_void>();
+        let block = unsafe { alloc(user, 100, 64) };
+        assert!(block as usize % 64 == 0 && held.load(SeqCst) == 100);
+        unsafe { release(user, block, 100) };
+        assert_eq!(held.load(SeqCst), 0);
+        assert!(unsafe { alloc(user, usize::MAX, 64) }.is_null());
+        let block = unsafe { alloc(user, 0, 64) };
+        unsafe { release(user, block, 0) };
+        unsafe { log(user, raw::BZNA_LOG_ERROR, raw::BZNA_E_IO, c"a message".as_ptr()) };
+        assert_eq!(*said.lock().unwrap_or_else(PoisonError::into_inner), [(Status::IO, "a message".to_owned())]);
+    }
+}

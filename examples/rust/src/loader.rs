@@ -1,10 +1,10 @@
 //! Loaders and the batches that they lend.
 
 use crate::{
-    call, host, make, raw, rules, slice_of, slice_of_mut, Dataset, Device, Error, Jitter, Law, LoaderInfo, Matrix, Random, Result,
+    augment, call, host, make, raw, rules, slice_of, slice_of_mut, Dataset, Device, Error, Jitter, Law, LoaderInfo, Matrix, Random, Result,
     Statistics,
 };
-use crate::{SampleInfo, Status, Tensor, Transform, Warp};
+use crate::{Drawn, Policy, SampleInfo, Status, Tensor, Transform, Warp};
 use std::borrow::Borrow;
 use std::ffi::{c_void, CString};
 use std::fmt;
@@ -136,6 +136,7 @@ pub struct Output {
     warp: Option<Warp>,
     filter: Option<raw::bzna_loader_filter>,
     color: Option<raw::bzna_loader_color>,
+    augment: Option<(Vec<Policy>, raw::bzna_loader_augment)>,
     mean_image: Option<Vec<f32>>,
 }
 
@@ -149,6 +150,7 @@ impl Output {
             warp: None,
             filter: None,
             color: None,
+            augment: None,
             mean_image: None,
         }
     }
@@ -215,6 +217,18 @@ impl Output {
     pub fn color(mut self, bias: [f32; 3], scale: [f32; 3], fill: [f32; 3]) -> Self {
         let color = self.color.get_or_insert_with(Default::default);
         (color.bias, color.scale, color.fill) = (bias, scale, fill);
+        self
+    }
+
+    /// Policies of its own, or none at all where there are none here; see [`LoaderBuilder::augment`]. Default: those of the loader's images.
+    pub fn augment(mut self, policies: impl Into<Vec<Policy>>) -> Self {
+        self.augment.get_or_insert_with(Default::default).0 = policies.into();
+        self
+    }
+
+    /// The same as [`LoaderBuilder::beyond_crop`], of policies of its own.
+    pub fn beyond_crop(mut self) -> Self {
+        self.augment.get_or_insert_with(Default::default).1.beyond_crop = 1;
         self
     }
 
@@ -401,6 +415,7 @@ pub struct LoaderBuilder<'a> {
     weights: Option<Vec<f64>>,
     cpus: Vec<i32>,
     outputs: Vec<Output>,
+    policies: Vec<Policy>,
     mean_image: Option<Vec<f32>>,
     transform: Option<Arc<Transformer>>,
     picture: Option<Arc<Drawer>>,
@@ -430,6 +445,7 @@ impl<'a> LoaderBuilder<'a> {
             weights: None,
             cpus: Vec::new(),
             outputs: Vec::new(),
+            policies: Vec::new(),
             mean_image: None,
             transform: None,
             picture: None,
@@ -591,6 +607,18 @@ impl<'a> LoaderBuilder<'a> {
     /// torchvision's RandomPerspective on top of the warp: how far corners go, 0..1, and how often; 0.0: half the time.
     pub fn perspective(mut self, distortion: f64, probability: f64) -> Self {
         (self.config.warp.perspective, self.config.warp.perspective_p) = (distortion, probability);
+        self
+    }
+
+    /// Policies, which are applied one after the other behind the crop and the jitter: RandAugment, blur, erasing, ...
+    pub fn augment(mut self, policies: impl Into<Vec<Policy>>) -> Self {
+        self.policies = policies.into();
+        self
+    }
+
+    /// Operations that move pixels bring in the picture beyond the crop, not the out-of-bounds color.
+    pub fn beyond_crop(mut self) -> Self {
+        self.config.augment.beyond_crop = 1;
         self
     }
 
@@ -847,6 +875,8 @@ impl<'a> LoaderBuilder<'a> {
         fn count<T>(items: &[T]) -> u64 {
             items.len() as u64
         }
+        let policies = augment::raw_of(&self.policies);
+        augment::point_to(&mut self.config.augment, &policies);
         let named = [&self.image, &self.tensors, &self.bytes].map(|name| name.as_deref().map(crate::c_string).transpose());
         let [image, tensors, bytes]: [Result<Option<CString>>; 3] = named;
         let (image, tensors, bytes) = (image?, tensors?, bytes?);
@@ -876,6 +906,11 @@ impl<'a> LoaderBuilder<'a> {
                 set_mean_image(color, &output.mean_image);
             }
         }
+        let own = |output: &Output| output.augment.as_ref().map(|(policies, augment)| (augment::raw_of(policies), *augment));
+        let mut augments: Vec<_> = self.outputs.iter().map(own).collect();
+        for (policies, augment) in augments.iter_mut().flatten() {
+            augment::point_to(augment, policies);
+        }
         let mut outputs: Vec<_> = self.outputs.iter().map(|output| output.raw).collect();
         for (i, raw) in outputs.iter_mut().enumerate() {
             let output = &self.outputs[i];
@@ -883,6 +918,7 @@ impl<'a> LoaderBuilder<'a> {
             raw.warp = output.warp.as_ref().map_or(ptr::null(), ptr::from_ref);
             raw.filter = output.filter.as_ref().map_or(ptr::null(), ptr::from_ref);
             raw.color = output.color.as_ref().map_or(ptr::null(), ptr::from_ref);
+            raw.augment = augments[i].as_ref().map_or(ptr::null(), |(_, augment)| ptr::from_ref(augment));
         }
         if !outputs.is_empty() {
             (config.extra_outputs.ptr, config.extra_outputs.count) = (outputs.as_ptr(), count(&outputs));
@@ -1409,6 +1445,20 @@ impl Batch {
         self.column(self.info.indices)
     }
 
+    /// What [`policies`](LoaderBuilder::augment) drew for a view of a slot: views of the images come first, then those of each output.
+    pub fn drawn(&self, slot: usize, view: usize) -> &[Drawn] {
+        let views = self.info.operation_views as usize;
+        if slot >= self.shape()[0] || view >= views {
+            return &[];
+        }
+        let at = slot * views + view;
+        // SAFETY: so many counts and operations, until the batch is released.
+        unsafe {
+            let count = *self.info.operation_counts.add(at) as usize;
+            slice_of(self.info.operations.add(at * raw::BZNA_OPERATIONS_MAX), count)
+        }
+    }
+
     /// Why a slot holds the out-of-bounds color; None where all is well.
     pub fn error(&self, slot: usize) -> Option<Error> {
         let slot = u32::try_from(slot).unwrap_or(u32::MAX);
@@ -1471,3 +1521,101 @@ impl PartialEq for State {
 }
 
 impl Eq for State {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transform_is_called_through_its_function() {
+        let change = |sample: &SampleInfo, _: &mut Random, transform: &mut Transform| match sample.index {
+            0 => {
+                transform.brightness = 2.0;
+                Ok(())
+            }
+            1 => Err(Status(-9)),
+            2 => Err(Status(3)),
+            _ => panic!("mine"),
+        };
+        let transformer = Transformer(Box::new(change), Arc::default());
+        let mut raw = raw::bzna_transform::default();
+        let mut called = |index| {
+            let (sample, mut random) = (raw::bzna_sample_info { index, ..Default::default() }, raw::bzna_random::default());
+            unsafe { transform(std::ptr::addr_of!(transformer).cast_mut().cast(), &sample, &mut random, &mut raw) }
+        };
+        assert_eq!([0, 1, 2, 3].map(&mut called), [raw::BZNA_OK, -9, raw::BZNA_E_CALLBACK, i32::MIN]);
+        assert_eq!(raw.brightness, 2.0);
+    }
+
+    /// A picture of 5x3 at (1, 1) of a frame of 8x4, with planes in which every row but the last has its whole pitch.
+    fn drawn(depth: u32, shift: u32, draw_into: fn(&mut Drawing<'_>)) -> (raw::bzna_status, [Vec<u8>; 3]) {
+        let bytes = if depth > 8 { 2 } else { 1 };
+        let (width, height) = (8usize >> shift, 4usize >> shift);
+        let pitches = [8 * bytes + 4, width * bytes, width * bytes];
+        let mut planes = [vec![0; pitches[0] * 3 + 8 * bytes], vec![0; pitches[1] * height], vec![0; pitches[2] * height]];
+        let picture = raw::bzna_picture {
+            width: 5,
+            height: 3,
+            frame_width: 8,
+            frame_height: 4,
+            crop_x: 1,
+            crop_y: 1,
+            depth,
+            chroma_shift_x: shift,
+            chroma_shift_y: shift,
+            pitch: pitches.map(|pitch| pitch as _),
+            ..Default::default()
+        };
+        let drawer = Drawer(
+            Box::new(move |_, _, picture| {
+                draw_into(picture);
+                Ok(())
+            }),
+            Arc::default(),
+        );
+        let (sample, mut random) = (raw::bzna_sample_info::default(), raw::bzna_random::default());
+        let pointers: [*mut c_void; 3] = planes.each_mut().map(|plane| plane.as_mut_ptr().cast());
+        let status = unsafe { draw(std::ptr::addr_of!(drawer).cast_mut().cast(), &sample, &mut random, &picture, pointers.as_ptr()) };
+        (status, planes)
+    }
+
+    #[test]
+    fn planes_are_drawn_into_where_the_picture_lies() {
+        let (status, planes) = drawn(8, 1, |picture| {
+            assert_eq!((picture.size(), picture.plane_count(), picture.orientation()), ((5, 3), 3, 1));
+            let mut luma = picture.plane(0);
+            assert_eq!((luma.width, luma.height, luma.stride), (5, 3, 12));
+            luma.row(2).fill(9);
+            luma.fill(4..100, 0..1, 7);
+            let chroma = picture.plane(2);
+            assert_eq!((chroma.width, chroma.height, chroma.data.len()), (3, 2, 7));
+            chroma.data.fill(1);
+        });
+        assert_eq!(status, raw::BZNA_OK);
+        assert_eq!(planes[0][12..24], [0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(planes[0][36..], [0, 9, 9, 9, 9, 9, 0, 0]);
+        assert_eq!(planes[2], [1, 1, 1, 1, 1, 1, 1, 0]);
+
+        let (status, planes) = drawn(10, 0, |picture| picture.erase(1..2, 2..9));
+        assert_eq!(status, raw::BZNA_OK);
+        let gray = planes[1].chunks_exact(2).map(|sample| u16::from_ne_bytes([sample[0], sample[1]])).enumerate();
+        assert_eq!(gray.filter(|(_, sample)| *sample > 0).collect::<Vec<_>>(), [(8 * 3 + 2, 512)]);
+        let (status, _) = drawn(8, 1, |picture| picture.plane(0).fill(0..1, 0..1, 256));
+        assert_eq!(status, i32::MIN);
+    }
+
+    #[test]
+    fn a_state_is_its_bytes() {
+        let mut bytes = [0; STATE_BYTES];
+        bytes.iter_mut().zip(0..).for_each(|(byte, i)| *byte = i);
+        let state = State::from_bytes(bytes);
+        assert_eq!(state.to_bytes(), bytes);
+        assert_eq!(state, State(state.0));
+    }
+
+    #[test]
+    fn slices_of_nothing_need_no_address() {
+        assert!(unsafe { slice_of::<u64>(std::ptr::null(), 0) }.is_empty());
+        assert!(unsafe { slice_of_mut::<u64>(std::ptr::null_mut(), 0) }.is_empty());
+    }
+}

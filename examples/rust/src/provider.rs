@@ -200,3 +200,77 @@ pub(crate) fn open<P: Provider + 'static, T>(provider: P, open: impl FnOnce(&raw
     }
     opened
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Three(#[allow(dead_code)] std::sync::Arc<()>);
+
+    impl Provider for Three {
+        fn count(&self) -> u64 {
+            3
+        }
+
+        fn fields(&self) -> Vec<ProviderField> {
+            let raw = Kind::Pixels { width: 2, height: 1, channels: 3, layout: Layout::Nhwc };
+            vec![ProviderField::new("image", raw), ProviderField::new("target", Kind::Integer), ProviderField::new("box", Kind::Vector)]
+        }
+
+        fn read(&self, index: u64, field: usize, value: &mut ValueWriter<'_>) -> io::Result<()> {
+            match (index, field) {
+                (0, 0) => value.fill(6, |room| room[1..].copy_from_slice(&[1, 2, 3, 4, 5])),
+                (0, 1) => value.put_integer(-7),
+                (0, 2) => value.put_vector(&[0.5, -1.0]),
+                (1, 0) => return Err(io::ErrorKind::InvalidData.into()),
+                (1, 1) => panic!("mine"),
+                (1, 2) => value.put_vector(&[]),
+                (2, 0) => value.put_text("tèxt"),
+                _ => {}
+            }
+            Ok(())
+        }
+
+        fn class_names(&self) -> Vec<String> {
+            vec!["cat".into(), "dog".into()]
+        }
+    }
+
+    #[test]
+    fn a_provider_is_read_through_its_functions() {
+        let drops = std::sync::Arc::new(());
+        let user = open(Three(drops.clone()), |raw| {
+            let fields = unsafe { crate::slice_of(raw.fields, raw.field_count as usize) };
+            assert_eq!(fields.iter().map(|field| field.kind).collect::<Vec<_>>(), [1, 2, 3]);
+            assert_eq!((fields[0].codec, fields[0].width, fields[0].layout), (raw::BZNA_CODEC_RAW, 2, raw::BZNA_LAYOUT_NHWC));
+            assert_eq!(unsafe { std::ffi::CStr::from_ptr(*raw.class_names.add(1)) }, c"dog");
+            // Without alignment, as C may have it.
+            let value = |index: u64, field: u32, capacity: usize| {
+                let mut room = vec![std::mem::MaybeUninit::<u8>::uninit(); capacity + 1];
+                let mut size = 99;
+                let at = if capacity == 0 { std::ptr::null_mut() } else { room[1..].as_mut_ptr().cast() };
+                let status = unsafe { raw.read.unwrap()(raw.user, index, field, at, capacity as u64, &mut size) };
+                let fits = status == raw::BZNA_OK && size <= capacity as u64;
+                let written = &room[1..][..if fits { size as usize } else { 0 }];
+                (status, size, written.iter().map(|byte| unsafe { byte.assume_init() }).collect::<Vec<u8>>())
+            };
+            assert_eq!(value(0, 0, 6), (0, 6, vec![0, 1, 2, 3, 4, 5]));
+            assert_eq!(value(0, 0, 5), (0, 6, vec![]));
+            assert_eq!(value(0, 1, 0), (0, 8, vec![]));
+            assert_eq!(value(0, 1, 8), (0, 8, (-7i64).to_ne_bytes().to_vec()));
+            assert_eq!(value(0, 2, 9), (0, 8, [0.5f32.to_ne_bytes(), (-1f32).to_ne_bytes()].concat()));
+            assert_eq!(value(1, 0, 9), (raw::BZNA_E_IO, 99, vec![]));
+            assert_eq!(value(1, 1, 9), (raw::BZNA_E_CALLBACK, 99, vec![]));
+            assert_eq!(value(1, 2, 0), (0, 0, vec![]));
+            assert_eq!(value(2, 0, 9), (0, 5, "tèxt".as_bytes().to_vec()));
+            assert_eq!(value(2, 1, 9), (raw::BZNA_E_NOT_FOUND, 99, vec![]));
+            Ok((raw.user as usize, raw.close))
+        });
+        let (user, close) = user.unwrap();
+        assert_eq!(std::sync::Arc::strong_count(&drops), 2);
+        unsafe { close.unwrap()(user as *mut c_void) };
+        assert_eq!(std::sync::Arc::strong_count(&drops), 1);
+        let refused: Result<()> = open(Three(drops.clone()), |_| Err(crate::Error::new(raw::BZNA_E_FORMAT, "mine")));
+        assert!(refused.is_err() && std::sync::Arc::strong_count(&drops) == 1);
+    }
+}

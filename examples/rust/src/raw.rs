@@ -180,6 +180,20 @@ pub const BZNA_DEVICE_CPU: i32 = 1;
 /// An NVIDIA GPU
 pub const BZNA_DEVICE_CUDA: i32 = 2;
 
+// What may be decoded, as bits of context_config.codecs. In a HEIF file, its items count.
+pub const BZNA_ALLOW_H264: u32 = 1;
+pub const BZNA_ALLOW_H265: u32 = 2;
+pub const BZNA_ALLOW_AV1: u32 = 4;
+pub const BZNA_ALLOW_JPEG: u32 = 8;
+pub const BZNA_ALLOW_PNG: u32 = 16;
+pub const BZNA_ALLOW_WEBP: u32 = 32;
+pub const BZNA_ALLOW_GIF: u32 = 64;
+pub const BZNA_ALLOW_BMP: u32 = 128;
+pub const BZNA_ALLOW_TIFF: u32 = 256;
+/// PBM, PGM, PPM, PAM
+pub const BZNA_ALLOW_PNM: u32 = 512;
+pub const BZNA_ALLOW_JPEG2000: u32 = 1024;
+
 // Results of NVDEC's check for one kind of picture.
 /// Not checked yet: it waits for a data set's first picture
 pub const BZNA_CHECK_NONE: u32 = 0;
@@ -420,7 +434,7 @@ pub const BZNA_POLICY_SHUFFLE: u32 = 1;
 pub const BZNA_POLICY_CHOOSE: u32 = 2;
 
 /// How many operations may be drawn for a view, all policies together.
-pub const BZNA_OPERATIONS_MAX: u32 = 8;
+pub const BZNA_OPERATIONS_MAX: usize = 8;
 
 // What a rule makes of a field.
 /// Its bytes, for bzna_batch_bytes, under the rule's name
@@ -807,8 +821,9 @@ structs! {
         /// this context starts a thread. Data sets are opened by the caller's thread alone, and loaders have
         /// pipeline.no_threads
         no_threads: u32,
-        /// Must be 0
-        reserved0: u32,
+        /// Advanced, used with files from strangers: BZNA_ALLOW_... of the codecs that may be decoded. A picture of
+        /// another one fails before a decoder sees it (E_CODEC): chapter 8. Default: all
+        codecs: u32,
     }
 
     /// A CUDA device, as a context uses it.
@@ -1007,8 +1022,12 @@ structs! {
         /// integers, by its name, such as "bzna_target"; with a split, its variant for that. E_NOT_FOUND if there is
         /// none. Default: chapter 12 says which
         target: *const c_char,
-        /// Must be 0
-        reserved: [u64; 2],
+        /// The text of an index (.idx) of one tar or .rec, in place of the file beside it, so that a file that is
+        /// opened by a source need not be walked over. Read until the call returns. Default: the file beside it, if the
+        /// data set is opened by a path
+        index: *const c_void,
+        /// Bytes at index
+        index_bytes: u64,
     }
 
     /// A data set as a whole.
@@ -1985,8 +2004,9 @@ structs! {
         last_of_epoch: u32,
         /// That image lies in
         slices: u32,
-        /// 0
-        reserved0: u32,
+        /// Of the loader's pipeline.batches_in_flight, how many are on loan now, this one included. One that was
+        /// released is, as long as DLPack tensors of it are out. 0 after fork
+        on_loan: u32,
         /// From order.first_epoch on
         epoch: u64,
         /// Number in the epoch, from 0, or from a restored position

@@ -182,3 +182,56 @@ unsafe extern "C" fn ask(
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a rule's function says of a value, and what it made.
+    fn asked<T: Number + Default>(rule: &Rule, field: &CStr, data: &[u8], numbers: usize) -> (raw::bzna_status, u64, Vec<T>) {
+        let panics = Arc::new(host::Panics::default());
+        let (texts, asker) = (rule.texts().unwrap(), rule.bind(&panics));
+        let raw = rule.raw(&texts, &asker);
+        let sample = raw::bzna_sample_info { index: 7, ..Default::default() };
+        let views = [raw::bzna_geometry { width: 40, ..Default::default() }, Default::default()];
+        let input = raw::bzna_rule_input {
+            field: field.as_ptr(),
+            data: if data.is_empty() { ptr::null() } else { data.as_ptr().cast() },
+            size: data.len() as u64,
+            sample: &sample,
+            geometry: if field == c"blind" { ptr::null() } else { views.as_ptr() },
+            view_count: if field == c"blind" { 0 } else { 2 },
+            ..Default::default()
+        };
+        let (mut out, mut count) = (vec![T::default(); numbers], 0);
+        let status = unsafe { raw.call.unwrap()(raw.user, &input, out.as_mut_ptr().cast(), (numbers * size_of::<T>()) as u64, &mut count) };
+        (status, count, out)
+    }
+
+    #[test]
+    fn a_rule_is_asked_through_its_function() {
+        let tensor = Rule::tensor("*", "sum", &[2, 1], |input: &RuleInput<'_>, out: &mut [i64]| {
+            assert_eq!((input.sample.index, out.len()), (7, 2));
+            out[0] = input.data.iter().map(|byte| i64::from(*byte)).sum();
+            out[1] = input.views.first().map_or(-1, |view| i64::from(view.width));
+            if input.field == "bad" {
+                return Err(Status::FORMAT);
+            }
+            Ok(())
+        });
+        assert_eq!(asked::<i64>(&tensor, c"good", &[1, 2, 3], 2), (raw::BZNA_OK, 0, vec![6, 40]));
+        assert_eq!(asked::<i64>(&tensor, c"blind", &[], 2), (raw::BZNA_OK, 0, vec![0, -1]));
+        assert_eq!(asked::<i64>(&tensor, c"bad", &[1], 2).0, raw::BZNA_E_FORMAT);
+
+        let rows = Rule::rows("*", "rows", 3, &[2], |input: &RuleInput<'_>, out: &mut [f32]| {
+            assert!(!input.data.is_empty(), "mine");
+            out[..2].copy_from_slice(&[0.5, 1.5]);
+            Ok(input.data.len())
+        });
+        assert_eq!(asked::<f32>(&rows, c"x", &[1], 6), (raw::BZNA_OK, 1, vec![0.5, 1.5, 0., 0., 0., 0.]));
+        assert_eq!(asked::<f32>(&rows, c"x", &[], 6).0, i32::MIN);
+        let texts = rows.texts().unwrap();
+        let raw = rows.raw(&texts, &None);
+        assert_eq!((raw.kind, raw.dimensions, raw.shape, raw.call.is_none()), (raw::BZNA_RULE_ROWS, 2, [3, 2, 0, 0], true));
+    }
+}

@@ -1,4 +1,5 @@
 //! What borrowers may not do: programs that the compiler must refuse, each with a twin without the offending line that it must take.
+//! The error's code is compared, and not its text, which changes with the compiler.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -123,6 +124,44 @@ const CASES: &[Case] = &[
                 BAD
                 Ok(())
             });",
+    },
+    Case {
+        name: "a value does not leave the rule that is asked about it",
+        code: "E0521",
+        bad: "kept.lock().unwrap().push(input.data);",
+        body: "let kept = std::sync::Mutex::new(Vec::<&'static [u8]>::new());
+            let _ = benzina::Rule::tensor(\"txt\", \"n\", &[1], move |input: &benzina::RuleInput<'_>, out: &mut [f32]| {
+                let _ = (&kept, &input, &out);
+                BAD
+                Ok(())
+            });",
+    },
+    Case {
+        name: "a rule is asked by several threads",
+        code: "E0277",
+        bad: "let _ = benzina::Rule::tensor(\"a\", \"b\", &[1], move |_, out: &mut [u8]| { cell.set(out[0]); Ok(()) });",
+        body: "let (cell, lock) = (std::cell::Cell::new(0), std::sync::Mutex::new(0));
+            let _ = benzina::Rule::tensor(\"a\", \"b\", &[1], move |_, out: &mut [u8]| { *lock.lock().unwrap() = out[0]; Ok(()) });
+            let _ = &cell;
+            BAD",
+    },
+    Case {
+        name: "samples that borrow from their maker are no provider",
+        code: "E0597",
+        bad: "ctx.open_provider(One(&bytes), Default::default())?;",
+        body: "struct One<'a>(&'a [u8]);
+            impl benzina::Provider for One<'_> {
+                fn count(&self) -> u64 { 1 }
+                fn fields(&self) -> Vec<benzina::ProviderField> { vec![benzina::ProviderField::new(\"b\", benzina::Kind::Bytes)] }
+                fn read(&self, _: u64, _: usize, value: &mut benzina::ValueWriter<'_>) -> std::io::Result<()> {
+                    value.put(self.0);
+                    Ok(())
+                }
+            }
+            static BYTES: [u8; 3] = [1, 2, 3];
+            ctx.open_provider(One(&BYTES), Default::default())?;
+            let bytes = vec![0u8; 3];
+            BAD",
     },
     Case {
         name: "a closure that borrows from its maker is no callback",

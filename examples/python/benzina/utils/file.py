@@ -1,0 +1,210 @@
+"""Tracks of archives and other mp4 files, by the original's names.
+
+    >>> from benzina.utils.file import Track
+    >>> with Track("train.bzna", "bzna_target") as track:
+    ...     len(track), track[1].value
+    (6, b'%\\x00\\x00\\x00\\x00\\x00\\x00\\x00')
+"""
+from __future__ import annotations
+
+import os
+from typing import Any, Iterator, List, NoReturn, Optional, Tuple, Union, overload
+
+from .._dataset import Dataset
+from .._dataset import Sample as _Sample
+
+_FIELDS = {"bzna_target": "target", "bzna_fname": "name"}
+
+
+class File:
+    """An archive, or another mp4, by its path."""
+
+    def __init__(self, disk_file: Union[str, "os.PathLike[str]"], offset: int = 0) -> None:
+        if not isinstance(disk_file, (str, os.PathLike)):
+            raise TypeError("disk_file: a path is needed, not %r: benzina.Dataset reads open files" % (disk_file,))
+        if offset:
+            raise ValueError("offset: %r: files inside of files are not opened; a Sample's value has the bytes" % (offset,))
+        self._path = os.fspath(disk_file)
+        self._file: Any = None
+        self._data: Optional[Dataset] = None
+
+    def __enter__(self) -> File:
+        self.open()
+        return self
+
+    def __exit__(self, *of_exception: Any) -> None:
+        self.close()
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def name(self) -> str:
+        return self._path
+
+    @property
+    def offset(self) -> int:
+        return 0
+
+    @property
+    def closed(self) -> bool:
+        return self._file is None
+
+    def open(self) -> None:
+        if self._file is None:
+            self._file = open(self._path, "rb")
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def seek(self, offset: int) -> None:
+        self.open()
+        self._file.seek(offset)
+
+    def read(self, size: int) -> bytes:
+        self.open()
+        return bytes(self._file.read(size))
+
+    def dataset(self) -> Dataset:
+        """The file as a Dataset, which is opened once."""
+        if self._data is None:
+            self._data = Dataset(self._path)
+        return self._data
+
+    def trak(self, label: Any) -> NoReturn:
+        raise NotImplementedError("File.trak: places of boxes are not known here: Track(path, label) has what a track holds")
+
+    def subfile(self, offset: int) -> NoReturn:
+        raise NotImplementedError("File.subfile: files inside of files are not opened: a Sample's value has the bytes, and Dataset's "
+                                  "input_label names the picture")
+
+
+class Track:
+    """A track of a file, by its label: a sequence of Samples. file: a path, or a File."""
+
+    def __init__(self, file: Union[str, "os.PathLike[str]", File], label: Union[str, bytes]) -> None:
+        self._file = file if isinstance(file, File) else File(file)
+        self._label = (label.decode() if isinstance(label, bytes) else label).rstrip("\0")
+        self._len: Optional[int] = None
+
+    def open(self) -> None:
+        if self._len is None:
+            tracks = {track.name: track for track in self._file.dataset().tracks}
+            if self._label not in tracks:
+                raise ValueError("%s: there is no track %r among %s" % (self._file.path, self._label, ", ".join(tracks)))
+            self._len = tracks[self._label].sample_count
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Track:
+        self.open()
+        return self
+
+    def __exit__(self, *of_exception: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return "Track(%r, %r)" % (self._file.path, self._label)
+
+    def __len__(self) -> int:
+        self.open()
+        assert self._len is not None
+        return self._len
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> List[Sample]: ...
+
+    def __getitem__(self, index: Union[int, slice]) -> Union[Sample, List[Sample]]:
+        if isinstance(index, slice):
+            return [Sample(self, i) for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError("sample %d of %d" % (index, len(self)))
+        return Sample(self, index % len(self))
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def file(self) -> File:
+        return self._file
+
+    @property
+    def label(self) -> str:
+        return self._label
+
+    @property
+    def shape(self) -> Tuple[int, int]:
+        """(width, height) of its first picture."""
+        sample = self._sample(0)
+        info = sample.image_info(self._picture(sample, "shape"))
+        return info.width, info.height
+
+    def _sample(self, index: int) -> _Sample:
+        self.open()
+        return self._file.dataset()[index]
+
+    def _picture(self, sample: _Sample, what: str) -> str:
+        """The label, if it is that of pictures."""
+        if self._label not in sample.images:
+            raise NotImplementedError("Track.%s: %s has no pictures; value has what it holds" % (what, self._label))
+        return self._label
+
+    def sample_location(self, index: int) -> Tuple[int, int]:
+        """(offset, size) of a sample's bytes in the file, of tracks of pictures."""
+        sample = self._sample(index)
+        if self._picture(sample, "sample_location") == "bzna_input":
+            return sample.offset, sample.size
+        info = sample.image_info(self._label)
+        return info.data_offset, info.data_size
+
+    def sample_bytes(self, index: int) -> bytes:
+        """What the file has: of "bzna_target", the eight bytes of a number."""
+        sample = self._sample(index)
+        if self._label in sample.images:
+            offset, size = self.sample_location(index)
+            self._file.seek(offset)
+            return self._file.read(size)
+        value = sample.fields[_FIELDS.get(self._label, self._label)]
+        if isinstance(value, int):
+            return value.to_bytes(8, "little", signed=True)
+        return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value or b"")
+
+    def sample_as_file(self, index: int) -> NoReturn:
+        self._file.subfile(0)
+
+    def video_configuration_location(self) -> Tuple[int, int]:
+        """(offset, size) of the decoder's configuration in the file, of the first picture."""
+        sample = self._sample(0)
+        info = sample.image_info(self._picture(sample, "video_configuration_location"))
+        return info.config_offset, info.config_size
+
+
+class Sample:
+    """A sample of a Track."""
+
+    def __init__(self, track: Track, index: int) -> None:
+        self._track, self._index = track, index
+
+    def __repr__(self) -> str:
+        return "Sample(%r, %d)" % (self._track, self._index)
+
+    def __bytes__(self) -> bytes:
+        return self._track.sample_bytes(self._index)
+
+    @property
+    def value(self) -> bytes:
+        return bytes(self)
+
+    @property
+    def location(self) -> Tuple[int, int]:
+        return self._track.sample_location(self._index)
+
+    def as_file(self) -> NoReturn:
+        self._track.sample_as_file(self._index)
