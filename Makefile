@@ -101,8 +101,8 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz dist pair sdist wheel \
-    size install
+.PHONY: all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz fuzz-long fuzz-pack \
+    dist pair sdist wheel size install
 .PHONY: uninstall clean what
 .PHONY: bench bench-model bench-peers bench-codecs bench-scaling bench-speed static-deps
 .PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets
@@ -246,6 +246,7 @@ $(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions: tests/fake/watch.h
 $(BUILD)/tests/test_loader_nvdec $(BUILD)/tests/test_loader_device: tests/test_loader.c tests/fake/nvdec.h
 $(BUILD)/tests/test_training_nvdec $(BUILD)/tests/test_training_device: tests/test_training.c tests/fake/nvdec.h
 $(BUILD)/tests/test_records_device: tests/test_records.c tests/fake/nvdec.h
+$(BUILD)/tests/test_augment_device: tests/test_augment.c tests/fake/nvdec.h
 $(BUILD)/tests/test_jpeg_device: tests/test_jpeg.c tests/fake/nvdec.h
 $(BUILD)/tests/test_outputs_nvdec $(BUILD)/tests/test_outputs_device: tests/test_outputs.c tests/fake/nvdec.h
 $(BUILD)/tests/test_heif_nvdec: tests/test_heif.c tests/fake/nvdec.h
@@ -262,13 +263,18 @@ nvparser: $(BUILD)/tests/test_nvparser
 nvparser-packets:
 	python3 tests/nvparser/make.py tests/data/nvparser/packets.bin
 
-# Every single-byte corruption of the fixed series, under ASan and UBSan; then two coverage-guided minutes at once,
-# with decoding and without, where clang has libFuzzer. Its seeds are of less than 8 kB: executions are then some ten
-# times as many as with photographs.
-FUZZ_FLAGS = -std=c11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -I. \
-              $(AV_CFLAGS) $(CUDA_CFLAGS)
-fuzz: $(PTX) | $(BUILD)
-	@BUILD="$(BUILD)" CC="$(CC)" FUZZ_FLAGS="$(FUZZ_FLAGS)" LIBS="$(LIBS)" sh tests/fuzz.sh
+# The targets of tests/fuzz, run by libFuzzer under clang's ASan and UBSan, two at once: SECONDS each, from the inputs
+# that earlier runs left in build/fuzz/corpus. fuzz-long: at least 10 minutes each, until 5 bring no new edge, at most
+# 30; it prints the table of tests/README.md. TARGETS="heif codecs": only these. fuzz-pack: the smallest inputs that
+# reach what the corpora reach, for tests/data/fuzz.
+SECONDS   ?= 60
+FUZZ_FLAGS = -std=c11 -O1 -gline-tables-only -fno-omit-frame-pointer -fsanitize=address,undefined \
+              -fno-sanitize-recover=all -I.
+fuzz fuzz-long fuzz-pack: $(PTX) $(BUILD)/libbenzina.a | $(BUILD)
+	@BUILD="$(BUILD)" CLANG="$(CLANG)" FLAGS="$(FUZZ_FLAGS) $(AV_CFLAGS)" CUDA_FLAGS="$(CUDA_CFLAGS)" LIBS="$(LIBS)" \
+	    TOOL_SOURCES="$(filter-out %/main.c %/pack_journal.c,$(TOOL)) $(STREAM)" TOOL_FLAGS="$(TOOL_CFLAGS) \
+	    $(STREAM_CFLAGS)" TOOL_LIBS="$(TOOL_LIBS) $(STREAM_LIBS)" TARGETS="$(TARGETS)" nice sh tests/fuzz/fuzz.sh \
+	    $(if $(filter fuzz,$@),run $(SECONDS),$(@:fuzz-%=%))
 
 # Opening a large archive, and the loader against its decoder alone. PHOTOS=DIR packs and times pictures of yours
 # instead of drawn ones.

@@ -9,42 +9,44 @@
  *       8  blocks            the cache of file parts that were read last, with its locks
  *    9-10  host              errors, log, limits; open files, whose number is limited; sources
  *      11  cursor            bounded bytes and bits, sticky overrun
- *   12-18  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; more stills; the table of codecs
- *   19-20  HEIF              the items of a file, their properties, grids
- *   21-22  pictures          finding a codec; a picture as container and stream describe it
- *   23-24  boxes             mp4 boxes by table; fragments
- *      25  sample tables     the places of a track's samples
- *      26  containers        their types: a type of container is a row of operations
- *      27  HEIF files        alone, or among other pictures
- *   28-29  mp4               archives, plain video; their samples
- *   30-33  folders           lists of samples; directories; pictures that are files; pairs of folders
- *   34-36  tar               headers; WebDataset shards, with or without an index; their samples
- *   37-38  records           MXNet's RecordIO; records of one size
- *      39  providers         samples that the caller's functions give
- *   40-41  opening           paths and patterns; the table of containers
- *   42-43  data sets         a sample, its pictures and fields; parts over containers
- *   44-46  writer            the same boxes, the other way: pictures, tracks, archives
- *      47  elementary        exp, log, sin, cos, tan, the same on every machine
- *      48  random, order     Philox, the keyed permutation, shards
- *      49  transforms        parameters -> homography
- *      50  color             jitter, color -> matrix
- *      51  kernels           benzina_kernels.cu as plain C
- *      52  JPEG decode       libjpeg-turbo; nothing else touches it
- *   53-54  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
- *   55-57  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   58-61  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *   62-63  loader            its state; the locks live here; its tensors
- *      64  queues            runs of samples, and who is woken for them
- *   65-69  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
- *   70-71  readers           threads that read samples in the planned order; reading
- *   72-76  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      77  contexts          the host, the device and its pool
- *      78  parts, closing    a loader's batches, queues, order, threads
- *      79  without threads   the caller's thread reads and decodes
- *   80-81  delivering        what the consumer's calls do; positions
- *      82  statistics        what was counted, and what limits a loader
- *   83-85  configuration     defaults, checks; outputs; opening
- *   86-90  public API        validate, delegate
+ *   12-19  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; JPEG 2000; the table of codecs
+ *   20-21  HEIF              the items of a file, their properties, grids
+ *   22-23  pictures          finding a codec; a picture as container and stream describe it
+ *   24-25  boxes             mp4 boxes by table; fragments
+ *      26  sample tables     the places of a track's samples
+ *      27  containers        their types: a type of container is a row of operations
+ *      28  HEIF files        alone, or among other pictures
+ *   29-30  mp4               archives, plain video; their samples
+ *   31-34  folders           lists of samples; directories; pictures that are files; pairs of folders
+ *   35-37  tar               headers; WebDataset shards, with or without an index; their samples
+ *   38-39  records           MXNet's RecordIO; records of one size
+ *      40  providers         samples that the caller's functions give
+ *   41-42  opening           paths and patterns; the table of containers
+ *   43-44  data sets         a sample, its pictures and fields; parts over containers
+ *   45-47  writer            the same boxes, the other way: pictures, tracks, archives
+ *      48  elementary        exp, log, sin, cos, tan, the same on every machine
+ *      49  random, order     Philox, the keyed permutation, shards
+ *      50  transforms        parameters -> homography
+ *      51  color             jitter, color -> matrix
+ *      52  policies          operations that are drawn for a view
+ *      53  kernels           benzina_kernels.cu as plain C
+ *      54  operations        what is drawn -> the passes of the kernels
+ *      55  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   56-57  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
+ *   58-60  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   61-64  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *   65-66  loader            its state; the locks live here; its tensors
+ *      67  queues            runs of samples, and who is woken for them
+ *   68-72  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
+ *   73-74  readers           threads that read samples in the planned order; reading
+ *   75-79  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      80  contexts          the host, the device and its pool
+ *      81  parts, closing    a loader's batches, queues, order, threads
+ *      82  without threads   the caller's thread reads and decodes
+ *   83-84  delivering        what the consumer's calls do; positions
+ *      85  statistics        what was counted, and what limits a loader
+ *   86-88  configuration     defaults, checks; outputs; opening
+ *   89-93  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -221,6 +223,9 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 /* views of a sample, in all outputs together: a thread keeps a slot for each */
 #define BZI_LIMIT_VIEWS          64u
 
+#define BZI_LIMIT_POLICIES       16u             /* policies of an output */
+#define BZI_LIMIT_OPERATIONS     256u            /* operations of a policy; AutoAugment's has 50 */
+
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
 /* groups in braces in a pattern: 16 groups of two members already make that many files */
 #define BZI_LIMIT_GROUPS         64u
@@ -278,6 +283,7 @@ static int bzi_mul(uint64_t a, uint64_t b, uint64_t *out)
 }
 
 static uint64_t bzi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
 BZI_MAYBE_UNUSED static uint32_t bzi_max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 static uint32_t bzi_be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
@@ -1980,6 +1986,7 @@ typedef struct bzi_host {
     atomic_int    references;         /* the context's and those of all that it made; the last one frees the host */
     uint64_t      max_sample_bytes;   /* limit of a sample's coded bytes */
     uint32_t      max_edge_px;        /* limit of a coded picture's width and height */
+    uint32_t      codecs;             /* that may be decoded, as BZNA_ALLOW_...; 0: all */
     uint32_t      no_threads;         /* 1: the library starts none */
     uint32_t      log_any_thread;     /* log is called at once, on the thread that has the message */
     bzna_log_fn   log;                /* the user's function; NULL: nothing is logged */
@@ -2035,6 +2042,7 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     atomic_init(&host->references, 1);
     host->max_sample_bytes = config->max_sample_bytes;
     host->max_edge_px = config->max_edge_px;
+    host->codecs = config->codecs;
     host->no_threads = !BZI_THREADS || config->no_threads;
     host->log = config->log;
     host->log_user = config->log_user;
@@ -2751,10 +2759,11 @@ typedef struct bzi_cursor {
     uint32_t       overrun;           /* a read went past the end */
 } bzi_cursor;
 
-/* A cursor at the beginning of size bytes. base: their file offset. */
+/* A cursor at the beginning of size bytes. base: their file offset. data may be NULL if there are none, and
+ * the cursor's own pointer is not then, since not even 0 may be added to that. */
 static bzi_cursor bzi_cursor_make(const uint8_t *data, uint64_t size, uint64_t base)
 {
-    bzi_cursor c = { data, size, 0, base, 0 };
+    bzi_cursor c = { data || size ? data : (const uint8_t *)"", size, 0, base, 0 };
     return c;
 }
 
@@ -4771,7 +4780,7 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 }
 
 
-/* ==== 17. Stills: BMP, TIFF, PNM, JPEG 2000 =========================================================================
+/* ==== 17. Stills: BMP, TIFF, PNM ====================================================================================
  * Calls: rooms 2, 9, 11, 14, 16.
  *
  * Four more kinds of stills, and the list of all. Stills are pictures that are files of their own, and are told apart
@@ -5094,6 +5103,12 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
     return BZNA_OK;
 }
 
+
+/* ==== 18. Stills: JPEG 2000, the list ==============================================================================
+ * Calls: rooms 2, 9, 11, 16-17.
+ *
+ * libavcodec decodes these. A row of the list is a kind of still. */
+
 /* --- JPEG 2000 --- */
 
 /* Reads the next box. Returns its type, or 0 if there is none, or if it goes past the end: c->overrun is set then. */
@@ -5181,11 +5196,85 @@ static int bzi_j2k_is_part_15(bzi_cursor c)
     return 0;
 }
 
+/* How a codestream cuts its picture: the smallest parts that any of its headers asks for. */
+typedef struct bzi_j2k_parts {
+    uint32_t block;                   /* samples of a code block, as a power of two */
+    uint32_t precinct;                /* samples of a precinct, likewise */
+} bzi_j2k_parts;
+
+/* Reads what COD and COC have in common, behind the place of Scod or Scoc, which is `style`. */
+static void bzi_j2k_style(bzi_cursor *c, uint32_t style, bzi_j2k_parts *parts)
+{
+    const uint32_t levels = bzi_cursor_u8(c), width = (bzi_cursor_u8(c) & 15) + 2, height = (bzi_cursor_u8(c) & 15) + 2;
+
+    parts->block = (uint32_t)bzi_min(parts->block, width + height);
+    bzi_cursor_take(c, 2);
+    for (uint32_t i = 0; style & 1 && i <= levels && !c->overrun; i++) {
+        const uint32_t size = bzi_cursor_u8(c), x = size & 15, y = size >> 4;
+
+        /* above the lowest resolution, a precinct has three bands of a quarter of its samples */
+        parts->precinct = (uint32_t)bzi_min(parts->precinct, x + y);
+        parts->block = (uint32_t)bzi_min(parts->block, bzi_min(width, i && x ? x - 1 : x) +
+                                         bzi_min(height, i && y ? y - 1 : y));
+    }
+}
+
+/* Finds the smallest parts: in the main header, and in those of all tiles. c: the codestream after SIZ. */
+static bzi_j2k_parts bzi_j2k_parts_of(bzi_cursor c, uint32_t components)
+{
+    enum { COD = 0xff52, COC = 0xff53, SOT = 0xff90, SOD = 0xff93 };
+    bzi_j2k_parts parts = { 30, 30 };
+    uint64_t tile_end = 0;
+    uint32_t marker;
+
+    while ((marker = bzi_cursor_u16(&c)) >= 0xff00 && !c.overrun) {
+        const uint64_t at = c.pos - 2;
+        const uint32_t size = marker == SOD ? 0 : bzi_cursor_u16(&c);
+        bzi_cursor segment = marker == SOD ? c : bzi_cursor_sub(&c, size < 2 ? UINT64_MAX : size - 2);
+
+        if (marker == SOD) {                                /* what is coded goes on to the end of the tile's part */
+            if (tile_end <= c.pos)
+                break;
+            bzi_cursor_take(&c, tile_end - c.pos);
+        } else if (marker == SOT) {
+            bzi_cursor_take(&segment, 2);
+            tile_end = at + bzi_cursor_u32(&segment);
+        } else if (marker == COD || marker == COC) {
+            uint32_t style;
+
+            if (marker == COC)
+                bzi_cursor_take(&segment, components > 256 ? 2 : 1);
+            style = bzi_cursor_u8(&segment);
+            if (marker == COD)
+                bzi_cursor_take(&segment, 4);
+            bzi_j2k_style(&segment, style, &parts);
+        }
+    }
+
+    return parts;
+}
+
+/* Refuses a picture in so many parts that libavcodec's notes on them, which it makes before it decodes, would take more
+ * memory than a picture may: some 300 bytes for a code block, and as many for a precinct. */
+static bzna_status bzi_j2k_check_parts(bzi_cursor c, uint32_t components, const bzi_format *format, uint64_t file_size,
+                                       bzna_error *err)
+{
+    const bzi_j2k_parts parts = bzi_j2k_parts_of(c, components);
+    const uint64_t samples = (uint64_t)format->width * format->height * bzi_min(components, 4);
+    const uint64_t bytes = 300 * ((samples >> parts.block) + (samples >> parts.precinct)) / 3 * 4;
+
+    if (bytes > BZI_LIMIT_STILL_BYTES && bytes / BZI_LIMIT_STILL_RATIO > file_size)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "JPEG 2000: %ux%u pixels in code blocks of %u samples and precincts of %u",
+                        format->width, format->height, 1u << parts.block, 1u << parts.precinct);
+    return BZNA_OK;
+}
+
 /* Reads the header of a codestream. libavcodec checks the rest. */
 static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor boxes, c = bzi_j2k_stream(file, &boxes), rest = c;
-    uint32_t right, bottom, x, y, size;
+    uint32_t right, bottom, x, y, size, components;
+    bzna_status status;
 
     if (bzi_cursor_u16(&c) != 0xff4f || bzi_cursor_u16(&c) != 0xff51)
         return bzi_still_fail(err, &c, "JPEG 2000", "there is no picture, or it is truncated");
@@ -5198,7 +5287,8 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     x = bzi_cursor_u32(&c);
     y = bzi_cursor_u32(&c);
     bzi_cursor_take(&c, 16);
-    format->pixel_bits = (uint32_t)bzi_min(bzi_cursor_u16(&c), 4);          /* at most 4 components */
+    components = bzi_cursor_u16(&c);
+    format->pixel_bits = (uint32_t)bzi_min(components, 4);                  /* libavcodec takes no more */
     format->depth_luma = format->depth_chroma = (bzi_cursor_u8(&c) & 127) + 1 > 8 ? 16 : 8;
     format->pixel_bits *= format->depth_luma;
     if (c.overrun || right <= x || bottom <= y)
@@ -5208,6 +5298,8 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     format->height = bottom - y;
     if (bzi_j2k_is_part_15(rest))
         return bzi_still_refuse(err, "JPEG 2000 part 15 (high throughput)");
+    if ((status = bzi_j2k_check_parts(rest, components, format, file.size, err)) != BZNA_OK)
+        return status;
     return bzi_jp2_check_color(boxes, err);
 }
 
@@ -5230,26 +5322,27 @@ typedef struct bzi_still {
     /* libavcodec's decoder carries nothing from a picture to the next. Other decoders do: GIF's carries colors past the
      * end of a palette; TIFF's the palette, planes and subsampling; JPEG 2000's the palette and color space */
     uint32_t    forgets;
+    uint32_t    allow;                /* BZNA_ALLOW_... */
 } bzi_still;
 
 static const bzi_still bzi_stills[] = {
-    { "PNG", "\x89PNG\r\n\x1a\n", 8, BZI_AV_ID(PNG), bzi_png_inspect, bzi_png_strip, 1 },
-    { "WebP", "RIFF....WEBP", 12, BZI_AV_ID(WEBP), bzi_webp_inspect, NULL, 1 },
-    { "GIF", "GIF8.a", 6, BZI_AV_ID(GIF), bzi_gif_inspect, bzi_gif_strip, 0 },
-    { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL, 1 },
-    { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0 },
-    { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0 },
-    { "TIFF", "II+\0", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0 },
-    { "TIFF", "MM\0+", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0 },
-    { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1 },
-    { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1 },
-    { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1 },
-    { "PBM", "P4", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1 },
-    { "PGM", "P5", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1 },
-    { "PPM", "P6", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1 },
-    { "PAM", "P7", 2, BZI_AV_ID(PAM), bzi_pnm_inspect, NULL, 1 },
-    { "JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", 12, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0 },
-    { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0 },
+    { "PNG", "\x89PNG\r\n\x1a\n", 8, BZI_AV_ID(PNG), bzi_png_inspect, bzi_png_strip, 1, BZNA_ALLOW_PNG },
+    { "WebP", "RIFF....WEBP", 12, BZI_AV_ID(WEBP), bzi_webp_inspect, NULL, 1, BZNA_ALLOW_WEBP },
+    { "GIF", "GIF8.a", 6, BZI_AV_ID(GIF), bzi_gif_inspect, bzi_gif_strip, 0, BZNA_ALLOW_GIF },
+    { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL, 1, BZNA_ALLOW_BMP },
+    { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0, BZNA_ALLOW_TIFF },
+    { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0, BZNA_ALLOW_TIFF },
+    { "TIFF", "II+\0", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0, BZNA_ALLOW_TIFF },
+    { "TIFF", "MM\0+", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0, BZNA_ALLOW_TIFF },
+    { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PBM", "P4", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PGM", "P5", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PPM", "P6", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "PAM", "P7", 2, BZI_AV_ID(PAM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
+    { "JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", 12, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0, BZNA_ALLOW_JPEG2000 },
+    { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0, BZNA_ALLOW_JPEG2000 },
 };
 
 /* Returns the kind of still that begins with these bytes, or NULL. */
@@ -5319,10 +5412,10 @@ BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t siz
 }
 
 
-/* ==== 18. Codecs ====================================================================================================
- * Calls: rooms 2, 9, 11-13, 15, 17.
+/* ==== 19. Codecs ====================================================================================================
+ * Calls: rooms 2, 9, 11-13, 15, 18.
  *
- * A codec is a row of the table below, with its functions; HEIF's row is in room 20. Other rooms ask the row, and do
+ * A codec is a row of the table below, with its functions; HEIF's row is in room 21. Other rooms ask the row, and do
  * not need to know which codec it is. */
 
 /* Colors of pictures for which neither container nor stream states one. In archives: BT.709 primaries, sRGB curve,
@@ -5332,10 +5425,9 @@ static const bzna_color bzi_color_of_archives = { 1, 13, 5, 1, 1 }, bzi_color_of
 
 static bzi_span bzi_image_config(const bzna_image *image)
 {
-    bzi_span s = { image->config, image->config ? image->config_size : 0 };
-    return s;
+    return (bzi_span){ image->config, image->config ? image->config_size : 0 };
 }
-static bzi_span bzi_image_data(const bzna_image *image)   { bzi_span s = { image->data, image->data_size }; return s; }
+static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
 
 /* Iterates over the units of the config, then over those of the data. */
 typedef struct bzi_image_nals {
@@ -5717,6 +5809,7 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
 /* A codec. */
 typedef struct bzi_codec {
     uint32_t    id;                   /* BZNA_CODEC_... */
+    uint32_t    allow;                /* BZNA_ALLOW_...; 0 of stills, which have their own */
     const char *name;                 /* for messages */
     uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
     uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
@@ -5745,7 +5838,7 @@ typedef struct bzi_codec {
 } bzi_codec;
 
 static const bzi_codec bzi_codecs[] = {
-    { .id = BZNA_CODEC_H264, .name = "H.264",
+    { .id = BZNA_CODEC_H264, .allow = BZNA_ALLOW_H264, .name = "H.264",
       .entries = { BZI_AVC1, BZI_AVC3 },
       .config = BZI_FOURCC('a', 'v', 'c', 'C'),
       .config_bytes = 7, .length_at = 4,
@@ -5755,7 +5848,7 @@ static const bzi_codec bzi_codecs[] = {
       .av_id = BZI_AV_ID(H264),
       .nv_id = BZI_NV_ID(H264), .nv_unit = 16,
       .cut = bzi_h264_cut },
-    { .id = BZNA_CODEC_H265, .name = "H.265",
+    { .id = BZNA_CODEC_H265, .allow = BZNA_ALLOW_H265, .name = "H.265",
       .entries = { BZI_HVC1, BZI_HEV1 },
       .config = BZI_FOURCC('h', 'v', 'c', 'C'),
       .config_bytes = 23, .length_at = 21,
@@ -5764,7 +5857,7 @@ static const bzi_codec bzi_codecs[] = {
       .key = bzi_image_key_nals,
       .av_id = BZI_AV_ID(HEVC),
       .nv_id = BZI_NV_ID(HEVC), .nv_unit = 16 },
-    { .id = BZNA_CODEC_AV1, .name = "AV1",
+    { .id = BZNA_CODEC_AV1, .allow = BZNA_ALLOW_AV1, .name = "AV1",
       .entries = { BZI_AV01, BZI_AV01 },
       .config = BZI_FOURCC('a', 'v', '1', 'C'),
       .config_bytes = 4,
@@ -5774,7 +5867,7 @@ static const bzi_codec bzi_codecs[] = {
       .av_id = BZI_AV_ID(AV1),
       .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
       .nv_id = BZI_NV_ID(AV1), .nv_unit = 1 },
-    { .id = BZNA_CODEC_JPEG, .name = "JPEG",
+    { .id = BZNA_CODEC_JPEG, .allow = BZNA_ALLOW_JPEG, .name = "JPEG",
       .entries = { BZI_FOURCC('m', 'j', 'p', 'g'), BZI_FOURCC('j', 'p', 'e', 'g') },        /* HEIF's, QuickTime's */
       .inspect = bzi_image_jpeg,
       .stream = bzi_image_bytes,
@@ -5869,8 +5962,8 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 
 
 #ifndef BENZINA_NO_HEIF
-/* ==== 19. HEIF: items ===============================================================================================
- * Calls: rooms 2, 9, 11, 18.
+/* ==== 20. HEIF: items ===============================================================================================
+ * Calls: rooms 2, 9, 11, 19.
  *
  * The pictures of a HEIF or AVIF file (ISO/IEC 23008-12): the items of its meta box, where their bytes lie, and which
  * item refers to which. Room 17 has their properties. This room works on memory that others own, and allocates nothing:
@@ -6236,8 +6329,8 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 }
 
 
-/* ==== 20. HEIF: properties ==========================================================================================
- * Calls: rooms 2, 9, 11-13, 18-19.
+/* ==== 21. HEIF: properties ==========================================================================================
+ * Calls: rooms 2, 9, 11-13, 19-20.
  *
  * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
@@ -6660,7 +6753,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
     return BZNA_OK;
 }
 
-/* The codec of HEIF files that are one picture. Its row stands here, because its functions need rooms 19 and 20. */
+/* The codec of HEIF files that are one picture. Its row stands here, because its functions need rooms 20 and 21. */
 static const bzi_codec bzi_codec_heif = {
     .id = BZNA_CODEC_HEIF,
     .name = "HEIF",
@@ -6674,8 +6767,8 @@ static int bzi_heif_probe(bzi_span head) { (void)head; return 0; }
 #endif
 
 
-/* ==== 21. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 17-20.
+/* ==== 22. Codecs: finding them ======================================================================================
+ * Calls: rooms 2, 18-21.
  *
  * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read. */
 
@@ -6690,6 +6783,15 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
         return &bzi_codec_heif;
 #endif
     return NULL;
+}
+
+/* Returns 1 if an image may be decoded, else 0. codecs: context_config.codecs. Pixels that are not coded always may. */
+BZI_MAYBE_UNUSED static int bzi_codec_is_allowed(uint32_t codecs, const bzna_image *image)
+{
+    const bzi_still *still = image->codec == BZNA_CODEC_STILL ? bzi_still_find(bzi_image_data(image)) : NULL;
+    const uint32_t allow = still ? still->allow : bzi_codec_find(image->codec)->allow;
+
+    return !codecs || !allow || (codecs & allow);
 }
 
 /* Returns a codec's name. Pre: the codec is known, as it is for every picture that was inspected. */
@@ -6866,8 +6968,8 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 }
 
 
-/* ==== 22. Pictures ==================================================================================================
- * Calls: rooms 2, 9, 21.
+/* ==== 23. Pictures ==================================================================================================
+ * Calls: rooms 2, 9, 22.
  *
  * A picture as its container and its stream describe it together. */
 
@@ -7163,8 +7265,8 @@ typedef struct bzi_example {
 } bzi_example;
 
 
-/* ==== 23. Boxes =====================================================================================================
- * Calls: rooms 2, 9, 11, 18.
+/* ==== 24. Boxes =====================================================================================================
+ * Calls: rooms 2, 9, 11, 19.
  *
  * mp4 by tables: rules state which box is read by which function, and unknown boxes are skipped. Boxes are read in
  * memory, or through a window over a file. There, a track's tables stay in the file. */
@@ -7252,7 +7354,7 @@ typedef struct bzi_movie {
     uint32_t           trex[BZI_LIMIT_TRACKS][4];
     bzi_fragment       fragment;      /* the moof being read */
     bzi_fragment_sink *sink;          /* where samples of fragments are listed; NULL: they are only counted */
-    bzi_span           names;         /* payload of our box 'uuid', after its id: see room 46 */
+    bzi_span           names;         /* payload of our box 'uuid', after its id: see room 47 */
     uint64_t           names_at;      /* file offset of names */
     uint32_t           brand_count;   /* brands in use */
     uint32_t           brands[8];     /* of ftyp, the major one first */
@@ -7575,8 +7677,8 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 }
 
 
-/* ==== 24. Boxes: fragments, rules ===================================================================================
- * Calls: rooms 2, 10-11, 23.
+/* ==== 25. Boxes: fragments, rules ===================================================================================
+ * Calls: rooms 2, 10-11, 24.
  *
  * Samples in fragments (moof); the table of boxes that are read; the walk over boxes. */
 
@@ -7931,8 +8033,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c,
 }
 
 
-/* ==== 25. Sample tables =============================================================================================
- * Calls: rooms 2, 9-10, 18.
+/* ==== 26. Sample tables =============================================================================================
+ * Calls: rooms 2, 9-10, 19.
  *
  * Where the samples of a track lie, and what the track states about its pictures. */
 
@@ -8180,11 +8282,11 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 }
 
 
-/* ==== 26. Containers ================================================================================================
+/* ==== 27. Containers ================================================================================================
  * Calls: rooms 2, 9.
  *
  * The types of containers only. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
- * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 26 to 43
+ * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 27 to 44
  * knows which type of container a sample comes from. */
 
 /* The place of a sample's bytes: in a source, in a file of its own, or in memory. */
@@ -8338,8 +8440,8 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 }
 
 
-/* ==== 27. HEIF: files ===============================================================================================
- * Calls: rooms 2, 9, 11, 18-20, 22-26.
+/* ==== 28. HEIF: files ===============================================================================================
+ * Calls: rooms 2, 9, 11, 19-21, 23-27.
  *
  * A HEIF or AVIF file, alone or among other pictures. It stands for the picture that it shows: its primary item, or
  * if it has none, the first picture of its first track of pictures. */
@@ -8540,8 +8642,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 }
 
 
-/* ==== 28. Containers: mp4 ===========================================================================================
- * Calls: rooms 2, 7, 9-11, 18, 21, 23-26.
+/* ==== 29. Containers: mp4 ===========================================================================================
+ * Calls: rooms 2, 7, 9-11, 19, 22, 24-27.
  *
  * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
  * first video track every sample is a sync sample: each frame is then a sample. The tables of the movie box stay in
@@ -9075,8 +9177,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 }
 
 
-/* ==== 29. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 7, 9-10, 18, 21, 23-28.
+/* ==== 30. Containers: mp4, samples ==================================================================================
+ * Calls: rooms 2, 7, 9-10, 19, 22, 24-29.
  *
  * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
@@ -9524,7 +9626,7 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
-/* ==== 30. Lists =====================================================================================================
+/* ==== 31. Lists =====================================================================================================
  * Calls: rooms 2, 7, 9-11.
  *
  * Text that lists samples, one a line. The first line tells which kind of list it is:
@@ -10059,7 +10161,7 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
 }
 
 
-/* ==== 31. Directories ===============================================================================================
+/* ==== 32. Directories ===============================================================================================
  * Calls: rooms 2, 4, 7, 9.
  *
  * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
@@ -10393,8 +10495,8 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
 }
 
 
-/* ==== 32. Containers: folder ========================================================================================
- * Calls: rooms 2, 4, 7, 9-10, 21, 26-27, 30-31.
+/* ==== 33. Containers: folder ========================================================================================
+ * Calls: rooms 2, 4, 7, 9-10, 22, 27-28, 31-32.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
@@ -10920,8 +11022,8 @@ static const bzi_container_ops bzi_folder_ops = {
 };
 
 
-/* ==== 33. Containers: pairs of folders =============================================================================
- * Calls: rooms 2, 4, 7, 9, 26-27, 31.
+/* ==== 34. Containers: pairs of folders =============================================================================
+ * Calls: rooms 2, 4, 7, 9, 27-28, 32.
  *
  * Folders side by side whose files make one sample where their paths below the folders are the same but for the
  * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
@@ -11189,8 +11291,8 @@ static const bzi_container_ops bzi_pairs_ops = {
 
 
 #ifndef BENZINA_NO_SHARDS
-/* ==== 34. tar: headers ==============================================================================================
- * Calls: rooms 7, 9-11, 30.
+/* ==== 35. tar: headers ==============================================================================================
+ * Calls: rooms 7, 9-11, 31.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
  * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
@@ -11501,8 +11603,8 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 35. Containers: tar ===========================================================================================
- * Calls: rooms 2, 7, 9, 30-31, 34.
+/* ==== 36. Containers: tar ===========================================================================================
+ * Calls: rooms 2, 7, 9, 31-32, 35.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -11975,8 +12077,8 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 }
 
 
-/* ==== 36. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 9-10, 26-27, 30, 34-35. */
+/* ==== 37. Containers: tar, samples ==================================================================================
+ * Calls: rooms 2, 9-10, 27-28, 31, 35-36. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -12158,8 +12260,8 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 37. Containers: RecordIO ======================================================================================
- * Calls: rooms 2, 7, 9-10, 26-27, 30.
+/* ==== 38. Containers: RecordIO ======================================================================================
+ * Calls: rooms 2, 7, 9-10, 27-28, 31.
  *
  * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
  * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
@@ -12694,8 +12796,8 @@ static const bzi_container_ops bzi_recordio_ops = {
 #endif
 
 
-/* ==== 38. Containers: raw records ===================================================================================
- * Calls: rooms 2, 9, 18, 22, 26.
+/* ==== 39. Containers: raw records ===================================================================================
+ * Calls: rooms 2, 9, 19, 23, 27.
  *
  * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
  * and tensors written as they lie in memory. */
@@ -13003,8 +13105,8 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
-/* ==== 39. Containers: providers ====================================================================================
- * Calls: rooms 2, 7, 9-10, 18, 22, 26-27, 31.
+/* ==== 40. Containers: providers ====================================================================================
+ * Calls: rooms 2, 7, 9-10, 19, 23, 27-28, 32.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -13530,8 +13632,8 @@ static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
 }
 
 
-/* ==== 40. Paths and patterns ========================================================================================
- * Calls: rooms 2, 4, 9, 31.
+/* ==== 41. Paths and patterns ========================================================================================
+ * Calls: rooms 2, 4, 9, 32.
  *
  * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
  *
@@ -13877,8 +13979,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 }
 
 
-/* ==== 41. Containers: opening =======================================================================================
- * Calls: rooms 2, 7, 9-10, 21, 27, 29, 32-33, 36-39.
+/* ==== 42. Containers: opening =======================================================================================
+ * Calls: rooms 2, 7, 9-10, 22, 28, 30, 33-34, 37-40.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -14176,8 +14278,8 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 42. Samples ===================================================================================================
- * Calls: rooms 2, 7, 9-10, 21-22.
+/* ==== 43. Samples ===================================================================================================
+ * Calls: rooms 2, 7, 9-10, 22-23.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
@@ -14598,8 +14700,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 43. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 7, 9-10, 31, 40-41.
+/* ==== 44. Datasets ==================================================================================================
+ * Calls: rooms 2, 4, 7, 9-10, 32, 41-42.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -14978,8 +15080,8 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 }
 
 
-/* ==== 44. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 7, 9, 12-13, 18, 21-22.
+/* ==== 45. Writer: pictures ==========================================================================================
+ * Calls: rooms 2, 7, 9, 12-13, 19, 22-23.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has bytes that grow, coded pictures taken apart, their sample entries, and the log of what is kept of each
@@ -15520,8 +15622,8 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 #endif
 
 
-/* ==== 45. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7, 9, 21, 23, 26, 44.
+/* ==== 46. Writer: tracks, samples ===================================================================================
+ * Calls: rooms 2, 4, 7, 9, 22, 24, 27, 45.
  *
  * The boxes of one track, in a sample or in the index. A track of the index has a hole for each of its tables: tables
  * are made while they are written and are never in memory. Also here: a whole sample, made by the thread that hands it
@@ -16056,8 +16158,8 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
 #endif
 
 
-/* ==== 46. Writer: archives ==========================================================================================
- * Calls: rooms 2, 4, 7, 9, 44-45.
+/* ==== 47. Writer: archives ==========================================================================================
+ * Calls: rooms 2, 4, 7, 9, 45-46.
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
  * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
@@ -16606,7 +16708,7 @@ struct bzna_writer {
 #endif
 
 
-/* ==== 47. Elementary functions ======================================================================================
+/* ==== 48. Elementary functions ======================================================================================
  * Calls: nothing.
  *
  * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
@@ -16763,8 +16865,8 @@ static double bzi_math_tan(double degrees)
 }
 
 
-/* ==== 48. Random numbers, order =====================================================================================
- * Calls: rooms 2, 47.
+/* ==== 49. Random numbers, order =====================================================================================
+ * Calls: rooms 2, 48.
  *
  * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
  * and restarted run gets the same ones. */
@@ -17122,8 +17224,8 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
 }
 
 
-/* ==== 49. Transforms ================================================================================================
- * Calls: rooms 2, 9, 47-48.
+/* ==== 50. Transforms ================================================================================================
+ * Calls: rooms 2, 9, 48-49.
  *
  * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
  * rounding of floats is wanted. */
@@ -17655,8 +17757,8 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
 }
 
 
-/* ==== 50. Transforms: color =========================================================================================
- * Calls: rooms 2, 48-49.
+/* ==== 51. Transforms: color =========================================================================================
+ * Calls: rooms 2, 49-50.
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
@@ -17772,8 +17874,550 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 51. Kernels on the CPU ========================================================================================
- * Calls: rooms 9, 18, 49-50.
+/* ==== 52. Policies =================================================================================================
+ * Calls: rooms 2, 9, 48-50.
+ *
+ * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
+ * homography. */
+
+/* Checks what a transform says of its rectangle, and how many operations it has. */
+static bzna_status bzi_transform_check_clip(const bzna_transform *t, bzna_error *err)
+{
+    if (t->reserved1 || t->operation_count > BZNA_OPERATIONS_MAX)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.operation_count: %u; at most %u are allowed, and reserved1 "
+                        "must be 0", t->operation_count, BZNA_OPERATIONS_MAX);
+    if (!bzi_finite(t->clip, 6) || !bzi_finite(t->clip_size, 2))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.clip or clip_size: not a finite number");
+    return BZNA_OK;
+}
+
+#ifndef BENZINA_NO_AUGMENT
+/* What is known of a kind of operations. */
+enum { BZI_OP_MOVES = 1, BZI_OP_PIXELS = 2, BZI_OP_COVERS = 4, BZI_OP_SIZED = 8 };
+
+typedef struct bzi_op_kind {
+    uint32_t kind;                    /* BZNA_OP_... */
+    uint32_t traits;                  /* BZI_OP_...; SIZED: it has a magnitude */
+    float    least;                   /* of its magnitude, as the next one */
+    float    most;
+} bzi_op_kind;
+
+static const bzi_op_kind bzi_op_kinds[] = {
+    { BZNA_OP_IDENTITY, 0, 0, 0 },
+    { BZNA_OP_SHEAR_X, BZI_OP_MOVES | BZI_OP_SIZED, -10, 10 },
+    { BZNA_OP_SHEAR_Y, BZI_OP_MOVES | BZI_OP_SIZED, -10, 10 },
+    { BZNA_OP_TRANSLATE_X, BZI_OP_MOVES | BZI_OP_SIZED, -10, 10 },
+    { BZNA_OP_TRANSLATE_Y, BZI_OP_MOVES | BZI_OP_SIZED, -10, 10 },
+    { BZNA_OP_TRANSLATE_X_PX, BZI_OP_MOVES | BZI_OP_SIZED, -65536, 65536 },
+    { BZNA_OP_TRANSLATE_Y_PX, BZI_OP_MOVES | BZI_OP_SIZED, -65536, 65536 },
+    { BZNA_OP_ROTATE, BZI_OP_MOVES | BZI_OP_SIZED, -1e6f, 1e6f },
+    { BZNA_OP_BRIGHTNESS, BZI_OP_PIXELS | BZI_OP_SIZED, -1, 1e6f },
+    { BZNA_OP_CONTRAST, BZI_OP_PIXELS | BZI_OP_SIZED, -1, 1e6f },
+    { BZNA_OP_SATURATION, BZI_OP_PIXELS | BZI_OP_SIZED, -1, 1e6f },
+    { BZNA_OP_HUE, BZI_OP_PIXELS | BZI_OP_SIZED, -0.5f, 0.5f },
+    { BZNA_OP_GAMMA, BZI_OP_PIXELS | BZI_OP_SIZED, 1e-6f, 65535 },
+    { BZNA_OP_POSTERIZE, BZI_OP_PIXELS | BZI_OP_SIZED, 0, 8 },
+    { BZNA_OP_SOLARIZE, BZI_OP_PIXELS | BZI_OP_SIZED, 0, 256 },
+    { BZNA_OP_SOLARIZE_ADD, BZI_OP_PIXELS | BZI_OP_SIZED, -255, 255 },
+    { BZNA_OP_INVERT, BZI_OP_PIXELS, 0, 0 },
+    { BZNA_OP_GRAYSCALE, BZI_OP_PIXELS, 0, 0 },
+    { BZNA_OP_LIGHTING, BZI_OP_PIXELS | BZI_OP_SIZED, 0, 100 },
+    { BZNA_OP_SHUFFLE, BZI_OP_PIXELS, 0, 0 },
+    { BZNA_OP_AUTOCONTRAST, BZI_OP_PIXELS, 0, 0 },
+    { BZNA_OP_EQUALIZE, BZI_OP_PIXELS, 0, 0 },
+    { BZNA_OP_SHARPNESS, BZI_OP_PIXELS | BZI_OP_SIZED, -1, 1e6f },
+    { BZNA_OP_BLUR, BZI_OP_PIXELS | BZI_OP_SIZED, 1e-3f, 1000 },
+    { BZNA_OP_ERASE, BZI_OP_COVERS | BZI_OP_SIZED, FLT_MIN, 1 },
+    { BZNA_OP_CUTOUT, BZI_OP_COVERS | BZI_OP_SIZED, 0, 1 },
+    { BZNA_OP_GRID_MASK, BZI_OP_COVERS | BZI_OP_SIZED, FLT_MIN, 1 },
+};
+
+/* Returns what is known of a kind; NULL: there is no such kind. */
+static const bzi_op_kind *bzi_op_find(uint32_t kind)
+{
+    for (size_t i = 0; i < sizeof bzi_op_kinds / sizeof bzi_op_kinds[0]; i++)
+        if (bzi_op_kinds[i].kind == kind)
+            return &bzi_op_kinds[i];
+    return NULL;
+}
+
+static int bzi_op_is(uint32_t kind, uint32_t trait)
+{
+    const bzi_op_kind *known = bzi_op_find(kind);
+    return known && (known->traits & trait);
+}
+
+#define BZI_BLUR_MOST 63u             /* pixels along an edge of a blur's kernel */
+#define BZI_BLUR_USUAL 23u            /* the default */
+
+/* Returns 1 if all numbers lie between least and most, which NaN does not. */
+static int bzi_within(const float *numbers, int count, double least, double most)
+{
+    for (int i = 0; i < count; i++)
+        if (!(numbers[i] >= least && numbers[i] <= most))
+            return 0;
+    return 1;
+}
+
+/* Returns the name of a member of a transform's operation that is out of its range, or NULL. */
+static const char *bzi_drawn_fault(const bzna_drawn *d)
+{
+    const bzi_op_kind *known = bzi_op_find(d->kind);
+    const uint32_t checked = BZI_OP_PIXELS | BZI_OP_SIZED;
+
+    if (!known)
+        return "kind";
+    if (!isfinite(d->magnitude) || ((known->traits & checked) == checked &&
+                                    !bzi_within(&d->magnitude, 1, known->least, known->most)))
+        return "magnitude";
+    if (d->kernel_px > BZI_BLUR_MOST || (d->kernel_px && d->kernel_px % 2 == 0))
+        return "kernel_px";
+    if (d->value_space > BZNA_FILL_OUTPUT)
+        return "value_space";
+    for (int i = 0; i < 4; i++)
+        if (d->area[i] < 0 || d->area[i] > (int32_t)BZI_LIMIT_EDGE)
+            return "area";
+    for (int i = 0; i < 3; i++)
+        if (!isfinite(d->value[i]) || (d->kind == BZNA_OP_SHUFFLE && d->value[i] != 0 && d->value[i] != 1 &&
+                                       d->value[i] != 2))
+            return "value";
+    return isfinite(d->noise) && d->noise >= 0 ? NULL : "noise";
+}
+
+/* Checks what a transform says of its operations. */
+static bzna_status bzi_transform_check_operations(const bzna_transform *t, bzna_error *err)
+{
+    const bzna_status status = bzi_transform_check_clip(t, err);
+    const char *fault;
+
+    for (uint32_t i = 0; i < t->operation_count && status == BZNA_OK; i++)
+        if ((fault = bzi_drawn_fault(&t->operations[i])) != NULL)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.operations[%u].%s: out of its range, or not a number", i,
+                            fault);
+    return status;
+}
+
+/* Returns the name of a member of an operation that is out of its range, or has no effect; or NULL. */
+static const char *bzi_operation_fault(const bzna_operation *o)
+{
+    const bzi_op_kind *known = bzi_op_find(o->kind);
+    const int sized = known && (known->traits & BZI_OP_SIZED), covers = known && (known->traits & BZI_OP_COVERS);
+    const int erases = o->kind == BZNA_OP_ERASE, is_grid = o->kind == BZNA_OP_GRID_MASK;
+    const double most = o->sign && known ? fmin(known->most, -known->least) : known ? known->most : 0;
+
+    if (!known)
+        return "kind";
+    if (o->sign > 1 || (o->sign && !sized))
+        return "sign";
+    if (!bzi_within(&o->probability, 1, 0, 1))
+        return "probability";
+    if (!bzi_within(o->magnitude, 2, sized ? known->least : -FLT_MAX, sized ? most : FLT_MAX))
+        return "magnitude";
+    if (o->kernel_px > (o->kind == BZNA_OP_BLUR ? BZI_BLUR_MOST : 0) || (o->kernel_px && o->kernel_px % 2 == 0))
+        return "kernel_px";
+    if ((o->ratio[0] != 0 || o->ratio[1] != 0) &&
+        !(erases && bzi_within(o->ratio, 2, 1e-3, 1e3) && o->ratio[0] <= o->ratio[1]) &&
+        !(is_grid && bzi_within(o->ratio, 1, 0, 1) && o->ratio[1] == 0))
+        return "ratio";
+    if (!bzi_within(o->value, 3, covers ? -1e30 : 0, covers ? 1e30 : 0))
+        return "value";
+    if (o->value_space > (covers ? BZNA_FILL_OUTPUT : 0))
+        return "value_space";
+    if (!bzi_within(&o->noise, 1, 0, erases ? 1e30 : 0))
+        return "noise";
+    return o->reserved0 || !bzi_is_zero(o->reserved, sizeof o->reserved) ? "reserved" : NULL;
+}
+
+/* Returns how many groups a policy draws. */
+static uint32_t bzi_policy_draws(const bzna_policy *p)
+{
+    const uint32_t groups = p->operation_count / bzi_default(p->group_size, 1);
+    return p->law == BZNA_POLICY_CHOOSE ? bzi_default(p->draws, 1) : p->law == BZNA_POLICY_ALL ? groups :
+                                                                     bzi_default(p->draws, groups);
+}
+
+/* Returns the name of a member of a policy that is out of its range, or NULL. */
+static const char *bzi_policy_fault(const bzna_policy *p)
+{
+    const uint32_t size = bzi_default(p->group_size, 1);
+
+    if (!p->operations)
+        return "operations";
+    if (p->operation_count < 1 || p->operation_count > BZI_LIMIT_OPERATIONS)
+        return "operation_count";
+    if (p->operation_count % size)
+        return "group_size";
+    if (p->law > BZNA_POLICY_CHOOSE)
+        return "law";
+    if ((p->law == BZNA_POLICY_ALL && p->draws) || p->draws > BZI_LIMIT_OPERATIONS ||
+        (p->law == BZNA_POLICY_SHUFFLE && p->draws > p->operation_count / size))
+        return "draws";
+    if (p->bins == 1 || p->bins > 1000000)
+        return "bins";
+    if (p->bin[0] > p->bin[1] || p->bin[1] > (p->bins ? p->bins - 1 : 0))
+        return "bin";
+    if (!bzi_within(&p->probability, 1, 0, 1))
+        return "probability";
+    return bzi_is_zero(p->reserved, sizeof p->reserved) ? NULL : "reserved";
+}
+
+/* Returns how many operations policies may draw for a view, at most. Pre: each of them was checked. */
+static uint32_t bzi_augment_most(const bzna_loader_augment *a)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < a->policy_count; i++)
+        most += bzi_policy_draws(&a->policies[i]) * bzi_default(a->policies[i].group_size, 1);
+    return most;
+}
+
+/* Checks an output's policies. where: what messages call them. moves: 1 if they may join the warp. */
+static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *where, int moves, bzna_error *err)
+{
+    const char *fault;
+
+    if (!bzi_is_zero(a->reserved, sizeof a->reserved))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
+    if (!a->policies != !a->policy_count || a->policy_count > BZI_LIMIT_POLICIES || a->beyond_crop > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u policies at %s; at most %u are allowed, and beyond_crop is 0 or "
+                        "1", where, a->policy_count, a->policies ? "an address" : "NULL", BZI_LIMIT_POLICIES);
+
+    for (uint32_t i = 0; i < a->policy_count; i++) {
+        const bzna_policy *p = &a->policies[i];
+        if ((fault = bzi_policy_fault(p)) != NULL)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.policies[%u].%s: out of its range", where, i, fault);
+        for (uint32_t k = 0; k < p->operation_count; k++) {
+            if ((fault = bzi_operation_fault(&p->operations[k])) != NULL)
+                return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.policies[%u].operations[%u].%s: out of its range, not a "
+                                "number, or without effect on this kind (%u)", where, i, k, fault,
+                                p->operations[k].kind);
+            if (!moves && bzi_op_is(p->operations[k].kind, BZI_OP_MOVES))
+                return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.policies[%u].operations[%u].kind: it moves pixels, and the "
+                                "output has the first one's warp", where, i, k);
+        }
+    }
+
+    if (bzi_augment_most(a) > BZNA_OPERATIONS_MAX)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: its policies may draw %u operations for a view, and %u are allowed",
+                        where, bzi_augment_most(a), BZNA_OPERATIONS_MAX);
+    return BZNA_OK;
+}
+
+/* --- Drawing --- */
+
+static double bzi_draw_magnitude(bzna_random *random, const bzna_policy *p, const bzna_operation *o)
+{
+    const double from = o->magnitude[0], to = o->magnitude[1];
+    double drawn;
+
+    if (from == to || !bzi_op_is(o->kind, BZI_OP_SIZED))
+        return from;
+    if (p->bins) {
+        drawn = bzi_draw_integer(random, p->bin[0], p->bin[1]) / (p->bins - 1.0);
+        return from + (to - from) * drawn;
+    }
+    return bzi_draw(random, fmin(from, to), fmax(from, to));
+}
+
+/* Draws the rectangle of torchvision's RandomErasing. out: width and height of the output. */
+static void bzi_draw_erase(bzna_random *random, const bzna_policy *p, const bzna_operation *o, const double out[2],
+                           bzna_drawn *d)
+{
+    const double low = o->ratio[0] != 0 ? o->ratio[0] : 0.3, high = o->ratio[1] != 0 ? o->ratio[1] : 3.3;
+
+    for (int i = 0; i < 10; i++) {
+        const double share = bzi_draw_magnitude(random, p, o), ratio = bzi_draw_log(random, low, high);
+        const double height = rint(sqrt(out[0] * out[1] * share * ratio));
+        const double width = rint(sqrt(out[0] * out[1] * share / ratio));
+
+        d->magnitude = (float)share;
+        if (width < out[0] && height < out[1]) {
+            d->area[1] = (int32_t)bzi_draw_integer(random, 0, out[1] - height);
+            d->area[0] = (int32_t)bzi_draw_integer(random, 0, out[0] - width);
+            d->area[2] = d->area[0] + (int32_t)width;
+            d->area[3] = d->area[1] + (int32_t)height;
+            break;
+        }
+    }
+
+    for (int i = 0; i < 2 && o->noise > 0; i++)
+        d->key[i] = bzi_random_u32(random);
+}
+
+/* Draws a square of DeVries and Taylor's Cutout, or where the squares of a grid lie. */
+static void bzi_draw_squares(bzna_random *random, const bzna_operation *o, const double out[2], bzna_drawn *d)
+{
+    const double edge = floor(d->magnitude * fmin(out[0], out[1]) + 0.5);
+
+    for (int i = 0; i < 2 && o->kind == BZNA_OP_CUTOUT; i++) {
+        const double from = bzi_draw_integer(random, 0, out[i] - 1) - floor(edge / 2);
+        d->area[i] = (int32_t)fmax(from, 0);
+        d->area[2 + i] = (int32_t)fmin(from + edge, out[i]);
+    }
+
+    if (o->kind == BZNA_OP_GRID_MASK) {
+        d->area[2] = (int32_t)fmax(edge, 1);
+        d->area[3] = (int32_t)floor(d->area[2] * (o->ratio[0] != 0 ? (double)o->ratio[0] : 0.5) + 0.5);
+        for (int i = 0; i < 2; i++)
+            d->area[i] = (int32_t)bzi_draw_integer(random, 0, d->area[2] - 1);
+    }
+}
+
+/* Draws AlexNet's lighting noise: the principal components of ImageNet's colors, in 0..1. */
+static void bzi_draw_lighting(bzna_random *random, bzna_drawn *d)
+{
+    static const double values[3] = { 0.2175, 0.0188, 0.0045 };
+    static const double vectors[3][3] = { { -0.5675, 0.7192, 0.4009 },
+                                          { -0.5808, -0.0045, -0.8140 },
+                                          { -0.5836, -0.6948, 0.4203 } };
+    double sums[3] = { 0, 0, 0 };
+
+    for (int k = 0; k < 3; k++) {
+        double normal = -6;
+        for (int i = 0; i < 12; i++)
+            normal += bzi_random_uniform(random, 0, 1);
+        for (int c = 0; c < 3; c++)
+            sums[c] += vectors[c][k] * values[k] * normal * d->magnitude;
+    }
+    for (int c = 0; c < 3; c++)
+        d->value[c] = (float)(255 * sums[c]);
+}
+
+/* Lets an operation move the picture of an output: m maps pixels of the output to those that it shows instead. */
+static void bzi_augment_move(const bzna_drawn *d, const double out[2], int beyond_crop, bzna_transform *t)
+{
+    const double by = d->magnitude, c = bzi_math_cos(by), s = bzi_math_sin(by);
+    const double x = (out[0] - 1) / 2, y = (out[1] - 1) / 2;
+    double m[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 }, clip[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
+
+    if (d->kind == BZNA_OP_SHEAR_X) {
+        m[1] = by;
+        m[2] = by / 2;
+    } else if (d->kind == BZNA_OP_SHEAR_Y) {
+        m[3] = by;
+        m[5] = by / 2;
+    } else if (d->kind == BZNA_OP_ROTATE) {
+        const double turn[9] = { c, -s, x - c * x + s * y, s, c, y - s * x - c * y, 0, 0, 1 };
+        memcpy(m, turn, sizeof m);
+    } else {
+        const int axis = d->kind == BZNA_OP_TRANSLATE_Y || d->kind == BZNA_OP_TRANSLATE_Y_PX;
+        const int is_share = d->kind == BZNA_OP_TRANSLATE_X || d->kind == BZNA_OP_TRANSLATE_Y;
+        m[2 + 3 * axis] = -trunc(by * (is_share ? out[axis] : 1));
+    }
+
+    bzi_homography_multiply(t->homography, m, t->homography);
+    if (beyond_crop)
+        return;
+    if (!bzi_is_zero(t->clip, sizeof t->clip))
+        memcpy(clip, t->clip, sizeof t->clip);
+    else
+        memcpy(t->clip_size, out, sizeof t->clip_size);
+    bzi_homography_multiply(clip, m, clip);
+    memcpy(t->clip, clip, sizeof t->clip);
+}
+
+/* Draws one operation of a group. Pre: the transform has a place for it. */
+static void bzi_operation_draw(bzna_random *random, const bzna_policy *p, const bzna_operation *o, const double out[2],
+                               int beyond_crop, bzna_transform *t)
+{
+    static const float orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+    bzna_drawn *d = &t->operations[t->operation_count];
+
+    if (o->probability > 0 && !bzi_draw_flip(random, o->probability))
+        return;
+
+    memset(d, 0, sizeof *d);
+    t->operation_count++;
+    d->kind = o->kind;
+    d->kernel_px = o->kind == BZNA_OP_BLUR ? bzi_default(o->kernel_px, BZI_BLUR_USUAL) : 0;
+    d->value_space = o->value_space;
+    d->noise = o->noise;
+    memcpy(d->value, o->value, sizeof d->value);
+    if (o->kind == BZNA_OP_ERASE) {
+        bzi_draw_erase(random, p, o, out, d);
+        return;
+    }
+
+    d->magnitude = (float)bzi_draw_magnitude(random, p, o);
+    if (o->sign && bzi_draw_flip(random, 0.5))
+        d->magnitude = -d->magnitude;
+    if (o->kind == BZNA_OP_POSTERIZE)
+        d->magnitude = floorf(d->magnitude + 0.5f);
+    if (o->kind == BZNA_OP_CUTOUT || o->kind == BZNA_OP_GRID_MASK)
+        bzi_draw_squares(random, o, out, d);
+    else if (o->kind == BZNA_OP_LIGHTING)
+        bzi_draw_lighting(random, d);
+    else if (o->kind == BZNA_OP_SHUFFLE)
+        memcpy(d->value, orders[(int)bzi_draw_integer(random, 0, 5)], sizeof d->value);
+    else if (bzi_op_is(o->kind, BZI_OP_MOVES))
+        bzi_augment_move(d, out, beyond_crop, t);
+}
+
+/* Draws the operations of all policies. Pre: they were checked, and the transform has as many places as they need. */
+static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, const uint32_t size[2],
+                             bzna_transform *t)
+{
+    const double out[2] = { size[0], size[1] };
+
+    for (uint32_t i = 0; i < a->policy_count; i++) {
+        const bzna_policy *p = &a->policies[i];
+        const uint32_t group = bzi_default(p->group_size, 1), groups = p->operation_count / group;
+        const uint32_t draws = bzi_policy_draws(p);
+        uint16_t order[BZI_LIMIT_OPERATIONS];
+
+        if (p->probability > 0 && !bzi_draw_flip(random, p->probability))
+            continue;
+        for (uint32_t k = 0; k < groups; k++)
+            order[k] = (uint16_t)k;
+        for (uint32_t k = 0; k < draws; k++) {
+            uint32_t chosen = k;
+            if (p->law == BZNA_POLICY_CHOOSE) {
+                chosen = (uint32_t)bzi_draw_integer(random, 0, groups - 1.0);
+            } else if (p->law == BZNA_POLICY_SHUFFLE) {     /* those that are left lie from k on */
+                const uint32_t at = (uint32_t)bzi_draw_integer(random, k, groups - 1.0);
+                chosen = order[at];
+                order[at] = order[k];
+            }
+            for (uint32_t n = 0; n < group; n++)
+                bzi_operation_draw(random, p, &p->operations[chosen * group + n], out, (int)a->beyond_crop, t);
+        }
+    }
+}
+
+/* --- Policies that are well known --- */
+
+#define BZI_SIZED(kind_, sign_, from, to) { .kind = BZNA_OP_##kind_, .sign = sign_, .magnitude = { from, to } }
+
+static const bzna_operation bzi_rand_augment[] = {
+    { .kind = BZNA_OP_IDENTITY },
+    BZI_SIZED(SHEAR_X, 1, 0, 0.3f), BZI_SIZED(SHEAR_Y, 1, 0, 0.3f),
+    BZI_SIZED(TRANSLATE_X, 1, 0, 150.0f / 331), BZI_SIZED(TRANSLATE_Y, 1, 0, 150.0f / 331),
+    BZI_SIZED(ROTATE, 1, 0, 30),
+    BZI_SIZED(BRIGHTNESS, 1, 0, 0.9f), BZI_SIZED(SATURATION, 1, 0, 0.9f),
+    BZI_SIZED(CONTRAST, 1, 0, 0.9f), BZI_SIZED(SHARPNESS, 1, 0, 0.9f),
+    BZI_SIZED(POSTERIZE, 0, 8, 4), BZI_SIZED(SOLARIZE, 0, 255, 0),
+    { .kind = BZNA_OP_AUTOCONTRAST }, { .kind = BZNA_OP_EQUALIZE },
+};
+
+static const bzna_operation bzi_trivial_wide[] = {
+    { .kind = BZNA_OP_IDENTITY },
+    BZI_SIZED(SHEAR_X, 1, 0, 0.99f), BZI_SIZED(SHEAR_Y, 1, 0, 0.99f),
+    BZI_SIZED(TRANSLATE_X_PX, 1, 0, 32), BZI_SIZED(TRANSLATE_Y_PX, 1, 0, 32),
+    BZI_SIZED(ROTATE, 1, 0, 135),
+    BZI_SIZED(BRIGHTNESS, 1, 0, 0.99f), BZI_SIZED(SATURATION, 1, 0, 0.99f),
+    BZI_SIZED(CONTRAST, 1, 0, 0.99f), BZI_SIZED(SHARPNESS, 1, 0, 0.99f),
+    BZI_SIZED(POSTERIZE, 0, 8, 2), BZI_SIZED(SOLARIZE, 0, 255, 0),
+    { .kind = BZNA_OP_AUTOCONTRAST }, { .kind = BZNA_OP_EQUALIZE },
+};
+
+/* Operations of AutoAugment, with their probability, and one of 10 magnitudes. */
+#define BZI_AUTO(kind_, sign_, p, value) { .kind = BZNA_OP_##kind_, .sign = sign_, .probability = p, \
+                                           .magnitude = { value, value } }
+#define BZI_AUTO_POSTERIZE(p, bits) BZI_AUTO(POSTERIZE, 0, p, bits)
+#define BZI_AUTO_SOLARIZE(p, bin)   BZI_AUTO(SOLARIZE, 0, p, 255 - 255 * bin / 9.0f)
+#define BZI_AUTO_ROTATE(p, bin)     BZI_AUTO(ROTATE, 1, p, 30 * bin / 9.0f)
+#define BZI_AUTO_COLOR(p, bin)      BZI_AUTO(SATURATION, 1, p, 0.9f * bin / 9)
+#define BZI_AUTO_CONTRAST(p, bin)   BZI_AUTO(CONTRAST, 1, p, 0.9f * bin / 9)
+#define BZI_AUTO_SHARPNESS(p, bin)  BZI_AUTO(SHARPNESS, 1, p, 0.9f * bin / 9)
+#define BZI_AUTO_SHEAR_X(p, bin)    BZI_AUTO(SHEAR_X, 1, p, 0.3f * bin / 9)
+#define BZI_AUTO_PLAIN(kind_, p)    { .kind = BZNA_OP_##kind_, .probability = p }
+
+static const bzna_operation bzi_auto_imagenet[] = {
+    BZI_AUTO_POSTERIZE(0.4f, 4), BZI_AUTO_ROTATE(0.6f, 9),
+    BZI_AUTO_SOLARIZE(0.6f, 5), BZI_AUTO_PLAIN(AUTOCONTRAST, 0.6f),
+    BZI_AUTO_PLAIN(EQUALIZE, 0.8f), BZI_AUTO_PLAIN(EQUALIZE, 0.6f),
+    BZI_AUTO_POSTERIZE(0.6f, 5), BZI_AUTO_POSTERIZE(0.6f, 5),
+    BZI_AUTO_PLAIN(EQUALIZE, 0.4f), BZI_AUTO_SOLARIZE(0.2f, 4),
+    BZI_AUTO_PLAIN(EQUALIZE, 0.4f), BZI_AUTO_ROTATE(0.8f, 8),
+    BZI_AUTO_SOLARIZE(0.6f, 3), BZI_AUTO_PLAIN(EQUALIZE, 0.6f),
+    BZI_AUTO_POSTERIZE(0.8f, 6), BZI_AUTO_PLAIN(EQUALIZE, 1),
+    BZI_AUTO_ROTATE(0.2f, 3), BZI_AUTO_SOLARIZE(0.6f, 8),
+    BZI_AUTO_PLAIN(EQUALIZE, 0.6f), BZI_AUTO_POSTERIZE(0.4f, 5),
+    BZI_AUTO_ROTATE(0.8f, 8), BZI_AUTO_COLOR(0.4f, 0),
+    BZI_AUTO_ROTATE(0.4f, 9), BZI_AUTO_PLAIN(EQUALIZE, 0.6f),
+    BZI_AUTO_PLAIN(IDENTITY, 1), BZI_AUTO_PLAIN(EQUALIZE, 0.8f),      /* the first is an EQUALIZE of probability 0 */
+    BZI_AUTO_PLAIN(INVERT, 0.6f), BZI_AUTO_PLAIN(EQUALIZE, 1),
+    BZI_AUTO_COLOR(0.6f, 4), BZI_AUTO_CONTRAST(1, 8),
+    BZI_AUTO_ROTATE(0.8f, 8), BZI_AUTO_COLOR(1, 2),
+    BZI_AUTO_COLOR(0.8f, 8), BZI_AUTO_SOLARIZE(0.8f, 7),
+    BZI_AUTO_SHARPNESS(0.4f, 7), BZI_AUTO_PLAIN(INVERT, 0.6f),
+    BZI_AUTO_SHEAR_X(0.6f, 5), BZI_AUTO_PLAIN(EQUALIZE, 1),
+    BZI_AUTO_COLOR(0.4f, 0), BZI_AUTO_PLAIN(EQUALIZE, 0.6f),
+    BZI_AUTO_PLAIN(EQUALIZE, 0.4f), BZI_AUTO_SOLARIZE(0.2f, 4),
+    BZI_AUTO_SOLARIZE(0.6f, 5), BZI_AUTO_PLAIN(AUTOCONTRAST, 0.6f),
+    BZI_AUTO_PLAIN(INVERT, 0.6f), BZI_AUTO_PLAIN(EQUALIZE, 1),
+    BZI_AUTO_COLOR(0.6f, 4), BZI_AUTO_CONTRAST(1, 8),
+    BZI_AUTO_PLAIN(EQUALIZE, 0.8f), BZI_AUTO_PLAIN(EQUALIZE, 0.6f),
+};
+
+/* Makes a policy that is well known. Returns 0 if there is no such one. */
+static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *p)
+{
+    const int is_rand = preset == BZNA_PRESET_RAND_AUGMENT;
+
+    memset(p, 0, sizeof *p);
+    if (preset > BZNA_PRESET_AUTO_IMAGENET || draws > (is_rand ? BZNA_OPERATIONS_MAX : 0) ||
+        magnitude > (is_rand ? 30 : 0))
+        return 0;
+
+    p->law = BZNA_POLICY_CHOOSE;
+    if (preset == BZNA_PRESET_AUTO_IMAGENET) {
+        p->operations = bzi_auto_imagenet;
+        p->operation_count = sizeof bzi_auto_imagenet / sizeof bzi_auto_imagenet[0];
+        p->group_size = 2;
+        return 1;
+    }
+
+    p->operations = is_rand ? bzi_rand_augment : bzi_trivial_wide;
+    p->operation_count = sizeof bzi_rand_augment / sizeof bzi_rand_augment[0];
+    p->draws = is_rand ? bzi_default(draws, 2) : 1;
+    p->bins = 31;
+    p->bin[0] = magnitude;
+    p->bin[1] = is_rand ? magnitude : 30;
+    return 1;
+}
+
+#else
+
+/* In this build transforms with operations are refused, and settings with policies, so that none are ever drawn. */
+static bzna_status bzi_transform_check_operations(const bzna_transform *t, bzna_error *err)
+{
+    const bzna_status status = bzi_transform_check_clip(t, err);
+    return status == BZNA_OK && t->operation_count ?
+           BZI_FAIL(err, BZNA_E_UNSUPPORTED, "transform.operations: this build has none (BENZINA_NO_AUGMENT)") : status;
+}
+
+static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *where, int moves, bzna_error *err)
+{
+    (void)moves;
+    return a->policies || a->policy_count ? BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s: this build has no policies "
+                                                     "(BENZINA_NO_AUGMENT)", where) : BZNA_OK;
+}
+
+static uint32_t bzi_augment_most(const bzna_loader_augment *a) { return a->policy_count; }
+
+static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, const uint32_t size[2],
+                             bzna_transform *t)
+{
+    (void)random;
+    (void)a;
+    (void)size;
+    (void)t;
+}
+
+static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *p)
+{
+    (void)preset;
+    (void)draws;
+    (void)magnitude;
+    memset(p, 0, sizeof *p);
+    return 0;
+}
+#endif
+
+
+/* ==== 53. Kernels on the CPU ========================================================================================
+ * Calls: rooms 2, 9, 19, 50-52.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -17841,7 +18485,8 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     const char *fault = bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
     if (fault)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
-    return bzi_transform_check_settings(t, &names, err);
+    const bzna_status status = bzi_transform_check_operations(t, err);
+    return status == BZNA_OK ? bzi_transform_check_settings(t, &names, err) : status;
 }
 
 /* Fills in the colors of a slot, which a slot of a failed sample needs as well. bias and scale apply to the channels
@@ -17863,6 +18508,18 @@ static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint
         slot->scale[i] = t->scale[i];
         slot->fill[i] = t->fill_space == BZNA_FILL_OUTPUT ? t->fill[i] : (fill - t->bias[i]) * t->scale[i];
     }
+}
+
+/* Fills in the rectangle outside of which a slot is fill. Pre: the slot has its colors. */
+static void bzi_slot_clip(bzi_kernel_slot *slot, const bzna_transform *t)
+{
+    if (bzi_is_zero(t->clip, sizeof t->clip))
+        return;
+    slot->flags |= BZI_KERNEL_CLIP;
+    for (int i = 0; i < 6; i++)
+        slot->clip[i] = (float)t->clip[i];
+    for (int i = 0; i < 2; i++)
+        slot->clip_last[i] = (float)(t->clip_size[i] - 1);
 }
 
 /* Fills in the jitter of a slot. Brightness, saturation and gray alone are matrices. A brightness above 1 goes into
@@ -18019,6 +18676,7 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
                                                                                              BZI_KERNEL_WIDEN;
 
     bzi_slot_colors(slot, t, channels);
+    bzi_slot_clip(slot, t);
     bzi_slot_jitter(slot, t);
     if (channels == BZNA_CHANNELS_BGR)
         bzi_slot_swap(slot);
@@ -18160,7 +18818,225 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 52. JPEG decode ===============================================================================================
+/* ==== 54. Operations ===============================================================================================
+ * Calls: rooms 2, 48, 52-53.
+ *
+ * Turns the operations of a transform into what the kernels' passes read, and runs those on the CPU. A view with
+ * operations on pixels is first warped to planes of 8 bits in scratch memory. */
+
+#ifndef BENZINA_NO_AUGMENT
+_Static_assert((int)BZI_KERNEL_OP_BRIGHTNESS == BZNA_OP_BRIGHTNESS && (int)BZI_KERNEL_OP_BLUR == BZNA_OP_BLUR &&
+                   (int)BZI_KERNEL_OP_ERASE == BZNA_OP_ERASE && (int)BZI_KERNEL_OP_GRID_MASK == BZNA_OP_GRID_MASK &&
+                   BZI_KERNEL_OPS == BZNA_OPERATIONS_MAX,
+               "the kernel's operations are the API's");
+
+/* Returns what the warp of a view with operations on pixels writes: three planes of bytes. */
+static bzi_kernel_output bzi_operations_planes(const bzi_kernel_output *out)
+{
+    bzi_kernel_output planes = { .width = out->width, .height = out->height, .dtype = BZI_KERNEL_UINT8, .channels = 3 };
+
+    planes.stride_c = bzi_kernel_plane_bytes(out);
+    planes.stride_y = out->width;
+    planes.stride_x = 1;
+    return planes;
+}
+
+/* Returns the transform by which that is warped. A fill in units of the output becomes a color. */
+static bzna_transform bzi_operations_transform(const bzna_transform *t, uint32_t channels)
+{
+    bzna_transform warped = *t;
+
+    for (int i = 0; i < 3; i++) {
+        const int from = channels == BZNA_CHANNELS_GRAY ? 0 : channels == BZNA_CHANNELS_BGR ? 2 - i : i;
+        if (t->fill_space == BZNA_FILL_OUTPUT)
+            warped.fill[i] = t->fill[from] / t->scale[from] + t->bias[from];
+        warped.bias[i] = 0;
+        warped.scale[i] = 1;
+    }
+    warped.fill_space = BZNA_FILL_RGB;
+    return warped;
+}
+
+/* Sets the color and the noise of an operation that covers pixels, by the channels that are delivered. */
+static void bzi_operation_color(bzi_kernel_op *op, const bzna_drawn *d, const bzna_transform *t, uint32_t channels)
+{
+    static const float luma[3] = { 0.299f, 0.587f, 0.114f };
+
+    op->bits = d->value_space == BZNA_FILL_RGB;
+    for (int i = 0; i < 3; i++) {
+        const float value = channels == BZNA_CHANNELS_GRAY && op->bits ? bzi_kernel_luma(luma, d->value) :
+                            d->value[channels == BZNA_CHANNELS_BGR && op->bits ? 2 - i : i];
+        op->a[i] = op->bits ? (value - t->bias[i]) * t->scale[i] : value;
+        op->noise[i] = op->bits ? d->noise * t->scale[i] : d->noise;
+    }
+}
+
+/* Makes the kernel's operation of one that was drawn. out: the output that it is for. */
+static bzi_kernel_op bzi_operation_make(const bzna_drawn *d, const bzna_transform *t, uint32_t channels,
+                                        const bzi_kernel_output *out)
+{
+    bzi_kernel_op op = { .kind = d->kind, .a = { d->magnitude, 0, 0 }, .key = { d->key[0], d->key[1] } };
+    const int32_t shorter = out->width < out->height ? out->width : out->height;
+
+    switch (d->kind) {
+    case BZNA_OP_BRIGHTNESS: case BZNA_OP_CONTRAST: case BZNA_OP_SATURATION: case BZNA_OP_SHARPNESS:
+        op.a[0] = (float)(1 + (double)d->magnitude);
+        op.a[1] = (float)-(double)d->magnitude;
+        break;
+    case BZNA_OP_POSTERIZE:
+        op.bits = (0xff00u >> (uint32_t)(d->magnitude + 0.5f)) & 0xff;
+        break;
+    case BZNA_OP_BLUR:
+        op.bits = (uint32_t)bzi_min((d->kernel_px ? d->kernel_px : BZI_BLUR_USUAL) / 2, (uint32_t)shorter - 1);
+        op.a[0] = (float)bzi_math_exp(-1 / (2 * (double)d->magnitude * (double)d->magnitude));
+        break;
+    case BZNA_OP_LIGHTING:
+        memcpy(op.a, d->value, sizeof op.a);
+        break;
+    case BZNA_OP_SHUFFLE:
+        op.bits = (uint32_t)d->value[0] | (uint32_t)d->value[1] << 2 | (uint32_t)d->value[2] << 4;
+        break;
+    case BZNA_OP_ERASE: case BZNA_OP_CUTOUT: case BZNA_OP_GRID_MASK:
+        bzi_operation_color(&op, d, t, channels);
+        for (int i = 0; i < 4; i++)
+            op.area[i] = (uint16_t)d->area[i];
+        for (int i = 0; i < 2 && d->kind == BZNA_OP_GRID_MASK && d->area[2]; i++)
+            op.area[i] = (uint16_t)(d->area[i] % d->area[2]);
+        break;
+    default: break;
+    }
+    return op;
+}
+
+/* Makes the passes of a view: pass->end is the number of its operations that the kernel does, and pass->pixels of those
+ * that change pixels. src and dst are set later. Pre: the transform was checked. */
+static void bzi_operations_make(const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
+                                bzi_kernel_pass *pass)
+{
+    bzi_kernel_slot colors;
+
+    memset(pass, 0, sizeof *pass);
+    for (uint32_t trait = BZI_OP_PIXELS; trait <= BZI_OP_COVERS; trait += BZI_OP_COVERS - BZI_OP_PIXELS) {
+        for (uint32_t i = 0; i < t->operation_count; i++)
+            if (bzi_op_is(t->operations[i].kind, trait))
+                pass->op[pass->end++] = bzi_operation_make(&t->operations[i], t, channels, out);
+        pass->pixels = trait == BZI_OP_PIXELS ? pass->end : pass->pixels;
+    }
+
+    if (pass->end) {
+        bzi_slot_colors(&colors, t, channels);
+        memcpy(pass->bias, colors.bias, sizeof pass->bias);
+        memcpy(pass->scale, colors.scale, sizeof pass->scale);
+        memcpy(pass->luma, colors.luma, sizeof pass->luma);
+        pass->flags = (channels == BZNA_CHANNELS_GRAY ? BZI_KERNEL_GRAY : 0) |
+                      (channels == BZNA_CHANNELS_BGR ? BZI_KERNEL_SWAP : 0);
+    }
+}
+
+/* Makes slot and passes of a view, as bzi_slot_make. */
+static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
+                                 const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
+                                 bzna_error *err)
+{
+    bzna_status status;
+
+    if ((status = bzi_transform_check(t, err)) != BZNA_OK)
+        return status;
+    bzi_operations_make(t, channels, out, pass);
+    if (!pass->pixels)
+        return bzi_slot_make(slot, picture, t, channels, err);
+
+    const bzna_transform warped = bzi_operations_transform(t, channels);
+    return bzi_slot_make(slot, picture, &warped, BZNA_CHANNELS_RGB, err);
+}
+
+/* Returns where a view's warp goes. */
+static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    return pass->pixels ? bzi_operations_planes(out) : *out;
+}
+
+/* Returns the bytes of scratch memory that a view needs, a multiple of 256. */
+static uint64_t bzi_scratch_bytes(const bzi_kernel_output *out, const bzi_kernel_pass *pass)
+{
+    int blurs = 0;
+
+    for (uint32_t i = 0; i < pass->pixels; i++)
+        blurs |= pass->op[i].kind == BZNA_OP_BLUR;
+    return pass->pixels ? (bzi_kernel_scratch_of(out, blurs).bytes + 255) & ~(uint64_t)255 : 0;
+}
+
+/* Lets a view's warp write to scratch memory if it has operations on pixels, and its passes to its slot. */
+static void bzi_view_place(bzi_kernel_slot *slot, bzi_kernel_pass *pass, uint64_t scratch)
+{
+    pass->src = scratch;
+    pass->dst = slot->dst;
+    if (pass->pixels)
+        slot->dst = scratch;
+}
+
+/* Warps a view and runs its passes, on the CPU. workspace: of bzi_kernel_warp_bytes of the view's target. scratch:
+ * of bzi_scratch_bytes, aligned to 16; it may be NULL if there are no operations on pixels. */
+static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                          void *workspace, size_t workspace_bytes, void *scratch)
+{
+    const bzi_kernel_output target = bzi_view_target(pass, out);
+    bzi_kernel_slot warped = *slot;
+    bzi_kernel_pass all = *pass;
+
+    bzi_view_place(&warped, &all, (uint64_t)(uintptr_t)scratch);
+    bzi_kernel_warp(&warped, &target, workspace, workspace_bytes);
+    if (pass->end)
+        bzi_kernel_operate(&all, out);
+}
+
+#else
+
+/* In this build transforms have no operations. */
+typedef struct bzi_kernel_pass {
+    uint32_t pixels;
+    uint32_t end;
+} bzi_kernel_pass;
+
+static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
+                                 const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
+                                 bzna_error *err)
+{
+    (void)out;
+    memset(pass, 0, sizeof *pass);
+    return bzi_slot_make(slot, picture, t, channels, err);
+}
+
+static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    (void)pass;
+    return *out;
+}
+
+static uint64_t bzi_scratch_bytes(const bzi_kernel_output *out, const bzi_kernel_pass *pass)
+{
+    (void)out;
+    return pass->pixels;
+}
+
+static void bzi_view_place(bzi_kernel_slot *slot, bzi_kernel_pass *pass, uint64_t scratch)
+{
+    (void)slot;
+    (void)pass;
+    (void)scratch;
+}
+
+static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                          void *workspace, size_t workspace_bytes, void *scratch)
+{
+    (void)pass;
+    (void)scratch;
+    bzi_kernel_warp(slot, out, workspace, workspace_bytes);
+}
+#endif
+
+
+/* ==== 55. JPEG decode ===============================================================================================
  * Calls: rooms 2, 7, 9.
  *
  * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
@@ -18575,8 +19451,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 53. Software decode ===========================================================================================
- * Calls: rooms 2, 7, 9, 17-18, 21, 52.
+/* ==== 56. Software decode ===========================================================================================
+ * Calls: rooms 2, 7, 9, 18-19, 22, 55.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, if it is
  * built in, and libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -18592,6 +19468,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 typedef struct bzi_software {
     const bzi_memory *memory;         /* the user's */
     uint32_t          max_edge_px;    /* larger pictures are refused */
+    uint32_t          allowed;        /* codecs that may be decoded: bzi_host.codecs */
     bzi_buffer        stream;         /* the picture being decoded, as libavcodec takes it */
     uint32_t          tiles;          /* how many tiles of a grid the last call has decoded; 0: it was not a grid */
     bzi_buffer        canvas;         /* a grid's tiles, put together */
@@ -19034,6 +19911,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
         row->planes(image, picture);
         return BZNA_OK;
     }
+    if (!bzi_codec_is_allowed(software->allowed, image))
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", bzi_image_codec_name(image));
 
 #ifndef BENZINA_NO_JPEG
     if (image->codec == BZNA_CODEC_JPEG)
@@ -19049,8 +19928,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 54. Software decode: HEIF =====================================================================================
- * Calls: rooms 2, 7, 9, 19-20, 22, 53.
+/* ==== 57. Software decode: HEIF =====================================================================================
+ * Calls: rooms 2, 7, 9, 20-21, 23, 56.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
@@ -19346,7 +20225,7 @@ struct bzna_decoder {
 };
 
 
-/* ==== 55. CUDA: the driver ==========================================================================================
+/* ==== 58. CUDA: the driver ==========================================================================================
  * Calls: rooms 4, 9.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
@@ -19556,8 +20435,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 56. CUDA: the device ==========================================================================================
- * Calls: rooms 2, 4, 7, 9, 18, 21, 55, and the kernels' structs.
+/* ==== 59. CUDA: the device ==========================================================================================
+ * Calls: rooms 2, 4, 7, 9, 19, 22, 58, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -19616,6 +20495,7 @@ struct bzi_device {
     CUcontext        cuda;            /* the user's CUDA context, or the primary one */
     CUmodule         module;          /* the kernel's */
     CUfunction       warp[BZI_KERNEL_COUNT];
+    CUfunction       augment;         /* NULL with BENZINA_NO_AUGMENT */
     uint32_t         has_mutex;       /* 1: `mutex` was made */
     uint32_t         owns_primary;    /* 1: the primary CUDA context is retained */
     int64_t          process;         /* that opened it; after fork, no other may call the driver */
@@ -19870,6 +20750,12 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
         result = device->cu.module_function(&device->warp[i], device->module, names[i]);
         status = bzi_device_check(device, result, "cuModuleGetFunction", err);
     }
+#ifndef BENZINA_NO_AUGMENT
+    if (status == BZNA_OK) {
+        result = device->cu.module_function(&device->augment, device->module, "bzi_kernel_augment");
+        status = bzi_device_check(device, result, "cuModuleGetFunction", err);
+    }
+#endif
 
     bzi_release(memory, text, size, 1);
     return status;
@@ -19970,8 +20856,8 @@ static void bzi_device_close(bzi_device *device)
 }
 
 
-/* ==== 57. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 4, 7, 9, 50-51, 55-56.
+/* ==== 60. CUDA: memory, streams, kernels ============================================================================
+ * Calls: rooms 4, 7, 9, 51, 53, 58-59.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -20155,6 +21041,34 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
     }
 
     return bzi_device_check(device, result, "cuLaunchKernel", err);
+}
+
+/* Runs the passes of views that were warped, which are copied during the call. There is a launch for the first pass of
+ * all views, one for the second, and so on: a view whose passes are over has no part in it. */
+static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass *views, uint32_t count,
+                                      const bzi_kernel_output *out, void *stream, bzna_error *err)
+{
+#ifndef BENZINA_NO_AUGMENT
+    bzi_kernel_stage stages[BZI_KERNEL_SLOTS];
+    bzi_kernel_passes passes;
+    bzi_kernel_output to = *out;
+    void *parameters[2] = { &passes, &to };
+    const unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
+    CUresult result = CUDA_SUCCESS;
+    unsigned n;
+
+    memset(stages, 0, sizeof stages);
+    do {
+        n = 0;
+        for (uint32_t i = 0; i < count; i++)
+            n += bzi_kernel_next_pass(&views[i], out, &stages[i], &passes.pass[n]) != 0;
+        if (n)
+            result = device->cu.launch(device->augment, width, height, n, 32, 8, 1, 0, stream, parameters, NULL);
+    } while (n && result == CUDA_SUCCESS);
+    return bzi_device_check(device, result, "cuLaunchKernel", err);
+#else
+    return BZI_FAIL(err, count && device && views && out && stream ? BZNA_E_UNSUPPORTED : BZNA_OK, "no operations");
+#endif
 }
 
 /* Sets how planes lie in the surfaces that NVDEC writes: values of more than 8 bits are in the high bits. */
@@ -20373,6 +21287,7 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_device_download(device, dst, src, bytes, stream, err) bzi_device_none(err, device, dst, src, bytes, stream)
 #define bzi_device_zero(device, dst, bytes, stream, err)         bzi_device_none(err, device, dst, bytes, stream)
 #define bzi_device_warp(device, slots, count, out, stream, err)  bzi_device_none(err, device, slots, count, out, stream)
+#define bzi_device_operate(device, views, n, out, stream, err)   bzi_device_none(err, device, views, n, out, stream)
 #define bzi_pool_open(device, host, out, err)                    bzi_device_none(err, device, host, out)
 #define bzi_pool_close                                           bzi_device_skip
 #define bzi_check_ask                                            bzi_device_skip
@@ -20396,8 +21311,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 58. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 4, 9, 21, 56.
+/* ==== 61. NVDEC decoders ============================================================================================
+ * Calls: rooms 2, 4, 9, 22, 59.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -20871,8 +21786,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 59. NVDEC sessions ============================================================================================
- * Calls: rooms 7, 9, 18, 21, 56, 58.
+/* ==== 62. NVDEC sessions ============================================================================================
+ * Calls: rooms 7, 9, 19, 22, 59, 61.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -20970,10 +21885,15 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
 {
     const bzi_nvdec_format format = bzi_nvdec_format_of(codec, sps);
     const char *name = bzi_codec_name(codec), *device = session->device->info.name;
-    const uint32_t unit = bzi_codec_find(codec)->nv_unit;
+    const uint32_t unit = bzi_codec_find(codec)->nv_unit, allowed = session->device->desc.host->codecs;
     uint32_t width, height;
     CUVIDDECODECAPS caps;
     bzna_status status;
+
+    if (allowed && !(allowed & bzi_codec_find(codec)->allow)) {
+        BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", name);
+        return BZI_NVDEC_FOREIGN;
+    }
 
     if (atomic_load(&session->device->stuck)) {
         bzi_device_video(session->device, err);
@@ -21283,8 +22203,8 @@ static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_ima
 
 #endif
 
-/* ==== 60. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2, 4, 7, 9, 53, 55-59.
+/* ==== 63. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 2, 4, 7, 9, 56, 58-62.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -21628,8 +22548,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 61. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 4, 9, 21-22, 53-54, 56-60.
+/* ==== 64. NVDEC: self-check =========================================================================================
+ * Calls: rooms 2, 4, 9, 22-23, 56-57, 59-63.
  *
  * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
  * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
@@ -22168,7 +23088,7 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 #endif
 
 
-/* ==== 62. Loader: state =============================================================================================
+/* ==== 65. Loader: state =============================================================================================
  * Calls: nothing.
  *
  * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
@@ -22278,6 +23198,11 @@ typedef struct bzi_output {
     bzi_similarity    warp;
     bzna_transform    transform;      /* that every sample starts with */
     bzna_jitter       jitter;
+    bzna_loader_augment augment;      /* its policies; until the loader is open, the caller's, and then a copy */
+    uint32_t          own_augment;    /* 1: they are its own; 0: the first output's */
+    uint32_t          reserved0;      /* 0 */
+    uint64_t          augment_bytes;  /* of the copy */
+    uint64_t          augment_hash;   /* for the check of saved states */
     bzi_kernel_output kernel;         /* what the kernel is told about it; its mean is the one on the host */
     uint64_t          picture_bytes;  /* of one view of one sample */
     uint64_t          offset;         /* bytes from the beginning of a batch's data */
@@ -22291,6 +23216,7 @@ typedef struct bzi_output {
 typedef struct bzi_views {
     bzna_transform  transforms[BZI_LIMIT_VIEWS];
     bzi_kernel_slot slots[BZI_LIMIT_VIEWS];
+    bzi_kernel_pass passes[BZI_LIMIT_VIEWS];          /* what is done with them after the warp */
     bzna_geometry   geometry[BZI_LIMIT_VIEWS];        /* of the first output's views, for rules */
 } bzi_views;
 
@@ -22306,6 +23232,9 @@ typedef struct bzi_lane {
     bzna_status       status[BZI_KERNEL_SLOTS + 1];         /* of the items */
     uint32_t          slot_count[BZI_LIMIT_OUTPUTS];        /* of the launch that each output gathers */
     bzi_kernel_slots  slots[BZI_LIMIT_OUTPUTS];             /* of that launch */
+    bzi_kernel_pass   passes[BZI_LIMIT_OUTPUTS][BZI_KERNEL_SLOTS];          /* of those slots */
+    uint64_t          scratch;        /* on the device, for passes over a launch; 0: none yet */
+    uint64_t          scratch_bytes;
     uint64_t          sums;           /* BZI_LANE_SUMS bytes on the device, for slots with a contrast; 0: none yet */
     bzna_error        error;          /* of a launch since the last flush; status BZNA_OK: none failed */
 } bzi_lane;
@@ -22428,6 +23357,8 @@ struct bzna_batch {
     uint64_t    *indices;
     bzna_status *status;
     bzna_error  *errors;
+    bzna_drawn  *operations;          /* loader.drawn_views * BZNA_OPERATIONS_MAX for each slot */
+    uint32_t    *operation_counts;    /* loader.drawn_views for each slot */
     void        *columns[BZI_LIMIT_ALL_COLUMNS];      /* values of tensors, then bzi_slot_bytes of other fields */
     bzi_dl_managed tensors[BZI_TENSORS_MAX];          /* given to consumers of DLPack */
     bzi_dl_versioned versioned[BZI_TENSORS_MAX];      /* likewise, with a version */
@@ -22458,6 +23389,7 @@ typedef struct bzi_worker {
     bzna_picture pictures[BZI_LIMIT_OUTPUTS]; /* their descriptions, then the decoded pictures */
     bzi_views    views;               /* of the sample at hand */
     bzi_buffer   workspace;           /* of the warp on the host */
+    bzi_buffer   scratch_pixels;      /* of the passes behind it, on the host */
     bzi_buffer   drawn;               /* the copy of a picture that the user's callback draws into */
     bzi_lane     lane;                /* used with batches on the device */
     void        *staging;             /* likewise: pinned memory, from which pictures are uploaded */
@@ -22494,6 +23426,8 @@ struct bzna_loader {
     bzi_output         outputs[BZI_LIMIT_OUTPUTS];
     uint32_t           pick_count;
     uint32_t           output_count;
+    uint32_t           drawn_views;   /* of all outputs, if any has policies; else 0 */
+    uint32_t           reserved0;     /* 0 */
     int64_t            process;       /* that opened it; see bzi_loader_forked */
     uint64_t           opened_ns;     /* when, for the rate that statistics report */
     uint64_t           fingerprint;   /* bzi_loader_fingerprint; states with another one are not restored */
@@ -22593,8 +23527,8 @@ struct bzna_loader {
 };
 
 
-/* ==== 63. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 51.
+/* ==== 66. Loader: tensors ==========================================================================================
+ * Calls: rooms 2, 4, 53.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
@@ -22742,7 +23676,7 @@ static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, c
 }
 
 
-/* ==== 64. Loader: queues ===========================================================================================
+/* ==== 67. Loader: queues ===========================================================================================
  * Calls: rooms 2, 4, 9.
  *
  * The queues of runs and items, their counts, and the rules for waking threads. */
@@ -22955,8 +23889,8 @@ BZI_MAYBE_UNUSED static void bzi_item_to_workers(bzi_item *item)
 }
 
 
-/* ==== 65. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 7, 43, 48, 64.
+/* ==== 68. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 2, 4, 7, 44, 49, 67.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room are called with the loader's lock held, but for bzi_pool_begin. */
@@ -23279,8 +24213,8 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 66. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 7, 9, 48, 63, 65.
+/* ==== 69. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 4, 7, 9, 49, 66, 68.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -23535,8 +24469,8 @@ static bzna_status bzi_loader_no_batch(const bzna_loader *loader, bzna_error *er
 }
 
 
-/* ==== 67. Loader: fields ============================================================================================
- * Calls: rooms 2, 7, 9, 21, 41-42, 63.
+/* ==== 70. Loader: fields ============================================================================================
+ * Calls: rooms 2, 7, 9, 22, 42-43, 66.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -24052,8 +24986,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 68. Loader: outputs ===========================================================================================
- * Calls: rooms 9, 48-51, 54.
+/* ==== 71. Loader: outputs ===========================================================================================
+ * Calls: rooms 9, 49-54, 57.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -24131,6 +25065,33 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
     return BZNA_OK;
 }
 
+/* Gives a view that is warped as the first output's view is the part of that view's operations that it shares: those
+ * that join the warp, by their rectangle, and without colors or policies of its own all. out: the first output's size
+ * divided by its own. */
+static void bzi_view_share_operations(const bzi_output *output, const bzi_output *first, const bzna_transform *given,
+                                      const double out[2], bzna_transform *transform)
+{
+    for (int row = 0; row < 6; row += 3) {
+        const double *g = given->clip + row;
+        transform->clip[row] = g[0] * out[0];
+        transform->clip[row + 1] = g[1] * out[1];
+        transform->clip[row + 2] = g[0] * (out[0] - 1) / 2 + g[1] * (out[1] - 1) / 2 + g[2];
+    }
+    memcpy(transform->clip_size, given->clip_size, sizeof transform->clip_size);
+
+    transform->operation_count = output->own_augment || output->own_color ? 0 : given->operation_count;
+    for (uint32_t i = 0; i < transform->operation_count; i++) {
+        bzna_drawn *d = &transform->operations[i];
+        const int is_grid = d->kind == BZNA_OP_GRID_MASK;
+        for (int k = 0; k < 4; k++) {
+            const int axis = is_grid && k > 1 ? 0 : k % 2;
+            const uint32_t mine = axis ? output->shape.height : output->shape.width;
+            const uint32_t its = axis ? first->shape.height : first->shape.width;
+            d->area[k] = (int32_t)floor((double)d->area[k] * mine / its + 0.5);
+        }
+    }
+}
+
 /* Makes the transform of a view that is warped as the first output's view is. Its pixels are mapped to those of the
  * first output, by that one's warp to its picture, and from there to the view's own picture. Edges of pictures are
  * mapped to edges: x of n pixels is (x + 1/2) * m / n - 1/2 of m pixels. */
@@ -24148,6 +25109,7 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
     *transform = output->own_color ? output->transform : *given;
     transform->filter = filter->filter;
     transform->antialias = filter->antialias;
+    bzi_view_share_operations(output, first, given, out, transform);
 
     for (int row = 0; row < 9; row += 3) {
         const double *g = given->homography + row;
@@ -24189,6 +25151,10 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
                 random = bzi_item_random(item, BZNA_OPERATION_COLOR, output->own_warp ? output->random + view : view);
                 bzi_jitter_draw(&random, &output->jitter, transform);
             }
+            if (output->augment.policy_count && (output->own_warp || output->own_augment)) {
+                random = bzi_item_random(item, BZNA_OPERATION_AUGMENT, output->own_warp ? output->random + view : view);
+                bzi_augment_draw(&random, &output->augment, out, transform);
+            }
             if (output->own_warp && loader->config.pipeline.transform)
                 status = bzi_view_ask(item, output, view, picture, transform, err);
         }
@@ -24209,7 +25175,8 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
         const bzi_output *output = &loader->outputs[i];
         const uint32_t end = output->picture == number ? output->first + output->views : 0;
         for (uint32_t n = output->first; n < end && status == BZNA_OK; n++) {
-            status = bzi_slot_make(&views->slots[n], picture, &views->transforms[n], output->shape.channels, err);
+            status = bzi_view_make(&views->slots[n], &views->passes[n], picture, &views->transforms[n],
+                                   output->shape.channels, &output->kernel, err);
             bzi_slot_shrink(&views->slots[n], shrink);
         }
     }
@@ -24232,8 +25199,8 @@ BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, con
 }
 
 
-/* ==== 69. Loader: rules ============================================================================================
- * Calls: rooms 9, 51, 67-68.
+/* ==== 72. Loader: rules ============================================================================================
+ * Calls: rooms 9, 53, 70-71.
  *
  * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
  * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
@@ -24436,17 +25403,36 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     return status;
 }
 
+/* Writes the operations of all views into the batch; transforms NULL: there are none. */
+static void bzi_item_put_operations(const bzi_item *item, const bzna_transform *transforms)
+{
+    const bzna_batch *batch = item->batch;
+    const uint32_t views = batch->loader->drawn_views;
+    uint32_t *counts = batch->operation_counts + (uint64_t)item->slot * views;
+    bzna_drawn *to = batch->operations + (uint64_t)item->slot * views * BZNA_OPERATIONS_MAX;
+
+    for (uint32_t i = 0; i < views; i++, to += BZNA_OPERATIONS_MAX) {
+        counts[i] = transforms ? transforms[i].operation_count : 0;
+        memset(to, 0, BZNA_OPERATIONS_MAX * sizeof *to);
+        for (uint32_t k = 0; k < counts[i]; k++)
+            to[k] = transforms[i].operations[k];
+    }
+}
+
 /* Draws the transforms of a sample, and asks the rules for its fields. */
 static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
                                     bzna_error *err)
 {
     bzna_status status = bzi_item_draw(item, pictures, views->transforms, err);
+
+    if (status == BZNA_OK)
+        bzi_item_put_operations(item, views->transforms);
     return status == BZNA_OK ? bzi_item_rules(item, pictures, views, err) : status;
 }
 
 
-/* ==== 70. Readers ===================================================================================================
- * Calls: rooms 2, 4, 7, 9, 57, 63-65.
+/* ==== 73. Readers ===================================================================================================
+ * Calls: rooms 2, 4, 7, 9, 60, 66-68.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -24674,8 +25660,8 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 }
 
 
-/* ==== 71. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 9-10, 19, 22, 42, 56, 63-65, 67, 70.
+/* ==== 74. Readers: reading =========================================================================================
+ * Calls: rooms 2, 4, 9-10, 20, 23, 43, 59, 66-68, 70, 73.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -25012,8 +25998,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 72. Decode stages: lanes ======================================================================================
- * Calls: rooms 4, 9, 41-42, 51, 57, 63-65.
+/* ==== 75. Decode stages: lanes ======================================================================================
+ * Calls: rooms 4, 9, 42-43, 53-54, 60, 66-68, 72.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -25173,24 +26159,81 @@ static bzna_status bzi_lane_sums(bzi_lane *lane, bzi_kernel_slot *slots, uint32_
     return status;
 }
 
-/* Frees that memory, once no launch uses it. */
-static void bzi_lane_free_sums(bzi_lane *lane)
+/* Frees the memory for passes, once no launch uses it. */
+static void bzi_lane_free_scratch(bzi_lane *lane)
+{
+    if (lane->scratch)
+        bzi_device_stream_wait(lane->device, lane->stream);
+    bzi_device_free(lane->device, lane->scratch, lane->scratch_bytes, lane->stream);
+    lane->scratch = lane->scratch_bytes = 0;
+}
+
+/* Frees the lane's memory, once no launch uses it. */
+static void bzi_lane_free_memory(bzi_lane *lane)
 {
     if (lane->sums)
         bzi_device_stream_wait(lane->device, lane->stream);
     bzi_device_free(lane->device, lane->sums, BZI_LANE_SUMS, lane->stream);
+    bzi_lane_free_scratch(lane);
 }
 
-/* Enqueues the slots of an output that were gathered. An error is kept in the lane until it is flushed. */
+/* Makes the lane's scratch memory large enough for a launch, and gives each view its part. What was enqueued before
+ * runs before this launch, so one memory serves all. */
+static bzna_status bzi_lane_scratch(bzi_lane *lane, const bzi_kernel_output *out, bzi_kernel_slot *slots,
+                                    bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    uint64_t each = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t bytes = bzi_scratch_bytes(out, &passes[i]);
+        each = bytes > each ? bytes : each;
+    }
+    if (lane->scratch_bytes < each * BZI_KERNEL_SLOTS) {
+        bzi_lane_free_scratch(lane);
+        status = bzi_device_alloc(lane->device, each * BZI_KERNEL_SLOTS, lane->stream, &lane->scratch, err);
+        lane->scratch_bytes = status == BZNA_OK ? each * BZI_KERNEL_SLOTS : 0;
+    }
+
+    for (uint32_t i = 0; i < count; i++)
+        bzi_view_place(&slots[i], &passes[i], lane->scratch + i * each);
+    return status;
+}
+
+/* Enqueues warps and passes of views, of which all have operations on pixels, or none. */
+static bzna_status bzi_lane_operate(bzi_lane *lane, const bzi_kernel_output *out, bzi_kernel_slots *slots,
+                                    bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
+{
+    const bzi_kernel_output target = bzi_view_target(passes, out);
+    bzna_status status = bzi_lane_scratch(lane, out, slots->slot, passes, count, err);
+
+    if (status == BZNA_OK && (status = bzi_lane_sums(lane, slots->slot, count, err)) == BZNA_OK &&
+        (status = bzi_device_warp(lane->device, slots, count, &target, lane->stream, err)) == BZNA_OK)
+        status = bzi_device_operate(lane->device, passes, count, out, lane->stream, err);
+    return status;
+}
+
+/* Enqueues the slots of an output that were gathered: first those without operations on pixels, then the others, which
+ * are warped to scratch memory. An error is kept in the lane until it is flushed. */
 static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t number)
 {
-    bzi_kernel_output out = loader->outputs[number].kernel;
-    bzi_kernel_slots *slots = &lane->slots[number];
-    const uint32_t count = lane->slot_count[number];
+    const bzi_output *output = &loader->outputs[number];
+    bzi_kernel_output out = output->kernel;
 
-    out.mean = loader->outputs[number].device_mean;
-    if (count && lane->error.status == BZNA_OK && bzi_lane_sums(lane, slots->slot, count, &lane->error) == BZNA_OK)
-        bzi_device_warp(lane->device, slots, count, &out, lane->stream, &lane->error);
+    out.mean = output->device_mean;
+    for (int pixels = 0; pixels < 2; pixels++) {
+        bzi_kernel_slots slots;
+        bzi_kernel_pass passes[BZI_KERNEL_SLOTS];
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < lane->slot_count[number]; i++)
+            if (pixels == (lane->passes[number][i].pixels != 0)) {
+                slots.slot[count] = lane->slots[number].slot[i];
+                passes[count++] = lane->passes[number][i];
+            }
+        if (count && lane->error.status == BZNA_OK)
+            bzi_lane_operate(lane, &out, &slots, passes, count, &lane->error);
+    }
     lane->slot_count[number] = 0;
 }
 
@@ -25200,9 +26243,10 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
         bzi_lane_warp(lane, loader, i);
 }
 
-/* Adds the slot of a view to the launch of its output. Pre: the lane has a place for the item, or has the item. */
+/* Adds the slot of a view to the launch of its output. pass: its operations; NULL: none. Pre: the lane has a place for
+ * the item, or has the item. */
 static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_output *output, uint32_t view,
-                         const bzi_kernel_slot *slot)
+                         const bzi_kernel_slot *slot, const bzi_kernel_pass *pass)
 {
     const bzna_loader *loader = item->batch->loader;
     const uint32_t number = (uint32_t)(output - loader->outputs);
@@ -25210,7 +26254,11 @@ static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_output 
 
     if (lane->slot_count[number] == BZI_KERNEL_SLOTS)
         bzi_lane_warp(lane, loader, number);
-    to = &lane->slots[number].slot[lane->slot_count[number]++];
+    to = &lane->slots[number].slot[lane->slot_count[number]];
+    memset(&lane->passes[number][lane->slot_count[number]], 0, sizeof(bzi_kernel_pass));
+    if (pass)
+        lane->passes[number][lane->slot_count[number]] = *pass;
+    lane->slot_count[number]++;
     *to = *slot;
     to->dst = bzi_lane_target(item, output, view);
 }
@@ -25326,6 +26374,7 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
     memset(&slot, 0, sizeof slot);
     slot.x1 = slot.y1 = -1;
     slot.depth = 8;
+    bzi_item_put_operations(item, NULL);
 
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
@@ -25336,7 +26385,7 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
         for (uint32_t view = 0; view < output->views; view++) {
             slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
             if (lane)
-                bzi_lane_put(lane, item, output, view, &slot);
+                bzi_lane_put(lane, item, output, view, &slot, NULL);
             else
                 bzi_kernel_fill(&slot, &output->kernel);
         }
@@ -25386,8 +26435,8 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 }
 
 
-/* ==== 73. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 7, 9, 21-22, 51, 57, 63, 68-69, 72.
+/* ==== 76. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 7, 9, 22-23, 53-54, 60, 66, 71-72, 75.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -25414,7 +26463,7 @@ static void bzi_worker_free_lane(bzi_worker *worker)
     bzi_device_stream_wait(lane->device, lane->stream);
     bzi_device_event_free(lane->device, worker->uploaded);
     bzi_device_free(lane->device, worker->upload, worker->upload_bytes, lane->stream);
-    bzi_lane_free_sums(lane);
+    bzi_lane_free_memory(lane);
     bzi_device_unpin(lane->device, worker->staging);
     bzi_device_stream_free(lane->device, lane->stream);
 }
@@ -25525,11 +26574,17 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
 {
     bzi_kernel_slot *slot = &worker->views.slots[output->first + view];
 
+    const bzi_kernel_pass *pass = &worker->views.passes[output->first + view];
+    const bzi_kernel_output target = bzi_view_target(pass, &output->kernel);
+    const bzi_memory *memory = &worker->loader->host->memory;
+
     slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
-    if (!bzi_buffer_reserve(&worker->loader->host->memory, &worker->workspace,
-                            bzi_kernel_workspace_bytes(slot, &output->kernel), 0))
+    if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
+        (pass->pixels && !bzi_buffer_reserve(memory, &worker->scratch_pixels,
+                                             bzi_scratch_bytes(&output->kernel, pass), 0)))
         return bzi_fail_memory(err, "the warp's workspace");
-    bzi_kernel_warp(slot, &output->kernel, worker->workspace.data, (size_t)worker->workspace.capacity);
+    bzi_view_warp(slot, pass, &output->kernel, worker->workspace.data, (size_t)worker->workspace.capacity,
+                  worker->scratch_pixels.data);
     return BZNA_OK;
 }
 
@@ -25607,7 +26662,8 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
         const bzi_output *output = &loader->outputs[i];
         for (uint32_t view = 0; output->picture == number && view < output->views; view++)
             if (loader->on_device)
-                bzi_lane_put(&worker->lane, item, output, view, &worker->views.slots[output->first + view]);
+                bzi_lane_put(&worker->lane, item, output, view, &worker->views.slots[output->first + view],
+                             &worker->views.passes[output->first + view]);
             else if ((status = bzi_worker_warp_view(worker, item, output, view, err)) != BZNA_OK)
                 return status;
     }
@@ -25690,8 +26746,8 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 74. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 4, 54, 56-57, 63-64, 69, 72-73.
+/* ==== 77. Decode stages: workers, samples ==========================================================================
+ * Calls: rooms 4, 57, 59-60, 66-67, 72, 75-76.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -25949,8 +27005,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 75. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 9, 18, 57-61, 63-64, 68-69, 72.
+/* ==== 78. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 9, 19, 60-64, 66-67, 71-72, 75.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -26163,7 +27219,7 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
         for (uint32_t view = 0; view < output->views; view++) {
             bzi_kernel_slot *slot = &engine->views.slots[output->first + view];
             bzi_slot_on_surface(slot, flight->semi_planar);
-            bzi_lane_put(&engine->lane, item, output, view, slot);
+            bzi_lane_put(&engine->lane, item, output, view, slot, &engine->views.passes[output->first + view]);
         }
     }
     bzi_lane_add(&engine->lane, item, BZNA_OK);
@@ -26387,8 +27443,8 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 
 #endif
 
-/* ==== 76. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7, 9, 22, 54, 56-60, 63, 68-69, 72, 75.
+/* ==== 79. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7, 9, 23, 57, 59-63, 66, 71-72, 75, 78.
  *
  * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -26676,7 +27732,7 @@ static void *bzi_engine_run(void *argument)
     if (entered) {
         bzi_device_stream_wait(pool->device, engine->session.stream);
         bzi_device_free(pool->device, engine->canvas.address, engine->canvas_bytes, engine->session.stream);
-        bzi_lane_free_sums(&engine->lane);
+        bzi_lane_free_memory(&engine->lane);
         bzi_session_close(&engine->session);
         bzi_device_leave(pool->device);
     }
@@ -26775,8 +27831,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 77. Contexts ==================================================================================================
- * Calls: rooms 4, 7, 9, 55-57, 76.
+/* ==== 80. Contexts ==================================================================================================
+ * Calls: rooms 4, 7, 9, 58-60, 79.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -26941,15 +27997,16 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 78. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7, 9, 43, 53, 56-58, 63-67, 70-71, 73-74, 77.
+/* ==== 81. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7, 9, 44, 56, 59-61, 66-70, 73-74, 76-77, 80.
  *
  * Makes a loader's batches, queues, order, locks and threads, and frees them. */
 
 /* --- Batches --- */
 
-/* The arrays in a batch's block: data, targets, indices, status, errors, then one for each field. */
-enum { BZI_BATCH_ARRAYS = 5 + BZI_LIMIT_ALL_COLUMNS };
+/* The arrays in a batch's block: data, targets, indices, status, errors, drawn operations and their counts, then one
+ * for each field. */
+enum { BZI_BATCH_FIXED = 7, BZI_BATCH_ARRAYS = BZI_BATCH_FIXED + BZI_LIMIT_ALL_COLUMNS };
 
 /* Lays out the arrays of a batch. Returns 1, or 0 on overflow.
  *   data_bytes   0 if the data does not lie in the block
@@ -26958,15 +28015,18 @@ enum { BZI_BATCH_ARRAYS = 5 + BZI_LIMIT_ALL_COLUMNS };
 static int bzi_batch_layout(const bzna_loader *loader, uint64_t data_bytes, uint64_t offsets[BZI_BATCH_ARRAYS],
                             uint64_t *total)
 {
-    const uint32_t tensors = loader->column_count[0], count = 5 + tensors + loader->column_count[1];
-    uint64_t sizes[5] = { 0, sizeof(int64_t), sizeof(uint64_t), sizeof(bzna_status), sizeof(bzna_error) };
+    const uint32_t tensors = loader->column_count[0], count = BZI_BATCH_FIXED + tensors + loader->column_count[1];
+    const uint64_t views = loader->drawn_views;
+    const uint64_t sizes[BZI_BATCH_FIXED] = { 0, sizeof(int64_t), sizeof(uint64_t), sizeof(bzna_status),
+                                              sizeof(bzna_error), views * BZNA_OPERATIONS_MAX * sizeof(bzna_drawn),
+                                              views * sizeof(uint32_t) };
     uint64_t at = data_bytes + (BZI_BATCH_ALIGN - data_bytes % BZI_BATCH_ALIGN) % BZI_BATCH_ALIGN;
 
     offsets[0] = 0;
     for (uint32_t i = 1; i < count; i++) {
-        uint64_t size = i < 5           ? sizes[i] :
-                        i - 5 < tensors ? loader->columns[i - 5].bytes :
-                                          sizeof(bzi_slot_bytes);
+        uint64_t size = i < BZI_BATCH_FIXED           ? sizes[i] :
+                        i - BZI_BATCH_FIXED < tensors ? loader->columns[i - BZI_BATCH_FIXED].bytes :
+                                                        sizeof(bzi_slot_bytes);
         offsets[i] = at;
         if (!bzi_mul(size, loader->config.output.batch_size, &size) || !bzi_add(at, size, &at) ||
             !bzi_add(at, BZI_BATCH_ALIGN - 1, &at))
@@ -26988,8 +28048,10 @@ static void bzi_batch_point(bzna_batch *batch, const uint64_t at[BZI_BATCH_ARRAY
     batch->indices = (uint64_t *)(void *)(batch->block + at[2]);
     batch->status = (bzna_status *)(void *)(batch->block + at[3]);
     batch->errors = (bzna_error *)(void *)(batch->block + at[4]);
+    batch->operations = (bzna_drawn *)(void *)(batch->block + at[5]);
+    batch->operation_counts = (uint32_t *)(void *)(batch->block + at[6]);
     for (uint32_t i = 0; i < count; i++) {
-        batch->columns[i] = batch->block + at[5 + i];
+        batch->columns[i] = batch->block + at[BZI_BATCH_FIXED + i];
         if (i >= tensors)
             memset(batch->columns[i], 0, loader->config.output.batch_size * sizeof(bzi_slot_bytes));
     }
@@ -27253,6 +28315,7 @@ static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err
 
         if (loader->slot_bytes)
             status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
+        worker->software.allowed = host->codecs;
         worker->loader = loader;
         if (status == BZNA_OK && loader->on_device)
             status = bzi_worker_make_lane(worker, (loader->pool ? loader->pool->count : 0) + i, err);
@@ -27360,8 +28423,11 @@ static void bzi_loader_free(bzna_loader *loader)
 
     if (loader->device)
         bzi_loader_free_device(loader);
-    for (uint32_t i = 0; i < loader->output_count; i++)
+    for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_release(memory, loader->outputs[i].mean, loader->outputs[i].mean_bytes, 1);
+        bzi_release(memory, (void *)(uintptr_t)loader->outputs[i].augment.policies, loader->outputs[i].augment_bytes,
+                    1);
+    }
     for (uint32_t i = 0; loader->batches && i < in_flight; i++) {
         if (loader->batches[i].block)
             bzi_batch_free_bytes(&loader->batches[i]);
@@ -27416,6 +28482,7 @@ static void bzi_loader_end(bzna_loader *loader)
         if (loader->workers[i].software.memory)
             bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
+        bzi_buffer_free(memory, &loader->workers[i].scratch_pixels);
         bzi_buffer_free(memory, &loader->workers[i].drawn);
         bzi_worker_free_lane(&loader->workers[i]);
     }
@@ -27469,8 +28536,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 79. Without threads ============================================================================================
- * Calls: rooms 9, 56, 64-65, 70-71, 74.
+/* ==== 82. Without threads ============================================================================================
+ * Calls: rooms 9, 59, 67-68, 73-74, 77.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what readers and workers do, one run after the other.
  * Whatever was read is decoded before more is read. Thus no item that holds memory waits while that is short, and what
@@ -27534,8 +28601,8 @@ static void bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 80. Delivering ================================================================================================
- * Calls: rooms 4, 9, 56-57, 63-66, 78-79.
+/* ==== 83. Delivering ================================================================================================
+ * Calls: rooms 4, 9, 59-60, 66-69, 81-82.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -27840,8 +28907,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 81. Positions ==================================================================================================
- * Calls: rooms 2, 4, 9, 56, 63-66, 78.
+/* ==== 84. Positions ==================================================================================================
+ * Calls: rooms 2, 4, 9, 59, 66-69, 81.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -27985,6 +29052,8 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
         hash = bzi_hash_numbers(hash, &output->jitter, sizeof output->jitter, 4);
     if (output->mean_bytes)
         hash = bzi_hash_numbers(hash, &output->mean_hash, sizeof output->mean_hash, 8);
+    if (output->augment_hash)
+        hash = bzi_hash_numbers(hash, &output->augment_hash, sizeof output->augment_hash, 8);
     return bzi_hash(hash, pick->name ? pick->name : "", pick->name ? strlen(pick->name) : 0);
 }
 
@@ -28071,8 +29140,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 
-/* ==== 82. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 57, 63-64.
+/* ==== 85. Statistics ===============================================================================================
+ * Calls: rooms 2, 4, 60, 66-67.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -28252,8 +29321,8 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 83. Configuration =============================================================================================
- * Calls: rooms 2, 4, 9, 48, 50-51.
+/* ==== 86. Configuration =============================================================================================
+ * Calls: rooms 2, 4, 9, 49, 51, 53.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -28281,6 +29350,8 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
 
+    if (c->codecs & ~(2 * BZNA_ALLOW_JPEG2000 - 1u))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.codecs: 0x%x has bits that are not known", c->codecs);
     if (c->max_edge_px > 65535)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.max_edge_px: %u is more than 65535", c->max_edge_px);
     if (!c->device_allocator.alloc != !c->device_allocator.release)
@@ -28333,8 +29404,6 @@ static bzna_status bzi_output_check(const char *what, const bzna_output *o, bzna
                         o->channels);
     return BZNA_OK;
 }
-
-static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
 
 /* Writes "group.member", the name of a setting in messages. */
 enum { BZI_SETTING_BYTES = 80 };
@@ -28641,8 +29710,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 84. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 9, 49-51, 83.
+/* ==== 87. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 9, 50-53, 86.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -28720,9 +29789,10 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
     bzi_output *first = s->outputs;
     bzna_status status;
 
-    if (c->output.name || c->output.field || c->output.warp || c->output.filter || c->output.color)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: name, field, warp, filter and color are only for "
-                        "extra_outputs; for the first output, set fields.image and the config's own groups");
+    if (c->output.name || c->output.field || c->output.warp || c->output.filter || c->output.color ||
+        c->output.augment)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: name, field, warp, filter, color and augment are "
+                        "only for extra_outputs; for the first output, set fields.image and the config's own groups");
 
     bzi_string_copy(first->name, sizeof first->name, "image");
     first->shape = bzi_output_of(&c->output);
@@ -28733,9 +29803,11 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
 
     bzi_transform_init(&first->transform);
     first->jitter = c->color.jitter;
+    first->augment = c->augment;
     if ((status = bzi_loader_check_colors("loader_config", &c->filter, &c->color, &first->transform, err)) != BZNA_OK ||
         (status = bzi_settings_mean("loader_config", &c->color, first, 1, err)) != BZNA_OK ||
-        (status = bzi_warp_resolve(&c->warp, "loader_config.warp", &first->warp, err)) != BZNA_OK)
+        (status = bzi_warp_resolve(&c->warp, "loader_config.warp", &first->warp, err)) != BZNA_OK ||
+        (status = bzi_augment_check(&c->augment, "loader_config.augment", 1, err)) != BZNA_OK)
         return status;
     return bzi_settings_add(s, "loader_config.output", c->fields.image, err);
 }
@@ -28776,6 +29848,8 @@ static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const cha
     output->own_warp = e->warp != NULL;
     output->own_filter = e->filter != NULL;
     output->own_color = e->color != NULL;
+    output->own_augment = e->augment != NULL;
+    output->augment = e->augment ? *e->augment : s->config.augment;
     output->views = bzi_default(e->views, e->warp ? 1 : first->views);
     if (!e->warp && output->views != first->views)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u; it shares the warps of the first output's %u views", where,
@@ -28805,7 +29879,9 @@ static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where,
         (status = bzi_loader_check_colors(where, filter, color, &output->transform, err)) != BZNA_OK ||
         (status = bzi_settings_mean(where, color, output, output->own_color != 0, err)) != BZNA_OK ||
         (e->warp &&
-         (status = bzi_warp_resolve(e->warp, bzi_setting(text, where, "warp"), &output->warp, err)) != BZNA_OK))
+         (status = bzi_warp_resolve(e->warp, bzi_setting(text, where, "warp"), &output->warp, err)) != BZNA_OK) ||
+        (e->augment && (status = bzi_augment_check(e->augment, bzi_setting(text, where, "augment"), e->warp != NULL,
+                                                   err)) != BZNA_OK))
         return status;
 
     for (uint32_t i = 0; i < s->output_count; i++)
@@ -28850,8 +29926,8 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 85. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7, 9, 41-43, 56-57, 61, 63, 65, 67, 77-78.
+/* ==== 88. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 7, 9, 42-44, 59-60, 64, 66, 68, 70, 80-81.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -29061,6 +30137,57 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
+/* Copies the caller's policies of an output into one block: policies, then their operations. On failure, no pointer to
+ * the caller's memory is left. */
+static bzna_status bzi_output_copy_policies(const bzi_memory *memory, bzi_output *output, bzna_error *err)
+{
+    const bzna_policy *given = output->augment.policies;
+    const uint32_t count = output->augment.policy_count;
+    uint64_t bytes = count * sizeof *given;
+    bzna_policy *policies;
+    bzna_operation *operations;
+
+    for (uint32_t i = 0; i < count; i++)
+        bytes += given[i].operation_count * sizeof *operations;
+    output->augment.policies = policies = count ? bzi_alloc_zero(memory, bytes, 1) : NULL;
+    output->augment_bytes = policies ? bytes : 0;
+    if (!policies)
+        return count ? bzi_fail_memory(err, "policies") : BZNA_OK;
+
+    operations = (bzna_operation *)(void *)(policies + count);
+    output->augment_hash = bzi_hash_numbers(BZI_HASH_START, &output->augment.beyond_crop, sizeof(uint32_t), 4);
+    for (uint32_t i = 0; i < count; i++) {
+        policies[i] = given[i];
+        memcpy(operations, given[i].operations, given[i].operation_count * sizeof *operations);
+        /* without the address, and without reserved words */
+        output->augment_hash = bzi_hash_numbers(output->augment_hash, &policies[i].operation_count,
+                                                offsetof(bzna_policy, reserved) -
+                                                offsetof(bzna_policy, operation_count), 4);
+        output->augment_hash = bzi_hash_numbers(output->augment_hash, operations,
+                                                given[i].operation_count * sizeof *operations, 4);
+        policies[i].operations = operations;
+        operations += given[i].operation_count;
+    }
+    return BZNA_OK;
+}
+
+/* Copies those of all outputs, if status is BZNA_OK, which is that of what was copied before. */
+static bzna_status bzi_loader_copy_policies(bzna_loader *loader, bzna_status status, bzna_error *err)
+{
+    const bzi_output *last = &loader->outputs[loader->output_count - 1];
+
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        bzi_output *output = &loader->outputs[i];
+        if (status == BZNA_OK)
+            status = bzi_output_copy_policies(&loader->host->memory, output, err);
+        else
+            output->augment.policies = NULL;
+        if (output->augment.policy_count)
+            loader->drawn_views = last->first + last->views;
+    }
+    return status;
+}
+
 /* Copies the mean images to the device. Batches are written after what is enqueued here. Pre: in the CUDA context. */
 static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
 {
@@ -29153,7 +30280,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
 /* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
 static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fields, bzna_error *err)
 {
-    bzna_status status = bzi_loader_copy_means(loader, err);
+    bzna_status status = bzi_loader_copy_policies(loader, bzi_loader_copy_means(loader, err), err);
 
     if (status != BZNA_OK || (status = bzi_loader_make_locks(loader, err)) != BZNA_OK ||
         (status = bzi_loader_choose(loader, err)) != BZNA_OK)
@@ -29229,6 +30356,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->config.pipeline.cpus = NULL;
     loader->config.output.buffers = NULL;
     loader->config.extra_outputs.ptr = NULL;
+    loader->config.augment.policies = NULL;
 
     if (status != BZNA_OK) {
         bzi_loader_end(loader);
@@ -29241,7 +30369,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 86. Public API: contexts ======================================================================================
+/* ==== 89. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
@@ -29354,8 +30482,7 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
 
     *out = NULL;
     memset(&c, 0, sizeof c);
-    if (config && (status = bzi_api_in(&c, sizeof c, config, offsetof(bzna_context_config, reserved0),
-                                       "context_config", &e)) != BZNA_OK)
+    if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "context_config", &e)) != BZNA_OK)
         BZI_API_END(status);
     if ((status = bzi_context_check(&c, &e)) != BZNA_OK || (status = bzi_context_make(&c, out, &e)) != BZNA_OK)
         BZI_API_END(status);
@@ -29512,7 +30639,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 87. Public API: data sets =====================================================================================
+/* ==== 90. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -29975,7 +31102,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 88. Public API: pictures, numbers, warps ======================================================================
+/* ==== 91. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -30000,6 +31127,7 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
     }
 
     decoder->host = context->host;
+    decoder->software.allowed = decoder->host->codecs;
     bzi_host_retain(decoder->host);
     *out = decoder;
     return BZNA_OK;
@@ -30132,6 +31260,48 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     return BZNA_OK;
 }
 
+BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *policy,
+                                        bzna_error *err)
+{
+    BZI_API_BEGIN;
+    BZI_API_NEED(policy);
+#ifdef BENZINA_NO_AUGMENT
+    BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build has no policies (BENZINA_NO_AUGMENT)");
+#endif
+    if (!bzi_policy_preset(preset, draws, magnitude, policy))
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "there is no preset %u of %u draws and magnitude %u", preset, draws, magnitude);
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_augment *augment, uint32_t out_width,
+                                       uint32_t out_height, bzna_transform *transform, bzna_error *err)
+{
+    const uint32_t size[2] = { out_width, out_height };
+    bzna_transform all;
+    bzna_status status;
+
+    BZI_API_BEGIN;
+    BZI_API_NEED(random);
+    BZI_API_NEED(augment);
+    BZI_API_NEED(transform);
+
+    bzi_transform_init(&all);
+    if ((status = bzi_augment_check(augment, "augment", 1, &e)) != BZNA_OK ||
+        (status = bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e)) != BZNA_OK)
+        BZI_API_END(status);
+    if (!out_width || !out_height || out_width > BZI_LIMIT_EDGE || out_height > BZI_LIMIT_EDGE)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "out_width, out_height: %u, %u; 1 to %u are allowed", out_width, out_height,
+                     BZI_LIMIT_EDGE);
+    if (bzi_augment_most(augment) + all.operation_count > BZNA_OPERATIONS_MAX)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "transform has %u operations, and policies may draw more than up to %u",
+                     all.operation_count, BZNA_OPERATIONS_MAX);
+
+    bzi_transform_resolve(&all);
+    bzi_augment_draw(random, augment, size, &all);
+    bzi_struct_out(transform, transform->struct_size, &all, sizeof all);
+    return BZNA_OK;
+}
+
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9], bzna_error *err)
 {
     double numbers[7];
@@ -30233,6 +31403,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     bzna_output o;
     bzi_kernel_output out;
     bzi_kernel_slot slot;
+    bzi_kernel_pass pass;
     bzna_status status;
 
     BZI_API_BEGIN;
@@ -30249,12 +31420,12 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 
     bzi_transform_resolve(&t);
     bzi_api_picture_resolve(&p);
+    out = bzi_output_make(&o);
     if ((status = bzi_output_check("output", &o, &e)) != BZNA_OK ||
         (status = bzi_api_picture_check(&p, &e)) != BZNA_OK ||
-        (status = bzi_slot_make(&slot, &p, &t, o.channels, &e)) != BZNA_OK)
+        (status = bzi_view_make(&slot, &pass, &p, &t, o.channels, &out, &e)) != BZNA_OK)
         BZI_API_END(status);
 
-    out = bzi_output_make(&o);
     if (dst_bytes < bzi_output_bytes(&o))
         BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for %u x %u x %u elements of %u bytes",
                      (unsigned long long)dst_bytes, out.channels, o.height, o.width, bzi_dtype_bytes(o.dtype));
@@ -30262,15 +31433,22 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
         BZI_API_FAIL(BZNA_E_ARGUMENT, "dst: not aligned to %u bytes", bzi_dtype_bytes(o.dtype));
 
     slot.dst = (uint64_t)(uintptr_t)dst;
-    const size_t bytes = bzi_kernel_workspace_bytes(&slot, &out);
+    const bzi_kernel_output target = bzi_view_target(&pass, &out);
+    const size_t bytes = bzi_kernel_warp_bytes(&slot, &target);
+    const size_t scratch_bytes = (size_t)bzi_scratch_bytes(&out, &pass);
     void *workspace = bytes ? bzi_os_alloc(NULL, bytes, 64) : NULL;    /* without it, the bits are the same, but late */
-    bzi_kernel_warp(&slot, &out, workspace, bytes);
+    void *scratch = scratch_bytes ? bzi_os_alloc(NULL, scratch_bytes, 64) : NULL;
+    if (scratch || !scratch_bytes)
+        bzi_view_warp(&slot, &pass, &out, workspace, bytes, scratch);
+    else
+        status = bzi_fail_memory(&e, "scratch memory for operations");
     bzi_os_release(NULL, workspace, bytes);
-    return BZNA_OK;
+    bzi_os_release(NULL, scratch, scratch_bytes);
+    BZI_API_END(status);
 }
 
 
-/* ==== 89. Public API: loaders =======================================================================================
+/* ==== 92. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
@@ -30550,7 +31728,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 90. Public API: batches, writers =============================================================================
+/* ==== 93. Public API: batches, writers =============================================================================
  * Calls: all rooms above. */
 
 /* --- Batches --- */
@@ -30580,6 +31758,9 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
     all.last_of_epoch = batch->last_of_epoch;
     all.replaced = batch->replaced;
     all.slices = batch->loader->config.output.slices;
+    all.operation_views = batch->loader->drawn_views;
+    all.operations = all.operation_views ? batch->operations : NULL;
+    all.operation_counts = all.operation_views ? batch->operation_counts : NULL;
 
     if (!bzi_loader_forked(batch->loader)) {
         bzi_loader_lock(batch->loader);

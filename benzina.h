@@ -43,6 +43,8 @@
  *     BENZINA_NO_WRITER    no writer: bzna_writer_open returns E_UNSUPPORTED
  *     BENZINA_NO_SHARDS    neither tar nor RecordIO
  *     BENZINA_NO_HEIF      neither HEIF nor AVIF
+ *     BENZINA_NO_AUGMENT   no policies: settings with some are refused, and transforms with
+ *                          operations
  *     BENZINA_NO_THREADS   no threads, so -lpthread is not needed: one thread alone may use the
  *                          library, and context_config.no_threads is always 1
  *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in a file of yours
@@ -291,6 +293,24 @@
  * color.scale[0] = 257. Floating-point pictures (TIFF, PFM, OpenEXR) are not read; such depth can
  * be a field of bytes.
  *
+ * POLICIES are random augmentations beyond crop, flips and jitter: RandAugment, TrivialAugmentWide,
+ * AutoAugment, blur, solarize, erasing and others. A bzna_policy is a list of operations, and says
+ * how many of them are drawn. Policies are applied one after the other. This is the recipe of many
+ * vision transformers, two operations of RandAugment with magnitude 9, and then erasing:
+ *
+ *     bzna_operation erase = { .kind = BZNA_OP_ERASE, .probability = 0.25f };
+ *     bzna_policy policies[2] = { { 0 }, { .operations = &erase, .operation_count = 1 } };
+ *     bzna_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &policies[0], NULL);
+ *     config.augment.policies = policies;
+ *     config.augment.policy_count = 2;
+ *
+ * Operations that move pixels (shear, translate, rotate) join the warp, so that the picture is
+ * filtered once. What they bring in from beyond the crop is the out-of-bounds color, unless
+ * augment.beyond_crop is set. If any other operation was drawn for a view, its pixels are rounded
+ * to 8 bits after the warp and its jitter, and after each operation, as torchvision does it. What
+ * covers a part of the picture (erase, cutout, grid mask) comes last. bzna_batch_info.operations
+ * has what was drawn. examples/augment.c is a whole program.
+ *
  * BOXES AND POLYGONS are fields, too: JSON, XML, vectors. A rule (config.fields.rules) turns such a
  * field into numbers while the batch is made, on the decoder threads. Rules say by name, suffix or
  * pattern which fields they are for, and the first one that matches a field has it:
@@ -324,7 +344,27 @@
  *     fields of a tar's samples                  64
  *     files or parts of a data set               65536
  *
- * A damaged index entry fails its own sample, when that sample is used.
+ * A damaged index entry fails its own sample, when that sample is used. Opening a file that lies in
+ * memory or comes from a source takes at most 512 KiB of memory, and 512 bytes for each byte of the
+ * file, whatever counts stand in it.
+ *
+ * SECURITY. Files from strangers may be opened, listed, and copied: containers, headers, fields and
+ * parameter sets are read by benzina.c alone, which is fuzzed under sanitizers. Pixels are decoded
+ * by others, and decoding is as safe as they are, so keep them up to date:
+ *     - libjpeg-turbo decodes JPEG, also on the way to a GPU.
+ *     - libavcodec decodes H.264, H.265, AV1 and stills in software. It sees a picture only after
+ *       benzina.c read its headers and found its size, depth and kind within the limits above.
+ *     - NVIDIA's driver decodes for NVDEC, in part in the kernel.
+ * To have fewer of them: context_config.codecs names the codecs that may be decoded, and the
+ * switches of chapter 1 leave libraries out. A smaller max_edge_px and max_sample_bytes bound what
+ * a picture may cost. To contain them, decode in a process of its own that may neither open files
+ * nor connect: with context_config.no_threads, device.kind CPU and data sets from memory or
+ * sources, the library itself opens no file and starts no thread once the data set is open, so that
+ * strict filters of system calls hold.
+ *
+ * Paths, patterns, configurations and callbacks are the program's own, and trusted. Nothing in a
+ * file names another file, and the library never runs a command. A saved state is checked, and may
+ * come from anywhere. How to report a fault: tests/README.md, "Security".
  *
  * Files may change while they are open. The library maps no file into memory, so a change fails
  * samples and never ends the process:
@@ -374,7 +414,7 @@
  *
  *     result                                     has the same bits
  *     orders, random numbers, warps, colors,     on every machine, with every compiler
- *     jitters
+ *     jitters, drawn operations
  *     pixels made of the same decoded planes     on every machine, with every compiler, on CPUs
  *                                                and GPUs
  *     decoded planes of H.264, H.265, AV1,       from every decoder: their standards define them
@@ -653,8 +693,7 @@
  *       picture callback. All its pictures are decoded in software.
  *     - ICC profiles, transfer functions and primaries are not applied, so there is no HDR tone
  *       mapping. `bzna pack --icc convert` converts pictures to sRGB before they are coded.
- *     - There is no posterize, solarize, sharpness or equalize. A pipeline.picture callback may do
- *       these.
+ *     - Samples are not mixed with one another (MixUp, CutMix): that is done with whole batches.
  *     - JPEG XL, animated WebP, lossless JPEG and subsampled RGB JPEG are not read.
  *     - BigTIFF is not read, nor TIFF that is tiled, compressed as JPEG, floating-point, L*a*b* or
  *       16-bit CMYK.
@@ -1015,6 +1054,21 @@ typedef struct bzna_device {
     int32_t ordinal;                  /* number of the CUDA device, from 0; else it must be 0 */
 } bzna_device;
 
+/* What may be decoded, as bits of context_config.codecs. In a HEIF file, its items count. */
+enum {
+    BZNA_ALLOW_H264     = 1,
+    BZNA_ALLOW_H265     = 2,
+    BZNA_ALLOW_AV1      = 4,
+    BZNA_ALLOW_JPEG     = 8,
+    BZNA_ALLOW_PNG      = 16,
+    BZNA_ALLOW_WEBP     = 32,
+    BZNA_ALLOW_GIF      = 64,
+    BZNA_ALLOW_BMP      = 128,
+    BZNA_ALLOW_TIFF     = 256,
+    BZNA_ALLOW_PNM      = 512,        /* PBM, PGM, PPM, PAM */
+    BZNA_ALLOW_JPEG2000 = 1024
+};
+
 /* How a context is to be. Zero is the default of every member. */
 typedef struct bzna_context_config {
     uint32_t       struct_size;       /* sizeof the struct; bzna_context_config_init sets it */
@@ -1063,7 +1117,9 @@ typedef struct bzna_context_config {
      * no call with this context starts a thread. Data sets are opened by the caller's thread alone,
      * and loaders have pipeline.no_threads */
     uint32_t       no_threads;
-    uint32_t       reserved0;         /* must be 0 */
+    /* Advanced, used with files from strangers: BZNA_ALLOW_... of the codecs that may be decoded. A
+     * picture of another one fails before a decoder sees it (E_CODEC): chapter 8. Default: all */
+    uint32_t       codecs;
 } bzna_context_config;
 
 /* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
@@ -1705,6 +1761,7 @@ enum {
     BZNA_OPERATION_COLOR   = 1,       /* a loader's jitters */
     BZNA_OPERATION_ORDER   = 2,       /* a loader's order */
     BZNA_OPERATION_PICTURE = 3,       /* a loader's picture callback */
+    BZNA_OPERATION_AUGMENT = 4,       /* a loader's policies */
     BZNA_OPERATION_USER    = 16       /* a loader's transform callback; from here on the user's */
 };
 
@@ -1811,12 +1868,150 @@ enum {
     BZNA_FILL_OUTPUT = 1              /* the channels delivered, in their units */
 };
 
+/* What an operation of a policy does. Pixels are R'G'B' of the output, before it is normalized.
+ * Factors, thresholds and roundings are those of torchvision's functions for tensors of uint8. The
+ * comment of each says what its magnitude is; those without one ignore it. */
+enum {
+    BZNA_OP_IDENTITY       = 0,       /* nothing */
+    /* Joining the warp. They move the output's picture, as the crop has made it. */
+    BZNA_OP_SHEAR_X        = 1,       /* the tangent of the angle, about the top left corner */
+    BZNA_OP_SHEAR_Y        = 2,       /* likewise */
+    /* to the right by this share of the output's width, rounded towards 0 to whole pixels */
+    BZNA_OP_TRANSLATE_X    = 3,
+    BZNA_OP_TRANSLATE_Y    = 4,       /* downwards, by a share of the height; likewise */
+    BZNA_OP_TRANSLATE_X_PX = 5,       /* to the right by pixels, rounded towards 0 to whole ones */
+    BZNA_OP_TRANSLATE_Y_PX = 6,       /* downwards; likewise */
+    BZNA_OP_ROTATE         = 7,       /* degrees, counterclockwise, about the middle */
+    /* Of each pixel alone. */
+    BZNA_OP_BRIGHTNESS     = 16,      /* the factor less 1: 0 changes nothing, -1 gives black */
+    BZNA_OP_CONTRAST       = 17,      /* the factor less 1, about the mean gray of all pixels */
+    BZNA_OP_SATURATION     = 18,      /* the factor less 1, which is torchvision's "Color" */
+    BZNA_OP_HUE            = 19,      /* turns: -0.5..0.5 */
+    BZNA_OP_GAMMA          = 20,      /* the exponent of pixels in 0..1: above 0, below 65536 */
+    BZNA_OP_POSTERIZE      = 21,      /* bits that are kept, rounded to a whole number: 0..8 */
+    BZNA_OP_SOLARIZE       = 22,      /* pixels at or above it are inverted: 0..256 */
+    BZNA_OP_SOLARIZE_ADD   = 23,      /* added to pixels below 128: -255..255 */
+    BZNA_OP_INVERT         = 24,      /* 255 - x */
+    BZNA_OP_GRAYSCALE      = 25,      /* three equal channels */
+    /* the standard deviation of AlexNet's lighting noise: the three principal components of
+     * ImageNet's colors are added, each times its eigenvalue and a normal number of this
+     * deviation. AlexNet has 0.1 */
+    BZNA_OP_LIGHTING       = 26,
+    BZNA_OP_SHUFFLE        = 27,      /* channels in one of their six orders */
+    /* Of the whole picture, or of neighbors. */
+    BZNA_OP_AUTOCONTRAST   = 28,      /* each channel is stretched to 0..255 */
+    BZNA_OP_EQUALIZE       = 29,      /* each channel's histogram is made even */
+    /* the factor less 1: above 0 sharpens, and -1 is a blur of 3x3. The border stays as it is */
+    BZNA_OP_SHARPNESS      = 30,
+    BZNA_OP_BLUR           = 31,      /* Gaussian blur: sigma in pixels, above 0, at most 1000 */
+    /* Covering a part of the output, after all others. */
+    /* the rectangle's share of the output's area, above 0, at most 1: torchvision's
+     * RandomErasing. Up to 10 times area and ratio are drawn, until the rectangle is smaller than
+     * the output; else nothing is erased */
+    BZNA_OP_ERASE          = 48,
+    /* the square's edge as a share of the output's shorter one, 0..1. Its middle is any pixel of
+     * the output, so that part of it may lie outside */
+    BZNA_OP_CUTOUT         = 49,
+    /* the period of the squares as a share of the output's shorter edge, above 0, at most 1 */
+    BZNA_OP_GRID_MASK      = 50
+};
+
+/* One operation of a policy. Zero is the default of every member. The struct has no struct_size: it
+ * grows only into reserved words. */
+typedef struct bzna_operation {
+    uint32_t kind;                    /* BZNA_OP_... */
+    uint32_t sign;                    /* 1: half of the time, the magnitude is negated */
+    float    probability;             /* above 0, at most 1; 0 counts as 1 */
+    /* from [0] to [1], which may be the smaller one: drawn as the policy's bins say */
+    float    magnitude[2];
+    /* BLUR: pixels along an edge of the kernel, an odd number of 1..63; default 23. Where the
+     * output is so small that a border cannot be reflected, it is the largest odd number that
+     * lets it */
+    uint32_t kernel_px;
+    /* ERASE: height divided by width, lo..hi; default 0.3..3.3. GRID_MASK: [0] is the squares'
+     * edge as a share of their period, default 0.5; [1] is 0 */
+    float    ratio[2];
+    float    value[3];                /* of what covers pixels, in the units of value_space */
+    /* BZNA_FILL_... of value and noise. Value 0 in RGB is black, and in units of the output it is
+     * the mean color, which torchvision erases with after it has normalized */
+    uint32_t value_space;
+    /* ERASE: the standard deviation of a normal number that is added to value, another one for
+     * each channel of each pixel. torchvision's value="random" is 1 in units of the output */
+    float    noise;
+    uint32_t reserved0;               /* must be 0 */
+    uint64_t reserved[4];             /* must be 0 */
+} bzna_operation;
+
+/* Which of its operations a policy applies. */
+enum {
+    BZNA_POLICY_ALL     = 0,          /* all groups, in order */
+    BZNA_POLICY_SHUFFLE = 1,          /* different groups, in random order */
+    BZNA_POLICY_CHOOSE  = 2           /* each draw is any of all groups, as in RandAugment */
+};
+
+/* A list of operations, and how they are drawn. Zero is the default of every member but the first
+ * two. The struct has no struct_size: it grows only into reserved words. */
+typedef struct bzna_policy {
+    const bzna_operation *operations; /* an array; must be given */
+    uint32_t operation_count;         /* operations at operations, 1..256 */
+    /* operations that are drawn together, in order, each with its own probability: those of one
+     * group follow one another. Default 1; must divide operation_count. AutoAugment's sub-policies
+     * are groups of 2 */
+    uint32_t group_size;
+    uint32_t law;                     /* BZNA_POLICY_... */
+    /* groups that are drawn. ALL: must be 0. SHUFFLE: at most all of them; default all. CHOOSE:
+     * default 1 */
+    uint32_t draws;
+    /* 0: magnitudes are uniform between both ends. Else at least 2: a magnitude is one of so many
+     * that are evenly spaced, from magnitude[0], which is number 0, to magnitude[1] */
+    uint32_t bins;
+    /* with bins: which of them, lo..hi, each as likely as another. RandAugment of magnitude 9 has
+     * 31 bins and 9..9, TrivialAugmentWide 31 bins and 0..30 */
+    uint32_t bin[2];
+    float    probability;             /* of applying any; above 0, at most 1; 0 counts as 1 */
+    uint64_t reserved[4];             /* must be 0 */
+} bzna_policy;
+
+/* The policies of an output. Zero is the default of every member. */
+typedef struct bzna_loader_augment {
+    const bzna_policy *policies;      /* an array; copied, with what it points to; NULL: none */
+    uint32_t           policy_count;  /* policies at policies, at most 16 */
+    /* 1: operations that join the warp bring in the input beyond the crop, as warp.rotate does; 0:
+     * they bring in the out-of-bounds color, as torchvision does. The color is not mixed with the
+     * border's pixels */
+    uint32_t           beyond_crop;
+    uint64_t           reserved[8];   /* must be 0 */
+} bzna_loader_augment;
+
+/* How many operations may be drawn for a view, all policies together. */
+#define BZNA_OPERATIONS_MAX 8
+
+/* An operation that was drawn. */
+typedef struct bzna_drawn {
+    uint32_t kind;                    /* BZNA_OP_... */
+    /* as drawn, with its sign. CUTOUT, GRID_MASK, ERASE: as drawn; area says what it became */
+    float    magnitude;
+    uint32_t kernel_px;               /* BLUR: as in bzna_operation; 0 counts as 23 */
+    uint32_t value_space;             /* as in bzna_operation */
+    /* pixels of the output. ERASE, CUTOUT: left, top, right and bottom edge. GRID_MASK: left and
+     * top of any square, the period, and the edge of a square. Right or period 0: nothing */
+    int32_t  area[4];
+    /* ERASE, CUTOUT, GRID_MASK: as in bzna_operation. LIGHTING: what is added to R, G, B, in
+     * 0..255. SHUFFLE: which channel becomes R, G, B: 0, 1 and 2 in any order */
+    float    value[3];
+    float    noise;                   /* as in bzna_operation */
+    uint32_t key[2];                  /* of the noise's random numbers */
+} bzna_drawn;
+
 /* How one view of a sample is made. The steps are taken in this order:
  *     1. The homography says which input pixel an output pixel shows.
  *     2. The picture's matrix makes R'G'B' in 0..255.
  *     3. color, hls, brightness, contrast, saturation, hue and grayscale change R'G'B'. The result
  *        of each but color is clamped to 0..255.
- *     4. Each channel delivered becomes y = (x - bias) * scale.
+ *     4. If any of the operations is one of pixels (BZNA_OP_BRIGHTNESS to BZNA_OP_BLUR), R'G'B' are
+ *        rounded to 8 bits, and those operations are applied in order.
+ *     5. Each channel delivered becomes y = (x - bias) * scale.
+ *     6. The operations that cover pixels are applied in order.
  * Zero is the default of every member, and stands for a step that changes nothing. A loader writes
  * the identities out: a transform callback finds them as numbers that it can multiply and add to.
  * It may change every member but struct_size. */
@@ -1846,6 +2041,16 @@ typedef struct bzna_transform {
     float    contrast;
     float    saturation;              /* torchvision's factor, at least 0; 0 counts as 1 */
     float    hue;                     /* torchvision's, in turns: -0.5..0.5 */
+    uint32_t operation_count;         /* at operations */
+    uint32_t reserved1;               /* must be 0 */
+    /* what policies drew, in order. Operations that join the warp are in the homography and in clip
+     * already: they stand here for information, and have no effect */
+    bzna_drawn operations[BZNA_OPERATIONS_MAX];
+    /* Outside of a rectangle, which moves with the output's picture, there is the out-of-bounds
+     * color. An output pixel is inside if [u v]' = clip [x y 1]' has -0.5 <= u <= clip_size[0] -
+     * 0.5, and v likewise. 2x3, row-major. Six zeros: there is no such rectangle */
+    double   clip[6];
+    double   clip_size[2];            /* width and height of the rectangle */
 } bzna_transform;
 
 /* The sample, view and output that a transform or picture callback is asked about. */
@@ -2184,6 +2389,47 @@ typedef struct bzna_jitter {
 BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *jitter,
     bzna_transform *transform, bzna_error *err);
 
+/* Policies that are well known, as torchvision 0.29 has them. */
+enum {
+    /* RandAugment (Cubuk et al. 2019): `draws` of 14 operations, of magnitude 0..30 */
+    BZNA_PRESET_RAND_AUGMENT   = 0,
+    /* TrivialAugmentWide (Mueller and Hutter 2021): one of 14 operations, of any magnitude */
+    BZNA_PRESET_TRIVIAL_WIDE   = 1,
+    /* AutoAugment's policy for ImageNet (Cubuk et al. 2018): one of 25 pairs of operations */
+    BZNA_PRESET_AUTO_IMAGENET  = 2
+};
+
+/* Sets policy to one that is well known. Its operations are constants of the library. Change its
+ * members after that, if it should differ. Any thread.
+ *     preset      BZNA_PRESET_...
+ *     draws       RAND_AUGMENT: 1..8; 0 counts as 2. Must be 0 for the others
+ *     magnitude   RAND_AUGMENT: 0..30; torchvision's default is 9. Must be 0 for the others
+ *     policy      filled in
+ * Statuses: E_ARGUMENT; E_UNSUPPORTED if the library was built with BENZINA_NO_AUGMENT. */
+BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude,
+    bzna_policy *policy, bzna_error *err);
+
+/* Draws operations, as a loader does for a view with numbers of BZNA_OPERATION_AUGMENT. Any thread.
+ *     random       the stream; one thread at a time may use it
+ *     augment      the policies
+ *     out_width    pixels of the output; at least 1
+ *     out_height   likewise
+ *     transform    gets the operations after those that it has; those that join the warp also go
+ *                  into its homography and clip
+ * Draws are taken in this order; a range of no width and a probability of 0 or 1 take none:
+ *     1. for each policy: whether it is applied, and then for each of its draws the group. SHUFFLE
+ *        draws one of the groups that are left
+ *     2. for each operation of the group: whether it is applied, its magnitude or bin, its sign
+ *     3. what it needs beside that. ERASE: up to 10 times area and ratio, then top and left, and
+ *        two words of key if it has noise. CUTOUT: x and y of its middle. GRID_MASK: left and top.
+ *        LIGHTING: three normal numbers, each the sum of twelve uniform ones of 0..1, less 6.
+ *        SHUFFLE: the order's number
+ * Statuses: E_ARGUMENT for a setting that is out of its range, or for more than
+ * BZNA_OPERATIONS_MAX operations; E_UNSUPPORTED if the library was built with
+ * BENZINA_NO_AUGMENT. */
+BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_augment *augment,
+    uint32_t out_width, uint32_t out_height, bzna_transform *transform, bzna_error *err);
+
 /* ---- Loaders ------------------------------------------------------------------------------ */
 /* The order of an epoch's samples. */
 enum {
@@ -2290,8 +2536,8 @@ typedef struct bzna_loader_color {
  *
  * Further outputs serve for masks beside pictures, and for views of other sizes. They lie in the
  * batches of the first one, so batch_size, slices, device, stream and buffers must be 0 in them.
- * In the first output, name, field, warp, filter and color must be NULL: its field is
- * config.fields.image, and the other three are groups of the config. */
+ * In the first output, name, field, warp, filter, color and augment must be NULL: its field is
+ * config.fields.image, and the other four are groups of the config. */
 typedef struct bzna_loader_output {
     /* samples of a batch, 1..65536; must be given in the first output, and be 0 in further ones */
     uint32_t                  batch_size;
@@ -2347,7 +2593,15 @@ typedef struct bzna_loader_output {
     const bzna_loader_filter *filter;
     /* Further outputs: how numbers are made of colors; copied. NULL: as in the first output */
     const bzna_loader_color  *color;
-    uint64_t                  reserved[8];   /* must be 0 */
+    /* Further outputs: their policies; copied.
+     *     NULL         with a warp or without, as in the first output: drawn anew with a warp of
+     *                  its own; else what was drawn for the first output's view. An output without
+     *                  a warp, but with colors of its own, such as a mask, has only the operations
+     *                  that join the warp
+     *     not NULL     these, by random numbers that are forked as those of colors. Without a warp
+     *                  of its own, they must not join the warp */
+    const bzna_loader_augment *augment;
+    uint64_t                  reserved[7];   /* must be 0 */
 } bzna_loader_output;
 
 /* The outputs beside the first one. */
@@ -2560,6 +2814,7 @@ typedef struct bzna_loader_config {
     bzna_loader_decode   decode;      /* who decodes */
     bzna_loader_errors   errors;      /* how failures are treated */
     bzna_loader_pipeline pipeline;    /* batches in flight, threads, callbacks */
+    bzna_loader_augment  augment;     /* random operations: RandAugment, blur, erasing, ... */
 } bzna_loader_config;
 
 /* A tensor: of a batch, or of what a loader yields. Elements are densely packed, the last dimension
@@ -2610,6 +2865,15 @@ typedef struct bzna_batch_info {
     const bzna_status *status;        /* BZNA_OK, or why the slot holds the out-of-bounds color */
     /* the CUstream on which the image is finished (chapter 11); NULL of a batch on the host */
     void              *stream;
+    /* what policies drew: BZNA_OPERATIONS_MAX for each view of each slot. Those of view v of a slot
+     * begin at operations[(slot * operation_views + v) * BZNA_OPERATIONS_MAX], and
+     * operation_counts[slot * operation_views + v] says how many there are; 0 where the sample
+     * failed. The views of the first output come first, then those of the second, and so on. NULL
+     * without policies. The geometry is in the tensor "geometry": fields.geometry */
+    const bzna_drawn  *operations;
+    const uint32_t    *operation_counts;     /* NULL without policies */
+    uint32_t           operation_views;      /* of all outputs together; 0 without policies */
+    uint32_t           reserved1;     /* 0 */
 } bzna_batch_info;
 
 /* The loader's batches, threads and decoder, with defaults filled in. */

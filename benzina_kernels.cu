@@ -1,8 +1,9 @@
 /* benzina_kernels.cu - the pixel arithmetic of benzina.c: one source, compiled as CUDA for the GPU and included as C
  * for the CPU.
  *
- * Five parts: 1 portability; 2 plain data, passed by value; 3 arithmetic, static inline functions, and what one GPU
- * thread does with them; 4 CUDA entry points, index arithmetic only; 5 CPU loops.
+ * Six parts: 1 portability; 2 plain data, passed by value; 3 arithmetic, static inline functions, and what one GPU
+ * thread does with them; 4 CUDA entry points, index arithmetic only; 5 CPU loops; 6 operations on what was warped, each
+ * of these things again.
  *
  * Compile with -ffp-contract=off (nvcc: -fmad=false): operations are then rounded one by one, in the order written, so
  * that the GPU, the plain loop and the separable loop give the same bits. As C, gcc and clang are told so below; clang
@@ -20,9 +21,9 @@
  * pixel, as build/tests/test_ptx executes and prints them (500x375 4:2:0 to 224x224, shrunk by 1.5, float32 in planes):
  *
  *     nv12       48 registers    205  linear, not widened
- *     nv12_ramp  72              994  linear, widened
- *     linear     48              288  linear, not widened, of three planes
- *     any       128             1618  linear, widened, of three planes; cubic, widened, of NV12: 2775; with a jitter
+ *     nv12_ramp  72             1005  linear, widened
+ *     linear     48              293  linear, not widened, of three planes
+ *     any       128             1701  linear, widened, of three planes; cubic, widened, of NV12: 2860; with a jitter
  *                                      180 more, with hue 260, for contrast all of it twice
  *
  *   - Kernels of their own, because the path with most registers decides for all of a kernel;
@@ -87,6 +88,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_MIN(a, b) fminf(a, b)
 #  define BZI_KERNEL_MAX(a, b) fmaxf(a, b)
 #else
+#  include <math.h>
 #  include <stddef.h>
 #  include <stdint.h>
 #  include <string.h>
@@ -129,6 +131,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #define BZI_KERNEL_MEAN_LUMA 32u /* contrast is about the mean luma */
 #define BZI_KERNEL_SUM   64u     /* lumas are added to sums, and no pixel is written: bzi_kernel_summing */
 #define BZI_KERNEL_SHIFT 128u    /* shift by hls; times 2: by hue */
+#define BZI_KERNEL_CLIP  512u    /* clip counts */
 
 /* BZNA_FILTER_... */
 enum {
@@ -166,6 +169,8 @@ typedef struct bzi_kernel_slot {
     float    vivid;           /* as saturation, but after hue */
     float    round;           /* 6: H goes round; 0: it stops at 0 and 6, as MXNet's does */
     uint64_t sums;            /* two uint64_t, for MEAN_LUMA: of the lumas of pixels inside, in 1/256; of how many */
+    float    clip[6];         /* output pixel -> pixel of a rectangle, row-major; outside of that is fill */
+    float    clip_last[2];    /* its width - 1, height - 1 */
 } bzi_kernel_slot;
 
 /* The samples of one launch, passed by value: a launch's parameters may be 4096 bytes in all. */
@@ -186,7 +191,7 @@ typedef struct bzi_kernel_output {
     uint64_t mean;                           /* float32 [channels][height][width], subtracted before scale; 0: none */
 } bzi_kernel_output;
 
-BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slot) == 336);
+BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slot) == 368);
 BZI_KERNEL_ASSERT(sizeof(bzi_kernel_output) == 48);
 BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slots) + sizeof(bzi_kernel_output) <= 4096);
 
@@ -704,6 +709,14 @@ BZI_KERNEL_FN void bzi_kernel_lerp_pixel(const bzi_kernel_slot *slot, const bzi_
     }
 }
 
+/* Does an output pixel lie in the rectangle? */
+BZI_KERNEL_FN int bzi_kernel_is_kept(const bzi_kernel_slot *slot, int32_t x, int32_t y)
+{
+    const float *m = slot->clip;
+    return bzi_kernel_inside((m[0] * (float)x + m[1] * (float)y) + m[2], slot->clip_last[0]) &&
+           bzi_kernel_inside((m[3] * (float)x + m[4] * (float)y) + m[5], slot->clip_last[1]);
+}
+
 /* What lies under an output pixel, in Y'CbCr; returns 0 where that is outside. kind is view->kind; as a constant, it
  * leaves out the others. */
 BZI_KERNEL_FN int bzi_kernel_look(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int kind, int32_t x,
@@ -711,7 +724,8 @@ BZI_KERNEL_FN int bzi_kernel_look(const bzi_kernel_slot *slot, const bzi_kernel_
 {
     float u, v;
     bzi_kernel_map(slot->h, x, y, &u, &v);
-    if (!bzi_kernel_inside(u, view->x[0].last) || !bzi_kernel_inside(v, view->y[0].last))
+    if (!bzi_kernel_inside(u, view->x[0].last) || !bzi_kernel_inside(v, view->y[0].last) ||
+        ((slot->flags & BZI_KERNEL_CLIP) && !bzi_kernel_is_kept(slot, x, y)))
         return 0;
     float shrink[2] = { view->shrink[0], view->shrink[1] };
     if (!bzi_kernel_affine(slot->h)) {         /* the gradients there */
@@ -1084,7 +1098,7 @@ enum { BZI_KERNEL_NV12, BZI_KERNEL_NV12_RAMP, BZI_KERNEL_ANY_LINEAR, BZI_KERNEL_
 BZI_KERNEL_FN int bzi_kernel_of(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
     const int nv12 = bzi_kernel_nv12(slot, out), kind = bzi_kernel_view_of(slot).kind;
-    if (out->mean || slot->filter == BZI_KERNEL_NEAREST || (slot->flags & BZI_KERNEL_JITTER) ||
+    if (out->mean || slot->filter == BZI_KERNEL_NEAREST || (slot->flags & (BZI_KERNEL_JITTER | BZI_KERNEL_CLIP)) ||
         slot->antialias == BZI_KERNEL_ROUND)
         return BZI_KERNEL_ANY;
     if (kind == BZI_KERNEL_LERP)
@@ -1182,7 +1196,7 @@ BZI_KERNEL_CPU void bzi_kernel_fill(const bzi_kernel_slot *slot, const bzi_kerne
 BZI_KERNEL_CPU bzi_kernel_slot bzi_kernel_summing(const bzi_kernel_slot *slot)
 {
     bzi_kernel_slot local = *slot;
-    local.flags &= BZI_KERNEL_COLOR | BZI_KERNEL_JITTER | BZI_KERNEL_SHIFT;
+    local.flags &= BZI_KERNEL_COLOR | BZI_KERNEL_JITTER | BZI_KERNEL_SHIFT | BZI_KERNEL_CLIP;
     local.flags |= BZI_KERNEL_GRAY | BZI_KERNEL_SUM;
     local.bias[0] = 0.0f;
     local.scale[0] = 1.0f;
@@ -1262,6 +1276,10 @@ BZI_KERNEL_CPU int bzi_kernel_turn(bzi_kernel_slot *slot, bzi_kernel_output *out
         slot->h[row] = s.h[row + 1];
         slot->h[row + 1] = s.h[row];
     }
+    for (int i = 0; i < 6; i++)
+        slot->clip[i] = s.clip[i == 2 || i == 5 ? 7 - i : 4 - i];
+    slot->clip_last[0] = s.clip_last[1];
+    slot->clip_last[1] = s.clip_last[0];
     out->width = o.height;
     out->height = o.width;
     out->stride_x = o.stride_y;
@@ -1338,7 +1356,8 @@ BZI_KERNEL_CPU size_t bzi_kernel_workspace_bytes(const bzi_kernel_slot *given, c
     bzi_kernel_output turned = *to, *out = &turned;
     bzi_kernel_lines lines;
     bzi_kernel_turn(slot, out);
-    if (!bzi_kernel_aligned(slot->h) || out->width < 1 || slot->x1 < slot->x0 || slot->y1 < slot->y0)
+    if (!bzi_kernel_aligned(slot->h) || out->width < 1 || slot->x1 < slot->x0 || slot->y1 < slot->y0 ||
+        ((slot->flags & BZI_KERNEL_CLIP) && (slot->clip[1] != 0.0f || slot->clip[3] != 0.0f)))
         return 0;
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
     const uint64_t elements = bzi_kernel_lay_out(&lines, slot, &view, out, NULL);
@@ -1422,8 +1441,10 @@ BZI_KERNEL_CPU void bzi_kernel_plan_inside(const bzi_kernel_slot *slot, const bz
 {
     for (int32_t i = 0; i < size; i++) {
         float u, v;
+        const float *m = slot->clip + (along ? 4 : 0), at = m[0] * (float)i + m[along ? 1 : 2];
+        const int is_kept = !(slot->flags & BZI_KERNEL_CLIP) || bzi_kernel_inside(at, slot->clip_last[along]);
         bzi_kernel_map_affine(slot->h, along ? 0 : i, along ? i : 0, &u, &v);
-        if (bzi_kernel_inside(along ? v : u, along ? view->y[0].last : view->x[0].last)) {
+        if (is_kept && bzi_kernel_inside(along ? v : u, along ? view->y[0].last : view->x[0].last)) {
             *first = *end ? *first : i;
             *end = i + 1;
         }
@@ -1995,9 +2016,9 @@ BZI_KERNEL_CPU void bzi_kernel_read_mean(const bzi_kernel_lines *lines, const bz
             lines->mean[p][x - lines->first] = plane[y * step_y + x * step_x];
 }
 
-/* The inside of output row y. */
-BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                       bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y)
+/* Makes colors, and elements, of the parts of output row y. */
+BZI_KERNEL_CPU void bzi_kernel_emit(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,
+                                    const bzi_kernel_output *out, int32_t y)
 {
     const int32_t shift = bzi_kernel_element_shift(out);
     uint8_t *to[3];
@@ -2007,14 +2028,6 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
                                      (uint8_t *)(void *)lines->color[p];
     if (out->mean)
         bzi_kernel_read_mean(lines, out, y);
-    lines->lerp = view->kind == BZI_KERNEL_LERP;
-    bzi_kernel_take(lines, slot, view, 0, y);
-    if (view->plane[1])
-        bzi_kernel_take(lines, slot, view, 1, y);
-    else
-        bzi_kernel_take_whole(lines, 1, lines->row);
-    if (slot->antialias == BZI_KERNEL_ROUND)
-        bzi_kernel_round_rows(slot, lines);
     if (lines->level && (slot->flags & BZI_KERNEL_JITTER))
         bzi_kernel_jitter_row_256(slot, lines);
     else if (slot->flags & BZI_KERNEL_JITTER)
@@ -2029,6 +2042,21 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
         bzi_kernel_scatter(slot, lines, out, y, 1);
     else if (out->stride_x != 1)
         bzi_kernel_scatter(slot, lines, out, y, 0);
+}
+
+/* The inside of output row y. */
+BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                       bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y)
+{
+    lines->lerp = view->kind == BZI_KERNEL_LERP;
+    bzi_kernel_take(lines, slot, view, 0, y);
+    if (view->plane[1])
+        bzi_kernel_take(lines, slot, view, 1, y);
+    else
+        bzi_kernel_take_whole(lines, 1, lines->row);
+    if (slot->antialias == BZI_KERNEL_ROUND)
+        bzi_kernel_round_rows(slot, lines);
+    bzi_kernel_emit(slot, lines, out, y);
 }
 
 /* bzi_kernel_lines.place, of elements of 1 << shift bytes. */
@@ -2077,6 +2105,265 @@ BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const 
 #if BZI_KERNEL_X86
     _mm_sfence();                              /* other threads see what was stored past the caches */
 #endif
+    return 1;
+}
+
+/* --- Rows of an H that turns or shears: eight pixels at a time, whose samples are gathered, four of a row in one load.
+ * Planes of 8 bits, and the linear filter, widened or not. */
+
+enum { BZI_KERNEL_TURNED_TAPS = 12 }; /* samples an axis, at most */
+
+/* What pixels share of one plane: sizes, and by how much the filter is widened. */
+typedef struct bzi_kernel_turned {
+    int32_t taps[2], end[2];
+    float   narrow[2], radius[2];
+} bzi_kernel_turned;
+
+BZI_KERNEL_CPU int bzi_kernel_turned_taps(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int c,
+                                          bzi_kernel_turned *t)
+{
+    int fits = 1;
+    for (int along = 0; along < 2; along++) {
+        const bzi_kernel_axis axis = along ? view->y[c] : view->x[c];
+        const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, 0.0f, view->shrink[along]);
+        t->taps[along] = view->kind == BZI_KERNEL_LERP ? 2 : taps.count;
+        t->end[along] = (int32_t)axis.last;
+        t->narrow[along] = taps.narrow;
+        t->radius[along] = taps.radius;
+        fits &= t->taps[along] <= BZI_KERNEL_TURNED_TAPS && (along || t->end[0] >= 3);
+    }
+    return fits;
+}
+
+/* Is the loop for this slot? */
+BZI_KERNEL_CPU int bzi_kernel_is_turned(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    bzi_kernel_turned t;
+    if (!bzi_kernel_level() || bzi_kernel_is_separable(slot->h) || !bzi_kernel_affine(slot->h) || slot->depth != 8 ||
+        slot->filter != BZI_KERNEL_LINEAR || slot->antialias > 1 || slot->x1 < slot->x0 || slot->y1 < slot->y0 ||
+        out->width < 1 || out->width > 16384)
+        return 0;
+    const bzi_kernel_view view = bzi_kernel_view_of(slot);
+    for (int p = 0; p < (view.plane[1] ? 3 : 1); p++)
+        if (slot->step[p] != 1 || slot->pitch[p] < 4 || (int64_t)slot->pitch[p] * (slot->y1 + 1) > INT32_MAX ||
+            !bzi_kernel_turned_taps(slot, &view, p > 0, &t))
+            return 0;
+    return view.kind == BZI_KERNEL_RAMP || view.kind == BZI_KERNEL_LERP;
+}
+
+#if BZI_KERNEL_X86
+/* Eight samples of an axis: their first, and the weights of those that follow, as bzi_kernel_reach and _weight. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_axis(const bzi_kernel_turned *t, bzi_kernel_axis axis, int along,
+                                                          __m256 at, __m256i *first, __m256 *weights, __m256 *norm)
+{
+    const __m256 position = _mm256_add_ps(_mm256_mul_ps(at, _mm256_set1_ps(axis.scale)), _mm256_set1_ps(axis.offset));
+    const __m256 edge = _mm256_sub_ps(position, _mm256_set1_ps(t->radius[along]));
+    const __m256i zero = _mm256_setzero_si256(), end = _mm256_set1_epi32(t->end[along]);
+    const __m256i begin = _mm256_add_epi32(_mm256_cvttps_epi32(_mm256_floor_ps(edge)), _mm256_set1_epi32(1));
+    const __m256i last = _mm256_min_epi32(_mm256_add_epi32(begin, _mm256_set1_epi32(t->taps[along] - 1)), end);
+    __m256 sum = _mm256_setzero_ps();
+    *first = _mm256_max_epi32(begin, zero);
+    for (int32_t k = 0; k < t->taps[along]; k++) {
+        const __m256i i = _mm256_add_epi32(*first, _mm256_set1_epi32(k));
+        const __m256 away = _mm256_sub_ps(_mm256_cvtepi32_ps(i), position);
+        const __m256 x = _mm256_mul_ps(_mm256_max_ps(away, _mm256_sub_ps(_mm256_setzero_ps(), away)),
+                                       _mm256_set1_ps(t->narrow[along]));
+        __m256 w = _mm256_sub_ps(_mm256_set1_ps(1.0f), x);
+        w = _mm256_min_ps(_mm256_max_ps(w, _mm256_setzero_ps()), _mm256_set1_ps(1.0f));
+        weights[k] = _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(i, last)), w);
+        sum = _mm256_add_ps(sum, weights[k]);
+    }
+    *norm = _mm256_div_ps(_mm256_set1_ps(1.0f), sum);
+}
+
+/* Samples i and those behind it of eight rows, of which four are in a load. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sum(const uint8_t *plane, __m256i row, __m256i first,
+                                                           int32_t end, int32_t taps, const __m256 *weights)
+{
+    const __m256i low = _mm256_set1_epi32(255), most = _mm256_set1_epi32(end - 3);
+    __m256 sum = _mm256_setzero_ps();
+    for (int32_t k = 0; k < taps; k += 4) {
+        const __m256i from = _mm256_add_epi32(first, _mm256_set1_epi32(k)), at = _mm256_min_epi32(from, most);
+        __m256i four = _mm256_i32gather_epi32((const int *)(const void *)plane, _mm256_add_epi32(row, at), 1);
+        four = _mm256_srlv_epi32(four, _mm256_slli_epi32(_mm256_sub_epi32(from, at), 3));
+        for (int32_t i = k; i < taps && i < k + 4; i++) {
+            sum = _mm256_add_ps(sum, _mm256_mul_ps(weights[i], _mm256_cvtepi32_ps(_mm256_and_si256(four, low))));
+            four = _mm256_srli_epi32(four, 8);
+        }
+    }
+    return sum;
+}
+
+/* Plane p, and Cr beside Cb, of eight pixels at u, v. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_ramp(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                                          const bzi_kernel_turned *t, int p, __m256 u, __m256 v,
+                                                          __m256 to[2])
+{
+    const int c = p > 0;
+    __m256 x[BZI_KERNEL_TURNED_TAPS], y[BZI_KERNEL_TURNED_TAPS], norm_x, norm_y;
+    __m256i first, top;
+    bzi_kernel_turned_axis(t, view->x[c], 0, u, &first, x, &norm_x);
+    bzi_kernel_turned_axis(t, view->y[c], 1, v, &top, y, &norm_y);
+    to[0] = to[1] = _mm256_setzero_ps();
+    for (int32_t k = 0; k < t->taps[1]; k++) {
+        const __m256i row = _mm256_min_epi32(_mm256_add_epi32(top, _mm256_set1_epi32(k)), _mm256_set1_epi32(t->end[1]));
+        for (int q = 0; q <= c; q++) {
+            const uint8_t *plane = (const uint8_t *)(uintptr_t)view->plane[p + q];
+            const __m256i at = _mm256_mullo_epi32(row, _mm256_set1_epi32(slot->pitch[p + q]));
+            to[q] = _mm256_add_ps(to[q], _mm256_mul_ps(y[k], bzi_kernel_turned_sum(plane, at, first, t->end[0],
+                                                                                  t->taps[0], x)));
+        }
+    }
+    to[0] = _mm256_mul_ps(to[0], _mm256_mul_ps(norm_x, norm_y));
+    to[1] = _mm256_mul_ps(to[1], _mm256_mul_ps(norm_x, norm_y));
+}
+
+/* Where two samples of an axis lie, as bzi_kernel_place and bzi_kernel_tap_of. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_tap(bzi_kernel_axis axis, float last, __m256 at, __m256i *index,
+                                                           __m256i *next)
+{
+    const __m256 zero = _mm256_setzero_ps(), end = _mm256_set1_ps(axis.last);
+    __m256 position = _mm256_min_ps(_mm256_max_ps(at, zero), _mm256_set1_ps(last));
+    position = _mm256_add_ps(_mm256_mul_ps(position, _mm256_set1_ps(axis.scale)), _mm256_set1_ps(axis.offset));
+    position = _mm256_min_ps(_mm256_max_ps(position, zero), end);
+    *index = _mm256_cvttps_epi32(position);
+    *next = _mm256_sub_epi32(*index, _mm256_castps_si256(_mm256_cmp_ps(position, end, _CMP_LT_OQ)));
+    return _mm256_sub_ps(position, _mm256_cvtepi32_ps(*index));
+}
+
+/* The sample between two neighbors of eight rows. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_pair(const uint8_t *plane, __m256i row, __m256i left,
+                                                            __m256i right, int32_t end, __m256 weight)
+{
+    const __m256i low = _mm256_set1_epi32(255), at = _mm256_min_epi32(left, _mm256_set1_epi32(end - 3));
+    const __m256i four = _mm256_i32gather_epi32((const int *)(const void *)plane, _mm256_add_epi32(row, at), 1);
+    const __m256i i = _mm256_slli_epi32(_mm256_sub_epi32(left, at), 3);
+    const __m256i j = _mm256_slli_epi32(_mm256_sub_epi32(right, at), 3);
+    const __m256 a = _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srlv_epi32(four, i), low));
+    const __m256 b = _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srlv_epi32(four, j), low));
+    return _mm256_add_ps(a, _mm256_mul_ps(_mm256_sub_ps(b, a), weight));
+}
+
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_lerp(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                                          const bzi_kernel_turned *t, int p, __m256 u, __m256 v,
+                                                          __m256 to[2])
+{
+    const int c = p > 0;
+    __m256i left, right, above, below;
+    const __m256 x = bzi_kernel_turned_tap(view->x[c], view->x[0].last, u, &left, &right);
+    const __m256 y = bzi_kernel_turned_tap(view->y[c], view->y[0].last, v, &above, &below);
+    for (int q = 0; q <= c; q++) {
+        const uint8_t *plane = (const uint8_t *)(uintptr_t)view->plane[p + q];
+        const __m256i pitch = _mm256_set1_epi32(slot->pitch[p + q]);
+        const __m256 a = bzi_kernel_turned_pair(plane, _mm256_mullo_epi32(above, pitch), left, right, t->end[0], x);
+        const __m256 b = bzi_kernel_turned_pair(plane, _mm256_mullo_epi32(below, pitch), left, right, t->end[0], x);
+        to[q] = _mm256_add_ps(a, _mm256_mul_ps(_mm256_sub_ps(b, a), y));
+    }
+}
+
+/* Y', Cb, Cr of columns first..end - 1 of row y, to rows. */
+BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                                          const bzi_kernel_turned t[2], int32_t y, int32_t first,
+                                                          int32_t end, float *const rows[3])
+{
+    const float *h = slot->h;
+    const __m256 row = _mm256_set1_ps((float)y);
+    for (int32_t i = first; i < end; i += 8) {
+        const __m256i column = _mm256_add_epi32(_mm256_set1_epi32(i), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0));
+        const __m256 x = _mm256_cvtepi32_ps(_mm256_min_epi32(column, _mm256_set1_epi32(end - 1)));
+        __m256 u = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(h[0]), x), _mm256_mul_ps(_mm256_set1_ps(h[1]), row));
+        __m256 v = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(h[3]), x), _mm256_mul_ps(_mm256_set1_ps(h[4]), row));
+        __m256 made[2];
+        u = _mm256_add_ps(u, _mm256_set1_ps(h[2]));
+        v = _mm256_add_ps(v, _mm256_set1_ps(h[5]));
+        for (int p = 0; p < (view->plane[1] ? 2 : 1); p++) {
+            if (view->kind == BZI_KERNEL_LERP)
+                bzi_kernel_turned_lerp(slot, view, &t[p], p, u, v, made);
+            else
+                bzi_kernel_turned_ramp(slot, view, &t[p], p, u, v, made);
+            _mm256_storeu_ps(rows[p] + i - first, made[0]);
+            if (p)
+                _mm256_storeu_ps(rows[2] + i - first, made[1]);
+        }
+    }
+}
+#else
+BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                          const bzi_kernel_turned t[2], int32_t y, int32_t first, int32_t end,
+                                          float *const rows[3])
+{
+    (void)slot, (void)view, (void)t, (void)y, (void)first, (void)end, (void)rows;
+}
+#endif
+
+/* The columns of row y that lie inside: one piece, as each border is straight. */
+BZI_KERNEL_CPU void bzi_kernel_turned_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t width,
+                                             int32_t y, int32_t *first, int32_t *end)
+{
+    *first = *end = 0;
+    for (int32_t x = 0; x < width; x++) {
+        float u, v;
+        bzi_kernel_map_affine(slot->h, x, y, &u, &v);
+        if (bzi_kernel_inside(u, view->x[0].last) && bzi_kernel_inside(v, view->y[0].last) &&
+            (!(slot->flags & BZI_KERNEL_CLIP) || bzi_kernel_is_kept(slot, x, y))) {
+            *first = *end ? *first : x;
+            *end = x + 1;
+        }
+    }
+}
+
+BZI_KERNEL_CPU size_t bzi_kernel_turned_bytes(const bzi_kernel_output *out)
+{
+    return 9 * 4 * (((size_t)out->width + 15) / 16 * 16 + 16) + 64;
+}
+
+/* What the fastest loop for a slot needs, in bytes. */
+BZI_KERNEL_CPU size_t bzi_kernel_warp_bytes(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    return bzi_kernel_is_turned(slot, out) ? bzi_kernel_turned_bytes(out) : bzi_kernel_workspace_bytes(slot, out);
+}
+
+/* Returns 1; or 0, having done nothing, where the slot takes another loop. */
+BZI_KERNEL_CPU int bzi_kernel_warp_turned(const bzi_kernel_slot *slot, const bzi_kernel_output *out, void *workspace,
+                                          size_t workspace_bytes)
+{
+    if (!workspace || workspace_bytes < bzi_kernel_turned_bytes(out) || !bzi_kernel_is_turned(slot, out))
+        return 0;
+    const bzi_kernel_slot local = bzi_kernel_with_mean(slot);
+    const bzi_kernel_view view = bzi_kernel_view_of(&local);
+    const uint64_t room = ((uint64_t)out->width + 15) / 16 * 16 + 16;
+    float *memory = (float *)workspace + (64 - (uintptr_t)workspace % 64) % 64 / sizeof(float);
+    bzi_kernel_lines lines;
+    bzi_kernel_turned t[2];
+    memset(&lines, 0, sizeof lines);
+    lines.level = bzi_kernel_level();
+    for (int p = 0; p < 3; p++, memory += 3 * room) {
+        lines.rgb[p] = memory;
+        lines.color[p] = memory + room;
+        lines.mean[p] = memory + 2 * room;
+        for (uint64_t i = 0; i < room; i++)
+            lines.rgb[p][i] = view.neutral;
+    }
+    bzi_kernel_turned_taps(&local, &view, 0, &t[0]);
+    bzi_kernel_turned_taps(&local, &view, 1, &t[1]);
+    bzi_kernel_plan_colors(&lines, &local, out);
+    bzi_kernel_places(lines.place, bzi_kernel_element_shift(out));
+    lines.streams = 0;
+    for (int32_t y = 0; y < out->height; y++) {
+        bzi_kernel_turned_inside(&local, &view, out->width, y, &lines.first, &lines.end);
+        if (lines.first < lines.end) {
+            bzi_kernel_turned_row(&local, &view, t, y, lines.first, lines.end, lines.rgb);
+            for (uint64_t i = 0; i < 2 * room && !view.plane[1] && (local.flags & BZI_KERNEL_JITTER); i++)
+                lines.rgb[1 + i / room][i % room] = view.neutral;   /* jitter is made in place */
+            bzi_kernel_take_whole(&lines, 0, lines.rgb);
+            bzi_kernel_emit(&local, &lines, out, y);
+        }
+        if (local.flags & BZI_KERNEL_SUM)
+            continue;
+        bzi_kernel_fill_columns(&local, out, 0, y, 0, lines.first);
+        bzi_kernel_fill_columns(&local, out, 0, y, lines.end, out->width);
+    }
+    bzi_kernel_add_sums(&local, lines.sums);
     return 1;
 }
 
@@ -2146,7 +2433,8 @@ BZI_KERNEL_CPU int bzi_kernel_plan_copy(const bzi_kernel_slot *slot, const bzi_k
 {
     const float *h = slot->h;
     if (slot->depth != 8 || slot->x1 < slot->x0 || slot->y1 < slot->y0 || out->mean || !bzi_kernel_affine(h) ||
-        (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_JITTER | BZI_KERNEL_SUM)) || out->width > 16384 ||
+        (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_JITTER | BZI_KERNEL_SUM | BZI_KERNEL_CLIP)) ||
+        out->width > 16384 ||
         out->height > 16384 ||
         !bzi_kernel_copy_axis(h[0], h[1], h[2], &copy->x, &copy->step_x) ||
         !bzi_kernel_copy_axis(h[4], h[3], h[5], &copy->y, &copy->step_y))
@@ -2385,10 +2673,1040 @@ BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kerne
     if (slot->flags & BZI_KERNEL_MEAN_LUMA) {
         local.sums = (uint64_t)(uintptr_t)sums;
         const bzi_kernel_slot first = bzi_kernel_summing(&local);
-        if (!bzi_kernel_warp_separable(&first, &no_mean, workspace, workspace_bytes))
+        if (!bzi_kernel_warp_separable(&first, &no_mean, workspace, workspace_bytes) &&
+            !bzi_kernel_warp_turned(&first, &no_mean, workspace, workspace_bytes))
             bzi_kernel_warp_plain(&first, &no_mean);
     }
-    if (!bzi_kernel_warp_separable(&local, out, workspace, workspace_bytes))
+    if (!bzi_kernel_warp_separable(&local, out, workspace, workspace_bytes) &&
+        !bzi_kernel_warp_turned(&local, out, workspace, workspace_bytes))
         bzi_kernel_warp_plain(&local, out);
 }
+#endif
+
+#ifndef BENZINA_NO_AUGMENT
+/* ---- 6. operations ----------------------------------------------------------------------------------------------- */
+
+/* Operations on a view that was warped to planes R, G, B of 8 bits. They are done in passes, each over the whole view
+ * and each a launch of its own, which is what keeps threads apart: a pass reads what passes before it wrote, and writes
+ * something else. What changes each sample by itself is a table of 256 entries a channel. Tables are composed, and
+ * samples go through them where the next pass reads them. Only sums and histograms are added up by several threads, as
+ * integers, which have no order.
+ *
+ * Arithmetic and rounding are those of torchvision's functions for uint8 tensors, in float32: blends are truncated, a
+ * Gaussian blur is rounded once, here at 1/256 between its two directions, too.
+ *
+ * Instructions of PTX a pixel, as build/tests/test_ptx executes and prints them for a view of 64 x 64: tally 73, map
+ * 122 (saturation), sharpen 265, blur along x or y 1200 (kernel of 23), finish 92, cover 77. A table takes 977 there,
+ * whatever the view's size: 80 at 224 x 224. No shared memory: histograms are added up by atomics in global memory. */
+
+/* BZNA_OP_... */
+enum {
+    BZI_KERNEL_OP_BRIGHTNESS = 16, BZI_KERNEL_OP_CONTRAST, BZI_KERNEL_OP_SATURATION, BZI_KERNEL_OP_HUE,
+    BZI_KERNEL_OP_GAMMA, BZI_KERNEL_OP_POSTERIZE, BZI_KERNEL_OP_SOLARIZE, BZI_KERNEL_OP_SOLARIZE_ADD,
+    BZI_KERNEL_OP_INVERT, BZI_KERNEL_OP_GRAYSCALE, BZI_KERNEL_OP_LIGHTING, BZI_KERNEL_OP_SHUFFLE,
+    BZI_KERNEL_OP_AUTOCONTRAST, BZI_KERNEL_OP_EQUALIZE, BZI_KERNEL_OP_SHARPNESS, BZI_KERNEL_OP_BLUR,
+    BZI_KERNEL_OP_ERASE = 48, BZI_KERNEL_OP_CUTOUT, BZI_KERNEL_OP_GRID_MASK
+};
+
+#define BZI_KERNEL_OPS 8              /* of a view, at most */
+#define BZI_KERNEL_TABLE 256          /* entries of a table, and bins of a histogram, of a channel */
+#define BZI_KERNEL_COUNTS 3080        /* bytes of a view's histograms, and of the sum of its grays behind them */
+
+typedef struct bzi_kernel_op {
+    uint32_t kind;
+    uint32_t bits;            /* POSTERIZE: those that are kept; BLUR: radius; SHUFFLE: channels, R's first, of 2 bits
+                               * each; what covers pixels: the mean picture is subtracted from it */
+    float    a[3];            /* blends: the sample's share, the other's share; BLUR: exp(-1 / (2 sigma^2)); LIGHTING:
+                               * for each channel; SOLARIZE, SOLARIZE_ADD, HUE, GAMMA: the magnitude; what covers
+                               * pixels: the color, in OUTPUT units */
+    float    noise[3];        /* standard deviations, likewise */
+    uint32_t key[2];          /* of noise */
+    uint16_t area[4];         /* as in bzna_drawn */
+} bzi_kernel_op;
+
+/* A pass over one view. */
+typedef struct bzi_kernel_pass {
+    uint64_t src, dst;        /* planes R, G, B, side by side; FINISH, COVER: dst is the slot in the batch */
+    uint64_t tables;          /* through which samples of src go; 0: as they are */
+    uint64_t counts;          /* three histograms of uint32_t, then the sum of grays, uint64_t */
+    float    bias[3], scale[3], luma[3];
+    uint32_t flags;           /* BZI_KERNEL_GRAY, _SWAP */
+    uint32_t kind;            /* BZI_KERNEL_PASS_... */
+    uint32_t first, end;      /* of op, those that the pass does */
+    uint32_t pixels;          /* so many of op change pixels, the rest covers them */
+    bzi_kernel_op op[BZI_KERNEL_OPS];
+} bzi_kernel_pass;
+
+typedef struct bzi_kernel_passes {
+    bzi_kernel_pass pass[BZI_KERNEL_SLOTS];
+} bzi_kernel_passes;
+
+BZI_KERNEL_ASSERT(sizeof(bzi_kernel_op) == 48);
+BZI_KERNEL_ASSERT(sizeof(bzi_kernel_pass) == 472);
+BZI_KERNEL_ASSERT(sizeof(bzi_kernel_passes) + sizeof(bzi_kernel_output) <= 4096);
+
+/* Kinds of passes. */
+enum {
+    BZI_KERNEL_PASS_CLEAR,            /* counts become 0 */
+    BZI_KERNEL_PASS_TALLY,            /* histograms of src, or the sum of its grays, as the operation first needs */
+    BZI_KERNEL_PASS_TABLE,            /* operations first..end - 1 on tables, to dst */
+    BZI_KERNEL_PASS_MAP,              /* operations that mix channels, from src to dst */
+    BZI_KERNEL_PASS_SHARPEN,
+    BZI_KERNEL_PASS_BLUR_X,           /* to rows of uint16_t, in 1/256 */
+    BZI_KERNEL_PASS_BLUR_Y,           /* from those */
+    BZI_KERNEL_PASS_FINISH,           /* from src to the batch */
+    BZI_KERNEL_PASS_COVER,            /* what covers pixels, in the batch */
+    BZI_KERNEL_PASS_KINDS
+};
+
+BZI_KERNEL_FN int64_t bzi_kernel_plane_bytes(const bzi_kernel_output *out)
+{
+    return (int64_t)out->width * out->height;
+}
+
+/* A sample of plane c. mapped: through the tables; a constant where it can be. */
+BZI_KERNEL_FN uint32_t bzi_kernel_take8(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int c, int64_t at,
+                                        int mapped)
+{
+    const uint8_t *src = (const uint8_t *)(uintptr_t)pass->src + c * bzi_kernel_plane_bytes(out);
+    const uint32_t value = BZI_KERNEL_READ8(src + at);
+    return mapped ? BZI_KERNEL_READ8((const uint8_t *)(uintptr_t)pass->tables + c * BZI_KERNEL_TABLE + value) : value;
+}
+
+BZI_KERNEL_FN void bzi_kernel_put8(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int c, int64_t at,
+                                   uint32_t value)
+{
+    uint8_t BZI_KERNEL_GLOBAL *dst = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
+    dst[c * bzi_kernel_plane_bytes(out) + at] = (uint8_t)value;
+}
+
+/* torchvision's rgb_to_grayscale. */
+BZI_KERNEL_FN uint32_t bzi_kernel_gray8(const uint32_t v[3])
+{
+    return (uint32_t)(int32_t)((0.2989f * (float)(int32_t)v[0] + 0.587f * (float)(int32_t)v[1]) +
+                               0.114f * (float)(int32_t)v[2]);
+}
+
+BZI_KERNEL_FN uint32_t bzi_kernel_truncate(float value)
+{
+    return (uint32_t)(int32_t)bzi_kernel_clamp(value, 255.0f);
+}
+
+/* torchvision's _blend. */
+BZI_KERNEL_FN uint32_t bzi_kernel_blend(const bzi_kernel_op *op, uint32_t value, float other)
+{
+    return bzi_kernel_truncate(op->a[0] * (float)(int32_t)value + op->a[1] * other);
+}
+
+/* --- Tables --- */
+
+/* What the histogram of a channel says about an entry. */
+typedef struct bzi_kernel_stats {
+    uint32_t least, most;             /* samples that occur */
+    uint32_t total, at_most;          /* samples; those that are equal to most */
+    uint32_t below;                   /* those below the entry's */
+    float    mean;                    /* of grays */
+} bzi_kernel_stats;
+
+BZI_KERNEL_FN uint32_t bzi_kernel_read_count(const bzi_kernel_pass *pass, uint32_t at)
+{
+    const float *counts = (const float *)(uintptr_t)pass->counts;
+    return bzi_kernel_bits(BZI_KERNEL_READF(counts + at));
+}
+
+/* Adds the bin i of a channel. */
+BZI_KERNEL_FN void bzi_kernel_stats_add(bzi_kernel_stats *stats, uint32_t i, uint32_t count, uint32_t value)
+{
+    if (!count)
+        return;
+    stats->least = stats->total ? stats->least : i;
+    stats->most = i;
+    stats->at_most = count;
+    stats->total += count;
+    stats->below += i < value ? count : 0;
+}
+
+/* The square root, rounded to nearest. */
+BZI_KERNEL_FN float bzi_kernel_root(float value)
+{
+#if BZI_KERNEL_CUDA
+    float root;
+    __asm__("sqrt.rn.f32 %0, %1;" : "=f"(root) : "f"(value));
+    return root;
+#elif BZI_KERNEL_X86
+    return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(value)));
+#else
+    return sqrtf(value);
+#endif
+}
+
+/* x to the power of e, 0 <= x <= 1, 0 <= e < 65536: squares for the bits of e above the point, roots for 16 below. */
+BZI_KERNEL_FN float bzi_kernel_power(float x, float e)
+{
+    const uint32_t whole = (uint32_t)(int32_t)e;
+    const uint32_t part = (uint32_t)(int32_t)((e - (float)(int32_t)whole) * 65536.0f + 0.5f);
+    float result = 1.0f, factor = x;
+    BZI_KERNEL_ROLLED
+    for (uint32_t bits = whole + (part >> 16); bits; bits >>= 1, factor *= factor)
+        result *= bits & 1 ? factor : 1.0f;
+    factor = x;
+    BZI_KERNEL_ROLLED
+    for (uint32_t bits = part & 0xffff; bits; bits = bits << 1 & 0xffff) {
+        factor = bzi_kernel_root(factor);
+        result *= bits & 0x8000 ? factor : 1.0f;
+    }
+    return result;
+}
+
+/* torchvision's equalize: (samples below, and half a step) / step. */
+BZI_KERNEL_FN uint32_t bzi_kernel_equalize(uint32_t value, const bzi_kernel_stats *stats)
+{
+    const uint32_t step = (stats->total - stats->at_most) / 255;
+    const uint32_t level = step && value ? (stats->below + step / 2) / step : 0;
+    return !step ? value : level < 255 ? level : 255;
+}
+
+/* What an operation makes of a sample of channel c. */
+BZI_KERNEL_FN uint32_t bzi_kernel_entry(const bzi_kernel_op *op, int c, uint32_t value, const bzi_kernel_stats *stats)
+{
+    const float v = (float)(int32_t)value;
+    switch (op->kind) {
+    case BZI_KERNEL_OP_BRIGHTNESS:
+        return bzi_kernel_blend(op, value, 0.0f);
+    case BZI_KERNEL_OP_CONTRAST:
+        return bzi_kernel_blend(op, value, stats->mean);
+    case BZI_KERNEL_OP_GAMMA:
+        return bzi_kernel_truncate(bzi_kernel_power(v / 255.0f, op->a[0]) * 255.999f);
+    case BZI_KERNEL_OP_POSTERIZE:
+        return value & op->bits;
+    case BZI_KERNEL_OP_SOLARIZE:
+        return v >= op->a[0] ? 255 - value : value;
+    case BZI_KERNEL_OP_SOLARIZE_ADD:
+        return value < 128 ? bzi_kernel_truncate(v + op->a[0]) : value;
+    case BZI_KERNEL_OP_INVERT:
+        return 255 - value;
+    case BZI_KERNEL_OP_LIGHTING:
+        return bzi_kernel_truncate(v + op->a[c] + 0.5f);
+    case BZI_KERNEL_OP_AUTOCONTRAST:
+        return stats->least == stats->most ? value :
+               bzi_kernel_truncate((v - (float)(int32_t)stats->least) *      /* as PyTorch divides by a tensor */
+                                   (1.0f / (float)(int32_t)(stats->most - stats->least) * 255.0f));
+    default:
+        return bzi_kernel_equalize(value, stats);
+    }
+}
+
+/* Does an operation need counts of all pixels before it? */
+BZI_KERNEL_FN int bzi_kernel_counts(uint32_t kind)
+{
+    return kind == BZI_KERNEL_OP_CONTRAST || kind == BZI_KERNEL_OP_AUTOCONTRAST || kind == BZI_KERNEL_OP_EQUALIZE;
+}
+
+BZI_KERNEL_FN float bzi_kernel_mean_gray(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    const long long *sum = (const long long *)(uintptr_t)(pass->counts + BZI_KERNEL_COUNTS - 8);
+    return (float)BZI_KERNEL_READ64(sum) / (float)bzi_kernel_plane_bytes(out);
+}
+
+/* The statistics that the operation first needs for a sample of channel c. */
+BZI_KERNEL_FN bzi_kernel_stats bzi_kernel_stats_of(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                                   const bzi_kernel_op *op, int c, uint32_t value)
+{
+    bzi_kernel_stats stats = { 0, 0, 0, 0, 0, 0.0f };
+    if (op->kind == BZI_KERNEL_OP_CONTRAST)
+        stats.mean = bzi_kernel_mean_gray(pass, out);
+    const int is_counted = bzi_kernel_counts(op->kind) && op->kind != BZI_KERNEL_OP_CONTRAST;
+    BZI_KERNEL_ROLLED
+    for (uint32_t i = 0; i < BZI_KERNEL_TABLE && is_counted; i++)
+        bzi_kernel_stats_add(&stats, i, bzi_kernel_read_count(pass, (uint32_t)c * BZI_KERNEL_TABLE + i), value);
+    return stats;
+}
+
+/* Entries x of the tables of channels y. */
+BZI_KERNEL_FN void bzi_kernel_pass_table(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                         bzi_kernel_thread thread)
+{
+    const uint8_t *from = (const uint8_t *)(uintptr_t)pass->tables;
+    uint8_t BZI_KERNEL_GLOBAL *to = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
+    for (uint32_t c = thread.y; c < 3; c += thread.step_y)
+        for (uint32_t i = thread.x; i < BZI_KERNEL_TABLE; i += thread.step_x) {
+            const uint32_t at = c * BZI_KERNEL_TABLE + i;
+            uint32_t value = from ? BZI_KERNEL_READ8(from + at) : i;
+            const bzi_kernel_stats stats = bzi_kernel_stats_of(pass, out, &pass->op[pass->first], (int)c, value);
+            BZI_KERNEL_ROLLED
+            for (uint32_t k = pass->first; k < pass->end; k++)
+                value = bzi_kernel_entry(&pass->op[k], (int)c, value, &stats);
+            to[at] = (uint8_t)value;
+        }
+}
+
+/* --- Counts --- */
+
+BZI_KERNEL_FN void bzi_kernel_pass_clear(const bzi_kernel_pass *pass, bzi_kernel_thread thread)
+{
+    uint32_t BZI_KERNEL_GLOBAL *counts = (uint32_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->counts;
+    if (thread.y == 0)
+        for (uint32_t i = thread.x; i < BZI_KERNEL_COUNTS / 4; i += thread.step_x)
+            counts[i] = 0;
+}
+
+BZI_KERNEL_FN void bzi_kernel_add32(uint64_t counts, uint32_t at)
+{
+#if BZI_KERNEL_CUDA
+    __asm__ volatile("red.global.add.u32 [%0], 1;" : : "l"(counts + 4 * at) : "memory");
+#else
+    ((uint32_t *)(uintptr_t)counts)[at]++;
+#endif
+}
+
+BZI_KERNEL_FN void bzi_kernel_add64(uint64_t address, uint64_t value)
+{
+#if BZI_KERNEL_CUDA
+    __asm__ volatile("red.global.add.u64 [%0], %1;" : : "l"(address), "l"(value) : "memory");
+#else
+    *(uint64_t *)(uintptr_t)address += value;
+#endif
+}
+
+BZI_KERNEL_FN void bzi_kernel_pass_tally(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                         bzi_kernel_thread thread, int mapped)
+{
+    const int is_gray = pass->op[pass->first].kind == BZI_KERNEL_OP_CONTRAST;
+    uint64_t sum = 0;
+    for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y)
+        for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x) {
+            const int64_t at = (int64_t)y * out->width + x;
+            uint32_t v[3];
+            for (int c = 0; c < 3; c++) {
+                v[c] = bzi_kernel_take8(pass, out, c, at, mapped);
+                if (!is_gray)
+                    bzi_kernel_add32(pass->counts, (uint32_t)c * BZI_KERNEL_TABLE + v[c]);
+            }
+            sum += bzi_kernel_gray8(v);
+        }
+    if (is_gray)
+        bzi_kernel_add64(pass->counts + BZI_KERNEL_COUNTS - 8, sum);
+}
+
+/* --- Channels --- */
+
+/* torchvision's adjust_hue: R, G, B to H, S, V and back. */
+BZI_KERNEL_FN void bzi_kernel_turn_hue(float turns, uint32_t v[3])
+{
+    const float r = (float)(int32_t)v[0] / 255.0f, g = (float)(int32_t)v[1] / 255.0f, b = (float)(int32_t)v[2] / 255.0f;
+    const float most = BZI_KERNEL_MAX(BZI_KERNEL_MAX(r, g), b), least = BZI_KERNEL_MIN(BZI_KERNEL_MIN(r, g), b);
+    const float range = most - least, by = range > 0.0f ? range : 1.0f, s = range / (range > 0.0f ? most : 1.0f);
+    const float rc = (most - r) / by, gc = (most - g) / by, bc = (most - b) / by;
+    float h = most == r ? bc - gc : most == g ? 2.0f + rc - bc : 4.0f + gc - rc;
+    h = h / 6.0f + 1.0f;
+    h = h - (float)(int32_t)h + turns;
+    h = h - (float)(int32_t)h;
+    h = h < 0.0f ? h + 1.0f : h;
+    const int32_t sector = (int32_t)(h * 6.0f);
+    const float f = h * 6.0f - (float)sector;
+    const float p = bzi_kernel_clamp(most * (1.0f - s), 1.0f), q = bzi_kernel_clamp(most * (1.0f - s * f), 1.0f);
+    const float t = bzi_kernel_clamp(most * (1.0f - s * (1.0f - f)), 1.0f);
+    const int32_t i = sector >= 6 ? 0 : sector;
+    v[0] = bzi_kernel_truncate((i == 1 ? q : i == 2 || i == 3 ? p : i == 4 ? t : most) * 255.999f);
+    v[1] = bzi_kernel_truncate((i == 0 ? t : i == 1 || i == 2 ? most : i == 3 ? q : p) * 255.999f);
+    v[2] = bzi_kernel_truncate((i == 2 ? t : i == 3 || i == 4 ? most : i == 5 ? q : p) * 255.999f);
+}
+
+BZI_KERNEL_FN uint32_t bzi_kernel_pick(const uint32_t v[3], uint32_t c) { return c == 0 ? v[0] : c == 1 ? v[1] : v[2]; }
+
+/* kind is the operation's, a constant where it can be. */
+BZI_KERNEL_FN void bzi_kernel_mix_channels(const bzi_kernel_op *op, uint32_t kind, uint32_t v[3])
+{
+    const uint32_t gray = bzi_kernel_gray8(v), given[3] = { v[0], v[1], v[2] };
+    if (kind == BZI_KERNEL_OP_HUE) {
+        bzi_kernel_turn_hue(op->a[0], v);
+        return;
+    }
+    for (uint32_t c = 0; c < 3; c++)
+        v[c] = kind == BZI_KERNEL_OP_SATURATION ? bzi_kernel_blend(op, v[c], (float)(int32_t)gray) :
+               kind == BZI_KERNEL_OP_SHUFFLE ? bzi_kernel_pick(given, op->bits >> 2 * c & 3) : gray;
+}
+
+BZI_KERNEL_FN void bzi_kernel_pass_map(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                       bzi_kernel_thread thread, int mapped)
+{
+    for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y)
+        for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x) {
+            const int64_t at = (int64_t)y * out->width + x;
+            uint32_t v[3];
+            for (int c = 0; c < 3; c++)
+                v[c] = bzi_kernel_take8(pass, out, c, at, mapped);
+            BZI_KERNEL_ROLLED
+            for (uint32_t k = pass->first; k < pass->end; k++)
+                bzi_kernel_mix_channels(&pass->op[k], pass->op[k].kind, v);
+            for (int c = 0; c < 3; c++)
+                bzi_kernel_put8(pass, out, c, at, v[c]);
+        }
+}
+
+/* --- Neighbors --- */
+
+/* The sum of nine samples, of which the middle one counts 5 times, by 13, rounded; no such quotient is a half. The
+ * product has the quotient by 26 of all such sums. */
+BZI_KERNEL_FN uint32_t bzi_kernel_smooth(uint32_t nine, uint32_t middle)
+{
+    return (2 * (nine + 4 * middle) + 13) * 40330 >> 20;
+}
+
+BZI_KERNEL_FN void bzi_kernel_pass_sharpen(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                           bzi_kernel_thread thread, int mapped)
+{
+    const bzi_kernel_op *op = &pass->op[pass->first];
+    const uint32_t width = (uint32_t)out->width, height = (uint32_t)out->height;
+    const int is_small = width < 3 || height < 3;
+    for (uint32_t y = thread.y; y < height; y += thread.step_y)
+        for (uint32_t x = thread.x; x < width; x += thread.step_x)
+            for (int c = 0; c < 3; c++) {
+                const int64_t at = (int64_t)y * out->width + x;
+                const uint32_t value = bzi_kernel_take8(pass, out, c, at, mapped);
+                uint32_t sum = 0;
+                for (int32_t i = 0; i < 9 && x > 0 && y > 0 && x + 1 < width && y + 1 < height; i++)
+                    sum += bzi_kernel_take8(pass, out, c, at + (i / 3 - 1) * out->width + i % 3 - 1, mapped);
+                sum = sum ? bzi_kernel_smooth(sum, value) : x > 0 && y > 0 && x + 1 < width && y + 1 < height ? 0 :
+                                                                                                               value;
+                bzi_kernel_put8(pass, out, c, at,
+                                is_small ? value : bzi_kernel_blend(op, value, (float)(int32_t)sum));
+            }
+}
+
+/* The weights of a Gaussian blur, from the middle on: 1, q, q^4, q^9, ... Begin with weight q and step q^3. */
+typedef struct bzi_kernel_bell {
+    float weight, step, ratio;
+} bzi_kernel_bell;
+
+BZI_KERNEL_FN bzi_kernel_bell bzi_kernel_bell_of(const bzi_kernel_op *op)
+{
+    const float q = op->a[0];
+    const bzi_kernel_bell bell = { q, q * q * q, q * q };
+    return bell;
+}
+
+BZI_KERNEL_FN void bzi_kernel_bell_next(bzi_kernel_bell *bell)
+{
+    bell->weight *= bell->step;
+    bell->step *= bell->ratio;
+}
+
+/* 1 by the sum of all weights. */
+BZI_KERNEL_FN float bzi_kernel_bell_norm(const bzi_kernel_op *op)
+{
+    bzi_kernel_bell bell = bzi_kernel_bell_of(op);
+    float sum = 1.0f;
+    BZI_KERNEL_ROLLED
+    for (uint32_t k = 1; k <= op->bits; k++, bzi_kernel_bell_next(&bell))
+        sum += 2.0f * bell.weight;
+    return 1.0f / sum;
+}
+
+/* Borders are reflected, without repeating the last sample. */
+BZI_KERNEL_FN int32_t bzi_kernel_reflect(int32_t i, int32_t last)
+{
+    i = i < 0 ? -i : i;
+    return i > last ? 2 * last - i : i;
+}
+
+/* What the horizontal direction stores, and the vertical one. */
+BZI_KERNEL_FN uint16_t bzi_kernel_fixed(float value) { return (uint16_t)(int32_t)(value * 256.0f + 0.5f); }
+BZI_KERNEL_FN float bzi_kernel_unfixed(float value) { return value * 0.00390625f; }
+
+/* mapped concerns the horizontal direction alone. is_vertical is a constant. */
+BZI_KERNEL_FN void bzi_kernel_pass_blur(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                        bzi_kernel_thread thread, int mapped, int is_vertical)
+{
+    const bzi_kernel_op *op = &pass->op[pass->first];
+    const float norm = bzi_kernel_bell_norm(op);
+    const int32_t last = (is_vertical ? out->height : out->width) - 1;
+    const uint8_t *lines = (const uint8_t *)(uintptr_t)pass->src;      /* of two bytes each */
+    uint16_t BZI_KERNEL_GLOBAL *to = (uint16_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
+    for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y)
+        for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x)
+            for (int c = 0; c < 3; c++) {
+                const int64_t plane = c * bzi_kernel_plane_bytes(out), row = (int64_t)y * out->width;
+                const int32_t middle = (int32_t)(is_vertical ? y : x);
+                bzi_kernel_bell bell = bzi_kernel_bell_of(op);
+                float sum = is_vertical ? (float)(int32_t)BZI_KERNEL_READ16(lines + 2 * (plane + row + x)) :
+                                          (float)(int32_t)bzi_kernel_take8(pass, out, c, row + x, mapped);
+                BZI_KERNEL_ROLLED
+                for (int32_t k = 1; k <= (int32_t)op->bits; k++, bzi_kernel_bell_next(&bell)) {
+                    const int64_t low = bzi_kernel_reflect(middle - k, last);
+                    const int64_t high = bzi_kernel_reflect(middle + k, last);
+                    const float two = is_vertical ?
+                        (float)(int32_t)((uint32_t)BZI_KERNEL_READ16(lines + 2 * (plane + low * out->width + x)) +
+                                         BZI_KERNEL_READ16(lines + 2 * (plane + high * out->width + x))) :
+                        (float)(int32_t)(bzi_kernel_take8(pass, out, c, row + low, mapped) +
+                                         bzi_kernel_take8(pass, out, c, row + high, mapped));
+                    sum += bell.weight * two;
+                }
+                if (is_vertical)
+                    bzi_kernel_put8(pass, out, c, row + x, bzi_kernel_byte(bzi_kernel_unfixed(sum * norm)));
+                else
+                    to[plane + row + x] = bzi_kernel_fixed(sum * norm);
+            }
+}
+
+/* --- The batch --- */
+
+/* R, G, B to the channels delivered. */
+BZI_KERNEL_FN void bzi_kernel_deliver(const bzi_kernel_pass *pass, const float mean[3], float c[3])
+{
+    const float red = c[0];
+    c[0] = pass->flags & BZI_KERNEL_SWAP ? c[2] : c[0];
+    c[2] = pass->flags & BZI_KERNEL_SWAP ? red : c[2];
+    if (pass->flags & BZI_KERNEL_GRAY)
+        c[0] = bzi_kernel_luma(pass->luma, c);
+    for (int i = 0; i < 3; i++)
+        c[i] = (c[i] - pass->bias[i] - mean[i]) * pass->scale[i];
+}
+
+BZI_KERNEL_FN void bzi_kernel_put_pixel(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint32_t x,
+                                        uint32_t y, const float c[3])
+{
+    const uint64_t element = (uint64_t)((int64_t)y * out->stride_y + (int64_t)x * out->stride_x);
+    BZI_KERNEL_BY_TYPE(out->dtype, put, pass->dst + (element << bzi_kernel_element_shift(out)), out, c);
+}
+
+BZI_KERNEL_FN void bzi_kernel_pass_finish(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                          bzi_kernel_thread thread, int mapped)
+{
+    for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y)
+        for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x) {
+            const int64_t at = (int64_t)y * out->width + x;
+            float mean[3], c[3];
+            for (int i = 0; i < 3; i++)
+                c[i] = (float)(int32_t)bzi_kernel_take8(pass, out, i, at, mapped);
+            bzi_kernel_mean(out, (int32_t)x, (int32_t)y, mean);
+            bzi_kernel_deliver(pass, mean, c);
+            bzi_kernel_put_pixel(pass, out, x, y, c);
+        }
+}
+
+/* Does an operation cover a pixel? Squares of a grid: see bzna_drawn.area. */
+BZI_KERNEL_FN int bzi_kernel_covers(const bzi_kernel_op *op, uint32_t x, uint32_t y)
+{
+    const uint32_t period = op->area[2];
+    if (op->kind != BZI_KERNEL_OP_GRID_MASK)
+        return x >= op->area[0] && x < op->area[2] && y >= op->area[1] && y < op->area[3];
+    return period && (x + period - op->area[0]) % period < op->area[3] &&
+           (y + period - op->area[1]) % period < op->area[3];
+}
+
+/* Three numbers of mean 0 and deviation 1, nearly normal: sums of five bytes of Philox4x32-10. */
+BZI_KERNEL_FN void bzi_kernel_noise(const uint32_t given[2], uint32_t x, uint32_t y, float noise[3])
+{
+    uint32_t counter[4] = { x, y, 0, 0 }, key[2] = { given[0], given[1] };
+    BZI_KERNEL_ROLLED
+    for (int round = 0; round < 10; round++, key[0] += 0x9e3779b9u, key[1] += 0xbb67ae85u) {
+        const uint64_t a = (uint64_t)0xd2511f53u * counter[0], b = (uint64_t)0xcd9e8d57u * counter[2];
+        counter[0] = (uint32_t)(b >> 32) ^ counter[1] ^ key[0];
+        counter[1] = (uint32_t)b;
+        counter[2] = (uint32_t)(a >> 32) ^ counter[3] ^ key[1];
+        counter[3] = (uint32_t)a;
+    }
+    for (int i = 0; i < 3; i++) {
+        const uint32_t w = counter[i];
+        const uint32_t sum = (w & 255) + (w >> 8 & 255) + (w >> 16 & 255) + (w >> 24) + (counter[3] >> 8 * i & 255);
+        noise[i] = ((float)(int32_t)sum - 637.5f) * 0.006051581f;
+    }
+}
+
+/* What covers a pixel, in OUTPUT units; returns 0 where nothing does. */
+BZI_KERNEL_FN int bzi_kernel_cover(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint32_t x, uint32_t y,
+                                   float c[3])
+{
+    int is_covered = 0;
+    BZI_KERNEL_ROLLED
+    for (uint32_t k = pass->first; k < pass->end; k++) {
+        const bzi_kernel_op *op = &pass->op[k];
+        if (!bzi_kernel_covers(op, x, y))
+            continue;
+        float mean[3], noise[3] = { 0.0f, 0.0f, 0.0f };
+        is_covered = 1;
+        bzi_kernel_mean(out, (int32_t)x, (int32_t)y, mean);
+        if (op->noise[0] != 0.0f || op->noise[1] != 0.0f || op->noise[2] != 0.0f)
+            bzi_kernel_noise(op->key, x, y, noise);
+        for (int i = 0; i < 3; i++)
+            c[i] = op->a[i] - (op->bits ? mean[i] * pass->scale[i] : 0.0f) + op->noise[i] * noise[i];
+    }
+    return is_covered;
+}
+
+BZI_KERNEL_FN void bzi_kernel_pass_cover(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                         bzi_kernel_thread thread)
+{
+    for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y)
+        for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x) {
+            float c[3] = { 0.0f, 0.0f, 0.0f };
+            if (bzi_kernel_cover(pass, out, x, y, c))
+                bzi_kernel_put_pixel(pass, out, x, y, c);
+        }
+}
+
+/* What one thread does of a pass. mapped is a constant where it can be. */
+BZI_KERNEL_FN void bzi_kernel_pass_thread(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                          bzi_kernel_thread thread, int mapped)
+{
+    switch (pass->kind) {
+    case BZI_KERNEL_PASS_CLEAR:   bzi_kernel_pass_clear(pass, thread); break;
+    case BZI_KERNEL_PASS_TALLY:   bzi_kernel_pass_tally(pass, out, thread, mapped); break;
+    case BZI_KERNEL_PASS_TABLE:   bzi_kernel_pass_table(pass, out, thread); break;
+    case BZI_KERNEL_PASS_MAP:     bzi_kernel_pass_map(pass, out, thread, mapped); break;
+    case BZI_KERNEL_PASS_SHARPEN: bzi_kernel_pass_sharpen(pass, out, thread, mapped); break;
+    case BZI_KERNEL_PASS_BLUR_X:  bzi_kernel_pass_blur(pass, out, thread, mapped, 0); break;
+    case BZI_KERNEL_PASS_BLUR_Y:  bzi_kernel_pass_blur(pass, out, thread, 0, 1); break;
+    case BZI_KERNEL_PASS_FINISH:  bzi_kernel_pass_finish(pass, out, thread, mapped); break;
+    default:                      bzi_kernel_pass_cover(pass, out, thread);
+    }
+}
+
+/* --- The passes of a view, in order --- */
+
+/* Where in a view's scratch memory what lies; offsets in bytes, multiples of 256. */
+typedef struct bzi_kernel_scratch {
+    uint64_t image[2], table[2], counts, lines, row, bytes;
+} bzi_kernel_scratch;
+
+/* blurs: a view may be blurred. */
+BZI_KERNEL_FN bzi_kernel_scratch bzi_kernel_scratch_of(const bzi_kernel_output *out, int blurs)
+{
+    const uint64_t image = (3 * (uint64_t)bzi_kernel_plane_bytes(out) + 255) / 256 * 256;
+    bzi_kernel_scratch scratch = { { 0, image }, { 2 * image, 2 * image + 768 }, 2 * image + 1536, 2 * image + 4864,
+                                   0, 0 };
+    scratch.row = scratch.lines + 2 * image;
+    scratch.bytes = blurs ? scratch.row + 4 * ((uint64_t)out->width + 128) : scratch.lines;
+    return scratch;
+}
+
+/* Where a view stands between two passes. */
+typedef struct bzi_kernel_stage {
+    uint32_t at, step;                /* the operation; passes of it that are done, or of the two behind them all */
+    uint32_t image, table;            /* the one of two that holds the samples, and the tables */
+    int      mapped;                  /* samples go through those */
+} bzi_kernel_stage;
+
+BZI_KERNEL_FN int bzi_kernel_is_table(uint32_t kind)
+{
+    return kind != BZI_KERNEL_OP_SATURATION && kind != BZI_KERNEL_OP_HUE && kind != BZI_KERNEL_OP_GRAYSCALE &&
+           kind != BZI_KERNEL_OP_SHUFFLE && kind != BZI_KERNEL_OP_SHARPNESS && kind != BZI_KERNEL_OP_BLUR;
+}
+
+BZI_KERNEL_FN int bzi_kernel_is_mix(uint32_t kind)
+{
+    return !bzi_kernel_is_table(kind) && kind != BZI_KERNEL_OP_SHARPNESS && kind != BZI_KERNEL_OP_BLUR;
+}
+
+/* A table pass of the operation at hand, and of those behind it that need no counts. */
+BZI_KERNEL_FN void bzi_kernel_next_table(const bzi_kernel_pass *view, bzi_kernel_scratch scratch,
+                                         bzi_kernel_stage *stage, bzi_kernel_pass *pass)
+{
+    const int counts = bzi_kernel_counts(view->op[stage->at].kind);
+    pass->kind = counts && stage->step < 2 ? BZI_KERNEL_PASS_CLEAR + stage->step : BZI_KERNEL_PASS_TABLE;
+    stage->step++;
+    if (pass->kind != BZI_KERNEL_PASS_TABLE)
+        return;
+    while (pass->end < view->pixels && bzi_kernel_is_table(view->op[pass->end].kind) &&
+           !bzi_kernel_counts(view->op[pass->end].kind))
+        pass->end++;
+    stage->table ^= 1;
+    pass->dst = view->src + (stage->table ? scratch.table[1] : scratch.table[0]);
+    stage->mapped = 1;
+}
+
+/* A pass that makes samples of samples. */
+BZI_KERNEL_FN void bzi_kernel_next_image(const bzi_kernel_pass *view, bzi_kernel_scratch scratch,
+                                         bzi_kernel_stage *stage, bzi_kernel_pass *pass)
+{
+    const uint32_t kind = view->op[stage->at].kind;
+    pass->kind = kind == BZI_KERNEL_OP_SHARPNESS ? BZI_KERNEL_PASS_SHARPEN : kind != BZI_KERNEL_OP_BLUR ?
+                 BZI_KERNEL_PASS_MAP : BZI_KERNEL_PASS_BLUR_X + stage->step;
+    while (pass->kind == BZI_KERNEL_PASS_MAP && pass->end < view->pixels && bzi_kernel_is_mix(view->op[pass->end].kind))
+        pass->end++;
+    if (pass->kind == BZI_KERNEL_PASS_BLUR_X) {
+        pass->dst = view->src + scratch.lines;
+        stage->step++;
+        stage->mapped = 0;
+        return;
+    }
+    if (pass->kind == BZI_KERNEL_PASS_BLUR_Y)
+        pass->src = view->src + scratch.lines;
+    stage->image ^= 1;
+    pass->dst = view->src + (stage->image ? scratch.image[1] : scratch.image[0]);
+    stage->mapped = 0;
+}
+
+/* The next pass of a view; returns 0 behind the last one. The view's src is its scratch memory, whose first image is
+ * the warp's; its end is the number of all its operations. */
+BZI_KERNEL_FN int bzi_kernel_next_pass(const bzi_kernel_pass *view, const bzi_kernel_output *out,
+                                       bzi_kernel_stage *stage, bzi_kernel_pass *pass)
+{
+    const bzi_kernel_scratch scratch = bzi_kernel_scratch_of(out, 0);
+    *pass = *view;
+    pass->src = view->src + (stage->image ? scratch.image[1] : scratch.image[0]);
+    pass->tables = stage->mapped ? view->src + (stage->table ? scratch.table[1] : scratch.table[0]) : 0;
+    pass->counts = view->src + scratch.counts;
+    pass->first = stage->at;
+    pass->end = stage->at + 1;
+    if (stage->at < view->pixels) {
+        if (bzi_kernel_is_table(view->op[stage->at].kind))
+            bzi_kernel_next_table(view, scratch, stage, pass);
+        else
+            bzi_kernel_next_image(view, scratch, stage, pass);
+        if (pass->kind >= BZI_KERNEL_PASS_TABLE && pass->kind != BZI_KERNEL_PASS_BLUR_X) {
+            stage->at = pass->end;
+            stage->step = 0;
+        }
+        return 1;
+    }
+    stage->step += !view->pixels && stage->step == 0;          /* the warp wrote to the batch itself */
+    stage->step += view->pixels == view->end && stage->step == 1;
+    pass->kind = BZI_KERNEL_PASS_FINISH + stage->step;
+    pass->first = view->pixels;
+    pass->end = view->end;
+    return stage->step++ < 2;
+}
+
+#if BZI_KERNEL_CUDA
+/* Passes of views 0 .. grid.z - 1, of one output; blocks and grids as those of the warps. */
+BZI_KERNEL_GLOBAL_FN BZI_KERNEL_TWO bzi_kernel_augment(const bzi_kernel_passes passes, const bzi_kernel_output out)
+{
+    bzi_kernel_thread thread = { BZI_KERNEL_FIRST(x), BZI_KERNEL_FIRST(y), BZI_KERNEL_STRIDE(x), BZI_KERNEL_STRIDE(y) };
+    const bzi_kernel_pass *pass = &passes.pass[BZI_KERNEL_SLOT()];
+    bzi_kernel_pass_thread(pass, &out, thread, pass->tables != 0);
+}
+#else
+/* All passes of a view by the functions of a GPU's thread: what tests compare with. */
+BZI_KERNEL_CPU void bzi_kernel_operate_plain(const bzi_kernel_pass *view, const bzi_kernel_output *out)
+{
+    const bzi_kernel_thread all = { 0, 0, 1, 1 };
+    bzi_kernel_stage stage = { 0, 0, 0, 0, 0 };
+    bzi_kernel_pass pass;
+    while (bzi_kernel_next_pass(view, out, &stage, &pass))
+        bzi_kernel_pass_thread(&pass, out, all, pass.tables != 0);
+}
+
+/* The rest is faster, with the same bits: loops over planes, of which compilers make vectors. Samples go through their
+ * tables in place, before a pass that has neighbors or channels to look at. */
+
+BZI_KERNEL_FN void bzi_kernel_apply_tables(bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    const int64_t plane = bzi_kernel_plane_bytes(out);
+    for (int c = 0; c < 3 && pass->tables; c++) {
+        const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables + c * BZI_KERNEL_TABLE;
+        uint8_t *samples = (uint8_t *)(uintptr_t)pass->src + c * plane;
+        for (int64_t i = 0; i < plane; i++)
+            samples[i] = table[samples[i]];
+    }
+    pass->tables = 0;
+}
+
+/* Several histograms, since an addition waits for the one before it to the same bin. */
+BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    const int64_t plane = bzi_kernel_plane_bytes(out);
+    uint32_t *counts = (uint32_t *)(uintptr_t)pass->counts;
+    for (int c = 0; c < 3; c++, counts += BZI_KERNEL_TABLE) {
+        const uint8_t *samples = (const uint8_t *)(uintptr_t)pass->src + c * plane;
+        const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables + (pass->tables ? c * BZI_KERNEL_TABLE : 0);
+        uint32_t part[4][BZI_KERNEL_TABLE] = { { 0 } };
+        for (int64_t i = 0; i < plane; i++)
+            part[i & 3][samples[i]]++;
+        for (uint32_t i = 0; i < BZI_KERNEL_TABLE; i++)
+            counts[pass->tables ? table[i] : i] += part[0][i] + part[1][i] + part[2][i] + part[3][i];
+    }
+}
+
+BZI_KERNEL_FN void bzi_kernel_tally_grays(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    const int64_t plane = bzi_kernel_plane_bytes(out);
+    const uint8_t *restrict r = (const uint8_t *)(uintptr_t)pass->src, *restrict g = r + plane, *restrict b = g + plane;
+    uint64_t total = 0;
+    for (int64_t first = 0; first < plane; first += 65536) {
+        const int64_t end = first + 65536 < plane ? first + 65536 : plane;
+        uint32_t sum = 0;
+        for (int64_t i = first; i < end; i++) {
+            const uint32_t v[3] = { r[i], g[i], b[i] };
+            sum += bzi_kernel_gray8(v);
+        }
+        total += sum;
+    }
+    bzi_kernel_add64(pass->counts + BZI_KERNEL_COUNTS - 8, total);
+}
+
+/* Tables, whose samples below an entry's are added up once. */
+BZI_KERNEL_CPU void bzi_kernel_make_tables(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    const uint8_t *from = (const uint8_t *)(uintptr_t)pass->tables;
+    uint8_t *to = (uint8_t *)(uintptr_t)pass->dst;
+    for (int c = 0; c < 3; c++) {
+        const bzi_kernel_op *op = &pass->op[pass->first];
+        const int is_counted = bzi_kernel_counts(op->kind) && op->kind != BZI_KERNEL_OP_CONTRAST;
+        bzi_kernel_stats stats = bzi_kernel_stats_of(pass, out, op, c, 0);
+        uint32_t below[BZI_KERNEL_TABLE] = { 0 };
+        for (uint32_t i = 1; i < BZI_KERNEL_TABLE && is_counted; i++)
+            below[i] = below[i - 1] + bzi_kernel_read_count(pass, (uint32_t)c * BZI_KERNEL_TABLE + i - 1);
+        for (uint32_t i = 0; i < BZI_KERNEL_TABLE; i++) {
+            const uint32_t at = (uint32_t)c * BZI_KERNEL_TABLE + i;
+            uint32_t value = from ? from[at] : i;
+            stats.below = below[value];
+            for (uint32_t k = pass->first; k < pass->end; k++)
+                value = bzi_kernel_entry(&pass->op[k], c, value, &stats);
+            to[at] = (uint8_t)value;
+        }
+    }
+}
+
+/* One operation on channels, from src to dst, which may be the same. kind is a constant. */
+BZI_KERNEL_FN void bzi_kernel_map_planes(const bzi_kernel_op *given, uint32_t kind, const uint8_t *src, uint8_t *dst,
+                                         int64_t plane)
+{
+    const bzi_kernel_op op = *given;
+    for (int64_t first = 0; first < plane; first += 256) {
+        const int64_t count = first + 256 < plane ? 256 : plane - first;
+        uint8_t rows[3][256];
+        for (int c = 0; c < 3; c++)
+            memcpy(rows[c], src + c * plane + first, (size_t)count);
+        for (int64_t i = 0; i < count; i++) {
+            uint32_t v[3] = { rows[0][i], rows[1][i], rows[2][i] };
+            bzi_kernel_mix_channels(&op, kind, v);
+            rows[0][i] = (uint8_t)v[0];
+            rows[1][i] = (uint8_t)v[1];
+            rows[2][i] = (uint8_t)v[2];
+        }
+        for (int c = 0; c < 3; c++)
+            memcpy(dst + c * plane + first, rows[c], (size_t)count);
+    }
+}
+
+BZI_KERNEL_FN void bzi_kernel_map_all(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    const int64_t plane = bzi_kernel_plane_bytes(out);
+    const uint8_t *src = (const uint8_t *)(uintptr_t)pass->src;
+    uint8_t *dst = (uint8_t *)(uintptr_t)pass->dst;
+    for (uint32_t k = pass->first; k < pass->end; k++, src = dst)
+        switch (pass->op[k].kind) {
+#define MAP(kind) case kind: bzi_kernel_map_planes(&pass->op[k], kind, src, dst, plane); break;
+        MAP(BZI_KERNEL_OP_SATURATION) MAP(BZI_KERNEL_OP_HUE) MAP(BZI_KERNEL_OP_SHUFFLE)
+        default: bzi_kernel_map_planes(&pass->op[k], BZI_KERNEL_OP_GRAYSCALE, src, dst, plane);
+#undef MAP
+        }
+}
+
+/* Samples 0..count - 1 of a row, of which sums has the nine, or the sample itself where there are not as many. */
+BZI_KERNEL_FN void bzi_kernel_sharpen_row(const bzi_kernel_op *given, const uint8_t *restrict from,
+                                          const uint8_t *restrict above, const uint8_t *restrict below,
+                                          uint8_t *restrict to, int32_t count)
+{
+    const bzi_kernel_op op = *given;
+    for (int32_t i = 1; i < count - 1 && above; i++) {
+        const uint32_t nine = (uint32_t)above[i - 1] + above[i] + above[i + 1] + from[i - 1] + from[i] + from[i + 1] +
+                              below[i - 1] + below[i] + below[i + 1];
+        to[i] = (uint8_t)bzi_kernel_blend(&op, from[i], (float)(int32_t)bzi_kernel_smooth(nine, from[i]));
+    }
+    for (int32_t i = 0; i < count; i += above && count > 1 ? count - 1 : 1)
+        to[i] = (uint8_t)bzi_kernel_blend(&op, from[i], (float)from[i]);
+}
+
+BZI_KERNEL_FN void bzi_kernel_sharpen_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    const int64_t plane = bzi_kernel_plane_bytes(out), width = out->width;
+    if (out->width < 3 || out->height < 3) {
+        memcpy((void *)(uintptr_t)pass->dst, (const void *)(uintptr_t)pass->src, (size_t)(3 * plane));
+        return;
+    }
+    for (int32_t y = 0; y < 3 * out->height; y++) {
+        const uint8_t *from = (const uint8_t *)(uintptr_t)pass->src + y * width;
+        const int is_border = y % out->height == 0 || y % out->height == out->height - 1;
+        bzi_kernel_sharpen_row(&pass->op[pass->first], from, is_border ? NULL : from - width,
+                               is_border ? NULL : from + width, (uint8_t *)(uintptr_t)pass->dst + y * width,
+                               out->width);
+    }
+}
+
+#define BZI_KERNEL_REACH 32           /* samples that a row has before and behind it: more than a blur's radius */
+
+/* A row of a plane, and what is reflected beyond it, blurred along x. */
+BZI_KERNEL_FN void bzi_kernel_blur_row(const bzi_kernel_op *op, float norm, float *restrict row, int32_t width,
+                                       const uint8_t *restrict from, uint16_t *restrict to)
+{
+    const int32_t radius = (int32_t)op->bits;
+    for (int32_t i = 0; i < width; i++)
+        row[BZI_KERNEL_REACH + i] = (float)from[i];
+    for (int32_t i = 1; i <= radius; i++) {
+        row[BZI_KERNEL_REACH - i] = (float)from[i];
+        row[BZI_KERNEL_REACH + width - 1 + i] = (float)from[width - 1 - i];
+    }
+    for (int32_t first = 0; first < width; first += 64) {
+        const int32_t count = first + 64 < width ? 64 : width - first;
+        const float *at = row + BZI_KERNEL_REACH + first;
+        bzi_kernel_bell bell = bzi_kernel_bell_of(op);
+        float sum[64];
+        memcpy(sum, at, (size_t)count * sizeof *sum);
+        for (int32_t k = 1; k <= radius; k++, bzi_kernel_bell_next(&bell))
+            for (int32_t i = 0; i < count; i++)
+                sum[i] += bell.weight * (at[i - k] + at[i + k]);
+        for (int32_t i = 0; i < count; i++)
+            to[first + i] = bzi_kernel_fixed(sum[i] * norm);
+    }
+}
+
+/* A row of what that made, blurred along y; plane: of uint16_t. */
+BZI_KERNEL_FN void bzi_kernel_blur_column(const bzi_kernel_op *op, float norm, const uint16_t *restrict plane,
+                                          const bzi_kernel_output *out, int32_t y, uint8_t *restrict to)
+{
+    const int32_t radius = (int32_t)op->bits, width = out->width, last = out->height - 1;
+    for (int32_t first = 0; first < width; first += 64) {
+        const int32_t count = first + 64 < width ? 64 : width - first;
+        const uint16_t *middle = plane + (int64_t)y * width + first;
+        bzi_kernel_bell bell = bzi_kernel_bell_of(op);
+        float sum[64];
+        for (int32_t i = 0; i < count; i++)
+            sum[i] = (float)middle[i];
+        for (int32_t k = 1; k <= radius; k++, bzi_kernel_bell_next(&bell)) {
+            const uint16_t *low = plane + (int64_t)bzi_kernel_reflect(y - k, last) * width + first;
+            const uint16_t *high = plane + (int64_t)bzi_kernel_reflect(y + k, last) * width + first;
+            for (int32_t i = 0; i < count; i++)
+                sum[i] += bell.weight * (float)(low[i] + high[i]);
+        }
+        for (int32_t i = 0; i < count; i++)
+            to[first + i] = bzi_kernel_byte(bzi_kernel_unfixed(sum[i] * norm));
+    }
+}
+
+BZI_KERNEL_FN void bzi_kernel_blur_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out, float *row,
+                                          int is_vertical)
+{
+    const bzi_kernel_op op = pass->op[pass->first];
+    const float norm = bzi_kernel_bell_norm(&op);
+    for (int32_t y = 0; y < 3 * out->height; y++) {
+        const int64_t at = (int64_t)y * out->width;
+        if (is_vertical)
+            bzi_kernel_blur_column(&op, norm, (const uint16_t *)(uintptr_t)pass->src +
+                                                  y / out->height * bzi_kernel_plane_bytes(out),
+                                   out, y % out->height, (uint8_t *)(uintptr_t)pass->dst + at);
+        else
+            bzi_kernel_blur_row(&op, norm, row, out->width, (const uint8_t *)(uintptr_t)pass->src + at,
+                                (uint16_t *)(uintptr_t)pass->dst + at);
+    }
+}
+
+/* The elements of the 256 samples of a plane that becomes channel i, behind its table. */
+BZI_KERNEL_CPU void bzi_kernel_elements(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint32_t i,
+                                        uint8_t elements[4 * BZI_KERNEL_TABLE])
+{
+    const int plane = pass->flags & BZI_KERNEL_SWAP ? 2 - (int)i : (int)i;
+    const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables;
+    const bzi_kernel_output one = { .channels = 1 };
+    for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++) {
+        const float value = (float)(pass->tables ? table[plane * BZI_KERNEL_TABLE + (int)v] : v);
+        const float c[3] = { (value - pass->bias[i] - 0.0f) * pass->scale[i], 0.0f, 0.0f };
+        const uint64_t to = (uint64_t)(uintptr_t)elements + (v << bzi_kernel_element_shift(out));
+        BZI_KERNEL_BY_TYPE(out->dtype, put, to, &one, c);
+    }
+}
+
+/* Samples of a row as elements, which lie step apart. type: of as many bytes. */
+#define BZI_KERNEL_LOOK_UP(type)                                                                                       \
+    for (int32_t x = 0; x < out->width; x++)                                                                           \
+        memcpy(to + (int64_t)x * step * (int64_t)sizeof(type), elements + from[x] * sizeof(type), sizeof(type))
+
+/* Samples to the batch, where each element depends on one sample alone; returns 0 where it does not. */
+BZI_KERNEL_FN int bzi_kernel_finish_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    const int shift = bzi_kernel_element_shift(out);
+    const int64_t step = out->stride_x;
+    uint8_t elements[4 * BZI_KERNEL_TABLE];
+    if ((pass->flags & BZI_KERNEL_GRAY) || out->mean || out->channels != 3)
+        return 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint32_t plane = pass->flags & BZI_KERNEL_SWAP ? 2 - i : i;
+        bzi_kernel_elements(pass, out, i, elements);
+        for (int32_t y = 0; y < out->height; y++) {
+            const uint8_t *from = (const uint8_t *)(uintptr_t)pass->src + plane * bzi_kernel_plane_bytes(out) +
+                                  (int64_t)y * out->width;
+            uint8_t *to = (uint8_t *)(uintptr_t)pass->dst + ((y * out->stride_y + i * out->stride_c) << shift);
+            if (shift == 2)
+                BZI_KERNEL_LOOK_UP(uint32_t);
+            else if (shift == 1)
+                BZI_KERNEL_LOOK_UP(uint16_t);
+            else
+                BZI_KERNEL_LOOK_UP(uint8_t);
+        }
+    }
+    return 1;
+}
+
+/* What covers pixels: each operation its own rectangle. */
+BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const bzi_kernel_output *out)
+{
+    bzi_kernel_pass pass = *given;
+    for (uint32_t k = given->first; k < given->end; k++) {
+        const bzi_kernel_op *op = &given->op[k];
+        const int is_grid = op->kind == BZI_KERNEL_OP_GRID_MASK;
+        const uint32_t right = is_grid ? (uint32_t)out->width : op->area[2];
+        const uint32_t bottom = is_grid ? (uint32_t)out->height : op->area[3];
+        pass.first = k;
+        pass.end = k + 1;
+        for (uint32_t y = is_grid ? 0 : op->area[1]; y < bottom && y < (uint32_t)out->height; y++)
+            for (uint32_t x = is_grid ? 0 : op->area[0]; x < right && x < (uint32_t)out->width; x++) {
+                float c[3] = { 0.0f, 0.0f, 0.0f };
+                if (bzi_kernel_cover(&pass, out, x, y, c))
+                    bzi_kernel_put_pixel(&pass, out, x, y, c);
+            }
+    }
+}
+
+BZI_KERNEL_FN void bzi_kernel_run_pass(bzi_kernel_pass *pass, const bzi_kernel_output *out, float *row)
+{
+    const bzi_kernel_thread all = { 0, 0, 1, 1 };
+    const uint32_t kind = pass->kind;
+    if (kind == BZI_KERNEL_PASS_MAP || kind == BZI_KERNEL_PASS_SHARPEN || kind == BZI_KERNEL_PASS_BLUR_X)
+        bzi_kernel_apply_tables(pass, out);
+    switch (kind) {
+    case BZI_KERNEL_PASS_CLEAR:   bzi_kernel_pass_clear(pass, all); break;
+    case BZI_KERNEL_PASS_TALLY:
+        if (pass->op[pass->first].kind == BZI_KERNEL_OP_CONTRAST && pass->tables)
+            bzi_kernel_pass_tally(pass, out, all, 1);
+        else if (pass->op[pass->first].kind == BZI_KERNEL_OP_CONTRAST)
+            bzi_kernel_tally_grays(pass, out);
+        else
+            bzi_kernel_tally_planes(pass, out);
+        break;
+    case BZI_KERNEL_PASS_TABLE:   bzi_kernel_make_tables(pass, out); break;
+    case BZI_KERNEL_PASS_MAP:     bzi_kernel_map_all(pass, out); break;
+    case BZI_KERNEL_PASS_SHARPEN: bzi_kernel_sharpen_planes(pass, out); break;
+    case BZI_KERNEL_PASS_BLUR_X:  bzi_kernel_blur_planes(pass, out, row, 0); break;
+    case BZI_KERNEL_PASS_BLUR_Y:  bzi_kernel_blur_planes(pass, out, row, 1); break;
+    case BZI_KERNEL_PASS_FINISH:
+        if (!bzi_kernel_finish_planes(pass, out))
+            bzi_kernel_pass_finish(pass, out, all, pass->tables != 0);
+        break;
+    default:                      bzi_kernel_cover_planes(pass, out);
+    }
+}
+
+BZI_KERNEL_CPU void bzi_kernel_run_pass_any(bzi_kernel_pass *pass, const bzi_kernel_output *out, float *row)
+{
+    bzi_kernel_run_pass(pass, out, row);
+}
+
+BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_run_pass_256(bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                                            float *row)
+{
+    bzi_kernel_run_pass(pass, out, row);
+}
+
+/* All passes of a view whose src is its scratch memory, and whose dst is its slot in the batch. */
+BZI_KERNEL_CPU void bzi_kernel_operate(const bzi_kernel_pass *view, const bzi_kernel_output *out)
+{
+    float *row = (float *)(uintptr_t)(view->src + bzi_kernel_scratch_of(out, 1).row);
+    bzi_kernel_stage stage = { 0, 0, 0, 0, 0 };
+    bzi_kernel_pass pass;
+    while (bzi_kernel_next_pass(view, out, &stage, &pass))
+        (bzi_kernel_level() ? bzi_kernel_run_pass_256 : bzi_kernel_run_pass_any)(&pass, out, row);
+}
+#endif
 #endif

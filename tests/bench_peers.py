@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """bench_peers.py - this library and its peers on the same pictures
 
-    make bench-peers [SET=photographs|28|32|64|224|500x375|progressive|1600x1200|12mpx] [PICTURES=DIR] [PEERS=a,b]
+    make bench-peers [SET=photographs|recipe|28|32|64|224|500x375|progressive|1600x1200|12mpx] [PICTURES=DIR] [PEERS=a,b]
                      [THREADS=2] [DURATION=2] [ROUNDS=3] [PYTHONS=a:b:c] [CHART=DIR]
 
 Without SET all sets run, one after the other; each writes its figures to build/peers/peers.json beside those of the
@@ -16,6 +16,8 @@ filter, normalized. They are larger than the caches of processors: 64 MB of JPEG
 
   photographs   the files of PICTURES, a folder of class folders of JPEG, as often as they make 64 MB; without
                 PICTURES, noise with photographs' statistics. With and without antialiasing
+  recipe        the same files; after crop and flip torchvision's RandAugment(2, 9) with bilinear interpolation, and its
+                RandomErasing with a probability of 0.25. "benzina crop" has neither of the two. With antialiasing
   64, 224, 500x375, 1600x1200, 12mpx (4000x3000), progressive (500x375)
                 made of those: small ones are scaled down, large ones are several side by side. With antialiasing;
                 peers that have none run without, beside this library without
@@ -66,6 +68,7 @@ import time
 SET_BYTES = 64 << 20  # of JPEG at least, more than caches hold
 SETS = {  # name: edge of the output, batch, how many pictures there are at least
     "photographs": (224, 64, 1),
+    "recipe": (224, 64, 1),
     "28": (28, 512, 60000),
     "32": (32, 512, 50000),
     "64": (64, 512, 1024),
@@ -78,7 +81,7 @@ SETS = {  # name: edge of the output, batch, how many pictures there are at leas
 SET = os.environ.get("SET") or "photographs"
 if SET not in SETS:
     sys.exit("SET=%s: there are %s" % (SET, ", ".join(SETS)))
-IS_RECORDS = SET in ("28", "32")
+IS_RECORDS, IS_RECIPE = SET in ("28", "32"), SET == "recipe"
 SIZE, BATCH, COUNT = SETS[SET]
 EPOCH = 1 << 15  # pictures, about, where an epoch's end stops the pipeline
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
@@ -190,7 +193,7 @@ def pictures_of(out, pythons):
         return os.path.abspath(folder)
     for old in (folder, folder + ".new"):
         shutil.rmtree(old, ignore_errors=True)
-    if pictures and SET == "photographs":
+    if pictures and SET in ("photographs", "recipe"):
         repeat_pictures(pictures, folder)
     else:
         for python in pythons:
@@ -273,7 +276,7 @@ def prepare(pictures, out, bzna, peers):
 # ---- the peers: each yields how many pictures a batch has, for ever -------------------------------------------------
 
 
-def benzina_batches(data, threads, antialias):
+def benzina_batches(data, threads, antialias, **settings):
     os.environ.setdefault("BENZINA_LIBRARY", os.path.abspath("build/libbenzina.so"))
     sys.path.insert(0, "examples/python")
     import benzina
@@ -282,10 +285,17 @@ def benzina_batches(data, threads, antialias):
     loader = benzina.DataLoader(data, shape=(SIZE, SIZE), batch_size=BATCH, shuffle=True, seed=1, drop_last=True,
                                 mean=MEAN, std=STD, num_threads=threads,
                                 warp=benzina.ops.RandomResizedCrop(flip_h=0.5),
-                                track="image" if is_archive else None, output="field", antialias=antialias)
+                                track="image" if is_archive else None, output="field", antialias=antialias, **settings)
     while True:
         for images, _ in loader:
             yield images.shape[0]
+
+
+def benzina_recipe(data, threads, antialias):
+    sys.path.insert(0, "examples/python")
+    from benzina import ops
+
+    return benzina_batches(data, threads, antialias, augment=[ops.RandAugment(2, 9), ops.RandomErasing(0.25)])
 
 
 def torch_batches(dataset, threads, torch):
@@ -304,11 +314,13 @@ def tensor_transform(antialias):
     from torchvision.transforms import v2
     import torch
 
+    augment = [v2.RandAugment(2, 9, interpolation=v2.InterpolationMode.BILINEAR)] if IS_RECIPE else []
+    erase = [v2.RandomErasing(0.25)] if IS_RECIPE else []
     return v2.Compose([
         v2.RandomResizedCrop(SIZE, antialias=antialias),
-        v2.RandomHorizontalFlip(),
+        v2.RandomHorizontalFlip(), *augment,
         v2.ToDtype(torch.float32),
-        v2.Normalize(MEAN, STD)
+        v2.Normalize(MEAN, STD), *erase
     ])
 
 
@@ -319,11 +331,13 @@ def torchvision_pil(data, threads, antialias):
     import torchvision
     from torchvision import transforms
 
+    augment = [transforms.RandAugment(2, 9, interpolation=transforms.InterpolationMode.BILINEAR)] if IS_RECIPE else []
+    erase = [transforms.RandomErasing(0.25)] if IS_RECIPE else []
     transform = transforms.Compose([
         transforms.RandomResizedCrop(SIZE),
-        transforms.RandomHorizontalFlip(),
+        transforms.RandomHorizontalFlip(), *augment,
         transforms.ToTensor(),
-        transforms.Normalize([m / 255 for m in MEAN], [s / 255 for s in STD])
+        transforms.Normalize([m / 255 for m in MEAN], [s / 255 for s in STD]), *erase
     ])
     return torch_batches(torchvision.datasets.ImageFolder(data, transform), threads, torch)
 
@@ -356,19 +370,37 @@ def webdataset(data, threads, antialias):
     return torch_batches(dataset, threads, torch)
 
 
+def dali_recipe(fn, images):
+    """RandAugment and erasing, by the law of torchvision's but for its ten attempts."""
+    from nvidia.dali import math, types
+    from nvidia.dali.auto_aug import rand_augment
+
+    images = rand_augment.rand_augment(images, n=2, m=9, shape=(SIZE, SIZE), fill_value=0)
+    area, ratio = fn.random.uniform(range=[0.02, 0.33]), fn.random.uniform(range=[-1.2, 1.2])    # of exp: 0.3 to 3.3
+    height, width = math.min((area * math.exp(ratio)) ** 0.5, 1.0), math.min((area * math.exp(-ratio)) ** 0.5, 1.0)
+    top, left = fn.random.uniform(range=[0.0, 1.0]) * (1 - height), fn.random.uniform(range=[0.0, 1.0]) * (1 - width)
+    if fn.random.coin_flip(probability=0.25, dtype=types.BOOL):
+        images = fn.erase(images, anchor=fn.stack(top, left), shape=fn.stack(height, width), axis_names="HW",
+                          normalized=True, fill_value=MEAN)
+    return images
+
+
 def dali(data, threads, antialias, module="decoders"):
     from nvidia.dali import fn, pipeline_def, types
 
     decoders = fn.experimental.decoders if module == "experimental" else fn.decoders
 
-    @pipeline_def(batch_size=BATCH, num_threads=threads, device_id=None, seed=1)
+    @pipeline_def(batch_size=BATCH, num_threads=threads, device_id=None, seed=1, enable_conditionals=IS_RECIPE)
     def pipeline():
         encoded, labels = fn.readers.file(file_root=data, random_shuffle=True, pad_last_batch=True, name="reader")
         images = decoders.image_random_crop(encoded, device="cpu", output_type=types.RGB, random_area=[0.08, 1.0],
                                             random_aspect_ratio=[3 / 4, 4 / 3], num_attempts=10)
         images = fn.resize(images, resize_x=SIZE, resize_y=SIZE, interp_type=types.INTERP_LINEAR, antialias=antialias)
+        flips = fn.random.coin_flip()
+        if IS_RECIPE:
+            images = dali_recipe(fn, fn.flip(images, horizontal=flips))
         images = fn.crop_mirror_normalize(images, dtype=types.FLOAT, output_layout="CHW", mean=MEAN, std=STD,
-                                          mirror=fn.random.coin_flip())
+                                          mirror=0 if IS_RECIPE else flips)
         return images, labels
 
     def batches():
@@ -561,7 +593,13 @@ PEERS = {
     "benzina memory": (benzina_memory, "records.bin", "ctypes"),
     "torch vectorized": (torch_vectorized, "records.bin", "torch"),
     "FFCV raw": (ffcv_records, "records.bin", "ffcv"),
-} if IS_RECORDS else {  # what runs it, what it reads, what must be importable
+} if IS_RECORDS else {
+    "benzina crop": (benzina_batches, "PICTURES", "ctypes"),
+    "benzina folder": (benzina_recipe, "PICTURES", "ctypes"),
+    "torchvision PIL": (torchvision_pil, "PICTURES", "torchvision"),
+    "torchvision io": (torchvision_io, "PICTURES", "torchvision"),
+    "DALI": (dali, "PICTURES", "nvidia.dali"),
+} if IS_RECIPE else {  # what runs it, what it reads, what must be importable
     "benzina folder": (benzina_batches, "PICTURES", "ctypes"),
     "benzina tar": (benzina_batches, "{0..3}.tar", "ctypes"),
     "benzina jpeg": (benzina_batches, "jpeg.bzna", "ctypes"),
@@ -590,7 +628,7 @@ def runs_in(peer, mode):
         return mode == ("off" if IS_RECORDS else "on")
     if peer in NO_ANTIALIAS:
         return mode == "off"
-    return mode == "on" or SET == "photographs" or peer == "benzina folder"
+    return mode == "on" or SET == "photographs" or (peer == "benzina folder" and not IS_RECIPE)
 
 
 # ---- measuring ------------------------------------------------------------------------------------------------------

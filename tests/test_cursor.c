@@ -164,6 +164,16 @@ static void put_ue(uint8_t *dst, size_t *at, uint64_t v)
             dst[*at / 8] |= (uint8_t)(0x80 >> *at % 8);
 }
 
+TEST(a_cursor_over_no_bytes_gives_none_from_a_place_that_is)
+{
+    bzi_cursor c = bzi_cursor_make(NULL, 0, 40);
+    CHECK(bzi_cursor_take(&c, 0) != NULL);
+    CHECK(!c.overrun);
+    CHECK_EQ(bzi_cursor_offset(&c), 40);
+    CHECK(bzi_cursor_take(&c, 1) == NULL);
+    CHECK(c.overrun);
+}
+
 TEST(exp_golomb_numbers_are_read_to_their_limits)
 {
     static const uint32_t values[] = { 0,          1,          2,           3,           4,          5,     6,
@@ -255,7 +265,7 @@ TEST_MAIN(
     RUN(plain_bits_keep_what_looks_like_emulation_prevention)
     RUN(an_emulation_prevention_byte_at_the_very_end_is_an_overrun)
     RUN(a_header_longer_than_the_unit_is_an_overrun)
-    RUN(exp_golomb_numbers_are_read_to_their_limits)
+    RUN(a_cursor_over_no_bytes_gives_none_from_a_place_that_is) RUN(exp_golomb_numbers_are_read_to_their_limits)
     RUN(more_than_31_leading_zeros_are_an_overrun)
     RUN(a_bit_overrun_sticks)
     RUN(the_byte_past_the_end_of_a_unit_is_left_alone))

@@ -687,6 +687,90 @@ TEST(pictures_over_max_edge_px_are_refused)
     bzna_context_close(tight);
 }
 
+/* A decoder, a loader, and the items of a HEIF file: what is not among the codecs is refused before anything
+ * decodes. */
+TEST(only_allowed_codecs_are_decoded)
+{
+    static const struct { const char *path; uint32_t allow; const char *name; } cases[] = {
+        { "tests/data/mini_h264.bzna", BZNA_ALLOW_H264, "H.264" },
+        { "tests/data/mini_h265.bzna", BZNA_ALLOW_H265, "H.265" },
+        { "tests/data/heif/still.heic", BZNA_ALLOW_H265, "H.265" },
+        { "tests/data/heif/grid.heic", BZNA_ALLOW_H265, "H.265" },
+        { "tests/data/heif/still_h264.heic", BZNA_ALLOW_H264, "H.264" } };
+    static uint8_t buffer[1 << 18];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int allowed = 0; allowed < 2; allowed++) {
+            bzna_context_config config;
+            bzna_loader_config load;
+            bzna_context *tight = NULL;
+            bzna_dataset *dataset = NULL;
+            bzna_decoder *decoder = NULL;
+            bzna_loader *loader = NULL;
+            bzna_batch *batch = NULL;
+            bzna_batch_info info;
+            bzna_image image = { .struct_size = sizeof image };
+            bzna_picture picture = { .struct_size = sizeof picture };
+            bzna_error e = { .struct_size = sizeof e };
+            const bzna_status expected = allowed ? BZNA_OK : BZNA_E_CODEC;
+            bzna_context_config_init(&config, sizeof config);
+            config.device.kind = BZNA_DEVICE_CPU;
+            config.codecs = allowed ? cases[i].allow | BZNA_ALLOW_PNG : (2 * BZNA_ALLOW_JPEG2000 - 1) & ~cases[i].allow;
+            REQUIRE(bzna_context_open(&config, &tight, &e) == BZNA_OK);
+            REQUIRE(bzna_dataset_open(tight, cases[i].path, NULL, &dataset, &e) == BZNA_OK);
+            REQUIRE(bzna_dataset_read_image(dataset, 0, NULL, buffer, sizeof buffer, &image, &e) == BZNA_OK);
+            REQUIRE(bzna_decoder_open(tight, &decoder, &e) == BZNA_OK);
+            CHECK_EQ(bzna_decoder_decode(decoder, &image, &picture, &e), expected);
+            CHECK(allowed || (strstr(e.message, cases[i].name) && strstr(e.message, "context_config.codecs")));
+            bzna_loader_config_init(&load, sizeof load);
+            load.output.batch_size = 1;
+            load.output.width = load.output.height = 32;
+            REQUIRE(bzna_loader_open(tight, dataset, &load, &loader, &e) == BZNA_OK);
+            REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e) == BZNA_OK);
+            bzna_batch_get_info(batch, &info, sizeof info, &e);
+            CHECK_EQ(info.status[0], expected);
+            bzna_batch_release(batch);
+            bzna_loader_close(loader);
+            bzna_decoder_close(decoder);
+            bzna_dataset_close(dataset);
+            bzna_context_close(tight);
+        }
+}
+
+/* A picture in memory, and its bit. */
+TEST(only_allowed_stills_are_decoded)
+{
+    static const struct { const char *path; uint32_t codec, allow; } cases[] = {
+        { "jpeg_411.jpg", BZNA_CODEC_JPEG, BZNA_ALLOW_JPEG }, { "png_palette_2.png", BZNA_CODEC_STILL, BZNA_ALLOW_PNG },
+        { "webp_lossy.webp", BZNA_CODEC_STILL, BZNA_ALLOW_WEBP }, { "gif_87.gif", BZNA_CODEC_STILL, BZNA_ALLOW_GIF },
+        { "bmp_1.bmp", BZNA_CODEC_STILL, BZNA_ALLOW_BMP }, { "tiff_lzw.tif", BZNA_CODEC_STILL, BZNA_ALLOW_TIFF },
+        { "../seeds/plain.ppm", BZNA_CODEC_STILL, BZNA_ALLOW_PNM },
+        { "jpeg2000.jp2", BZNA_CODEC_STILL, BZNA_ALLOW_JPEG2000 } };
+    for (uint32_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        bzna_context_config config;
+        bzna_context *tight = NULL;
+        bzna_decoder *decoder = NULL;
+        bzna_error e = { .struct_size = sizeof e };
+        bzna_context_config_init(&config, sizeof config);
+        config.codecs = cases[k].allow;
+        REQUIRE(bzna_context_open(&config, &tight, &e) == BZNA_OK);
+        REQUIRE(bzna_decoder_open(tight, &decoder, &e) == BZNA_OK);
+        for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            char path[96];
+            uint8_t data[8192];
+            bzna_picture picture = { .struct_size = sizeof picture };
+            bzna_image image = { .struct_size = sizeof image, .codec = cases[i].codec, .data = data };
+            FILE *file;
+            snprintf(path, sizeof path, "tests/data/pictures/%s", cases[i].path);
+            REQUIRE((file = fopen(path, "rb")) != NULL);
+            image.data_size = fread(data, 1, sizeof data, file);
+            fclose(file);
+            CHECK_EQ(bzna_decoder_decode(decoder, &image, &picture, &e), i == k ? BZNA_OK : BZNA_E_CODEC);
+        }
+        bzna_decoder_close(decoder);
+        bzna_context_close(tight);
+    }
+}
+
 TEST(missing_arguments_are_refused)
 {
     unit u = unit_load(BZNA_CODEC_H264, 4, NULL);
@@ -1933,7 +2017,7 @@ static void everything(void)
     RUN(what_is_missing_or_contradicts_is_named)
     RUN(only_pictures_that_start_a_stream_are_given_to_the_decoder)
     RUN(parameter_sets_of_earlier_pictures_are_not_used)
-    RUN(pictures_over_max_edge_px_are_refused)
+    RUN(only_allowed_codecs_are_decoded) RUN(only_allowed_stills_are_decoded) RUN(pictures_over_max_edge_px_are_refused)
     RUN(missing_arguments_are_refused)
     RUN(a_decoder_keeps_its_context_and_gives_all_memory_back)
     RUN(decoders_of_one_context_work_side_by_side)

@@ -300,6 +300,20 @@ test_boxes_c() {
 }
 if ! have "${CC:-cc}"; then skip boxes_c "no C compiler [gcc]"; elif ! have tar; then skip boxes_c "no tar [tar]"; else test_boxes_c; fi
 
+# --- augment.c ---
+augments() { # a line for each view, and a sheet of two views a picture
+    mkdir -p "$T/augmented/one" && for n in 1 2 3; do
+        { printf 'P6\n40 30\n255\n'; head -c 3600 /dev/zero | tr '\0' "$n"; } >"$T/augmented/one/$n.ppm"; done
+    "$T/augment_c" "$T/augmented" "$T/augment.ppm" >"$T/augment.out" && [ "$(wc -l <"$T/augment.out")" -eq 6 ] &&
+        [ "$(wc -c <"$T/augment.ppm")" -eq $((16 + 448 * 224 * 3 * 3 - 1)) ] && grep -q '^#[0-2] view [01]: ' "$T/augment.out" &&
+        "$T/augment_c" "$T/augmented" "$T/again.ppm" | cmp - "$T/augment.out" && cmp "$T/augment.ppm" "$T/again.ppm"
+}
+test_augment_c() {
+    check augment_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/augment.c $LIBS -o "$T/augment_c" || return
+    check augment_c_prints_what_was_drawn_and_draws_the_same_again augments
+}
+if have "${CC:-cc}"; then test_augment_c; else skip augment_c "no C compiler [gcc]"; fi
+
 # --- generator.c ---
 generates() { # the same pictures, whatever the number of threads
     "$T/generator" "$T/sheet1.ppm" 1000 1 >"$T/generator.1" && "$T/generator" "$T/sheet4.ppm" 1000 4 >"$T/generator.4" &&

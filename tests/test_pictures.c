@@ -1359,6 +1359,60 @@ TEST(a_few_bytes_are_no_picture_of_gigabytes)
     free(tiff.data);
 }
 
+/* A codestream of one component and one tile, whose code blocks and precincts have these sizes. NULL: one precinct a
+ * resolution. in_tile: the tile's header says it, and the main one asks for large ones. */
+static bytes j2k_in_parts(uint32_t edge, uint8_t block, const char *precincts, int in_tile)
+{
+    uint8_t b[256] = { 0xff, 0x4f, 0xff, 0x51, 0, 41 };
+    size_t n = 40, cod[2];
+    AV_WB32(b + 8, edge);
+    AV_WB32(b + 12, edge);
+    AV_WB32(b + 24, edge);
+    AV_WB32(b + 28, edge);
+    memcpy(b + n, "\0\1\7\1\1", 5);
+    n += 5;
+    for (int i = 0; i < 2; i++) {
+        const int small = i == in_tile, has = small && precincts;
+        cod[i] = n;
+        memcpy(b + n, (uint8_t[14]){ 0xff, 0x52, 0, (uint8_t)(has ? 14 : 12), (uint8_t)has, 0, 0, 1, 0, 1,
+                                     small ? block : 4, small ? block : 4, 0, 1 }, 14);
+        n += 14;
+        if (has)
+            memcpy(b + n, precincts, 2);
+        n += has ? 2 : 0;
+        if (i == 0) {
+            memcpy(b + n, (uint8_t[21]){ 0xff, 0x5c, 0, 7, 0x40, 0x40, 0x48, 0x48, 0x50, 0xff, 0x90, 0, 10, 0, 0, 0, 0,
+                                         0, 0, 0, 1 }, 21);
+            n += 21;
+        }
+    }
+    memcpy(b + n, "\xff\x93\0\0\xff\xd9", 6);
+    AV_WB32(b + cod[1] - 6, (uint32_t)(n + 4 - (cod[1] - 12)));        /* from SOT to the end of what is coded */
+    return bytes_make(b, n + 6);
+}
+
+/* libavcodec makes notes for each code block and each precinct before it decodes: gigabytes, for so few bytes. */
+TEST(a_few_bytes_are_no_jpeg_2000_of_a_million_parts)
+{
+    static const struct { uint32_t edge; uint8_t block; const char *precincts; int refused; } cases[] = {
+        { 4096, 0, NULL, 1 },                               /* code blocks of 4x4 */
+        { 4096, 4, "\x11\x11", 1 },                       /* precincts of 2x2 */
+        { 4096, 4, "\xff\x00", 1 },                       /* of a sample, in the higher resolution alone */
+        { 1024, 4, "\x11\x11", 1 }, { 4096, 4, NULL, 0 }, { 4096, 4, "\xff\xff", 0 }, { 512, 1, NULL, 0 } };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        for (int in_tile = 0; in_tile < 2; in_tile++) {
+            const bytes b = j2k_in_parts(cases[i].edge, cases[i].block, cases[i].precincts, in_tile);
+            const bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_STILL, .data = b.data,
+                                       .data_size = b.size };
+            bzi_format format = { 0 };
+            bzna_error err = { .struct_size = sizeof err };
+            CHECK_EQ(bzi_image_still(&image, &format, &err), cases[i].refused ? BZNA_E_LIMIT : BZNA_OK);
+            if (cases[i].refused)
+                CHECK_CONTAINS(err.message, "code blocks of");
+            free(b.data);
+        }
+}
+
 /* Nothing is coded as shortly as one color. */
 TEST(large_pictures_of_one_color_are_decoded)
 {
@@ -2231,7 +2285,7 @@ TEST_MAIN(decoder = decoder_new();
           RUN(a_webp_takes_nothing_of_the_picture_before_whatever_its_first_bytes_are)
           RUN(stills_that_libavcodec_decodes_wrongly_are_refused_by_name)
           RUN(stills_of_absurd_sizes_are_refused_before_decoding)
-          RUN(a_few_bytes_are_no_picture_of_gigabytes)
+          RUN(a_few_bytes_are_no_picture_of_gigabytes) RUN(a_few_bytes_are_no_jpeg_2000_of_a_million_parts)
           RUN(large_pictures_of_one_color_are_decoded)
           RUN(files_are_recognized_by_their_first_bytes)
           RUN(files_that_are_no_pictures_of_ours_are_called_what_they_are)

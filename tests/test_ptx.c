@@ -23,12 +23,13 @@ TEST_MAIN(RUN(the_ptx_gives_the_bits_of_the_plain_loop))
 /* ---- A program, decoded ------------------------------------------------------------------------------------------ */
 
 enum {
-    MAX_REGISTERS = 8192,
+    MAX_REGISTERS = 16384,
     MAX_CODE = 16384,
-    MAX_LABELS = 2048,
+    MAX_LABELS = 4096,
     MAX_BANKS = 16,
     MAX_PARAMETERS = 2,
-    MAX_ENTRIES = BZI_KERNEL_COUNT,
+    AUGMENT = BZI_KERNEL_COUNT,           /* the entry behind those of warps */
+    MAX_ENTRIES,
     READABLE = 5,                         /* planes, the mean picture, sums of lumas */
     MAX_VECTOR = 4,
     NAME = 64
@@ -51,6 +52,7 @@ typedef enum ptx_op {
     OP_DIV,
     OP_REM,
     OP_RCP,
+    OP_SQRT,
     OP_MIN,
     OP_MAX,
     OP_NEG,
@@ -145,7 +147,8 @@ typedef struct ptx_program {
     ptx_code     *code;
     ptx_label    *labels;
     ptx_bank      banks[MAX_BANKS];
-    ptx_parameter parameters[MAX_PARAMETERS];
+    ptx_parameter parameters[MAX_PARAMETERS], of_entry[MAX_ENTRIES][MAX_PARAMETERS];
+    uint32_t      reading;                        /* the entry whose body is being read */
     uint32_t      count, label_count, bank_count, parameter_count, registers;
     uint32_t      entry[MAX_ENTRIES], entries;    /* where each kernel begins; banks, parameters: of the last one */
 } ptx_program;
@@ -355,6 +358,7 @@ static const ptx_form ptx_forms[] = {
     { "mul",  OP_MUL,  2, T_INT | T_FLOAT, N_RN | N_PART }, { "mad",  OP_MAD,  3, T_INT, N_PART },
     { "div",  OP_DIV,  2, T_INT | T_FLOAT, N_RN },
     { "rem",  OP_REM,  2, T_INT, 0 },                       { "rcp",  OP_RCP,  1, T_FLOAT, N_RN },
+    { "sqrt", OP_SQRT, 1, T_FLOAT, N_RN },
     { "min",  OP_MIN,  2, T_INT | T_FLOAT, 0 },
     { "max",  OP_MAX,  2, T_INT | T_FLOAT, 0 },             { "neg",  OP_NEG,  1, T_SIGNED | T_FLOAT, 0 },
     { "abs",  OP_ABS,  1, T_SIGNED | T_FLOAT, 0 },
@@ -476,7 +480,7 @@ static void ptx_check_suffixes(ptx_parser *parser, const ptx_code *code, const p
         ptx_refuse(parser, "its space is not known");
     else if (code->op == OP_ST && code->space == SPACE_PARAM)
         ptx_refuse(parser, "parameters are not written");
-    else if (code->op == OP_RED && (code->space != SPACE_GLOBAL || code->type.bits != 64 || code->vector != 1))
+    else if (code->op == OP_RED && (code->space != SPACE_GLOBAL || code->type.bits < 32 || code->vector != 1))
         ptx_refuse(parser, "its sum is not known");
 }
 
@@ -729,11 +733,12 @@ static void ptx_module_line(ptx_parser *parser)
         return;
     }
 #define NAME_OF(name, function, bounds) #name "(",
-    static const char *const names[MAX_ENTRIES] = { BZI_KERNELS(NAME_OF) };
+    static const char *const names[MAX_ENTRIES] = { BZI_KERNELS(NAME_OF) "bzi_kernel_augment(" };
     ptx_expect(parser, ".visible .entry");
     for (uint32_t i = 0; i < MAX_ENTRIES; i++)
         if (ptx_accept(parser, names[i])) {
             program->entry[i] = program->count;
+            program->reading = i;
             program->entries++;
         }
     program->bank_count = program->parameter_count = 0;
@@ -756,8 +761,11 @@ static void ptx_line(ptx_parser *parser, char *line)
         parser->where = BEFORE_BODY;
     else if (parser->where == IN_PARAMETERS)
         ptx_parameter_line(parser);
-    else if (parser->where == BEFORE_BODY && ptx_accept(parser, "{"))
+    else if (parser->where == BEFORE_BODY && ptx_accept(parser, "{")) {
+        memcpy(parser->program->of_entry[parser->program->reading], parser->program->parameters,
+               sizeof parser->program->parameters);
         parser->where = IN_BODY;
+    }
     else if (parser->where == BEFORE_BODY && (ptx_accept(parser, ".maxntid 256") ||
                                                ptx_accept(parser, ".minnctapersm 2")))
         ptx_accept(parser, ", 1, 1");             /* from which ptxas takes how many registers a thread may have */
@@ -836,6 +844,14 @@ typedef struct ptx_writable {
     uint8_t  *count;
 } ptx_writable;
 
+/* Memory that a view's passes may use. */
+typedef struct ptx_range {
+    uint64_t first;
+    size_t   bytes;
+    uint8_t *count;                   /* of writes to each byte; NULL: it is read alone */
+} ptx_range;
+enum { RANGES = 4 };
+
 /* min and max of zeros: the manual's formula in ISA 5.0, (a > b) ? a : b; later it says "+0.0 > -0.0". */
 enum { ZEROS_ORDERED, ZEROS_BY_FORMULA };
 
@@ -846,6 +862,7 @@ typedef struct ptx_launch {
     const ptx_readable (*readable)[READABLE];            /* a slot's planes */
     ptx_writable      *writable;
     uint64_t         (*sums)[2];                  /* a slot's, to which threads may add */
+    const ptx_range  (*ranges)[RANGES];           /* of views, in place of the three above; NULL: these count */
     uint32_t           element;                   /* bytes */
     int                zeros, kernel[BZI_KERNEL_SLOTS];
     uint64_t           steps, limit;
@@ -920,6 +937,7 @@ static uint64_t ptx_float(const ptx_launch *launch, ptx_op op, uint64_t a, uint6
     case OP_MUL: return float_bits(x * y);
     case OP_DIV: return float_bits(x / y);
     case OP_RCP: return float_bits(1.0f / x);
+    case OP_SQRT: return float_bits(sqrtf(x));
     case OP_NEG: return a ^ 0x80000000u;
     case OP_ABS: return a & 0x7fffffff;
     default:     return float_bits(float_extreme(launch, x, y, op == OP_MAX));
@@ -1127,7 +1145,8 @@ static uint64_t ptx_convert(const ptx_code *code, uint64_t a)
 static const uint8_t *ptx_parameter_bytes(ptx_thread *thread, const ptx_code *code, uint64_t address, uint32_t bytes)
 {
     uint64_t index = (address - PARAM_SPACE) >> 32, offset = address & UINT32_MAX;
-    const ptx_parameter *parameter = &thread->launch->program->parameters[index < MAX_PARAMETERS ? index : 0];
+    const int entry = thread->launch->kernel[thread->special[8]];
+    const ptx_parameter *parameter = &thread->launch->program->of_entry[entry][index < MAX_PARAMETERS ? index : 0];
     if (index >= MAX_PARAMETERS || offset + bytes > parameter->bytes)
         ptx_fault(thread->launch, code, "reads no parameter");
     else if (offset % bytes || parameter->alignment % bytes)
@@ -1137,8 +1156,43 @@ static const uint8_t *ptx_parameter_bytes(ptx_thread *thread, const ptx_code *co
     return NULL;
 }
 
+/* The range of a view that has all these bytes; NULL: none has. */
+static const ptx_range *ptx_range_of(ptx_thread *thread, const ptx_code *code, uint64_t address, uint32_t bytes)
+{
+    const ptx_range *ranges = thread->launch->ranges[thread->special[8]];
+    for (int i = 0; i < RANGES; i++)
+        if (address - ranges[i].first < ranges[i].bytes && bytes <= ranges[i].bytes - (address - ranges[i].first)) {
+            if (address % bytes)
+                ptx_fault(thread->launch, code, "uses an address that is not aligned");
+            return &ranges[i];
+        }
+    ptx_fault(thread->launch, code, "uses memory that is not its view's");
+    return NULL;
+}
+
+/* Writes to it, each byte once, or adds. */
+static void ptx_range_put(ptx_thread *thread, const ptx_code *code, uint64_t address, uint64_t value)
+{
+    const uint32_t size = code->type.bits / 8u;
+    const ptx_range *range = ptx_range_of(thread, code, address, size);
+    uint8_t *to = (uint8_t *)(uintptr_t)address;
+    uint64_t old = 0;
+    if (!range || !range->count) {
+        ptx_fault(thread->launch, code, "writes what is to be read");
+        return;
+    }
+    memcpy(&old, to, size);
+    value += code->op == OP_RED ? old : 0;
+    memcpy(to, &value, size);
+    for (uint32_t i = 0; i < size && code->op != OP_RED; i++)
+        if (range->count[address - range->first + i]++)
+            ptx_fault(thread->launch, code, "writes a byte again");
+}
+
 static const uint8_t *ptx_global_bytes(ptx_thread *thread, const ptx_code *code, uint64_t address, uint32_t bytes)
 {
+    if (thread->launch->ranges)
+        return ptx_range_of(thread, code, address, bytes) ? (const uint8_t *)(uintptr_t)address : NULL;
     const ptx_readable *planes = thread->launch->readable[thread->special[8]];
     for (int p = 0; p < READABLE; p++) {
         uint64_t offset = address - planes[p].first;
@@ -1188,6 +1242,11 @@ static void ptx_store(ptx_thread *thread, const ptx_code *code)
 {
     uint32_t size = code->type.bits / 8u;
     uint64_t address = ptx_read(thread, code, &code->base) + (uint64_t)code->offset;
+    if (thread->launch->ranges) {
+        for (uint32_t i = 0; i < code->vector; i++)
+            ptx_range_put(thread, code, address + i * size, ptx_read(thread, code, &code->a[i]));
+        return;
+    }
     if (size != thread->launch->element)
         ptx_fault(thread->launch, code, "writes elements of another size");
     if (address % (size * code->vector))
@@ -1201,7 +1260,12 @@ static void ptx_add(ptx_thread *thread, const ptx_code *code)
 {
     ptx_launch *launch = thread->launch;
     uint64_t *sums = launch->sums ? launch->sums[thread->special[8]] : NULL;
-    const uint64_t offset = ptx_read(thread, code, &code->base) + (uint64_t)code->offset - (uint64_t)(uintptr_t)sums;
+    const uint64_t address = ptx_read(thread, code, &code->base) + (uint64_t)code->offset;
+    const uint64_t offset = address - (uint64_t)(uintptr_t)sums;
+    if (launch->ranges) {
+        ptx_range_put(thread, code, address, ptx_read(thread, code, &code->a[0]));
+        return;
+    }
     if (!sums || offset % 8 || offset > 8)
         ptx_fault(launch, code, "adds to no sum of its slot");
     else
@@ -1330,10 +1394,13 @@ TEST(every_line_is_understood_and_none_changes_bits)
         printf("  %s\n", program->error);
     CHECK(!program->error[0]);
     CHECK(program->count > 100);
-    CHECK_EQ(program->entries, BZI_KERNEL_COUNT);
-    CHECK_EQ(program->parameters[0].bytes, sizeof(bzi_kernel_slots));
-    CHECK_EQ(program->parameters[1].bytes, sizeof(bzi_kernel_output));
-    CHECK(program->parameters[0].alignment >= 8 && program->parameters[1].alignment >= 8);
+    CHECK_EQ(program->entries, MAX_ENTRIES);
+    for (int i = 0; i < MAX_ENTRIES; i++) {
+        const ptx_parameter *of = program->of_entry[i];
+        CHECK_EQ(of[0].bytes, i == AUGMENT ? sizeof(bzi_kernel_passes) : sizeof(bzi_kernel_slots));
+        CHECK_EQ(of[1].bytes, sizeof(bzi_kernel_output));
+        CHECK(of[0].alignment >= 8 && of[1].alignment >= 8);
+    }
     for (uint32_t i = 0; i < program->count; i++)
         CHECK(!(program->code[i].op == OP_LD && program->code[i].space != SPACE_PARAM && !program->code[i].read_only));
     if (program->error[0])
@@ -1409,6 +1476,7 @@ TEST(instructions_do_what_the_manual_says)
         { "mad.lo.s32 %r0, %r1, %r2, %r3;", 3, 4, 5, 17 },
         { "mad.wide.s32 %rd0, %r1, %r2, %rd3;", 0xffffffff, 4, 5, 1 },
         { "div.s32 %r0, %r1, %r2;", (uint64_t)-7, 2, 0, 0xfffffffd },      { "rem.u32 %r0, %r1, %r2;", 7, 4, 0, 3 },
+        { "sqrt.rn.f32 %f0, %f1;", 0x40000000, 0, 0, 0x3fb504f3 },
         { "min.s32 %r0, %r1, %r2;", 0xffffffff, 1, 0, 0xffffffff },
         { "min.u32 %r0, %r1, %r2;", 0xffffffff, 1, 0, 1 },
         { "max.s16 %rs0, %rs1, %rs2;", 0x8000, 1, 0, 1 },                  { "abs.s32 %r0, %r1;", 0xfffffffb, 0, 0, 5 },
@@ -1793,6 +1861,13 @@ static void random_colors(bzi_kernel_slot *slot, int warp)
         random_jitter(slot);
     if ((slot->flags & BZI_KERNEL_JITTER) && random_int(0, 1))
         slot->flags |= BZI_KERNEL_MEAN_LUMA;
+    if (random_int(0, 3) == 0) {                  /* a rectangle, turned a little */
+        slot->flags |= BZI_KERNEL_CLIP;
+        for (int i = 0; i < 6; i++)
+            slot->clip[i] = (float)(i % 4 == 0) + (float)random_real(-0.2, 0.2) * (i % 3 == 2 ? 40.0f : 1.0f);
+        slot->clip_last[0] = (float)random_int(-1, 60);
+        slot->clip_last[1] = (float)random_int(-1, 40);
+    }
     if (warp == HOSTILE && random_int(0, 1)) {
         uint32_t value = random_u32();
         slot->rgb[random_int(0, 11)]    = hostile[value % COUNT(hostile)];
@@ -2140,6 +2215,183 @@ TEST(either_rule_for_the_larger_of_two_zeros_gives_the_same_bits)
     }
 }
 
+/* ---- Operations -------------------------------------------------------------------------------------------------- */
+
+#include "operations.h"
+
+/* A view whose passes are run here and by the functions in C, each with memory of its own. */
+typedef struct view {
+    bzi_kernel_output out;
+    bzi_kernel_pass   pass;
+    uint64_t          scratch_bytes, batch_bytes;
+    uint8_t          *scratch[2], *batch[2];
+} view;
+
+static view view_make(const bzna_transform *t, const bzna_output *o, uint64_t mean)
+{
+    view v = { .out = bzi_output_make(o) };
+    bzi_operations_make(t, o->channels, &v.out, &v.pass);
+    v.out.mean = mean;
+    v.scratch_bytes = bzi_scratch_bytes(&v.out, &v.pass) + 256;
+    v.batch_bytes = bzi_output_bytes(o);
+    for (int i = 0; i < 2; i++) {
+        v.scratch[i] = room(v.scratch_bytes);
+        v.batch[i] = room(v.batch_bytes);
+        memset(v.batch[i], 0xc5, v.batch_bytes);
+    }
+    for (uint32_t i = 0; v.pass.pixels && i < 3u * o->width * o->height; i++)
+        v.scratch[0][i] = v.scratch[1][i] = (uint8_t)(i % 3 ? random_u32() : i / 5);
+    return v;
+}
+
+static void view_free(view *v)
+{
+    for (int i = 0; i < 2; i++) {
+        free(v->scratch[i]);
+        free(v->batch[i]);
+    }
+}
+
+/* Runs one pass by the program, in a grid of fewer threads than pixels; returns 0 and a fault where it must not. */
+static int pass_run(const view *v, const bzi_kernel_pass *pass, ptx_program *program, uint64_t *steps, char fault[400])
+{
+    static bzi_kernel_passes passes;
+    ptx_range ranges[1][RANGES] = { { { (uint64_t)(uintptr_t)v->scratch[1], v->scratch_bytes, room(v->scratch_bytes) },
+                                      { (uint64_t)(uintptr_t)v->batch[1], v->batch_bytes, room(v->batch_bytes) },
+                                      { v->out.mean, v->out.mean ? sizeof mean_picture : 0, NULL } } };
+    ptx_launch launch = { .program = program, .grid = { 2, 2, 1 }, .block = { 8, 4, 1 },
+                          .parameters = { (const uint8_t *)&passes, (const uint8_t *)&v->out },
+                          .ranges = (const ptx_range(*)[RANGES])ranges, .kernel = { AUGMENT },
+                          .limit = *steps ? *steps : UINT64_MAX };
+    memset(&passes, 0xa5, sizeof passes);
+    passes.pass[0] = *pass;
+    const int ran = ptx_run(&launch);
+    *steps = launch.steps;
+    memcpy(fault, launch.fault, sizeof launch.fault);
+    free(ranges[0][0].count);
+    free(ranges[0][1].count);
+    return ran;
+}
+
+/* Runs all passes both ways; returns 1 where all memory is equal after each. limit: of a pass's steps; 0: any. */
+static int view_agrees(view *v, ptx_program *program, uint64_t limit, char fault[400])
+{
+    const bzi_kernel_thread all = { 0, 0, 1, 1 };
+    bzi_kernel_stage stages[2] = { { 0, 0, 0, 0, 0 } };
+    bzi_kernel_pass passes[2];
+    int same = 1;
+    for (int more = 1; more && same;) {
+        for (int i = 0; i < 2; i++) {
+            v->pass.src = (uint64_t)(uintptr_t)v->scratch[i];
+            v->pass.dst = (uint64_t)(uintptr_t)v->batch[i];
+            more = bzi_kernel_next_pass(&v->pass, &v->out, &stages[i], &passes[i]);
+        }
+        if (!more)
+            break;
+        uint64_t steps = limit;
+        bzi_kernel_pass_thread(&passes[0], &v->out, all, passes[0].tables != 0);
+        same = pass_run(v, &passes[1], program, &steps, fault) &&
+               !memcmp(v->scratch[0], v->scratch[1], v->scratch_bytes) &&
+               !memcmp(v->batch[0], v->batch[1], v->batch_bytes);
+    }
+    return same;
+}
+
+static view any_view(int number)
+{
+    const bzna_output o = { .width = (uint32_t)random_int(1, 24), .height = (uint32_t)random_int(1, 20),
+                            .dtype = (uint32_t)number & 3, .layout = (uint32_t)number >> 2 & 1,
+                            .channels = number % 5 == 0 ? BZNA_CHANNELS_GRAY : (uint32_t)random_int(0, 1) };
+    bzna_transform t = any_operations((uint32_t)random_int(1, 4), (int32_t)o.width, (int32_t)o.height);
+    if (number % 3 == 0)                          /* each kind, however many */
+        t.operations[0] = any_drawn(pixel_kinds[(size_t)number / 3 % COUNT(pixel_kinds)], (int32_t)o.width,
+                                    (int32_t)o.height);
+    return view_make(&t, &o, number % 7 ? 0 : (uint64_t)(uintptr_t)mean_picture);
+}
+
+TEST(operations_give_the_bits_of_the_functions_in_c)
+{
+    NEED_SHIPPED();
+    random_state = 28;
+    for (int i = 0; i < ROUNDS(300, 60); i++) {
+        char fault[400] = "";
+        view v = any_view(i);
+        const int same = view_agrees(&v, shipped, 0, fault);
+        if (!same)
+            printf("  view %d of %d x %d, operation %u: %s\n", i, v.out.width, v.out.height, v.pass.op[0].kind,
+                   fault[0] ? fault : "another picture");
+        view_free(&v);
+        CHECK(same);
+        if (!same)
+            return;
+    }
+}
+
+/* Kinds that are never launched: the branches for them are there. */
+TEST(kinds_that_do_not_exist_do_in_c_what_they_do_here)
+{
+    const bzna_output o = { .width = 9, .height = 7 };
+    const bzi_kernel_thread all = { 0, 0, 1, 1 };
+    bzna_transform t;
+    NEED_SHIPPED();
+    random_state = 31;
+    bzna_transform_init(&t, sizeof t);
+    t.operation_count = 2;
+    for (uint32_t kind = 0; kind < 70; kind++) {
+        char fault[400] = "";
+        uint64_t steps = 0;
+        t.operations[0] = any_drawn(BZNA_OP_LIGHTING, 9, 7);
+        t.operations[1] = any_drawn(BZNA_OP_ERASE, 9, 7);
+        view v = view_make(&t, &o, 0);
+        const bzi_kernel_scratch at = bzi_kernel_scratch_of(&v.out, 0);
+        bzi_kernel_pass pass[2];
+        for (int i = 0; i < 2; i++) {
+            pass[i] = v.pass;
+            pass[i].src = (uint64_t)(uintptr_t)v.scratch[i];
+            pass[i].counts = pass[i].src + at.counts;
+            pass[i].dst = kind < 64 ? pass[i].src + at.table[0] : (uint64_t)(uintptr_t)v.batch[i];
+            pass[i].op[0].kind = kind < 64 ? kind : pass[i].op[0].kind;
+            pass[i].kind = kind < 64 ? BZI_KERNEL_PASS_TABLE : kind < 66 ? ~(kind - 64) : kind;
+            pass[i].first = kind < 64 ? 0 : 1;
+            pass[i].end = pass[i].first + 1;
+        }
+        bzi_kernel_pass_thread(&pass[0], &v.out, all, 0);
+        CHECK(pass_run(&v, &pass[1], shipped, &steps, fault));
+        CHECK(!memcmp(v.scratch[0], v.scratch[1], v.scratch_bytes) && !memcmp(v.batch[0], v.batch[1], v.batch_bytes));
+        view_free(&v);
+    }
+}
+
+/* The table in benzina_kernels.cu: instructions of PTX a pixel of a view of 64 x 64, by pass. */
+TEST(instructions_a_pixel_are_counted_by_pass)
+{
+    static const char *const names[BZI_KERNEL_PASS_KINDS] = { "clear", "tally", "table", "map", "sharpen",
+                                                              "blur along x", "blur along y", "finish", "cover" };
+    static const uint32_t kinds[] = { BZNA_OP_EQUALIZE, BZNA_OP_SATURATION, BZNA_OP_SHARPNESS, BZNA_OP_BLUR,
+                                      BZNA_OP_ERASE };
+    const bzna_output o = { .width = 64, .height = 64 };
+    bzna_transform t;
+    bzi_kernel_stage stage = { 0, 0, 0, 0, 0 };
+    bzi_kernel_pass pass;
+    char fault[400];
+    NEED_SHIPPED();
+    random_state = 29;
+    bzna_transform_init(&t, sizeof t);
+    for (t.operation_count = 0; t.operation_count < COUNT(kinds); t.operation_count++) {
+        t.operations[t.operation_count] = any_drawn(kinds[t.operation_count], 64, 64);
+        t.operations[t.operation_count].kernel_px = 23;
+    }
+    view v = view_make(&t, &o, 0);
+    v.pass.src = (uint64_t)(uintptr_t)v.scratch[1];
+    v.pass.dst = (uint64_t)(uintptr_t)v.batch[1];
+    while (bzi_kernel_next_pass(&v.pass, &v.out, &stage, &pass)) {
+        uint64_t steps = 0;
+        CHECK(pass_run(&v, &pass, shipped, &steps, fault));
+        printf("  %-14s %6.0f instructions a pixel\n", names[pass.kind], (double)steps / (64 * 64));
+    }
+    view_free(&v);
+}
+
 /* ---- That a difference would be found ---------------------------------------------------------------------------- */
 
 TEST(every_instruction_was_executed)
@@ -2280,7 +2532,8 @@ static void judges_make(scene judges[JUDGES], uint64_t steps[JUDGES])
         s->block[1] = 3;
         for (int k = 0; k < BZI_KERNEL_SLOTS; k++) {
             s->frames[k] = frame_random(formats[(k + i / 8) % BZI_KERNEL_SLOTS], i % 4 < 3 ? k % 4 : EDGES, 37, 11);
-            s->frames[k].slot.flags = (uint32_t)(k & 1) | (s->out.channels == 1 ? BZI_KERNEL_GRAY : 0) |
+            s->frames[k].slot.flags = (k == 5 ? BZI_KERNEL_CLIP : 0) | (uint32_t)(k & 1) |
+                                      (s->out.channels == 1 ? BZI_KERNEL_GRAY : 0) |
                                       (k % 3 ? BZI_KERNEL_FILL_MEAN : 0);
             if (k % 3 == 2)
                 judge_jitter(&s->frames[k].slot, i + k);
@@ -2362,7 +2615,8 @@ TEST(one_altered_instruction_gives_another_picture)
     uint64_t steps[JUDGES];
     char *text = shipped_text(), altered[ALTERED];
     judges_make(judges, steps);
-    for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+    const char *end = strstr(text, "bzi_kernel_augment(");
+    for (const char *line = text; line && line < end; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
         for (int way = 0; way < 2; way++) {
             if (!alter(line, way, altered) || number++ % ROUNDS(16, 60))
                 continue;
@@ -2387,6 +2641,49 @@ TEST(one_altered_instruction_gives_another_picture)
     free(text);
 }
 
+enum { VIEWS = 96 };
+
+static int views_object(ptx_program *program)
+{
+    int same = 1;
+    random_state = 30;
+    for (int i = 0; i < VIEWS && same; i++) {
+        char fault[400];
+        view v = any_view(i);
+        same = view_agrees(&v, program, 40000000, fault);
+        view_free(&v);
+    }
+    return !same;
+}
+
+TEST(one_altered_instruction_of_an_operation_gives_another_picture)
+{
+    NEED_SHIPPED();
+    int tried = 0, found = 0, number = 0, verbose = getenv("TEST_PTX_VERBOSE") != NULL;
+    char *text = shipped_text(), altered[ALTERED];
+    CHECK(!views_object(shipped));
+    for (const char *line = strstr(strstr(text, "bzi_kernel_augment("), "\n{"); line;
+         line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+        for (int way = 0; way < 2; way++) {
+            if (!alter(line, way, altered) || number++ % ROUNDS(12, 60))
+                continue;
+            char *changed = text_with(text, line, altered);
+            ptx_program *program = ptx_decode(changed);
+            const int object = !program->error[0] && views_object(program);
+            CHECK_STR(program->error, "");
+            tried++;
+            found += object;
+            if (verbose && !object)
+                printf("  survives: %.*s -> %s\n", (int)strcspn(line, "\n"), line, altered);
+            ptx_free(program);
+            free(changed);
+        }
+    printf("  %d of %d altered instructions found out\n", found, tried);
+    CHECK(tried >= ROUNDS(40, 8));
+    CHECK(found * 100 >= tried * 80);         /* the rest: loops that begin elsewhere, clamps of what is inside */
+    free(text);
+}
+
 TEST_MAIN(
     RUN(every_line_is_understood_and_none_changes_bits)
     RUN(a_driver_of_cuda_9_loads_it)
@@ -2399,9 +2696,13 @@ TEST_MAIN(
     RUN(slots_of_different_kinds_in_one_launch_are_not_mixed_up)
     RUN(any_grid_and_block_write_every_pixel_once)
     RUN(either_rule_for_the_larger_of_two_zeros_gives_the_same_bits)
+    RUN(operations_give_the_bits_of_the_functions_in_c)
+    RUN(kinds_that_do_not_exist_do_in_c_what_they_do_here)
+    RUN(instructions_a_pixel_are_counted_by_pass)
     RUN(every_instruction_was_executed)
     RUN(instructions_a_pixel_are_counted_by_kernel)
     RUN(one_altered_instruction_gives_another_picture)
+    RUN(one_altered_instruction_of_an_operation_gives_another_picture)
     if (shipped) ptx_free(shipped);
 )
 #endif

@@ -38,5 +38,6 @@ trap 'exit 1' HUP INT TERM
 run_tests tests/test_python.py
 run_tests tests/test_python_loops.py
 run_tests tests/test_python_interfaces.py
+run_tests tests/test_augment.py
 echo "tests/test_python.sh: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

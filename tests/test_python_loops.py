@@ -667,6 +667,10 @@ class Pages(unittest.TestCase):
         self.check_page("Detection and segmentation")
 
     @needs("numpy")
+    def test_augmentation(self):
+        self.check_page("Augmentation")
+
+    @needs("numpy")
     def test_resuming(self):
         self.check_page("Resuming")
 

@@ -44,7 +44,7 @@ HANGS_S = 60                                    # what takes so long here, hangs
 
 def needs(*names):
     absent = [name for name in names if importlib.util.find_spec(name) is None]
-    packages = {"fsspec": "python3-fsspec", "s3fs": "python3-s3fs", "flask": "python-package-moto[server]"}
+    packages = {"fsspec": "python3-fsspec", "s3fs": "python3-s3fs", "flask": "python-package-moto"}
     return unittest.skipIf(absent, "; ".join("%s is not installed [%s]" % (name, packages.get(name, "python-package-" + name)) for name in absent))
 
 
@@ -122,8 +122,34 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def answer_json(self, status, what):
+        self.answer(status, json.dumps(what).encode(), Content_Type="application/json")
+
     def do_GET(self):
-        server, path = self.server, urllib.parse.unquote(urllib.parse.urlsplit(self.path).path)[1:]
+        """Besides files by their paths: what gcsfs and HfFileSystem ask of their servers."""
+        server = self.server
+        asked = urllib.parse.urlsplit(self.path)                        # a proxy is asked for whole URLs
+        path, query = urllib.parse.unquote(asked.path), asked.query
+        about = re.fullmatch(r"/storage/v1/b/bucket/o/(.+)", path)
+        if about and "alt=media" not in query:
+            data = server.files.get(about[1])
+            if data is None:
+                self.answer_json(404, {"error": {"code": 404, "message": "No such object"}})
+            else:
+                self.answer_json(200, {"kind": "storage#object", "name": about[1], "bucket": "bucket", "size": str(len(data)), "generation": "1",
+                                       "etag": hashlib.md5(data).hexdigest(), "mediaLink": server.url("download/storage/v1/b/bucket/o/" + about[1])})
+        elif path == "/storage/v1/b/bucket/o":
+            self.answer_json(200, {"kind": "storage#objects", "items": []})
+        elif path.startswith("/api/datasets/org/name/tree/"):
+            self.answer_json(200, [{"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
+                                   for name, data in server.files.items()])
+        elif path.startswith("/api/datasets/org/name"):
+            self.answer_json(200, {"id": "org/name", "sha": "a" * 40, "private": False, "tags": [], "downloads": 0, "siblings": []})
+        else:
+            self.give(re.sub(r"^/(download/storage/v1/b/bucket/o|datasets/org/name/resolve/[^/]+)/", "/", path)[1:])
+
+    def give(self, path):
+        server = self.server
         found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         first, last = (int(found[1]), int(found[2])) if found else (None, None)
         with server.lock:
@@ -878,6 +904,26 @@ class S3(Case):
             dataset.target(150)
         self.assertIn("has changed since it was opened", str(raised.exception))
         self.assertIn("s3://bucket/c.tar", str(raised.exception))
+
+
+class Stores(Case):
+    """Google's store and Hugging Face's hub, as far as their packages for fsspec ask a server."""
+
+    def check(self, url, options):
+        self.assertEqual(epoch(benzina.Dataset(url + "t.tar", storage_options=options)), epoch(local("t.tar")))
+        self.assertEqual(epoch(benzina.Dataset(url + "r.rec", storage_options=options, block_size=8192, cache_bytes=65536)), epoch(local("r.rec")))
+        self.assertEqual(len(benzina.Dataset(url + "s-{000..003}.tar", storage_options=options)), 40)
+        self.refused(FileNotFoundError, url + "absent.tar", url=url + "absent.tar", storage_options=options)
+        self.assertGreater(len([one for one in self.server.log if one[1] is not None]), 10)
+
+    @needs("fsspec", "gcsfs")
+    def test_samples_of_gs_are_those_of_the_local_file(self):
+        os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"       # which asks by another protocol first
+        self.check("gs://bucket/", {"token": "anon", "endpoint_url": self.server.url("").rstrip("/")})
+
+    @needs("fsspec", "huggingface_hub")
+    def test_samples_of_hf_are_those_of_the_local_file(self):
+        self.check("hf://datasets/org/name/", {"token": False, "endpoint": self.server.url("").rstrip("/")})
 
 
 class Pages(Case):

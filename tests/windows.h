@@ -9,6 +9,7 @@
 #endif
 #include <direct.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <fcntl.h>

@@ -210,6 +210,10 @@ static const option_value dtypes[] = {
     { "bf16", BZNA_DTYPE_BFLOAT16 }, { "bfloat16", BZNA_DTYPE_BFLOAT16 },
     { "u8", BZNA_DTYPE_UINT8 },     { "uint8", BZNA_DTYPE_UINT8 }, { NULL, 0 },
 };
+static const option_value presets[] = {
+    { "none", 0 }, { "rand", BZNA_PRESET_RAND_AUGMENT + 1 }, { "trivial", BZNA_PRESET_TRIVIAL_WIDE + 1 },
+    { "auto", BZNA_PRESET_AUTO_IMAGENET + 1 }, { NULL, 0 },
+};
 static const option_value layouts[] = {
     { "NCHW", BZNA_LAYOUT_NCHW }, { "NHWC", BZNA_LAYOUT_NHWC }, { NULL, 0 },
 };
@@ -242,6 +246,22 @@ static void set_augmentation(const tool_options *o, bzna_warp *warp, bzna_jitter
     for (int i = 0; i < 3; i++) jitter->mxnet_hls[i] = (float)o->hls[i];
     jitter->mxnet_contrast = (float)o->max_contrast;
     jitter->mxnet_illumination = (float)o->max_illumination;
+}
+
+/* The policies of --augment and --erase. bzna_loader_open copies them. */
+static void set_policies(const tool_options *o, bzna_loader_augment *augment)
+{
+    static const bzna_operation erase = { .kind = BZNA_OP_ERASE, .magnitude = { 0.02f, 0.33f } };
+    static bzna_policy policies[2];
+    const uint32_t preset = option_value_of(o->augment, presets);       /* and 1; 0: none */
+    augment->policies = policies;
+    if (preset)
+        bzna_policy_preset(preset - 1, 0, preset == BZNA_PRESET_RAND_AUGMENT + 1 ? 9 : 0,
+                           &policies[augment->policy_count++], NULL);
+    if (o->erase > 0)
+        policies[augment->policy_count++] = (bzna_policy){ .operations = &erase, .operation_count = 1,
+                                                           .probability = (float)o->erase };
+    if (!augment->policy_count) augment->policies = NULL;
 }
 
 int archive_read_indices(const archive *a, const char *path, uint64_t **indices, uint64_t *count)
@@ -287,6 +307,7 @@ void archive_loader_config(const tool_options *o, const archive_loading *loading
     config->warp.kind = option_value_of(o->warp, warps);
     config->warp.law = option_value_of(o->law, laws);
     set_augmentation(o, &config->warp, &config->color.jitter);
+    set_policies(o, &config->augment);
     config->filter.kind = option_value_of(o->filter, filters);
     config->filter.antialias = o->antialias < 0 ? BZNA_ANTIALIAS_OFF : BZNA_ANTIALIAS_AUTO;
     config->decode.jpeg_shrink = o->jpeg_shrink != 0;

@@ -130,7 +130,7 @@ void tool_buffer_reserve(tool_buffer *buffer, uint64_t size)
 int tool_write_all(int file, const void *data, size_t size)
 {
     for (size_t done = 0; done < size;) {
-        ssize_t put = write(file, (const char *)data + done, size - done);
+        ssize_t put = os_write(file, (const char *)data + done, size - done);
         if (put < 0 && errno == EINTR) continue;
         if (put <= 0) return put < 0 ? errno : ENOSPC;
         done += (size_t)put;

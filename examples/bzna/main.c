@@ -98,6 +98,10 @@
     REAL("random-s", hls[2], 0, 255, "S", "0", "MXNet's random_s: saturation, of 255"), \
     REAL("max-random-contrast", max_contrast, 0, 0.999, "C", "0", "MXNet's max_random_contrast, about 0"), \
     REAL("max-random-illumination", max_illumination, 0, 1e6, "I", "0", "MXNet's max_random_illumination, of 255"), \
+    CHOICE("augment", augment, "none|rand|trivial|auto", "none", \
+      "draw operations, too; rand: RandAugment, 2 of magnitude 9;\n" \
+      "trivial: TrivialAugmentWide; auto: ImageNet's AutoAugment"), \
+    REAL("erase", erase, 0, 1, "P", "0", "then erase a rectangle with probability P"), \
     CHOICE("channels", channels, "RGB|BGR|gray|grey", "RGB", "channels and their order; gray is one, the luma"), \
     CHOICE("warp", warp, "random|center|none", "random", \
       "random: random resized crop; center: center resized crop;\nnone: center crop, not resized"), \

@@ -23,6 +23,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 #define OS_PRINTF printf
+#define os_write  write                /* a name that the tool uses otherwise, too */
 
 #else
 
@@ -64,7 +65,6 @@
 #define getline    os_getline
 #define getdelim   os_getdelim
 #define read       os_read
-#define write      os_write
 #define fseeko     _fseeki64
 #define ftello     _ftelli64
 #define strcasecmp _stricmp

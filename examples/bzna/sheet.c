@@ -84,6 +84,29 @@ static void words_add_color(char *text, const bzna_transform *t)
     if (t->scale[0] != 1 || t->bias[0] != 0) words_add(text, " x%.2f%+.0f", t->scale[0], -t->bias[0] * t->scale[0]);
 }
 
+/* The operations that were drawn, those in the warp, too. */
+static void words_add_operations(char *text, const bzna_transform *t)
+{
+    static const struct { uint32_t kind; const char *name; } names[] = {
+        { BZNA_OP_SHEAR_X, "shear-x" }, { BZNA_OP_SHEAR_Y, "shear-y" }, { BZNA_OP_TRANSLATE_X, "translate-x" },
+        { BZNA_OP_TRANSLATE_Y, "translate-y" }, { BZNA_OP_TRANSLATE_X_PX, "translate-x" },
+        { BZNA_OP_TRANSLATE_Y_PX, "translate-y" }, { BZNA_OP_ROTATE, "rotate" }, { BZNA_OP_BRIGHTNESS, "brightness" },
+        { BZNA_OP_CONTRAST, "contrast" }, { BZNA_OP_SATURATION, "color" }, { BZNA_OP_POSTERIZE, "posterize" },
+        { BZNA_OP_SOLARIZE, "solarize" }, { BZNA_OP_SHARPNESS, "sharpness" }, { BZNA_OP_ERASE, "erase" },
+    };
+    static const struct { uint32_t kind; const char *name; } plain[] = {
+        { BZNA_OP_IDENTITY, "identity" }, { BZNA_OP_INVERT, "invert" }, { BZNA_OP_AUTOCONTRAST, "autocontrast" },
+        { BZNA_OP_EQUALIZE, "equalize" },
+    };
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+            if (names[k].kind == t->operations[i].kind)
+                words_add(text, " %s %.3g", names[k].name, t->operations[i].magnitude);
+        for (size_t k = 0; k < sizeof plain / sizeof *plain; k++)
+            if (plain[k].kind == t->operations[i].kind) words_add(text, " %s", plain[k].name);
+    }
+}
+
 static void label_text(const sheet *s, uint32_t picture, char text[512])
 {
     const uint32_t slot = picture / s->views;
@@ -102,6 +125,7 @@ static void label_text(const sheet *s, uint32_t picture, char text[512])
     }
     words_add_geometry(text, &s->drawings[picture], s->size);
     words_add_color(text, &s->drawings[picture].transform);
+    words_add_operations(text, &s->drawings[picture].transform);
 }
 
 

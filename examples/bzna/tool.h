@@ -90,13 +90,14 @@ void tool_progress_end(const tool_progress *p);
 /* The options of all commands. Those that a command does not have are 0 or NULL. */
 typedef struct tool_options {
     const char *out, *track, *field, *codec, *preset, *decoder, *jpeg_decoder, *output, *dtype, *layout, *channels;
+    const char *augment;
     const char *warp, *law, *filter;
     const char *encoder, *chroma, *frame, *thumb, *targets, *splits, *shard, *background, *report;      /* of pack */
     const char *icc, *check;          /* of pack, too */
     const char *as, *indices, *class_name;    /* of extract; batch, sheet, bench, subset; subset */
     /* of the data set */
     const char *format, *split, *list, *records, *classes, *class_order, *orientation, *palette, *pairs;
-    double      crf, flip, rotate, shear, perspective, seconds;
+    double      crf, flip, rotate, shear, perspective, seconds, erase;
     double      brightness, contrast, saturation, hue, grayscale, hls[3], max_contrast, max_illumination;
     double      jpeg_shrink_margin;
     int64_t     jobs, quality, batch, size, views, threads, seed, sessions, index, count, max_edge, max_short_edge;

@@ -8,8 +8,15 @@ Without --val, validation takes the archive's validation split where it has one,
 process takes its share. --checkpoint FILE is written after each epoch, and every --save-every batches; --resume FILE goes on from there,
 in the middle of an epoch too, with the batches that were still to come. Where torch has CUDA, its GPU also decodes, and pictures stay there.
 
-Pictures are cropped as in torchvision's reference: RandomResizedCrop and a flip for training, Resize(256) and CenterCrop(224) for validation.
-Unlike there, they are turned first as their EXIF orientation says; Dataset(orientation="ignore") leaves that out.
+Pictures are as in torchvision's reference script, and so are the arguments' names. For training: RandomResizedCrop, a flip, --auto-augment
+(ta_wide, ra, imagenet) and --random-erase, which the loader applies to each sample; then --mixup-alpha and --cutmix-alpha, which torchvision
+applies to the batch. For validation: Resize(256) and CenterCrop(224). This is the recipe of torchvision's newer weights:
+
+    torchrun --nproc_per_node=8 imagenet.py train.bzna --val val.bzna --arch resnet50 --batch-size 128 --lr 0.5 --epochs 600 --size 176 \
+        --auto-augment ta_wide --random-erase 0.1 --mixup-alpha 0.2 --cutmix-alpha 1.0 --label-smoothing 0.1 --wd 0.00002
+
+Its warm-up, cosine schedule and averaged weights are for the user to add. Unlike there, pictures are turned first as their EXIF orientation
+says; Dataset(orientation="ignore") leaves that out.
 """
 import argparse
 import os
@@ -86,8 +93,17 @@ class TorchModel:
             torch.distributed.init_process_group("nccl" if self.device.type == "cuda" else "gloo", rank=where.rank,
                                                  world_size=where.world_size)
             self.net = torch.nn.parallel.DistributedDataParallel(self.net, [where.local_rank] if self.device.type == "cuda" else None)
-        self.criterion = torch.nn.CrossEntropyLoss()
+        self.mix = self._mix(classes, args)
+        self.criterion = torch.nn.CrossEntropyLoss(label_smoothing=args.label_smoothing)
         self.optimizer = torch.optim.SGD(self.net.parameters(), args.lr, momentum=args.momentum, weight_decay=args.weight_decay)
+
+    @staticmethod
+    def _mix(classes, args):
+        """MixUp or CutMix of a whole batch, by chance; None: neither."""
+        from torchvision.transforms import v2
+        kinds = [kind(alpha=alpha, num_classes=classes) for kind, alpha in
+                 ((v2.MixUp, args.mixup_alpha), (v2.CutMix, args.cutmix_alpha)) if alpha > 0]
+        return v2.RandomChoice(kinds) if kinds else None
 
     def _ranked(self, output):
         return output.detach().argsort(1, descending=True).cpu()
@@ -96,8 +112,11 @@ class TorchModel:
         self.net.train()
         for group in self.optimizer.param_groups:
             group["lr"] = lr
-        output = self.net(images.to(self.device, non_blocking=True))
-        loss = self.criterion(output, targets.to(self.device, non_blocking=True))
+        images, targets = images.to(self.device, non_blocking=True), targets.to(self.device, non_blocking=True)
+        if self.mix is not None:
+            images, targets = self.mix(images, targets)         # targets are N x classes then
+        output = self.net(images)
+        loss = self.criterion(output, targets)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -171,6 +190,14 @@ def validate(loader, model):
     return meter
 
 
+def augmentation(args):
+    """What the loader does to each sample behind its crop and flip."""
+    known = {"ta_wide": ops.TrivialAugmentWide, "ra": lambda: ops.RandAugment(magnitude=args.ra_magnitude),
+             "imagenet": lambda: ops.AutoAugment("imagenet")}
+    stages = [known[args.auto_augment]()] if args.auto_augment else []
+    return stages + ([ops.RandomErasing(args.random_erase)] if args.random_erase else [])
+
+
 def open_context(args, where):
     """On the GPU that this process trains on. None: whatever the library finds."""
     if args.arch != "linear":
@@ -210,6 +237,12 @@ def parse(argv):
     parser.add_argument("--lr", default=None, type=float, help="initial learning rate (default: 0.1; 0.0005 for linear)")
     parser.add_argument("--momentum", default=0.9, type=float)
     parser.add_argument("--wd", "--weight-decay", default=1e-4, type=float, dest="weight_decay")
+    parser.add_argument("--auto-augment", choices=("ta_wide", "ra", "imagenet"), help="TrivialAugmentWide, RandAugment, AutoAugment (default: none)")
+    parser.add_argument("--ra-magnitude", default=9, type=int, help="of --auto-augment ra (default: 9)")
+    parser.add_argument("--random-erase", default=0.0, type=float, metavar="P", help="probability of random erasing (default: 0)")
+    parser.add_argument("--mixup-alpha", default=0.0, type=float, help="of MixUp (default: 0, none)")
+    parser.add_argument("--cutmix-alpha", default=0.0, type=float, help="of CutMix (default: 0, none)")
+    parser.add_argument("--label-smoothing", default=0.0, type=float)
     parser.add_argument("--threads", default=0, type=int, help="decoder threads (default: one a processor)")
     parser.add_argument("-p", "--print-freq", default=10, type=int)
     parser.add_argument("--seed", default=1234, type=int)
@@ -225,6 +258,8 @@ def parse(argv):
         except (ImportError, OSError):
             print("torchvision is not there: training the linear model")
             args.arch = "linear"
+    if args.arch == "linear" and (args.mixup_alpha or args.cutmix_alpha or args.label_smoothing):
+        parser.error("the linear model has neither MixUp, CutMix nor label smoothing: they are torch's")
     if args.lr is None:
         args.lr = 0.0005 if args.arch == "linear" else 0.1
     return args
@@ -270,7 +305,8 @@ def main(argv=None):
     common = dict(shape=(args.size, args.size), batch_size=args.batch_size, seed=args.seed, mean=MEAN, std=STD, num_threads=args.threads,
                   output="numpy" if args.arch == "linear" else "torch")
     train_loader = benzina.DataLoader(train_data, indices=train_indices, shuffle=True, epochs=args.epochs, rank=where.rank,
-                                      world_size=where.world_size, warp=ops.RandomResizedCrop(flip_h=0.5), **common)
+                                      world_size=where.world_size, warp=ops.RandomResizedCrop(flip_h=0.5), augment=augmentation(args),
+                                      **common)
     val_loader = benzina.DataLoader(val_data, indices=val_indices, shard=False, **common)      # every process judges all
     model = LinearModel(classes, args) if args.arch == "linear" else TorchModel(classes, args, where)
 

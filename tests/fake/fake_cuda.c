@@ -18,7 +18,8 @@
 #include "../../benzina_kernels.cu"
 
 #define NAME(name, function, bounds) #name,
-static const char *const entries[BZI_KERNEL_COUNT] = { BZI_KERNELS(NAME) };
+enum { AUGMENT = BZI_KERNEL_COUNT, ENTRIES };
+static const char *const entries[ENTRIES] = { BZI_KERNELS(NAME) "bzi_kernel_augment" };
 
 tcuInit cuInit;
 tcuDeviceGetCount cuDeviceGetCount;
@@ -1182,7 +1183,7 @@ CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 
 struct CUmod_st {
     _Atomic int state;
-    char        has_entry[BZI_KERNEL_COUNT];           /* a function is the address of its element */
+    char        has_entry[ENTRIES];           /* a function is the address of its element */
     CUcontext   context;
 };
 
@@ -1220,7 +1221,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
         return (CUresult)(image ? FAKE_E_PTX : FAKE_E_VALUE);
     for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++)
         if (claim(&modules[i].state, FREE)) {
-            for (int k = 0; k < BZI_KERNEL_COUNT; k++)
+            for (int k = 0; k < ENTRIES; k++)
                 modules[i].has_entry[k] = strstr(text, entries[k]) != NULL;
             modules[i].context = fake_current();
             fake_object(fake_current(), 1);
@@ -1246,7 +1247,7 @@ CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
     ENTER(cuModuleGetFunction, FAKE_CONTEXT, NULL, (intptr_t)hmod);
     if (!module_use(hmod, "cuModuleGetFunction"))
         return (CUresult)FAKE_E_HANDLE;
-    for (int k = 0; k < BZI_KERNEL_COUNT; k++)
+    for (int k = 0; k < ENTRIES; k++)
         if (hmod->has_entry[k] && !strcmp(name, entries[k])) {
             *hfunc = (CUfunction)(void *)&hmod->has_entry[k];
             return CUDA_SUCCESS;
@@ -1258,14 +1259,17 @@ CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 static CUmodule module_of(CUfunction f, int *entry)
 {
     for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++)
-        for (*entry = 0; *entry < BZI_KERNEL_COUNT; ++*entry)
+        for (*entry = 0; *entry < ENTRIES; ++*entry)
             if ((void *)f == (void *)&modules[i].has_entry[*entry])
                 return &modules[i];
     return NULL;
 }
 
 typedef struct launch {
-    bzi_kernel_slots  slots;
+    union {
+        bzi_kernel_slots  slots;
+        bzi_kernel_passes passes;
+    };
     bzi_kernel_output out;
     unsigned          count;
     int               entry;
@@ -1277,6 +1281,11 @@ static void work_kernel(void *payload, int is_lost)
     launch *l = payload;
     if (!is_lost && !fake_happens(FAKE_stream_kernel, l->stream, NULL, l->count))
         for (unsigned z = 0; z < l->count; z++) {
+            const bzi_kernel_thread all = { 0, 0, 1, 1 };
+            if (l->entry == AUGMENT) {
+                bzi_kernel_pass_thread(&l->passes.pass[z], &l->out, all, l->passes.pass[z].tables != 0);
+                continue;
+            }
             if (FAKE_GET(control->wrong_kernel) < 2)
                 bzi_kernel_warp_plain(&l->slots.slot[z], &l->out);
             if (FAKE_GET(control->wrong_kernel) == 1 &&
@@ -1290,6 +1299,18 @@ static void work_kernel(void *payload, int is_lost)
  * own. */
 static int check_launch(const launch *l, int entry)
 {
+    for (unsigned z = 0; z < l->count && entry == AUGMENT; z++) {
+        const bzi_kernel_pass *pass = &l->passes.pass[z];
+        const uint32_t kind = pass->kind;
+        if ((kind >= BZI_KERNEL_PASS_TABLE && !check_address(pass->dst, 1, 1, "cuLaunchKernel: dst")) ||
+            (kind < BZI_KERNEL_PASS_TABLE && !check_address(pass->counts, BZI_KERNEL_COUNTS, 0,
+                                                            "cuLaunchKernel: counts")) ||
+            (kind != BZI_KERNEL_PASS_COVER && !check_address(pass->src, 1, 1, "cuLaunchKernel: src")) ||
+            (pass->tables && !check_address(pass->tables, 768, 1, "cuLaunchKernel: tables")))
+            return 0;
+    }
+    if (entry == AUGMENT)
+        return 1;
     for (unsigned z = 0; z < l->count; z++) {
         const bzi_kernel_slot *slot = &l->slots.slot[z];
         if (entry != BZI_KERNEL_ANY && bzi_kernel_of(slot, &l->out) != entry) {
@@ -1327,7 +1348,10 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsi
     }
     if (!(l = malloc(sizeof *l)))
         abort();
-    memcpy(&l->slots, kernelParams[0], sizeof l->slots);
+    if (entry == AUGMENT)
+        memcpy(&l->passes, kernelParams[0], sizeof l->passes);
+    else
+        memcpy(&l->slots, kernelParams[0], sizeof l->slots);
     memcpy(&l->out, kernelParams[1], sizeof l->out);
     l->count = gridDimZ;
     l->entry = entry;

@@ -19,7 +19,7 @@ NOTE = "Made from benzina.h by `make bindings` (tests/make/bindings.py): change 
 # Constants of an enum are of the type of what holds them. Without a line here, that is uint32_t.
 ENUM_TYPES = {"BZNA_LOG": "int32_t", "BZNA_DEVICE": "int32_t", "BZNA_STATUS": "bzna_status", "BZNA_STAGE": "size_t"}
 # Lengths of arrays.
-SIZES = ("BZNA_NAME_MAX", "BZNA_IMAGES_MAX")
+SIZES = ("BZNA_NAME_MAX", "BZNA_IMAGES_MAX", "BZNA_OPERATIONS_MAX")
 # Structs that arrays of the caller's consist of, so that Julia must have them as values.
 ELEMENTS = ("bzna_field_value", "bzna_rule")
 

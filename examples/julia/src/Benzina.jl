@@ -77,7 +77,7 @@ export AbstractDataBatch, AbstractDataProvider, ArrayDataProvider, Batch, Benzin
        WebDataset, Writer, add!, classes, coded, count_samples, decode, eachbatch, epoch!, failure, finish!, from_arrays, from_dlpack, from_samples,
        get_batch_size, get_data, get_label, last_exception, load_data!, load_label!, map_box, map_point, num_exceptions, provide_data,
        provide_label, read_at!, release!, restore!, set_batches!, set_indices!, skip!, source_of, statistics, stream_info, target, tensor,
-       total_bytes, uniform!
+       total_bytes, uniform!, Operation, Policy, auto_augment, drawn, gaussian_blur, rand_augment, random_erasing, trivial_augment_wide
 
 include("LibBenzina.jl")        # benzina.h: structs, constants and calls
 using .LibBenzina
@@ -90,6 +90,7 @@ include("datasets.jl")          # Dataset, Records, Sample, fields of samples
 include("callbacks.jl")         # what loaders call: transform, picture
 include("rules.jl")             # Rule: what batches have of fields
 include("mxnet.jl")             # data providers, as MXNet.jl has them: AbstractDataProvider, ArrayDataProvider, CSVProvider, MNISTProvider
+include("augment.jl")           # Policy, Operation: random operations behind the crop
 include("loaders.jl")           # Loader, Output: settings
 include("streams.jl")           # Stream: shards that cannot seek
 include("writers.jl")           # Writer, Coded

@@ -69,6 +69,24 @@ place_of(::Loader, info::bzna_batch_info) = (Int(info.epoch), info.last_of_epoch
 release!(x::AbstractArray) = finalize(owner(x))
 release!(batch::Batch) = release!(batch.data)
 
+"""
+    drawn(batch, slot, view = 1) -> Vector{bzna_drawn}
+
+What policies drew for a view of a slot, counted from 1: `kind` (of `Benzina.OPERATIONS`), `magnitude`, `area`, `value`. Views of the loader's
+pictures come first, then those of each output.
+"""
+function drawn(batch::Batch, slot::Integer, view::Integer = 1)
+    info, err = sized(bzna_batch_info), sized(bzna_error)
+    1 <= slot <= length(batch.targets) || throw(BoundsError(batch.targets, slot))
+    GC.@preserve batch begin
+        check(bzna_batch_get_info(batch.handle, info, sizeof(bzna_batch_info), err), err)
+        1 <= view <= info.operation_views || return bzna_drawn[]
+        at = (slot - 1) * Int(info.operation_views) + view - 1
+        count = unsafe_load(info.operation_counts, at + 1)
+        return [unsafe_load(info.operations, at * Int(BZNA_OPERATIONS_MAX) + i) for i in 1:count]
+    end
+end
+
 "Why slot `slot` (counted from 1) of a batch holds the out-of-bounds color: a `BenzinaError`, or `nothing` where all is well."
 function failure(batch::Batch, slot::Integer)
     err = sized(bzna_error)

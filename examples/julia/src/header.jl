@@ -56,6 +56,19 @@ const BZNA_DEVICE_AUTO = Int32(0)
 const BZNA_DEVICE_CPU = Int32(1)
 const BZNA_DEVICE_CUDA = Int32(2)
 
+# What may be decoded, as bits of context_config.codecs. In a HEIF file, its items count.
+const BZNA_ALLOW_H264 = UInt32(1)
+const BZNA_ALLOW_H265 = UInt32(2)
+const BZNA_ALLOW_AV1 = UInt32(4)
+const BZNA_ALLOW_JPEG = UInt32(8)
+const BZNA_ALLOW_PNG = UInt32(16)
+const BZNA_ALLOW_WEBP = UInt32(32)
+const BZNA_ALLOW_GIF = UInt32(64)
+const BZNA_ALLOW_BMP = UInt32(128)
+const BZNA_ALLOW_TIFF = UInt32(256)
+const BZNA_ALLOW_PNM = UInt32(512)
+const BZNA_ALLOW_JPEG2000 = UInt32(1024)
+
 # Results of NVDEC's check for one kind of picture.
 const BZNA_CHECK_NONE = UInt32(0)
 const BZNA_CHECK_PASSED = UInt32(1)
@@ -114,6 +127,7 @@ const BZNA_OPERATION_WARP = UInt32(0)
 const BZNA_OPERATION_COLOR = UInt32(1)
 const BZNA_OPERATION_ORDER = UInt32(2)
 const BZNA_OPERATION_PICTURE = UInt32(3)
+const BZNA_OPERATION_AUGMENT = UInt32(4)
 const BZNA_OPERATION_USER = UInt32(16)
 
 # How pixels between pixels are computed. Chroma that is subsampled is filtered linearly, unless the warp shrinks it.
@@ -161,6 +175,44 @@ const BZNA_MATRIX_BT2020_FULL = UInt32(6)
 const BZNA_FILL_RGB = UInt32(0)
 const BZNA_FILL_OUTPUT = UInt32(1)
 
+# What an operation of a policy does. Pixels are R'G'B' of the output, before it is normalized. Factors, thresholds
+# and roundings are those of torchvision's functions for tensors of uint8. The comment of each says what its magnitude
+# is; those without one ignore it.
+const BZNA_OP_IDENTITY = UInt32(0)
+const BZNA_OP_SHEAR_X = UInt32(1)
+const BZNA_OP_SHEAR_Y = UInt32(2)
+const BZNA_OP_TRANSLATE_X = UInt32(3)
+const BZNA_OP_TRANSLATE_Y = UInt32(4)
+const BZNA_OP_TRANSLATE_X_PX = UInt32(5)
+const BZNA_OP_TRANSLATE_Y_PX = UInt32(6)
+const BZNA_OP_ROTATE = UInt32(7)
+const BZNA_OP_BRIGHTNESS = UInt32(16)
+const BZNA_OP_CONTRAST = UInt32(17)
+const BZNA_OP_SATURATION = UInt32(18)
+const BZNA_OP_HUE = UInt32(19)
+const BZNA_OP_GAMMA = UInt32(20)
+const BZNA_OP_POSTERIZE = UInt32(21)
+const BZNA_OP_SOLARIZE = UInt32(22)
+const BZNA_OP_SOLARIZE_ADD = UInt32(23)
+const BZNA_OP_INVERT = UInt32(24)
+const BZNA_OP_GRAYSCALE = UInt32(25)
+const BZNA_OP_LIGHTING = UInt32(26)
+const BZNA_OP_SHUFFLE = UInt32(27)
+const BZNA_OP_AUTOCONTRAST = UInt32(28)
+const BZNA_OP_EQUALIZE = UInt32(29)
+const BZNA_OP_SHARPNESS = UInt32(30)
+const BZNA_OP_BLUR = UInt32(31)
+const BZNA_OP_ERASE = UInt32(48)
+const BZNA_OP_CUTOUT = UInt32(49)
+const BZNA_OP_GRID_MASK = UInt32(50)
+
+# Which of its operations a policy applies.
+const BZNA_POLICY_ALL = UInt32(0)
+const BZNA_POLICY_SHUFFLE = UInt32(1)
+const BZNA_POLICY_CHOOSE = UInt32(2)
+
+const BZNA_OPERATIONS_MAX = UInt32(8)
+
 # What a rule makes of a field.
 const BZNA_RULE_BYTES = UInt32(0)
 const BZNA_RULE_TENSOR = UInt32(1)
@@ -177,6 +229,11 @@ const BZNA_WARP_MXNET = UInt32(4)
 const BZNA_LAW_AUTO = UInt32(0)
 const BZNA_LAW_BENZINA = UInt32(1)
 const BZNA_LAW_TORCHVISION = UInt32(2)
+
+# Policies that are well known, as torchvision 0.29 has them.
+const BZNA_PRESET_RAND_AUGMENT = UInt32(0)
+const BZNA_PRESET_TRIVIAL_WIDE = UInt32(1)
+const BZNA_PRESET_AUTO_IMAGENET = UInt32(2)
 
 # The order of an epoch's samples.
 const BZNA_ORDER_SEQUENTIAL = UInt32(0)
@@ -361,7 +418,7 @@ mutable struct bzna_context_config
     device_allocator::bzna_device_allocator
     cuda_context::Ptr{Cvoid}
     no_threads::UInt32
-    reserved0::UInt32
+    codecs::UInt32
     bzna_context_config() = new()
 end
 
@@ -582,6 +639,56 @@ struct bzna_random
     reserved0::UInt32
 end
 
+# One operation of a policy. Zero is the default of every member. The struct has no struct_size: it grows only into
+# reserved words.
+struct bzna_operation
+    kind::UInt32
+    sign::UInt32
+    probability::Float32
+    magnitude::NTuple{2,Float32}
+    kernel_px::UInt32
+    ratio::NTuple{2,Float32}
+    value::NTuple{3,Float32}
+    value_space::UInt32
+    noise::Float32
+    reserved0::UInt32
+    reserved::NTuple{4,UInt64}
+end
+
+# A list of operations, and how they are drawn. Zero is the default of every member but the first two. The struct has
+# no struct_size: it grows only into reserved words.
+struct bzna_policy
+    operations::Ptr{bzna_operation}
+    operation_count::UInt32
+    group_size::UInt32
+    law::UInt32
+    draws::UInt32
+    bins::UInt32
+    bin::NTuple{2,UInt32}
+    probability::Float32
+    reserved::NTuple{4,UInt64}
+end
+
+# The policies of an output. Zero is the default of every member.
+struct bzna_loader_augment
+    policies::Ptr{bzna_policy}
+    policy_count::UInt32
+    beyond_crop::UInt32
+    reserved::NTuple{8,UInt64}
+end
+
+# An operation that was drawn.
+struct bzna_drawn
+    kind::UInt32
+    magnitude::Float32
+    kernel_px::UInt32
+    value_space::UInt32
+    area::NTuple{4,Int32}
+    value::NTuple{3,Float32}
+    noise::Float32
+    key::NTuple{2,UInt32}
+end
+
 # How one view of a sample is made. The steps are taken in this order: Zero is the default of every member, and stands
 # for a step that changes nothing. A loader writes the identities out: a transform callback finds them as numbers that
 # it can multiply and add to. It may change every member but struct_size.
@@ -604,6 +711,11 @@ mutable struct bzna_transform
     contrast::Float32
     saturation::Float32
     hue::Float32
+    operation_count::UInt32
+    reserved1::UInt32
+    operations::NTuple{8,bzna_drawn}
+    clip::NTuple{6,Float64}
+    clip_size::NTuple{2,Float64}
     bzna_transform() = new()
 end
 
@@ -805,7 +917,8 @@ struct bzna_loader_output
     warp::Ptr{bzna_warp}
     filter::Ptr{bzna_loader_filter}
     color::Ptr{bzna_loader_color}
-    reserved::NTuple{8,UInt64}
+    augment::Ptr{bzna_loader_augment}
+    reserved::NTuple{7,UInt64}
 end
 
 # The outputs beside the first one.
@@ -913,6 +1026,7 @@ mutable struct bzna_loader_config
     decode::bzna_loader_decode
     errors::bzna_loader_errors
     pipeline::bzna_loader_pipeline
+    augment::bzna_loader_augment
     bzna_loader_config() = new()
 end
 
@@ -948,6 +1062,10 @@ mutable struct bzna_batch_info
     indices::Ptr{UInt64}
     status::Ptr{bzna_status}
     stream::Ptr{Cvoid}
+    operations::Ptr{bzna_drawn}
+    operation_counts::Ptr{UInt32}
+    operation_views::UInt32
+    reserved1::UInt32
     bzna_batch_info() = new()
 end
 

@@ -24,6 +24,8 @@ A further output of a loader's samples, from the same decode: other sizes, other
     filter = nothing, antialias = nothing as a loader's; nothing, both: the loader's
     mean, std, bias, scale, fill          as a loader's; none of them: the loader's
     plain = false                         true: pixels are 0..255, as masks need them
+    augment = nothing, beyond_crop = false
+                                          `Policy`s of its own; () are none at all. nothing: the loader's
 """
 struct Output
     raw::bzna_loader_output
@@ -32,12 +34,15 @@ struct Output
     warp::Union{Nothing,bzna_warp}
     filter::Union{Nothing,bzna_loader_filter}
     color::Union{Nothing,bzna_loader_color}
+    augment::Union{Nothing,Vector{Policy}}
+    beyond_crop::Bool
 
     function Output(name::AbstractString; size::Tuple{Integer,Integer} = (0, 0), field::Union{Nothing,AbstractString} = nothing,
                     views::Integer = 0, warp::Union{Nothing,Symbol} = nothing, crop_area = nothing, crop_ratio = nothing,
                     law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, uint8::Bool = false, gray::Bool = false,
                     filter::Union{Nothing,Symbol} = nothing, antialias::Union{Nothing,Bool} = nothing,
-                    mean = nothing, std = nothing, bias = nothing, scale = nothing, fill = nothing, plain::Bool = false)
+                    mean = nothing, std = nothing, bias = nothing, scale = nothing, fill = nothing, plain::Bool = false,
+                    augment = nothing, beyond_crop::Bool = false)
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))             # whose groups are zero
         raw = changed(config.output; width = size[1], height = size[2], views = views,
@@ -47,7 +52,8 @@ struct Output
                    changed(config.filter; kind = choice(FILTERS, something(filter, :linear)), antialias = antialiased(something(antialias, true)))
         colors = given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)
         colored = isempty(colors) && !plain ? nothing : changed(config.color; colors...)
-        return new(raw, String(name), optional(field), drawn, filtered, colored)
+        own = augment === nothing ? nothing : policies_of(augment)
+        return new(raw, String(name), optional(field), drawn, filtered, colored, own, beyond_crop)
     end
 end
 
@@ -95,6 +101,7 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
                   reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
                   jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false, jpeg_shrink_margin::Real = 0, no_threads::Bool = false,
                   transform = nothing, transform_user::Ptr{Cvoid} = C_NULL, picture = nothing, picture_user::Ptr{Cvoid} = C_NULL,
+                  augment = (), beyond_crop::Bool = false,
                   cuda::Union{Nothing,Integer} = nothing, stream::Ptr{Cvoid} = C_NULL, wrap = nothing)
     cuda === nothing || wrap !== nothing || throw(ArgumentError("cuda: an Array cannot be on a device; give wrap, too"))
     callbacks = CallbackBox(transform, picture)
@@ -159,8 +166,13 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
     warps = own_of([output.warp for output in outputs], config.warp)
     filters = own_of([output.filter for output in outputs], config.filter)
     colors = own_of([output.color for output in outputs], config.color)
+    policies = [policies_of(augment), (something(output.augment, Policy[]) for output in outputs)...]
+    raw = raw_policies.(policies)
+    config.augment = set_policies(config.augment, raw[1], beyond_crop)
+    augments = bzna_loader_augment[set_policies(config.augment, raw[i + 1], output.beyond_crop) for (i, output) in enumerate(outputs)]
     raw_rules = bzna_rule[raw_rule(box) for box in boxes]
-    kept = (callbacks, chosen, numbers, others, order, likely, means, names, fields, extras, warps, filters, colors, boxes, raw_rules)
+    kept = (callbacks, chosen, numbers, others, order, likely, means, names, fields, extras, warps, filters, colors, boxes, raw_rules, policies,
+            raw, augments)
     GC.@preserve kept begin
         if mean_image !== nothing
             config.color = changed(config.color; mean_image = pointer(means), mean_image_bytes = sizeof(means))
@@ -169,7 +181,8 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
             extras[i] = changed(extras[i]; name = cstring(names[i]), field = cstring(fields[i]),
                                 warp = address_or_null(warps, i, output.warp),
                                 filter = address_or_null(filters, i, output.filter),
-                                color = address_or_null(colors, i, output.color))
+                                color = address_or_null(colors, i, output.color),
+                                augment = address_or_null(augments, i, output.augment))
         end
         if !isempty(extras)
             config.extra_outputs = changed(config.extra_outputs; ptr = pointer(extras), count = length(extras))
@@ -216,6 +229,9 @@ epoch.
     filter = :linear                      :nearest, :cubic, :lanczos (PIL's); :cubic_075, :lanczos4, :area (OpenCV's)
     antialias = true                      whether the filter is widened where a picture shrinks, as in PIL; false: as in OpenCV
     channels = :RGB                       :BGR, :gray (one channel, the luma); mean, std, bias, scale are in that order
+    augment = ()                          `Policy`s, one after the other, behind the crop: [rand_augment(2, 9), random_erasing(0.25)]; `drawn`
+                                          tells of them
+    beyond_crop = false                   true: operations that move pixels bring in the picture beyond the crop, not the color outside
     mean, std                             triples, y = (x - mean) / std with x in 0..255; or bias, scale: y = (x - bias) * scale
     fill = (0, 0, 0)                      the out-of-bounds color
     tensors = nothing                     names of further numeric fields of batches, for `tensor`: ["id", "label:5"]

@@ -465,6 +465,7 @@ passed, failed = try
             end
         end
 
+        include("augment.jl")
         include("streams.jl")
         include("arrays.jl")
         include("providers.jl")

@@ -70,6 +70,12 @@ EOFError, as files and connections do, costs its sample; any other exception is 
 Normalization. y = (x - bias) * norm with x in 0..255: norm MULTIPLIES. The original's ImageNet example passes the standard deviation where
 its reciprocal is meant. mean= and std= are the other spelling, y = (x - mean) / std; both at once are refused.
 
+Augmentation. augment= takes ops.RandAugment, TrivialAugmentWide, AutoAugment, GaussianBlur, RandomErasing and others by torchvision's names,
+one or a list, which are applied to each sample behind its crop:
+
+    >>> loader = benzina.DataLoader("train/", shape=224, batch_size=4, shuffle=True, seed=1234, warp=benzina.ops.RandomResizedCrop(flip_h=0.5),
+    ...                             augment=[benzina.ops.TrivialAugmentWide(), benzina.ops.RandomErasing(0.1)])
+
 Other programs. benzina.torch has the original's modules, benzina.mx MXNet's iterators, and benzina.wds WebDataset's pipelines, for programs
 that were written for these.
 

@@ -10,6 +10,7 @@ from typing import Any, Collection, Dict, List, Optional, Tuple
 
 from . import _arguments as arg
 from . import _c, _handles
+from ._augment import Drawn, drawn_numbers, drawn_of
 from ._c import lib
 from ._dlpack import (_CAPSULES, _DL_CODES, _DTYPES, _FORMATS, _KINDS, _capsule_new, _delete_managed,
                       _DLManagedTensor, _export, _export_copy)
@@ -135,7 +136,7 @@ class Field:
 class Copied(Field):
     """A Field in memory of its own, which no batch needs."""
 
-    def __init__(self, address: Optional[int], nbytes: int, shape: Tuple[int, ...], kind: str) -> None:
+    def __init__(self, address: Any, nbytes: int, shape: Tuple[int, ...], kind: str) -> None:
         self._own = (ctypes.c_char * nbytes)()
         ctypes.memmove(self._own, address, nbytes)
         self.shape, self._kind, self.dtype = shape, kind, _DTYPES[kind]
@@ -245,6 +246,29 @@ class Batch(_handles.Handled):
     def status(self) -> Field:
         """N int32: 0, or a Status below 0. A copy."""
         return self._copied("status")
+
+    @property
+    def operations(self) -> Field:
+        """What policies drew: N x V x 8 x 9 float32, as the loader's operations=True has it. A copy."""
+        self.handle                             # raises, where it is gone
+        data, shape = drawn_numbers(self.info, len(self))
+        return Copied(data, len(data), shape, "f4")
+
+    def drawn(self, slot: int, view: int = 0) -> List[Drawn]:
+        """What policies drew for a view of a sample: [Drawn(name, magnitude, area, value), ...]. Views of the images come first, then those
+        of each output.
+
+        >>> loader = benzina.DataLoader("train/", 32, 4, augment=ops.Policy([ops.Operation("rotate", 15), ops.Operation("invert")]))
+        >>> [(one.name, one.magnitude) for one in next(loader.batches()).drawn(0)]
+        [('rotate', 15.0), ('invert', 0.0)]
+        """
+        slot, view = arg.number("slot", slot, ctypes.c_uint32, 0, len(self) - 1), arg.number("view", view, ctypes.c_uint32)
+        self.handle                             # raises, where it is gone
+        if view >= self.info.operation_views:
+            if self.info.operation_views:
+                raise ValueError("view: %d is not below the %d views of all outputs" % (view, self.info.operation_views))
+            return []
+        return drawn_of(self.info, slot, view)
 
     def __len__(self) -> int:
         return self.shape[-4]                   # before it, if anything, the number of views

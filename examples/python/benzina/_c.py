@@ -80,7 +80,7 @@ device:         i32 kind, ordinal
 context_config: u32 struct_size; i32 log_level; device device; allocator allocator; log_fn log; ptr log_user;
                 u32 log_any_thread, max_edge_px; u64 max_sample_bytes; u32 sessions, sessions_per_engine, session_depth,
                 session_mapped; u64 decode_memory_bytes; device_allocator device_allocator; ptr cuda_context;
-                u32 no_threads, reserved0
+                u32 no_threads, codecs
 device_info:    u32 struct_size, driver; device device; u64 memory_bytes; u32 compute_major, compute_minor, engines,
                 sessions; i32 video; u32 reserved0; char name[96], message[232]
 codec_info:     u32 struct_size, codec, chroma_format, depth, supported, engines, min_width, min_height, max_width,
@@ -104,9 +104,10 @@ picture:        u32 struct_size, depth, width, height, crop_x, crop_y, frame_wid
                 chroma_shift_y, chroma_left, chroma_top; color color; ptr plane[3]; i64 pitch[3]; u32 orientation,
                 step[3]
 random:         u32 key[2], counter[4], block[4], used, reserved0
+drawn:          u32 kind; f32 magnitude; u32 kernel_px, value_space; i32 area[4]; f32 value[3], noise; u32 key[2]
 transform:      u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3], fill[3]; u32 fill_space, matrix,
                 antialias, clamp_hue, grayscale, reserved0; f32 color[12], hls[3], brightness, contrast, saturation,
-                hue
+                hue; u32 operation_count, reserved1; drawn operations[8]; f64 clip[6], clip_size[2]
 sample_info:    u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, height, out_width, out_height;
                 u64 occurrence; u32 view, output
 geometry:       u32 struct_size, view, width, height, out_width, out_height, flip_h, flip_v; f64 homography[9], inverse[9],
@@ -123,12 +124,16 @@ warp:           u32 kind, law; f64 scale[2], ratio[2], degrees[2], translate[2],
                 u64 reserved[8]
 jitter:         f32 brightness[2], contrast[2], saturation[2], hue[2], grayscale, mxnet_hls[3], mxnet_contrast,
                 mxnet_illumination; u32 mxnet_clamp_hue, reserved0; u64 reserved[8]
+operation:      u32 kind, sign; f32 probability, magnitude[2]; u32 kernel_px; f32 ratio[2], value[3]; u32 value_space; f32 noise;
+                u32 reserved0; u64 reserved[4]
+policy:         ptr operations; u32 operation_count, group_size, law, draws, bins, bin[2]; f32 probability; u64 reserved[4]
+loader_augment: ptr policies; u32 policy_count, beyond_crop; u64 reserved[8]
 buffer:         ptr data; u64 bytes
 loader_filter:  u32 kind, antialias; u64 reserved[8]
 loader_color:   f32 mean[3], std[3], bias[3], scale[3], fill[3]; u32 fill_space, matrix, reserved0; ptr mean_image;
                 u64 mean_image_bytes; jitter jitter; u64 reserved[8]
 loader_output:  u32 batch_size, width, height, dtype, layout, channels, views, slices; device device; ptr stream,
-                buffers; u32 buffer_count, reserved0; str name, field; ptr warp, filter, color; u64 reserved[8]
+                buffers; u32 buffer_count, reserved0; str name, field; ptr warp, filter, color, augment; u64 reserved[7]
 loader_outputs: ptr ptr; u64 count, reserved[8]
 loader_order:   u32 kind, last_batch; u64 seed, epochs, first_epoch; ptr indices; u64 index_count; ptr weights;
                 u64 weight_count; u32 weighting, weights_by_part; u64 epoch_samples; f64 pad_value; i64 pad_target;
@@ -142,11 +147,13 @@ loader_pipeline: u32 batches_in_flight, restore_any_pixels; ptr cpus; u32 cpu_co
                 ptr transform_user; picture_fn picture; ptr picture_user; u64 reserved[8]
 loader_config:  u32 struct_size, reserved0; loader_output output; loader_outputs extra_outputs; loader_order order;
                 loader_shard shard; warp warp; loader_filter filter; loader_color color; loader_fields fields;
-                loader_read read; loader_decode decode; loader_errors errors; loader_pipeline pipeline
+                loader_read read; loader_decode decode; loader_errors errors; loader_pipeline pipeline;
+                loader_augment augment
 tensor:         u32 struct_size, dtype; device device; u32 dimensions, reserved0; i64 shape[6]; ptr data; u64 bytes;
                 char name[32]; u64 reserved[4]
 batch_info:     u32 struct_size, count, failed, replaced; tensor image; u32 layout, last_of_epoch, slices, on_loan;
-                u64 epoch, batch, position; ptr targets, indices, status, stream
+                u64 epoch, batch, position; ptr targets, indices, status, stream, operations, operation_counts;
+                u32 operation_views, reserved1
 loader_info:    u32 struct_size, decoder; tensor image; u32 layout, sessions, threads, reader_threads,
                 batches_in_flight, read_ahead; u64 samples_per_epoch, batches_per_epoch; char decoder_name[64],
                 decoder_reason[128], image_field[32], image_field_reason[96]
@@ -257,6 +264,8 @@ affine_matrix: i32 &affine &f64 &error
 warp_draw: i32 &random &warp u32 u32 u32 u32 &f64 &error
 homography_multiply: void &f64 &f64 &f64
 jitter_draw: i32 &random &jitter &transform &error
+policy_preset: i32 u32 u32 u32 &policy &error
+augment_draw: i32 &random &loader_augment u32 u32 &transform &error
 loader_config_init: void &loader_config size
 loader_output_mask: void &loader_output str str
 loader_open: i32 ptr ptr &loader_config out &error

@@ -104,7 +104,7 @@ class Lender:
 
         images = large("image") if loader._has_pictures else None
         pair = images, self._small(batch, "target", slots)
-        if not loader._tensors and not loader._bytes and not loader._outputs:
+        if not (loader._tensors or loader._bytes or loader._outputs or loader._has_operations):
             batch.close()
             return pair
         fields = {name: self._small(batch, name, slots) for name in loader._tensors}
@@ -112,12 +112,17 @@ class Lender:
         for name, kind in loader._bytes.items():
             value_of = FIELD_VALUES[kind]
             fields[name] = [None if data is None else value_of(data) for data in batch.bytes(name)[:slots]]
+        if loader._has_operations:
+            fields["operations"] = self._first(batch.operations, slots)
         batch.close()
         return (*pair, fields)
 
     def _small(self, batch: Batch, name: str, slots: int) -> Any:
-        array = self._framework.view(batch.tensor(name))        # which is a copy
-        return array if slots == len(batch) else self._framework.first(array, slots, 0)
+        return self._first(batch.tensor(name), slots)           # which is a copy
+
+    def _first(self, field: Any, slots: int) -> Any:
+        array = self._framework.view(field)
+        return array if slots == len(field) else self._framework.first(array, slots, 0)
 
 
 def lender_of(loader: Any) -> Lender:

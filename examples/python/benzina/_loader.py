@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Iterator, List, Literal, Mapping, NoRetu
 
 from . import _arguments as arg
 from . import _c, _handles, ops
+from ._augment import set_augment
 from ._batch import Batch
 from ._c import Status, lib, structs
 from ._callbacks import INTER_METHODS, Failures, picture_thunk, transform_thunk
@@ -121,6 +122,13 @@ class DataLoader(_handles.Handled):
                              for plane in picture.region(left, top, left + width, top + height):
                                  plane[...] = picture.gray
 
+    Random operations, behind the crop and its colors, before normalization
+    augment          policies of ops, one or a list, which are applied one after the other: RandAugment, TrivialAugmentWide, AutoAugment,
+                     GaussianBlur, RandomErasing, ..., at most 8 operations a sample. They are torchvision's on tensors of uint8
+    beyond_crop      True: operations that move pixels bring in the picture beyond the crop; False: the color oob, as in torchvision
+    operations       True: fields["operations"] is N x V x 8 x 9 float32, what was drawn for each view (of the images, then of outputs): the
+                     kind (OP_...; 0: nothing), its magnitude, left, top, right and bottom of what is covered, and its color
+
     Colors, of x in 0..255
     mean, std        y = (x - mean) / std: three numbers, or one
     bias, norm       y = (x - bias) * norm: three numbers, one, an ops.Constant..., or a callable. norm multiplies
@@ -193,6 +201,7 @@ class DataLoader(_handles.Handled):
             jpeg_shrink_margin: float = 0,
             transform: Optional[Callable[[Any, Any, Any], Any]] = None,
             picture: Optional[Callable[[Any, Any, Any], Any]] = None,
+            augment: Any = (), beyond_crop: bool = False, operations: bool = False,
             mean: Optional[Numbers] = None, std: Optional[Numbers] = None,
             bias: Union[None, Numbers, Transform] = None, norm: Union[None, Numbers, Transform] = None, mean_image: Any = None,
             oob: Union[None, Numbers, Transform] = None, color: Union[None, int, Transform] = None, matrix: Optional[int] = None,
@@ -281,6 +290,8 @@ class DataLoader(_handles.Handled):
             raise ValueError("jitter, brightness, contrast, saturation, hue, grayscale: give an ops.ColorJitter, or its numbers")
         if jitter is not None and not isinstance(jitter, ops.ColorJitter):
             raise TypeError("jitter: %r is no ops.ColorJitter" % (jitter,))
+        kept.append(set_augment(config.augment, augment, beyond_crop))
+        self._has_operations = arg.flag("operations", operations)
         config.color.jitter = (ops.ColorJitter(*drawn) if jitter is None else jitter)._struct
         if inter_method is not None:
             method = arg.choice("inter_method", inter_method, {"inter_method": INTER_METHODS})

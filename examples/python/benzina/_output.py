@@ -5,6 +5,7 @@ import ctypes
 from typing import Any, Dict, List, Optional
 
 from . import _arguments as arg
+from ._augment import set_augment
 from ._c import structs
 from ._settings import LIBRARY_WARPS, set_colors, set_mean_image
 from ._types import Antialias, Channels, Dtype, Filter, Layout, Numbers, Shape
@@ -25,6 +26,9 @@ class Output:
                      matrix and fill_space say here, any of which says True. False: as the DataLoader's images
     filter, antialias
                      as the DataLoader's; None, both: as its images
+    augment, beyond_crop
+                     policies of its own, as the DataLoader's; [] are none. None: the DataLoader's, drawn anew where it has a warp of its
+                     own, else as they were drawn for the images
 
     >>> small = benzina.Output("small", shape=64)
     >>> loader = benzina.DataLoader("train.bzna", shape=128, batch_size=4, output="numpy", outputs=[small])
@@ -38,7 +42,7 @@ class Output:
                  mean: Optional[Numbers] = None, std: Optional[Numbers] = None, bias: Optional[Numbers] = None,
                  norm: Optional[Numbers] = None, oob: Optional[Numbers] = None, mean_image: Any = None,
                  matrix: Optional[int] = None, fill_space: Optional[int] = None, filter: Optional[Filter] = None,
-                 antialias: Optional[Antialias] = None) -> None:
+                 antialias: Optional[Antialias] = None, augment: Any = None, beyond_crop: bool = False) -> None:
         if warp is not None and type(warp) not in LIBRARY_WARPS:
             raise TypeError("warp: one of ops.RandomResizedCrop, CenterResizedCrop, Resize and SimilarityTransform, or None")
         self.name, self.field, self.warp = name, field, warp
@@ -64,6 +68,10 @@ class Output:
             e.filter = self._at(kind)
         if warp is not None:
             e.warp = self._at(warp._warp())
+        if augment is not None:
+            own_policies = structs.loader_augment()
+            self._kept.append(set_augment(own_policies, augment, beyond_crop))
+            e.augment = self._at(own_policies)
 
     @classmethod
     def mask(cls, field: str, name: Optional[str] = None, shape: Optional[Shape] = None, oob: Numbers = 0, dtype: Dtype = "uint8",

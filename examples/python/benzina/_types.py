@@ -19,4 +19,8 @@ Filter = Literal["nearest", "linear", "cubic", "lanczos", "cubic-0.75", "lanczos
 Dtype = Any                                     # a name, or numpy's or torch's type
 Layout = Literal["NCHW", "NHWC", "nchw", "nhwc"]
 Channels = Literal["RGB", "BGR", "gray", "grey"]
+OperationKind = Literal["identity", "shear_x", "shear_y", "translate_x", "translate_y", "translate_x_px",
+                        "translate_y_px", "rotate", "brightness", "contrast", "saturation", "hue", "gamma",
+                        "posterize", "solarize", "solarize_add", "invert", "grayscale", "lighting", "shuffle",
+                        "autocontrast", "equalize", "sharpness", "blur", "erase", "cutout", "grid_mask"]
 Transform = Callable[[int, Size, Size, Any], Any]       # (index, in_size, out_size, rng)

@@ -1,4 +1,4 @@
-"""Transforms, by the original's names. A DataLoader takes them for warp, bias, norm, oob, color and jitter:
+"""Transforms, by the original's and torchvision's names. A DataLoader takes them for warp, bias, norm, oob, color, jitter and augment:
 
     >>> from benzina import ops
     >>> ops.RandomResizedCrop(flip_h=0.5)
@@ -10,19 +10,45 @@ a Random: it gives nine numbers, a 3x3 matrix row by row that takes output pixel
     >>> [round(x, 3) + 0.0 for x in ops.Resize()(0, (640, 480), (320, 240), benzina.Random(seed=1))]
     [2.0, 0.0, 0.5, 0.0, 2.0, 0.5, 0.0, 0.0, 1.0]
 
+augment takes policies, of which those of a list are applied one after the other to each sample, behind its crop:
+
+    >>> recipe = [ops.RandAugment(2, 9), ops.RandomErasing(0.25)]
+    >>> loader = benzina.DataLoader("train/", 224, 4, warp=ops.RandomResizedCrop(flip_h=0.5), augment=recipe)
+
 Where parity with torchvision is said here, it is on pictures without an EXIF orientation, or with Dataset(orientation="ignore"):
 a Dataset turns pictures as their orientation says, torchvision's ImageFolder does not.
 """
 from __future__ import annotations
 
 import ctypes
-import inspect
 from typing import Any, Optional, Sequence, Tuple
 
 from . import _arguments as arg
-from . import _c
+from . import _augment, _c
+from ._augment import AutoAugment as AutoAugment
+from ._augment import Cutout as Cutout
+from ._augment import GaussianBlur as GaussianBlur
+from ._augment import GridMask as GridMask
+from ._augment import Lighting as Lighting
+from ._augment import Operation as Operation
+from ._augment import Policy as Policy
+from ._augment import RandAugment as RandAugment
+from ._augment import RandomAdjustSharpness as RandomAdjustSharpness
+from ._augment import RandomApply as RandomApply
+from ._augment import RandomAutocontrast as RandomAutocontrast
+from ._augment import RandomChannelPermutation as RandomChannelPermutation
+from ._augment import RandomChoice as RandomChoice
+from ._augment import RandomEqualize as RandomEqualize
+from ._augment import RandomErasing as RandomErasing
+from ._augment import RandomGrayscale as RandomGrayscale
+from ._augment import RandomInvert as RandomInvert
+from ._augment import RandomOrder as RandomOrder
+from ._augment import RandomPosterize as RandomPosterize
+from ._augment import RandomSolarize as RandomSolarize
+from ._augment import TrivialAugmentWide as TrivialAugmentWide
 from ._c import lib, structs
 from ._errors import check
+from ._shown import Shown
 from ._types import Law, Numbers, Range, Size
 
 Matrix = Tuple[float, ...]                      # nine numbers
@@ -59,36 +85,23 @@ def _sensible_scale(scale: Any, meaning: str) -> None:
             raise ValueError("scale: %r: it is %s. The size of what comes out is DataLoader's shape" % (scale, meaning))
 
 
-class _Shown:
-    """A repr that names the arguments that are not the defaults."""
-
-    def __repr__(self) -> str:
-        names = [name for name in inspect.signature(type(self).__init__).parameters if hasattr(self, name)]
-        try:
-            plain = type(self)()
-        except TypeError:                       # of a class of the user's
-            plain = None
-        shown = ["%s=%r" % (name, getattr(self, name)) for name in names if getattr(plain, name, None) != getattr(self, name)]
-        return "%s(%s)" % (type(self).__name__, ", ".join(shown))
-
-
-class BiasTransform(_Shown):
+class BiasTransform(Shown):
     """Base of what gives three numbers to subtract from R, G, B."""
 
 
-class NormTransform(_Shown):
+class NormTransform(Shown):
     """Base of what gives three numbers to multiply R, G, B by."""
 
 
-class WarpTransform(_Shown):
+class WarpTransform(Shown):
     """Base of what gives a 3x3 matrix from output pixels to input pixels."""
 
 
-class OOBTransform(_Shown):
+class OOBTransform(Shown):
     """Base of what gives the color of what lies outside the picture."""
 
 
-class ColorTransform(_Shown):
+class ColorTransform(Shown):
     """Base of what gives the conversion to RGB: 0 BT.601 full range, 1 BT.601, 2 BT.709, 3 BT.2020."""
 
 
@@ -320,7 +333,7 @@ class MXNetAffine(WarpTransform):
 
 class ColorJitter:
     """Random colors, for DataLoader's jitter: torchvision's ColorJitter (a number b means factors of (max(0, 1 - b), 1 + b), hue of (-h,
-    h) turns; in this order, in which torchvision's is random) and the probability of its RandomGrayscale. Before them MXNet's random_h,
+    h) turns; in this order; in a list for augment, the order is random, as torchvision's) and the probability of its RandomGrayscale. Before them MXNet's random_h,
     random_l, random_s, after them its max_random_contrast and max_random_illumination. clamp_hue: random_h stops at red, as there."""
 
     def __init__(self, brightness: Range = 0, contrast: Range = 0, saturation: Range = 0, hue: Range = 0, grayscale: float = 0,
@@ -346,7 +359,28 @@ class ColorJitter:
     def __repr__(self) -> str:
         return "ColorJitter(%s)" % repr(self._struct)[len("bzna_jitter("):-1]
 
+    def __getstate__(self) -> bytes:
+        return bytes(self._struct)
+
+    def __setstate__(self, state: bytes) -> None:
+        self._struct = structs.jitter.from_buffer_copy(state)
+
+    def _as_policy(self) -> Policy:
+        """As torchvision's, in random order, each rounded to 8 bits."""
+        jitter = self._struct
+        if jitter.grayscale or any(jitter.mxnet_hls) or jitter.mxnet_contrast or jitter.mxnet_illumination:
+            raise ValueError("augment: a ColorJitter there has brightness, contrast, saturation and hue alone: give ops.RandomGrayscale, "
+                             "or the whole as jitter=")
+        pairs = [(name, tuple(getattr(jitter, name))) for name in ("brightness", "contrast", "saturation")]
+        drawn = [Operation(name, (pair[0] - 1, pair[1] - 1)) for name, pair in pairs if any(pair)]     # type: ignore[arg-type]
+        return Policy(drawn + ([Operation("hue", tuple(jitter.hue))] if any(jitter.hue) else []), "shuffle")
+
     def __call__(self, rng: Any, transform: Any) -> None:
         """Draws one jitter on top of the transform's, in a transform callback of one's own."""
         err = _c.new("error")
         check(lib.bzna_jitter_draw(rng.struct, self._struct, transform, err), err)
+
+
+for _kind in vars(_augment).copy().values():
+    if isinstance(_kind, type) and _kind in globals().values() and _kind.__module__ == _augment.__name__:
+        _kind.__module__ = __name__             # where users and pickles find them

@@ -38,6 +38,7 @@
 
 #![warn(missing_debug_implementations)]
 
+mod augment;
 mod host;
 #[doc(hidden)]
 #[macro_use]
@@ -52,6 +53,7 @@ mod rules;
 #[cfg(feature = "stream")]
 pub mod stream;
 
+pub use augment::{Op, Policy, PolicyLaw};
 pub use host::{Seekable, Source};
 pub use loader::{
     Batch, Batches, Channels, DecodeWith, Drawing, Dtype, Filter, LastBatch, Layout, Loader, LoaderBuilder, Next, OnCallbackError, OnError,
@@ -62,11 +64,13 @@ pub use provider::{Kind, Provider, ProviderField, ValueWriter};
 pub use raw::bzna_codec_info as CodecInfo;
 pub use raw::bzna_dataset_info as DatasetInfo;
 pub use raw::bzna_device_info as DeviceInfo;
+pub use raw::bzna_drawn as Drawn;
 pub use raw::bzna_field_info as FieldInfo;
 pub use raw::bzna_geometry as Geometry;
 pub use raw::bzna_image_info as ImageInfo;
 pub use raw::bzna_jitter as Jitter;
 pub use raw::bzna_loader_info as LoaderInfo;
+pub use raw::bzna_operation as Operation;
 pub use raw::bzna_sample_info as SampleInfo;
 pub use raw::bzna_stage_statistics as StageStatistics;
 pub use raw::bzna_statistics as Statistics;
@@ -661,7 +665,8 @@ impl Context {
 
 fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bzna_dataset_config) -> Result<T>) -> Result<T> {
     let [name, split, format, list, pairs, target] =
-        [options.name, options.split, options.format, options.list, options.pairs, options.target].map(|text| text.map(c_string).transpose());
+        [options.name, options.split, options.format, options.list, options.pairs, options.target]
+            .map(|text| text.map(c_string).transpose());
     let classes = options.classes.iter().map(|class| c_string(class)).collect::<Result<Vec<_>>>()?;
     let classes: Vec<_> = classes.iter().map(|class| class.as_ptr()).collect();
     let (name, split, format, list, pairs, target) = (name?, split?, format?, list?, pairs?, target?);

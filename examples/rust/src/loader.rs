@@ -1,10 +1,10 @@
 //! Loaders and the batches that they lend.
 
 use crate::{
-    call, host, make, raw, rules, slice_of, slice_of_mut, Dataset, Device, Error, Jitter, Law, LoaderInfo, Matrix, Random, Result,
+    augment, call, host, make, raw, rules, slice_of, slice_of_mut, Dataset, Device, Error, Jitter, Law, LoaderInfo, Matrix, Random, Result,
     Statistics,
 };
-use crate::{SampleInfo, Status, Tensor, Transform, Warp};
+use crate::{Drawn, Policy, SampleInfo, Status, Tensor, Transform, Warp};
 use std::borrow::Borrow;
 use std::ffi::{c_void, CString};
 use std::fmt;
@@ -136,6 +136,7 @@ pub struct Output {
     warp: Option<Warp>,
     filter: Option<raw::bzna_loader_filter>,
     color: Option<raw::bzna_loader_color>,
+    augment: Option<(Vec<Policy>, raw::bzna_loader_augment)>,
     mean_image: Option<Vec<f32>>,
 }
 
@@ -149,6 +150,7 @@ impl Output {
             warp: None,
             filter: None,
             color: None,
+            augment: None,
             mean_image: None,
         }
     }
@@ -215,6 +217,18 @@ impl Output {
     pub fn color(mut self, bias: [f32; 3], scale: [f32; 3], fill: [f32; 3]) -> Self {
         let color = self.color.get_or_insert_with(Default::default);
         (color.bias, color.scale, color.fill) = (bias, scale, fill);
+        self
+    }
+
+    /// Policies of its own, or none at all where there are none here; see [`LoaderBuilder::augment`]. Default: those of the loader's images.
+    pub fn augment(mut self, policies: impl Into<Vec<Policy>>) -> Self {
+        self.augment.get_or_insert_with(Default::default).0 = policies.into();
+        self
+    }
+
+    /// The same as [`LoaderBuilder::beyond_crop`], of policies of its own.
+    pub fn beyond_crop(mut self) -> Self {
+        self.augment.get_or_insert_with(Default::default).1.beyond_crop = 1;
         self
     }
 
@@ -401,6 +415,7 @@ pub struct LoaderBuilder<'a> {
     weights: Option<Vec<f64>>,
     cpus: Vec<i32>,
     outputs: Vec<Output>,
+    policies: Vec<Policy>,
     mean_image: Option<Vec<f32>>,
     transform: Option<Arc<Transformer>>,
     picture: Option<Arc<Drawer>>,
@@ -430,6 +445,7 @@ impl<'a> LoaderBuilder<'a> {
             weights: None,
             cpus: Vec::new(),
             outputs: Vec::new(),
+            policies: Vec::new(),
             mean_image: None,
             transform: None,
             picture: None,
@@ -591,6 +607,18 @@ impl<'a> LoaderBuilder<'a> {
     /// torchvision's RandomPerspective on top of the warp: how far corners go, 0..1, and how often; 0.0: half the time.
     pub fn perspective(mut self, distortion: f64, probability: f64) -> Self {
         (self.config.warp.perspective, self.config.warp.perspective_p) = (distortion, probability);
+        self
+    }
+
+    /// Policies, which are applied one after the other behind the crop and the jitter: RandAugment, blur, erasing, ...
+    pub fn augment(mut self, policies: impl Into<Vec<Policy>>) -> Self {
+        self.policies = policies.into();
+        self
+    }
+
+    /// Operations that move pixels bring in the picture beyond the crop, not the out-of-bounds color.
+    pub fn beyond_crop(mut self) -> Self {
+        self.config.augment.beyond_crop = 1;
         self
     }
 
@@ -847,6 +875,8 @@ impl<'a> LoaderBuilder<'a> {
         fn count<T>(items: &[T]) -> u64 {
             items.len() as u64
         }
+        let policies = augment::raw_of(&self.policies);
+        augment::point_to(&mut self.config.augment, &policies);
         let named = [&self.image, &self.tensors, &self.bytes].map(|name| name.as_deref().map(crate::c_string).transpose());
         let [image, tensors, bytes]: [Result<Option<CString>>; 3] = named;
         let (image, tensors, bytes) = (image?, tensors?, bytes?);
@@ -876,6 +906,11 @@ impl<'a> LoaderBuilder<'a> {
                 set_mean_image(color, &output.mean_image);
             }
         }
+        let own = |output: &Output| output.augment.as_ref().map(|(policies, augment)| (augment::raw_of(policies), *augment));
+        let mut augments: Vec<_> = self.outputs.iter().map(own).collect();
+        for (policies, augment) in augments.iter_mut().flatten() {
+            augment::point_to(augment, policies);
+        }
         let mut outputs: Vec<_> = self.outputs.iter().map(|output| output.raw).collect();
         for (i, raw) in outputs.iter_mut().enumerate() {
             let output = &self.outputs[i];
@@ -883,6 +918,7 @@ impl<'a> LoaderBuilder<'a> {
             raw.warp = output.warp.as_ref().map_or(ptr::null(), ptr::from_ref);
             raw.filter = output.filter.as_ref().map_or(ptr::null(), ptr::from_ref);
             raw.color = output.color.as_ref().map_or(ptr::null(), ptr::from_ref);
+            raw.augment = augments[i].as_ref().map_or(ptr::null(), |(_, augment)| ptr::from_ref(augment));
         }
         if !outputs.is_empty() {
             (config.extra_outputs.ptr, config.extra_outputs.count) = (outputs.as_ptr(), count(&outputs));
@@ -1407,6 +1443,20 @@ impl Batch {
     /// Which samples of the data set these are.
     pub fn indices(&self) -> &[u64] {
         self.column(self.info.indices)
+    }
+
+    /// What [`policies`](LoaderBuilder::augment) drew for a view of a slot: views of the images come first, then those of each output.
+    pub fn drawn(&self, slot: usize, view: usize) -> &[Drawn] {
+        let views = self.info.operation_views as usize;
+        if slot >= self.shape()[0] || view >= views {
+            return &[];
+        }
+        let at = slot * views + view;
+        // SAFETY: so many counts and operations, until the batch is released.
+        unsafe {
+            let count = *self.info.operation_counts.add(at) as usize;
+            slice_of(self.info.operations.add(at * raw::BZNA_OPERATIONS_MAX), count)
+        }
     }
 
     /// Why a slot holds the out-of-bounds color; None where all is well.

@@ -263,6 +263,10 @@ impl Random {
         Random(random)
     }
 
+    pub(crate) fn as_raw(&mut self) -> *mut raw::bzna_random {
+        &mut self.0
+    }
+
     pub fn u32(&mut self) -> u32 {
         unsafe { raw::bzna_random_u32(&mut self.0) }
     }

@@ -180,6 +180,20 @@ pub const BZNA_DEVICE_CPU: i32 = 1;
 /// An NVIDIA GPU
 pub const BZNA_DEVICE_CUDA: i32 = 2;
 
+// What may be decoded, as bits of context_config.codecs. In a HEIF file, its items count.
+pub const BZNA_ALLOW_H264: u32 = 1;
+pub const BZNA_ALLOW_H265: u32 = 2;
+pub const BZNA_ALLOW_AV1: u32 = 4;
+pub const BZNA_ALLOW_JPEG: u32 = 8;
+pub const BZNA_ALLOW_PNG: u32 = 16;
+pub const BZNA_ALLOW_WEBP: u32 = 32;
+pub const BZNA_ALLOW_GIF: u32 = 64;
+pub const BZNA_ALLOW_BMP: u32 = 128;
+pub const BZNA_ALLOW_TIFF: u32 = 256;
+/// PBM, PGM, PPM, PAM
+pub const BZNA_ALLOW_PNM: u32 = 512;
+pub const BZNA_ALLOW_JPEG2000: u32 = 1024;
+
 // Results of NVDEC's check for one kind of picture.
 /// Not checked yet: it waits for a data set's first picture
 pub const BZNA_CHECK_NONE: u32 = 0;
@@ -270,6 +284,8 @@ pub const BZNA_OPERATION_COLOR: u32 = 1;
 pub const BZNA_OPERATION_ORDER: u32 = 2;
 /// a loader's picture callback
 pub const BZNA_OPERATION_PICTURE: u32 = 3;
+/// a loader's policies
+pub const BZNA_OPERATION_AUGMENT: u32 = 4;
 /// a loader's transform callback; from here on the user's
 pub const BZNA_OPERATION_USER: u32 = 16;
 
@@ -347,6 +363,79 @@ pub const BZNA_FILL_RGB: u32 = 0;
 /// The channels delivered, in their units
 pub const BZNA_FILL_OUTPUT: u32 = 1;
 
+// What an operation of a policy does. Pixels are R'G'B' of the output, before it is normalized. Factors, thresholds
+// and roundings are those of torchvision's functions for tensors of uint8. The comment of each says what its magnitude
+// is; those without one ignore it.
+/// Nothing
+pub const BZNA_OP_IDENTITY: u32 = 0;
+/// Joining the warp. They move the output's picture, as the crop has made it. the tangent of the angle, about the top
+/// left corner
+pub const BZNA_OP_SHEAR_X: u32 = 1;
+/// Likewise
+pub const BZNA_OP_SHEAR_Y: u32 = 2;
+/// To the right by this share of the output's width, rounded towards 0 to whole pixels
+pub const BZNA_OP_TRANSLATE_X: u32 = 3;
+/// Downwards, by a share of the height; likewise
+pub const BZNA_OP_TRANSLATE_Y: u32 = 4;
+/// To the right by pixels, rounded towards 0 to whole ones
+pub const BZNA_OP_TRANSLATE_X_PX: u32 = 5;
+/// Downwards; likewise
+pub const BZNA_OP_TRANSLATE_Y_PX: u32 = 6;
+/// Degrees, counterclockwise, about the middle
+pub const BZNA_OP_ROTATE: u32 = 7;
+/// Of each pixel alone. the factor less 1: 0 changes nothing, -1 gives black
+pub const BZNA_OP_BRIGHTNESS: u32 = 16;
+/// The factor less 1, about the mean gray of all pixels
+pub const BZNA_OP_CONTRAST: u32 = 17;
+/// The factor less 1, which is torchvision's "Color"
+pub const BZNA_OP_SATURATION: u32 = 18;
+/// Turns: -0.5..0.5
+pub const BZNA_OP_HUE: u32 = 19;
+/// The exponent of pixels in 0..1: above 0, below 65536
+pub const BZNA_OP_GAMMA: u32 = 20;
+/// Bits that are kept, rounded to a whole number: 0..8
+pub const BZNA_OP_POSTERIZE: u32 = 21;
+/// Pixels at or above it are inverted: 0..256
+pub const BZNA_OP_SOLARIZE: u32 = 22;
+/// Added to pixels below 128: -255..255
+pub const BZNA_OP_SOLARIZE_ADD: u32 = 23;
+/// 255 - x
+pub const BZNA_OP_INVERT: u32 = 24;
+/// Three equal channels
+pub const BZNA_OP_GRAYSCALE: u32 = 25;
+/// The standard deviation of AlexNet's lighting noise: the three principal components of ImageNet's colors are added,
+/// each times its eigenvalue and a normal number of this deviation. AlexNet has 0.1
+pub const BZNA_OP_LIGHTING: u32 = 26;
+/// Channels in one of their six orders
+pub const BZNA_OP_SHUFFLE: u32 = 27;
+/// Of the whole picture, or of neighbors. each channel is stretched to 0..255
+pub const BZNA_OP_AUTOCONTRAST: u32 = 28;
+/// Each channel's histogram is made even
+pub const BZNA_OP_EQUALIZE: u32 = 29;
+/// The factor less 1: above 0 sharpens, and -1 is a blur of 3x3. The border stays as it is
+pub const BZNA_OP_SHARPNESS: u32 = 30;
+/// Gaussian blur: sigma in pixels, above 0, at most 1000
+pub const BZNA_OP_BLUR: u32 = 31;
+/// The rectangle's share of the output's area, above 0, at most 1: torchvision's RandomErasing. Up to 10 times area and
+/// ratio are drawn, until the rectangle is smaller than the output; else nothing is erased
+pub const BZNA_OP_ERASE: u32 = 48;
+/// The square's edge as a share of the output's shorter one, 0..1. Its middle is any pixel of the output, so that part
+/// of it may lie outside
+pub const BZNA_OP_CUTOUT: u32 = 49;
+/// The period of the squares as a share of the output's shorter edge, above 0, at most 1
+pub const BZNA_OP_GRID_MASK: u32 = 50;
+
+// Which of its operations a policy applies.
+/// All groups, in order
+pub const BZNA_POLICY_ALL: u32 = 0;
+/// Different groups, in random order
+pub const BZNA_POLICY_SHUFFLE: u32 = 1;
+/// Each draw is any of all groups, as in RandAugment
+pub const BZNA_POLICY_CHOOSE: u32 = 2;
+
+/// How many operations may be drawn for a view, all policies together.
+pub const BZNA_OPERATIONS_MAX: usize = 8;
+
 // What a rule makes of a field.
 /// Its bytes, for bzna_batch_bytes, under the rule's name
 pub const BZNA_RULE_BYTES: u32 = 0;
@@ -378,6 +467,14 @@ pub const BZNA_LAW_AUTO: u32 = 0;
 pub const BZNA_LAW_BENZINA: u32 = 1;
 /// torchvision's. RandomResizedCrop: uniform area, whole pixels. Centered crops: its Resize and CenterCrop
 pub const BZNA_LAW_TORCHVISION: u32 = 2;
+
+// Policies that are well known, as torchvision 0.29 has them.
+/// RandAugment (Cubuk et al. 2019): `draws` of 14 operations, of magnitude 0..30
+pub const BZNA_PRESET_RAND_AUGMENT: u32 = 0;
+/// TrivialAugmentWide (Mueller and Hutter 2021): one of 14 operations, of any magnitude
+pub const BZNA_PRESET_TRIVIAL_WIDE: u32 = 1;
+/// AutoAugment's policy for ImageNet (Cubuk et al. 2018): one of 25 pairs of operations
+pub const BZNA_PRESET_AUTO_IMAGENET: u32 = 2;
 
 // The order of an epoch's samples.
 /// As they lie in the data set, or in order.indices
@@ -724,8 +821,9 @@ structs! {
         /// this context starts a thread. Data sets are opened by the caller's thread alone, and loaders have
         /// pipeline.no_threads
         no_threads: u32,
-        /// Must be 0
-        reserved0: u32,
+        /// Advanced, used with files from strangers: BZNA_ALLOW_... of the codecs that may be decoded. A picture of
+        /// another one fails before a decoder sees it (E_CODEC): chapter 8. Default: all
+        codecs: u32,
     }
 
     /// A CUDA device, as a context uses it.
@@ -1104,6 +1202,98 @@ structs! {
         reserved0: u32,
     }
 
+    /// One operation of a policy. Zero is the default of every member. The struct has no struct_size: it grows only
+    /// into reserved words.
+    struct bzna_operation {
+        /// BZNA_OP_...
+        kind: u32,
+        /// 1: half of the time, the magnitude is negated
+        sign: u32,
+        /// Above 0, at most 1; 0 counts as 1
+        probability: f32,
+        /// From \[0\] to \[1\], which may be the smaller one: drawn as the policy's bins say
+        magnitude: [f32; 2],
+        /// BLUR: pixels along an edge of the kernel, an odd number of 1..63; default 23. Where the output is so small
+        /// that a border cannot be reflected, it is the largest odd number that lets it
+        kernel_px: u32,
+        /// ERASE: height divided by width, lo..hi; default 0.3..3.3. GRID_MASK: \[0\] is the squares' edge as a share
+        /// of their period, default 0.5; \[1\] is 0
+        ratio: [f32; 2],
+        /// Of what covers pixels, in the units of value_space
+        value: [f32; 3],
+        /// BZNA_FILL_... of value and noise. Value 0 in RGB is black, and in units of the output it is the mean color,
+        /// which torchvision erases with after it has normalized
+        value_space: u32,
+        /// ERASE: the standard deviation of a normal number that is added to value, another one for each channel of
+        /// each pixel. torchvision's value="random" is 1 in units of the output
+        noise: f32,
+        /// Must be 0
+        reserved0: u32,
+        /// Must be 0
+        reserved: [u64; 4],
+    }
+
+    /// A list of operations, and how they are drawn. Zero is the default of every member but the first two. The struct
+    /// has no struct_size: it grows only into reserved words.
+    struct bzna_policy {
+        /// An array; must be given
+        operations: *const bzna_operation,
+        /// Operations at operations, 1..256
+        operation_count: u32,
+        /// Operations that are drawn together, in order, each with its own probability: those of one group follow one
+        /// another. Default 1; must divide operation_count. AutoAugment's sub-policies are groups of 2
+        group_size: u32,
+        /// BZNA_POLICY_...
+        law: u32,
+        /// Groups that are drawn. ALL: must be 0. SHUFFLE: at most all of them; default all. CHOOSE: default 1
+        draws: u32,
+        /// 0: magnitudes are uniform between both ends. Else at least 2: a magnitude is one of so many that are evenly
+        /// spaced, from magnitude\[0\], which is number 0, to magnitude\[1\]
+        bins: u32,
+        /// With bins: which of them, lo..hi, each as likely as another. RandAugment of magnitude 9 has 31 bins and
+        /// 9..9, TrivialAugmentWide 31 bins and 0..30
+        bin: [u32; 2],
+        /// Of applying any; above 0, at most 1; 0 counts as 1
+        probability: f32,
+        /// Must be 0
+        reserved: [u64; 4],
+    }
+
+    /// The policies of an output. Zero is the default of every member.
+    struct bzna_loader_augment {
+        /// An array; copied, with what it points to; NULL: none
+        policies: *const bzna_policy,
+        /// Policies at policies, at most 16
+        policy_count: u32,
+        /// 1: operations that join the warp bring in the input beyond the crop, as warp.rotate does; 0: they bring in
+        /// the out-of-bounds color, as torchvision does. The color is not mixed with the border's pixels
+        beyond_crop: u32,
+        /// Must be 0
+        reserved: [u64; 8],
+    }
+
+    /// An operation that was drawn.
+    struct bzna_drawn {
+        /// BZNA_OP_...
+        kind: u32,
+        /// As drawn, with its sign. CUTOUT, GRID_MASK, ERASE: as drawn; area says what it became
+        magnitude: f32,
+        /// BLUR: as in bzna_operation; 0 counts as 23
+        kernel_px: u32,
+        /// As in bzna_operation
+        value_space: u32,
+        /// Pixels of the output. ERASE, CUTOUT: left, top, right and bottom edge. GRID_MASK: left and top of any
+        /// square, the period, and the edge of a square. Right or period 0: nothing
+        area: [i32; 4],
+        /// ERASE, CUTOUT, GRID_MASK: as in bzna_operation. LIGHTING: what is added to R, G, B, in 0..255. SHUFFLE:
+        /// which channel becomes R, G, B: 0, 1 and 2 in any order
+        value: [f32; 3],
+        /// As in bzna_operation
+        noise: f32,
+        /// Of the noise's random numbers
+        key: [u32; 2],
+    }
+
     /// How one view of a sample is made. The steps are taken in this order: Zero is the default of every member, and
     /// stands for a step that changes nothing. A loader writes the identities out: a transform callback finds them as
     /// numbers that it can multiply and add to. It may change every member but struct_size.
@@ -1145,6 +1335,19 @@ structs! {
         saturation: f32,
         /// torchvision's, in turns: -0.5..0.5
         hue: f32,
+        /// At operations
+        operation_count: u32,
+        /// Must be 0
+        reserved1: u32,
+        /// What policies drew, in order. Operations that join the warp are in the homography and in clip already: they
+        /// stand here for information, and have no effect
+        operations: [bzna_drawn; BZNA_OPERATIONS_MAX],
+        /// Outside of a rectangle, which moves with the output's picture, there is the out-of-bounds color. An output
+        /// pixel is inside if \[u v\]' = clip \[x y 1\]' has -0.5 <= u <= clip_size\[0\] - 0.5, and v likewise. 2x3,
+        /// row-major. Six zeros: there is no such rectangle
+        clip: [f64; 6],
+        /// Width and height of the rectangle
+        clip_size: [f64; 2],
     }
 
     /// The sample, view and output that a transform or picture callback is asked about.
@@ -1524,8 +1727,18 @@ structs! {
         filter: *const bzna_loader_filter,
         /// Further outputs: how numbers are made of colors; copied. NULL: as in the first output
         color: *const bzna_loader_color,
+        /// Further outputs: their policies; copied.
+        /// ```text
+        /// NULL         with a warp or without, as in the first output: drawn anew with a warp of
+        ///              its own; else what was drawn for the first output's view. An output without
+        ///              a warp, but with colors of its own, such as a mask, has only the operations
+        ///              that join the warp
+        /// not NULL     these, by random numbers that are forked as those of colors. Without a warp
+        ///              of its own, they must not join the warp
+        /// ```
+        augment: *const bzna_loader_augment,
         /// Must be 0
-        reserved: [u64; 8],
+        reserved: [u64; 7],
     }
 
     /// The outputs beside the first one.
@@ -1735,6 +1948,8 @@ structs! {
         errors: bzna_loader_errors,
         /// Batches in flight, threads, callbacks
         pipeline: bzna_loader_pipeline,
+        /// Random operations: RandAugment, blur, erasing, ...
+        augment: bzna_loader_augment,
     }
 
     /// A tensor: of a batch, or of what a loader yields. Elements are densely packed, the last dimension first in
@@ -1806,6 +2021,18 @@ structs! {
         status: *const bzna_status,
         /// The CUstream on which the image is finished (chapter 11); NULL of a batch on the host
         stream: *mut c_void,
+        /// What policies drew: BZNA_OPERATIONS_MAX for each view of each slot. Those of view v of a slot begin at
+        /// operations\[(slot * operation_views + v) * BZNA_OPERATIONS_MAX\], and operation_counts\[slot *
+        /// operation_views + v\] says how many there are; 0 where the sample failed. The views of the first output come
+        /// first, then those of the second, and so on. NULL without policies. The geometry is in the tensor "geometry":
+        /// fields.geometry
+        operations: *const bzna_drawn,
+        /// NULL without policies
+        operation_counts: *const u32,
+        /// Of all outputs together; 0 without policies
+        operation_views: u32,
+        /// 0
+        reserved1: u32,
     }
 
     /// The loader's batches, threads and decoder, with defaults filled in.
@@ -2143,6 +2370,10 @@ extern "C" {
     pub fn bzna_warp_draw(random: *mut bzna_random, warp: *const bzna_warp, in_width: u32, in_height: u32, out_width: u32, out_height: u32, out: *mut f64, err: *mut bzna_error) -> bzna_status;
     /// Draws one jitter, as a loader does for a view with numbers of BZNA_OPERATION_COLOR.
     pub fn bzna_jitter_draw(random: *mut bzna_random, jitter: *const bzna_jitter, transform: *mut bzna_transform, err: *mut bzna_error) -> bzna_status;
+    /// Sets policy to one that is well known.
+    pub fn bzna_policy_preset(preset: u32, draws: u32, magnitude: u32, policy: *mut bzna_policy, err: *mut bzna_error) -> bzna_status;
+    /// Draws operations, as a loader does for a view with numbers of BZNA_OPERATION_AUGMENT.
+    pub fn bzna_augment_draw(random: *mut bzna_random, augment: *const bzna_loader_augment, out_width: u32, out_height: u32, transform: *mut bzna_transform, err: *mut bzna_error) -> bzna_status;
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_loader_config_init(config: *mut bzna_loader_config, struct_size: usize);
     /// Makes output, an element of config.extra_outputs, one for the masks of the first output's pictures.

@@ -1,0 +1,270 @@
+/* files.h - targets of files as they lie on a disk: archives, video, HEIF, pictures, tars and their indices, RecordIO,
+ * lists, records of one size, patterns of paths. Include behind mutate.h and the makers of tars and RecordIO. */
+#ifndef BENZINA_FUZZ_FILES_H
+#define BENZINA_FUZZ_FILES_H
+
+static void run_file(const uint8_t *data, size_t size) { look_at_file((bytes){ data, size }, NULL); }
+
+/* ---- Pictures that are files ---- */
+
+static void run_picture(const uint8_t *data, size_t size)
+{
+    static const uint32_t codecs[] = { BZNA_CODEC_JPEG, BZNA_CODEC_STILL };
+    const uint32_t codec = bzi_codec_recognize((bzi_span){ data, size });
+    for (int i = 0; i < 2 && size; i++) {
+        bzna_image image = { .struct_size = sizeof image, .codec = codecs[i], .data = data, .data_size = size };
+        bzna_picture picture = { .struct_size = sizeof picture };
+        uint8_t *copy = copied((bytes){ data, size });
+        look_at_headers(&image);
+        FUZZ_CHECK(bzi_codec_find(codecs[i])->strip(copy, size) <= size);
+        free(copy);
+        image.palette = size % 2;
+        if (fuzz_decoder && codec == codecs[i])
+            bzna_decoder_decode(fuzz_decoder, &image, &picture, NULL);
+    }
+    bzi_tiff_orientation((bzi_span){ data, size });
+    bzi_xmp_orientation((bzi_span){ data, size });
+}
+
+/* ---- Tars ---- */
+
+static void seeds_tar(fuzz_give *give, void *user)
+{
+    tar t = { NULL, 0, 0, 0 };
+    tar_text(&t, "a.cls", "7");
+    tar_text(&t, "a.txt", "one");
+    tar_text(&t, "b.cls", "-1");
+    give(user, t.bytes, t.size);
+    tar_free(&t);
+    tar_pax(&t, 'x', "path", "folder/of/a.sample.json");
+    tar_text(&t, "short", "{}");
+    tar_pax(&t, 'g', "size", "3");
+    give(user, t.bytes, t.size);
+    tar_free(&t);
+    tar_long(&t, "a/name/that/is/longer/than/any/other.npy");
+    tar_text(&t, "other", "\x93NUMPY");
+    tar_member(&t, '5', "folder/", NULL, 0);
+    tar_end(&t);
+    give(user, t.bytes, t.size);
+    tar_free(&t);
+}
+
+/* The size of an index, 2 bytes; the index; the tar that it may be of. */
+static void run_tar_index(const uint8_t *data, size_t size)
+{
+    static char name[] = "fuzz.tar";
+    const bzi_memory *memory = &fuzz_context()->host->memory;
+    bytes rest = { data, size };
+    bytes text = take_bytes(&rest, size >= 2 ? 2 + bzi_be16(data) : 0);
+    source s = { .b = rest };
+    bzi_container c;
+    bzi_tar_build b;
+    bzi_tar_index x;
+    bzna_error err;
+    take_bytes(&text, 2);
+    while (text.size && text.data[text.size - 1] != '\n')   /* who reads an index puts one behind it */
+        text.size--;
+    if (!text.size)
+        return;
+    memset(&c, 0, sizeof c);
+    memset(&b, 0, sizeof b);
+    c.host = fuzz_context()->host;
+    c.source.path = name;
+    c.name = name;
+    c.source.size = rest.size;
+    c.source.callbacks = source_of(&s);
+    b.c = &c;
+    b.tar = c.own = bzi_alloc_zero(memory, 1, sizeof *b.tar);
+    FUZZ_CHECK(b.tar);
+    memset(&x, 0, offsetof(bzi_tar_index, walk));
+    bzi_tar_walk_begin(&x.walk, &c.source, memory, NULL, 0);
+    x.p = text.data;
+    x.end = text.data + text.size - 1;
+    if (bzi_tar_parse_index(&b, &x, &err) == BZNA_OK && bzi_tar_finish(&b, &err) == BZNA_OK)
+        for (uint64_t i = 0; i < c.count; i++) {
+            bzi_extent extent = { 0 };
+            if (bzi_tar_locate(&c, i, &extent, &err) == BZNA_OK)
+                FUZZ_CHECK(extent.offset <= rest.size && extent.size <= rest.size - extent.offset);
+        }
+    bzi_tar_walk_end(&x.walk);
+    bzi_buffer_free(memory, &b.members);
+    bzi_buffer_free(memory, &b.begins);
+    bzi_tar_close(&c);
+    bzi_release(memory, c.own, 1, sizeof *b.tar);
+}
+
+static void seeds_tar_index(fuzz_give *give, void *user)
+{
+    static const char index[] = "v1.2 2\ncls 512 1 a.cls txt 1536 3 a.txt\ncls 2560 2 b.cls\n";
+    static const char old[] = "v1.1 1\ncls 512 1\n";
+    const char *texts[] = { index, old };
+    for (int i = 0; i < 2; i++) {
+        tar t = { NULL, 0, 0, 0 };
+        uint8_t head[2] = { 0, (uint8_t)strlen(texts[i]) };
+        tar_raw(&t, head, 2);
+        tar_raw(&t, texts[i], strlen(texts[i]));
+        tar_text(&t, "a.cls", "7");
+        tar_text(&t, "a.txt", "one");
+        tar_text(&t, "b.cls", "-1");
+        give(user, t.bytes, t.size);
+        tar_free(&t);
+    }
+}
+
+static size_t mutate_tar_index(uint8_t *data, size_t size, size_t capacity, unsigned seed)
+{
+    const size_t head = size >= 2 ? bzi_min(2 + bzi_be16(data), size) : 0;
+    if (head < 2 || seed % 2 == 0)
+        return mutate_behind(head, data, size, capacity, seed / 2);
+    mutation m = { data, size, capacity, seed };
+    const size_t now = mutation_apply(&m, 2, head - 2);
+    data[0] = (uint8_t)(now >> 8);
+    data[1] = (uint8_t)now;
+    return m.size;
+}
+
+/* ---- RecordIO ---- */
+
+static void seeds_recordio(fuzz_give *give, void *user)
+{
+    static const float labels[3] = { 1, 2.5f, -3 };
+    rec_file *f = rec_new();
+    rec_add_picture(f, 1, labels, 1, "\xff\xd8\xff\xe0", 4);
+    rec_add_picture(f, 2, labels, 3, "\xff\xd8\xff\xe0", 4);
+    rec_add(f, "ab\0\0\x0a\x23\xd7\xce" "cdef", 12);
+    give(user, f->bytes, f->size);
+    free(f);
+}
+
+/* A file's size, 4 bytes, and its index. */
+static void run_recordio_index(const uint8_t *data, size_t size)
+{
+    const bzi_memory *memory = &fuzz_context()->host->memory;
+    const bzi_span text = { data + 4, size - 4 };
+    uint64_t lines = 1;
+    bzi_container c;
+    bzna_error err;
+    if (size < 4)
+        return;
+    memset(&c, 0, sizeof c);
+    c.host = fuzz_context()->host;
+    c.source.size = bzi_be32(data);
+    c.own = bzi_alloc_zero(memory, 1, sizeof(bzi_recordio));
+    FUZZ_CHECK(c.own);
+    for (uint64_t i = 0; i < text.size; i++)
+        lines += text.data[i] == '\n';
+    if (bzi_recordio_make(&c, lines, &err) == BZNA_OK && bzi_recordio_parse_idx(&c, text, &err) == BZNA_OK)
+        for (uint64_t i = 0; i < c.count; i++) {
+            bzi_extent extent = { 0 };
+            bzi_recordio_locate(&c, i, &extent, &err);
+            FUZZ_CHECK(extent.size && extent.offset < c.source.size && extent.size <= c.source.size - extent.offset);
+        }
+    bzi_recordio_close(&c);
+    bzi_release(memory, c.own, 1, sizeof(bzi_recordio));
+}
+
+static void seeds_recordio_index(fuzz_give *give, void *user)
+{
+    static const char one[] = "\0\0\x01\0" "0\t0\n1\t40\n2\t128\n", two[] = "\0\0\x01\0" "7\t64\r\n3\t0";
+    give(user, one, sizeof one - 1);
+    give(user, two, sizeof two - 1);
+}
+
+/* ---- Lists: MXNet's .lst, .csv, Caffe's ---- */
+
+static void run_list(const uint8_t *data, size_t size)
+{
+    const bzi_memory *memory = &fuzz_context()->host->memory;
+    bzi_list list = { .text = bzi_alloc_copy(memory, data, size, 1), .size = size };
+    bzna_error err;
+    if (list.text && bzi_list_parse(&list, memory, &err) == BZNA_OK && bzi_list_sort(&list, "list", &err) == BZNA_OK)
+        for (uint64_t i = 0; i < list.count; i++) {
+            const bzi_list_row *row = &list.rows[i];
+            FUZZ_CHECK(bzi_list_find(&list, row->index) == row);
+            FUZZ_CHECK(row->path_at <= size && row->path_size <= size - row->path_at);
+            FUZZ_CHECK(row->label_at <= list.label_count && row->label_count <= list.label_count - row->label_at);
+        }
+    bzi_list_close(&list, memory);
+}
+
+static void seeds_list(fuzz_give *give, void *user)
+{
+    static const char *const texts[] = {
+        "0\t1\ta.jpg\n7\t2\tb/c.jpg\n", "3\t0.5\t-1e3\tx y.png\r\n", "path,label\na.jpg,1\n\"b,c\"\"d.jpg\",2\n",
+        "a.jpg,1,0.5,nan\n", "a.jpg 3\nfolder/b c.jpg 4\n", "name;label\n", "a.jpg\nb.jpg\n",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        give(user, texts[i], strlen(texts[i]));
+}
+
+/* ---- Records of one size ---- */
+
+static void run_records(const uint8_t *data, size_t size)
+{
+    bytes b = { data, size };
+    bzna_dataset_config config;
+    bzna_records r;
+    bzna_records_init(&r, sizeof r);
+    bzna_dataset_config_init(&config, sizeof config);
+    config.records = &r;
+    r.data_type = take(&b, 8);
+    r.layout = take(&b, 3);
+    r.channels = take(&b, 8);
+    r.label_type = take(&b, 8);
+    r.width = take(&b, 1 << 16);
+    r.height = take(&b, 1 << 16);
+    r.header_bytes = take(&b, 1 << 16);
+    r.stride = take(&b, 1 << 24);
+    r.data_offset = take(&b, 1 << 24);
+    r.label_offset = take(&b, 1 << 24);
+    if (take(&b, 2)) {                                      /* sums of these wrap */
+        r.stride *= (uint64_t)take(&b, UINT32_MAX) << 16;
+        r.data_offset *= (uint64_t)take(&b, UINT32_MAX) << 16;
+        r.label_offset *= (uint64_t)take(&b, UINT32_MAX) << 16;
+        r.width *= take(&b, UINT32_MAX);
+    }
+    r.scale = (float)take(&b, 3);
+    look_at_file(b, &config);
+}
+
+static void seeds_records(fuzz_give *give, void *user)
+{
+    uint8_t input[160];
+    for (uint8_t type = 0; type < 8; type++) {
+        memset(input, type, sizeof input);
+        memcpy(input, (uint8_t[24]){ type, type % 2, 3, 1, 0, 2, 0, 3, 0, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0 }, 24);
+        give(user, input, sizeof input);
+    }
+}
+
+/* ---- Patterns of paths. No folder is searched: what has wildcards is expanded, not matched. ---- */
+
+static void run_pattern(const uint8_t *data, size_t size)
+{
+    char *pattern = malloc(size + 1), *dst;
+    bzi_names paths = { .memory = &fuzz_context()->host->memory };
+    bzna_error err = { .struct_size = sizeof err };
+    uint32_t count = 0;
+    size_t needed = 0;
+    FUZZ_CHECK(pattern);
+    memcpy(pattern, data, size);
+    pattern[size] = 0;
+    bzna_braces_expand(pattern, NULL, 0, &needed, &count, &err);
+    FUZZ_CHECK(count <= BZI_LIMIT_PARTS && needed <= count * (size + 1));
+    if ((dst = malloc(needed + !needed)) && needed)
+        FUZZ_CHECK(bzna_braces_expand(pattern, dst, needed, &needed, &count, &err) == BZNA_OK);
+    free(dst);
+    if (count && count <= 200 && !strpbrk(pattern, "*?["))
+        bzi_paths_expand(&paths, pattern, &err);
+    bzi_names_free(&paths);
+    free(pattern);
+}
+
+static void seeds_pattern(fuzz_give *give, void *user)
+{
+    static const char *const texts[] = { "a-{000..012}.tar", "{a,b{1,2}}::{x..z}", "{3..1..-2}{,,}\\{{}", "a::b" };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        give(user, texts[i], strlen(texts[i]));
+}
+
+#endif

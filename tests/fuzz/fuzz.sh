@@ -1,0 +1,117 @@
+#!/bin/sh
+# The fuzz targets of tests/fuzz, run by libFuzzer, two at once, with clang's ASan and UBSan. Corpora stay in
+# $BUILD/fuzz/corpus/TARGET, so that a later run goes on from them.
+# Usage, by make fuzz and make fuzz-long from the repository's root, with BUILD, CLANG, FLAGS, LIBS, CUDA_FLAGS in the
+# environment: sh tests/fuzz/fuzz.sh build | run SECONDS | long | pack | table. TARGETS: only these.
+# run: SECONDS each. long: at least 10 minutes each, until 5 minutes bring no new edge, at most 30. pack: the smallest inputs of
+# the corpora that reach all of their edges, at most 12 kB a target, into tests/data/fuzz. table: the last run, for README.md.
+# A crash leaves its input in $BUILD/fuzz/TARGET-crash-...
+F="$BUILD/fuzz"
+OPTIONS="-max_len=4096 -timeout=20 -rss_limit_mb=3072 -malloc_limit_mb=2048 -print_final_stats=1 -close_fd_mask=1 "
+export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0"
+PARSE="archive fragments heif avif jpeg stills tar tar_index recordio recordio_index lists records patterns codecs state writer"
+DECODE="decode_archive decode_heif decode_jpeg decode_stills loader loader_gpu"
+TOOL="tool_arguments tool_lists tool_targets tool_journal tool_index tool_json"
+NO_DECODERS="-DBENZINA_STATIC -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG -DBENZINA_NO_CUDA"
+only() { for t in $TARGETS; do case " $* " in *" $t "*) printf '%s ' "$t" ;; esac; done; } # those of the arguments that TARGETS names
+# shellcheck disable=SC2086
+[ -z "$TARGETS" ] || { PARSE=$(only $PARSE); DECODE=$(only $DECODE); TOOL=$(only $TOOL); }
+
+program() { # name, sources and flags...: if it has become older than the sources
+    name=$1; shift
+    newer=$(find benzina.c benzina.h tests/fuzz tests/fake examples/bzna -newer "$F/$name" 2>/dev/null | head -n 1)
+    [ -x "$F/$name" ] && [ -z "$newer" ] && return 0
+    # shellcheck disable=SC2086
+    $CLANG $FLAGS -fsanitize=fuzzer -DBENZINA_LIBFUZZER -o "$F/$name" "$@" -lm -lpthread -ldl
+}
+build() {
+    mkdir -p "$F" && sh tests/fake/build.sh "$F/fake" "$CLANG" || return 1
+    # shellcheck disable=SC2086
+    [ -z "$PARSE" ] || program parse $NO_DECODERS tests/fuzz/main.c || return 1
+    # shellcheck disable=SC2086
+    [ -z "$DECODE" ] || program decode -DBENZINA_STATIC $CUDA_FLAGS "-Wl,--disable-new-dtags,-rpath,$PWD/$F/fake" tests/fuzz/main.c $LIBS || return 1
+    # shellcheck disable=SC2086
+    [ -z "$TOOL" ] || program tool $TOOL_FLAGS tests/fuzz/tool.c $TOOL_SOURCES "$BUILD/libbenzina.a" $TOOL_LIBS $LIBS
+}
+
+# Inputs to begin with, of at most 4 kB: those that the program makes, files of tests/data, those that were packed.
+seeds() { # target, program
+    d=tests/data; to="$F/corpus/$1"; mkdir -p "$to"
+    case $1 in
+    archive | decode_archive) from="$d/seeds/*.mp4 $d/seeds/*.bzna $d/slices_h264.bzna $d/crashers/*.bzna" ;;
+    fragments) from="$d/seeds/fragments.mp4" ;;
+    heif | decode_heif) from="$d/heif/*.hei? $d/heif/*.heics" ;;
+    avif) from="$d/heif/*.avif" ;;
+    jpeg | decode_jpeg) from="$d/pictures/*.jpg" ;;
+    stills | decode_stills) from="$d/pictures/*.png $d/pictures/*.webp $d/pictures/*.gif $d/pictures/*.tif $d/pictures/*.bmp $d/pictures/*.j?? $d/seeds/*.p?m" ;;
+    tar) from="$d/seeds/*.tar" ;;
+    recordio) from="$d/seeds/*.rec" ;;
+    *) from= ;;
+    esac
+    # shellcheck disable=SC2086
+    for file in $(ls $from 2>/dev/null); do [ "$(wc -c < "$file")" -gt 8192 ] || cp "$file" "$to/"; done
+    "$F/$2" "$1" seeds "$to" || return 1
+    [ ! -e "tests/data/fuzz/$1.pack" ] || "$F/$2" "$1" unpack "tests/data/fuzz/$1.pack" "$to"
+}
+prepare() { # target: its program under its name, and its corpus
+    case " $DECODE " in *" $1 "*) of=decode ;; *) case " $TOOL " in *" $1 "*) of=tool ;; *) of=parse ;; esac ;; esac
+    ln -f "$F/$of" "$F/$1" && seeds "$1" "$of"
+}
+one() { # target, seconds
+    # shellcheck disable=SC2086
+    "$F/$1" -max_total_time="$2" $OPTIONS -artifact_prefix="$F/$1-" "$F/corpus/$1" > "$F/$1.log" 2>&1
+    status=$?
+    line "$1"
+    [ $status = 0 ] || { echo "FAIL fuzz $1: $(grep -E 'ERROR|SUMMARY|Assertion|main.c:|\.h:[0-9]+:' "$F/$1.log" | head -n 3)"; return 1; }
+}
+line() { # target: executions, executions a second of a processor, edges, inputs, of its last run
+    awk -v name="$1" '/^#[0-9]/ { for (i = 1; i < NF; i++) { if ($i == "cov:") cov = $(i + 1); if ($i == "corp:") corp = $(i + 1) } }
+        /number_of_executed_units/ { n = $2 } /processor_sec/ { seconds = $2 }
+        END { split(corp, c, "/"); printf "| `%s` | %d | %d | %d | %d |\n", name, n, seconds ? n / seconds : 0, cov, c[1] }' "$F/$1.log"
+}
+edges() { awk '/^#[0-9]/ { for (i = 1; i < NF; i++) if ($i == "cov:") cov = $(i + 1) } END { print cov + 0 }' "$F/$1.log"; }
+until_still() { # target: rounds of 5 minutes, 2 of them at least, 6 at most, until one finds no edge that the one before did not know
+    round=1; known=0
+    while :; do
+        one "$1" 300 || return 1
+        found=$(edges "$1")
+        [ $round -ge 2 ] && [ "$found" -le "$known" ] && return 0
+        [ $round -lt 6 ] || return 0
+        known=$found; round=$((round + 1))
+    done
+}
+queue() { # how, seconds, targets...: every second one of them
+    how=$1; seconds=$2; shift 2; failed=0
+    for t in "$@"; do
+        if [ "$how" = long ]; then until_still "$t" || failed=1; else one "$t" "$seconds" || failed=1; fi
+    done
+    return $failed
+}
+pack() { # target
+    rm -rf "$F/least"; mkdir -p "$F/least" tests/data/fuzz
+    # shellcheck disable=SC2086
+    "$F/$1" -merge=1 -max_len=2048 -close_fd_mask=1 "$F/least" "$F/corpus/$1" > "$F/merge.log" 2>&1 || { tail -n 5 "$F/merge.log"; return 1; }
+    find "$F/least" -type f | sort | xargs "$F/$of" "$1" pack "tests/data/fuzz/$1.pack" 12288
+}
+
+all="$PARSE $DECODE $TOOL"
+case $1 in
+build) build ;;
+run | long)
+    if ! echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; (void)n; return 0; }' |
+        $CLANG -fsanitize=fuzzer -x c - -o /dev/null 2>/dev/null; then
+        echo "SKIP fuzzing: $CLANG has no libFuzzer here [clang libclang-rt-dev]"; exit 0
+    fi
+    build || exit 1
+    for t in $all; do prepare "$t" || exit 1; done
+    first=; second=; n=0
+    for t in $all; do n=$((n + 1)); if [ $((n % 2)) = 1 ]; then first="$first $t"; else second="$second $t"; fi; done
+    printf "| target | executions | a second of a processor | edges | inputs kept |\n|---|---|---|---|---|\n"
+    # shellcheck disable=SC2086
+    queue "$1" "${2:-60}" $first & queue "$1" "${2:-60}" $second; b=$?
+    wait $!; a=$?
+    [ $a$b = 00 ] ;;
+pack) for t in $all; do prepare "$t" && pack "$t" || exit 1; done ;;
+table) for t in $all; do [ ! -e "$F/$t.log" ] || line "$t"; done ;;
+*) echo "usage: sh tests/fuzz/fuzz.sh build | run SECONDS | long | pack | table" >&2; exit 2 ;;
+esac

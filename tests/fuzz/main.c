@@ -1,0 +1,78 @@
+/* main.c - the fuzz targets of the library, in one program. Nothing may crash, hang, leak, read where it should not, or
+ * take more memory than fuzz.h says; what is written must be read again.
+ *
+ * program_main.h says how it is called. */
+#include "../../benzina.c"
+#ifndef BENZINA_NO_CUDA
+#  include "../fake/fake.h"
+#endif
+
+#include "../tars.h"
+#include "../recordio.h"
+#include "fuzz.h"
+#include "mutate.h"
+#include "files.h"
+#include "codecs.h"
+#include "states.h"
+#include "writers.h"
+#if BZI_SOFTWARE
+#  include "loaders.h"
+#endif
+
+static const fuzz_target targets[] = {
+    { "archive", run_file, mutate_file, NULL, NULL },
+    { "fragments", run_file, mutate_file, NULL, NULL },
+    { "heif", run_file, mutate_file, NULL, NULL },
+    { "avif", run_file, mutate_file, NULL, NULL },
+    { "jpeg", run_picture, mutate_file, NULL, NULL },
+    { "stills", run_picture, mutate_file, NULL, NULL },
+    { "tar", run_file, mutate_file, seeds_tar, mend_tar },
+    { "tar_index", run_tar_index, mutate_tar_index, seeds_tar_index, NULL },
+    { "recordio", run_file, mutate_file, seeds_recordio, NULL },
+    { "recordio_index", run_recordio_index, NULL, seeds_recordio_index, NULL },
+    { "lists", run_list, NULL, seeds_list, NULL },
+    { "records", run_records, NULL, seeds_records, NULL },
+    { "patterns", run_pattern, NULL, seeds_pattern, NULL },
+    { "codecs", run_codec, mutate_codec, seeds_codec, NULL },
+    { "state", run_state, mutate_state, seeds_state, NULL },
+    { "writer", run_writer, NULL, seeds_writer, NULL },
+#if BZI_SOFTWARE
+    { "decode_archive", run_file, mutate_file, NULL, NULL },
+    { "decode_heif", run_file, mutate_file, NULL, NULL },
+    { "decode_jpeg", run_picture, mutate_file, NULL, NULL },
+    { "decode_stills", run_picture, mutate_file, NULL, NULL },
+    { "loader", run_loader, mutate_loader, seeds_loader, NULL },
+#  ifndef BENZINA_NO_CUDA
+    { "loader_gpu", run_loader_gpu, mutate_loader, seeds_loader, NULL },
+#  endif
+#endif
+};
+enum { TARGETS = sizeof targets / sizeof *targets };
+
+static void target_begin(const fuzz_target *t)
+{
+    fuzz_context();
+#if BZI_SOFTWARE
+#  ifndef BENZINA_NO_AVCODEC
+    av_log_set_level(AV_LOG_QUIET);
+#  endif
+    if (!strncmp(t->name, "decode_", 7))
+        FUZZ_CHECK(bzna_decoder_open(fuzz_context(), &fuzz_decoder, NULL) == BZNA_OK);
+#else
+    (void)t;
+#endif
+}
+
+/* One input, in memory of exactly its size. All that the library took comes back. */
+static void target_run(const fuzz_target *target, const uint8_t *data, size_t size)
+{
+    static int warm;
+    int64_t before;
+    if (!warm++)                                            /* what lasts is made first */
+        target->run(data, size);
+    before = fuzz_ledger.held - fuzz_decoder_bytes();
+    target->run(data, size);
+    FUZZ_CHECK(fuzz_ledger.held - fuzz_decoder_bytes() == before);
+}
+
+#include "program_main.h"
