@@ -992,7 +992,8 @@ class WebDataset(InWebDataset):
                          ["a%s-%s{z}" % pair for pair in itertools.product(("x", "y1", "y3"), ("08", "09", "10"))])
 
     def test_what_ends_a_loop_that_was_left_does_not_wait_for_threads(self):
-        with unittest.mock.patch.object(self.wds.ThreadPoolExecutor, "shutdown") as shutdown:
+        pools = self.wds.ThreadPoolExecutor
+        with unittest.mock.patch.object(pools, "shutdown", autospec=True, side_effect=pools.shutdown) as shutdown:
             left = iter(self.made().decode("rgb8"))
             next(left)
             left.close()                        # as the collector does, on whatever thread
