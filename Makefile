@@ -101,8 +101,8 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz fuzz-long fuzz-pack dist pair sdist wheel \
-    size install
+.PHONY: all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz fuzz-long fuzz-pack dist \
+    pair sdist wheel size install
 .PHONY: uninstall clean what
 .PHONY: bench bench-model bench-peers bench-codecs bench-scaling bench-speed static-deps
 .PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets
@@ -241,6 +241,7 @@ $(BUILD)/tests/%: tests/%.c $(wildcard tests/*.h) benzina.c benzina.h benzina_ke
 $(BUILD)/tests/test_stream: $(STREAM) $(STREAM_H)
 
 $(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions: tests/fake/watch.h
+$(BUILD)/tests/test_limits: tests/fuzz/fuzz.h tests/fuzz/program.h
 
 # Suites of loaders run again, on the fake driver.
 $(BUILD)/tests/test_loader_nvdec $(BUILD)/tests/test_loader_device: tests/test_loader.c tests/fake/nvdec.h
