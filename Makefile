@@ -101,8 +101,8 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz fuzz-long fuzz-pack dist \
-    pair sdist wheel size install
+.PHONY: all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz fuzz-long fuzz-pack \
+    dist pair sdist wheel size install
 .PHONY: uninstall clean what
 .PHONY: bench bench-model bench-peers bench-codecs bench-scaling bench-speed static-deps
 .PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets
@@ -266,10 +266,11 @@ nvparser-packets:
 
 # The targets of tests/fuzz, run by libFuzzer under clang's ASan and UBSan, two at once: SECONDS each, from the inputs
 # that earlier runs left in build/fuzz/corpus. fuzz-long: at least 10 minutes each, until 5 bring no new edge, at most
-# 30; it prints the table of tests/README.md. TARGETS="heif codecs": only these. fuzz-pack: the smallest inputs that reach
-# what the corpora reach, for tests/data/fuzz.
+# 30; it prints the table of tests/README.md. TARGETS="heif codecs": only these. fuzz-pack: the smallest inputs that
+# reach what the corpora reach, for tests/data/fuzz.
 SECONDS   ?= 60
-FUZZ_FLAGS = -std=c11 -O1 -gline-tables-only -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -I.
+FUZZ_FLAGS = -std=c11 -O1 -gline-tables-only -fno-omit-frame-pointer -fsanitize=address,undefined \
+              -fno-sanitize-recover=all -I.
 fuzz fuzz-long fuzz-pack: $(PTX) $(BUILD)/libbenzina.a | $(BUILD)
 	@BUILD="$(BUILD)" CLANG="$(CLANG)" FLAGS="$(FUZZ_FLAGS) $(AV_CFLAGS)" CUDA_FLAGS="$(CUDA_CFLAGS)" LIBS="$(LIBS)" \
 	    TOOL_SOURCES="$(filter-out %/main.c %/pack_journal.c,$(TOOL)) $(STREAM)" TOOL_FLAGS="$(TOOL_CFLAGS) \

@@ -5425,10 +5425,9 @@ static const bzna_color bzi_color_of_archives = { 1, 13, 5, 1, 1 }, bzi_color_of
 
 static bzi_span bzi_image_config(const bzna_image *image)
 {
-    bzi_span s = { image->config, image->config ? image->config_size : 0 };
-    return s;
+    return (bzi_span){ image->config, image->config ? image->config_size : 0 };
 }
-static bzi_span bzi_image_data(const bzna_image *image)   { bzi_span s = { image->data, image->data_size }; return s; }
+static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
 
 /* Iterates over the units of the config, then over those of the data. */
 typedef struct bzi_image_nals {

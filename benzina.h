@@ -364,7 +364,8 @@
  *
  * Paths, patterns, configurations and callbacks are the program's own, and trusted. So are lists of
  * samples (dataset_config.list), which may name any file. No other file names one, and the library
- * never runs a command. A saved state is checked, and may come from anywhere. How to report a fault: tests/README.md, "Security".
+ * never runs a command. A saved state is checked, and may come from anywhere. How to report a
+ * fault: tests/README.md, "Security".
  *
  * Files may change while they are open. The library maps no file into memory, so a change fails
  * samples and never ends the process:
@@ -1118,8 +1119,7 @@ typedef struct bzna_context_config {
      * and loaders have pipeline.no_threads */
     uint32_t       no_threads;
     /* Advanced, used with files from strangers: BZNA_ALLOW_... of the codecs that may be decoded. A
-     * picture of another one fails with E_CODEC, before a decoder sees it: chapter 8. Default:
-     * all */
+     * picture of another one fails before a decoder sees it (E_CODEC): chapter 8. Default: all */
     uint32_t       codecs;
 } bzna_context_config;
 

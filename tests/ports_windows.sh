@@ -23,7 +23,7 @@ else
 fi
 plain="numbers basics cursor boxes dataset tar recordio records lists writer writer_fields dlpack pictures host"
 decoding="decode fields filters format heif joint jpeg kernels given loader no_threads provider resampling rules runs sampler
-    slices statistics training transforms changes contract ptx"
+    slices statistics training transforms ptx"
 on_fakes="outputs_nvdec outputs_device heif_nvdec records_device jpeg_device loader_nvdec sessions driver nvparser"
 
 job() { # suite: its log, and its closing line in the form of the suites'
@@ -152,17 +152,17 @@ check "a path with a drive" sh -c "'$own' info 'Z:$(cd "$t/a" && pwd | tr / '\\'
 check "bytes are not translated" sh -c "'$own' extract $data/mini_h265.bzna 0 -o - --as ppm > '$t/b/stdout' && '$BZNA' extract $data/mini_h265.bzna 0 -o - --as ppm | cmp - '$t/b/stdout'"
 check "lines end in a line feed alone" sh -c "! '$own' list $data/mini_h265.bzna | grep -q \"\$(printf '\\r')\""
 check "a finished archive replaces another at once" sh -c "cp $data/mini_h265.bzna '$t/over.bzna' && '$own' pack '$t/jpegs' -o '$t/over.bzna' --codec copy --overwrite && cmp '$t/over.bzna' '$t/a/copy.bzna' && [ ! -e '$t/over.bzna.partial' ]"
-# What another program has open is not replaced: it stays whole, and --resume finishes later.
-check "an archive that is read stays, and is replaced afterwards" sh -c "cp $data/mini_h265.bzna '$t/read.bzna'; '$own' bench '$t/read.bzna' --seconds 8 --batch 4 --size 32 & sleep 4
+# What another program has open is not replaced: it stays whole, and the new archive lies beside it.
+check "an archive that is read stays, and the new one is beside it" sh -c "cp $data/mini_h265.bzna '$t/read.bzna'; '$own' bench '$t/read.bzna' --seconds 8 --batch 4 --size 32 & sleep 4
     ! '$own' pack '$t/jpegs' -o '$t/read.bzna' --codec copy --overwrite || exit 0; cmp '$t/read.bzna' $data/mini_h265.bzna || exit 1; wait \$!
-    '$own' pack '$t/jpegs' -o '$t/read.bzna' --codec copy --overwrite --resume && cmp '$t/read.bzna' '$t/a/copy.bzna'"
+    cmp '$t/read.bzna.partial' '$t/a/copy.bzna'"
 check "two packs of one archive are refused" sh -c "'$own' pack '$t/drawn' -o '$t/twice.bzna' --preset placebo > /dev/null 2>&1 & sleep 3
     '$own' pack '$t/drawn' -o '$t/twice.bzna' --preset ultrafast 2>&1 | grep 'another bzna is writing it'; said=\$?; wait \$!; exit \$said"
 # Ctrl-C, which Wine makes of SIGINT: what is done stays, and --resume goes on to the same bytes.
-"$BUILD/draw_pictures" "$t/many" 200 > /dev/null
+"$BUILD/draw_pictures" "$t/many" 60 > /dev/null
 wine "$PWD/$T/bin/bzna.exe" pack "$t/many" -o "$t/cut.bzna" --jobs 2 > "$t/cut.log" 2>&1 &
 pid=$!; seconds=0
-until [ -s "$t/cut.bzna.partial" ] && [ "$(wc -c < "$t/cut.bzna.partial")" -gt 100000 ] || [ $seconds -gt 60 ]; do sleep 1; seconds=$((seconds + 1)); done
+until [ -s "$t/cut.bzna.partial" ] && [ "$(wc -c < "$t/cut.bzna.partial")" -gt 60000 ] || [ $seconds -gt 60 ]; do sleep 1; seconds=$((seconds + 1)); done
 kill -INT $pid; wait $pid
 check "Ctrl-C leaves what is done" sh -c "cat '$t/cut.log'; grep -q 'bzna: interrupted' '$t/cut.log' && grep -q 'resume' '$t/cut.log' && [ ! -e '$t/cut.bzna' ] && [ -s '$t/cut.bzna.partial.log' ]"
 check "--resume goes on" "$own" pack "$t/many" -o "$t/cut.bzna" --jobs 2 --resume

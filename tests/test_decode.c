@@ -687,12 +687,15 @@ TEST(pictures_over_max_edge_px_are_refused)
     bzna_context_close(tight);
 }
 
-/* A decoder, a loader, and the items of a HEIF file: what is not among the codecs is refused before anything decodes. */
+/* A decoder, a loader, and the items of a HEIF file: what is not among the codecs is refused before anything
+ * decodes. */
 TEST(only_allowed_codecs_are_decoded)
 {
     static const struct { const char *path; uint32_t allow; const char *name; } cases[] = {
-        { "tests/data/mini_h264.bzna", BZNA_ALLOW_H264, "H.264" }, { "tests/data/mini_h265.bzna", BZNA_ALLOW_H265, "H.265" },
-        { "tests/data/heif/still.heic", BZNA_ALLOW_H265, "H.265" }, { "tests/data/heif/grid.heic", BZNA_ALLOW_H265, "H.265" },
+        { "tests/data/mini_h264.bzna", BZNA_ALLOW_H264, "H.264" },
+        { "tests/data/mini_h265.bzna", BZNA_ALLOW_H265, "H.265" },
+        { "tests/data/heif/still.heic", BZNA_ALLOW_H265, "H.265" },
+        { "tests/data/heif/grid.heic", BZNA_ALLOW_H265, "H.265" },
         { "tests/data/heif/still_h264.heic", BZNA_ALLOW_H264, "H.264" } };
     static uint8_t buffer[1 << 18];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -1381,8 +1381,8 @@ static bytes j2k_in_parts(uint32_t edge, uint8_t block, const char *precincts, i
             memcpy(b + n, precincts, 2);
         n += has ? 2 : 0;
         if (i == 0) {
-            memcpy(b + n, (uint8_t[21]){ 0xff, 0x5c, 0, 7, 0x40, 0x40, 0x48, 0x48, 0x50, 0xff, 0x90, 0, 10, 0, 0, 0, 0, 0,
-                                         0, 0, 1 }, 21);
+            memcpy(b + n, (uint8_t[21]){ 0xff, 0x5c, 0, 7, 0x40, 0x40, 0x48, 0x48, 0x50, 0xff, 0x90, 0, 10, 0, 0, 0, 0,
+                                         0, 0, 0, 1 }, 21);
             n += 21;
         }
     }

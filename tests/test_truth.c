@@ -1,4 +1,5 @@
-/* test_truth.c - operations and policies beside torchvision's, whose results are in augment.h: no torchvision is needed. test_augment.py
+/* test_truth.c - operations and policies beside torchvision's, whose results are in augment.h: no torchvision is
+ * needed. test_augment.py
  * compares more where there is one. */
 #include "../benzina.c"
 #include "test.h"
@@ -17,7 +18,8 @@ static void read_pixels(const char *text, uint8_t out[BYTES])
         out[i] = (uint8_t)(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
 }
 
-/* What each of augment.h's names is here; by how many pixels of 1000 a result may differ, and by how much, for the reason beside it. */
+/* What each of augment.h's names is here; by how many pixels of 1000 a result may differ, and by how much, for the
+ * reason beside it. */
 static const struct { const char *name; uint32_t kind; int of_1000, most; } kinds[] = {
     { "brightness", BZNA_OP_BRIGHTNESS, 0, 0 },
     { "saturation", BZNA_OP_SATURATION, 0, 0 },

@@ -822,7 +822,7 @@ structs! {
         /// pipeline.no_threads
         no_threads: u32,
         /// Advanced, used with files from strangers: BZNA_ALLOW_... of the codecs that may be decoded. A picture of
-        /// another one fails with E_CODEC, before a decoder sees it: chapter 8. Default: all
+        /// another one fails before a decoder sees it (E_CODEC): chapter 8. Default: all
         codecs: u32,
     }
 
