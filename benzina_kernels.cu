@@ -2296,20 +2296,37 @@ BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi
 }
 #endif
 
-/* The columns of row y that lie inside: one piece, as each border is straight. */
+BZI_KERNEL_FN int bzi_kernel_turned_is_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t x,
+                                              int32_t y)
+{
+    float u, v;
+    bzi_kernel_map_affine(slot->h, x, y, &u, &v);
+    return bzi_kernel_inside(u, view->x[0].last) && bzi_kernel_inside(v, view->y[0].last) &&
+           (!(slot->flags & BZI_KERNEL_CLIP) || bzi_kernel_is_kept(slot, x, y));
+}
+
+/* The columns of row y that lie inside: one piece, as each border is straight. Its ends are looked for from those of
+ * the row before, or everywhere, if the middle between those is outside. */
 BZI_KERNEL_CPU void bzi_kernel_turned_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t width,
                                              int32_t y, int32_t *first, int32_t *end)
 {
-    *first = *end = 0;
-    for (int32_t x = 0; x < width; x++) {
-        float u, v;
-        bzi_kernel_map_affine(slot->h, x, y, &u, &v);
-        if (bzi_kernel_inside(u, view->x[0].last) && bzi_kernel_inside(v, view->y[0].last) &&
-            (!(slot->flags & BZI_KERNEL_CLIP) || bzi_kernel_is_kept(slot, x, y))) {
-            *first = *end ? *first : x;
-            *end = x + 1;
-        }
+    int32_t left = *first, right = *end, middle = left + (right - left) / 2;
+    if (left >= right || !bzi_kernel_turned_is_inside(slot, view, middle, y)) {
+        for (left = 0; left < width && !bzi_kernel_turned_is_inside(slot, view, left, y);)
+            left++;
+        middle = left;
+        right = left < width ? left + 1 : left;
     }
+    while (left < middle && !bzi_kernel_turned_is_inside(slot, view, left, y))
+        left++;
+    while (left > 0 && left <= middle && left < width && bzi_kernel_turned_is_inside(slot, view, left - 1, y))
+        left--;
+    while (right > middle + 1 && !bzi_kernel_turned_is_inside(slot, view, right - 1, y))
+        right--;
+    while (right > left && right < width && bzi_kernel_turned_is_inside(slot, view, right, y))
+        right++;
+    *first = left < width ? left : 0;
+    *end = left < width ? right : 0;
 }
 
 BZI_KERNEL_CPU size_t bzi_kernel_turned_bytes(const bzi_kernel_output *out)

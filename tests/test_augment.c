@@ -115,7 +115,7 @@ TEST(rows_that_turn_or_shear_give_the_bits_of_the_plain_loop)
     int turned = 0;
     random_state = 6;
     for (size_t i = 0; i < sizeof planes; i++)
-        planes[0][i] = (uint8_t)random_u32();
+        planes[i / sizeof planes[0]][i % sizeof planes[0]] = (uint8_t)random_u32();
     for (int round = 0; round < ROUNDS(600, 100); round++) {
         const bzna_output o = { .width = (uint32_t)random_int(1, EDGE), .height = (uint32_t)random_int(1, EDGE),
                                 .dtype = (uint32_t)random_int(0, 3), .layout = (uint32_t)random_int(0, 1),
