@@ -773,7 +773,7 @@ class Copies(unittest.TestCase):
                     continue
                 with self.assertRaises(Error) as caught:
                     sample.image()
-                self.assertIn("context_config.codecs does not allow it", str(caught.exception))
+                self.assertIn("codecs does not allow it", str(caught.exception))
         for wrong in (["mp3"], [], "jpeg"):
             with self.assertRaises(ValueError):
                 benzina.Context("cpu", codecs=wrong)
