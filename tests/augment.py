@@ -1,9 +1,10 @@
-"""Writes tests/augment.h: what torchvision makes of a picture by its operations on tensors of uint8, and the tables of its policies.
+"""Writes tests/augment.h: what torchvision makes of a picture by its operations on tensors of uint8, and the tables of
+its policies.
 
     python3 tests/augment.py > tests/augment.h
 
-The picture is small, and its channels differ in range, so that autocontrast and equalize treat them apart. Geometry is not here:
-test_augment.py compares that with torchvision itself, whose edges are softer than the library's.
+The picture is small, and its channels differ in range, so that autocontrast and equalize treat them apart. Geometry is
+not here: test_augment.py compares that with torchvision itself, whose edges are softer than the library's.
 """
 import textwrap
 
@@ -57,14 +58,20 @@ def cases():
     yield "equalize", (), F.equalize
     for kernel, sigma in ((3, 0.1), (3, 0.8), (5, 1.0), (9, 2.0), (23, 0.5)):
         if kernel // 2 < HEIGHT:
-            yield "blur", (kernel, sigma), lambda image, k=kernel, s=float(torch.tensor(sigma)): F.gaussian_blur(image, [k, k], [s, s])
+            yield "blur", (kernel, sigma), lambda image, k=kernel, s=float(torch.tensor(sigma)): F.gaussian_blur(
+                image, [k, k], [s, s]
+            )
     yield "erase", (3, 2, 9, 7), lambda image: F.erase(image, 2, 3, 7, 9, torch.tensor([0.0])[:, None, None])
 
 
 def emit(text):
     """Prints it, in lines of at most 118 columns."""
     for line in text.split("\n"):
-        print("\n".join(textwrap.wrap(line, 118, subsequent_indent=" " * 8, break_on_hyphens=False)) if len(line) > 118 else line)
+        print(
+            "\n".join(textwrap.wrap(line, 118, subsequent_indent=" " * 8, break_on_hyphens=False))
+            if len(line) > 118
+            else line
+        )
 
 
 def emit_picture(image):
@@ -78,15 +85,24 @@ def number(value):
 
 
 def emit_space(name, space, bins):
-    emit("static const struct { const char *name; int is_signed, has_magnitude; double magnitudes[%d]; } %s[] = {" % (bins, name))
+    emit(
+        "static const struct { const char *name; int is_signed, has_magnitude; double magnitudes[%d]; } %s[] = {"
+        % (bins, name)
+    )
     for operation, (magnitudes, is_signed) in space.items():
         values = magnitudes.tolist() if magnitudes.ndim else [0]
-        emit('    { "%s", %d, %d, { %s } },' % (operation, is_signed, magnitudes.ndim > 0, ", ".join(map(number, values))))
+        emit(
+            '    { "%s", %d, %d, { %s } },'
+            % (operation, is_signed, magnitudes.ndim > 0, ", ".join(map(number, values)))
+        )
     print("};")
 
 
 def main():
-    print("/* What torchvision %s makes of pictures by its operations; written by tests/augment.py. */" % torchvision.__version__.partition("+")[0])
+    print(
+        "/* What torchvision %s makes of pictures by its operations; written by tests/augment.py. */"
+        % torchvision.__version__.partition("+")[0]
+    )
     print("enum { AUGMENT_WIDTH = %d, AUGMENT_HEIGHT = %d };" % (WIDTH, HEIGHT))
     pictures = picture(), flat()
     print("static const char *const augment_pictures[] = {")
@@ -94,7 +110,9 @@ def main():
         emit_picture(image)
         print("    ,")
     print("};")
-    print("static const struct { const char *name; int picture; double numbers[4]; const char *pixels; } augment_cases[] = {")
+    print(
+        "static const struct { const char *name; int picture; double numbers[4]; const char *pixels; } augment_cases[] = {"
+    )
     for which, image in enumerate(pictures):
         for name, numbers, function in cases():
             if which and name not in ("autocontrast", "equalize", "contrast", "blur"):
@@ -108,10 +126,15 @@ def main():
     emit_space("augment_rand", RandAugment()._augmentation_space(31, (200, 224)), 31)
     emit_space("augment_trivial", TrivialAugmentWide()._augmentation_space(31), 31)
     emit_space("augment_auto_space", AutoAugment()._augmentation_space(10, (200, 224)), 10)
-    print("static const struct { const char *name[2]; double probability[2]; int bin[2]; } augment_auto[] = {    /* bin -1: none */")
+    print(
+        "static const struct { const char *name[2]; double probability[2]; int bin[2]; } augment_auto[] = {    /* bin -1: none */"
+    )
     for first, second in AutoAugment()._get_policies(AutoAugmentPolicy.IMAGENET):
         bins = [-1 if bin is None else bin for _, _, bin in (first, second)]
-        print('    { { "%s", "%s" }, { %s, %s }, { %d, %d } },' % (first[0], second[0], number(first[1]), number(second[1]), *bins))
+        print(
+            '    { { "%s", "%s" }, { %s, %s }, { %d, %d } },'
+            % (first[0], second[0], number(first[1]), number(second[1]), *bins)
+        )
     print("};")
 
 

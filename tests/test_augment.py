@@ -1,14 +1,18 @@
-"""test_augment.py - what the library does to pictures behind the crop, beside torchvision's operations on tensors of uint8
+"""test_augment.py - what the library does to pictures behind the crop, beside torchvision's operations on tensors of
+uint8
 
     BENZINA_LIBRARY=build/libbenzina.so python3 tests/test_augment.py build/bzna        from the repository's root
 
-Prints FAIL and SKIP lines, and a count last. test_truth.c compares the point operations with tests/augment.h where torchvision is
-missing.
+Prints FAIL and SKIP lines, and a count last. test_truth.c compares the point operations with tests/augment.h where
+torchvision is missing.
 
-Of what is compared, the equal is said to be equal. What is not equal differs by a mean of at most 0.5 of 255, for one of these reasons:
+Of what is compared, the equal is said to be equal. What is not equal differs by a mean of at most 0.5 of 255, for one
+of these reasons:
 
-    edges      torchvision blends a moved picture's edge with the fill color over one pixel; the library cuts half a pixel outside
-    ties       float32 there and float32 in another order here: a result within a rounding of a half may fall to either side
+    edges      torchvision blends a moved picture's edge with the fill color over one pixel; the library cuts half a
+               pixel outside
+    ties       float32 there and float32 in another order here: a result within a rounding of a half may fall to either
+               side
 """
 import collections
 import math
@@ -72,7 +76,8 @@ POINTS = {
 
 
 def inverse_affine(name, magnitude, width, height):
-    """The 3 x 3 matrix from the moved picture's pixels, of which integers are centers, to the picture's, by torchvision's own function."""
+    """The 3 x 3 matrix from the moved picture's pixels, of which integers are centers, to the picture's, by
+    torchvision's own function."""
     shear, angle, translate, center = [0.0, 0.0], 0.0, [0.0, 0.0], [0.0, 0.0]
     if name in ("ShearX", "ShearY"):
         shear["XY".index(name[-1])] = math.degrees(math.atan(magnitude))
@@ -81,7 +86,9 @@ def inverse_affine(name, magnitude, width, height):
         translate["XY".index(name[-1])] = float(int(magnitude))
     else:
         angle = -magnitude
-    inner = numpy.array(F._get_inverse_affine_matrix(center, angle, translate, 1.0, shear) + [0, 0, 1], numpy.float64).reshape(3, 3)
+    inner = numpy.array(
+        F._get_inverse_affine_matrix(center, angle, translate, 1.0, shear) + [0, 0, 1], numpy.float64
+    ).reshape(3, 3)
     to_center = numpy.array([[1, 0, 0.5 - width / 2], [0, 1, 0.5 - height / 2], [0, 0, 1]])
     return numpy.linalg.inv(to_center) @ inner @ to_center
 
@@ -105,7 +112,8 @@ def moved(image, name, magnitude, fill):
 
 
 def resampled(image, matrix, fill):
-    """H x W x 3 of one bilinear resampling in float64, rounded; and which pixels have all four of their sources inside."""
+    """H x W x 3 of one bilinear resampling in float64, rounded; and which pixels have all four of their sources
+    inside."""
     height, width = image.shape[:2]
     y, x = numpy.mgrid[:height, :width]
     sources = numpy.stack([x, y, numpy.ones_like(x)], -1).astype(numpy.float64) @ matrix.T
@@ -143,18 +151,45 @@ def made(images, augment, **settings):
     """What a loader makes of pictures without a crop: N x H x W x 3, and what was drawn for each."""
     dataset = benzina.from_arrays(images)
     height, width = images.shape[1:3]
-    loader = benzina.DataLoader(dataset, (height, width), len(images), warp=None, augment=augment, dtype="uint8", layout="NHWC",
-                                output="numpy", seed=settings.pop("seed", 1), **settings)
+    loader = benzina.DataLoader(
+        dataset,
+        (height, width),
+        len(images),
+        warp=None,
+        augment=augment,
+        dtype="uint8",
+        layout="NHWC",
+        output="numpy",
+        seed=settings.pop("seed", 1),
+        **settings
+    )
     with_errors = next(loader.batches())
     assert not with_errors.errors(), with_errors.errors()
     return with_errors.images.numpy().copy(), [with_errors.drawn(slot) for slot in range(len(images))]
 
 
 NAMES = {
-    "identity": "Identity", "shear_x": "ShearX", "shear_y": "ShearY", "translate_x": "TranslateX", "translate_y": "TranslateY",
-    "translate_x_px": "TranslateX", "translate_y_px": "TranslateY", "rotate": "Rotate", "brightness": "Brightness", "saturation": "Color",
-    "contrast": "Contrast", "sharpness": "Sharpness", "hue": "Hue", "posterize": "Posterize", "solarize": "Solarize", "gamma": "Gamma",
-    "autocontrast": "AutoContrast", "equalize": "Equalize", "invert": "Invert", "grayscale": "Grayscale"}
+    "identity": "Identity",
+    "shear_x": "ShearX",
+    "shear_y": "ShearY",
+    "translate_x": "TranslateX",
+    "translate_y": "TranslateY",
+    "translate_x_px": "TranslateX",
+    "translate_y_px": "TranslateY",
+    "rotate": "Rotate",
+    "brightness": "Brightness",
+    "saturation": "Color",
+    "contrast": "Contrast",
+    "sharpness": "Sharpness",
+    "hue": "Hue",
+    "posterize": "Posterize",
+    "solarize": "Solarize",
+    "gamma": "Gamma",
+    "autocontrast": "AutoContrast",
+    "equalize": "Equalize",
+    "invert": "Invert",
+    "grayscale": "Grayscale",
+}
 NO_MAGNITUDE = ("Identity", "AutoContrast", "Equalize", "Invert", "Grayscale")
 
 
@@ -165,7 +200,8 @@ def in_pixels(drawn, width=WIDTH, height=HEIGHT):
 
 
 def replayed(image, drawn, fill=(0, 0, 0)):
-    """A picture, H x W x 3, with what was drawn: geometry by one resampling in float64, and then torchvision's operations in order."""
+    """A picture, H x W x 3, with what was drawn: geometry by one resampling in float64, and then torchvision's
+    operations in order."""
     height, width = image.shape[:2]
     matrix = numpy.eye(3)
     for one in drawn:
@@ -181,7 +217,8 @@ def replayed(image, drawn, fill=(0, 0, 0)):
 
 
 def chi_squared(counts, expected):
-    """Its value, and the one that a fair draw exceeds once in a million times (by Wilson and Hilferty's approximation)."""
+    """Its value, and the one that a fair draw exceeds once in a million times (by Wilson and Hilferty's
+    approximation)."""
     value = sum((count - e) ** 2 / e for count, e in zip(counts, expected))
     degrees = len(counts) - 1
     return value, degrees * (1 - 2 / (9 * degrees) + 4.75 * math.sqrt(2 / (9 * degrees))) ** 3
@@ -215,16 +252,22 @@ class Draws(unittest.TestCase):
         pairs = collections.Counter((first[0], second[0]) for first, second in found)
         self.check_even(pairs, [(a, b) for a in names for b in names])
         signed = [one.kind for one in ops.RandAugment().operations if one.sign]
-        signs = collections.Counter((name, magnitude > 0) for one in found for name, magnitude, _ in one if name in signed)
+        signs = collections.Counter(
+            (name, magnitude > 0) for one in found for name, magnitude, _ in one if name in signed
+        )
         for name in signed:
             self.check_even({sign: signs[name, sign] for sign in (False, True)}, [False, True])
-        sizes = {name: {round(abs(magnitude), 4) for one in found for n, magnitude, _ in one if n == name} for name in names}
+        sizes = {
+            name: {round(abs(magnitude), 4) for one in found for n, magnitude, _ in one if n == name} for name in names
+        }
         self.assertEqual({name: len(size) for name, size in sizes.items()}, dict.fromkeys(names, 1))
         self.assertEqual((sizes["rotate"], sizes["brightness"], sizes["solarize"]), ({9.0}, {0.27}, {178.5}))
 
     def test_trivial_augment_draws_each_operation_and_bin_as_often(self):
         found = draws(ops.TrivialAugmentWide(), 14000)
-        self.check_even(collections.Counter(one[0] for (one,) in found), [one.kind for one in ops.TrivialAugmentWide().operations])
+        self.check_even(
+            collections.Counter(one[0] for (one,) in found), [one.kind for one in ops.TrivialAugmentWide().operations]
+        )
         bins = collections.Counter(round(abs(one[1]) / 135 * 30, 3) for (one,) in found if one[0] == "rotate")
         self.check_even(bins, [float(n) for n in range(31)])
 
@@ -234,8 +277,12 @@ class Draws(unittest.TestCase):
         expected, operations = collections.Counter(), policy.operations
         for first, second in zip(operations[::2], operations[1::2]):
             p, q = first.p * (first.kind != "identity"), second.p * (second.kind != "identity")
-            for names, share in (((first.kind, second.kind), p * q), ((first.kind,), p * (1 - q)), ((second.kind,), (1 - p) * q),
-                                 ((), (1 - p) * (1 - q))):
+            for names, share in (
+                ((first.kind, second.kind), p * q),
+                ((first.kind,), p * (1 - q)),
+                ((second.kind,), (1 - p) * q),
+                ((), (1 - p) * (1 - q)),
+            ):
                 expected[names] += share / (len(operations) / 2)
         counts = collections.Counter(tuple(name for name, *_ in one if name != "identity") for one in found)
         cells = [names for names, share in expected.items() if share > 1e-9]
@@ -273,14 +320,20 @@ class Draws(unittest.TestCase):
         self.assertLess(abs(len(mine) - len(theirs)), 40)
         for number, label in enumerate(("height", "width", "top", "left")):
             a, b = sorted(one[number] for one in mine), sorted(one[number] for one in theirs)
-            apart = max(abs(numpy.searchsorted(a, x, "right") / len(a) - numpy.searchsorted(b, x, "right") / len(b)) for x in range(0, WIDTH, 3))
-            self.assertLess(apart, 2.6 * math.sqrt((len(a) + len(b)) / (len(a) * len(b))), label)       # Kolmogorov and Smirnov: 1 in 1e5
+            apart = max(
+                abs(numpy.searchsorted(a, x, "right") / len(a) - numpy.searchsorted(b, x, "right") / len(b))
+                for x in range(0, WIDTH, 3)
+            )
+            # Kolmogorov and Smirnov: 1 in 1e5
+            self.assertLess(apart, 2.6 * math.sqrt((len(a) + len(b)) / (len(a) * len(b))), label)
 
     def test_a_loader_draws_the_same_with_any_number_of_threads(self):
         dataset = benzina.from_arrays([PPM] * 40)
         seen = []
         for threads in (1, 2, 5):
-            loader = benzina.DataLoader(dataset, 8, 10, seed=3, num_threads=threads, augment=[ops.RandAugment(3, 9), ops.RandomErasing()])
+            loader = benzina.DataLoader(
+                dataset, 8, 10, seed=3, num_threads=threads, augment=[ops.RandAugment(3, 9), ops.RandomErasing()]
+            )
             seen.append([[batch.drawn(slot) for slot in range(10)] for batch in loader.batches()])
         self.assertEqual(seen[0], seen[1])
         self.assertEqual(seen[0], seen[2])
@@ -303,8 +356,16 @@ class Truth(unittest.TestCase):
         return image[0], made_[0], drawn[0]
 
     def test_point_operations_are_equal(self):
-        points = {"brightness": (-1, -0.4, 0.27, 0.99), "saturation": (-1, -0.27, 0.5), "contrast": (-0.99, -0.27, 0.27, 0.9),
-                  "posterize": (1, 4, 7, 8), "hue": (-0.3, 0.1, 0.5), "solarize": (0, 100.5, 178.5, 255), "invert": (0,), "grayscale": (0,)}
+        points = {
+            "brightness": (-1, -0.4, 0.27, 0.99),
+            "saturation": (-1, -0.27, 0.5),
+            "contrast": (-0.99, -0.27, 0.27, 0.9),
+            "posterize": (1, 4, 7, 8),
+            "hue": (-0.3, 0.1, 0.5),
+            "solarize": (0, 100.5, 178.5, 255),
+            "invert": (0,),
+            "grayscale": (0,),
+        }
         for name, magnitudes in points.items():
             for magnitude in magnitudes:
                 image, mine, drawn = self.one(ops.Operation(name, magnitude))
@@ -320,16 +381,26 @@ class Truth(unittest.TestCase):
         for magnitude in (0.7, 0.9, 2.2):
             image, mine, drawn = self.one(ops.Operation("gamma", magnitude))
             mean, most = difference(mine, replayed(image, drawn))
-            self.assertTrue(mean < 0.05 and most <= 1, (mean, most, drawn))                # ties: torchvision truncates float32
+            # ties: torchvision truncates float32
+            self.assertTrue(mean < 0.05 and most <= 1, (mean, most, drawn))
         for kernel, sigma in ((3, 0.5), (9, 2.0), (23, 1.3), (63, 10)):
             image, mine, drawn = self.one(ops.Operation("blur", sigma, kernel_size=kernel))
-            mean, most = difference(mine, as_array(POINTS["GaussianBlur"](as_tensor(image), kernel, drawn[0].magnitude)))
+            mean, most = difference(
+                mine, as_array(POINTS["GaussianBlur"](as_tensor(image), kernel, drawn[0].magnitude))
+            )
             self.assertLess(mean, 0.005, drawn)                                         # ties
             self.assertEqual(most, 1, drawn)
 
     def test_geometry_is_torchvisions_but_for_a_pixel_at_the_edges(self):
-        for name, magnitudes in {"shear_x": (0.3, -0.99), "shear_y": (-0.09,), "translate_x": (-0.45, 0.1), "translate_y": (0.33,),
-                                 "translate_x_px": (-31.9,), "translate_y_px": (7,), "rotate": (9, -30, 135)}.items():
+        for name, magnitudes in {
+            "shear_x": (0.3, -0.99),
+            "shear_y": (-0.09,),
+            "translate_x": (-0.45, 0.1),
+            "translate_y": (0.33,),
+            "translate_x_px": (-31.9,),
+            "translate_y_px": (7,),
+            "rotate": (9, -30, 135),
+        }.items():
             for magnitude in magnitudes:
                 for fill in ((0, 0, 0), (124, 116, 104)):
                     image, mine, drawn = self.one(ops.Operation(name, magnitude), oob=fill, antialias=False)
@@ -343,8 +414,8 @@ class Truth(unittest.TestCase):
                         self.assertEqual(difference(mine, theirs), (0, 0), drawn)
 
     def check_policy(self, policy, count, at_least):
-        """Each sample's draw, beside one resampling and torchvision's operations. Means of all of them, since an operation such as
-        posterize makes 64 of a rounding."""
+        """Each sample's draw, beside one resampling and torchvision's operations. Means of all of them, since an
+        operation such as posterize makes 64 of a rounding."""
         images = pictures(count)
         mine, drawn = made(images, policy, oob=(124, 116, 104), antialias=False)
         differences = [difference(mine[i], replayed(images[i], drawn[i], (124, 116, 104)))[0] for i in range(count)]
@@ -363,17 +434,39 @@ class Truth(unittest.TestCase):
         self.check_policy(ops.AutoAugment("imagenet"), 64, 0.3)
 
     def test_many_moves_are_one_resampling(self):
-        moves = ops.Policy([ops.Operation("shear_x", 0.2), ops.Operation("rotate", 20), ops.Operation("translate_y", -0.1),
-                            ops.Operation("shear_y", -0.3)])
+        moves = ops.Policy(
+            [
+                ops.Operation("shear_x", 0.2),
+                ops.Operation("rotate", 20),
+                ops.Operation("translate_y", -0.1),
+                ops.Operation("shear_y", -0.3),
+            ]
+        )
         self.check_policy(moves, 2, -1)
 
     def test_erasing_and_its_values(self):
         image = pictures()
         mean, std = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
-        plain = next(iter(benzina.DataLoader(benzina.from_arrays(image), (HEIGHT, WIDTH), 1, warp=None, mean=mean, std=std, output="numpy")))[0]
+        plain = next(
+            iter(
+                benzina.DataLoader(
+                    benzina.from_arrays(image), (HEIGHT, WIDTH), 1, warp=None, mean=mean, std=std, output="numpy"
+                )
+            )
+        )[0]
         for value, expected in ((0, 0.0), ((1, 2, -3), (1, 2, -3)), ("random", None)):
-            loader = benzina.DataLoader(benzina.from_arrays(image), (HEIGHT, WIDTH), 1, warp=None, mean=mean, std=std, output="numpy", seed=4,
-                                        augment=ops.RandomErasing(1.0, value=value), operations=True)
+            loader = benzina.DataLoader(
+                benzina.from_arrays(image),
+                (HEIGHT, WIDTH),
+                1,
+                warp=None,
+                mean=mean,
+                std=std,
+                output="numpy",
+                seed=4,
+                augment=ops.RandomErasing(1.0, value=value),
+                operations=True,
+            )
             images, _, fields = next(iter(loader))
             kind, _, left, top, right, bottom = (int(number) for number in fields["operations"][0, 0, 0, :6])
             self.assertEqual(kind, benzina.OP_ERASE)
@@ -401,17 +494,35 @@ class Loop(unittest.TestCase):
     """augment= of loaders and outputs."""
 
     def loader(self, augment, **settings):
-        return benzina.DataLoader(benzina.from_arrays([PPM] * 4), 8, 4, output="memoryview", dtype="uint8", warp=None, augment=augment, **settings)
+        return benzina.DataLoader(
+            benzina.from_arrays([PPM] * 4),
+            8,
+            4,
+            output="memoryview",
+            dtype="uint8",
+            warp=None,
+            augment=augment,
+            **settings
+        )
 
     def test_what_was_drawn_is_an_array_of_the_loop(self):
-        policy = ops.Policy([ops.Operation("rotate", 15), ops.Operation("solarize", 200.5), ops.Operation("cutout", 0.5, value=(1, 2, 3))])
+        policy = ops.Policy(
+            [
+                ops.Operation("rotate", 15),
+                ops.Operation("solarize", 200.5),
+                ops.Operation("cutout", 0.5, value=(1, 2, 3)),
+            ]
+        )
         outputs = [benzina.Output("other", warp=ops.Resize(), views=1, augment=ops.RandomInvert(1.0))]
         _, _, fields = next(iter(self.loader(policy, operations=True, outputs=outputs)))
         numbers = fields["operations"]
         self.assertEqual((numbers.shape, numbers.format), ((4, 2, 8, 9), "f"))
         rows = numbers.tolist()
         for sample in rows:
-            self.assertEqual([row[:2] for row in sample[0][:3]], [[benzina.OP_ROTATE, 15], [benzina.OP_SOLARIZE, 200.5], [benzina.OP_CUTOUT, 0.5]])
+            self.assertEqual(
+                [row[:2] for row in sample[0][:3]],
+                [[benzina.OP_ROTATE, 15], [benzina.OP_SOLARIZE, 200.5], [benzina.OP_CUTOUT, 0.5]],
+            )
             self.assertEqual(sample[0][2][6:], [1, 2, 3])
             self.assertEqual(sample[0][3:], [[0] * 9] * 5)
             self.assertEqual([row[0] for row in sample[1][:2]], [benzina.OP_INVERT, 0])
@@ -435,27 +546,50 @@ class Loop(unittest.TestCase):
 
     def test_a_probability_of_0_is_never(self):
         invert = ops.Operation("invert")
-        for policy in (ops.RandomInvert(0), ops.RandomApply([ops.RandomInvert(1.0)], p=0), ops.Policy([invert], p=0), []):
+        for policy in (
+            ops.RandomInvert(0),
+            ops.RandomApply([ops.RandomInvert(1.0)], p=0),
+            ops.Policy([invert], p=0),
+            [],
+        ):
             self.assertEqual(self.loader(policy, operations=True).batches().__next__().drawn(0), [])
-        self.assertEqual([one.name for one in next(self.loader(ops.Policy([ops.Operation("invert", p=0), invert])).batches()).drawn(0)
-                          if one.name != "identity"], ["invert"])
+        self.assertEqual(
+            [
+                one.name
+                for one in next(self.loader(ops.Policy([ops.Operation("invert", p=0), invert])).batches()).drawn(0)
+                if one.name != "identity"
+            ],
+            ["invert"],
+        )
 
     def test_settings_are_refused_by_their_names(self):
-        for words, ask in (("magnitude: 31", lambda: ops.RandAugment(2, 31)), ("num_ops: 9", lambda: ops.RandAugment(9)),
-                           ("only 'imagenet'", lambda: ops.AutoAugment("svhn")), ("kernel_size: 4", lambda: ops.GaussianBlur(4)),
-                           ("value: 'noise'", lambda: ops.RandomErasing(value="noise")), ("p: 1.5", lambda: ops.RandomInvert(1.5)),
-                           ("no policy of ops", lambda: self.loader([ops.Resize()])), ("kind: 'blurr'", lambda: ops.Operation("blurr")),
-                           ("RandomGrayscale", lambda: self.loader(ops.ColorJitter(0.1, grayscale=0.2))),
-                           ("cannot be one of several", lambda: ops.RandomApply([ops.RandAugment(), ops.RandomInvert()])),
-                           ("operations: ", lambda: ops.Policy([ops.RandomInvert()])), ("8", lambda: self.loader([ops.RandAugment(5)] * 2))):
+        for words, ask in (
+            ("magnitude: 31", lambda: ops.RandAugment(2, 31)),
+            ("num_ops: 9", lambda: ops.RandAugment(9)),
+            ("only 'imagenet'", lambda: ops.AutoAugment("svhn")),
+            ("kernel_size: 4", lambda: ops.GaussianBlur(4)),
+            ("value: 'noise'", lambda: ops.RandomErasing(value="noise")),
+            ("p: 1.5", lambda: ops.RandomInvert(1.5)),
+            ("no policy of ops", lambda: self.loader([ops.Resize()])),
+            ("kind: 'blurr'", lambda: ops.Operation("blurr")),
+            ("RandomGrayscale", lambda: self.loader(ops.ColorJitter(0.1, grayscale=0.2))),
+            ("cannot be one of several", lambda: ops.RandomApply([ops.RandAugment(), ops.RandomInvert()])),
+            ("operations: ", lambda: ops.Policy([ops.RandomInvert()])),
+            ("8", lambda: self.loader([ops.RandAugment(5)] * 2)),
+        ):
             with self.assertRaises((TypeError, ValueError, benzina.Error)) as caught:
                 ask()
             self.assertIn(words, str(caught.exception))
 
     def test_policies_can_be_pickled_and_say_what_they_are(self):
         import pickle
-        for policy in (ops.RandAugment(3, 5), ops.AutoAugment(), ops.RandomErasing(0.25, value="random"),
-                       ops.RandomApply([ops.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8), ops.Policy([ops.Operation("rotate", (5, 30), sign=True)])):
+        for policy in (
+            ops.RandAugment(3, 5),
+            ops.AutoAugment(),
+            ops.RandomErasing(0.25, value="random"),
+            ops.RandomApply([ops.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8),
+            ops.Policy([ops.Operation("rotate", (5, 30), sign=True)]),
+        ):
             again = pickle.loads(pickle.dumps(policy))
             self.assertEqual((repr(again), bytes(again._policy()[1])), (repr(policy), bytes(policy._policy()[1])))
             self.assertEqual(type(policy).__module__, "benzina.ops")
@@ -464,11 +598,20 @@ class Loop(unittest.TestCase):
 
     def test_signatures_begin_as_torchvisions(self):
         import inspect
-        for name, expected in {"RandAugment": "num_ops=2, magnitude=9, num_magnitude_bins=31", "TrivialAugmentWide": "num_magnitude_bins=31",
-                               "GaussianBlur": "kernel_size, sigma=(0.1, 2.0)", "RandomSolarize": "threshold, p=0.5", "RandomPosterize": "bits, p=0.5",
-                               "RandomErasing": "p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0", "RandomInvert": "p=0.5",
-                               "RandomGrayscale": "p=0.1", "RandomAdjustSharpness": "sharpness_factor, p=0.5", "RandomAutocontrast": "p=0.5",
-                               "RandomEqualize": "p=0.5", "RandomApply": "transforms, p=0.5"}.items():
+        for name, expected in {
+            "RandAugment": "num_ops=2, magnitude=9, num_magnitude_bins=31",
+            "TrivialAugmentWide": "num_magnitude_bins=31",
+            "GaussianBlur": "kernel_size, sigma=(0.1, 2.0)",
+            "RandomSolarize": "threshold, p=0.5",
+            "RandomPosterize": "bits, p=0.5",
+            "RandomErasing": "p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0",
+            "RandomInvert": "p=0.5",
+            "RandomGrayscale": "p=0.1",
+            "RandomAdjustSharpness": "sharpness_factor, p=0.5",
+            "RandomAutocontrast": "p=0.5",
+            "RandomEqualize": "p=0.5",
+            "RandomApply": "transforms, p=0.5",
+        }.items():
             parameters = list(inspect.signature(getattr(ops, name)).parameters.values())
             self.assertEqual(", ".join(str(p.replace(annotation=p.empty)) for p in parameters), expected)
             if importable("torchvision") is not None:
@@ -481,15 +624,38 @@ class Recipe(unittest.TestCase):
     """imagenet.py has the arguments of torchvision's reference script."""
 
     def run_example(self, *arguments):
-        return subprocess.run([sys.executable, "-B", "examples/python/imagenet.py", ARCHIVE, "--size", "56", "--batch-size", "4", "--threads", "1",
-                               "--epochs", "3", *arguments], capture_output=True, text=True, timeout=300,
-                              env={**os.environ, "BENZINA_LIBRARY": benzina.lib._name, "OMP_NUM_THREADS": "1"})
+        return subprocess.run(
+            [
+                sys.executable,
+                "-B",
+                "examples/python/imagenet.py",
+                ARCHIVE,
+                "--size",
+                "56",
+                "--batch-size",
+                "4",
+                "--threads",
+                "1",
+                "--epochs",
+                "3",
+                *arguments,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**os.environ, "BENZINA_LIBRARY": benzina.lib._name, "OMP_NUM_THREADS": "1"},
+        )
 
     @needs("numpy")
     def test_each_policy_changes_what_is_learned(self):
         seen = set()
-        for arguments in ((), ("--auto-augment", "ta_wide"), ("--auto-augment", "ra", "--ra-magnitude", "20"), ("--auto-augment", "imagenet"),
-                          ("--random-erase", "1")):
+        for arguments in (
+            (),
+            ("--auto-augment", "ta_wide"),
+            ("--auto-augment", "ra", "--ra-magnitude", "20"),
+            ("--auto-augment", "imagenet"),
+            ("--random-erase", "1"),
+        ):
             done = self.run_example("--arch", "linear", *arguments)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             seen.add(re.search(r"epoch 2: training (.*)", done.stdout)[1])
@@ -497,8 +663,20 @@ class Recipe(unittest.TestCase):
 
     @needs("numpy", "torch", "torchvision")
     def test_mixup_cutmix_and_label_smoothing_train(self):
-        done = self.run_example("--arch", "resnet18", "--auto-augment", "ta_wide", "--random-erase", "0.1", "--mixup-alpha", "0.2",
-                                "--cutmix-alpha", "1.0", "--label-smoothing", "0.1")
+        done = self.run_example(
+            "--arch",
+            "resnet18",
+            "--auto-augment",
+            "ta_wide",
+            "--random-erase",
+            "0.1",
+            "--mixup-alpha",
+            "0.2",
+            "--cutmix-alpha",
+            "1.0",
+            "--label-smoothing",
+            "0.1",
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"epoch 0: training loss \d+\.\d+ ")
 

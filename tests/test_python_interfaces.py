@@ -1,8 +1,11 @@
-"""test_python_interfaces.py - what programs for the original, MXNet and WebDataset type, beside these where they are installed
+"""test_python_interfaces.py - what programs for the original, MXNet and WebDataset type, beside these where they are
+installed
 
-    BENZINA_LIBRARY=build/libbenzina.so python3 tests/test_python_interfaces.py build/bzna        from the repository's root
+    BENZINA_LIBRARY=build/libbenzina.so python3 tests/test_python_interfaces.py build/bzna        from the repository's
+    root
 
-MXNet 1.9.1 needs Python 3.8 and numpy 1.23; its numbers that stand here were printed by it. Prints FAIL and SKIP lines, and a count last.
+MXNet 1.9.1 needs Python 3.8 and numpy 1.23; its numbers that stand here were printed by it. Prints FAIL and SKIP lines,
+and a count last.
 """
 import gc
 import gzip
@@ -42,11 +45,14 @@ def module(name):
 def signature(thing):
     """Names and defaults, without annotations."""
     parameters = inspect.signature(thing).parameters.values()
-    return ", ".join(p.name if p.default is p.empty else "%s=%r" % (p.name, p.default) for p in parameters if p.name != "self")
+    return ", ".join(
+        p.name if p.default is p.empty else "%s=%r" % (p.name, p.default) for p in parameters if p.name != "self"
+    )
 
 
 def listed(array):
-    array = array.memoryview() if hasattr(array, "memoryview") else array       # a Field, where neither torch nor numpy is
+    # a Field, where neither torch nor numpy is
+    array = array.memoryview() if hasattr(array, "memoryview") else array
     return array.tolist() if hasattr(array, "tolist") else list(array)
 
 
@@ -55,7 +61,7 @@ def images_of(batch):
     return loops.numbers(batch[0], loops.OUTPUTS[0])
 
 
-# ---- The original -------------------------------------------------------------------------------------------------------------------
+# ---- The original ----------------------------------------------------------------------------------------------------
 
 class Layout(unittest.TestCase):
     """Modules, names, the order of arguments, defaults."""
@@ -66,21 +72,22 @@ class Layout(unittest.TestCase):
         "torch.dataset.ImageNet": "root=None, split=None, tracks=('bzna_input', 'bzna_target'), input_label='bzna_thumb'",
         "torch.dataset.ImageDataset": "bch_cursor, target_transform=None, input_label='bzna_thumb'",
         "torch.dataloader.DataLoader": "dataset, shape, path=None, batch_size=1, shuffle=False, sampler=None, batch_sampler=None, "
-                                       "collate_fn=None, drop_last=False, timeout=0, device=None, multibuffering=3, seed=None, "
-                                       "bias_transform=None, norm_transform=None, warp_transform=None",
+        "collate_fn=None, drop_last=False, timeout=0, device=None, multibuffering=3, seed=None, "
+        "bias_transform=None, norm_transform=None, warp_transform=None",
         "torch.operations.ConstantWarpTransform": "warp=(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)",
         "torch.operations.ConstantOOBTransform": "oob=(0.0, 0.0, 0.0)",
         "torch.operations.ConstantColorTransform": "index=0",
         "torch.operations.ConstantNormTransform": "norm=(1.0, 1.0, 1.0)",
         "torch.operations.ConstantBiasTransform": "bias=(0.0, 0.0, 0.0)",
         "torch.operations.SimilarityTransform": "scale=(1.0, 1.0), ratio=None, degrees=(-0.0, 0.0), translate=(0.0, 0.0), flip_h=0.0, "
-                                                "flip_v=0.0, resize=False, keep_ratio=False, random_crop=False",
+        "flip_v=0.0, resize=False, keep_ratio=False, random_crop=False",
         "torch.operations.RandomResizedCrop": "scale=(0.08, 1.0), ratio=(0.75, 1.3333333333333333)",
         "torch.operations.CenterResizedCrop": "scale=1.0, keep_ratio=True",
         "torch.operations.compute_affine_matrix": "in_shape, out_shape, crop=None, degrees=0.0, translate=(0.0, 0.0), flip_h=False, "
-                                                  "flip_v=False, resize=False, keep_ratio=False",
+        "flip_v=False, resize=False, keep_ratio=False",
         "torch.operations.SimilarityTransform.__call__": "index, in_shape, out_shape, rng",
-        "utils.file.Track": "file, label", "utils.file.File": "disk_file, offset=0",
+        "utils.file.Track": "file, label",
+        "utils.file.File": "disk_file, offset=0",
     }
 
     def test_arguments_are_the_originals_in_its_order_with_its_defaults(self):
@@ -147,8 +154,14 @@ class Tracks(unittest.TestCase):
 
     def test_what_is_not_known_is_refused_by_name(self):
         self.assertRaisesRegex(ValueError, "no track 'x' among bzna_input, ", len, Track(ARCHIVE, "x"))
-        self.assertRaisesRegex(NotImplementedError, "Track.shape: bzna_target has no pictures", lambda: Track(ARCHIVE, "bzna_target").shape)
-        self.assertRaisesRegex(NotImplementedError, "File.subfile: .*input_label names the picture", Track(ARCHIVE, "bzna_input")[0].as_file)
+        self.assertRaisesRegex(
+            NotImplementedError, "Track.shape: bzna_target has no pictures", lambda: Track(ARCHIVE, "bzna_target").shape
+        )
+        self.assertRaisesRegex(
+            NotImplementedError,
+            "File.subfile: .*input_label names the picture",
+            Track(ARCHIVE, "bzna_input")[0].as_file,
+        )
         self.assertRaisesRegex(NotImplementedError, "File.trak", File(ARCHIVE).trak, "bzna_input")
         self.assertRaisesRegex(TypeError, "disk_file: a path is needed", File, io.BytesIO())
 
@@ -190,22 +203,32 @@ class DataSets(unittest.TestCase):
         self.assertEqual((len(plain), plain.filename, plain[3]._fields), (COUNT, ARCHIVE, ("input",)))
         self.assertIsInstance(plain[3].input, Sample)
         item = classes[1]
-        self.assertEqual((item._fields, item.input_label, item.target), (("input", "input_label", "target"), "bzna_thumb", (37,)))
+        self.assertEqual(
+            (item._fields, item.input_label, item.target), (("input", "input_label", "target"), "bzna_thumb", (37,))
+        )
         self.assertEqual(item.input.value, Track(ARCHIVE, "bzna_input")[1].value)
         self.assertEqual(listed(classes.targets), TARGETS)
         self.assertEqual((len(list(classes)), classes[-1].target), (COUNT, (-1,)))
         self.assertRaises(IndexError, lambda: classes[COUNT])
-        self.assertRaisesRegex(NotImplementedError, r"benzina.Dataset\(a\) \+ benzina.Dataset\(b\)", lambda: plain + plain)
+        self.assertRaisesRegex(
+            NotImplementedError, r"benzina.Dataset\(a\) \+ benzina.Dataset\(b\)", lambda: plain + plain
+        )
 
     def test_tracks_take_the_place_of_a_path(self):
         pair = Track(ARCHIVE, "bzna_input"), Track(ARCHIVE, "bzna_target")
-        for data in (self.bz.ClassificationDataset(pair), self.bz.ClassificationDataset(tracks=pair), self.bz.ImageNet(pair),
-                     self.bz.ImageNet(None, None, pair)):
+        for data in (
+            self.bz.ClassificationDataset(pair),
+            self.bz.ClassificationDataset(tracks=pair),
+            self.bz.ImageNet(pair),
+            self.bz.ImageNet(None, None, pair),
+        ):
             self.assertEqual((listed(data.targets), data.filename), (TARGETS, ARCHIVE))
         for data in (self.bz.Dataset(pair[0]), self.bz.Dataset(track=pair[0]), self.bz.Dataset(ARCHIVE, "bzna_thumb")):
             self.assertEqual(len(data), COUNT)
         self.assertRaisesRegex(ValueError, "tracks: without archive, they are Tracks", self.bz.Dataset)
-        self.assertRaisesRegex(ValueError, "tracks: with archive, they are labels", self.bz.ClassificationDataset, ARCHIVE, pair)
+        self.assertRaisesRegex(
+            ValueError, "tracks: with archive, they are labels", self.bz.ClassificationDataset, ARCHIVE, pair
+        )
         self.assertRaisesRegex(ValueError, "is not present", self.bz.Dataset, os.path.join(self.folder, "none.bzna"))
         self.assertRaisesRegex(ValueError, "tracks: they are of several files", self.bz.ClassificationDataset,
                                (pair[0], Track("tests/data/mini_h264.bzna", "bzna_target")))
@@ -222,15 +245,28 @@ class DataSets(unittest.TestCase):
         def first(*arguments):
             (batch,) = self.bz.DataLoader(self.bz.ClassificationDataset(*arguments), 40, batch_size=COUNT)
             return images_of(batch)
-        whole = {track: loops.numbers(next(iter(benzina.DataLoader(ARCHIVE, 40, COUNT, warp=benzina.ops.ConstantWarpTransform(), track=track)))[0],
-                                      loops.OUTPUTS[0]) for track in ("image", "thumb")}
+        whole = {
+            track: loops.numbers(
+                next(
+                    iter(benzina.DataLoader(ARCHIVE, 40, COUNT, warp=benzina.ops.ConstantWarpTransform(), track=track))
+                )[0],
+                loops.OUTPUTS[0],
+            )
+            for track in ("image", "thumb")
+        }
         self.assertNotEqual(whole["image"], whole["thumb"])
         labels = ("bzna_input", "bzna_target")
         self.assertEqual(first(ARCHIVE), whole["thumb"])
         self.assertEqual(first(ARCHIVE, labels, "bzna_input"), whole["image"])
         self.assertEqual(first(ARCHIVE, ("bzna_thumb", "bzna_target")), whole["thumb"])
         data = self.bz.ClassificationDataset(ARCHIVE, labels, "bzna_large")
-        self.assertRaisesRegex(ValueError, "input_label: samples of .* have no 'bzna_large' among bzna_input, bzna_thumb", self.bz.DataLoader, data, 8)
+        self.assertRaisesRegex(
+            ValueError,
+            "input_label: samples of .* have no 'bzna_large' among bzna_input, bzna_thumb",
+            self.bz.DataLoader,
+            data,
+            8,
+        )
         folder = self.bz.ClassificationDataset(each())      # whose samples have one picture
         self.assertEqual(len(self.bz.DataLoader(folder, 8, batch_size=COUNT)), 1)
 
@@ -242,16 +278,23 @@ class DataSets(unittest.TestCase):
             self.assertEqual(listed(self.bz.ImageNet(root).targets), TARGETS)
         os.rename(os.path.join(self.folder, "a", "ilsvrc2012.bzna"), os.path.join(self.folder, "a", "ilsvrc2012.mp4"))
         self.assertEqual(len(self.bz.ImageNet(os.path.join(self.folder, "a"))), COUNT)
-        self.assertEqual(listed(self.bz.ImageNet(folder_of_pictures(), "val").targets), [0, 0, 1, 1])     # torchvision's folders
-        self.assertRaisesRegex(ValueError, r"ilsvrc2012.\[mp4\|bzna\] is not present in root", self.bz.ImageNet, self.folder)
-        self.assertRaisesRegex(ValueError, "split option must be one of test, train, val", self.bz.ImageNet, ARCHIVE, "validation")
+        # torchvision's folders
+        self.assertEqual(listed(self.bz.ImageNet(folder_of_pictures(), "val").targets), [0, 0, 1, 1])
+        self.assertRaisesRegex(
+            ValueError, r"ilsvrc2012.\[mp4\|bzna\] is not present in root", self.bz.ImageNet, self.folder
+        )
+        self.assertRaisesRegex(
+            ValueError, "split option must be one of test, train, val", self.bz.ImageNet, ARCHIVE, "validation"
+        )
 
     @needs_writer
     def test_splits_are_the_archives_tracks_where_it_has_them(self):
         splits = ["test", "train", "validation", "train", "train"]
         path = archive_of(self.folder, "split.bzna", 5, splits)
-        self.assertEqual({split: listed(self.bz.ImageNet(path, split).targets) for split in ("train", "val", "test", None)},
-                         {"train": [1, 3, 4], "val": [2], "test": [0], None: [0, 1, 2, 3, 4]})
+        self.assertEqual(
+            {split: listed(self.bz.ImageNet(path, split).targets) for split in ("train", "val", "test", None)},
+            {"train": [1, 3, 4], "val": [2], "test": [0], None: [0, 1, 2, 3, 4]},
+        )
 
     @needs_writer
     def test_splits_are_positions_where_it_has_none(self):
@@ -263,21 +306,33 @@ class DataSets(unittest.TestCase):
                          {"train": [0, 1, 2, 3], "val": [4, 5], "test": [6, 7, 8]})
         self.assertEqual([item.target[0] for item in found["test"]], [6, 7, 8])
         self.assertEqual(found["val"][1].input.value, Track(path, "bzna_input")[5].value)
-        self.assertEqual([listed(targets) for _, targets in self.bz.DataLoader(found["test"], 8, batch_size=2)], [[6, 7], [8]])
-        self.assertRaisesRegex(ValueError, "split: .* has no tracks of splits, and its 9 samples are not more than the 150000",
-                               self.bz.ImageNet, path, "train")
+        self.assertEqual(
+            [listed(targets) for _, targets in self.bz.DataLoader(found["test"], 8, batch_size=2)], [[6, 7], [8]]
+        )
+        self.assertRaisesRegex(
+            ValueError,
+            "split: .* has no tracks of splits, and its 9 samples are not more than the 150000",
+            self.bz.ImageNet,
+            path,
+            "train",
+        )
 
     @needs_decoder
     def test_positions_are_those_of_imagenet(self):
         path, count = os.path.join(self.folder, "imagenet.idx"), 1281167 + 50000 + 100000
         with open(path, "wb") as file:
-            file.write(struct.pack(">IIII", 2051, count, 1, 1) + bytes(i % 251 for i in range(251)) * (count // 251 + 1))
+            file.write(
+                struct.pack(">IIII", 2051, count, 1, 1) + bytes(i % 251 for i in range(251)) * (count // 251 + 1)
+            )
             file.truncate(16 + count)
         for split, first, size in (("train", 0, 1281167), ("val", 1281167, 50000), ("test", 1331167, 100000)):
             data = self.bz.ImageNet(path, split)
             self.assertEqual(len(data), size)
             loader = benzina.DataLoader(data.data, 1, 4, output="field", channels="gray")
-            self.assertEqual([round(x[0][0][0]) for x in next(iter(loader))[0].memoryview().tolist()], [(first + i) % 251 for i in range(4)])
+            self.assertEqual(
+                [round(x[0][0][0]) for x in next(iter(loader))[0].memoryview().tolist()],
+                [(first + i) % 251 for i in range(4)],
+            )
 
     def test_image_dataset_takes_a_folder_and_a_target_transform(self):
         data = self.bz.ImageDataset(each(), lambda target: -target)
@@ -297,25 +352,47 @@ class Operations(unittest.TestCase):
         self.assertEqual(len(rows), 240)
         for row in rows:
             in_shape, out_shape, crop, rest = row[:2], row[2:4], row[5:9] if row[4] else None, row[9:]
-            made = self.ops.compute_affine_matrix(in_shape=tuple(map(int, in_shape)), out_shape=tuple(map(int, out_shape)), crop=crop, degrees=rest[0],
-                                                  translate=rest[1:3], flip_h=bool(rest[3]), flip_v=bool(rest[4]), resize=bool(rest[5]),
-                                                  keep_ratio=bool(rest[6]))
+            made = self.ops.compute_affine_matrix(
+                in_shape=tuple(map(int, in_shape)),
+                out_shape=tuple(map(int, out_shape)),
+                crop=crop,
+                degrees=rest[0],
+                translate=rest[1:3],
+                flip_h=bool(rest[3]),
+                flip_v=bool(rest[4]),
+                resize=bool(rest[5]),
+                keep_ratio=bool(rest[6]),
+            )
             self.assertEqual(made.shape, (3, 3))
             numpy.testing.assert_allclose(made.ravel(), rest[7:], rtol=1e-9, atol=1e-9)
 
     @needs("numpy")
     def test_warps_are_called_with_a_random_state_of_numpy(self):
-        for warp in (self.ops.SimilarityTransform(degrees=20, resize=True), self.ops.RandomResizedCrop(), self.ops.CenterResizedCrop(0.5)):
+        for warp in (
+            self.ops.SimilarityTransform(degrees=20, resize=True),
+            self.ops.RandomResizedCrop(),
+            self.ops.CenterResizedCrop(0.5),
+        ):
             twice = [warp(0, (64, 48), (16, 16), numpy.random.RandomState(seed)) for seed in (1, 1, 2)]
             self.assertEqual(twice[0], twice[1])
             self.assertEqual(len(twice[0]), 9)
-        self.assertNotEqual(*[self.ops.RandomResizedCrop()(0, (64, 48), (16, 16), numpy.random.RandomState(seed)) for seed in (1, 2)])
+        self.assertNotEqual(
+            *[self.ops.RandomResizedCrop()(0, (64, 48), (16, 16), numpy.random.RandomState(seed)) for seed in (1, 2)]
+        )
 
     def test_none_and_numbers_are_taken_as_there(self):
         ops = self.ops
-        self.assertEqual((ops.ConstantWarpTransform(None).warp, ops.ConstantBiasTransform(None).bias, ops.ConstantNormTransform(2).norm,
-                          ops.ConstantOOBTransform(None).oob, ops.ConstantColorTransform((2,)).index, ops.ConstantColorTransform(None).index),
-                         ((1, 0, 0, 0, 1, 0, 0, 0, 1), (0, 0, 0), (2, 2, 2), (0, 0, 0), 2, 0))
+        self.assertEqual(
+            (
+                ops.ConstantWarpTransform(None).warp,
+                ops.ConstantBiasTransform(None).bias,
+                ops.ConstantNormTransform(2).norm,
+                ops.ConstantOOBTransform(None).oob,
+                ops.ConstantColorTransform((2,)).index,
+                ops.ConstantColorTransform(None).index,
+            ),
+            ((1, 0, 0, 0, 1, 0, 0, 0, 1), (0, 0, 0), (2, 2, 2), (0, 0, 0), 2, 0),
+        )
         self.assertRaisesRegex(ValueError, "degrees", ops.SimilarityTransform, degrees=-3)
         self.assertRaisesRegex(ValueError, "scale", ops.SimilarityTransform, scale=(0, 1))
 
@@ -331,8 +408,12 @@ class Operations(unittest.TestCase):
         self.assertEqual(both(3, (640, 480), (32, 24), "rng"), (2, 0, 11, 0, 2, 15, 0, 0, 1))       # double(shift(x))
         self.assertEqual(seen, [(3, (32, 24), (32, 24), "rng")])
         self.assertEqual(ops.Compose([])(0, (8, 8), (4, 4), None), (1, 0, 0, 0, 1, 0, 0, 0, 1))
-        self.assertRaisesRegex(TypeError, r"transforms\[1\]: ConstantBiasTransform\(\) is no warp: it goes to bias_transform", ops.Compose,
-                               [double, ops.ConstantBiasTransform()])
+        self.assertRaisesRegex(
+            TypeError,
+            r"transforms\[1\]: ConstantBiasTransform\(\) is no warp: it goes to bias_transform",
+            ops.Compose,
+            [double, ops.ConstantBiasTransform()],
+        )
         self.assertRaisesRegex(TypeError, r"transforms\[0\]: 3 cannot be called", ops.Compose, [3])
 
 
@@ -416,26 +497,39 @@ class OriginalsLoader(unittest.TestCase):
             trained, judged = lines[3 * epoch:3 * epoch + 2], lines[3 * epoch + 2]
             for i, line in enumerate(trained):
                 self.assertRegex(line, r"^Epoch: \[%d\]\[%d/2\] \(4, 3, 224, 224\) \[.*\] True$" % (epoch, i))
-            self.assertEqual(sorted(sum((json.loads(line[line.index(") [") + 2:-5]) for line in trained), [])), [0] * 4 + [1] * 4)
+            self.assertEqual(
+                sorted(sum((json.loads(line[line.index(") [") + 2 : -5]) for line in trained), [])), [0] * 4 + [1] * 4
+            )
             self.assertEqual(judged, "Test: [0/1] (4, 1000) [0, 0, 1, 1]")
 
     def test_arguments_are_taken_by_position(self):
-        loader = self.bz.DataLoader(self.data, (6, 10), None, 3, False, None, None, None, True, 0, "cpu", 2, 1234, 1.0, (2, 2, 2), None)
+        loader = self.bz.DataLoader(
+            self.data, (6, 10), None, 3, False, None, None, None, True, 0, "cpu", 2, 1234, 1.0, (2, 2, 2), None
+        )
         batches = [(tuple(images.shape), listed(targets)) for images, targets in loader]
         self.assertEqual(batches, [((3, 3, 6, 10), [0, 1, 2]), ((3, 3, 6, 10), [3, 4, 5])])
         self.assertEqual((len(loader), loader.seed, loader.path), (2, 1234, each()))
 
     def test_pixels_are_those_of_the_picture_minus_bias_times_norm(self):
-        plain = list(benzina.DataLoader(each(), 8, COUNT, warp=benzina.ops.ConstantWarpTransform(), bias=3, norm=(1, 2, 4)))
-        ours = list(self.bz.DataLoader(self.data, 8, batch_size=COUNT, bias_transform=(3, 3, 3), norm_transform=(1, 2, 4)))
+        plain = list(
+            benzina.DataLoader(each(), 8, COUNT, warp=benzina.ops.ConstantWarpTransform(), bias=3, norm=(1, 2, 4))
+        )
+        ours = list(
+            self.bz.DataLoader(self.data, 8, batch_size=COUNT, bias_transform=(3, 3, 3), norm_transform=(1, 2, 4))
+        )
         self.assertEqual(images_of(ours[0]), images_of(plain[0]))
         crop = benzina.ops.CenterResizedCrop(0.875, law="benzina")
         plain = list(benzina.DataLoader(each(), 8, COUNT, warp=crop))
-        ours = list(self.bz.DataLoader(self.data, 8, batch_size=COUNT, warp_transform=self.ops.CenterResizedCrop(0.875)))
+        ours = list(
+            self.bz.DataLoader(self.data, 8, batch_size=COUNT, warp_transform=self.ops.CenterResizedCrop(0.875))
+        )
         self.assertEqual(images_of(ours[0]), images_of(plain[0]))
 
     def test_a_data_set_without_targets_gives_pictures_alone(self):
-        self.assertEqual([(len(batch), len(batch[0])) for batch in self.bz.DataLoader(self.bz.Dataset(each()), 8, batch_size=5)], [(1, 5), (1, 3)])
+        self.assertEqual(
+            [(len(batch), len(batch[0])) for batch in self.bz.DataLoader(self.bz.Dataset(each()), 8, batch_size=5)],
+            [(1, 5), (1, 3)],
+        )
 
     def test_a_sampler_says_the_order(self):
         self.assertEqual(self.order(sampler=[5, 1, 1, 0]), [[5, 1, 1], [0]])
@@ -484,7 +578,10 @@ class OriginalsLoader(unittest.TestCase):
 
     def test_collate_fn_other_than_none_is_refused_with_the_reason(self):
         for loader in (self.bz.DataLoader, benzina.DataLoader):
-            with self.assertRaisesRegex((TypeError, ValueError), "collate_fn.*batches are made in place, so that there are no samples to collate"):
+            with self.assertRaisesRegex(
+                (TypeError, ValueError),
+                "collate_fn.*batches are made in place, so that there are no samples to collate",
+            ):
                 loader(self.data if loader is self.bz.DataLoader else each(), 8, collate_fn=list)
         self.assertEqual(len(self.order(collate_fn=None)), 3)
         if importable("torch"):
@@ -510,23 +607,39 @@ class OriginalsLoader(unittest.TestCase):
                 return -index, -index, -index
         options = dict(batch_size=COUNT, seed=3)
         plain = list(self.bz.DataLoader(self.data, (6, 10), **options))
-        made = [list(self.bz.DataLoader(self.data, (6, 10), warp_transform=Noted(), bias_transform=Lighter(), **options)) for _ in range(2)]
+        made = [
+            list(self.bz.DataLoader(self.data, (6, 10), warp_transform=Noted(), bias_transform=Lighter(), **options))
+            for _ in range(2)
+        ]
         self.assertEqual(images_of(made[0][0]), images_of(made[1][0]))
         difference = numpy.asarray(made[0][0][0]) - numpy.asarray(plain[0][0])
-        numpy.testing.assert_allclose(difference, numpy.broadcast_to(numpy.arange(COUNT).reshape(-1, 1, 1, 1), difference.shape), atol=1e-4)
+        numpy.testing.assert_allclose(
+            difference, numpy.broadcast_to(numpy.arange(COUNT).reshape(-1, 1, 1, 1), difference.shape), atol=1e-4
+        )
         self.assertEqual({one[:2] for one in seen.values()}, {((40, 30), (10, 6))})         # (width, height)
         self.assertTrue(all(1 <= one[2] < 2 and one[4] is numpy.random.RandomState for one in seen.values()))
         self.assertGreater(len({one[2] for one in seen.values()}), 1)
-        again = list(self.bz.DataLoader(self.data, (6, 10), warp_transform=self.ops.Compose([Noted(), self.ops.ConstantWarpTransform()]), **options))
+        again = list(
+            self.bz.DataLoader(
+                self.data,
+                (6, 10),
+                warp_transform=self.ops.Compose([Noted(), self.ops.ConstantWarpTransform()]),
+                **options
+            )
+        )
         self.assertEqual(images_of(again[0]), images_of(plain[0]))
 
 
-# ---- MXNet --------------------------------------------------------------------------------------------------------------------------
+# ---- MXNet -----------------------------------------------------------------------------------------------------------
 
 def record(number, labels, picture):
     """A record of a .rec."""
     flag = len(labels) if len(labels) > 1 else 0
-    payload = struct.pack("<IfQQ", flag, 0 if flag else labels[0], number, 0) + (struct.pack("<%df" % flag, *labels) if flag else b"") + picture
+    payload = (
+        struct.pack("<IfQQ", flag, 0 if flag else labels[0], number, 0)
+        + (struct.pack("<%df" % flag, *labels) if flag else b"")
+        + picture
+    )
     return struct.pack("<II", 0xced7230a, len(payload)) + payload + bytes(-len(payload) % 4)
 
 
@@ -576,19 +689,26 @@ class MXNet(InMXNet):
     """benzina.mx"""
 
     def records(self, name="one", **options):
-        return self.mx.ImageRecordIter(**{"path_imgrec": self.path(name + ".rec"), "data_shape": (3, 32, 32), "batch_size": 4, **options})
+        return self.mx.ImageRecordIter(
+            **{"path_imgrec": self.path(name + ".rec"), "data_shape": (3, 32, 32), "batch_size": 4, **options}
+        )
 
     def test_round_batch_goes_on_behind_what_filled_up(self):
         self.assertEqual(self.epochs(self.records()), [
             [([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0), ([8, 9, 0, 1], 2)],
             [([2, 3, 4, 5], 0), ([6, 7, 8, 9], 0)],
             [([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0), ([8, 9, 0, 1], 2)]])
-        self.assertEqual(self.epochs(self.records(round_batch=False), 2), [[([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0), ([8, 9, 0, 1], 2)]] * 2)
+        self.assertEqual(
+            self.epochs(self.records(round_batch=False), 2),
+            [[([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0), ([8, 9, 0, 1], 2)]] * 2,
+        )
 
     def test_parts_are_halves_and_fill_up_from_themselves(self):
         self.assertEqual(self.epochs(self.records(num_parts=2, part_index=1, path_imgidx=self.path("one.idx"))), [
             [([5, 6, 7, 8], 0), ([9, 5, 6, 7], 3)], [([8, 9, 5, 6], 2)], [([7, 8, 9, 5], 1)]])
-        self.assertRaisesRegex(ValueError, "part_index: 2 is not below num_parts, 2", self.records, num_parts=2, part_index=2)
+        self.assertRaisesRegex(
+            ValueError, "part_index: 2 is not below num_parts, 2", self.records, num_parts=2, part_index=2
+        )
 
     def test_shuffle_has_each_sample_once_an_epoch_in_another_order(self):
         first, second, third = self.epochs(self.records(shuffle=True, seed=3))
@@ -612,22 +732,33 @@ class MXNet(InMXNet):
             self.assertEqual([next(batches).label[0].tolist()[0] for _ in range(taken)], [0, 4][:taken])
 
     def test_data_name_and_label_name_are_in_what_is_provided(self):
-        self.assertEqual(repr((self.records().provide_data, self.records().provide_label)),
-                         "([DataDesc[data,(4, 3, 32, 32),<class 'numpy.float32'>,NCHW]], [DataDesc[softmax_label,(4,),<class 'numpy.float32'>,NCHW]])")
+        self.assertEqual(
+            repr((self.records().provide_data, self.records().provide_label)),
+            "([DataDesc[data,(4, 3, 32, 32),<class 'numpy.float32'>,NCHW]], [DataDesc[softmax_label,(4,),<class 'numpy.float32'>,NCHW]])",
+        )
         batches = self.records("three", label_width=3, data_name="image", label_name="boxes", dtype="uint8")
         ((name, shape),), ((label_name, label_shape),) = batches.provide_data, batches.provide_label
         self.assertEqual((name, shape, label_name, label_shape), ("image", (4, 3, 32, 32), "boxes", (4, 3)))
         self.assertIs(batches.provide_data[0].dtype, numpy.uint8)
         batch = batches.next()
         self.assertEqual(batch.label[0].asnumpy()[1].tolist(), [1, 1.5, 7])
-        self.assertEqual((batch.data[0].shape, batch.data[0].dtype, batch.index.tolist()), ((4, 3, 32, 32), "uint8", [0, 1, 2, 3]))
+        self.assertEqual(
+            (batch.data[0].shape, batch.data[0].dtype, batch.index.tolist()), ((4, 3, 32, 32), "uint8", [0, 1, 2, 3])
+        )
         self.assertRaisesRegex(ValueError, "label_width: 1, but sample 0 has 3 labels", self.records, "three")
 
     def test_the_iterators_calls_are_mxnets(self):
         batches, seen = self.records(), []
         self.assertRaisesRegex(ValueError, "there is no current batch", batches.getdata)
         while batches.iter_next():
-            seen.append((batches.getlabel().asnumpy().tolist(), batches.getpad(), batches.getindex().tolist(), batches.getdata().shape))
+            seen.append(
+                (
+                    batches.getlabel().asnumpy().tolist(),
+                    batches.getpad(),
+                    batches.getindex().tolist(),
+                    batches.getdata().shape,
+                )
+            )
         self.assertEqual(seen[-1], ([8, 9, 0, 1], 2, [8, 9, 0, 1], (4, 3, 32, 32)))
         self.assertEqual(len(seen), 3)
         self.assertRaises(StopIteration, batches.next)
@@ -635,25 +766,55 @@ class MXNet(InMXNet):
 
     def test_pixels_are_normalized_and_augmented_as_the_parameters_say(self):
         plain = self.records().next().data[0].asnumpy()
-        made = self.records(mean_r=10, mean_g=20, mean_b=30, std_r=2, std_g=4, std_b=5, scale=0.5).next().data[0].asnumpy()
+        made = (
+            self.records(mean_r=10, mean_g=20, mean_b=30, std_r=2, std_g=4, std_b=5, scale=0.5).next().data[0].asnumpy()
+        )
         expected = (plain - numpy.array([10, 20, 30]).reshape(3, 1, 1)) * 0.5 / numpy.array([2, 4, 5]).reshape(3, 1, 1)
         numpy.testing.assert_allclose(made, expected, atol=1e-4)
         numpy.testing.assert_array_equal(self.records(mirror=True).next().data[0], plain[..., ::-1])
         self.assertEqual(self.records(data_shape=(1, 32, 32)).next().data[0].shape, (4, 1, 32, 32))
-        self.assertEqual(self.records(data_shape=(3, 99, 99), pad=60).next().data[0].asnumpy()[0, :, 0, 0].tolist(), [255] * 3)
-        for options in (dict(random_resized_crop=True, min_random_area=0.2, max_aspect_ratio=4 / 3, min_aspect_ratio=3 / 4),
-                        dict(rand_crop=True, rand_mirror=True, max_rotate_angle=10, random_h=36, random_s=50, random_l=50, brightness=0.2),
-                        dict(min_aspect_ratio=0.8, max_aspect_ratio=1.25), dict(seed_aug=4, rand_crop=True)):
+        self.assertEqual(
+            self.records(data_shape=(3, 99, 99), pad=60).next().data[0].asnumpy()[0, :, 0, 0].tolist(), [255] * 3
+        )
+        for options in (
+            dict(random_resized_crop=True, min_random_area=0.2, max_aspect_ratio=4 / 3, min_aspect_ratio=3 / 4),
+            dict(
+                rand_crop=True,
+                rand_mirror=True,
+                max_rotate_angle=10,
+                random_h=36,
+                random_s=50,
+                random_l=50,
+                brightness=0.2,
+            ),
+            dict(min_aspect_ratio=0.8, max_aspect_ratio=1.25),
+            dict(seed_aug=4, rand_crop=True),
+        ):
             twice = [self.records(**options).next().data[0] for _ in range(2)]
             numpy.testing.assert_array_equal(*twice)
             self.assertGreater(float(numpy.abs(twice[0] - plain).mean()), 1, options)
 
     def test_what_cannot_be_is_refused_by_name(self):
-        for name, value in (("aug_seq", "mine"), ("shuffle_chunk_size", 4), ("pca_noise", 0.1), ("mean_img", "mean.bin"), ("mean_a", 1)):
+        for name, value in (
+            ("aug_seq", "mine"),
+            ("shuffle_chunk_size", 4),
+            ("pca_noise", 0.1),
+            ("mean_img", "mean.bin"),
+            ("mean_a", 1),
+        ):
             self.assertRaisesRegex(ValueError, "^%s: %r: " % (name, value), self.records, **{name: value})
-        self.assertRaisesRegex(ValueError, "data_shape: .* of channels, there are 3, or 1", self.records, data_shape=(4, 8, 8))
+        self.assertRaisesRegex(
+            ValueError, "data_shape: .* of channels, there are 3, or 1", self.records, data_shape=(4, 8, 8)
+        )
         self.assertRaisesRegex(ValueError, "dtype: 'int8' is none of", self.records, dtype="int8")
-        self.assertRaisesRegex(ValueError, "random_resized_crop, pad: one of the two", self.records, random_resized_crop=True, max_aspect_ratio=0.25, pad=4)
+        self.assertRaisesRegex(
+            ValueError,
+            "random_resized_crop, pad: one of the two",
+            self.records,
+            random_resized_crop=True,
+            max_aspect_ratio=0.25,
+            pad=4,
+        )
         self.assertRaisesRegex(ValueError, "path_imgidx: .* lies beside it", self.records, path_imgidx="other.idx")
         self.assertRaisesRegex(ValueError, "path_imgrec: it is needed", self.records, path_imgrec="")
         self.assertRaises(TypeError, self.records, no_such_parameter=1)
@@ -664,11 +825,15 @@ class MXNet(InMXNet):
     def test_labels_of_a_list_and_folders_of_records(self):
         with open(self.path("other.lst"), "w") as file:
             file.write("".join("%d\t%d\tx\n" % (i, 100 + i) for i in range(10)))
-        self.assertEqual(self.records(path_imglist=self.path("other.lst")).next().label[0].tolist(), [100, 101, 102, 103])
+        self.assertEqual(
+            self.records(path_imglist=self.path("other.lst")).next().label[0].tolist(), [100, 101, 102, 103]
+        )
         os.makedirs(self.path("several"), exist_ok=True)
         for name in ("a", "b"):
             shutil.copy(self.path("one.rec"), self.path("several/%s.rec" % name))
-        self.assertEqual(sum(4 - pad for _, pad in self.epochs(self.records(path_imgrec=self.path("several")), 1)[0]), 20)
+        self.assertEqual(
+            sum(4 - pad for _, pad in self.epochs(self.records(path_imgrec=self.path("several")), 1)[0]), 20
+        )
 
     def csv(self, **options):
         return self.mx.CSVIter(**{"data_csv": self.path("data.csv"), "data_shape": (3,), "batch_size": 3, **options})
@@ -676,31 +841,61 @@ class MXNet(InMXNet):
     def test_csv_rows_are_mxnets(self):
         batches, seen = self.csv(), []
         for _ in range(3):
-            seen.append([(batch.data[0].asnumpy()[:, 0].tolist(), batch.label[0].tolist(), batch.pad, batch.index.tolist()) for batch in batches])
+            seen.append(
+                [
+                    (batch.data[0].asnumpy()[:, 0].tolist(), batch.label[0].tolist(), batch.pad, batch.index.tolist())
+                    for batch in batches
+                ]
+            )
             batches.reset()
         self.assertEqual(seen, [[([1, 2, 3], [0, 0, 0], 0, [0, 1, 2]), ([4, 1, 2], [0, 0, 0], 2, [3, 0, 1])],
                                 [([3, 4, 1], [0, 0, 0], 1, [2, 3, 0])], [([2, 3, 4], [0, 0, 0], 0, [1, 2, 3])]])
-        self.assertEqual([self.csv(batch_size=5).next().index.tolist(), self.csv(dtype="int32").next().data[0].dtype], [[0, 1, 2, 3, 0], "int32"])
+        self.assertEqual(
+            [self.csv(batch_size=5).next().index.tolist(), self.csv(dtype="int32").next().data[0].dtype],
+            [[0, 1, 2, 3, 0], "int32"],
+        )
 
     def test_csv_label_csv_and_label_shape(self):
-        batches = self.csv(label_csv=self.path("labels.csv"), label_shape=(2,), data_shape=(3, 1), data_name="x", label_name="y")
-        self.assertEqual(repr((batches.provide_data, batches.provide_label)), "([DataDesc[x,(3, 3, 1),<class 'numpy.float32'>,NCHW]], "
-                                                                              "[DataDesc[y,(3, 2),<class 'numpy.float32'>,NCHW]])")
-        self.assertEqual([batch.label[0].asnumpy().tolist() for batch in batches], [[[1, 5], [2, 6], [3, 7]], [[4, 8], [1, 5], [2, 6]]])
-        self.assertEqual(self.csv(label_csv=self.path("labels.csv"), label_shape=(2, 1)).provide_label[0].shape, (3, 2, 1))
-        self.assertRaisesRegex(ValueError, r"label_shape: rows of label_csv have 2 numbers, not those of \(1,\)", self.csv, label_csv=self.path("labels.csv"))
+        batches = self.csv(
+            label_csv=self.path("labels.csv"), label_shape=(2,), data_shape=(3, 1), data_name="x", label_name="y"
+        )
+        self.assertEqual(
+            repr((batches.provide_data, batches.provide_label)),
+            "([DataDesc[x,(3, 3, 1),<class 'numpy.float32'>,NCHW]], "
+            "[DataDesc[y,(3, 2),<class 'numpy.float32'>,NCHW]])",
+        )
+        self.assertEqual(
+            [batch.label[0].asnumpy().tolist() for batch in batches],
+            [[[1, 5], [2, 6], [3, 7]], [[4, 8], [1, 5], [2, 6]]],
+        )
+        self.assertEqual(
+            self.csv(label_csv=self.path("labels.csv"), label_shape=(2, 1)).provide_label[0].shape, (3, 2, 1)
+        )
+        self.assertRaisesRegex(
+            ValueError,
+            r"label_shape: rows of label_csv have 2 numbers, not those of \(1,\)",
+            self.csv,
+            label_csv=self.path("labels.csv"),
+        )
         self.assertRaisesRegex(ValueError, r"data_shape: rows of data_csv have 3 numbers", self.csv, data_shape=(4,))
         with open(self.path("two.csv"), "w") as file:
             file.write("1\n2\n")
-        self.assertRaisesRegex(ValueError, "label_csv: 2 rows for 4 of data_csv", self.csv, label_csv=self.path("two.csv"))
+        self.assertRaisesRegex(
+            ValueError, "label_csv: 2 rows for 4 of data_csv", self.csv, label_csv=self.path("two.csv")
+        )
 
     def mnist(self, **options):
-        return self.mx.MNISTIter(**{"image": self.path("images"), "label": self.path("labels"), "batch_size": 3, "shuffle": False, **options})
+        return self.mx.MNISTIter(
+            **{"image": self.path("images"), "label": self.path("labels"), "batch_size": 3, "shuffle": False, **options}
+        )
 
     def test_mnist_is_divided_by_256_and_cut_to_whole_batches(self):
         self.assertEqual(self.epochs(self.mnist(), 2), [[([0, 1, 2], 0), ([3, 4, 5], 0), ([6, 7, 8], 0)]] * 2)
         batch = self.mnist().next()
-        self.assertEqual((batch.data[0].shape, self.mnist(flat=True).next().data[0].shape, batch.label[0].dtype), ((3, 1, 4, 5), (3, 20), "float32"))
+        self.assertEqual(
+            (batch.data[0].shape, self.mnist(flat=True).next().data[0].shape, batch.label[0].dtype),
+            ((3, 1, 4, 5), (3, 20), "float32"),
+        )
         numpy.testing.assert_allclose(batch.data[0].ravel(), numpy.arange(60) / 256, atol=1e-6)
         self.assertEqual(self.epochs(self.mnist(num_parts=3, part_index=1), 1), [[([3, 4, 5], 0)]])
         first, second = self.epochs(self.mnist(shuffle=True, seed=1), 2)
@@ -709,13 +904,23 @@ class MXNet(InMXNet):
         self.assertRaisesRegex(ValueError, "batch_size: 128, but there are 10 samples", self.mnist, batch_size=128)
 
     def arrays(self, handle, **options):
-        return self.mx.NDArrayIter(numpy.arange(20).reshape(10, 2), numpy.arange(10), 4, last_batch_handle=handle, **options)
+        return self.mx.NDArrayIter(
+            numpy.arange(20).reshape(10, 2), numpy.arange(10), 4, last_batch_handle=handle, **options
+        )
 
     def test_arrays_are_padded_discarded_and_rolled_over_as_in_mxnet(self):
-        self.assertEqual(self.epochs(self.arrays("pad"), 2), [[([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0), ([8, 9, 0, 1], 2)]] * 2)
+        self.assertEqual(
+            self.epochs(self.arrays("pad"), 2), [[([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0), ([8, 9, 0, 1], 2)]] * 2
+        )
         self.assertEqual(self.epochs(self.arrays("discard"), 2), [[([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0)]] * 2)
-        self.assertEqual(self.epochs(self.arrays("roll_over")), [
-            [([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0)], [([8, 9, 0, 1], 2), ([2, 3, 4, 5], 0), ([6, 7, 8, 9], 0)], [([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0)]])
+        self.assertEqual(
+            self.epochs(self.arrays("roll_over")),
+            [
+                [([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0)],
+                [([8, 9, 0, 1], 2), ([2, 3, 4, 5], 0), ([6, 7, 8, 9], 0)],
+                [([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0)],
+            ],
+        )
         batches = self.arrays("roll_over")
         list(batches)
         batches.hard_reset()
@@ -723,14 +928,18 @@ class MXNet(InMXNet):
         self.assertRaisesRegex(ValueError, "last_batch_handle: 'x' is none of", self.arrays, "x")
 
     def test_arrays_have_names_of_lists_and_dicts(self):
-        both = self.mx.NDArrayIter({"b": numpy.zeros((9, 2)), "a": numpy.ones((9, 3))}, [numpy.arange(9), numpy.arange(9)], 20)
+        both = self.mx.NDArrayIter(
+            {"b": numpy.zeros((9, 2)), "a": numpy.ones((9, 3))}, [numpy.arange(9), numpy.arange(9)], 20
+        )
         self.assertEqual([(d.name, d.shape) for d in both.provide_data + both.provide_label],
                          [("a", (20, 3)), ("b", (20, 2)), ("_0_softmax_label", (20,)), ("_1_softmax_label", (20,))])
         self.assertEqual((both.next().label[1].tolist(), both.getpad()), ([*range(9), *range(9), 0, 1], 11))
         named = self.arrays("pad", data_name="x", label_name="y")
         self.assertEqual((named.provide_data[0].name, named.provide_label[0].name), ("x", "y"))
         self.assertEqual(self.mx.NDArrayIter(numpy.zeros((4, 2))).next().label, [])
-        self.assertRaisesRegex(ValueError, "softmax_label: 3 samples, not 4", self.mx.NDArrayIter, numpy.zeros((4, 2)), numpy.zeros(3))
+        self.assertRaisesRegex(
+            ValueError, "softmax_label: 3 samples, not 4", self.mx.NDArrayIter, numpy.zeros((4, 2)), numpy.zeros(3)
+        )
 
     def test_arrays_share_no_memory_with_a_batch(self):
         data = numpy.zeros((4, 2), "float32")
@@ -749,7 +958,9 @@ class BesideMXNet(InMXNet):
     def compare(self, name, pixels=0.0, pads=True, **options):
         """Three epochs."""
         theirs, ours = self.both(name, **options)
-        self.assertEqual(repr((theirs.provide_data, theirs.provide_label)), repr((ours.provide_data, ours.provide_label)))
+        self.assertEqual(
+            repr((theirs.provide_data, theirs.provide_label)), repr((ours.provide_data, ours.provide_label))
+        )
         for _ in range(3):
             pairs = list(itertools.zip_longest(theirs, ours))
             for one, other in pairs:
@@ -763,21 +974,59 @@ class BesideMXNet(InMXNet):
             ours.reset()
 
     def test_records(self):
-        for pixels, options in ((0, {}), (0, dict(num_parts=2, part_index=1, path_imgidx=self.path("one.idx"))), (0, dict(mirror=True)), (0, dict(pad=4)),
-                                (0, dict(mean_r=10, mean_g=20, mean_b=30, std_r=2, std_g=4, std_b=8, scale=0.5, data_name="x", label_name="y")),
-                                (0, dict(dtype="uint8")), (0.5, dict(resize=36)), (1.5, dict(rotate=30)), (0.6, dict(max_crop_size=30, min_crop_size=30)),
-                                (1, dict(data_shape=(1, 32, 32)))):
-            self.compare("ImageRecordIter", pixels, **{**dict(path_imgrec=self.path("one.rec"), data_shape=(3, 32, 32), batch_size=4), **options})
-        self.compare("ImageRecordIter", path_imgrec=self.path("three.rec"), data_shape=(3, 32, 32), batch_size=3, label_width=3)
+        for pixels, options in (
+            (0, {}),
+            (0, dict(num_parts=2, part_index=1, path_imgidx=self.path("one.idx"))),
+            (0, dict(mirror=True)),
+            (0, dict(pad=4)),
+            (
+                0,
+                dict(
+                    mean_r=10, mean_g=20, mean_b=30, std_r=2, std_g=4, std_b=8, scale=0.5, data_name="x", label_name="y"
+                ),
+            ),
+            (0, dict(dtype="uint8")),
+            (0.5, dict(resize=36)),
+            (1.5, dict(rotate=30)),
+            (0.6, dict(max_crop_size=30, min_crop_size=30)),
+            (1, dict(data_shape=(1, 32, 32))),
+        ):
+            self.compare(
+                "ImageRecordIter",
+                pixels,
+                **{**dict(path_imgrec=self.path("one.rec"), data_shape=(3, 32, 32), batch_size=4), **options}
+            )
+        self.compare(
+            "ImageRecordIter", path_imgrec=self.path("three.rec"), data_shape=(3, 32, 32), batch_size=3, label_width=3
+        )
 
     def test_numbers(self):
-        for options in (dict(batch_size=3), dict(batch_size=5), dict(batch_size=2, data_shape=(3, 1)), dict(batch_size=3, dtype="int32"),
-                        dict(batch_size=3, label_csv=self.path("labels.csv"), label_shape=(2,)), dict(batch_size=3, round_batch=False)):
-            self.compare("CSVIter", pads="round_batch" not in options, **{"data_csv": self.path("data.csv"), "data_shape": (3,), **options})
+        for options in (
+            dict(batch_size=3),
+            dict(batch_size=5),
+            dict(batch_size=2, data_shape=(3, 1)),
+            dict(batch_size=3, dtype="int32"),
+            dict(batch_size=3, label_csv=self.path("labels.csv"), label_shape=(2,)),
+            dict(batch_size=3, round_batch=False),
+        ):
+            self.compare(
+                "CSVIter",
+                pads="round_batch" not in options,
+                **{"data_csv": self.path("data.csv"), "data_shape": (3,), **options}
+            )
 
     def test_mnist(self):
         for options in (dict(), dict(flat=True), dict(num_parts=3, part_index=2)):
-            self.compare("MNISTIter", 1e-6, image=self.path("images"), label=self.path("labels"), batch_size=3, shuffle=False, silent=True, **options)
+            self.compare(
+                "MNISTIter",
+                1e-6,
+                image=self.path("images"),
+                label=self.path("labels"),
+                batch_size=3,
+                shuffle=False,
+                silent=True,
+                **options
+            )
 
     def test_arrays_in_the_order_of_numpys_seed(self):
         data, labels = numpy.arange(20).reshape(10, 2), numpy.arange(10)
@@ -793,7 +1042,7 @@ class BesideMXNet(InMXNet):
                 self.assertEqual(*found)
 
 
-# ---- WebDataset ---------------------------------------------------------------------------------------------------------------------
+# ---- WebDataset ------------------------------------------------------------------------------------------------------
 
 class InWebDataset(unittest.TestCase):
     """Shards: of each sample a PNG of its own size, a gray JPEG, a class, JSON, text, .npy, and now and then bytes."""
@@ -845,7 +1094,12 @@ def plain(thing):
     if isinstance(thing, (list, tuple)):
         return type(thing)(map(plain, thing))
     if hasattr(thing, "tobytes"):
-        return type(thing).__name__, str(getattr(thing, "shape", None) or thing.size), str(getattr(thing, "dtype", "")), thing.tobytes()
+        return (
+            type(thing).__name__,
+            str(getattr(thing, "shape", None) or thing.size),
+            str(getattr(thing, "dtype", "")),
+            thing.tobytes(),
+        )
     return thing
 
 
@@ -870,16 +1124,26 @@ class WebDataset(InWebDataset):
         number = 0
         for shard in range(self.SHARDS):
             for i in range(self.EACH):
-                expected = {"__key__": "d/%d_%d" % (shard, i), "__url__": self.path("t-%03d.tar" % shard), **dict(self.members(shard, i))}
+                expected = {
+                    "__key__": "d/%d_%d" % (shard, i),
+                    "__url__": self.path("t-%03d.tar" % shard),
+                    **dict(self.members(shard, i)),
+                }
                 self.assertEqual(samples[number], expected)
                 number += 1
 
     def test_decode_makes_values_and_pictures(self):
         sample = next(iter(self.made().decode("rgb8").slice(1, 2)))
-        self.assertEqual((sample["cls"], sample["json"], sample["txt"], sample["bin"], sample["npy"].tolist(), sample["txt.gz"]),
-                         (1, {"at": [0, 1]}, "\u00fc 1", b"\0\1\2", [1, 2, 3], "zipped"))
+        self.assertEqual(
+            (sample["cls"], sample["json"], sample["txt"], sample["bin"], sample["npy"].tolist(), sample["txt.gz"]),
+            (1, {"at": [0, 1]}, "\u00fc 1", b"\0\1\2", [1, 2, 3], "zipped"),
+        )
         numpy.testing.assert_array_equal(sample["png"], benzina.Dataset(self.path("t-000.tar"))[1].image("png"))
-        for spec, shape, dtype, most in (("rgb", (21, 30, 3), "float32", 1), ("l8", (21, 30), "uint8", 255), ("l", (21, 30), "float32", 1)):
+        for spec, shape, dtype, most in (
+            ("rgb", (21, 30, 3), "float32", 1),
+            ("l8", (21, 30), "uint8", 255),
+            ("l", (21, 30), "float32", 1),
+        ):
             picture = next(iter(self.made().decode(spec).slice(1, 2)))["png"]
             self.assertEqual((picture.shape, picture.dtype), (shape, dtype))
             self.assertTrue(most / 4 < picture.max() <= most)
@@ -901,15 +1165,26 @@ class WebDataset(InWebDataset):
         self.assertEqual((tuple(batch[0].shape), batch[0].dtype), ((3, 16, 16), importable("torch").float32))
 
     def test_decode_with_a_shape_gives_what_a_dataloader_gives(self):
-        loader = benzina.DataLoader([self.path("t-%03d.tar" % i) for i in range(4)], (16, 20), 20, output="numpy", layout="NHWC", dtype="uint8",
-                                    fields={"image": "png"})
+        loader = benzina.DataLoader(
+            [self.path("t-%03d.tar" % i) for i in range(4)],
+            (16, 20),
+            20,
+            output="numpy",
+            layout="NHWC",
+            dtype="uint8",
+            fields={"image": "png"},
+        )
         ((expected, targets),) = loader
-        ((pictures, classes, texts),) = self.made().decode("rgb8", shape=(16, 20)).to_tuple("png", "cls", "json").batched(20)
+        ((pictures, classes, texts),) = (
+            self.made().decode("rgb8", shape=(16, 20)).to_tuple("png", "cls", "json").batched(20)
+        )
         numpy.testing.assert_array_equal(pictures, expected)
         self.assertEqual((classes.tolist(), texts[7]), (targets.tolist(), {"at": [1, 2]}))
         self.addCleanup(setattr, self.wds, "_LIST", self.wds._LIST)
         self.wds._LIST = 6                      # so that an epoch is several of the loader's
-        shuffled = self.made(shardshuffle=2, seed=1).shuffle(7).decode("rgb", shape=(16, 20)).to_tuple("png", "cls", "__url__")
+        shuffled = (
+            self.made(shardshuffle=2, seed=1).shuffle(7).decode("rgb", shape=(16, 20)).to_tuple("png", "cls", "__url__")
+        )
         for _ in range(3):                      # an epoch that is left in the middle, and whole ones
             next(iter(shuffled))
             seen = list(shuffled)
@@ -917,7 +1192,9 @@ class WebDataset(InWebDataset):
             for picture, number, url in seen:
                 numpy.testing.assert_allclose(picture * 255, expected[number], atol=0.51)
                 self.assertEqual(url, self.path("t-%03d.tar" % (number // 5)))
-        self.assertRaisesRegex(ValueError, "before stages that read samples", list, self.made().map(dict).decode("rgb", shape=8))
+        self.assertRaisesRegex(
+            ValueError, "before stages that read samples", list, self.made().map(dict).decode("rgb", shape=8)
+        )
         self.assertRaisesRegex(TypeError, "decode: mean: give shape=, too", self.made().decode, "rgb", mean=3)
 
     def test_a_picture_that_fails_goes_to_the_handler(self):
@@ -934,7 +1211,12 @@ class WebDataset(InWebDataset):
         self.addCleanup(holder.__exit__, None, None, None)
         for more in ({}, {"shape": 16}):
             def classes(handler, more=more):
-                return [number for number, in self.wds.WebDataset(broken, shardshuffle=False).decode("rgb", handler=handler, **more).to_tuple("cls")]
+                return [
+                    number
+                    for number, in self.wds.WebDataset(broken, shardshuffle=False)
+                    .decode("rgb", handler=handler, **more)
+                    .to_tuple("cls")
+                ]
             self.assertEqual((classes(self.wds.ignore_and_continue), classes(self.wds.ignore_and_stop)), ([0, 2], [0]))
             with self.assertWarns(UserWarning):
                 self.assertEqual(classes(self.wds.warn_and_continue), [0, 2])
@@ -956,14 +1238,21 @@ class WebDataset(InWebDataset):
         made = self.made().decode(only="cls")
         self.assertEqual(list(made.select(lambda s: s["cls"] > 17).rename(y="none;cls").map(lambda s: {"y": s["y"]})),
                          [{"y": 18, "__key__": "d/3_3"}, {"y": 19, "__key__": "d/3_4"}])
-        self.assertEqual(list(made.map_dict(cls=doubled).to_tuple("cls __key__").slice(0, 4, 3)), [(0, "d/0_0"), (6, "d/0_3")])
+        self.assertEqual(
+            list(made.map_dict(cls=doubled).to_tuple("cls __key__").slice(0, 4, 3)), [(0, "d/0_0"), (6, "d/0_3")]
+        )
         self.assertEqual([len(batch) for batch in made.listed(8)], [8, 8, 4])
-        self.assertEqual([batch[0].tolist() for batch in made.to_tuple("cls").map_tuple(doubled).batched(9, partial=False)],
-                         [[*range(0, 18, 2)], [*range(18, 36, 2)]])
+        self.assertEqual(
+            [batch[0].tolist() for batch in made.to_tuple("cls").map_tuple(doubled).batched(9, partial=False)],
+            [[*range(0, 18, 2)], [*range(18, 36, 2)]],
+        )
         self.assertEqual(list(made.to_tuple("cls").batched(9).unbatched())[:2], [(0,), (1,)])
         self.assertEqual(list(made.to_tuple("cls").listed(9).unlisted()), [(number,) for number in range(20)])
         self.assertEqual(next(iter(made.to_tuple("cls", "none", missing_is_error=False))), (0, None))
-        self.assertEqual(next(iter(made.to_tuple("cls", "txt").batched(2, collation_fn=list))), [(0, "\u00fc 0".encode()), (1, "\u00fc 1".encode())])
+        self.assertEqual(
+            next(iter(made.to_tuple("cls", "txt").batched(2, collation_fn=list))),
+            [(0, "\u00fc 0".encode()), (1, "\u00fc 1".encode())],
+        )
         self.assertEqual(len(list(self.made().repeat(2))), 40)
         self.assertEqual(len(self.made().with_length(7)), 7)
         self.assertTrue(0 < len(list(self.made().rsample(0.5))) < 20)
@@ -1008,13 +1297,28 @@ class WebDataset(InWebDataset):
                 server.files["t-%03d.tar" % number] = file.read()
         here, there = self.path("t-{000..003}.tar"), server.url("t-{000..003}.tar")
         for more in ({}, {"shape": 8}):
-            found = [list(map(plain, self.wds.WebDataset(urls, shardshuffle=2, seed=1).decode("rgb8", **more).to_tuple("png", "cls", "txt")))
-                     for urls in (here, there)]
+            found = [
+                list(
+                    map(
+                        plain,
+                        self.wds.WebDataset(urls, shardshuffle=2, seed=1)
+                        .decode("rgb8", **more)
+                        .to_tuple("png", "cls", "txt"),
+                    )
+                )
+                for urls in (here, there)
+            ]
             self.assertEqual(len(found[0]), 20)
             self.assertEqual(*found)
 
     def test_what_cannot_be_is_refused_by_name(self):
-        for name, value in (("cache_dir", "/tmp"), ("cache_size", 7), ("url_to_name", str), ("select_files", bool), ("rename_files", str)):
+        for name, value in (
+            ("cache_dir", "/tmp"),
+            ("cache_size", 7),
+            ("url_to_name", str),
+            ("select_files", bool),
+            ("rename_files", str),
+        ):
             self.assertRaisesRegex(ValueError, "^%s: " % name, self.made, **{name: value})
         for name in ("mcached", "lmdb_cached", "log_keys", "xdecode", "extract_keys", "rename_keys"):
             self.assertRaisesRegex(AttributeError, r"WebDataset has no %s\(\): " % name, getattr, self.made(), name)
@@ -1023,13 +1327,32 @@ class WebDataset(InWebDataset):
         self.assertRaisesRegex(ValueError, "no alpha", self.made().decode, "rgba")
         self.assertRaisesRegex(ValueError, "'bgr'.*is none of", self.made().decode, "bgr")
         self.assertRaisesRegex(ValueError, "urls: specifications", self.wds.WebDataset, "all.yaml")
-        self.assertRaisesRegex(ValueError, "benzina.Stream loads them", list, self.wds.WebDataset("pipe:cat x").decode("rgb", shape=8))
-        self.assertRaisesRegex(ValueError, "a pickle runs whatever code", module("_decoders").basichandlers, ".pkl", b"")
+        self.assertRaisesRegex(
+            ValueError, "benzina.Stream loads them", list, self.wds.WebDataset("pipe:cat x").decode("rgb", shape=8)
+        )
+        self.assertRaisesRegex(
+            ValueError, "a pickle runs whatever code", module("_decoders").basichandlers, ".pkl", b""
+        )
         self.assertRaises(benzina.Error, list, self.wds.WebDataset(self.path("none.tar")))
-        self.assertRaisesRegex(ValueError, "No samples found", list, self.wds.WebDataset(self.path("none.tar"), handler=self.wds.ignore_and_continue))
-        self.assertEqual(list(self.wds.WebDataset(self.path("none.tar"), handler=self.wds.ignore_and_continue, empty_check=False)), [])
+        self.assertRaisesRegex(
+            ValueError,
+            "No samples found",
+            list,
+            self.wds.WebDataset(self.path("none.tar"), handler=self.wds.ignore_and_continue),
+        )
+        self.assertEqual(
+            list(self.wds.WebDataset(self.path("none.tar"), handler=self.wds.ignore_and_continue, empty_check=False)),
+            [],
+        )
         self.assertRaisesRegex(ValueError, "WebLoader|batch_size: None is needed", self.wds.WebLoader, self.made())
-        self.assertRaisesRegex(ValueError, "collate_fn: there is nothing to collate", self.wds.WebLoader, self.made(), None, collate_fn=list)
+        self.assertRaisesRegex(
+            ValueError,
+            "collate_fn: there is nothing to collate",
+            self.wds.WebLoader,
+            self.made(),
+            None,
+            collate_fn=list,
+        )
 
     def test_nodes_and_workers_take_their_shards(self):
         kept = dict(os.environ)
@@ -1061,13 +1384,17 @@ class BesideWebDataset(InWebDataset):
     """The same from webdataset."""
 
     def check(self, make, **options):
-        found = [list(map(plain, make(self.made(where, **options), where))) for where in (importable("webdataset"), self.wds)]
+        found = [
+            list(map(plain, make(self.made(where, **options), where))) for where in (importable("webdataset"), self.wds)
+        ]
         self.assertGreater(len(found[0]), 0)
         self.assertEqual(*found)
 
     def test_samples_and_orders(self):
         self.check(lambda made, where: made)
-        self.check(lambda made, where: made.shuffle(10, initial=5, seed=3).to_tuple("cls", "__key__"), shardshuffle=3, seed=7)
+        self.check(
+            lambda made, where: made.shuffle(10, initial=5, seed=3).to_tuple("cls", "__key__"), shardshuffle=3, seed=7
+        )
         self.check(lambda made, where: made.to_tuple("cls"), shardshuffle=100, seed=7, detshuffle=True)
         self.check(lambda made, where: made.to_tuple("cls").with_epoch(50))
         self.check(lambda made, where: made.to_tuple("cls").repeat(2))
@@ -1084,37 +1411,104 @@ class BesideWebDataset(InWebDataset):
 
     def test_stages(self):
         self.check(lambda made, where: made.decode().to_tuple("cls json txt bin", missing_is_error=False))
-        self.check(lambda made, where: made.decode("rgb8").to_tuple("png", "cls", "txt").map_tuple(lambda p: p[:16, :16], None).batched(6))
+        self.check(
+            lambda made, where: made.decode("rgb8")
+            .to_tuple("png", "cls", "txt")
+            .map_tuple(lambda p: p[:16, :16], None)
+            .batched(6)
+        )
         self.check(lambda made, where: made.decode().to_tuple("cls", "npy").batched(6, partial=False))
-        self.check(lambda made, where: made.decode(only="cls").select(lambda s: s["cls"] % 2).rename(y="cls", x="none;png").map(
-            lambda s: {"y": s["y"], "x": len(s["x"])}).batched(4))
-        self.check(lambda made, where: made.decode().to_tuple("cls", "txt").batched(6).unbatched().listed(4).unlisted().slice(3, 15, 2))
+        self.check(
+            lambda made, where: made.decode(only="cls")
+            .select(lambda s: s["cls"] % 2)
+            .rename(y="cls", x="none;png")
+            .map(lambda s: {"y": s["y"], "x": len(s["x"])})
+            .batched(4)
+        )
+        self.check(
+            lambda made, where: made.decode()
+            .to_tuple("cls", "txt")
+            .batched(6)
+            .unbatched()
+            .listed(4)
+            .unlisted()
+            .slice(3, 15, 2)
+        )
         self.check(lambda made, where: made.map(not_a_fifth, handler=where.ignore_and_continue).to_tuple("cls"))
-        self.check(lambda made, where: made.slice(1, None).map(not_a_fifth, handler=where.ignore_and_stop).to_tuple("cls"))
+        self.check(
+            lambda made, where: made.slice(1, None).map(not_a_fifth, handler=where.ignore_and_stop).to_tuple("cls")
+        )
 
     def test_signatures(self):
         webdataset = importable("webdataset")
-        for name in ("shuffle", "map", "decode", "map_dict", "select", "to_tuple", "map_tuple", "slice", "rename", "rsample", "batched", "listed",
-                     "unbatched", "unlisted", "with_epoch", "with_length", "repeat", "compose"):
-            theirs, ours = (inspect.signature(getattr(where.WebDataset, name)).parameters for where in (webdataset, self.wds))
-            positional = [p.name for p in theirs.values() if p.kind == p.POSITIONAL_OR_KEYWORD and p.name not in ("self", "f", "handler", "keep")]
+        for name in (
+            "shuffle",
+            "map",
+            "decode",
+            "map_dict",
+            "select",
+            "to_tuple",
+            "map_tuple",
+            "slice",
+            "rename",
+            "rsample",
+            "batched",
+            "listed",
+            "unbatched",
+            "unlisted",
+            "with_epoch",
+            "with_length",
+            "repeat",
+            "compose",
+        ):
+            theirs, ours = (
+                inspect.signature(getattr(where.WebDataset, name)).parameters for where in (webdataset, self.wds)
+            )
+            positional = [
+                p.name
+                for p in theirs.values()
+                if p.kind == p.POSITIONAL_OR_KEYWORD and p.name not in ("self", "f", "handler", "keep")
+            ]
             self.assertEqual([p for p in ours if p in positional], positional, name)
-        theirs, ours = (list(inspect.signature(where.WebDataset.__init__).parameters) for where in (webdataset, self.wds))
+        theirs, ours = (
+            list(inspect.signature(where.WebDataset.__init__).parameters) for where in (webdataset, self.wds)
+        )
         self.assertEqual(theirs, ours)
 
 
 class Types(unittest.TestCase):
     @needs("mypy", "numpy")
     def test_the_modules_are_typed_strictly(self):
-        names = ["mx.py", "wds.py", "_decoders.py", *("torch/" + name for name in ("__init__.py", "dataset.py", "dataloader.py", "operations.py")),
-                 "utils/__init__.py", "utils/file.py"]
+        names = [
+            "mx.py",
+            "wds.py",
+            "_decoders.py",
+            *("torch/" + name for name in ("__init__.py", "dataset.py", "dataloader.py", "operations.py")),
+            "utils/__init__.py",
+            "utils/file.py",
+        ]
         with tempfile.TemporaryDirectory() as folder:
             settings = os.path.join(folder, "mypy.ini")
             with open(settings, "w") as file:   # torch's types alone take a minute
                 file.write("[mypy]\n[mypy-torch.*]\nfollow_imports = skip\nignore_missing_imports = True\n")
-            done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--explicit-package-bases", "--cache-dir", folder,
-                                   "--config-file", settings, *(os.path.join(PACKAGE, "benzina", name) for name in names)], capture_output=True, text=True,
-                                  env={**os.environ, "MYPYPATH": PACKAGE})
+            done = subprocess.run(
+                [
+                    sys.executable,
+                    "-m",
+                    "mypy",
+                    "--strict",
+                    "--follow-imports=silent",
+                    "--explicit-package-bases",
+                    "--cache-dir",
+                    folder,
+                    "--config-file",
+                    settings,
+                    *(os.path.join(PACKAGE, "benzina", name) for name in names),
+                ],
+                capture_output=True,
+                text=True,
+                env={**os.environ, "MYPYPATH": PACKAGE},
+            )
         self.assertEqual(done.stdout, "Success: no issues found in %d source files\n" % len(names))
 
 

@@ -4,19 +4,23 @@
     python3 imagenet.py train.bzna --val val.bzna --arch resnet18 --batch-size 256         torch and torchvision
     python3 imagenet.py small.bzna --arch linear --epochs 2 --batch-size 4                 numpy is enough
 
-Without --val, validation takes the archive's validation split where it has one, else every tenth picture. Under torchrun or srun every
-process takes its share. --checkpoint FILE is written after each epoch, and every --save-every batches; --resume FILE goes on from there,
-in the middle of an epoch too, with the batches that were still to come. Where torch has CUDA, its GPU also decodes, and pictures stay there.
+Without --val, validation takes the archive's validation split where it has one, else every tenth picture. Under
+torchrun or srun every process takes its share. --checkpoint FILE is written after each epoch, and every --save-every
+batches; --resume FILE goes on from there, in the middle of an epoch too, with the batches that were still to come.
+Where torch has CUDA, its GPU also decodes, and pictures stay there.
 
-Pictures are as in torchvision's reference script, and so are the arguments' names. For training: RandomResizedCrop, a flip, --auto-augment
-(ta_wide, ra, imagenet) and --random-erase, which the loader applies to each sample; then --mixup-alpha and --cutmix-alpha, which torchvision
-applies to the batch. For validation: Resize(256) and CenterCrop(224). This is the recipe of torchvision's newer weights:
+Pictures are as in torchvision's reference script, and so are the arguments' names. For training: RandomResizedCrop, a
+flip, --auto-augment (ta_wide, ra, imagenet) and --random-erase, which the loader applies to each sample; then
+--mixup-alpha and --cutmix-alpha, which torchvision applies to the batch. For validation: Resize(256) and
+CenterCrop(224). This is the recipe of torchvision's newer weights:
 
-    torchrun --nproc_per_node=8 imagenet.py train.bzna --val val.bzna --arch resnet50 --batch-size 128 --lr 0.5 --epochs 600 --size 176 \
-        --auto-augment ta_wide --random-erase 0.1 --mixup-alpha 0.2 --cutmix-alpha 1.0 --label-smoothing 0.1 --wd 0.00002
+    torchrun --nproc_per_node=8 imagenet.py train.bzna --val val.bzna --arch resnet50 --batch-size 128 --lr 0.5 --epochs
+    600 --size 176 \
+        --auto-augment ta_wide --random-erase 0.1 --mixup-alpha 0.2 --cutmix-alpha 1.0 --label-smoothing 0.1 --wd
+        0.00002
 
-Its warm-up, cosine schedule and averaged weights are for the user to add. Unlike there, pictures are turned first as their EXIF orientation
-says; Dataset(orientation="ignore") leaves that out.
+Its warm-up, cosine schedule and averaged weights are for the user to add. Unlike there, pictures are turned first as
+their EXIF orientation says; Dataset(orientation="ignore") leaves that out.
 """
 import argparse
 import os
@@ -28,7 +32,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import benzina  # noqa: E402
 from benzina import ops  # noqa: E402
 
-# ImageNet's, on the 0..255 that pictures are decoded to. std divides; whoever has a factor instead gives norm, which multiplies.
+# ImageNet's, on the 0..255 that pictures are decoded to. std divides; whoever has a factor instead gives norm, which
+# multiplies.
 MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
 STD = (0.229 * 255, 0.224 * 255, 0.225 * 255)
 
@@ -48,7 +53,11 @@ class LinearModel:
 
     def _scores(self, images):
         n, channels, height, width = images.shape
-        pooled = images[:, :, :height // 14 * 14, :width // 14 * 14].reshape(n, channels, 14, height // 14, 14, width // 14).mean((3, 5))
+        pooled = (
+            images[:, :, : height // 14 * 14, : width // 14 * 14]
+            .reshape(n, channels, 14, height // 14, 14, width // 14)
+            .mean((3, 5))
+        )
         features = self.np.concatenate([pooled.reshape(n, -1), self.np.ones((n, 1), self.np.float32)], 1)
         return features, features @ self.weights
 
@@ -63,7 +72,9 @@ class LinearModel:
         log_p, loss = self._loss(scores, targets)
         slope = self.np.exp(log_p)
         slope[self.np.arange(len(targets)), targets] -= 1
-        self.velocity = self.momentum * self.velocity + features.T @ slope / len(targets) + self.weight_decay * self.weights
+        self.velocity = (
+            self.momentum * self.velocity + features.T @ slope / len(targets) + self.weight_decay * self.weights
+        )
         self.weights -= lr * self.velocity
         return loss, self.np.argsort(-scores, 1)
 
@@ -92,10 +103,14 @@ class TorchModel:
         if where.world_size > 1:
             torch.distributed.init_process_group("nccl" if self.device.type == "cuda" else "gloo", rank=where.rank,
                                                  world_size=where.world_size)
-            self.net = torch.nn.parallel.DistributedDataParallel(self.net, [where.local_rank] if self.device.type == "cuda" else None)
+            self.net = torch.nn.parallel.DistributedDataParallel(
+                self.net, [where.local_rank] if self.device.type == "cuda" else None
+            )
         self.mix = self._mix(classes, args)
         self.criterion = torch.nn.CrossEntropyLoss(label_smoothing=args.label_smoothing)
-        self.optimizer = torch.optim.SGD(self.net.parameters(), args.lr, momentum=args.momentum, weight_decay=args.weight_decay)
+        self.optimizer = torch.optim.SGD(
+            self.net.parameters(), args.lr, momentum=args.momentum, weight_decay=args.weight_decay
+        )
 
     @staticmethod
     def _mix(classes, args):
@@ -234,12 +249,20 @@ def parse(argv):
     parser.add_argument("--epochs", default=90, type=int)
     parser.add_argument("-b", "--batch-size", default=256, type=int, help="of each process (default: 256)")
     parser.add_argument("--size", default=224, type=int, help="edge of the pictures (default: 224)")
-    parser.add_argument("--lr", default=None, type=float, help="initial learning rate (default: 0.1; 0.0005 for linear)")
+    parser.add_argument(
+        "--lr", default=None, type=float, help="initial learning rate (default: 0.1; 0.0005 for linear)"
+    )
     parser.add_argument("--momentum", default=0.9, type=float)
     parser.add_argument("--wd", "--weight-decay", default=1e-4, type=float, dest="weight_decay")
-    parser.add_argument("--auto-augment", choices=("ta_wide", "ra", "imagenet"), help="TrivialAugmentWide, RandAugment, AutoAugment (default: none)")
+    parser.add_argument(
+        "--auto-augment",
+        choices=("ta_wide", "ra", "imagenet"),
+        help="TrivialAugmentWide, RandAugment, AutoAugment (default: none)",
+    )
     parser.add_argument("--ra-magnitude", default=9, type=int, help="of --auto-augment ra (default: 9)")
-    parser.add_argument("--random-erase", default=0.0, type=float, metavar="P", help="probability of random erasing (default: 0)")
+    parser.add_argument(
+        "--random-erase", default=0.0, type=float, metavar="P", help="probability of random erasing (default: 0)"
+    )
     parser.add_argument("--mixup-alpha", default=0.0, type=float, help="of MixUp (default: 0, none)")
     parser.add_argument("--cutmix-alpha", default=0.0, type=float, help="of CutMix (default: 0, none)")
     parser.add_argument("--label-smoothing", default=0.0, type=float)
@@ -250,7 +273,13 @@ def parse(argv):
     parser.add_argument("--resume", help="checkpoint to go on from")
     parser.add_argument("--checkpoint", help="where to write checkpoints")
     parser.add_argument("--save-every", default=0, type=int, metavar="BATCHES")
-    parser.add_argument("--stop-after", default=0, type=int, metavar="BATCHES", help="end in the middle of the first epoch, to try --resume")
+    parser.add_argument(
+        "--stop-after",
+        default=0,
+        type=int,
+        metavar="BATCHES",
+        help="end in the middle of the first epoch, to try --resume",
+    )
     args = parser.parse_args(argv)
     if args.arch != "linear":
         try:
@@ -302,12 +331,28 @@ def main(argv=None):
     say("%d pictures to train on, %d to validate on, %d classes, %s" %
         (len(train_indices or train_data), len(val_indices or val_data), classes, args.arch))
 
-    common = dict(shape=(args.size, args.size), batch_size=args.batch_size, seed=args.seed, mean=MEAN, std=STD, num_threads=args.threads,
-                  output="numpy" if args.arch == "linear" else "torch")
-    train_loader = benzina.DataLoader(train_data, indices=train_indices, shuffle=True, epochs=args.epochs, rank=where.rank,
-                                      world_size=where.world_size, warp=ops.RandomResizedCrop(flip_h=0.5), augment=augmentation(args),
-                                      **common)
-    val_loader = benzina.DataLoader(val_data, indices=val_indices, shard=False, **common)      # every process judges all
+    common = dict(
+        shape=(args.size, args.size),
+        batch_size=args.batch_size,
+        seed=args.seed,
+        mean=MEAN,
+        std=STD,
+        num_threads=args.threads,
+        output="numpy" if args.arch == "linear" else "torch",
+    )
+    train_loader = benzina.DataLoader(
+        train_data,
+        indices=train_indices,
+        shuffle=True,
+        epochs=args.epochs,
+        rank=where.rank,
+        world_size=where.world_size,
+        warp=ops.RandomResizedCrop(flip_h=0.5),
+        augment=augmentation(args),
+        **common
+    )
+    # every process judges all
+    val_loader = benzina.DataLoader(val_data, indices=val_indices, shard=False, **common)
     model = LinearModel(classes, args) if args.arch == "linear" else TorchModel(classes, args, where)
 
     best = 0.0

@@ -26,15 +26,18 @@ def _same(value: float) -> Tuple[float, float]:
 class Operation(Shown):
     """One operation of a Policy.
 
-    kind             "shear_x", "shear_y", "translate_x", "translate_y", "translate_x_px", "translate_y_px", "rotate"; "brightness",
-                     "contrast", "saturation", "hue", "gamma", "posterize", "solarize", "solarize_add", "invert", "grayscale", "lighting",
-                     "shuffle"; "autocontrast", "equalize", "sharpness", "blur"; "erase", "cutout", "grid_mask"; "identity"
-    magnitude        (lo, hi), or a number for both, in the units that benzina.h names at BZNA_OP_...: brightness, contrast, saturation and
-                     sharpness have the factor less 1, shears the tangent, translate a share of the output's size
+    kind             "shear_x", "shear_y", "translate_x", "translate_y", "translate_x_px", "translate_y_px", "rotate";
+                     "brightness", "contrast", "saturation", "hue", "gamma", "posterize", "solarize", "solarize_add",
+                     "invert", "grayscale", "lighting", "shuffle"; "autocontrast", "equalize", "sharpness", "blur";
+                     "erase", "cutout", "grid_mask"; "identity"
+    magnitude        (lo, hi), or a number for both, in the units that benzina.h names at BZNA_OP_...: brightness,
+                     contrast, saturation and sharpness have the factor less 1, shears the tangent, translate a share of
+                     the output's size
     p                probability
     sign             True: half of the time, the magnitude is negated
     kernel_size      of "blur": an odd number of pixels; 0: 23
-    ratio            of "erase": height by width, (lo, hi); of "grid_mask": (a square's edge by the period, 0). (0, 0): the defaults
+    ratio            of "erase": height by width, (lo, hi); of "grid_mask": (a square's edge by the period, 0). (0, 0):
+                     the defaults
     value, noise     of what covers pixels: its color, and the standard deviation of noise around it
     value_space      "RGB": both in 0..255; "output": in units of the output, where 0 is the mean color
 
@@ -42,8 +45,19 @@ class Operation(Shown):
     Operation(kind='rotate', magnitude=(5.0, 30.0), sign=True)
     """
 
-    def __init__(self, kind: OperationKind, magnitude: Range = (0.0, 0.0), *, p: float = 1.0, sign: bool = False, kernel_size: int = 0,
-                 ratio: Range = (0.0, 0.0), value: Numbers = 0.0, value_space: str = "RGB", noise: float = 0.0) -> None:
+    def __init__(
+        self,
+        kind: OperationKind,
+        magnitude: Range = (0.0, 0.0),
+        *,
+        p: float = 1.0,
+        sign: bool = False,
+        kernel_size: int = 0,
+        ratio: Range = (0.0, 0.0),
+        value: Numbers = 0.0,
+        value_space: str = "RGB",
+        noise: float = 0.0,
+    ) -> None:
         self.kind = kind
         arg.choice("kind", kind, {"kind": KINDS})
         self.magnitude = arg.pair("magnitude", magnitude, _same)
@@ -66,26 +80,46 @@ class Operation(Shown):
 
 
 class Policy(Shown):
-    """Random operations, and how many of them are drawn: the general form of what else is here, and a member of DataLoader's augment.
+    """Random operations, and how many of them are drawn: the general form of what else is here, and a member of
+    DataLoader's augment.
 
     operations       Operations
-    law              "all": all of them, in order; "shuffle": each at most once, in random order; "choose": each draw is any of them
+    law              "all": all of them, in order; "shuffle": each at most once, in random order; "choose": each draw is
+                     any of them
     draws            how many; 0: all, or one with "choose"
     group_size       so many that follow one another are drawn together, each with its own probability
-    bins, bin        magnitudes are one of so many that are evenly spaced from the lower to the higher one: any from number bin[0] to bin[1].
-                     0: any number between the two
+    bins, bin        magnitudes are one of so many that are evenly spaced from the lower to the higher one: any from
+                     number bin[0] to bin[1]. 0: any number between the two
     p                the probability of drawing any
 
     >>> ops.Policy([ops.Operation("invert"), ops.Operation("solarize", (100, 200))], "choose", p=0.5)
-    Policy(operations=[Operation(kind='invert'), Operation(kind='solarize', magnitude=(100.0, 200.0))], law='choose', p=0.5)
+    Policy(operations=[Operation(kind='invert'), Operation(kind='solarize', magnitude=(100.0, 200.0))], law='choose',
+    p=0.5)
     """
 
-    def __init__(self, operations: Sequence[Operation], law: str = "all", draws: int = 0, *, group_size: int = 1, bins: int = 0,
-                 bin: Tuple[int, int] = (0, 0), p: float = 1.0) -> None:
+    def __init__(
+        self,
+        operations: Sequence[Operation],
+        law: str = "all",
+        draws: int = 0,
+        *,
+        group_size: int = 1,
+        bins: int = 0,
+        bin: Tuple[int, int] = (0, 0),
+        p: float = 1.0,
+    ) -> None:
         self._set(operations, law, draws, group_size, bins, bin, p)
 
-    def _set(self, operations: Sequence[Operation], law: str = "all", draws: int = 0, group_size: int = 1, bins: int = 0,
-             bin: Tuple[int, int] = (0, 0), p: float = 1.0) -> None:
+    def _set(
+        self,
+        operations: Sequence[Operation],
+        law: str = "all",
+        draws: int = 0,
+        group_size: int = 1,
+        bins: int = 0,
+        bin: Tuple[int, int] = (0, 0),
+        p: float = 1.0,
+    ) -> None:
         operations = list(operations)
         for operation in operations:
             if not isinstance(operation, Operation):
@@ -112,7 +146,8 @@ class Policy(Shown):
         return [self._policy()] if self._p and self.operations else []
 
     def __call__(self, rng: Any, transform: Any, out_size: Size) -> None:
-        """Draws once, and adds the operations to a transform, in a transform callback of one's own. out_size: (width, height)."""
+        """Draws once, and adds the operations to a transform, in a transform callback of one's own. out_size: (width,
+        height)."""
         augment, kept = structs.loader_augment(), set_augment(None, self, False)
         augment.policies, augment.policy_count = ctypes.addressof(kept[0]), len(kept[0])
         err = _c.new("error")
@@ -126,15 +161,26 @@ class _Preset(Policy):
         made, err = structs.policy(), _c.new("error")
         check(lib.bzna_policy_preset(preset, draws, magnitude, made, err), err)
         known = (structs.operation * made.operation_count).from_address(made.operations)
-        operations = [Operation(NAMES[one.kind], tuple(one.magnitude), p=one.probability or 1, sign=bool(one.sign)) for one in known]
+        operations = [
+            Operation(NAMES[one.kind], tuple(one.magnitude), p=one.probability or 1, sign=bool(one.sign))
+            for one in known
+        ]
         laws = {number: name for name, number in _POLICY_LAWS["law"].items()}
-        self._set(operations, laws[made.law], made.draws, made.group_size or 1, bins or made.bins, bin if bins else tuple(made.bin))
+        self._set(
+            operations,
+            laws[made.law],
+            made.draws,
+            made.group_size or 1,
+            bins or made.bins,
+            bin if bins else tuple(made.bin),
+        )
 
 
 class RandAugment(_Preset):
     """num_ops operations of 14, each of this magnitude, as torchvision's RandAugment draws them.
 
-    Its interpolation is the loader's filter, and its fill the loader's oob. Operations that move pixels join the crop and come first.
+    Its interpolation is the loader's filter, and its fill the loader's oob. Operations that move pixels join the crop
+    and come first.
 
     >>> ops.RandAugment(num_ops=2, magnitude=9)
     RandAugment()
@@ -160,7 +206,8 @@ class TrivialAugmentWide(_Preset):
 
 
 class AutoAugment(_Preset):
-    """One of 25 pairs of operations, as torchvision's AutoAugment draws them. policy: "imagenet", or torchvision's AutoAugmentPolicy.IMAGENET.
+    """One of 25 pairs of operations, as torchvision's AutoAugment draws them. policy: "imagenet", or torchvision's
+    AutoAugmentPolicy.IMAGENET.
 
     >>> ops.AutoAugment("imagenet")
     AutoAugment()
@@ -169,7 +216,9 @@ class AutoAugment(_Preset):
     def __init__(self, policy: Any = "imagenet") -> None:
         self.policy = getattr(policy, "value", policy)
         if self.policy != "imagenet":
-            raise ValueError("policy: %r: only 'imagenet' is here; a Policy with group_size=2 makes others" % (self.policy,))
+            raise ValueError(
+                "policy: %r: only 'imagenet' is here; a Policy with group_size=2 makes others" % (self.policy,)
+            )
         self._take(_c.PRESET_AUTO_IMAGENET, 0, 0, 0, (0, 0))
 
 
@@ -185,7 +234,9 @@ class GaussianBlur(Policy):
     """
 
     def __init__(self, kernel_size: int, sigma: Range = (0.1, 2.0)) -> None:
-        self.kernel_size, self.sigma = arg.number("kernel_size", kernel_size, ctypes.c_uint32, 1, 63), arg.pair("sigma", sigma, _same)
+        self.kernel_size, self.sigma = arg.number("kernel_size", kernel_size, ctypes.c_uint32, 1, 63), arg.pair(
+            "sigma", sigma, _same
+        )
         if self.kernel_size % 2 == 0:
             raise ValueError("kernel_size: %d is even" % self.kernel_size)
         self._set([Operation("blur", self.sigma, kernel_size=self.kernel_size)])
@@ -195,20 +246,33 @@ class RandomErasing(Policy):
     """torchvision's, which its scripts apply behind Normalize: a rectangle is covered with probability p.
 
     scale            its share of the area, (lo, hi); ratio: height by width, (lo, hi)
-    value            a number, or three, in units of the output: 0 is the mean color where mean or bias is given, else black. "random":
-                     a normal number of deviation 1 for each channel of each pixel
+    value            a number, or three, in units of the output: 0 is the mean color where mean or bias is given, else
+                     black. "random": a normal number of deviation 1 for each channel of each pixel
 
     >>> ops.RandomErasing(0.25)
     RandomErasing(p=0.25)
     """
 
-    def __init__(self, p: float = 0.5, scale: Range = (0.02, 0.33), ratio: Range = (0.3, 3.3), value: Union[Numbers, str] = 0) -> None:
+    def __init__(
+        self, p: float = 0.5, scale: Range = (0.02, 0.33), ratio: Range = (0.3, 3.3), value: Union[Numbers, str] = 0
+    ) -> None:
         self.scale, self.ratio, self.value = arg.pair("scale", scale, _same), arg.pair("ratio", ratio, _same), value
         if isinstance(value, str) and value != "random":
             raise ValueError("value: %r is neither 'random' nor numbers" % (value,))
         is_random = isinstance(value, str)
-        self._set([Operation("erase", self.scale, ratio=self.ratio, value=0 if is_random else value,    # type: ignore[arg-type]
-                             value_space="output", noise=float(is_random))], p=p)
+        self._set(
+            [
+                Operation(
+                    "erase",
+                    self.scale,
+                    ratio=self.ratio,
+                    value=0 if is_random else value,  # type: ignore[arg-type]
+                    value_space="output",
+                    noise=float(is_random),
+                )
+            ],
+            p=p,
+        )
 
 
 class _Simple(Policy):
@@ -278,7 +342,8 @@ class RandomChannelPermutation(_Simple):
 
 
 class Lighting(_Simple):
-    """AlexNet's: the principal components of ImageNet's colors are added, times normal numbers of deviation alphastd."""
+    """AlexNet's: the principal components of ImageNet's colors are added, times normal numbers of deviation
+    alphastd."""
 
     def __init__(self, alphastd: float = 0.1) -> None:
         self.alphastd = arg.number("alphastd", alphastd, ctypes.c_float, 0)
@@ -286,8 +351,8 @@ class Lighting(_Simple):
 
 
 class Cutout(Policy):
-    """A square is covered with probability p. size: its edge as a share of the output's shorter one; it may lie partly outside.
-    value: a number, or three, in units of the output, as of RandomErasing."""
+    """A square is covered with probability p. size: its edge as a share of the output's shorter one; it may lie partly
+    outside. value: a number, or three, in units of the output, as of RandomErasing."""
 
     def __init__(self, size: Range = 0.5, p: float = 1.0, value: Numbers = 0) -> None:
         self.size, self.value = arg.pair("size", size, _same), value
@@ -295,8 +360,8 @@ class Cutout(Policy):
 
 
 class GridMask(Policy):
-    """A grid of squares is covered with probability p. period: of the grid, as a share of the output's shorter edge, (lo, hi); ratio: a
-    square's edge as a share of the period. value: as of Cutout."""
+    """A grid of squares is covered with probability p. period: of the grid, as a share of the output's shorter edge,
+    (lo, hi); ratio: a square's edge as a share of the period. value: as of Cutout."""
 
     def __init__(self, period: Range = (0.43, 1.0), ratio: float = 0.5, p: float = 1.0, value: Numbers = 0) -> None:
         self.period, self.ratio, self.value = arg.pair("period", period, _same), ratio, value
@@ -355,13 +420,15 @@ def _as_policy(stage: Any) -> Policy:
         return Policy([stage])
     policy = stage._as_policy() if hasattr(stage, "_as_policy") else stage
     if not isinstance(policy, Policy):
-        raise TypeError("augment: %r is no policy of ops: RandAugment, GaussianBlur, RandomErasing, Policy, ..." % (stage,))
+        raise TypeError(
+            "augment: %r is no policy of ops: RandAugment, GaussianBlur, RandomErasing, Policy, ..." % (stage,)
+        )
     return policy
 
 
 def set_augment(group: Optional[Any], stages: Any, beyond_crop: bool) -> Tuple[Any, ...]:
-    """Sets a structs.loader_augment, if one is given. Returns the structs.policy array first, and what it points to, which must live until
-    the loader is open."""
+    """Sets a structs.loader_augment, if one is given. Returns the structs.policy array first, and what it points to,
+    which must live until the loader is open."""
     stages = list(stages) if arg.is_list(stages) else [stages]
     made = [one for stage in stages for one in _as_policy(stage)._policies()]
     policies = (structs.policy * len(made))(*(policy for policy, _ in made))
@@ -374,9 +441,9 @@ def set_augment(group: Optional[Any], stages: Any, beyond_crop: bool) -> Tuple[A
 # ---- what was drawn
 
 class Drawn(NamedTuple):
-    """An operation that was drawn for a view of a sample: its name and magnitude, with its sign; area: left, top, right, bottom of what is
-    covered, in pixels of the output (of "grid_mask": left and top of a square, the period, a square's edge); value: the color of that, or
-    what "lighting" adds, or the order of "shuffle"."""
+    """An operation that was drawn for a view of a sample: its name and magnitude, with its sign; area: left, top,
+    right, bottom of what is covered, in pixels of the output (of "grid_mask": left and top of a square, the period, a
+    square's edge); value: the color of that, or what "lighting" adds, or the order of "shuffle"."""
 
     name: str
     magnitude: float

@@ -3,16 +3,19 @@
     >>> from benzina import mx
     >>> batches = mx.ImageRecordIter(path_imgrec="train.rec", data_shape=(3, 48, 48), batch_size=3, rand_mirror=True, mean_r=123.68)
     >>> batches.provide_data, batches.provide_label
-    ([DataDesc[data,(3, 3, 48, 48),<class 'numpy.float32'>,NCHW]], [DataDesc[softmax_label,(3,),<class 'numpy.float32'>,NCHW]])
+    ([DataDesc[data,(3, 3, 48, 48),<class 'numpy.float32'>,NCHW]], [DataDesc[softmax_label,(3,),<class
+    'numpy.float32'>,NCHW]])
     >>> for batch in batches:
     ...     print(batch.data[0].shape, batch.label[0].asnumpy(), batch.pad)
     (3, 3, 48, 48) [0. 1. 2.] 0
     (3, 3, 48, 48) [3. 0. 1.] 2
     >>> batches.reset()
 
-Arrays are numpy's, which also have asnumpy() and asscalar(). ImageRecordIter and MNISTIter read and decode as a DataLoader does.
-CSVIter and NDArrayIter have numbers alone. Parameters that nothing can be made of are refused, with the reason.
+Arrays are numpy's, which also have asnumpy() and asscalar(). ImageRecordIter and MNISTIter read and decode as a
+DataLoader does. CSVIter and NDArrayIter have numbers alone. Parameters that nothing can be made of are refused, with
+the reason.
 """
+
 from __future__ import annotations
 
 import array
@@ -28,8 +31,20 @@ from ._loader import DataLoader
 from ._records import csv, idx
 from ._types import Path
 
-__all__ = ["CSVIter", "DataBatch", "DataDesc", "DataIter", "ImageDetRecordIter", "ImageIter", "ImageRecordIter", "ImageRecordUInt8Iter",
-           "LibSVMIter", "MNISTIter", "NDArray", "NDArrayIter"]
+__all__ = [
+    "CSVIter",
+    "DataBatch",
+    "DataDesc",
+    "DataIter",
+    "ImageDetRecordIter",
+    "ImageIter",
+    "ImageRecordIter",
+    "ImageRecordUInt8Iter",
+    "LibSVMIter",
+    "MNISTIter",
+    "NDArray",
+    "NDArrayIter",
+]
 
 
 class NDArray(numpy.ndarray):
@@ -63,15 +78,27 @@ class DataDesc(_Named):
 
 
 class DataBatch:
-    """data and label are lists of arrays. pad: how many samples at the end are there a second time, to fill the batch."""
+    """data and label are lists of arrays. pad: how many samples at the end are there a second time, to fill the
+    batch."""
 
-    def __init__(self, data: Any, label: Any = None, pad: Optional[int] = None, index: Any = None, bucket_key: Any = None,
-                 provide_data: Any = None, provide_label: Any = None) -> None:
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        pad: Optional[int] = None,
+        index: Any = None,
+        bucket_key: Any = None,
+        provide_data: Any = None,
+        provide_label: Any = None,
+    ) -> None:
         self.data, self.label, self.pad, self.index = data, label, pad, index
         self.bucket_key, self.provide_data, self.provide_label = bucket_key, provide_data, provide_label
 
     def __repr__(self) -> str:
-        return "DataBatch: data shapes: %s label shapes: %s" % ([a.shape for a in self.data], [a.shape for a in self.label or ()])
+        return "DataBatch: data shapes: %s label shapes: %s" % (
+            [a.shape for a in self.data],
+            [a.shape for a in self.label or ()],
+        )
 
 
 class DataIter:
@@ -121,9 +148,12 @@ class DataIter:
 
 
 class _Order:
-    """Which samples an epoch has, as MXNet takes them: with round_batch, what fills the last batch is left out of the next epoch."""
+    """Which samples an epoch has, as MXNet takes them: with round_batch, what fills the last batch is left out of the
+    next epoch."""
 
-    def __init__(self, first: int, last: int, batch_size: int, round_batch: bool, draw: Callable[[int, int], Any]) -> None:
+    def __init__(
+        self, first: int, last: int, batch_size: int, round_batch: bool, draw: Callable[[int, int], Any]
+    ) -> None:
         self._first, self._last, self._batch_size, self._rounds, self._draw = first, last, batch_size, round_batch, draw
         self._passes, self._rest = 0, self._empty()
 
@@ -159,8 +189,15 @@ def _permutations(seed: int) -> Callable[[int, int], Any]:
 class _LoaderIter(DataIter):
     """Over a DataLoader, which is given each epoch's samples. make: data and label of what its loop gives."""
 
-    def __init__(self, loader: DataLoader, order: _Order, batch_size: int, make: Callable[[Any], Tuple[Any, Any]], data: DataDesc,
-                 label: DataDesc) -> None:
+    def __init__(
+        self,
+        loader: DataLoader,
+        order: _Order,
+        batch_size: int,
+        make: Callable[[Any], Tuple[Any, Any]],
+        data: DataDesc,
+        label: DataDesc,
+    ) -> None:
         super().__init__(batch_size)
         self.provide_data, self.provide_label = [data], [label]
         self._loader, self._order, self._make, self._given = loader, order, make, 0
@@ -218,7 +255,8 @@ _REASONS = {
     "shuffle_chunk_seed": "all samples are shuffled by seed: leave it 0",
     "pca_noise": "noise along principal components is not made here: leave it 0, or add it to the batch",
     "mean_img": "files of NDArrays are not read: benzina.DataLoader takes a mean for each pixel as mean_image=, an array",
-    "mean_a": "there is no alpha channel", "std_a": "there is no alpha channel",
+    "mean_a": "there is no alpha channel",
+    "std_a": "there is no alpha channel",
 }
 
 
@@ -246,15 +284,19 @@ def _records_of(path_imgrec: Path, path_imglist: Path, path_imgidx: Path) -> Dat
     if path_imgidx:
         beside = os.path.splitext(os.fsdecode(path))[0] + ".idx"
         if os.path.abspath(os.fsdecode(os.fspath(path_imgidx))) != os.path.abspath(beside):
-            raise ValueError("path_imgidx: %r: the index of a .rec lies beside it, %r; without one, the .rec is read through once" %
-                             (path_imgidx, beside))
+            raise ValueError(
+                "path_imgidx: %r: the index of a .rec lies beside it, %r; without one, the .rec is read through once"
+                % (path_imgidx, beside)
+            )
     source: Any = path
     if os.path.isdir(path):
         source = sorted(glob.glob(os.path.join(glob.escape(os.fsdecode(path)), "*.rec")))
     return Dataset(source, format="RecordIO", list=path_imglist or None)
 
 
-def _warp_of(random_resized_crop: bool, areas: Tuple[float, float], min_aspect_ratio: Optional[float], affine: Dict[str, Any]) -> Any:
+def _warp_of(
+    random_resized_crop: bool, areas: Tuple[float, float], min_aspect_ratio: Optional[float], affine: Dict[str, Any]
+) -> Any:
     highest = affine["max_aspect_ratio"]
     low, high = (1 - highest, 1 + highest) if min_aspect_ratio is None else (min_aspect_ratio, highest)
     if not random_resized_crop or (areas == (1, 1) and (low, high) == (1, 1)):
@@ -263,11 +305,24 @@ def _warp_of(random_resized_crop: bool, areas: Tuple[float, float], min_aspect_r
         warp = ops.MXNetAffine(**{**affine, "max_aspect_ratio": 0})
         warp._struct.ratio[:] = low, high
         return warp
-    plain = dict(max_rotate_angle=0, rotate=-1, max_shear_ratio=0, min_random_scale=1, max_random_scale=1, max_img_size=1e10,
-                 min_img_size=0, max_crop_size=-1, min_crop_size=-1, pad=0, rand_crop=False)
+    plain = dict(
+        max_rotate_angle=0,
+        rotate=-1,
+        max_shear_ratio=0,
+        min_random_scale=1,
+        max_random_scale=1,
+        max_img_size=1e10,
+        min_img_size=0,
+        max_crop_size=-1,
+        min_crop_size=-1,
+        pad=0,
+        rand_crop=False,
+    )
     for name, value in plain.items():
         if affine[name] != value:
-            raise ValueError("random_resized_crop, %s: one of the two: the crop is resized from the picture as it is" % name)
+            raise ValueError(
+                "random_resized_crop, %s: one of the two: the crop is resized from the picture as it is" % name
+            )
     if not 0 < low <= high:
         raise ValueError("min_aspect_ratio, max_aspect_ratio: %g to %g is no range of ratios" % (low, high))
     return ops.RandomResizedCrop(scale=areas, ratio=(min(low, 1 / high), max(high, 1 / low)),
@@ -275,14 +330,16 @@ def _warp_of(random_resized_crop: bool, areas: Tuple[float, float], min_aspect_r
 
 
 class ImageRecordIter(_LoaderIter):
-    """Batches of pictures of a .rec, as MXNet's ImageRecordIter makes them. Parameters are its own, and keyword arguments.
+    """Batches of pictures of a .rec, as MXNet's ImageRecordIter makes them. Parameters are its own, and keyword
+    arguments.
 
-    path_imgrec      a .rec, or a folder of them. path_imgidx: its index, which lies beside it anyway. path_imglist: labels of a .lst
+    path_imgrec      a .rec, or a folder of them. path_imgidx: its index, which lies beside it anyway. path_imglist:
+                     labels of a .lst
     data_shape       (channels, height, width); channels are 3, or 1: gray
     num_parts, part_index
                      parts of samples one after the other, as many in each
-    round_batch      True: what fills the last batch is left out of the next epoch. False: it fills up from the epoch's start. batch.pad
-                     says how many samples that are, also where MXNet says 0
+    round_batch      True: what fills the last batch is left out of the next epoch. False: it fills up from the epoch's
+                     start. batch.pad says how many samples that are, also where MXNet says 0
     shuffle          by seed; another order than MXNet's for the same number
     preprocess_threads, prefetch_buffer
                      threads that decode, and batches ahead
@@ -295,23 +352,85 @@ class ImageRecordIter(_LoaderIter):
     data_name, label_name
                      what provide_data and provide_label say
 
-    The rest is as in MXNet's documentation. Refused are aug_seq, shuffle_chunk_size, shuffle_chunk_seed, pca_noise, mean_img, mean_a, std_a."""
+    The rest is as in MXNet's documentation. Refused are aug_seq, shuffle_chunk_size, shuffle_chunk_seed, pca_noise,
+    mean_img, mean_a, std_a."""
 
-    def __init__(self, *, path_imgrec: Path = "", data_shape: Sequence[int], batch_size: int, path_imglist: Path = "", path_imgidx: Path = "",
-                 aug_seq: str = "aug_default", label_width: int = 1, preprocess_threads: int = 4, verbose: bool = True, num_parts: int = 1,
-                 part_index: int = 0, device_id: int = 0, shuffle_chunk_size: int = 0, shuffle_chunk_seed: int = 0,
-                 seed_aug: Optional[int] = None, shuffle: bool = False, seed: int = 0, round_batch: bool = True, prefetch_buffer: int = 4,
-                 ctx: str = "gpu", dtype: Any = None, resize: int = -1, rand_crop: bool = False, random_resized_crop: bool = False,
-                 max_rotate_angle: int = 0, max_aspect_ratio: float = 0, min_aspect_ratio: Optional[float] = None, max_shear_ratio: float = 0,
-                 max_crop_size: int = -1, min_crop_size: int = -1, max_random_scale: float = 1, min_random_scale: float = 1,
-                 max_random_area: float = 1, min_random_area: float = 1, max_img_size: float = 1e10, min_img_size: float = 0,
-                 brightness: float = 0, contrast: float = 0, saturation: float = 0, pca_noise: float = 0, random_h: int = 0, random_s: int = 0,
-                 random_l: int = 0, rotate: int = -1, fill_value: int = 255, inter_method: int = 1, pad: int = 0, mirror: bool = False,
-                 rand_mirror: bool = False, mean_img: str = "", mean_r: float = 0, mean_g: float = 0, mean_b: float = 0, mean_a: float = 0,
-                 std_r: float = 1, std_g: float = 1, std_b: float = 1, std_a: float = 1, scale: float = 1, max_random_contrast: float = 0,
-                 max_random_illumination: float = 0, data_name: str = "data", label_name: str = "softmax_label") -> None:
-        _refuse(aug_seq=(aug_seq, "aug_default"), shuffle_chunk_size=(shuffle_chunk_size, 0), shuffle_chunk_seed=(shuffle_chunk_seed, 0),
-                pca_noise=(pca_noise, 0), mean_img=(mean_img, ""), mean_a=(mean_a, 0), std_a=(std_a, 1))
+    def __init__(
+        self,
+        *,
+        path_imgrec: Path = "",
+        data_shape: Sequence[int],
+        batch_size: int,
+        path_imglist: Path = "",
+        path_imgidx: Path = "",
+        aug_seq: str = "aug_default",
+        label_width: int = 1,
+        preprocess_threads: int = 4,
+        verbose: bool = True,
+        num_parts: int = 1,
+        part_index: int = 0,
+        device_id: int = 0,
+        shuffle_chunk_size: int = 0,
+        shuffle_chunk_seed: int = 0,
+        seed_aug: Optional[int] = None,
+        shuffle: bool = False,
+        seed: int = 0,
+        round_batch: bool = True,
+        prefetch_buffer: int = 4,
+        ctx: str = "gpu",
+        dtype: Any = None,
+        resize: int = -1,
+        rand_crop: bool = False,
+        random_resized_crop: bool = False,
+        max_rotate_angle: int = 0,
+        max_aspect_ratio: float = 0,
+        min_aspect_ratio: Optional[float] = None,
+        max_shear_ratio: float = 0,
+        max_crop_size: int = -1,
+        min_crop_size: int = -1,
+        max_random_scale: float = 1,
+        min_random_scale: float = 1,
+        max_random_area: float = 1,
+        min_random_area: float = 1,
+        max_img_size: float = 1e10,
+        min_img_size: float = 0,
+        brightness: float = 0,
+        contrast: float = 0,
+        saturation: float = 0,
+        pca_noise: float = 0,
+        random_h: int = 0,
+        random_s: int = 0,
+        random_l: int = 0,
+        rotate: int = -1,
+        fill_value: int = 255,
+        inter_method: int = 1,
+        pad: int = 0,
+        mirror: bool = False,
+        rand_mirror: bool = False,
+        mean_img: str = "",
+        mean_r: float = 0,
+        mean_g: float = 0,
+        mean_b: float = 0,
+        mean_a: float = 0,
+        std_r: float = 1,
+        std_g: float = 1,
+        std_b: float = 1,
+        std_a: float = 1,
+        scale: float = 1,
+        max_random_contrast: float = 0,
+        max_random_illumination: float = 0,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+    ) -> None:
+        _refuse(
+            aug_seq=(aug_seq, "aug_default"),
+            shuffle_chunk_size=(shuffle_chunk_size, 0),
+            shuffle_chunk_seed=(shuffle_chunk_seed, 0),
+            pca_noise=(pca_noise, 0),
+            mean_img=(mean_img, ""),
+            mean_a=(mean_a, 0),
+            std_a=(std_a, 1),
+        )
         channels, height, width = data_shape
         if channels not in (1, 3):
             raise ValueError("data_shape: %r: of channels, there are 3, or 1, which is gray" % (data_shape,))
@@ -320,29 +439,79 @@ class ImageRecordIter(_LoaderIter):
         known = dataset.field(first, "label")
         if known is None or len(known) != label_width:
             raise ValueError("label_width: %d, but sample %d has %d labels" % (label_width, first, len(known or ())))
-        warp = _warp_of(random_resized_crop, (min_random_area, max_random_area), min_aspect_ratio, dict(
-            max_rotate_angle=max_rotate_angle, rotate=rotate, max_shear_ratio=max_shear_ratio, min_random_scale=min_random_scale,
-            max_random_scale=max_random_scale, max_aspect_ratio=max_aspect_ratio, min_img_size=min_img_size, max_img_size=max_img_size,
-            min_crop_size=min_crop_size, max_crop_size=max_crop_size, pad=pad, resize=resize, rand_crop=rand_crop, mirror=mirror,
-            rand_mirror=rand_mirror))
-        jitter = ops.ColorJitter(brightness, contrast, saturation, random_h=random_h, random_l=random_l, random_s=random_s, clamp_hue=bool(random_h),
-                                 max_random_contrast=max_random_contrast, max_random_illumination=max_random_illumination)
+        warp = _warp_of(
+            random_resized_crop,
+            (min_random_area, max_random_area),
+            min_aspect_ratio,
+            dict(
+                max_rotate_angle=max_rotate_angle,
+                rotate=rotate,
+                max_shear_ratio=max_shear_ratio,
+                min_random_scale=min_random_scale,
+                max_random_scale=max_random_scale,
+                max_aspect_ratio=max_aspect_ratio,
+                min_img_size=min_img_size,
+                max_img_size=max_img_size,
+                min_crop_size=min_crop_size,
+                max_crop_size=max_crop_size,
+                pad=pad,
+                resize=resize,
+                rand_crop=rand_crop,
+                mirror=mirror,
+                rand_mirror=rand_mirror,
+            ),
+        )
+        jitter = ops.ColorJitter(
+            brightness,
+            contrast,
+            saturation,
+            random_h=random_h,
+            random_l=random_l,
+            random_s=random_s,
+            clamp_hue=bool(random_h),
+            max_random_contrast=max_random_contrast,
+            max_random_illumination=max_random_illumination,
+        )
         means, factors = (mean_r, mean_g, mean_b), (scale / std_r, scale / std_g, scale / std_b)
         if channels == 1:                       # MXNet takes the first of three
             means, factors = (mean_r,) * 3, (scale / std_r,) * 3
         made, dtype = _dtype_of(dtype)
-        loader = DataLoader(dataset, (height, width), batch_size, indices="given", warp=warp, inter_method=inter_method, oob=fill_value, bias=means,
-                            norm=factors, jitter=jitter, seed=(seed if seed_aug is None else seed_aug) % 2**64, output="numpy", dtype=made, shard=False,
-                            channels="RGB" if channels == 3 else "gray", tensors=["label:%d" % label_width], fields={"image": "image"},
-                            num_threads=preprocess_threads, multibuffering=max(2, prefetch_buffer), decoder="auto")
+        loader = DataLoader(
+            dataset,
+            (height, width),
+            batch_size,
+            indices="given",
+            warp=warp,
+            inter_method=inter_method,
+            oob=fill_value,
+            bias=means,
+            norm=factors,
+            jitter=jitter,
+            seed=(seed if seed_aug is None else seed_aug) % 2**64,
+            output="numpy",
+            dtype=made,
+            shard=False,
+            channels="RGB" if channels == 3 else "gray",
+            tensors=["label:%d" % label_width],
+            fields={"image": "image"},
+            num_threads=preprocess_threads,
+            multibuffering=max(2, prefetch_buffer),
+            decoder="auto",
+        )
 
         def make(found: Any) -> Tuple[Any, Any]:
             images, _, fields = found
             return images.astype(dtype, copy=False), fields["label"][:, 0] if label_width == 1 else fields["label"]
         draw = _permutations(seed) if shuffle else _sequence
         labels = (batch_size,) if label_width == 1 else (batch_size, label_width)
-        super().__init__(loader, _Order(first, last, batch_size, round_batch, draw), batch_size, make,
-                         DataDesc(data_name, (batch_size, channels, height, width), dtype), DataDesc(label_name, labels))
+        super().__init__(
+            loader,
+            _Order(first, last, batch_size, round_batch, draw),
+            batch_size,
+            make,
+            DataDesc(data_name, (batch_size, channels, height, width), dtype),
+            DataDesc(label_name, labels),
+        )
 
 
 def ImageRecordUInt8Iter(**parameters: Any) -> ImageRecordIter:
@@ -351,12 +520,27 @@ def ImageRecordUInt8Iter(**parameters: Any) -> ImageRecordIter:
 
 
 class MNISTIter(_LoaderIter):
-    """Batches of MNIST's files: pixels of 0..1, divided by 256. What does not fill a batch is left out. With shuffle, all epochs have one
-    order, by seed; another one than MXNet's for the same number."""
+    """Batches of MNIST's files: pixels of 0..1, divided by 256. What does not fill a batch is left out. With shuffle,
+    all epochs have one order, by seed; another one than MXNet's for the same number."""
 
-    def __init__(self, *, image: Path = "./train-images-idx3-ubyte", label: Path = "./train-labels-idx1-ubyte", batch_size: int = 128,
-                 shuffle: bool = True, flat: bool = False, seed: int = 0, silent: bool = False, num_parts: int = 1, part_index: int = 0,
-                 prefetch_buffer: int = 4, ctx: str = "gpu", dtype: Any = None, data_name: str = "data", label_name: str = "softmax_label") -> None:
+    def __init__(
+        self,
+        *,
+        image: Path = "./train-images-idx3-ubyte",
+        label: Path = "./train-labels-idx1-ubyte",
+        batch_size: int = 128,
+        shuffle: bool = True,
+        flat: bool = False,
+        seed: int = 0,
+        silent: bool = False,
+        num_parts: int = 1,
+        part_index: int = 0,
+        prefetch_buffer: int = 4,
+        ctx: str = "gpu",
+        dtype: Any = None,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+    ) -> None:
         dataset = idx(image, label)
         if not 0 <= part_index < num_parts:
             raise ValueError("part_index: %r is not below num_parts, %r" % (part_index, num_parts))
@@ -365,27 +549,59 @@ class MNISTIter(_LoaderIter):
             raise ValueError("batch_size: %d, but there are %d samples" % (batch_size, last - first))
         info = dataset[0].image_info()
         made, dtype = _dtype_of(dtype)
-        loader = DataLoader(dataset, (info.height, info.width), batch_size, indices="given", warp=None, channels="gray", norm=1 / 256, output="numpy",
-                            dtype=made, shard=False, seed=0, multibuffering=max(2, prefetch_buffer))
+        loader = DataLoader(
+            dataset,
+            (info.height, info.width),
+            batch_size,
+            indices="given",
+            warp=None,
+            channels="gray",
+            norm=1 / 256,
+            output="numpy",
+            dtype=made,
+            shard=False,
+            seed=0,
+            multibuffering=max(2, prefetch_buffer),
+        )
 
         def make(found: Any) -> Tuple[Any, Any]:
             images, targets = found
-            return (images.reshape(len(images), -1) if flat else images).astype(dtype, copy=False), targets.astype("float32")
+            return (images.reshape(len(images), -1) if flat else images).astype(dtype, copy=False), targets.astype(
+                "float32"
+            )
         chosen = _permutations(seed)(0, last - first) if shuffle else numpy.arange(last - first)
         whole = chosen[:len(chosen) // batch_size * batch_size]
         pixels = (info.height * info.width,) if flat else (1, info.height, info.width)
-        super().__init__(loader, _Order(first, first + len(whole), batch_size, True, lambda number, count: whole), batch_size, make,
-                         DataDesc(data_name, (batch_size, *pixels), dtype), DataDesc(label_name, (batch_size,)))
+        super().__init__(
+            loader,
+            _Order(first, first + len(whole), batch_size, True, lambda number, count: whole),
+            batch_size,
+            make,
+            DataDesc(data_name, (batch_size, *pixels), dtype),
+            DataDesc(label_name, (batch_size,)),
+        )
 
 
 class CSVIter(DataIter):
-    """Batches of rows of a file of numbers. data_shape: of each row; label_csv: another file, whose rows have label_shape. Files are read
-    whole when it is made. round_batch, data_name and label_name are as of an ImageRecordIter; the numbers are float32, and what dtype says
-    after that."""
+    """Batches of rows of a file of numbers. data_shape: of each row; label_csv: another file, whose rows have
+    label_shape. Files are read whole when it is made. round_batch, data_name and label_name are as of an
+    ImageRecordIter; the numbers are float32, and what dtype says after that."""
 
-    def __init__(self, *, data_csv: Path, data_shape: Sequence[int], label_csv: Path = "NULL", label_shape: Sequence[int] = (1,),
-                 batch_size: int, round_batch: bool = True, prefetch_buffer: int = 4, ctx: str = "gpu", dtype: Any = None,
-                 data_name: str = "data", label_name: str = "softmax_label") -> None:
+    def __init__(
+        self,
+        *,
+        data_csv: Path,
+        data_shape: Sequence[int],
+        label_csv: Path = "NULL",
+        label_shape: Sequence[int] = (1,),
+        batch_size: int,
+        round_batch: bool = True,
+        prefetch_buffer: int = 4,
+        ctx: str = "gpu",
+        dtype: Any = None,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+    ) -> None:
         super().__init__(batch_size)
         _, dtype = _dtype_of(dtype)
         self._data = _rows_of("data_csv", data_csv, "data_shape", data_shape).astype(dtype)
@@ -420,24 +636,42 @@ class CSVIter(DataIter):
 
 def _rows_of(what: str, path: Path, shape_name: str, shape: Sequence[int]) -> Any:
     """The numbers of a file, or of those of a folder one after the other."""
-    paths = sorted(os.path.join(os.fsdecode(path), name) for name in os.listdir(os.fsdecode(path))) if os.path.isdir(path) else [path]
+    paths = (
+        sorted(os.path.join(os.fsdecode(path), name) for name in os.listdir(os.fsdecode(path)))
+        if os.path.isdir(path)
+        else [path]
+    )
     rows = []
     for one in paths:
         data = csv(one)
-        for _, _, fields in DataLoader(data, batch_size=4096, tensors=["data"], output="numpy", epochs=1, copy=True, shard=False):
+        for _, _, fields in DataLoader(
+            data, batch_size=4096, tensors=["data"], output="numpy", epochs=1, copy=True, shard=False
+        ):
             rows.append(fields["data"])
     numbers = numpy.concatenate(rows)
     if numbers.shape[1] != numpy.prod(shape, dtype=int):
-        raise ValueError("%s: rows of %s have %d numbers, not those of %r" % (shape_name, what, numbers.shape[1], tuple(shape)))
+        raise ValueError(
+            "%s: rows of %s have %d numbers, not those of %r" % (shape_name, what, numbers.shape[1], tuple(shape))
+        )
     return numbers.reshape(len(numbers), *shape)
 
 
 class NDArrayIter(DataIter):
-    """Batches of arrays in memory. data, label: an array, a list of them, or a dict by name; numbers are made float32. shuffle: by
-    numpy.random, in the order that MXNet has for its seed. last_batch_handle: "pad", "discard", "roll_over"."""
+    """Batches of arrays in memory. data, label: an array, a list of them, or a dict by name; numbers are made float32.
+    shuffle: by numpy.random, in the order that MXNet has for its seed. last_batch_handle: "pad", "discard",
+    "roll_over"."""
 
-    def __init__(self, data: Any, label: Any = None, batch_size: int = 1, shuffle: bool = False, last_batch_handle: str = "pad",
-                 data_name: str = "data", label_name: str = "softmax_label", layout: str = "NCHW") -> None:
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        last_batch_handle: str = "pad",
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        layout: str = "NCHW",
+    ) -> None:
         super().__init__(batch_size)
         if last_batch_handle not in ("pad", "discard", "roll_over"):
             raise ValueError("last_batch_handle: %r is none of 'pad', 'discard', 'roll_over'" % (last_batch_handle,))
@@ -464,8 +698,12 @@ class NDArrayIter(DataIter):
         return self._described(self.label)
 
     def _described(self, arrays: Any) -> List[DataDesc]:
-        return [DataDesc(name, (*one.shape[:self._axis], self.batch_size, *one.shape[self._axis + 1:]), one.dtype, self._layout)
-                for name, one in arrays]
+        return [
+            DataDesc(
+                name, (*one.shape[: self._axis], self.batch_size, *one.shape[self._axis + 1 :]), one.dtype, self._layout
+            )
+            for name, one in arrays
+        ]
 
     def _begin(self) -> None:
         if self._shuffles:
@@ -495,7 +733,9 @@ class NDArrayIter(DataIter):
             return False
         if pad:
             index = numpy.concatenate([index, numpy.resize(self._whole, pad)])
-        data, label = ([one.take(index, self._axis).view(NDArray) for _, one in arrays] for arrays in (self.data, self.label))
+        data, label = (
+            [one.take(index, self._axis).view(NDArray) for _, one in arrays] for arrays in (self.data, self.label)
+        )
         self._batch = DataBatch(data, label, pad or (self._rolled if begins else 0), None)
         return True
 
@@ -524,14 +764,18 @@ def _arrays_of(what: str, given: Any, name: str) -> List[Tuple[str, Any]]:
 
 def ImageDetRecordIter(**parameters: Any) -> NoReturn:
     """Refused."""
-    raise NotImplementedError("ImageDetRecordIter: pictures with boxes go to benzina.DataLoader, with tensors=[\"label:K\"] for the labels of a .rec, "
-                              "and Rules that map their boxes")
+    raise NotImplementedError(
+        "ImageDetRecordIter: pictures with boxes go to benzina.DataLoader, with tensors=[\"label:K\"] for the labels of a .rec, "
+        "and Rules that map their boxes"
+    )
 
 
 def ImageIter(*arguments: Any, **parameters: Any) -> NoReturn:
     """Refused."""
-    raise NotImplementedError("ImageIter: its augmenters are Python that runs for each picture: ImageRecordIter has their settings, "
-                              "benzina.DataLoader those of torchvision, for a .rec and for folders")
+    raise NotImplementedError(
+        "ImageIter: its augmenters are Python that runs for each picture: ImageRecordIter has their settings, "
+        "benzina.DataLoader those of torchvision, for a .rec and for folders"
+    )
 
 
 def LibSVMIter(**parameters: Any) -> NoReturn:

@@ -1,11 +1,12 @@
-"""Transforms, by the original's and torchvision's names. A DataLoader takes them for warp, bias, norm, oob, color, jitter and augment:
+"""Transforms, by the original's and torchvision's names. A DataLoader takes them for warp, bias, norm, oob, color,
+jitter and augment:
 
     >>> from benzina import ops
     >>> ops.RandomResizedCrop(flip_h=0.5)
     RandomResizedCrop(flip_h=0.5)
 
-Each warp can also be called in a callback of one's own, (index, in_size, out_size, rng), sizes being (width, height) in pixels and rng
-a Random: it gives nine numbers, a 3x3 matrix row by row that takes output pixels to input pixels:
+Each warp can also be called in a callback of one's own, (index, in_size, out_size, rng), sizes being (width, height) in
+pixels and rng a Random: it gives nine numbers, a 3x3 matrix row by row that takes output pixels to input pixels:
 
     >>> [round(x, 3) + 0.0 for x in ops.Resize()(0, (640, 480), (320, 240), benzina.Random(seed=1))]
     [2.0, 0.0, 0.5, 0.0, 2.0, 0.5, 0.0, 0.0, 1.0]
@@ -15,8 +16,8 @@ augment takes policies, of which those of a list are applied one after the other
     >>> recipe = [ops.RandAugment(2, 9), ops.RandomErasing(0.25)]
     >>> loader = benzina.DataLoader("train/", 224, 4, warp=ops.RandomResizedCrop(flip_h=0.5), augment=recipe)
 
-Where parity with torchvision is said here, it is on pictures without an EXIF orientation, or with Dataset(orientation="ignore"):
-a Dataset turns pictures as their orientation says, torchvision's ImageFolder does not.
+Where parity with torchvision is said here, it is on pictures without an EXIF orientation, or with
+Dataset(orientation="ignore"): a Dataset turns pictures as their orientation says, torchvision's ImageFolder does not.
 """
 from __future__ import annotations
 
@@ -57,8 +58,8 @@ Matrix = Tuple[float, ...]                      # nine numbers
 def compute_affine_matrix(in_size: Size, out_size: Size, crop: Optional[Sequence[float]] = None, degrees: float = 0.0,
                           translate: Tuple[float, float] = (0.0, 0.0), flip_h: bool = False, flip_v: bool = False,
                           resize: bool = False, keep_ratio: bool = False) -> Matrix:
-    """The warp that these make together, nine numbers, row by row. Sizes are (width, height) in pixels; crop: offset of its center,
-    x and y, and width and height.
+    """The warp that these make together, nine numbers, row by row. Sizes are (width, height) in pixels; crop: offset of
+    its center, x and y, and width and height.
 
     >>> [round(x, 3) + 0.0 for x in benzina.compute_affine_matrix((100, 100), (50, 50), resize=True)]
     [2.0, 0.0, 0.5, 0.0, 2.0, 0.5, 0.0, 0.0, 1.0]
@@ -68,7 +69,9 @@ def compute_affine_matrix(in_size: Size, out_size: Size, crop: Optional[Sequence
     affine.out_width, affine.out_height = arg.size("out_size", out_size)
     if crop is not None:
         affine.has_crop = 1
-        affine.crop_x, affine.crop_y, affine.crop_width, affine.crop_height = arg.floats("crop", crop, 4, ctypes.c_double)
+        affine.crop_x, affine.crop_y, affine.crop_width, affine.crop_height = arg.floats(
+            "crop", crop, 4, ctypes.c_double
+        )
     arg.put(affine, "degrees", degrees)
     affine.translate_x, affine.translate_y = arg.floats("translate", translate, 2, ctypes.c_double)
     for name, value in dict(flip_h=flip_h, flip_v=flip_v, resize=resize, keep_ratio=keep_ratio).items():
@@ -116,8 +119,8 @@ class ConstantBiasTransform(BiasTransform):
 
 
 class ConstantNormTransform(NormTransform):
-    """The same three factors for every sample. They multiply: the reciprocal of a standard deviation, not the deviation itself
-    (see std= of DataLoader)."""
+    """The same three factors for every sample. They multiply: the reciprocal of a standard deviation, not the deviation
+    itself (see std= of DataLoader)."""
 
     def __init__(self, norm: Numbers = (1.0, 1.0, 1.0)) -> None:
         self.norm = arg.floats("norm", norm, 3)
@@ -174,15 +177,26 @@ class SimilarityTransform(WarpTransform):
     resize           True: the crop is scaled to the output; scale and ratio force it
     keep_ratio       True: by one factor both ways
     random_crop      True: anywhere, instead of centered
-    law              how the crop is drawn: "benzina", the original's (area log-uniform), or "torchvision" (area uniform, whole pixels)
+    law              how the crop is drawn: "benzina", the original's (area log-uniform), or "torchvision" (area
+                     uniform, whole pixels)
 
     >>> ops.SimilarityTransform(degrees=15, resize=True)
     SimilarityTransform(degrees=(-15.0, 15.0), resize=True)
     """
 
-    def __init__(self, scale: Range = (1.0, 1.0), ratio: Optional[Range] = None, degrees: Range = 0.0, translate: Range = (0.0, 0.0),
-                 flip_h: float = 0.0, flip_v: float = 0.0, resize: bool = False, keep_ratio: bool = False,
-                 random_crop: bool = False, law: Optional[Law] = "benzina") -> None:
+    def __init__(
+        self,
+        scale: Range = (1.0, 1.0),
+        ratio: Optional[Range] = None,
+        degrees: Range = 0.0,
+        translate: Range = (0.0, 0.0),
+        flip_h: float = 0.0,
+        flip_v: float = 0.0,
+        resize: bool = False,
+        keep_ratio: bool = False,
+        random_crop: bool = False,
+        law: Optional[Law] = "benzina",
+    ) -> None:
         def between(x: float) -> Tuple[float, float]:
             return (min(x, 1 / x), max(x, 1 / x)) if x > 0 else (x, x)
         self.scale: Any = arg.pair("scale", scale, between)
@@ -227,7 +241,8 @@ class RandomResizedCrop(SimilarityTransform):
     scale            the part's area as a fraction of the picture's, (lo, hi)
     ratio            of its width to its height, (lo, hi)
     flip_h           the probability of mirroring it
-    law              "torchvision", its RandomResizedCrop's, or "benzina", the original's (area log-uniform, parts of pixels)
+    law              "torchvision", its RandomResizedCrop's, or "benzina", the original's (area log-uniform, parts of
+                     pixels)
 
     >>> ops.RandomResizedCrop(scale=(0.2, 1.0))
     RandomResizedCrop(scale=(0.2, 1.0))
@@ -248,8 +263,9 @@ class RandomResizedCrop(SimilarityTransform):
 class CenterResizedCrop(SimilarityTransform):
     """The middle of the picture, resized to the output: evaluation.
 
-    scale            the output's edge as a fraction of the resized picture's short edge: 224/256 resizes the short edge to 256 and
-                     takes the middle 224 x 224, as torchvision's Resize(256) and CenterCrop(224) do; above 1, there is a margin
+    scale            the output's edge as a fraction of the resized picture's short edge: 224/256 resizes the short edge
+                     to 256 and takes the middle 224 x 224, as torchvision's Resize(256) and CenterCrop(224) do; above
+                     1, there is a margin
     keep_ratio       False: width and height are scaled by factors of their own, so that the middle of each is shown
     flip_h           the probability of mirroring it
     law              "torchvision" (sizes and places in whole pixels) or "benzina", the original's (parts of pixels)
@@ -258,11 +274,14 @@ class CenterResizedCrop(SimilarityTransform):
     CenterResizedCrop(scale=0.875)
     """
 
-    def __init__(self, scale: float = 1.0, keep_ratio: bool = True, flip_h: float = 0.0, law: Optional[Law] = "torchvision") -> None:
+    def __init__(
+        self, scale: float = 1.0, keep_ratio: bool = True, flip_h: float = 0.0, law: Optional[Law] = "torchvision"
+    ) -> None:
         _sensible_scale(scale, "the fraction of the picture's short edge that is shown, such as 224/256")
         edge = arg.number("scale", scale, ctypes.c_double)
-        SimilarityTransform.__init__(self, scale=(edge ** 2, edge ** 2), flip_h=flip_h, resize=True, keep_ratio=keep_ratio,
-                                     law=law or "torchvision")
+        SimilarityTransform.__init__(
+            self, scale=(edge**2, edge**2), flip_h=flip_h, resize=True, keep_ratio=keep_ratio, law=law or "torchvision"
+        )
         self.scale = edge
 
     def _warp(self) -> Any:
@@ -291,29 +310,60 @@ def _is_resize(warp: Any) -> bool:
 
 
 class MXNetAffine(WarpTransform):
-    """The affine augmentation of MXNet's ImageRecordIter, by its parameters' names. Integers, fractions and pixels are as there; a
-    min_aspect_ratio is not: the ratio is drawn between 1 - max_aspect_ratio and 1 + max_aspect_ratio. fill_value is DataLoader's
-    oob, inter_method its inter_method."""
+    """The affine augmentation of MXNet's ImageRecordIter, by its parameters' names. Integers, fractions and pixels are
+    as there; a min_aspect_ratio is not: the ratio is drawn between 1 - max_aspect_ratio and 1 + max_aspect_ratio.
+    fill_value is DataLoader's oob, inter_method its inter_method."""
 
-    def __init__(self, max_rotate_angle: float = 0, rotate: float = -1, max_shear_ratio: float = 0.0, min_random_scale: float = 1.0,
-                 max_random_scale: float = 1.0, max_aspect_ratio: float = 0.0, min_img_size: float = 0, max_img_size: float = 0,
-                 min_crop_size: int = -1, max_crop_size: int = -1, pad: int = 0, resize: int = -1, rand_crop: bool = False,
-                 crop_x_start: int = -1, crop_y_start: int = -1, mirror: bool = False, rand_mirror: bool = False) -> None:
+    def __init__(
+        self,
+        max_rotate_angle: float = 0,
+        rotate: float = -1,
+        max_shear_ratio: float = 0.0,
+        min_random_scale: float = 1.0,
+        max_random_scale: float = 1.0,
+        max_aspect_ratio: float = 0.0,
+        min_img_size: float = 0,
+        max_img_size: float = 0,
+        min_crop_size: int = -1,
+        max_crop_size: int = -1,
+        pad: int = 0,
+        resize: int = -1,
+        rand_crop: bool = False,
+        crop_x_start: int = -1,
+        crop_y_start: int = -1,
+        mirror: bool = False,
+        rand_mirror: bool = False,
+    ) -> None:
         warp = self._struct = _c.new("warp")
         warp.kind = _c.WARP_MXNET
         real, whole = {}, {}
-        for name, value in dict(max_rotate_angle=max_rotate_angle, rotate=rotate, max_aspect_ratio=max_aspect_ratio, min_img_size=min_img_size,
-                                max_img_size=max_img_size, min_random_scale=min_random_scale, max_random_scale=max_random_scale).items():
+        for name, value in dict(
+            max_rotate_angle=max_rotate_angle,
+            rotate=rotate,
+            max_aspect_ratio=max_aspect_ratio,
+            min_img_size=min_img_size,
+            max_img_size=max_img_size,
+            min_random_scale=min_random_scale,
+            max_random_scale=max_random_scale,
+        ).items():
             real[name] = arg.number(name, value, ctypes.c_double)
-        for name, value in dict(min_crop_size=min_crop_size, max_crop_size=max_crop_size, resize=resize, crop_x_start=crop_x_start,
-                                crop_y_start=crop_y_start).items():
+        for name, value in dict(
+            min_crop_size=min_crop_size,
+            max_crop_size=max_crop_size,
+            resize=resize,
+            crop_x_start=crop_x_start,
+            crop_y_start=crop_y_start,
+        ).items():
             whole[name] = arg.number(name, value, ctypes.c_int32, -1)
         angle = abs(real["max_rotate_angle"])
         warp.degrees[:] = (rotate, rotate) if real["rotate"] > 0 else (-angle, angle)
         arg.put(warp, "shear_ratio", max_shear_ratio, "max_shear_ratio")
         warp.scale[:] = real["min_random_scale"], real["max_random_scale"]
         warp.ratio[:] = 1 - real["max_aspect_ratio"], 1 + real["max_aspect_ratio"]
-        warp.canvas_px[:] = [arg.number(name, 0 if real[name] >= 1e6 else int(real[name]), ctypes.c_uint32) for name in ("min_img_size", "max_img_size")]
+        warp.canvas_px[:] = [
+            arg.number(name, 0 if real[name] >= 1e6 else int(real[name]), ctypes.c_uint32)
+            for name in ("min_img_size", "max_img_size")
+        ]
         sizes = [size for size in (whole["min_crop_size"], whole["max_crop_size"]) if size > 0]
         warp.crop_px[:] = (min(sizes), max(sizes)) if sizes else (0, 0)
         arg.put(warp, "pad_px", pad, "pad")
@@ -332,13 +382,25 @@ class MXNetAffine(WarpTransform):
 
 
 class ColorJitter:
-    """Random colors, for DataLoader's jitter: torchvision's ColorJitter (a number b means factors of (max(0, 1 - b), 1 + b), hue of (-h,
-    h) turns; in this order; in a list for augment, the order is random, as torchvision's) and the probability of its RandomGrayscale. Before them MXNet's random_h,
-    random_l, random_s, after them its max_random_contrast and max_random_illumination. clamp_hue: random_h stops at red, as there."""
+    """Random colors, for DataLoader's jitter: torchvision's ColorJitter (a number b means factors of (max(0, 1 - b), 1
+    + b), hue of (-h, h) turns; in this order; in a list for augment, the order is random, as torchvision's) and the
+    probability of its RandomGrayscale. Before them MXNet's random_h, random_l, random_s, after them its
+    max_random_contrast and max_random_illumination. clamp_hue: random_h stops at red, as there."""
 
-    def __init__(self, brightness: Range = 0, contrast: Range = 0, saturation: Range = 0, hue: Range = 0, grayscale: float = 0,
-                 random_h: float = 0, random_l: float = 0, random_s: float = 0, max_random_contrast: float = 0,
-                 max_random_illumination: float = 0, clamp_hue: bool = False) -> None:
+    def __init__(
+        self,
+        brightness: Range = 0,
+        contrast: Range = 0,
+        saturation: Range = 0,
+        hue: Range = 0,
+        grayscale: float = 0,
+        random_h: float = 0,
+        random_l: float = 0,
+        random_s: float = 0,
+        max_random_contrast: float = 0,
+        max_random_illumination: float = 0,
+        clamp_hue: bool = False,
+    ) -> None:
         jitter = self._struct = _c.new("jitter")
         for name, value in (("brightness", brightness), ("contrast", contrast), ("saturation", saturation)):
             factors = arg.pair(name, value, lambda b: (max(0.0, 1 - b), 1 + b) if b >= 0 else (b, b))
@@ -348,7 +410,9 @@ class ColorJitter:
                 getattr(jitter, name)[:] = factors
         jitter.hue[:] = arg.pair("hue", hue, lambda h: (-h, h))
         if not -0.5 <= jitter.hue[0] <= jitter.hue[1] <= 0.5:
-            raise ValueError("hue: %r is neither a number from 0 to 0.5 nor two from -0.5, the smaller one first" % (hue,))
+            raise ValueError(
+                "hue: %r is neither a number from 0 to 0.5 nor two from -0.5, the smaller one first" % (hue,)
+            )
         arg.put(jitter, "grayscale", grayscale)
         jitter.mxnet_hls[:] = [arg.number(name, value, ctypes.c_float) for name, value in
                                (("random_h", random_h), ("random_l", random_l), ("random_s", random_s))]
@@ -369,10 +433,12 @@ class ColorJitter:
         """As torchvision's, in random order, each rounded to 8 bits."""
         jitter = self._struct
         if jitter.grayscale or any(jitter.mxnet_hls) or jitter.mxnet_contrast or jitter.mxnet_illumination:
-            raise ValueError("augment: a ColorJitter there has brightness, contrast, saturation and hue alone: give ops.RandomGrayscale, "
-                             "or the whole as jitter=")
+            raise ValueError(
+                "augment: a ColorJitter there has brightness, contrast, saturation and hue alone: give ops.RandomGrayscale, "
+                "or the whole as jitter="
+            )
         pairs = [(name, tuple(getattr(jitter, name))) for name in ("brightness", "contrast", "saturation")]
-        drawn = [Operation(name, (pair[0] - 1, pair[1] - 1)) for name, pair in pairs if any(pair)]     # type: ignore[arg-type]
+        drawn = [Operation(name, (pair[0] - 1, pair[1] - 1)) for name, pair in pairs if any(pair)]  # type: ignore[arg-type]
         return Policy(drawn + ([Operation("hue", tuple(jitter.hue))] if any(jitter.hue) else []), "shuffle")
 
     def __call__(self, rng: Any, transform: Any) -> None:

@@ -8,17 +8,18 @@
     (2, 48, 48, 3) uint8 (2,)
     (2, 48, 48, 3) uint8 (2,)
 
-decode() decodes pictures on threads. With a shape, pictures also come warped to one size, as a DataLoader makes them, so that nothing
-is left for map() to do:
+decode() decodes pictures on threads. With a shape, pictures also come warped to one size, as a DataLoader makes them,
+so that nothing is left for map() to do:
 
     >>> batches = wds.WebDataset("shard-{000..002}.tar", shardshuffle=False).decode("rgb", shape=32).to_tuple("png", "cls").batched(4)
     >>> [(pictures.shape, classes.tolist()) for pictures, classes in batches]
     [((4, 32, 32, 3), [0, 0, 0, 0])]
 
-Other stages run in Python, on the thread that iterates. Shards are tars that can be opened at any place; those of "pipe:" are read into
-memory one by one, which benzina.Stream does not need to do. With a seed, the first epoch has webdataset's order; later ones are shuffled
-anew.
+Other stages run in Python, on the thread that iterates. Shards are tars that can be opened at any place; those of
+"pipe:" are read into memory one by one, which benzina.Stream does not need to do. With a seed, the first epoch has
+webdataset's order; later ones are shuffled anew.
 """
+
 from __future__ import annotations
 
 import bisect
@@ -36,22 +37,62 @@ import sys
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial as bound
-from typing import (TYPE_CHECKING, Any, Callable, Deque, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple,
-                    Union)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Deque,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    NoReturn,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from . import _c
 from ._c import Status, lib
 from ._dataset import Dataset
-from ._decoders import (Continue, Handler, Spec, as_spec, basichandlers, decoded, gzfilter, is_picture, picture_of, spec_of)
+from ._decoders import (
+    Continue,
+    Handler,
+    Spec,
+    as_spec,
+    basichandlers,
+    decoded,
+    gzfilter,
+    is_picture,
+    picture_of,
+    spec_of,
+)
 from ._distributed import distributed_from_env
 from ._errors import check
 from ._loader import DataLoader
 from ._modules import installed, process_group
 from ._output import Output
 
-__all__ = ["Continue", "DataPipeline", "DecodingError", "WebDataset", "WebLoader", "basichandlers", "default_collation_fn", "gzfilter",
-           "ignore_and_continue", "ignore_and_stop", "reraise_exception", "single_node_only", "split_by_node", "split_by_worker",
-           "warn_and_continue", "warn_and_stop"]
+__all__ = [
+    "Continue",
+    "DataPipeline",
+    "DecodingError",
+    "WebDataset",
+    "WebLoader",
+    "basichandlers",
+    "default_collation_fn",
+    "gzfilter",
+    "ignore_and_continue",
+    "ignore_and_stop",
+    "reraise_exception",
+    "single_node_only",
+    "split_by_node",
+    "split_by_worker",
+    "warn_and_continue",
+    "warn_and_stop",
+]
 
 _LIST = 4096                                    # samples that a DataLoader is given at a time
 OnError = Callable[[Exception], bool]           # True: go on with the next sample; False: end
@@ -59,7 +100,7 @@ _torch = installed("torch")
 _Base: Any = object if _torch is None else _torch.utils.data.IterableDataset    # which torch's DataLoader asks for
 
 
-# ---- Errors -------------------------------------------------------------------------------------------------------------------------
+# ---- Errors ----------------------------------------------------------------------------------------------------------
 
 def reraise_exception(exn: Exception) -> bool:
     """The exception is raised."""
@@ -108,7 +149,7 @@ def _tried(items: Iterable[Any], function: Callable[[Any], Any], handler: OnErro
         yield made
 
 
-# ---- Shards -------------------------------------------------------------------------------------------------------------------------
+# ---- Shards ----------------------------------------------------------------------------------------------------------
 
 def _braces(pattern: str) -> List[str]:
     """"a-{0..2}.tar" and "{a,b}" as a shell has them."""
@@ -167,7 +208,9 @@ def split_by_worker(src: Iterable[Any]) -> Iterator[Any]:
 
 def _opened(url: str) -> Dataset:
     if url.startswith("pipe:"):
-        return Dataset(io.BytesIO(subprocess.run(url[5:], shell=True, check=True, stdout=subprocess.PIPE).stdout), name=url)
+        return Dataset(
+            io.BytesIO(subprocess.run(url[5:], shell=True, check=True, stdout=subprocess.PIPE).stdout), name=url
+        )
     return Dataset(url[5:] if url.startswith("file:") else url)
 
 
@@ -178,7 +221,7 @@ def _refuse(**given: Any) -> None:
             raise ValueError("%s: %s" % (name, why))
 
 
-# ---- Samples ------------------------------------------------------------------------------------------------------------------------
+# ---- Samples ---------------------------------------------------------------------------------------------------------
 
 class _Place(NamedTuple):
     """A sample that was not read yet."""
@@ -214,12 +257,14 @@ def _sample_of(key: Any, url: Any, values: Iterable[Tuple[str, Any]]) -> Dict[st
     return {"__key__": key, "__url__": url, **{name: value for name, value in values if value is not None}}
 
 
-# ---- Stages -------------------------------------------------------------------------------------------------------------------------
+# ---- Stages ----------------------------------------------------------------------------------------------------------
 
 class _Shuffle:
     """WebDataset's: of up to size samples that are held, one is drawn at a time, once initial are there."""
 
-    def __init__(self, size: int, initial: int = 100, rng: Any = None, seed: Optional[int] = None, handler: Any = None) -> None:
+    def __init__(
+        self, size: int, initial: int = 100, rng: Any = None, seed: Optional[int] = None, handler: Any = None
+    ) -> None:
         if rng is not None and seed is not None:
             raise ValueError("rng, seed: give one of the two")
         self._size, self._initial, self._rng, self._seed = size, min(initial, size), rng, seed
@@ -249,8 +294,16 @@ class _Shuffle:
 class _Decode:
     """decode(): pictures by the library, on threads; the rest by handlers."""
 
-    def __init__(self, handlers: Sequence[Union[str, Handler]], pre: Optional[Sequence[Handler]], post: Optional[Sequence[Handler]],
-                 only: Union[None, str, Iterable[str]], partial: bool, handler: OnError, loader: Dict[str, Any]) -> None:
+    def __init__(
+        self,
+        handlers: Sequence[Union[str, Handler]],
+        pre: Optional[Sequence[Handler]],
+        post: Optional[Sequence[Handler]],
+        only: Union[None, str, Iterable[str]],
+        partial: bool,
+        handler: OnError,
+        loader: Dict[str, Any],
+    ) -> None:
         specs = [spec_of(one) for one in handlers if isinstance(one, str)]
         if len(specs) > 1:
             raise ValueError("decode: one kind of pictures is made, not %d" % len(specs))
@@ -262,7 +315,9 @@ class _Decode:
         self._only = set(only.split() if isinstance(only, str) else only) if only is not None else None
         self._partial, self.on_error, self.loader = partial, handler, loader
         if loader and self.spec is None:
-            raise ValueError("decode: %s: which kind of pictures is to be made: decode(\"torchrgb\", ...)?" % ", ".join(loader))
+            raise ValueError(
+                "decode: %s: which kind of pictures is to be made: decode(\"torchrgb\", ...)?" % ", ".join(loader)
+            )
         if loader and "shape" not in loader:
             raise TypeError("decode: %s: give shape=, too" % ", ".join(loader))
 
@@ -323,17 +378,36 @@ class _Decode:
         if not pictures:
             raise ValueError("decode: samples have no picture among %s" % ", ".join(dataset.fields))
         is_torch, is_gray = self.spec.kind == "torch", self.spec.mode == "l"
-        given: Dict[str, Any] = dict(dtype=self.spec.dtype, layout="NCHW" if is_torch else "NHWC", channels="gray" if is_gray else "RGB",
-                                     batch_size=32, output="field", seed=seed, shard=False)
+        given: Dict[str, Any] = dict(
+            dtype=self.spec.dtype,
+            layout="NCHW" if is_torch else "NHWC",
+            channels="gray" if is_gray else "RGB",
+            batch_size=32,
+            output="field",
+            seed=seed,
+            shard=False,
+        )
         if self.spec.dtype == "float32" and not {"mean", "std", "bias", "norm"} & set(self.loader):
             given["std"] = 255
         given.update(self.loader)
-        given.setdefault("outputs", [Output(name, field=name, dtype=given["dtype"], layout=given["layout"], channels=given["channels"])
-                                     for name in pictures[1:]])
+        given.setdefault(
+            "outputs",
+            [
+                Output(name, field=name, dtype=given["dtype"], layout=given["layout"], channels=given["channels"])
+                for name in pictures[1:]
+            ],
+        )
         others = [name for name in dataset.fields if name not in pictures]
-        return DataLoader(dataset, indices="given", fields={"image": pictures[0], "bytes": others}, memory="host", **given), pictures
+        return (
+            DataLoader(
+                dataset, indices="given", fields={"image": pictures[0], "bytes": others}, memory="host", **given
+            ),
+            pictures,
+        )
 
-    def of_batch(self, batch: Any, pictures: List[str], kinds: Dict[str, int], url_of: Callable[[int], str]) -> Iterator[Any]:
+    def of_batch(
+        self, batch: Any, pictures: List[str], kinds: Dict[str, int], url_of: Callable[[int], str]
+    ) -> Iterator[Any]:
         """Samples, or the Errors of those that failed."""
         arrays = {name: batch.tensor("image" if name == pictures[0] else name).numpy().copy() for name in pictures}
         others, failed = {name: batch.bytes(name) for name in kinds}, batch.errors() if batch.failed else {}
@@ -383,7 +457,8 @@ def _ahead(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator["Fu
     finally:
         for future in waiting:
             future.cancel()
-        pool.shutdown(wait=False)               # the collector may be what ends this, on any thread, which must not wait
+        # the collector may be what ends this, on any thread, which must not wait
+        pool.shutdown(wait=False)
 
 
 def _raised(sample: Any) -> Any:
@@ -415,14 +490,18 @@ def _map_dict(items: Iterable[Any], functions: Dict[str, Callable[[Any], Any]], 
     return _tried(items, lambda sample: {**sample, **{key: f(sample[key]) for key, f in functions.items()}}, handler)
 
 
-def _map_tuple(items: Iterable[Any], functions: Sequence[Optional[Callable[[Any], Any]]], handler: OnError) -> Iterator[Any]:
+def _map_tuple(
+    items: Iterable[Any], functions: Sequence[Optional[Callable[[Any], Any]]], handler: OnError
+) -> Iterator[Any]:
     def made(item: Any) -> Any:
         padded = itertools.chain(functions, itertools.repeat(None))
         return tuple(value if f is None else f(value) for value, f in zip(item, padded))
     return _tried(items, made, handler)
 
 
-def _to_tuple(items: Iterable[Any], names: Sequence[str], handler: OnError, missing_is_error: bool, none_is_error: bool) -> Iterator[Any]:
+def _to_tuple(
+    items: Iterable[Any], names: Sequence[str], handler: OnError, missing_is_error: bool, none_is_error: bool
+) -> Iterator[Any]:
     def made(sample: Any) -> Any:
         found = tuple(_first_of(sample, name, missing_is_error) for name in names)
         if none_is_error and any(value is None for value in found):
@@ -452,18 +531,22 @@ def _combined(values: List[Any], combine_tensors: bool, combine_scalars: bool) -
         return values
     shapes = {tuple(value.shape) for value in values}
     if len(shapes) > 1:
-        raise ValueError("batched: arrays of one shape are needed, not of %s: decode(shape=...) makes pictures of one size" %
-                         sorted(shapes))
+        raise ValueError(
+            "batched: arrays of one shape are needed, not of %s: decode(shape=...) makes pictures of one size"
+            % sorted(shapes)
+        )
     return sys.modules["torch"].stack(values) if is_tensor else numpy.stack(values)
 
 
 def default_collation_fn(samples: List[Any], combine_tensors: bool = True, combine_scalars: bool = True) -> Any:
-    """A tuple of arrays of tuples, a dict of arrays of dicts: numbers and numpy's arrays make one of numpy's, torch's tensors one of
-    torch's, and all else a list."""
+    """A tuple of arrays of tuples, a dict of arrays of dicts: numbers and numpy's arrays make one of numpy's, torch's
+    tensors one of torch's, and all else a list."""
     if isinstance(samples[0], dict):
         if any(set(sample) != set(samples[0]) for sample in samples):
             raise ValueError("batched: samples have different keys: to_tuple() says which are wanted")
-        return {key: _combined([sample[key] for sample in samples], combine_tensors, combine_scalars) for key in samples[0]}
+        return {
+            key: _combined([sample[key] for sample in samples], combine_tensors, combine_scalars) for key in samples[0]
+        }
     return tuple(_combined(list(values), combine_tensors, combine_scalars) for values in zip(*samples))
 
 
@@ -511,7 +594,7 @@ _ABSENT = {
 }
 
 
-# ---- Pipelines ----------------------------------------------------------------------------------------------------------------------
+# ---- Pipelines -------------------------------------------------------------------------------------------------------
 
 class DataPipeline(_Base):                      # type: ignore[misc]
     """A source, and stages that what it gives goes through. Each method gives another pipeline, with one stage more."""
@@ -533,14 +616,24 @@ class DataPipeline(_Base):                      # type: ignore[misc]
     def _forget(self) -> None:
         """What a copy must not share."""
 
-    def shuffle(self, size: int, initial: int = 100, rng: Any = None, seed: Optional[int] = None, handler: Any = None) -> Any:
+    def shuffle(
+        self, size: int, initial: int = 100, rng: Any = None, seed: Optional[int] = None, handler: Any = None
+    ) -> Any:
         return self.compose(_Shuffle(size, initial, rng, seed)) if size >= 1 else self
 
-    def decode(self, *args: Union[str, Handler], pre: Optional[Sequence[Handler]] = None, post: Optional[Sequence[Handler]] = None,
-               only: Union[None, str, Iterable[str]] = None, partial: bool = False, handler: OnError = reraise_exception,
-               **loader: Any) -> Any:
-        """Makes values of bytes: by their extensions, and pictures as args say, "torchrgb", "pil", ... Further settings are a
-        DataLoader's: with shape=224, a DataLoader makes the pictures; then mean, std, warp, ... may be given, too."""
+    def decode(
+        self,
+        *args: Union[str, Handler],
+        pre: Optional[Sequence[Handler]] = None,
+        post: Optional[Sequence[Handler]] = None,
+        only: Union[None, str, Iterable[str]] = None,
+        partial: bool = False,
+        handler: OnError = reraise_exception,
+        **loader: Any,
+    ) -> Any:
+        """Makes values of bytes: by their extensions, and pictures as args say, "torchrgb", "pil", ... Further settings
+        are a DataLoader's: with shape=224, a DataLoader makes the pictures; then mean, std, warp, ... may be given,
+        too."""
         return self.compose(_Decode(args, pre, post, only, partial, handler, loader))
 
     def map(self, f: Callable[[Any], Any], handler: OnError = reraise_exception) -> Any:
@@ -590,7 +683,8 @@ class DataPipeline(_Base):                      # type: ignore[misc]
     # -- epochs
 
     def with_epoch(self, nsamples: int = -1, nbatches: int = -1) -> Any:
-        """An epoch has so many of what the last stage gives; where the shards have fewer, it goes on with the next pass."""
+        """An epoch has so many of what the last stage gives; where the shards have fewer, it goes on with the next
+        pass."""
         self._repetitions, self._limit = sys.maxsize, max(nsamples, nbatches)
         return self
 
@@ -609,7 +703,11 @@ class DataPipeline(_Base):                      # type: ignore[misc]
         return self._length
 
     def __iter__(self) -> Iterator[Any]:
-        return itertools.islice(self._passes(), self._limit) if self._repetitions != 1 and self._limit > 0 else self._passes()
+        return (
+            itertools.islice(self._passes(), self._limit)
+            if self._repetitions != 1 and self._limit > 0
+            else self._passes()
+        )
 
     def _passes(self) -> Iterator[Any]:
         for _ in range(self._repetitions):
@@ -632,7 +730,9 @@ class DataPipeline(_Base):                      # type: ignore[misc]
                 items = stage.draw(items, epoch, self.seed)
             elif isinstance(stage, _Decode):
                 if stage.loader:
-                    raise ValueError("decode(shape=...): it comes before stages that read samples; shuffle() and slice() may be before it")
+                    raise ValueError(
+                        "decode(shape=...): it comes before stages that read samples; shuffle() and slice() may be before it"
+                    )
                 items = stage.of_items(items)
             else:
                 items = iter(stage(items))
@@ -667,16 +767,36 @@ class WebDataset(DataPipeline):
 
     Refused are cache_dir, cache_size, url_to_name, select_files and rename_files."""
 
-    def __init__(self, urls: Union[str, Iterable[str]], handler: OnError = reraise_exception, mode: Optional[str] = None,
-                 resampled: bool = False, repeat: bool = False, shardshuffle: Union[None, bool, int] = None, cache_size: int = -1,
-                 cache_dir: Any = None, url_to_name: Any = None, detshuffle: bool = False, nodesplitter: Any = single_node_only,
-                 workersplitter: Any = split_by_worker, select_files: Any = None, rename_files: Any = None, empty_check: bool = True,
-                 verbose: bool = False, seed: Optional[int] = None) -> None:
+    def __init__(
+        self,
+        urls: Union[str, Iterable[str]],
+        handler: OnError = reraise_exception,
+        mode: Optional[str] = None,
+        resampled: bool = False,
+        repeat: bool = False,
+        shardshuffle: Union[None, bool, int] = None,
+        cache_size: int = -1,
+        cache_dir: Any = None,
+        url_to_name: Any = None,
+        detshuffle: bool = False,
+        nodesplitter: Any = single_node_only,
+        workersplitter: Any = split_by_worker,
+        select_files: Any = None,
+        rename_files: Any = None,
+        empty_check: bool = True,
+        verbose: bool = False,
+        seed: Optional[int] = None,
+    ) -> None:
         super().__init__()
         cached = "shards are read in place, nothing is copied to a cache: leave it out"
         renamed = "members are found by the library: to_tuple(), select() and rename() choose among fields and samples"
-        _refuse(cache_size=(cache_size, -1, cached), cache_dir=(cache_dir, None, cached), url_to_name=(url_to_name, None, cached),
-                select_files=(select_files, None, renamed), rename_files=(rename_files, None, renamed))
+        _refuse(
+            cache_size=(cache_size, -1, cached),
+            cache_dir=(cache_dir, None, cached),
+            url_to_name=(url_to_name, None, cached),
+            select_files=(select_files, None, renamed),
+            rename_files=(rename_files, None, renamed),
+        )
         if mode not in (None, "resampled"):
             raise ValueError("mode: %r is neither None nor 'resampled'" % (mode,))
         self.urls = _urls_of(urls)
@@ -691,7 +811,8 @@ class WebDataset(DataPipeline):
     def _forget(self) -> None:
         self._process = os.getpid()
         self._datasets: Dict[str, Dataset] = {}
-        self._loading: Any = None               # (DataLoader, names of pictures, Dataset, first numbers of shards, next epoch)
+        # (DataLoader, names of pictures, Dataset, first numbers of shards, next epoch)
+        self._loading: Any = None
 
     def __getstate__(self) -> Dict[str, Any]:
         return {**vars(self), "_datasets": {}, "_loading": None, "_process": None}
@@ -738,7 +859,9 @@ class WebDataset(DataPipeline):
             self._forget()
         places: Iterator[Any] = self._places(epoch)
         stages = list(self._stages)
-        while stages and (isinstance(stages[0], _Shuffle) or (isinstance(stages[0], bound) and stages[0].func in (_sliced, _rsample))):
+        while stages and (
+            isinstance(stages[0], _Shuffle) or (isinstance(stages[0], bound) and stages[0].func in (_sliced, _rsample))
+        ):
             places = self._rest(places, [stages.pop(0)], epoch)
         if stages and isinstance(stages[0], _Decode):
             decode = stages.pop(0)
@@ -751,7 +874,9 @@ class WebDataset(DataPipeline):
 
     def _open_loader(self, decode: _Decode) -> Any:
         if any(url.startswith("pipe:") for url in self.urls):
-            raise ValueError("decode(shape=...): samples of shards from pipes cannot be asked for by number: benzina.Stream loads them")
+            raise ValueError(
+                "decode(shape=...): samples of shards from pipes cannot be asked for by number: benzina.Stream loads them"
+            )
         parts = [self._dataset(url) for url in self.urls]
         firsts = [0, *itertools.accumulate(len(part) for part in parts)]
         whole = Dataset.concat(parts)
@@ -786,17 +911,32 @@ class WebDataset(DataPipeline):
         return _tried(samples(), _raised, decode.on_error)
 
 
-def WebLoader(dataset: Any, batch_size: Optional[int] = 1, shuffle: bool = False, num_workers: int = 0, collate_fn: Any = None,
-              **settings: Any) -> DataPipeline:
-    """The pipeline that it is given, since threads do the work: num_workers, pin_memory, prefetch_factor and persistent_workers have no
-    effect. batch_size must be None: batched() makes the batches."""
+def WebLoader(
+    dataset: Any,
+    batch_size: Optional[int] = 1,
+    shuffle: bool = False,
+    num_workers: int = 0,
+    collate_fn: Any = None,
+    **settings: Any,
+) -> DataPipeline:
+    """The pipeline that it is given, since threads do the work: num_workers, pin_memory, prefetch_factor and
+    persistent_workers have no effect. batch_size must be None: batched() makes the batches."""
     if batch_size is not None:
         raise ValueError("batch_size: None is needed: the pipeline makes the batches, by batched(%r)" % (batch_size,))
     if collate_fn is not None:
-        raise ValueError("collate_fn: there is nothing to collate: the pipeline makes the batches, by batched(n, collation_fn=...)")
+        raise ValueError(
+            "collate_fn: there is nothing to collate: the pipeline makes the batches, by batched(n, collation_fn=...)"
+        )
     if shuffle:
         raise ValueError("shuffle: the pipeline shuffles, by shuffle(n)")
-    without_effect = {"pin_memory", "prefetch_factor", "persistent_workers", "timeout", "worker_init_fn", "multiprocessing_context"}
+    without_effect = {
+        "pin_memory",
+        "prefetch_factor",
+        "persistent_workers",
+        "timeout",
+        "worker_init_fn",
+        "multiprocessing_context",
+    }
     unknown = sorted(set(settings) - without_effect)
     if unknown:
         raise TypeError("WebLoader has no argument %s" % ", ".join(unknown))
@@ -805,8 +945,14 @@ def WebLoader(dataset: Any, batch_size: Optional[int] = 1, shuffle: bool = False
 
 def __getattr__(name: str) -> NoReturn:
     why = {
-        **dict.fromkeys(("SimpleShardList", "ResampledShards", "tarfile_to_samples", "tar_file_expander"), "WebDataset(urls) reads shards"),
-        **dict.fromkeys(("ShardWriter", "TarWriter"), "webdataset's writes tars that are read here, and benzina.Writer archives"),
-        "RandomMix": "shuffle() mixes shards of one list", "RoundRobin": "shards of one list come one after the other",
+        **dict.fromkeys(
+            ("SimpleShardList", "ResampledShards", "tarfile_to_samples", "tar_file_expander"),
+            "WebDataset(urls) reads shards",
+        ),
+        **dict.fromkeys(
+            ("ShardWriter", "TarWriter"), "webdataset's writes tars that are read here, and benzina.Writer archives"
+        ),
+        "RandomMix": "shuffle() mixes shards of one list",
+        "RoundRobin": "shards of one list come one after the other",
     }.get(name)
     raise AttributeError("module 'benzina.wds' has no attribute %r%s" % (name, ": " + why if why else ""))

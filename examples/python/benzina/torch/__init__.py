@@ -11,11 +11,22 @@
     (4, 3, 224, 224) (4,)
     (4, 3, 224, 224) (4,)
 
-Names, order and defaults of arguments are those of its release 0.0.5, whose data sets are archives. Those of later ones are images of
-Bcachefs, which are refused; their programs that name a path run, too.
+Names, order and defaults of arguments are those of its release 0.0.5, whose data sets are archives. Those of later ones
+are images of Bcachefs, which are refused; their programs that name a path run, too.
 """
+
 from . import dataloader, dataset, operations
 from .dataloader import DataLoader
 from .dataset import ClassificationDataset, CocoDetection, Dataset, ImageDataset, ImageNet
 
-__all__ = ["ClassificationDataset", "CocoDetection", "DataLoader", "Dataset", "ImageDataset", "ImageNet", "dataloader", "dataset", "operations"]
+__all__ = [
+    "ClassificationDataset",
+    "CocoDetection",
+    "DataLoader",
+    "Dataset",
+    "ImageDataset",
+    "ImageNet",
+    "dataloader",
+    "dataset",
+    "operations",
+]

@@ -36,16 +36,34 @@ class DataLoader(_loader.DataLoader):
     norm_transform   what they are multiplied by after that
     warp_transform   one of operations, or nine numbers; None: the picture's top left corner, unscaled
 
-    Transforms that are written in Python are called with (index, in_shape, out_shape, rng), where rng is a numpy.random.RandomState.
-    With torch.distributed, every process loads all samples that its sampler yields, as there."""
+    Transforms that are written in Python are called with (index, in_shape, out_shape, rng), where rng is a
+    numpy.random.RandomState. With torch.distributed, every process loads all samples that its sampler yields, as
+    there."""
 
-    def __init__(self, dataset: Any, shape: Shape, path: Optional[str] = None, batch_size: int = 1, shuffle: bool = False,
-                 sampler: Optional[Indices] = None, batch_sampler: Optional[Batches] = None, collate_fn: Any = None,
-                 drop_last: bool = False, timeout: Optional[float] = 0, device: Device = None, multibuffering: int = 3,
-                 seed: Optional[int] = None, bias_transform: Any = None, norm_transform: Any = None, warp_transform: Any = None) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        shape: Shape,
+        path: Optional[str] = None,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        sampler: Optional[Indices] = None,
+        batch_sampler: Optional[Batches] = None,
+        collate_fn: Any = None,
+        drop_last: bool = False,
+        timeout: Optional[float] = 0,
+        device: Device = None,
+        multibuffering: int = 3,
+        seed: Optional[int] = None,
+        bias_transform: Any = None,
+        norm_transform: Any = None,
+        warp_transform: Any = None,
+    ) -> None:
         if collate_fn is not None and getattr(collate_fn, "__name__", "") != "default_collate":
-            raise ValueError("collate_fn: batches are made in place, so that there are no samples to collate: leave it None. What a subclass's "
-                             "items have as their target is collated by torch's default_collate")
+            raise ValueError(
+                "collate_fn: batches are made in place, so that there are no samples to collate: leave it None. What a subclass's "
+                "items have as their target is collated by torch's default_collate"
+            )
         self._items, data = _unwrapped(dataset)
         if path is not None and not os.path.samefile(path, self._items.filename):
             raise ValueError("path: samples are read from %s, where their data set found them" % self._items.filename)
@@ -56,10 +74,24 @@ class DataLoader(_loader.DataLoader):
         self.norm_transform = _made(norm_transform, ops.NormTransform, ops.ConstantNormTransform)
         self.bias_transform = _made(bias_transform, ops.BiasTransform, ops.ConstantBiasTransform)
         self.color_transform, self.oob_transform = ops.ConstantColorTransform(), ops.ConstantOOBTransform()
-        super().__init__(data, shape, batch_size, shuffle, sampler=sampler, batch_sampler=batch_sampler, drop_last=drop_last,
-                         timeout=timeout, device=None if device is None else str(device), multibuffering=multibuffering, seed=seed, shard=False,
-                         track=self._items.picture(), warp=_taken(self.warp_transform), norm=_taken(self.norm_transform),
-                         bias=_taken(self.bias_transform))
+        super().__init__(
+            data,
+            shape,
+            batch_size,
+            shuffle,
+            sampler=sampler,
+            batch_sampler=batch_sampler,
+            drop_last=drop_last,
+            timeout=timeout,
+            device=None if device is None else str(device),
+            multibuffering=multibuffering,
+            seed=seed,
+            shard=False,
+            track=self._items.picture(),
+            warp=_taken(self.warp_transform),
+            norm=_taken(self.norm_transform),
+            bias=_taken(self.bias_transform),
+        )
 
     def __iter__(self) -> Iterator[Any]:
         if self._items.has_plain_targets():

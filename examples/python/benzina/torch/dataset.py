@@ -28,8 +28,10 @@ class _ClassItem(NamedTuple):
 
 def _path_of(place: Any, what: str) -> str:
     if hasattr(place, "inode") or hasattr(place, "scandir"):
-        raise TypeError("%s: a Bcachefs image is no container of this library: mount it, and give the folder, or an archive that "
-                        "`bzna pack` made of that" % what)
+        raise TypeError(
+            "%s: a Bcachefs image is no container of this library: mount it, and give the folder, or an archive that "
+            "`bzna pack` made of that" % what
+        )
     return str(os.path.expandvars(os.path.expanduser(os.fspath(place))))
 
 
@@ -57,8 +59,8 @@ class Dataset:
     archive   its path, or a Track
     track     the label of the track of pictures, or a Track where archive is None
 
-    Items have an input, a benzina.utils.file.Sample. A subclass may have items of its own, with a target or aux beside it: a tuple
-    of what a DataLoader delivers besides the pictures."""
+    Items have an input, a benzina.utils.file.Sample. A subclass may have items of its own, with a target or aux beside
+    it: a tuple of what a DataLoader delivers besides the pictures."""
 
     input_label = "bzna_thumb"
 
@@ -85,7 +87,9 @@ class Dataset:
         if self.input_label in names:
             return self.input_label
         if self.input_label != "bzna_thumb" and names:
-            raise ValueError("input_label: samples of %s have no %r among %s" % (self._filename, self.input_label, ", ".join(names)))
+            raise ValueError(
+                "input_label: samples of %s have no %r among %s" % (self._filename, self.input_label, ", ".join(names))
+            )
         return None
 
     def has_plain_targets(self) -> bool:
@@ -104,7 +108,9 @@ class Dataset:
         return _Item(self._sample(index))
 
     def __add__(self, other: Any) -> NoReturn:
-        raise NotImplementedError("two of the original's data sets have no sum: benzina.Dataset(a) + benzina.Dataset(b) does")
+        raise NotImplementedError(
+            "two of the original's data sets have no sum: benzina.Dataset(a) + benzina.Dataset(b) does"
+        )
 
 
 class ClassificationDataset(Dataset):
@@ -112,10 +118,15 @@ class ClassificationDataset(Dataset):
 
     archive       its path, or a pair of Tracks
     tracks        the labels of the tracks of pictures and of targets, or a pair of Tracks where archive is None
-    input_label   which picture of a sample is loaded. Where samples have no "bzna_thumb", it is the one that they have"""
+    input_label   which picture of a sample is loaded. Where samples have no "bzna_thumb", it is the one that they
+                  have"""
 
-    def __init__(self, archive: Union[_Place, Sequence[Track]] = None, tracks: Sequence[_Label] = ("bzna_input", "bzna_target"),
-                 input_label: str = "bzna_thumb") -> None:
+    def __init__(
+        self,
+        archive: Union[_Place, Sequence[Track]] = None,
+        tracks: Sequence[_Label] = ("bzna_input", "bzna_target"),
+        input_label: str = "bzna_thumb",
+    ) -> None:
         path, labels = _labels(archive, tracks, "archive")
         self._open_pair(path, labels, input_label)
 
@@ -146,10 +157,10 @@ class ClassificationDataset(Dataset):
 class ImageNet(ClassificationDataset):
     """ImageNet.
 
-    root          an archive, or a folder with ilsvrc2012.bzna or ilsvrc2012.mp4 in it, or one with a folder for each split, as
-                  torchvision has it, or a pair of Tracks
-    split         "train", "val", "test", or None: all. Where the archive has tracks for each split, these say what is in it; else the
-                  last LEN_TEST samples are for tests, the LEN_VALID before these for validation
+    root          an archive, or a folder with ilsvrc2012.bzna or ilsvrc2012.mp4 in it, or one with a folder for each
+                  split, as torchvision has it, or a pair of Tracks
+    split         "train", "val", "test", or None: all. Where the archive has tracks for each split, these say what is
+                  in it; else the last LEN_TEST samples are for tests, the LEN_VALID before these for validation
     tracks, input_label
                   as of a ClassificationDataset"""
 
@@ -187,17 +198,28 @@ class ImageNet(ClassificationDataset):
         """By position."""
         trained = len(self.data) - self.LEN_VALID - self.LEN_TEST
         if trained <= 0:
-            raise ValueError("split: %s has no tracks of splits, and its %d samples are not more than the %d of validation and tests" %
-                             (self._filename, len(self.data), self.LEN_VALID + self.LEN_TEST))
-        first, last = {"train": (0, trained), "val": (trained, trained + self.LEN_VALID), "test": (trained + self.LEN_VALID, len(self.data))}[split or ""]
+            raise ValueError(
+                "split: %s has no tracks of splits, and its %d samples are not more than the %d of validation and tests"
+                % (self._filename, len(self.data), self.LEN_VALID + self.LEN_TEST)
+            )
+        first, last = {
+            "train": (0, trained),
+            "val": (trained, trained + self.LEN_VALID),
+            "test": (trained + self.LEN_VALID, len(self.data)),
+        }[split or ""]
         self.data, self._first = self.data[first:last], first
 
 
 class ImageDataset(ClassificationDataset):
-    """That of the original's later releases, over a folder with a folder for each class, or an archive, in place of a Bcachefs
-    cursor. target_transform is called with a target's number."""
+    """That of the original's later releases, over a folder with a folder for each class, or an archive, in place of a
+    Bcachefs cursor. target_transform is called with a target's number."""
 
-    def __init__(self, bch_cursor: _Place, target_transform: Optional[Callable[[int], Any]] = None, input_label: str = "bzna_thumb") -> None:
+    def __init__(
+        self,
+        bch_cursor: _Place,
+        target_transform: Optional[Callable[[int], Any]] = None,
+        input_label: str = "bzna_thumb",
+    ) -> None:
         super().__init__(_path_of(bch_cursor, "bch_cursor"), input_label=input_label)
         self.target_transform = target_transform
 
@@ -211,5 +233,7 @@ class ImageDataset(ClassificationDataset):
 
 def CocoDetection(*arguments: Any, **settings: Any) -> NoReturn:
     """Refused."""
-    raise NotImplementedError("CocoDetection: annotations of COCO are not read from a Bcachefs image. Give each picture its boxes as a field of "
-                              "bytes (7.jpg and 7.json in a tar), and take them by benzina.DataLoader(..., bytes=[\"json\"])")
+    raise NotImplementedError(
+        "CocoDetection: annotations of COCO are not read from a Bcachefs image. Give each picture its boxes as a field of "
+        "bytes (7.jpg and 7.json in a tar), and take them by benzina.DataLoader(..., bytes=[\"json\"])"
+    )

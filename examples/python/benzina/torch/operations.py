@@ -5,8 +5,8 @@
     SimilarityTransform(scale=(0.08, 1.0), ratio=(0.75, 1.3333333333333333), flip_h=0.5, resize=True, random_crop=True)
 
 Operations are called with (index, in_shape, out_shape, rng). Both shapes are (width, height) in pixels, and rng is a
-numpy.random.RandomState, as there. Crops are drawn by the original's law: their area is log-uniform. Unlike there, a crop that was
-not found leaves random_crop as it was.
+numpy.random.RandomState, as there. Crops are drawn by the original's law: their area is log-uniform. Unlike there, a
+crop that was not found leaves random_crop as it was.
 """
 from __future__ import annotations
 
@@ -18,9 +18,23 @@ from .._settings import LIBRARY_WARPS
 from .._types import Numbers, Range, Size
 from ..ops import BiasTransform, ColorTransform, Matrix, NormTransform, OOBTransform, WarpTransform
 
-__all__ = ["BiasTransform", "CenterResizedCrop", "ColorTransform", "Compose", "ConstantBiasTransform", "ConstantColorTransform",
-           "ConstantNormTransform", "ConstantOOBTransform", "ConstantWarpTransform", "NormTransform", "OOBTransform",
-           "RandomResizedCrop", "SimilarityTransform", "WarpTransform", "compute_affine_matrix"]
+__all__ = [
+    "BiasTransform",
+    "CenterResizedCrop",
+    "ColorTransform",
+    "Compose",
+    "ConstantBiasTransform",
+    "ConstantColorTransform",
+    "ConstantNormTransform",
+    "ConstantOOBTransform",
+    "ConstantWarpTransform",
+    "NormTransform",
+    "OOBTransform",
+    "RandomResizedCrop",
+    "SimilarityTransform",
+    "WarpTransform",
+    "compute_affine_matrix",
+]
 
 _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
@@ -68,15 +82,25 @@ def _library_random(rng: Any) -> Any:
 
 
 class SimilarityTransform(ops.SimilarityTransform):
-    """A random crop, turned, moved, mirrored and resized. Arguments are those of benzina.ops.SimilarityTransform, without law."""
+    """A random crop, turned, moved, mirrored and resized. Arguments are those of benzina.ops.SimilarityTransform,
+    without law."""
 
     def __init__(self, scale: Range = (+1.0, +1.0), ratio: Optional[Range] = None, degrees: Range = (-0.0, +0.0),
                  translate: Range = (+0.0, +0.0), flip_h: float = +0.0, flip_v: float = +0.0, resize: bool = False,
                  keep_ratio: bool = False, random_crop: bool = False) -> None:
         if not isinstance(degrees, Sequence) and degrees < 0:
             raise ValueError("degrees: %r: one number must not be negative" % (degrees,))
-        super().__init__(scale=scale, ratio=ratio, degrees=degrees, translate=translate, flip_h=flip_h, flip_v=flip_v, resize=resize,
-                         keep_ratio=keep_ratio, random_crop=random_crop)
+        super().__init__(
+            scale=scale,
+            ratio=ratio,
+            degrees=degrees,
+            translate=translate,
+            flip_h=flip_h,
+            flip_v=flip_v,
+            resize=resize,
+            keep_ratio=keep_ratio,
+            random_crop=random_crop,
+        )
 
     def __call__(self, index: int, in_shape: Size, out_shape: Size, rng: Any) -> Matrix:
         return super().__call__(index, in_shape, out_shape, _library_random(rng))
@@ -106,8 +130,9 @@ LIBRARY_WARPS.update((SimilarityTransform, RandomResizedCrop, CenterResizedCrop)
 
 
 class Compose(WarpTransform):
-    """Warps one after the other, as one: a picture goes through the first one, what comes out through the next. Each makes pictures of
-    the output's size. Pixels are computed once, so that nothing is lost in between. A Compose is called in Python.
+    """Warps one after the other, as one: a picture goes through the first one, what comes out through the next. Each
+    makes pictures of the output's size. Pixels are computed once, so that nothing is lost in between. A Compose is
+    called in Python.
 
     >>> both = Compose([CenterResizedCrop(224 / 256), SimilarityTransform(degrees=15)])
     >>> [round(x, 3) + 0.0 for x in Compose([ConstantWarpTransform((2, 0, 0, 0, 2, 0, 0, 0, 1))] * 2)(0, (64, 64), (16, 16), None)]
@@ -117,8 +142,12 @@ class Compose(WarpTransform):
     def __init__(self, transforms: Iterable[Any]) -> None:
         self.transforms = list(transforms)
         for number, one in enumerate(self.transforms):
-            for kind, where in ((BiasTransform, "bias_transform"), (NormTransform, "norm_transform"), (OOBTransform, "oob of benzina.DataLoader"),
-                                (ColorTransform, "color of benzina.DataLoader")):
+            for kind, where in (
+                (BiasTransform, "bias_transform"),
+                (NormTransform, "norm_transform"),
+                (OOBTransform, "oob of benzina.DataLoader"),
+                (ColorTransform, "color of benzina.DataLoader"),
+            ):
                 if isinstance(one, kind):
                     raise TypeError("transforms[%d]: %r is no warp: it goes to %s" % (number, one, where))
             if not callable(one):
@@ -145,4 +174,6 @@ def compute_affine_matrix(in_shape: Size, out_shape: Size, crop: Optional[Sequen
     [[2.0, 0.0, 0.5], [0.0, 2.0, 0.5], [0.0, 0.0, 1.0]]
     """
     import numpy
-    return numpy.array(ops.compute_affine_matrix(in_shape, out_shape, crop, degrees, translate, flip_h, flip_v, resize, keep_ratio)).reshape(3, 3)
+    return numpy.array(
+        ops.compute_affine_matrix(in_shape, out_shape, crop, degrees, translate, flip_h, flip_v, resize, keep_ratio)
+    ).reshape(3, 3)

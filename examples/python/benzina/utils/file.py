@@ -23,7 +23,9 @@ class File:
         if not isinstance(disk_file, (str, os.PathLike)):
             raise TypeError("disk_file: a path is needed, not %r: benzina.Dataset reads open files" % (disk_file,))
         if offset:
-            raise ValueError("offset: %r: files inside of files are not opened; a Sample's value has the bytes" % (offset,))
+            raise ValueError(
+                "offset: %r: files inside of files are not opened; a Sample's value has the bytes" % (offset,)
+            )
         self._path = os.fspath(disk_file)
         self._file: Any = None
         self._data: Optional[Dataset] = None
@@ -75,11 +77,15 @@ class File:
         return self._data
 
     def trak(self, label: Any) -> NoReturn:
-        raise NotImplementedError("File.trak: places of boxes are not known here: Track(path, label) has what a track holds")
+        raise NotImplementedError(
+            "File.trak: places of boxes are not known here: Track(path, label) has what a track holds"
+        )
 
     def subfile(self, offset: int) -> NoReturn:
-        raise NotImplementedError("File.subfile: files inside of files are not opened: a Sample's value has the bytes, and Dataset's "
-                                  "input_label names the picture")
+        raise NotImplementedError(
+            "File.subfile: files inside of files are not opened: a Sample's value has the bytes, and Dataset's "
+            "input_label names the picture"
+        )
 
 
 class Track:
@@ -94,7 +100,9 @@ class Track:
         if self._len is None:
             tracks = {track.name: track for track in self._file.dataset().tracks}
             if self._label not in tracks:
-                raise ValueError("%s: there is no track %r among %s" % (self._file.path, self._label, ", ".join(tracks)))
+                raise ValueError(
+                    "%s: there is no track %r among %s" % (self._file.path, self._label, ", ".join(tracks))
+                )
             self._len = tracks[self._label].sample_count
 
     def close(self) -> None:
