@@ -6,8 +6,10 @@
 #include "fuzz/fuzz.h"
 
 static const char *const paths[] = {
-    "tests/data/seeds/h264.mp4", "tests/data/seeds/h265.mp4", "tests/data/seeds/av1.mp4", "tests/data/seeds/fragments.mp4",
-    "tests/data/slices_h264.bzna", "tests/data/heif/grid.heic", "tests/data/heif/grid.avif", "tests/data/heif/pieces.heic",
+    "tests/data/seeds/h264.mp4", "tests/data/seeds/h265.mp4", "tests/data/seeds/av1.mp4",
+    "tests/data/seeds/fragments.mp4",
+    "tests/data/slices_h264.bzna", "tests/data/heif/grid.heic", "tests/data/heif/grid.avif",
+    "tests/data/heif/pieces.heic",
     "tests/data/heif/thumb.heic", "tests/data/heif/sequence.heics", "tests/data/seeds/labels.rec" };
 
 typedef struct cost {

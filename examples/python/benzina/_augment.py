@@ -393,7 +393,8 @@ class _Container(Policy):
 class RandomApply(_Container):
     """torchvision's: all of these with probability p, else none.
 
-    >>> simclr = [ops.RandomApply([ops.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8), ops.RandomGrayscale(0.2), ops.GaussianBlur(23)]
+    >>> simclr = [ops.RandomApply([ops.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8), ops.RandomGrayscale(0.2),
+    ...           ops.GaussianBlur(23)]
     """
 
     def __init__(self, transforms: Sequence[Any], p: float = 0.5) -> None:

@@ -258,7 +258,8 @@ class Batch(_handles.Handled):
         """What policies drew for a view of a sample: [Drawn(name, magnitude, area, value), ...]. Views of the images
         come first, then those of each output.
 
-        >>> loader = benzina.DataLoader("train/", 32, 4, augment=ops.Policy([ops.Operation("rotate", 15), ops.Operation("invert")]))
+        >>> policy = ops.Policy([ops.Operation("rotate", 15), ops.Operation("invert")])
+        >>> loader = benzina.DataLoader("train/", 32, 4, augment=policy)
         >>> [(one.name, one.magnitude) for one in next(loader.batches()).drawn(0)]
         [('rotate', 15.0), ('invert', 0.0)]
         """

@@ -1,7 +1,8 @@
 """MXNet's data iterators, by its parameters and their defaults, for programs that were written for MXNet 1.9.
 
     >>> from benzina import mx
-    >>> batches = mx.ImageRecordIter(path_imgrec="train.rec", data_shape=(3, 48, 48), batch_size=3, rand_mirror=True, mean_r=123.68)
+    >>> batches = mx.ImageRecordIter(path_imgrec="train.rec", data_shape=(3, 48, 48), batch_size=3, rand_mirror=True,
+    ...                              mean_r=123.68)
     >>> batches.provide_data, batches.provide_label
     ([DataDesc[data,(3, 3, 48, 48),<class 'numpy.float32'>,NCHW]], [DataDesc[softmax_label,(3,),<class
     'numpy.float32'>,NCHW]])
@@ -254,7 +255,8 @@ _REASONS = {
     "shuffle_chunk_size": "all samples are shuffled, not chunks of them: leave it 0",
     "shuffle_chunk_seed": "all samples are shuffled by seed: leave it 0",
     "pca_noise": "noise along principal components is not made here: leave it 0, or add it to the batch",
-    "mean_img": "files of NDArrays are not read: benzina.DataLoader takes a mean for each pixel as mean_image=, an array",
+    "mean_img": "files of NDArrays are not read: benzina.DataLoader takes a mean for each pixel as mean_image=, an "
+    "array",
     "mean_a": "there is no alpha channel",
     "std_a": "there is no alpha channel",
 }
@@ -765,7 +767,8 @@ def _arrays_of(what: str, given: Any, name: str) -> List[Tuple[str, Any]]:
 def ImageDetRecordIter(**parameters: Any) -> NoReturn:
     """Refused."""
     raise NotImplementedError(
-        "ImageDetRecordIter: pictures with boxes go to benzina.DataLoader, with tensors=[\"label:K\"] for the labels of a .rec, "
+        "ImageDetRecordIter: pictures with boxes go to benzina.DataLoader, with tensors=[\"label:K\"] for the labels "
+        "of a .rec, "
         "and Rules that map their boxes"
     )
 

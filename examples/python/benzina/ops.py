@@ -434,11 +434,15 @@ class ColorJitter:
         jitter = self._struct
         if jitter.grayscale or any(jitter.mxnet_hls) or jitter.mxnet_contrast or jitter.mxnet_illumination:
             raise ValueError(
-                "augment: a ColorJitter there has brightness, contrast, saturation and hue alone: give ops.RandomGrayscale, "
+                "augment: a ColorJitter there has brightness, contrast, saturation and hue alone: give "
+                "ops.RandomGrayscale, "
                 "or the whole as jitter="
             )
         pairs = [(name, tuple(getattr(jitter, name))) for name in ("brightness", "contrast", "saturation")]
-        drawn = [Operation(name, (pair[0] - 1, pair[1] - 1)) for name, pair in pairs if any(pair)]  # type: ignore[arg-type]
+        drawn = [
+            Operation(name, (pair[0] - 1, pair[1] - 1))  # type: ignore[arg-type]
+            for name, pair in pairs if any(pair)
+        ]
         return Policy(drawn + ([Operation("hue", tuple(jitter.hue))] if any(jitter.hue) else []), "shuffle")
 
     def __call__(self, rng: Any, transform: Any) -> None:

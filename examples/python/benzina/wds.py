@@ -11,7 +11,8 @@
 decode() decodes pictures on threads. With a shape, pictures also come warped to one size, as a DataLoader makes them,
 so that nothing is left for map() to do:
 
-    >>> batches = wds.WebDataset("shard-{000..002}.tar", shardshuffle=False).decode("rgb", shape=32).to_tuple("png", "cls").batched(4)
+    >>> batches = (wds.WebDataset("shard-{000..002}.tar", shardshuffle=False).decode("rgb", shape=32)
+    ...            .to_tuple("png", "cls").batched(4))
     >>> [(pictures.shape, classes.tolist()) for pictures, classes in batches]
     [((4, 32, 32, 3), [0, 0, 0, 0])]
 
@@ -731,7 +732,8 @@ class DataPipeline(_Base):                      # type: ignore[misc]
             elif isinstance(stage, _Decode):
                 if stage.loader:
                     raise ValueError(
-                        "decode(shape=...): it comes before stages that read samples; shuffle() and slice() may be before it"
+                        "decode(shape=...): it comes before stages that read samples; shuffle() and slice() may be "
+                        "before it"
                     )
                 items = stage.of_items(items)
             else:
@@ -875,7 +877,8 @@ class WebDataset(DataPipeline):
     def _open_loader(self, decode: _Decode) -> Any:
         if any(url.startswith("pipe:") for url in self.urls):
             raise ValueError(
-                "decode(shape=...): samples of shards from pipes cannot be asked for by number: benzina.Stream loads them"
+                "decode(shape=...): samples of shards from pipes cannot be asked for by number: benzina.Stream loads "
+                "them"
             )
         parts = [self._dataset(url) for url in self.urls]
         firsts = [0, *itertools.accumulate(len(part) for part in parts)]

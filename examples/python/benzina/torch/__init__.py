@@ -2,10 +2,12 @@
 
     >>> import benzina.torch as bz
     >>> import benzina.torch.operations as ops
-    >>> loader = bz.DataLoader(bz.dataset.ClassificationDataset("train.bzna"), shape=(224, 224), batch_size=4, shuffle=True, seed=1234,
+    >>> loader = bz.DataLoader(bz.dataset.ClassificationDataset("train.bzna"), shape=(224, 224), batch_size=4,
+    ...                        shuffle=True, seed=1234,
     ...                        bias_transform=ops.ConstantBiasTransform(bias=(123.675, 116.28, 103.53)),
     ...                        norm_transform=ops.ConstantNormTransform(norm=(1 / 58.395, 1 / 57.12, 1 / 57.375)),
-    ...                        warp_transform=ops.SimilarityTransform(scale=(0.08, 1.0), ratio=(3/4, 4/3), flip_h=0.5, random_crop=True))
+    ...                        warp_transform=ops.SimilarityTransform(scale=(0.08, 1.0), ratio=(3/4, 4/3), flip_h=0.5,
+    ...                                                                       random_crop=True))
     >>> for images, targets in loader:
     ...     print(tuple(images.shape), tuple(targets.shape))
     (4, 3, 224, 224) (4,)

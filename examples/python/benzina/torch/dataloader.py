@@ -61,7 +61,8 @@ class DataLoader(_loader.DataLoader):
     ) -> None:
         if collate_fn is not None and getattr(collate_fn, "__name__", "") != "default_collate":
             raise ValueError(
-                "collate_fn: batches are made in place, so that there are no samples to collate: leave it None. What a subclass's "
+                "collate_fn: batches are made in place, so that there are no samples to collate: leave it None. What a "
+                "subclass's "
                 "items have as their target is collated by torch's default_collate"
             )
         self._items, data = _unwrapped(dataset)

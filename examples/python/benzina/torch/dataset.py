@@ -234,6 +234,7 @@ class ImageDataset(ClassificationDataset):
 def CocoDetection(*arguments: Any, **settings: Any) -> NoReturn:
     """Refused."""
     raise NotImplementedError(
-        "CocoDetection: annotations of COCO are not read from a Bcachefs image. Give each picture its boxes as a field of "
+        "CocoDetection: annotations of COCO are not read from a Bcachefs image. Give each picture its boxes as a field "
+        "of "
         "bytes (7.jpg and 7.json in a tar), and take them by benzina.DataLoader(..., bytes=[\"json\"])"
     )

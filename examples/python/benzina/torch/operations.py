@@ -135,7 +135,8 @@ class Compose(WarpTransform):
     called in Python.
 
     >>> both = Compose([CenterResizedCrop(224 / 256), SimilarityTransform(degrees=15)])
-    >>> [round(x, 3) + 0.0 for x in Compose([ConstantWarpTransform((2, 0, 0, 0, 2, 0, 0, 0, 1))] * 2)(0, (64, 64), (16, 16), None)]
+    >>> twice = Compose([ConstantWarpTransform((2, 0, 0, 0, 2, 0, 0, 0, 1))] * 2)
+    >>> [round(x, 3) + 0.0 for x in twice(0, (64, 64), (16, 16), None)]
     [4.0, 0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 1.0]
     """
 
