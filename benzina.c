@@ -5808,8 +5808,7 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
 
 /* A codec. */
 typedef struct bzi_codec {
-    uint32_t    id;                   /* BZNA_CODEC_... */
-    uint32_t    allow;                /* BZNA_ALLOW_...; 0 of stills, which have their own */
+    uint32_t    id, allow;            /* BZNA_CODEC_...; BZNA_ALLOW_..., which stills have for each kind */
     const char *name;                 /* for messages */
     uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
     uint32_t    config;               /* type of the decoder configuration record; 0: there is none */

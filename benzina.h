@@ -359,12 +359,13 @@
  * switches of chapter 1 leave libraries out. A smaller max_edge_px and max_sample_bytes bound what
  * a picture may cost. To contain them, decode in a process of its own that may neither open files
  * nor connect: with context_config.no_threads, device.kind CPU and data sets from memory or
- * sources, the library itself opens no file and starts no thread once the data set is open, so that
- * strict filters of system calls hold.
+ * sources, the library itself opens no file and starts no thread, so that a filter of system calls
+ * may forbid both.
  *
- * Paths, patterns, configurations and callbacks are the program's own, and trusted. Nothing in a
- * file names another file, and the library never runs a command. A saved state is checked, and may
- * come from anywhere. How to report a fault: tests/README.md, "Security".
+ * Paths, patterns, configurations and callbacks are the program's own, and trusted. So are lists of
+ * samples (dataset_config.list), which may name any file. No other file names one, and the library
+ * never runs a command. A saved state is checked, and may come from anywhere. How to report a
+ * fault: tests/README.md, "Security".
  *
  * Files may change while they are open. The library maps no file into memory, so a change fails
  * samples and never ends the process:

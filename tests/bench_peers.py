@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """bench_peers.py - this library and its peers on the same pictures
 
-    make bench-peers [SET=photographs|recipe|28|32|64|224|500x375|progressive|1600x1200|12mpx] [PICTURES=DIR] [PEERS=a,b]
-                     [THREADS=2] [DURATION=2] [ROUNDS=3] [PYTHONS=a:b:c] [CHART=DIR]
+    make bench-peers [SET=photographs|recipe|28|32|64|224|500x375|progressive|1600x1200|12mpx] [PICTURES=DIR]
+                     [PEERS=a,b] [THREADS=2] [DURATION=2] [ROUNDS=3] [PYTHONS=a:b:c] [CHART=DIR]
 
 Without SET all sets run, one after the other; each writes its figures to build/peers/peers.json beside those of the
 other sets. A set's peers all get the same files, and make the same of them. Each runs in a process of its own, with

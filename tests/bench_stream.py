@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """bench_stream.py - a stream beside WebDataset, on the same shards through the same pipes
 
-    PYTHON tests/bench_stream.py [build]          from the repository's root; PYTHON has torch, torchvision and webdataset
+    PYTHON tests/bench_stream.py [build]          from the repository's root; PYTHON has torch, torchvision and
+    webdataset
 
-Eight tar shards of 256 photographs each (bench_peers.py says which; PICTURES=DIR: others) are read by pipe:cat. Both make
-shuffled float32 batches [64, 3, 224, 224] in the host's memory: torchvision's random resized crop with antialiasing, a
-flip with probability 1/2, normalized. benzina.Stream has as many decoder threads as WebDataset's DataLoader has worker
-processes, and WebDataset decodes by torchvision.io, its fastest way. Each runs in a process of its own, is warmed up until its
-first eight batches have come, and is then counted for DURATION seconds (5). They take turns, ROUNDS times (7), and medians
-count. THREADS=1,2."""
+Eight tar shards of 256 photographs each (bench_peers.py says which; PICTURES=DIR: others) are read by pipe:cat. Both
+make shuffled float32 batches [64, 3, 224, 224] in the host's memory: torchvision's random resized crop with
+antialiasing, a flip with probability 1/2, normalized. benzina.Stream has as many decoder threads as WebDataset's
+DataLoader has worker processes, and WebDataset decodes by torchvision.io, its fastest way. Each runs in a process of
+its own, is warmed up until its first eight batches have come, and is then counted for DURATION seconds (5). They take
+turns, ROUNDS times (7), and medians count. THREADS=1,2."""
 import io
 import os
 import statistics
@@ -25,9 +26,21 @@ SHARDS, EACH, WARM_UP = 8, 256, 8
 
 def stream(urls, threads, antialias):
     import benzina
-    shards = benzina.Stream(urls, bench_peers.SIZE, bench_peers.BATCH, True, seed=1, drop_last=True, memory_bytes=128 << 20,
-                            mean=bench_peers.MEAN, std=bench_peers.STD, num_threads=threads, antialias=antialias,
-                            warp=benzina.ops.RandomResizedCrop(flip_h=0.5), output="field")
+    shards = benzina.Stream(
+        urls,
+        bench_peers.SIZE,
+        bench_peers.BATCH,
+        True,
+        seed=1,
+        drop_last=True,
+        memory_bytes=128 << 20,
+        mean=bench_peers.MEAN,
+        std=bench_peers.STD,
+        num_threads=threads,
+        antialias=antialias,
+        warp=benzina.ops.RandomResizedCrop(flip_h=0.5),
+        output="field",
+    )
     while True:
         for images, _ in shards:
             assert images.shape == (bench_peers.BATCH, 3, bench_peers.SIZE, bench_peers.SIZE)
@@ -78,8 +91,13 @@ def main():
         rates = {"benzina": [], "WebDataset": []}
         for _ in range(rounds):
             for peer in rates:
-                done = subprocess.run([sys.executable, os.path.abspath(__file__), "--one", peer, str(threads), str(seconds), *urls],
-                                      env=environment, stdout=subprocess.PIPE, check=True, text=True)
+                done = subprocess.run(
+                    [sys.executable, os.path.abspath(__file__), "--one", peer, str(threads), str(seconds), *urls],
+                    env=environment,
+                    stdout=subprocess.PIPE,
+                    check=True,
+                    text=True,
+                )
                 rates[peer].append(float(done.stdout))
         ratio = statistics.median(b / w for b, w in zip(rates["benzina"], rates["WebDataset"]))
         print("%d threads: benzina.Stream %.0f pictures/s, WebDataset %.0f; medians of pairs: %.2f times (%s)" %

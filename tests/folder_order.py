@@ -1,10 +1,12 @@
 """What torchvision's ImageFolder makes of a folder, without torchvision: its samples, in its order.
 
     python3 tests/folder_order.py ROOT    class number, a blank, path below ROOT, and a NUL, for each sample
-    python3 tests/folder_order.py ROOT --torchvision    the same of torchvision itself; exit status 3: it is not installed
+    python3 tests/folder_order.py ROOT --torchvision    the same of torchvision itself; exit status 3: it is not
+    installed
 
-Written after torchvision/datasets/folder.py: find_classes (sorted names of the entries that are folders), make_dataset (classes by
-name; in each, sorted(os.walk(folder, followlinks=True)), and sorted file names in each of these), IMG_EXTENSIONS.
+Written after torchvision/datasets/folder.py: find_classes (sorted names of the entries that are folders), make_dataset
+(classes by name; in each, sorted(os.walk(folder, followlinks=True)), and sorted file names in each of these),
+IMG_EXTENSIONS.
 """
 import os
 import sys

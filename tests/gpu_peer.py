@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""gpu_peer.py - what torchvision and DALI make of the same pictures as JPEG: python3 tests/gpu_peer.py DIR [--seconds S] [--batch N] [--size PX] [--out FILE.json]
+"""gpu_peer.py - what torchvision and DALI make of the same pictures as JPEG: python3 tests/gpu_peer.py DIR [--seconds
+S] [--batch N] [--size PX] [--out FILE.json]
 
 All ways end in normalized float32 batches [N, 3, PX, PX] on the GPU, by random resized crops and flips.
-  gpu      files' bytes in memory; torchvision.io.decode_jpeg on the GPU, a batch a call; crop, flip and normalize on the GPU
-  dali     DALI's pipeline: decoders.image_random_crop on "mixed", resize, crop_mirror_normalize; files in its readers' page cache
-  workers  a DataLoader with a worker a processor: read, decode (PIL), crop and flip there; pinned memory; copy and normalize on the GPU
+  gpu      files' bytes in memory; torchvision.io.decode_jpeg on the GPU, a batch a call; crop, flip and normalize on
+           the GPU
+  dali     DALI's pipeline: decoders.image_random_crop on "mixed", resize, crop_mirror_normalize; files in its readers'
+           page cache
+  workers  a DataLoader with a worker a processor: read, decode (PIL), crop and flip there; pinned memory; copy and
+  normalize on the GPU
 Writes what could be measured, and why the rest could not."""
 import argparse
 import glob
@@ -64,9 +68,13 @@ def by_dali(args, torch):
     @pipeline_def(batch_size=args.batch, num_threads=os.cpu_count() or 1, device_id=0, prefetch_queue_depth=3)
     def pipeline():
         data, _ = fn.readers.file(file_root=args.folder, random_shuffle=True)
-        pictures = fn.decoders.image_random_crop(data, device="mixed", random_area=[0.08, 1.0], random_aspect_ratio=[3 / 4, 4 / 3])
+        pictures = fn.decoders.image_random_crop(
+            data, device="mixed", random_area=[0.08, 1.0], random_aspect_ratio=[3 / 4, 4 / 3]
+        )
         pictures = fn.resize(pictures, size=[args.size, args.size], antialias=False)
-        return fn.crop_mirror_normalize(pictures, dtype=types.FLOAT, mean=list(MEAN), std=list(STD), mirror=fn.random.coin_flip())
+        return fn.crop_mirror_normalize(
+            pictures, dtype=types.FLOAT, mean=list(MEAN), std=list(STD), mirror=fn.random.coin_flip()
+        )
 
     made = pipeline()
     made.build()
@@ -98,7 +106,9 @@ class Pictures:
 def by_workers(files, args, torch):
     import PIL  # noqa: F401  (so that its absence is told here)
     workers = os.cpu_count() or 1
-    loader = torch.utils.data.DataLoader(Pictures(files, args.size, 1 << 30), args.batch, num_workers=workers, pin_memory=True, prefetch_factor=2)
+    loader = torch.utils.data.DataLoader(
+        Pictures(files, args.size, 1 << 30), args.batch, num_workers=workers, pin_memory=True, prefetch_factor=2
+    )
     mean, std = (torch.tensor(v, device="cuda").view(1, 3, 1, 1) for v in (MEAN, STD))
     batches = iter(loader)
 
@@ -126,8 +136,15 @@ def measure(args):
         return {"reason": reason(error)}
     if not torch.cuda.is_available():
         return {"reason": "torch sees no GPU"}
-    result = {"torch": torch.__version__, "torchvision": torchvision.__version__, "device": torch.cuda.get_device_name(),
-              "pictures": len(files), "bytes_per_picture": sum(map(os.path.getsize, files)) // len(files), "batch": args.batch, "size": args.size}
+    result = {
+        "torch": torch.__version__,
+        "torchvision": torchvision.__version__,
+        "device": torch.cuda.get_device_name(),
+        "pictures": len(files),
+        "bytes_per_picture": sum(map(os.path.getsize, files)) // len(files),
+        "batch": args.batch,
+        "size": args.size,
+    }
     random.seed(1)
     try:
         result["gpu_images_per_second"] = on_gpu(files, args, torch)

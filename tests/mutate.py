@@ -1043,8 +1043,11 @@ def head_commit():
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--count", type=int, default=150, help="faults to draw (150)")
-    p.add_argument("--seed", help="any text; otherwise the first 8 digits of HEAD's hash; commas between several draws that are "
-                                 "judged together")
+    p.add_argument(
+        "--seed",
+        help="any text; otherwise the first 8 digits of HEAD's hash; commas between several draws that are "
+        "judged together",
+    )
     p.add_argument("--room", help="only rooms whose banner has this text, in any case; commas between several")
     p.add_argument("--functions", help="only these functions, commas between them")
     p.add_argument("--messages", action="store_true", help="faults in calls that make a message, too; counted apart")

@@ -1,7 +1,7 @@
 """What patterns stand for, by Python's own means: braceexpand for braces, glob for the rest.
 
-    python3 tests/patterns.py braces     each line of standard input gives its texts, a line each, then an empty line; of
-                                         unbalanced braces "!". Status 3: braceexpand is missing
+    python3 tests/patterns.py braces     each line of standard input gives its texts, a line each, then an empty line;
+                                         of unbalanced braces "!". Status 3: braceexpand is missing
     python3 tests/patterns.py glob       each line gives the sorted paths that match, likewise
     python3 tests/patterns.py header > tests/patterns.h    what braceexpand makes of STORED, for machines without it
 """

@@ -1,7 +1,8 @@
 """RecordIO files written and read by a second program, and compared with the library record by record; raw records
 compared with what numpy makes of them.
 
-    python3 tests/recordio.py FOLDER [build/bzna]     from the repository's root, with BENZINA_LIBRARY; files go to FOLDER
+    python3 tests/recordio.py FOLDER [build/bzna]     from the repository's root, with BENZINA_LIBRARY; files go to
+    FOLDER
 
 Prints FAIL and SKIP lines, and a count last. The format: parts of u32 magic, u32 cflag << 29 | length, the bytes, zeros
 up to a multiple of 4; a record is cut where its bytes hold the magic number at a multiple of 4, which is left out."""
@@ -91,9 +92,16 @@ class Source:
         return self.data[offset:offset + size]
 
 class Records(ctypes.Structure):
-    _fields_ = [(n, ctypes.c_uint32) for n in "struct_size data_type layout width height channels".split()] + \
-               [(n, ctypes.c_uint64) for n in "header_bytes stride data_offset label_offset".split()] + \
-               [("label_type", ctypes.c_uint32), ("scale", ctypes.c_float), ("bias", ctypes.c_float), ("reserved0", ctypes.c_uint32)]
+    _fields_ = (
+        [(n, ctypes.c_uint32) for n in "struct_size data_type layout width height channels".split()]
+        + [(n, ctypes.c_uint64) for n in "header_bytes stride data_offset label_offset".split()]
+        + [
+            ("label_type", ctypes.c_uint32),
+            ("scale", ctypes.c_float),
+            ("bias", ctypes.c_float),
+            ("reserved0", ctypes.c_uint32),
+        ]
+    )
 
 class Config(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("reserved0", ctypes.c_uint32)] + \
@@ -106,7 +114,9 @@ def open_records(benzina, path, **fields):
     records = Records(struct_size=ctypes.sizeof(Records), **fields)
     config = Config(struct_size=ctypes.sizeof(Config), records=ctypes.cast(ctypes.byref(records), ctypes.c_void_p))
     function = ctypes.CDLL(benzina.lib._name).bzna_dataset_open
-    status = function(ctypes.c_void_p(context.handle), os.fsencode(path), ctypes.byref(config), ctypes.byref(handle), None)
+    status = function(
+        ctypes.c_void_p(context.handle), os.fsencode(path), ctypes.byref(config), ctypes.byref(handle), None
+    )
     assert status == 0, benzina.Status(status)
     return benzina.Dataset._from_handle(context, handle.value)
 
@@ -117,8 +127,18 @@ def compare_raw(benzina, folder, np):
         n, planes = len(pixels), pixels if layout == 0 else pixels.transpose(0, 2, 3, 1)
         rows = np.concatenate([labels.reshape(n, -1), planes.reshape(n, -1)], axis=1)
         open(path, "wb").write(head + rows.tobytes())
-        dataset = open_records(benzina, path, data_type=1, layout=layout, channels=pixels.shape[1], height=pixels.shape[2],
-                               width=pixels.shape[3], header_bytes=len(head), data_offset=labels[0].size, **fields)
+        dataset = open_records(
+            benzina,
+            path,
+            data_type=1,
+            layout=layout,
+            channels=pixels.shape[1],
+            height=pixels.shape[2],
+            width=pixels.shape[3],
+            header_bytes=len(head),
+            data_offset=labels[0].size,
+            **fields
+        )
         with benzina.DataLoader(dataset, pixels.shape[2:], batch_size=n, output="numpy", warp=None) as loader:
             images, targets = next(iter(loader))[:2]
             wanted = np.broadcast_to(pixels, (n, 3) + pixels.shape[2:]).astype("float32")

@@ -2,8 +2,8 @@
 
     BENZINA_LIBRARY=build/libbenzina.so python3 tests/test_filters.py        from the repository's root
 
-Prints FAIL and SKIP lines, and a count last. With -v, also what each filter reached. With a folder of pictures, only those
-figures, over its pictures.
+Prints FAIL and SKIP lines, and a count last. With -v, also what each filter reached. With a folder of pictures, only
+those figures, over its pictures.
 """
 import os
 import subprocess
@@ -66,11 +66,17 @@ def kind_of(sample):
 
 
 def cases(height, width):
-    """(box, shape): shrunk by much and by little, parts with odd and with fractional edges, enlarged, in a corner. None has pixels that lie
-    halfway between two of the picture."""
-    return [((0, 0, width, height), (41, 64)), ((0, 0, width, height), (int(height * 0.91) | 1, int(width * 0.91) | 1)),
-            ((3, 5, width - 4, height - 2), (53, 48)), ((10.3, 7.7, width * 0.8, height * 0.71), (64, 64)),
-            ((30, 20, 83, 63), (150, 160)), ((0, 0, 31.5, 27.25), (112, 112)), ((width - 20.3, height - 17.9, width, height), (96, 96))]
+    """(box, shape): shrunk by much and by little, parts with odd and with fractional edges, enlarged, in a corner. None
+    has pixels that lie halfway between two of the picture."""
+    return [
+        ((0, 0, width, height), (41, 64)),
+        ((0, 0, width, height), (int(height * 0.91) | 1, int(width * 0.91) | 1)),
+        ((3, 5, width - 4, height - 2), (53, 48)),
+        ((10.3, 7.7, width * 0.8, height * 0.71), (64, 64)),
+        ((30, 20, 83, 63), (150, 160)),
+        ((0, 0, 31.5, 27.25), (112, 112)),
+        ((width - 20.3, height - 17.9, width, height), (96, 96)),
+    ]
 
 
 class Tally:
@@ -102,7 +108,12 @@ def is_halfway(low, high, count):
 
 
 def compare_with_pil(tally, sample, kind):
-    kinds = {"nearest": PIL.Image.NEAREST, "linear": PIL.Image.BILINEAR, "cubic": PIL.Image.BICUBIC, "lanczos": PIL.Image.LANCZOS}
+    kinds = {
+        "nearest": PIL.Image.NEAREST,
+        "linear": PIL.Image.BILINEAR,
+        "cubic": PIL.Image.BICUBIC,
+        "lanczos": PIL.Image.LANCZOS,
+    }
     whole = sample.image()
     for box, shape in cases(*whole.shape[:2]):
         for name, code in kinds.items():
@@ -111,12 +122,23 @@ def compare_with_pil(tally, sample, kind):
             expected = numpy.asarray(PIL.Image.fromarray(whole).resize(shape[::-1], code, box=box))
             tally.add((name, kind, "PIL"), sample.image(shape=shape, box=box, filter=name), expected)
     side = 60                                   # PIL's box counts samples as a whole: the mean of 3 x 4 is that of area
-    expected = numpy.asarray(PIL.Image.fromarray(whole).resize((side, side // 2), PIL.Image.BOX, box=(5, 6, 5 + 3 * side, 6 + 2 * side)))
-    tally.add(("area", kind, "PIL"), sample.image(shape=(side // 2, side), box=(5, 6, 5 + 3 * side, 6 + 2 * side), filter="area"), expected)
+    expected = numpy.asarray(
+        PIL.Image.fromarray(whole).resize((side, side // 2), PIL.Image.BOX, box=(5, 6, 5 + 3 * side, 6 + 2 * side))
+    )
+    tally.add(
+        ("area", kind, "PIL"),
+        sample.image(shape=(side // 2, side), box=(5, 6, 5 + 3 * side, 6 + 2 * side), filter="area"),
+        expected,
+    )
 
 
 def compare_with_opencv(tally, sample, kind):
-    kinds = {"linear": cv2.INTER_LINEAR, "cubic-0.75": cv2.INTER_CUBIC, "lanczos4": cv2.INTER_LANCZOS4, "area": cv2.INTER_AREA}
+    kinds = {
+        "linear": cv2.INTER_LINEAR,
+        "cubic-0.75": cv2.INTER_CUBIC,
+        "lanczos4": cv2.INTER_LANCZOS4,
+        "area": cv2.INTER_AREA,
+    }
     whole = sample.image()
     height, width = whole.shape[:2]
     for shape in (41, 64), (int(height * 0.91), int(width * 0.91)), (height * 2 - 3, width * 2 + 5):
@@ -124,16 +146,24 @@ def compare_with_opencv(tally, sample, kind):
             if name == "area" and shape[0] > height:
                 continue                        # which is another linear filter there
             expected = cv2.resize(whole, shape[::-1], interpolation=code)
-            tally.add((name, kind, "OpenCV"), sample.image(shape=shape, filter=name, antialias=name == "area"), expected)
+            tally.add(
+                (name, kind, "OpenCV"), sample.image(shape=shape, filter=name, antialias=name == "area"), expected
+            )
 
 
 def compare_with_torch(tally, sample, kind):
     whole = sample.image()
     pixels = torch.tensor(whole.astype(numpy.float32)).permute(2, 0, 1)[None]
     for shape in (41, 64), (whole.shape[0] * 2 - 3, whole.shape[1] * 2 + 5):
-        for name, mode, antialias in (("linear", "bilinear", True), ("linear", "bilinear", False), ("cubic", "bicubic", True),
-                                      ("cubic-0.75", "bicubic", False)):
-            expected = torch.nn.functional.interpolate(pixels, shape, mode=mode, antialias=antialias, align_corners=False)
+        for name, mode, antialias in (
+            ("linear", "bilinear", True),
+            ("linear", "bilinear", False),
+            ("cubic", "bicubic", True),
+            ("cubic-0.75", "bicubic", False),
+        ):
+            expected = torch.nn.functional.interpolate(
+                pixels, shape, mode=mode, antialias=antialias, align_corners=False
+            )
             expected = expected[0].permute(1, 2, 0).clamp(0, 255).round().numpy().astype(numpy.uint8)
             key = name, kind, "PyTorch, antialias=%s" % antialias
             tally.add(key, sample.image(shape=shape, filter=name, antialias=antialias), expected)
@@ -149,8 +179,18 @@ def resize_and_center_crop(picture, to, size):
 
 
 def compare_center_crops(tally, dataset, to, size, kind):
-    loader = benzina.DataLoader(dataset, shape=size, batch_size=4, epochs=1, dtype="uint8", layout="NHWC", output="numpy", copy=True,
-                                fields={"image": "image"}, warp=ops.CenterResizedCrop(size / to, law="torchvision"))
+    loader = benzina.DataLoader(
+        dataset,
+        shape=size,
+        batch_size=4,
+        epochs=1,
+        dtype="uint8",
+        layout="NHWC",
+        output="numpy",
+        copy=True,
+        fields={"image": "image"},
+        warp=ops.CenterResizedCrop(size / to, law="torchvision"),
+    )
     pixels = numpy.concatenate([images for images, _ in loader])
     for sample, actual in zip(dataset, pixels):
         picture = PIL.Image.fromarray(sample.image())
@@ -174,8 +214,8 @@ class Filters(unittest.TestCase):
         cls.folder.cleanup()
 
     def check(self, compare):
-        """RGB pictures differ by rounding alone; Y'CbCr ones also because chroma is filtered at its own size, and colors are clamped
-        once, behind the filter."""
+        """RGB pictures differ by rounding alone; Y'CbCr ones also because chroma is filtered at its own size, and
+        colors are clamped once, behind the filter."""
         tally = Tally()
         for sample in self.dataset:
             compare(tally, sample, kind_of(sample))
@@ -230,8 +270,12 @@ class Filters(unittest.TestCase):
         sample, = (s for s in self.dataset if s.name == "rgb_0.png")
         whole = sample.image().astype(float)
         for box, shape in cases(*whole.shape[:2]):
-            rows, columns = (numpy.clip(box[i] + (numpy.arange(n) + 0.5) * (box[i + 2] - box[i]) / n - 0.5, 0, whole.shape[1 - i] - 1)
-                             for i, n in ((1, shape[0]), (0, shape[1])))
+            rows, columns = (
+                numpy.clip(
+                    box[i] + (numpy.arange(n) + 0.5) * (box[i + 2] - box[i]) / n - 0.5, 0, whole.shape[1 - i] - 1
+                )
+                for i, n in ((1, shape[0]), (0, shape[1]))
+            )
             i, j = (numpy.minimum(p.astype(int), edge - 2) for p, edge in zip((rows, columns), whole.shape))
             v, u = (rows - i)[:, None, None], (columns - j)[None, :, None]
             def at(down, right):

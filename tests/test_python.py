@@ -94,7 +94,10 @@ def digest(loader):
     for batch in loader.batches():
         each = len(pixels(batch.images)) // len(batch)
         for i, (index, target) in enumerate(zip(batch.indices.memoryview(), batch.targets.memoryview())):
-            h.update(struct.pack("<Qqi", index, target, batch.status.memoryview()[i]) + pixels(batch.images)[i * each:(i + 1) * each])
+            h.update(
+                struct.pack("<Qqi", index, target, batch.status.memoryview()[i])
+                + pixels(batch.images)[i * each : (i + 1) * each]
+            )
     return h.hexdigest()
 
 
@@ -104,10 +107,12 @@ def order(loader):
 
 def run_python(code, timeout=60, **options):
     prelude = "import sys; sys.path.insert(0, 'examples/python'); sys.dont_write_bytecode = True; import benzina, ctypes, os, gc, time, threading; from benzina import _arguments, _c, _context, _dlpack, _errors, _handles, _writer\n"
-    return subprocess.run([sys.executable, "-c", prelude + code], capture_output=True, text=True, timeout=timeout, **options)
+    return subprocess.run(
+        [sys.executable, "-c", prelude + code], capture_output=True, text=True, timeout=timeout, **options
+    )
 
 
-# ---- header -----------------------------------------------------------------------------------------------------------------
+# ---- header ----------------------------------------------------------------------------------------------------------
 
 class Header:
     """What benzina.h declares, without its comments."""
@@ -143,8 +148,16 @@ class Header:
 
 def ctypes_of(declaration, is_result=False):
     """What a C declaration is to ctypes; several answers are possible for text and bytes."""
-    plain = {"bzna_status": ctypes.c_int32, "uint32_t": ctypes.c_uint32, "uint64_t": ctypes.c_uint64, "int64_t": ctypes.c_int64,
-             "int32_t": ctypes.c_int32, "double": ctypes.c_double, "size_t": ctypes.c_size_t, "void": None}
+    plain = {
+        "bzna_status": ctypes.c_int32,
+        "uint32_t": ctypes.c_uint32,
+        "uint64_t": ctypes.c_uint64,
+        "int64_t": ctypes.c_int64,
+        "int32_t": ctypes.c_int32,
+        "double": ctypes.c_double,
+        "size_t": ctypes.c_size_t,
+        "void": None,
+    }
     text = re.sub(r"\bconst\b", " ", declaration)
     stars = text.count("*") + text.count("[")
     base = re.match(r"\s*(\w+)", text)[1]
@@ -183,11 +196,18 @@ class Interface(unittest.TestCase):
         for name in sorted(vars(structs)):
             lines.append('printf("%s %%zu\\n", sizeof(bzna_%s));' % (name, name))
             for field, _ in getattr(structs, name)._fields_:
-                lines.append('printf("%s.%s %%zu %%zu\\n", offsetof(bzna_%s, %s), sizeof(((bzna_%s *)0)->%s));' % ((name, field) * 3))
+                lines.append(
+                    'printf("%s.%s %%zu %%zu\\n", offsetof(bzna_%s, %s), sizeof(((bzna_%s *)0)->%s));'
+                    % ((name, field) * 3)
+                )
         with tempfile.TemporaryDirectory() as folder:
             source, program = os.path.join(folder, "layout.c"), os.path.join(folder, "layout")
             with open(source, "w") as file:
-                file.write('#include "benzina.h"\n#include <stdio.h>\nint main(void)\n{\n    ' + "\n    ".join(lines) + "\n    return 0;\n}\n")
+                file.write(
+                    '#include "benzina.h"\n#include <stdio.h>\nint main(void)\n{\n    '
+                    + "\n    ".join(lines)
+                    + "\n    return 0;\n}\n"
+                )
             subprocess.run([compiler, "-std=c11", "-I.", "-o", program, source], check=True)
             said = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split("\n")
         checked = 0
@@ -195,7 +215,9 @@ class Interface(unittest.TestCase):
             name, _, field = words[0].partition(".")
             kind = getattr(structs, name)
             if field:
-                self.assertEqual(words[1:], [str(getattr(kind, field).offset), str(getattr(kind, field).size)], words[0])
+                self.assertEqual(
+                    words[1:], [str(getattr(kind, field).offset), str(getattr(kind, field).size)], words[0]
+                )
             else:
                 self.assertEqual(words[1], str(ctypes.sizeof(kind)), name)
             checked += 1
@@ -244,15 +266,24 @@ class Interface(unittest.TestCase):
             self.assertTrue(file.read() == run.stdout, "run: python3 tests/orders.py > tests/orders.h")
 
     def test_random_numbers_and_permutation_are_the_headers(self):
-        streams = re.findall(r"seed (\d+), +epoch (\d+), sample (\d+), +operation (\d+): +(\w+) (\w+) (\w+) (\w+)", Header.whole)
+        streams = re.findall(
+            r"seed (\d+), +epoch (\d+), sample (\d+), +operation (\d+): +(\w+) (\w+) (\w+) (\w+)", Header.whole
+        )
         self.assertEqual(len(streams), 2)
         for *numbers, a, b, c, d in streams:
             rng = benzina.Random(*map(int, numbers))
             self.assertEqual([rng.u32() for _ in range(4)], [int(word, 16) for word in (a, b, c, d)])
         positions = re.search(r"bzna_order_permute\(1234, 5, 1281167, 0\.\.3\) = ([\d, ]+)\.", Header.whole)[1]
-        self.assertEqual([lib.bzna_order_permute(1234, 5, 1281167, i) for i in range(4)], [int(p) for p in positions.split(",")])
+        self.assertEqual(
+            [lib.bzna_order_permute(1234, 5, 1281167, i) for i in range(4)], [int(p) for p in positions.split(",")]
+        )
         rng = benzina.Random(seed=7)
-        self.assertTrue(all(0 <= rng.random() < 1 and 2 <= rng.uniform(2, 3) < 3 and rng.randrange(5) in range(5) for _ in range(100)))
+        self.assertTrue(
+            all(
+                0 <= rng.random() < 1 and 2 <= rng.uniform(2, 3) < 3 and rng.randrange(5) in range(5)
+                for _ in range(100)
+            )
+        )
 
     def test_a_library_that_is_not_there_is_named(self):
         done = run_python("", env={**os.environ, "BENZINA_LIBRARY": "/nowhere/libbenzina.so"})
@@ -260,7 +291,7 @@ class Interface(unittest.TestCase):
         self.assertIn("/nowhere/libbenzina.so", done.stderr)
 
 
-# ---- errors and data sets ---------------------------------------------------------------------------------------------------
+# ---- errors and data sets --------------------------------------------------------------------------------------------
 
 class Errors(unittest.TestCase):
     def fails(self, status, function, *arguments, **named):
@@ -286,7 +317,9 @@ class Errors(unittest.TestCase):
 
     def test_an_error_can_be_pickled(self):
         error = pickle.loads(pickle.dumps(Error(Status.E_BOX, "broken", 7, 3)))
-        self.assertEqual((error.status, error.message, error.byte_offset, error.native_code), (Status.E_BOX, "broken", 7, 3))
+        self.assertEqual(
+            (error.status, error.message, error.byte_offset, error.native_code), (Status.E_BOX, "broken", 7, 3)
+        )
         self.assertEqual(Error(-9876).status, -9876)
 
     def test_an_error_can_be_made_of_its_text_as_torch_does_again(self):
@@ -300,8 +333,12 @@ class Errors(unittest.TestCase):
         self.assertEqual(str(Error(Status.E_BOX)), "a box contradicts the format (E_BOX)")
 
     def test_arguments_of_torchs_loader_name_their_counterparts(self):
-        for name, counterpart in (("num_workers", "num_threads"), ("pin_memory", "output"), ("prefetch_factor", "multibuffering"),
-                                  ("generator", "seed")):
+        for name, counterpart in (
+            ("num_workers", "num_threads"),
+            ("pin_memory", "output"),
+            ("prefetch_factor", "multibuffering"),
+            ("generator", "seed"),
+        ):
             with self.assertRaises(TypeError) as caught:
                 benzina.DataLoader(benzina.Dataset(ARCHIVE), batch_size=4, **{name: 1})
             self.assertIn(name, str(caught.exception))
@@ -315,15 +352,20 @@ class Errors(unittest.TestCase):
 
     @needs_decoder
     def test_slips_of_who_comes_from_torch_say_what_to_write(self):
-        for kind, word, options in ((ValueError, "height, width", dict(shape=(3, 24, 24))), (TypeError, "warp has it", dict(flip_h=0.5)),
-                                    (ValueError, "dtype: .* 'float16'", dict(dtype=float))):
+        for kind, word, options in (
+            (ValueError, "height, width", dict(shape=(3, 24, 24))),
+            (TypeError, "warp has it", dict(flip_h=0.5)),
+            (ValueError, "dtype: .* 'float16'", dict(dtype=float)),
+        ):
             with self.assertRaisesRegex(kind, word):
                 loader_of(**options)
         with self.assertRaisesRegex(Error, r"^(?!.*_config).*split"):
             benzina.Dataset("tests/data/pictures", split="train")
         for module, kind in (("numpy", "float16"), ("torch", "float16")):
             if importable(module):
-                self.assertEqual(loader_of(dtype=getattr(importable(module), kind)).info.image.dtype, benzina.DTYPE_FLOAT16)
+                self.assertEqual(
+                    loader_of(dtype=getattr(importable(module), kind)).info.image.dtype, benzina.DTYPE_FLOAT16
+                )
         if importable("numpy"):
             self.assertEqual(loader_of(dtype=importable("numpy").dtype("uint8")).info.image.dtype, benzina.DTYPE_UINT8)
 
@@ -335,9 +377,17 @@ class Errors(unittest.TestCase):
             return [(str(w.message), os.path.basename(w.filename)) for w in caught]
         torchvisions = said(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
         self.assertEqual(len(torchvisions), 1)
-        self.assertIn("mean=(0.485 * 255, 0.456 * 255, 0.406 * 255), std=(0.229 * 255, 0.224 * 255, 0.225 * 255)", torchvisions[0][0])
+        self.assertIn(
+            "mean=(0.485 * 255, 0.456 * 255, 0.406 * 255), std=(0.229 * 255, 0.224 * 255, 0.225 * 255)",
+            torchvisions[0][0],
+        )
         self.assertEqual(len(said(mean=0.5)), 1)
-        for options in (dict(mean=(0.485 * 255, 0.456 * 255, 0.406 * 255)), dict(mean=0, std=(58, 57, 57)), dict(std=0.5), dict(mean=1)):
+        for options in (
+            dict(mean=(0.485 * 255, 0.456 * 255, 0.406 * 255)),
+            dict(mean=0, std=(58, 57, 57)),
+            dict(std=0.5),
+            dict(mean=1),
+        ):
             self.assertEqual(said(**options), [], options)
 
     def test_the_scale_of_a_resized_crop_is_no_size(self):
@@ -365,20 +415,42 @@ class Errors(unittest.TestCase):
         self.assertEqual(_handles.registry, {})
 
     def test_arguments_that_contradict_each_other(self):
-        for options in (dict(mean=1, bias=1), dict(std=1, norm=ops.ConstantNormTransform(2)), dict(std=(1, 0, 1)),
-                        dict(drop_last=True, last_batch="pad"), dict(on_error="explode"), dict(seed=None, world_size=2), dict(output="xml"),
-                        dict(bias=(1, 2)), dict(indices=[]), dict(epochs=0), dict(rank=0), dict(rank=3, world_size=2), dict(rank=1, world_size=2, shard=False),
-                        dict(memory="attic"), dict(memory="device", output="numpy"), dict(dtype="float64"), dict(decoder="abacus")):
+        for options in (
+            dict(mean=1, bias=1),
+            dict(std=1, norm=ops.ConstantNormTransform(2)),
+            dict(std=(1, 0, 1)),
+            dict(drop_last=True, last_batch="pad"),
+            dict(on_error="explode"),
+            dict(seed=None, world_size=2),
+            dict(output="xml"),
+            dict(bias=(1, 2)),
+            dict(indices=[]),
+            dict(epochs=0),
+            dict(rank=0),
+            dict(rank=3, world_size=2),
+            dict(rank=1, world_size=2, shard=False),
+            dict(memory="attic"),
+            dict(memory="device", output="numpy"),
+            dict(dtype="float64"),
+            dict(decoder="abacus"),
+        ):
             with self.assertRaises(ValueError, msg=options):
                 loader_of(**options)
         with self.assertRaises(TypeError):
             loader_of(no_such_argument=1)
-        for make in (lambda: ops.ConstantNormTransform(0), lambda: ops.SimilarityTransform(scale=(-1, 1)), lambda: ops.ConstantWarpTransform([1]),
-                     lambda: ops.SimilarityTransform(ratio=(1, 2, 3)), lambda: benzina.Context("abacus"),
-                     lambda: benzina.Context((3, 0)), lambda: benzina.Context((2, 0, 0)),
-                     lambda: benzina.Context((2, -1)), lambda: benzina.Context("cuda:4294967296"),
-                     lambda: loader_of(device="abacus"),
-                     lambda: ops.RandomResizedCrop(law="moore")):
+        for make in (
+            lambda: ops.ConstantNormTransform(0),
+            lambda: ops.SimilarityTransform(scale=(-1, 1)),
+            lambda: ops.ConstantWarpTransform([1]),
+            lambda: ops.SimilarityTransform(ratio=(1, 2, 3)),
+            lambda: benzina.Context("abacus"),
+            lambda: benzina.Context((3, 0)),
+            lambda: benzina.Context((2, 0, 0)),
+            lambda: benzina.Context((2, -1)),
+            lambda: benzina.Context("cuda:4294967296"),
+            lambda: loader_of(device="abacus"),
+            lambda: ops.RandomResizedCrop(law="moore"),
+        ):
             with self.assertRaises(ValueError):
                 make()
 
@@ -390,13 +462,34 @@ class Errors(unittest.TestCase):
     @needs_decoder
     def test_whole_numbers_are_neither_cut_off_nor_rounded(self):
         """ctypes takes what is too large modulo 2**32, and what is negative as something large."""
-        names = dict(batch_size="batch_size", num_threads="num_threads", reader_threads="reader_threads", read_ahead="read_ahead",
-                     multibuffering="multibuffering", rank="rank", world_size="world_size", views="views", seed="seed", first_epoch="first_epoch",
-                     epochs="epochs", epoch_samples="epoch_samples", read_retries="read_retries", read_backoff_ns="read_backoff_ns",
-                     read_memory_bytes="read_memory_bytes", restore_any_pixels="restore_any_pixels",
-                     weights_by_part="weights_by_part", shape="shape", matrix="matrix", fill_space="fill_space")
+        names = dict(
+            batch_size="batch_size",
+            num_threads="num_threads",
+            reader_threads="reader_threads",
+            read_ahead="read_ahead",
+            multibuffering="multibuffering",
+            rank="rank",
+            world_size="world_size",
+            views="views",
+            seed="seed",
+            first_epoch="first_epoch",
+            epochs="epochs",
+            epoch_samples="epoch_samples",
+            read_retries="read_retries",
+            read_backoff_ns="read_backoff_ns",
+            read_memory_bytes="read_memory_bytes",
+            restore_any_pixels="restore_any_pixels",
+            weights_by_part="weights_by_part",
+            shape="shape",
+            matrix="matrix",
+            fill_space="fill_space",
+        )
         for name in names:
-            large = 2**64 + 1 if name in ("seed", "first_epoch", "epochs", "epoch_samples", "read_backoff_ns", "read_memory_bytes") else 2**33 + 4
+            large = (
+                2**64 + 1
+                if name in ("seed", "first_epoch", "epochs", "epoch_samples", "read_backoff_ns", "read_memory_bytes")
+                else 2**33 + 4
+            )
             self.refuses(ValueError, "^%s: %d is not within" % (name, large), loader_of, **{name: large})
             self.refuses(ValueError, "^%s: -1 is not within" % name, loader_of, **{name: -1})
             for slip in (2.0, 1.5, "2", float("nan")) + (() if name == "shape" else ((1,), [1, 2])):
@@ -424,12 +517,24 @@ class Errors(unittest.TestCase):
             self.refuses(ValueError, "^%s: %d is not within 0" % (name, value), benzina.Random, **{name: value})
             self.refuses(TypeError, "^%s: 0.5 %s" % (name, whole), benzina.Random, **{name: 0.5})
         self.refuses(ValueError, "^count: 0 is not within 1", benzina.Random().randrange, 0)
-        self.refuses(ValueError, "^records: width: 8589934596 ", benzina.Dataset, io.BytesIO(b""), records=dict(width=2**33 + 4))
-        self.refuses(TypeError, "^records: stride: 1.5 " + whole, benzina.Dataset, io.BytesIO(b""), records=dict(stride=1.5))
-        self.refuses(ValueError, "^records: scale: inf is not finite", benzina.Dataset, io.BytesIO(b""), records=dict(scale=math.inf))
+        self.refuses(
+            ValueError, "^records: width: 8589934596 ", benzina.Dataset, io.BytesIO(b""), records=dict(width=2**33 + 4)
+        )
+        self.refuses(
+            TypeError, "^records: stride: 1.5 " + whole, benzina.Dataset, io.BytesIO(b""), records=dict(stride=1.5)
+        )
+        self.refuses(
+            ValueError,
+            "^records: scale: inf is not finite",
+            benzina.Dataset,
+            io.BytesIO(b""),
+            records=dict(scale=math.inf),
+        )
         self.refuses(ValueError, "^in_size: -4 ", benzina.compute_affine_matrix, (-4, 8), (8, 8))
         self.refuses(ValueError, "^out_size: ", benzina.compute_affine_matrix, (4, 8), (8, 8, 3))
-        self.refuses(ValueError, "^degrees: nan is not finite", benzina.compute_affine_matrix, (4, 8), (8, 8), degrees=math.nan)
+        self.refuses(
+            ValueError, "^degrees: nan is not finite", benzina.compute_affine_matrix, (4, 8), (8, 8), degrees=math.nan
+        )
         self.refuses(ValueError, "^views: -1 ", benzina.Output, "x", views=-1)
         self.refuses(ValueError, "^shape: 4294967304 ", benzina.Output, "x", shape=2**32 + 8)
         self.refuses(TypeError, "^name: 3 is no text", benzina.Output, 3)
@@ -473,22 +578,51 @@ class Errors(unittest.TestCase):
             self.refuses(TypeError, "^%s: 'a' is no number" % name, loader_of, **{name: "a"})
         for name in ("random_h", "max_random_contrast", "max_random_illumination"):
             self.refuses(ValueError, "^%s: 1e[+]39 is not within" % name, ops.ColorJitter, **{name: huge})
-        for name in ("max_rotate_angle", "rotate", "max_shear_ratio", "min_random_scale", "max_random_scale", "max_aspect_ratio", "min_img_size"):
+        for name in (
+            "max_rotate_angle",
+            "rotate",
+            "max_shear_ratio",
+            "min_random_scale",
+            "max_random_scale",
+            "max_aspect_ratio",
+            "min_img_size",
+        ):
             self.refuses(ValueError, "^%s: nan" % name, ops.MXNetAffine, **{name: nan})
         self.refuses(ValueError, "^warp: nan", ops.ConstantWarpTransform, [1, 0, 0, 0, nan, 0, 0, 0, 1])
         self.refuses(ValueError, r"^weights\[1\]: nan", loader_of, weights=[1, nan] * 4, weighting="once")
-        self.refuses(TypeError, r"^weights\[7\]: None is no number", loader_of, weights=[1] * 7 + [None], weighting="once")
+        self.refuses(
+            TypeError, r"^weights\[7\]: None is no number", loader_of, weights=[1] * 7 + [None], weighting="once"
+        )
         self.refuses(TypeError, "^weights: 3 is no list", loader_of, weights=3, weighting="once")
 
     @needs_decoder
     def test_flags_are_true_or_false(self):
         for name in ("flip_h", "flip_v", "resize", "keep_ratio"):
             for value in (2, -1, math.nan, "no", None, [True]):
-                self.refuses(ValueError, "^%s: .* is neither True nor False" % name, benzina.compute_affine_matrix, (4, 8), (8, 8), **{name: value})
-        self.assertEqual(benzina.compute_affine_matrix((4, 8), (4, 8), flip_h=1), benzina.compute_affine_matrix((4, 8), (4, 8), flip_h=True))
-        for function, name in ((loader_of, "shuffle"), (loader_of, "drop_last"), (loader_of, "copy"), (ops.SimilarityTransform, "resize"),
-                               (ops.SimilarityTransform, "keep_ratio"), (ops.SimilarityTransform, "random_crop"), (ops.MXNetAffine, "rand_crop"),
-                               (ops.MXNetAffine, "mirror"), (ops.MXNetAffine, "rand_mirror"), (ops.ColorJitter, "clamp_hue")):
+                self.refuses(
+                    ValueError,
+                    "^%s: .* is neither True nor False" % name,
+                    benzina.compute_affine_matrix,
+                    (4, 8),
+                    (8, 8),
+                    **{name: value}
+                )
+        self.assertEqual(
+            benzina.compute_affine_matrix((4, 8), (4, 8), flip_h=1),
+            benzina.compute_affine_matrix((4, 8), (4, 8), flip_h=True),
+        )
+        for function, name in (
+            (loader_of, "shuffle"),
+            (loader_of, "drop_last"),
+            (loader_of, "copy"),
+            (ops.SimilarityTransform, "resize"),
+            (ops.SimilarityTransform, "keep_ratio"),
+            (ops.SimilarityTransform, "random_crop"),
+            (ops.MXNetAffine, "rand_crop"),
+            (ops.MXNetAffine, "mirror"),
+            (ops.MXNetAffine, "rand_mirror"),
+            (ops.ColorJitter, "clamp_hue"),
+        ):
             for value in (2, "no", [0], math.nan):
                 self.refuses(ValueError, "^%s: .* is neither True nor False" % name, function, **{name: value})
         self.refuses(ValueError, "^own_color: 'no'", benzina.Output, "x", own_color="no")
@@ -498,9 +632,16 @@ class Errors(unittest.TestCase):
         mask = [i % 2 == 0 for i in range(COUNT)]
         for given in (mask, tuple(mask), [3, True], iter(mask)):
             self.refuses(TypeError, r"^indices: a mask.*numpy.flatnonzero\(mask\)", loader_of, indices=given)
-        for given, said in (([1, 2.0], r"indices\[1\]: 2.0 is no whole"), (["1"], r"indices\[0\]: '1' is no"), ([[1, 2]], r"indices\[0\]: \[1, 2\]"),
-                            (5, "indices: 5 is no list"), ("12", "indices: '12' is no list"), (b"12", "indices: b'12' is no list"),
-                            ([None], "is no whole number"), (array.array("d", [1]), r"indices\[0\]: 1.0 is no")):
+        for given, said in (
+            ([1, 2.0], r"indices\[1\]: 2.0 is no whole"),
+            (["1"], r"indices\[0\]: '1' is no"),
+            ([[1, 2]], r"indices\[0\]: \[1, 2\]"),
+            (5, "indices: 5 is no list"),
+            ("12", "indices: '12' is no list"),
+            (b"12", "indices: b'12' is no list"),
+            ([None], "is no whole number"),
+            (array.array("d", [1]), r"indices\[0\]: 1.0 is no"),
+        ):
             self.refuses(TypeError, said, loader_of, indices=given)
         for given in ([0, -1], [2**64], array.array("q", [-1])):
             self.refuses(ValueError, r"^indices\[\d\]: .* is not within 0", loader_of, indices=given)
@@ -510,7 +651,14 @@ class Errors(unittest.TestCase):
         class Three:
             def __index__(self):
                 return 3
-        for given in ([3, 1, 3], (3, 1, 3), array.array("B", [3, 1, 3]), iter([3, 1, 3]), [Three(), 1, Three()], range(3, 0, -2)):
+        for given in (
+            [3, 1, 3],
+            (3, 1, 3),
+            array.array("B", [3, 1, 3]),
+            iter([3, 1, 3]),
+            [Three(), 1, Three()],
+            range(3, 0, -2),
+        ):
             expected = [3, 1] if isinstance(given, range) else [3, 1, 3]
             self.assertEqual(order(loader_of(indices=given, epochs=1)), expected)
 
@@ -519,8 +667,19 @@ class Errors(unittest.TestCase):
     def test_numpys_numbers_are_taken(self):
         import numpy as np
         for kind in (np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64):
-            loader = loader_of(shape=kind(24), batch_size=kind(3), seed=kind(7), num_threads=kind(2), epochs=kind(1), rank=kind(0), world_size=kind(1),
-                               multibuffering=kind(4), indices=np.array([3, 1, 3], kind), timeout=kind(60), views=kind(1))
+            loader = loader_of(
+                shape=kind(24),
+                batch_size=kind(3),
+                seed=kind(7),
+                num_threads=kind(2),
+                epochs=kind(1),
+                rank=kind(0),
+                world_size=kind(1),
+                multibuffering=kind(4),
+                indices=np.array([3, 1, 3], kind),
+                timeout=kind(60),
+                views=kind(1),
+            )
             self.assertEqual((order(loader), loader.info.batches_in_flight), ([3, 1, 3], 4))
             loader.set_epoch(kind(0))
         self.assertEqual(loader_of(shape=np.array([20, 30])).info.image.shape[2:4], [20, 30])
@@ -560,7 +719,8 @@ class Kept(unittest.TestCase):
     def test_a_coded_picture_needs_nothing_of_its_dataset(self):
         """The decoder's configuration of raw records, as of a plain video, is the data set's own memory."""
         records, libc = dict(data_type="uint8", width=4, height=3, channels=3, layout="nhwc"), ctypes.CDLL(None)
-        allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(("malloc", libc))     # what the data set had, others have now
+        # what the data set had, others have now
+        allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(("malloc", libc))
         for _ in range(20):
             dataset = benzina.Dataset(io.BytesIO(bytes(range(72))), records=records)
             image, buffer = dataset[1]._coded()
@@ -570,7 +730,9 @@ class Kept(unittest.TestCase):
             others = [allocate(size) for size in range(16, 8192, 16) for _ in range(3)]
             for i, other in enumerate(others):
                 ctypes.memset(other, 0xee, 16 + i // 3 * 16)
-            self.assertEqual((image.config_size, ctypes.string_at(image.config, 2)), (2, bytes([3, benzina.LAYOUT_NHWC])))
+            self.assertEqual(
+                (image.config_size, ctypes.string_at(image.config, 2)), (2, bytes([3, benzina.LAYOUT_NHWC]))
+            )
             self.assertEqual(ctypes.string_at(image.data, 36), bytes(range(36, 72)))
             for other in others:
                 libc.free(ctypes.c_void_p(other))
@@ -583,7 +745,9 @@ class Datasets(unittest.TestCase):
         self.assertEqual(list(dataset.targets), [0, 37, 74, 111, 148, 185, -1, -1])
         self.assertEqual(dataset.filenames[3], "03_plasma_big.JPEG")
         self.assertEqual(dataset[3], dataset[-5])
-        self.assertEqual((dataset[3].index, dataset[3].size, dataset[3].images), (3, 114130, ("bzna_input", "bzna_thumb")))
+        self.assertEqual(
+            (dataset[3].index, dataset[3].size, dataset[3].images), (3, 114130, ("bzna_input", "bzna_thumb"))
+        )
         self.assertEqual([s.target for s in dataset], list(dataset.targets))
         self.assertEqual([t.name for t in dataset.tracks], ["bzna_input", "bzna_target", "bzna_fname", "bzna_thumb"])
         for index in (8, -9):
@@ -666,7 +830,7 @@ class Datasets(unittest.TestCase):
                 benzina.distributed_from_env(bad)
 
 
-# ---- pickles and copies -----------------------------------------------------------------------------------------------
+# ---- pickles and copies ----------------------------------------------------------------------------------------------
 
 class Copies(unittest.TestCase):
     def both(self, thing):
@@ -674,7 +838,13 @@ class Copies(unittest.TestCase):
 
     def test_a_dataset_is_opened_again(self):
         dataset = benzina.Dataset(ARCHIVE)
-        views = (dataset, dataset[2:5], dataset[1:][1:][:3], dataset[2:5] + dataset[:1] + dataset, (dataset + dataset)[7:10])
+        views = (
+            dataset,
+            dataset[2:5],
+            dataset[1:][1:][:3],
+            dataset[2:5] + dataset[:1] + dataset,
+            (dataset + dataset)[7:10],
+        )
         expected = [list(view) for view in views]
         made = [self.both(view) for view in views]
         for view, twins in zip(views, made):
@@ -689,21 +859,29 @@ class Copies(unittest.TestCase):
         self.assertEqual(len(other), 20)
 
     def test_a_dataset_is_found_from_another_folder(self):
-        done = run_python("import pickle\nos.chdir('/')\ndataset = pickle.loads(%r)\nprint(len(dataset), dataset[3].size)" %
-                          pickle.dumps(benzina.Dataset(ARCHIVE)),
-                          env={**os.environ, "BENZINA_LIBRARY": os.path.abspath(lib._name), "PYTHONPATH": os.path.abspath("examples/python")})
+        done = run_python(
+            "import pickle\nos.chdir('/')\ndataset = pickle.loads(%r)\nprint(len(dataset), dataset[3].size)"
+            % pickle.dumps(benzina.Dataset(ARCHIVE)),
+            env={
+                **os.environ,
+                "BENZINA_LIBRARY": os.path.abspath(lib._name),
+                "PYTHONPATH": os.path.abspath("examples/python"),
+            },
+        )
         self.assertEqual((done.returncode, done.stdout), (0, "8 114130\n"), done.stderr)
 
     def test_a_spawned_worker_reads_the_dataset_of_its_parent(self):
         with tempfile.TemporaryDirectory() as folder:
             script = os.path.join(folder, "parent.py")
             with open(script, "w") as file:
-                file.write("import sys; sys.path.insert(0, %r)\nimport benzina, multiprocessing\n"
-                           "def targets(dataset, samples):\n    return list(dataset.targets) + [samples[1].target, len(samples[1]._dataset)]\n"
-                           "if __name__ == '__main__':\n    dataset = benzina.Dataset(%r)[1:4]\n"
-                           "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
-                           "        print(pool.apply(targets, (dataset, list(dataset))))\n" %
-                           (os.path.abspath("examples/python"), os.path.abspath(ARCHIVE)))
+                file.write(
+                    "import sys; sys.path.insert(0, %r)\nimport benzina, multiprocessing\n"
+                    "def targets(dataset, samples):\n    return list(dataset.targets) + [samples[1].target, len(samples[1]._dataset)]\n"
+                    "if __name__ == '__main__':\n    dataset = benzina.Dataset(%r)[1:4]\n"
+                    "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+                    "        print(pool.apply(targets, (dataset, list(dataset))))\n"
+                    % (os.path.abspath("examples/python"), os.path.abspath(ARCHIVE))
+                )
             done = subprocess.run([sys.executable, "-B", script], capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stdout), (0, "[37, 74, 111, 74, 3]\n"), done.stderr)
 
@@ -764,6 +942,20 @@ class Copies(unittest.TestCase):
         first, second = pickle.loads(pickle.dumps((mine, mine[1:])))
         self.assertIs(first._context, second._context)
 
+    def test_a_context_decodes_only_the_codecs_that_it_allows(self):
+        for codecs, allowed in ((("h264", "h265"), True), (["png", "jpeg2000"], False)):
+            for twin in self.both(benzina.Context("cpu", codecs=codecs)):
+                sample = benzina.Dataset(ARCHIVE, context=twin)[0]
+                if allowed:
+                    sample.image()
+                    continue
+                with self.assertRaises(Error) as caught:
+                    sample.image()
+                self.assertIn("codecs does not allow it", str(caught.exception))
+        for wrong in (["mp3"], [], "jpeg"):
+            with self.assertRaises(ValueError):
+                benzina.Context("cpu", codecs=wrong)
+
     def test_samples_are_copied_with_their_dataset_where_it_can_be_opened_again(self):
         for sample in (benzina.Dataset(ARCHIVE)[3], benzina.Dataset(io.BytesIO(BYTES))[3]):
             for twin in self.both(sample):
@@ -773,10 +965,14 @@ class Copies(unittest.TestCase):
 
     def test_transforms_are_of_a_module_that_another_process_finds(self):
         crop = ops.RandomResizedCrop(scale=(0.25, 1), flip_h=0.5)
-        self.assertEqual((ops.__name__, type(crop).__module__, sys.modules["benzina.ops"]), ("benzina.ops", "benzina.ops", ops))
+        self.assertEqual(
+            (ops.__name__, type(crop).__module__, sys.modules["benzina.ops"]), ("benzina.ops", "benzina.ops", ops)
+        )
         self.assertEqual(ops.__doc__, benzina.ops.__doc__)
-        done = run_python("import pickle\ncrop = pickle.loads(%r)\nprint(crop.scale, crop.flip_h, type(crop) is benzina.ops.RandomResizedCrop)"
-                          % pickle.dumps(crop))
+        done = run_python(
+            "import pickle\ncrop = pickle.loads(%r)\nprint(crop.scale, crop.flip_h, type(crop) is benzina.ops.RandomResizedCrop)"
+            % pickle.dumps(crop)
+        )
         self.assertEqual((done.stdout, done.stderr), ("(0.25, 1.0) 0.5 True\n", ""))
 
 
@@ -784,7 +980,7 @@ class Named(benzina.Dataset):
     """A subclass, at the top of a module, as pickle asks."""
 
 
-# ---- single pictures, writers -----------------------------------------------------------------------------------------
+# ---- single pictures, writers ----------------------------------------------------------------------------------------
 
 def annexb(sample, track=None):
     """A sample's picture as a stream."""
@@ -826,7 +1022,10 @@ class Pictures(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "picture.ppm")
             for index, track in ((0, None), (3, None), (5, None), (3, "bzna_thumb")):
-                subprocess.run([BZNA, "extract", ARCHIVE, str(index), "-o", path] + (["--track", track] if track else []), check=True)
+                subprocess.run(
+                    [BZNA, "extract", ARCHIVE, str(index), "-o", path] + (["--track", track] if track else []),
+                    check=True,
+                )
                 with open(path, "rb") as file:
                     ppm = file.read()
                 image = dataset[index].image(*([track] if track else []))
@@ -890,7 +1089,8 @@ class Writers(unittest.TestCase):
             self.assertEqual([coded(s, track) for s in rewritten(made)], [coded(s, track) for s in made], track)
         self.assertEqual([s.target for s in benzina.Dataset(self.path, split="validation")], [37, 185])
         apart = [[s.image_info("thumb").data_offset != s.image_info().data_offset for s in d] for d in (dataset, made)]
-        self.assertEqual(apart, [[i in (2, 3) for i in range(COUNT)]] * 2)      # thumbnails that are the picture are not doubled
+        # thumbnails that are the picture are not doubled
+        self.assertEqual(apart, [[i in (2, 3) for i in range(COUNT)]] * 2)
 
     def test_coded_bytes(self):
         for archive, codec in ((ARCHIVE, "h265"), ("tests/data/mini_h264.bzna", "h264")):
@@ -910,9 +1110,14 @@ class Writers(unittest.TestCase):
             image, kept = sample._coded()
             digest_of = coded(sample)[0]
             self.assertNotEqual(size, (image.frame_width, image.frame_height))
-            self.assertEqual([coded(made[0]), coded(made[1])], [(digest_of, (image.frame_width, image.frame_height)), (digest_of, size)])
+            self.assertEqual(
+                [coded(made[0]), coded(made[1])],
+                [(digest_of, (image.frame_width, image.frame_height)), (digest_of, size)],
+            )
             self.assertEqual([coded(made[2]), coded(made[3])], [coded(large)] * 2)
-            self.assertEqual([coded(made[i], "bzna_thumb") for i in (2, 3)], [coded(s, "bzna_thumb") for s in (large, sample)])
+            self.assertEqual(
+                [coded(made[i], "bzna_thumb") for i in (2, 3)], [coded(s, "bzna_thumb") for s in (large, sample)]
+            )
 
     def test_targets_from_the_first_sample_on(self):
         sample = benzina.Dataset(ARCHIVE)[0]
@@ -952,13 +1157,21 @@ class Writers(unittest.TestCase):
         data, size = annexb(sample)
         with benzina.Writer(self.path) as writer:
             writer.add(sample, target=1)
-            for kind, word, options in ((TypeError, "int", dict(image=7)), (Error, "a.jpg", dict(image="a.jpg")),
-                                        (Error, "x.jpg: ", dict(image=b"\xff\xd8\xff\xe0" * 10, name="x.jpg")), (ValueError, "image", dict(image=b"")),
-                                        (Error, "jpeg", dict(image=b"\xff\xd8\xff\xe0" * 10, codec="jpeg")),
-                                        (Error, "h264", dict(image=data, codec="h264")), (ValueError, "codec", dict(image=data, codec="png")),
-                                        (ValueError, "size", dict(image=data, size=(0, 5))), (Error, "513x512", dict(image=data, size=(513, 512))),
-                                        (ValueError, "target", dict(image=sample, target=2**63)), (ValueError, "NUL", dict(image=sample, name="a\0b")),
-                                        (ValueError, "split", dict(image=sample, split="training")), (Error, "thumb", dict(image=sample, thumb=b"x"))):
+            for kind, word, options in (
+                (TypeError, "int", dict(image=7)),
+                (Error, "a.jpg", dict(image="a.jpg")),
+                (Error, "x.jpg: ", dict(image=b"\xff\xd8\xff\xe0" * 10, name="x.jpg")),
+                (ValueError, "image", dict(image=b"")),
+                (Error, "jpeg", dict(image=b"\xff\xd8\xff\xe0" * 10, codec="jpeg")),
+                (Error, "h264", dict(image=data, codec="h264")),
+                (ValueError, "codec", dict(image=data, codec="png")),
+                (ValueError, "size", dict(image=data, size=(0, 5))),
+                (Error, "513x512", dict(image=data, size=(513, 512))),
+                (ValueError, "target", dict(image=sample, target=2**63)),
+                (ValueError, "NUL", dict(image=sample, name="a\0b")),
+                (ValueError, "split", dict(image=sample, split="training")),
+                (Error, "thumb", dict(image=sample, thumb=b"x")),
+            ):
                 with self.assertRaises(kind, msg=options) as caught:
                     writer.add(**options)
                 self.assertIn(word, str(caught.exception))
@@ -1027,8 +1240,11 @@ def psnr(a, b):
 
 
 def can_encode():
-    run = subprocess.run([BZNA, "pack", "-", "-o", "-", "--codec", "h264", "--preset", "ultrafast"], stdin=subprocess.DEVNULL,
-                         capture_output=True)
+    run = subprocess.run(
+        [BZNA, "pack", "-", "-o", "-", "--codec", "h264", "--preset", "ultrafast"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
     return run.returncode == 0
 
 
@@ -1078,13 +1294,24 @@ class Encoding(unittest.TestCase):
         self.assertEqual([s.target for s in made][:4], [2, 0, 1, -1])
         self.assertEqual(made.filenames[:4], ["jpeg_422_restarts.jpg", "\xe9.jpg", "", "pixels"])
         names = ("caption", "boxes", "number", "raw", "split")
-        self.assertEqual([[made.field(i, name) for name in names] for i in range(5)],
-                         [["a path", array.array("f", [1, 2, 3, 4, 5, 6, 7, 8.5]), None, None, None],
-                          [None, None, -7, b"\0\1", None],
-                          [None, array.array("f", [0, 1, 2]), None, None, "a field"], [None] * 5, [None, None, 2**62, None, None]])
+        self.assertEqual(
+            [[made.field(i, name) for name in names] for i in range(5)],
+            [
+                ["a path", array.array("f", [1, 2, 3, 4, 5, 6, 7, 8.5]), None, None, None],
+                [None, None, -7, b"\0\1", None],
+                [None, array.array("f", [0, 1, 2]), None, None, "a field"],
+                [None] * 5,
+                [None, None, 2**62, None, None],
+            ],
+        )
         self.assertEqual(len(benzina.Dataset(self.path, split="train")), 1)
-        as_file = benzina.Dataset(os.path.dirname(self.jpeg))[sorted(n for n in os.listdir(os.path.dirname(self.jpeg)) if n.endswith((
-            "jpg", "png", "bmp", "gif", "jp2", "j2k", "webp", "tif", "ppm", "pgm", "pbm", "pnm"))).index("jpeg_422_restarts.jpg")].image()
+        as_file = benzina.Dataset(os.path.dirname(self.jpeg))[
+            sorted(
+                n
+                for n in os.listdir(os.path.dirname(self.jpeg))
+                if n.endswith(("jpg", "png", "bmp", "gif", "jp2", "j2k", "webp", "tif", "ppm", "pgm", "pbm", "pnm"))
+            ).index("jpeg_422_restarts.jpg")
+        ].image()
         gray, small = [numpy.dstack([plane] * 3) for plane in (self.pixels[:, :, 0], self.pixels[::2, ::-1, 0])]
         expected = [as_file] * 3 + [self.pixels, small, gray]
         if importable("PIL"):
@@ -1105,8 +1332,23 @@ class Encoding(unittest.TestCase):
                 file.write(b"P6\n600 8\n255\n" + bytes(range(240)) * 60)
             writer.add(large)
         packed = os.path.join(self.folder, "packed.bzna")
-        subprocess.run([BZNA, "pack", "tests/data/pictures/jpeg_exif_6.jpg", "tests/data/pictures/jpeg_411.jpg", large, "-o", packed,
-                        "--codec=h264", "--preset=ultrafast", "--crf=8", "--frame=exact"], check=True, capture_output=True)
+        subprocess.run(
+            [
+                BZNA,
+                "pack",
+                "tests/data/pictures/jpeg_exif_6.jpg",
+                "tests/data/pictures/jpeg_411.jpg",
+                large,
+                "-o",
+                packed,
+                "--codec=h264",
+                "--preset=ultrafast",
+                "--crf=8",
+                "--frame=exact",
+            ],
+            check=True,
+            capture_output=True,
+        )
         made, packed = benzina.Dataset(self.path), benzina.Dataset(packed)
         for field in ("image", "thumb"):
             self.assertEqual([made.field(i, field) for i in range(3)], [packed.field(i, field) for i in range(3)])
@@ -1149,15 +1391,34 @@ class Encoding(unittest.TestCase):
         run(in_turn)
         run(by_threads)
         run(with_gaps)
-        run(lambda writer: writer.add_all(dict(image=p, target=i, name=str(i), number=i) for i, p in enumerate(pictures)))
+        run(
+            lambda writer: writer.add_all(
+                dict(image=p, target=i, name=str(i), number=i) for i, p in enumerate(pictures)
+            )
+        )
         self.assertEqual(len(digests), 1)
 
     @unittest.skipUnless(shutil.which("ffprobe"), "there is no ffprobe")
     def test_ffprobe_sees_the_pictures(self):
         with benzina.Writer(self.path, classes=["a"], **self.fast) as writer:
-            writer.add_all({"image": self.pixels, "target": 0, "name": str(i), "caption": "a picture"} for i in range(5))
-        probe = subprocess.run(["ffprobe", "-v", "error", "-count_frames", "-show_entries", "stream=codec_name,nb_read_frames", "-of", "csv=p=0",
-                                self.path], capture_output=True, text=True)
+            writer.add_all(
+                {"image": self.pixels, "target": 0, "name": str(i), "caption": "a picture"} for i in range(5)
+            )
+        probe = subprocess.run(
+            [
+                "ffprobe",
+                "-v",
+                "error",
+                "-count_frames",
+                "-show_entries",
+                "stream=codec_name,nb_read_frames",
+                "-of",
+                "csv=p=0",
+                self.path,
+            ],
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual((probe.returncode, probe.stderr), (0, ""))
         self.assertIn("h264,5", probe.stdout)
 
@@ -1165,10 +1426,22 @@ class Encoding(unittest.TestCase):
         refused = []
         with open(self.jpeg, "rb") as file:
             data = file.read()
-        samples = [dict(image=self.pixels), dict(image=b"no picture", name="b"), dict(image=data[:700], name="cut.jpg"), dict(image="none.jpg"),
-                   dict(image=self.pixels, target=2**63), dict(image=self.pixels, box=object()), dict(image=data)]
+        samples = [
+            dict(image=self.pixels),
+            dict(image=b"no picture", name="b"),
+            dict(image=data[:700], name="cut.jpg"),
+            dict(image="none.jpg"),
+            dict(image=self.pixels, target=2**63),
+            dict(image=self.pixels, box=object()),
+            dict(image=data),
+        ]
         with benzina.Writer(self.path, **self.fast) as writer:
-            self.assertEqual(writer.add_all(samples, lambda sample, error: refused.append(([s is sample for s in samples].index(True), error))), 2)
+            self.assertEqual(
+                writer.add_all(
+                    samples, lambda sample, error: refused.append(([s is sample for s in samples].index(True), error))
+                ),
+                2,
+            )
             with self.assertRaisesRegex(Error, "cut.jpg: "):
                 writer.add(**samples[2])
             with self.assertRaisesRegex(TypeError, "float32|uint8"):
@@ -1228,20 +1501,34 @@ class Encoding(unittest.TestCase):
         def run(*options, named=b""):
             done = subprocess.run([BZNA, "pack", *options], input=named, capture_output=True)
             return done.returncode, done.stdout, done.stderr
-        status, out, _ = run("-", "-o", "-", "--codec=jpeg", "--max-edge=20", named=self.jpeg.encode() + b"\0no\n such\0")
+        status, out, _ = run(
+            "-", "-o", "-", "--codec=jpeg", "--max-edge=20", named=self.jpeg.encode() + b"\0no\n such\0"
+        )
         head, picture, rest = out.split(b"\n", 2)
         self.assertEqual((status, head), (0, b'{"codec":"jpeg"}'))
         size = _writer.json.loads(picture)["size"]
-        self.assertEqual((_writer.json.loads(picture)["width"], rest[:2], rest[size - 2:size]), (20, b"\xff\xd8", b"\xff\xd9"))
+        self.assertEqual(
+            (_writer.json.loads(picture)["width"], rest[:2], rest[size - 2 : size]), (20, b"\xff\xd8", b"\xff\xd9")
+        )
         self.assertEqual(_writer.json.loads(rest[size:]), {"reason": "cannot be opened: No such file or directory"})
-        for options in (("-", "-o", self.path), ("tests/data", "-o", "-"), ("-", "-o", "-", "--list=a.csv"), ("-", "-o", "-", "--resume")):
+        for options in (
+            ("-", "-o", self.path),
+            ("tests/data", "-o", "-"),
+            ("-", "-o", "-", "--list=a.csv"),
+            ("-", "-o", "-", "--resume"),
+        ):
             self.assertEqual(run(*options)[:2], (2, b""), options)
 
     def test_what_is_given_by_mistake_is_named(self):
-        slips = ((TypeError, "target: 1.5 is no whole number", dict(target=1.5)), (TypeError, "target: .1. is no", dict(target=[1])),
-                 (ValueError, "target: 'bird' is none of the writer's 2 classes", dict(target="bird")),
-                 (TypeError, "box: dict is neither", dict(box={"x": 1})), (TypeError, "words: list is neither", dict(words=["a"])),
-                 (TypeError, "fields: 1 is no text", dict(fields={1: 1})), (TypeError, "name: 5 is no text", dict(name=5)))
+        slips = (
+            (TypeError, "target: 1.5 is no whole number", dict(target=1.5)),
+            (TypeError, "target: .1. is no", dict(target=[1])),
+            (ValueError, "target: 'bird' is none of the writer's 2 classes", dict(target="bird")),
+            (TypeError, "box: dict is neither", dict(box={"x": 1})),
+            (TypeError, "words: list is neither", dict(words=["a"])),
+            (TypeError, "fields: 1 is no text", dict(fields={1: 1})),
+            (TypeError, "name: 5 is no text", dict(name=5)),
+        )
         with self.assertRaisesRegex(TypeError, "classes: a list"):
             benzina.Writer(self.path, classes="cat")
         with benzina.Writer(self.path, classes=["cat", "d\u00f6g"], **self.fast) as writer:
@@ -1256,8 +1543,13 @@ class Encoding(unittest.TestCase):
         self.assertEqual((len(data), data[0].target, data.classes), (1, 1, ["cat", "d\u00f6g"]))
 
     def test_options_and_a_tool_that_is_not_there_are_named(self):
-        for kind, word, options in ((ValueError, "--crf", dict(crf=99)), (TypeError, "speed", dict(speed=3)), (ValueError, "h263", dict(codec="h263")),
-                                    (ValueError, "--frame", dict(frame=7)), (ValueError, "--preset", dict(codec="jpeg", preset="slow"))):
+        for kind, word, options in (
+            (ValueError, "--crf", dict(crf=99)),
+            (TypeError, "speed", dict(speed=3)),
+            (ValueError, "h263", dict(codec="h263")),
+            (ValueError, "--frame", dict(frame=7)),
+            (ValueError, "--preset", dict(codec="jpeg", preset="slow")),
+        ):
             with self.assertRaisesRegex(kind, word):
                 benzina.Writer(self.path, **options)
             self.assertFalse(os.path.exists(self.path))
@@ -1276,9 +1568,14 @@ class Encoding(unittest.TestCase):
 def oriented_jpeg(orientation):
     """24x16 pixels of gray, whose corners are 32, 80, 176, 224, with an EXIF orientation."""
     return bytes.fromhex(
-        "ffd8ffe100224578696600004d4d002a000000080001011200030000000100%02x000000000000" % orientation +
-        "ffdb004300" + "40" * 64 + "ffc4001a000000070000000000000000000000000000010203040506ffc40014100100" + "00" * 15 +
-        "ffc0000b0800100018010111" + "00ffda0008010100003f0086946d30da53ffd9")
+        "ffd8ffe100224578696600004d4d002a000000080001011200030000000100%02x000000000000" % orientation
+        + "ffdb004300"
+        + "40" * 64
+        + "ffc4001a000000070000000000000000000000000000010203040506ffc40014100100"
+        + "00" * 15
+        + "ffc0000b0800100018010111"
+        + "00ffda0008010100003f0086946d30da53ffd9"
+    )
 
 
 class Kinds(unittest.TestCase):
@@ -1450,14 +1747,18 @@ class Kinds(unittest.TestCase):
             with self.assertRaisesRegex(benzina.Error, "cannot seek"):
                 benzina.Dataset("/proc/self/fd/%d" % ends[0])
         if os.path.exists("/proc/self/status"):
-            with open("/proc/self/status", "rb") as file, self.assertRaisesRegex(io.UnsupportedOperation, "a size of 0"):
+            with open("/proc/self/status", "rb") as file, self.assertRaisesRegex(
+                io.UnsupportedOperation, "a size of 0"
+            ):
                 benzina.Dataset(file)
 
     def test_cifars_files_are_a_data_set(self):
         self.put(b"".join(bytes([label]) + bytes([10 * label]) * 3072 for label in (3, 1)), "10.bin")
         self.put(bytes([5, 90]) + bytes([77]) * 3072, "100.bin")
         dataset = benzina.cifar([self.path("10.bin"), self.path("10.bin")])
-        self.assertEqual((list(dataset.targets), list(benzina.cifar(self.path("100.bin"), 100).targets)), ([3, 1, 3, 1], [90]))
+        self.assertEqual(
+            (list(dataset.targets), list(benzina.cifar(self.path("100.bin"), 100).targets)), ([3, 1, 3, 1], [90])
+        )
         self.assertEqual(list(pickle.loads(pickle.dumps(dataset)).targets), [3, 1, 3, 1])
         if DECODES and importable("numpy"):
             self.assertEqual(dataset[2].image().tolist(), [[[30] * 3] * 32] * 32)
@@ -1486,7 +1787,7 @@ class Kinds(unittest.TestCase):
         self.assertTrue(math.isnan(rows[0][1]) and math.isnan(rows[0][2]))
 
 
-# ---- order, state, shares ---------------------------------------------------------------------------------------------------
+# ---- order, state, shares --------------------------------------------------------------------------------------------
 
 @needs_decoder
 class Order(unittest.TestCase):
@@ -1499,10 +1800,20 @@ class Order(unittest.TestCase):
 
     def test_pixels_and_order_do_not_depend_on_threads_or_batch_size(self):
         def options(**more):
-            return dict(shuffle=True, warp=ops.SimilarityTransform(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.5, degrees=20,
-                                                                            random_crop=True), **more)
+            return dict(
+                shuffle=True,
+                warp=ops.SimilarityTransform(
+                    scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.5, degrees=20, random_crop=True
+                ),
+                **more
+            )
         first = digest(loader_of(**options(num_threads=1)))
-        for more in (dict(num_threads=2), dict(num_threads=4, reader_threads=2), dict(num_threads=3, batch_size=1, multibuffering=8), dict(no_threads=True)):
+        for more in (
+            dict(num_threads=2),
+            dict(num_threads=4, reader_threads=2),
+            dict(num_threads=3, batch_size=1, multibuffering=8),
+            dict(no_threads=True),
+        ):
             self.assertEqual(digest(loader_of(**options(**more))), first, more)
         self.assertNotEqual(digest(loader_of(**options(num_threads=1), first_epoch=1)), first)
 
@@ -1529,7 +1840,10 @@ class Order(unittest.TestCase):
         self.assertEqual(sizes(drop_last=True), [(3, 3), (3, 3)])
         self.assertEqual(sizes(last_batch="pad"), [(3, 3), (3, 3), (3, 2)])
         *_, last = loader_of(batch_size=3, last_batch="fill", pad_value=-1.5, pad_target=-7).batches()
-        self.assertEqual((len(last.images.memoryview().tobytes()), last.count, last.targets.memoryview()[2]), (3 * 3 * 24 * 24 * 4, 2, -7))
+        self.assertEqual(
+            (len(last.images.memoryview().tobytes()), last.count, last.targets.memoryview()[2]),
+            (3 * 3 * 24 * 24 * 4, 2, -7),
+        )
         self.assertEqual(set(floats(last.images)[2 * 3 * 24 * 24:]), {-1.5})
         self.assertEqual(len(loader_of(drop_last=True)), 2)
 
@@ -1600,11 +1914,19 @@ class Order(unittest.TestCase):
 
     def test_ranks_share_an_epoch(self):
         whole = order(loader_of(shuffle=True))
-        shares = [order(loader_of(shuffle=True, rank=r, world_size=3, batch_size=2, last_batch="partial")) for r in range(3)]
+        shares = [
+            order(loader_of(shuffle=True, rank=r, world_size=3, batch_size=2, last_batch="partial")) for r in range(3)
+        ]
         self.assertEqual(shares, [whole[r::3] for r in range(3)])
-        lengths = [[len(b) for b in loader_of(rank=r, world_size=3, batch_size=1, last_batch="partial").batches()] for r in range(3)]
+        lengths = [
+            [len(b) for b in loader_of(rank=r, world_size=3, batch_size=1, last_batch="partial").batches()]
+            for r in range(3)
+        ]
         self.assertEqual(lengths, [[1, 1, 1], [1, 1, 1], [1, 1, 0]])
-        padded = [[len(b) for b in loader_of(rank=r, world_size=3, batch_size=1, last_batch="pad").batches()] for r in range(3)]
+        padded = [
+            [len(b) for b in loader_of(rank=r, world_size=3, batch_size=1, last_batch="pad").batches()]
+            for r in range(3)
+        ]
         self.assertEqual(padded, [[1, 1, 1]] * 3)
 
     def test_a_run_goes_on_from_its_state_with_the_same_pixels(self):
@@ -1661,7 +1983,11 @@ class Order(unittest.TestCase):
     def test_states_of_others_are_refused(self):
         state = loader_of().state_dict()["state"]
         damaged = state[:20] + bytes([state[20] ^ 1]) + state[21:]
-        for bad in (damaged, loader_of(shuffle=True).state_dict(), loader_of(benzina.Dataset(ARCHIVE)[:4]).state_dict()):
+        for bad in (
+            damaged,
+            loader_of(shuffle=True).state_dict(),
+            loader_of(benzina.Dataset(ARCHIVE)[:4]).state_dict(),
+        ):
             with self.assertRaises(Error) as caught:
                 loader_of().load_state_dict(bad)
             self.assertEqual(caught.exception.status, Status.E_ARGUMENT)
@@ -1669,7 +1995,7 @@ class Order(unittest.TestCase):
             loader_of().load_state_dict(state[:63])
 
 
-# ---- pixels -----------------------------------------------------------------------------------------------------------------
+# ---- pixels ----------------------------------------------------------------------------------------------------------
 
 def rendered(dataset, index, shape, matrix, bias=(0, 0, 0), scale=(1, 1, 1)):
     """One sample as bzna_picture_render makes it, apart from any loader."""
@@ -1695,21 +2021,39 @@ def rendered(dataset, index, shape, matrix, bias=(0, 0, 0), scale=(1, 1, 1)):
 class Pixels(unittest.TestCase):
     def test_every_warp_equals_the_plain_kernel_bit_for_bit(self):
         dataset, shape = benzina.Dataset(ARCHIVE), (20, 36)
-        for warp in (ops.RandomResizedCrop(), ops.RandomResizedCrop(scale=(0.3, 0.9), ratio=(0.5, 2)), ops.CenterResizedCrop(224 / 256),
-                     ops.RandomResizedCrop(flip_h=0.5, law="torchvision"), ops.RandomResizedCrop((0.3, 0.9), flip_h=0.3, law="benzina"),
-                     ops.CenterResizedCrop(0.8, flip_h=0.4, law="torchvision"), ops.CenterResizedCrop(2, flip_h=1),
-                     ops.CenterResizedCrop(0.7, keep_ratio=False), ops.ConstantWarpTransform((2, 0, 5, 0.25, 2, 6, 0, 0, 1)),
-                     ops.SimilarityTransform(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.5, flip_v=0.25, random_crop=True),
-                     ops.SimilarityTransform(scale=0.5, degrees=30, translate=(0.1, 0.2), keep_ratio=True), ops.SimilarityTransform()):
+        for warp in (
+            ops.RandomResizedCrop(),
+            ops.RandomResizedCrop(scale=(0.3, 0.9), ratio=(0.5, 2)),
+            ops.CenterResizedCrop(224 / 256),
+            ops.RandomResizedCrop(flip_h=0.5, law="torchvision"),
+            ops.RandomResizedCrop((0.3, 0.9), flip_h=0.3, law="benzina"),
+            ops.CenterResizedCrop(0.8, flip_h=0.4, law="torchvision"),
+            ops.CenterResizedCrop(2, flip_h=1),
+            ops.CenterResizedCrop(0.7, keep_ratio=False),
+            ops.ConstantWarpTransform((2, 0, 5, 0.25, 2, 6, 0, 0, 1)),
+            ops.SimilarityTransform(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.5, flip_v=0.25, random_crop=True),
+            ops.SimilarityTransform(scale=0.5, degrees=30, translate=(0.1, 0.2), keep_ratio=True),
+            ops.SimilarityTransform(),
+        ):
             loader = loader_of(dataset, shape=shape, warp=warp, mean=(100, 110, 120), std=(50, 60, 70), batch_size=8)
             loader.set_epoch(2)
             with next(loader.batches()) as batch:
                 self.assertEqual(batch.shape, (8, 3) + shape)
                 each = 3 * 20 * 36 * 4
                 for i in range(8):
-                    expected = rendered(dataset, i, shape, lambda size: warp(i, size, shape[::-1], benzina.Random(1234, 2, i, 0)), (100, 110, 120),
-                                        [ctypes.c_float(1 / ctypes.c_float(s).value).value for s in (50, 60, 70)])
-                    self.assertEqual(pixels(batch.images)[i * each:(i + 1) * each], expected, "%s, sample %d" % (type(warp).__name__, i))
+                    expected = rendered(
+                        dataset,
+                        i,
+                        shape,
+                        lambda size: warp(i, size, shape[::-1], benzina.Random(1234, 2, i, 0)),
+                        (100, 110, 120),
+                        [ctypes.c_float(1 / ctypes.c_float(s).value).value for s in (50, 60, 70)],
+                    )
+                    self.assertEqual(
+                        pixels(batch.images)[i * each : (i + 1) * each],
+                        expected,
+                        "%s, sample %d" % (type(warp).__name__, i),
+                    )
 
     def test_flips_and_laws_of_resized_crops_have_an_effect(self):
         for crop, scale, own, another in ((ops.RandomResizedCrop, (0.3, 0.9), "torchvision", "benzina"),
@@ -1725,8 +2069,26 @@ class Pixels(unittest.TestCase):
             self.skipTest(BZNA + " was not built")
         for warp, word in ((ops.CenterResizedCrop(), "center"), (ops.RandomResizedCrop(), "random"), (None, "none")):
             with tempfile.TemporaryDirectory() as folder:
-                subprocess.run([BZNA, "batch", ARCHIVE, "-o", folder, "--batch", "8", "--size", "48", "--seed", "5", "--shuffle", "--warp", word],
-                               check=True, capture_output=True)
+                subprocess.run(
+                    [
+                        BZNA,
+                        "batch",
+                        ARCHIVE,
+                        "-o",
+                        folder,
+                        "--batch",
+                        "8",
+                        "--size",
+                        "48",
+                        "--seed",
+                        "5",
+                        "--shuffle",
+                        "--warp",
+                        word,
+                    ],
+                    check=True,
+                    capture_output=True,
+                )
                 with next(loader_of(shape=48, batch_size=8, seed=5, shuffle=True, warp=warp).batches()) as batch:
                     values = floats(batch.images)
                     for slot in range(8):
@@ -1757,20 +2119,28 @@ class Pixels(unittest.TestCase):
 
     def test_half_precision_is_single_precision_rounded(self):
         halves = next(loader_of(dtype="float16", mean=100, std=60).batches()).images
-        self.assertEqual((halves.dtype, halves.memoryview().format, halves.nbytes), ("float16", "H", 3 * 3 * 24 * 24 * 2))
+        self.assertEqual(
+            (halves.dtype, halves.memoryview().format, halves.nbytes), ("float16", "H", 3 * 3 * 24 * 24 * 2)
+        )
         singles = floats(next(loader_of(mean=100, std=60).batches()).images)
         self.assertEqual(pixels(halves), struct.pack("<%de" % len(singles), *singles))
         tensor = Consumer(halves)
-        self.assertEqual((tensor.managed.tensor.code, tensor.managed.tensor.bits, tensor.bytes()), (2, 16, pixels(halves)))
+        self.assertEqual(
+            (tensor.managed.tensor.code, tensor.managed.tensor.bits, tensor.bytes()), (2, 16, pixels(halves))
+        )
         tensor.delete()
 
     def test_bfloat16_is_the_upper_half_of_a_float(self):
         field = next(loader_of(dtype="bfloat16", mean=100, std=60).batches()).images
         self.assertEqual((field.dtype, field.memoryview().format, field.nbytes), ("bfloat16", "H", 3 * 3 * 24 * 24 * 2))
         singles = struct.unpack("<%dI" % (3 * 3 * 24 * 24), pixels(next(loader_of(mean=100, std=60).batches()).images))
-        self.assertEqual(list(field.memoryview().cast("B").cast("H")), [(bits + 0x7fff + (bits >> 16 & 1)) >> 16 for bits in singles])
+        self.assertEqual(
+            list(field.memoryview().cast("B").cast("H")), [(bits + 0x7FFF + (bits >> 16 & 1)) >> 16 for bits in singles]
+        )
         tensor = Consumer(field)
-        self.assertEqual((tensor.managed.tensor.code, tensor.managed.tensor.bits, tensor.bytes()), (4, 16, pixels(field)))
+        self.assertEqual(
+            (tensor.managed.tensor.code, tensor.managed.tensor.bits, tensor.bytes()), (4, 16, pixels(field))
+        )
         tensor.delete()
         for wrong in (field.numpy, lambda: field.__array_interface__):
             with self.assertRaisesRegex(TypeError, "bfloat16"):
@@ -1782,12 +2152,15 @@ class Pixels(unittest.TestCase):
         rgb = floats(next(loader_of().batches()).images)
         whole = next(loader_of(dtype="uint8").batches()).images
         self.assertEqual((whole.dtype, whole.memoryview().format, whole.nbytes), ("uint8", "B", 3 * 3 * 24 * 24))
-        self.assertEqual(list(pixels(whole)), [round(value) for value in rgb])       # Python's, too, rounds ties to even
+        # Python's, too, rounds ties to even
+        self.assertEqual(list(pixels(whole)), [round(value) for value in rgb])
         tensor = Consumer(whole)
         self.assertEqual((tensor.managed.tensor.code, tensor.managed.tensor.bits), (1, 8))
         tensor.delete()
         swapped = next(loader_of(channels="BGR", layout="NHWC").batches()).images
-        self.assertEqual(list(floats(swapped)), [rgb[(i // 1728 * 3 + 2 - i % 3) * 576 + i // 3 % 576] for i in range(len(rgb))])
+        self.assertEqual(
+            list(floats(swapped)), [rgb[(i // 1728 * 3 + 2 - i % 3) * 576 + i // 3 % 576] for i in range(len(rgb))]
+        )
         for name in ("gray", "grey"):
             one = next(loader_of(channels=name).batches()).images
             self.assertEqual(one.shape, (3, 1, 24, 24))
@@ -1801,22 +2174,30 @@ class Pixels(unittest.TestCase):
         first, last = (next(loader_of(layout=layout).batches()).images for layout in ("nchw", "nhwc"))
         self.assertEqual((first.shape, last.shape), ((3, 3, 24, 24), (3, 24, 24, 3)))
         planes, values = floats(first), floats(last)
-        self.assertEqual(list(values), [planes[(i // 1728 * 3 + i % 3) * 576 + i // 3 % 576] for i in range(len(planes))])
+        self.assertEqual(
+            list(values), [planes[(i // 1728 * 3 + i % 3) * 576 + i // 3 % 576] for i in range(len(planes))]
+        )
         with self.assertRaises(ValueError):
             loader_of(layout="chwn")
 
     def test_affine_matrix(self):
-        self.assertEqual(benzina.compute_affine_matrix((100, 80), (10, 8), resize=True), (10, 0, 4.5, 0, 10, 4.5, 0, 0, 1))
+        self.assertEqual(
+            benzina.compute_affine_matrix((100, 80), (10, 8), resize=True), (10, 0, 4.5, 0, 10, 4.5, 0, 0, 1)
+        )
         with self.assertRaises(Error):
             ops.compute_affine_matrix((0, 80), (10, 8))
 
 
-# ---- DLPack and lifetimes ---------------------------------------------------------------------------------------------------
+# ---- DLPack and lifetimes --------------------------------------------------------------------------------------------
 
 # Prototypes of our own again: ctypes.pythonapi is everybody's.
 capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
-capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
-capsule_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
+capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+capsule_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_SetName", ctypes.pythonapi)
+)
 DLPACKS = {                                     # by max_version: a capsule's name, its name once taken, its struct
     None: (b"dltensor", b"used_dltensor", _dlpack._DLManagedTensor),
     (1, 0): (b"dltensor_versioned", b"used_dltensor_versioned", _dlpack._DLManagedTensorVersioned),
@@ -1849,20 +2230,33 @@ class Words(unittest.TestCase):
         for name, number in self.FILTERS.items():
             for antialias in (True, False)[:1 if name == "area" else 2]:
                 seen = set()
-                self.images(filter=name, antialias=antialias, transform=lambda info, rng, t: seen.add((t.filter, t.antialias)))
+                self.images(
+                    filter=name, antialias=antialias, transform=lambda info, rng, t: seen.add((t.filter, t.antialias))
+                )
                 self.assertEqual(seen, {(number, int(not antialias))}, name)
         self.assertEqual(self.images(), self.images(filter="linear", antialias=True))
-        made = [self.images(filter=name) for name in self.FILTERS] + [self.images(filter=name, antialias=False) for name in self.FILTERS
-                                                                      if name not in ("area", "nearest")]
+        made = [self.images(filter=name) for name in self.FILTERS] + [
+            self.images(filter=name, antialias=False) for name in self.FILTERS if name not in ("area", "nearest")
+        ]
         self.assertEqual(len(set(made)), 12)
         self.assertEqual(self.images(filter="nearest"), self.images(filter="nearest", antialias=False))
 
     def test_words_that_are_not_known_are_named_with_those_that_are(self):
-        for name, value, known in (("filter", "bilinear", "'cubic-0.75'"), ("filter", 2, "'nearest'"), ("filter", "none", "'area'"),
-                                   ("antialias", 2, "True, False"), ("antialias", "yes", "True, False"), ("antialias", [], "True, False"),
-                                   ("dtype", "float64", "'bfloat16'"), ("dtype", 3, "'uint8'"), ("layout", "CHW", "'NHWC'"),
-                                   ("channels", "RGBA", "'BGR'"), ("channels", 1, "'gray'"), ("inter_method", 5, "0, 1, 2, 3, 4, 9, 10"),
-                                   ("inter_method", "cubic", "0, 1, 2, 3, 4, 9, 10")):
+        for name, value, known in (
+            ("filter", "bilinear", "'cubic-0.75'"),
+            ("filter", 2, "'nearest'"),
+            ("filter", "none", "'area'"),
+            ("antialias", 2, "True, False"),
+            ("antialias", "yes", "True, False"),
+            ("antialias", [], "True, False"),
+            ("dtype", "float64", "'bfloat16'"),
+            ("dtype", 3, "'uint8'"),
+            ("layout", "CHW", "'NHWC'"),
+            ("channels", "RGBA", "'BGR'"),
+            ("channels", 1, "'gray'"),
+            ("inter_method", 5, "0, 1, 2, 3, 4, 9, 10"),
+            ("inter_method", "cubic", "0, 1, 2, 3, 4, 9, 10"),
+        ):
             with self.assertRaises(ValueError, msg=name) as caught:
                 loader_of(**{name: value})
             self.assertTrue(str(caught.exception).startswith("%s: %r is none of " % (name, value)), caught.exception)
@@ -1877,22 +2271,42 @@ class Words(unittest.TestCase):
 
     def test_inter_method_is_mxnets_number(self):
         for number, name in enumerate(("nearest", "linear", "cubic-0.75", "area", "lanczos4")):
-            self.assertEqual(self.images(inter_method=number), self.images(filter=name, antialias=name == "area"), number)
-        for warp, number in (((0.5, 0, 3, 0, 0.5, 3, 0, 0, 1), 2), ((2, 0, 0, 0, 2, 0, 0, 0, 1), 3), ((2, 0, 0, 0, 0.5, 0, 0, 0, 1), 1),
-                             ((0, -1.5, 60, 1.5, 0, 0, 0, 0, 1), 3), ((0.8, 0.8, 0, 0, 0.5, 3, 0, 0, 1), 2), ((1, 0, 0, 0, 1, 0, 0, 0, 1), 1)):
+            self.assertEqual(
+                self.images(inter_method=number), self.images(filter=name, antialias=name == "area"), number
+            )
+        for warp, number in (
+            ((0.5, 0, 3, 0, 0.5, 3, 0, 0, 1), 2),
+            ((2, 0, 0, 0, 2, 0, 0, 0, 1), 3),
+            ((2, 0, 0, 0, 0.5, 0, 0, 0, 1), 1),
+            ((0, -1.5, 60, 1.5, 0, 0, 0, 0, 1), 3),
+            ((0.8, 0.8, 0, 0, 0.5, 3, 0, 0, 1), 2),
+            ((1, 0, 0, 0, 1, 0, 0, 0, 1), 1),
+        ):
             made = [digest(loader_of(inter_method=n, warp=warp)) for n in (9, number)]
             self.assertEqual(made[0], made[1], warp)
         seen = []
-        every = loader_of(inter_method=10, num_threads=2, epochs=4, transform=lambda info, rng, t: seen.append((t.filter, t.antialias)))
+        every = loader_of(
+            inter_method=10,
+            num_threads=2,
+            epochs=4,
+            transform=lambda info, rng, t: seen.append((t.filter, t.antialias)),
+        )
         drawn = [digest(every) for _ in range(4)]
         self.assertEqual(set(seen), {(1, 1), (0, 1), (6, 1), (3, 0), (4, 1)})
-        self.assertEqual(drawn, [digest(again) for again in [loader_of(inter_method=10, num_threads=1, epochs=4)] for _ in range(4)])
+        self.assertEqual(
+            drawn, [digest(again) for again in [loader_of(inter_method=10, num_threads=1, epochs=4)] for _ in range(4)]
+        )
 
     def test_types_are_the_floats_rounded(self):
-        settings = dict(mean=(-5, 60, 130), std=(0.3, 57, 5e4), filter="cubic")      # beyond 255, and down to subnormals
+        # beyond 255, and down to subnormals
+        settings = dict(mean=(-5, 60, 130), std=(0.3, 57, 5e4), filter="cubic")
         shape, data = self.images(**settings)
         plain = struct.unpack("<%df" % (len(data) // 4), data)
-        for dtype, code, rounded in (("float16", "e", half), ("bfloat16", "H", brain), ("uint8", "B", lambda v: min(max(round(v), 0), 255))):
+        for dtype, code, rounded in (
+            ("float16", "e", half),
+            ("bfloat16", "H", brain),
+            ("uint8", "B", lambda v: min(max(round(v), 0), 255)),
+        ):
             self.assertEqual(self.images(dtype=dtype, **settings)[0], shape)
             made = self.images(dtype=dtype, **settings)[1]
             values = struct.unpack("<%d%s" % (len(plain), code), made)
@@ -1909,10 +2323,18 @@ class Words(unittest.TestCase):
         plane = [[plain[(i * 3 + c) * area:(i * 3 + c + 1) * area] for c in range(3)] for i in range(count)]
         for name in ("NHWC", "nhwc"):
             shape, made = values(mean=(10, 20, 30), std=(2, 3, 4), layout=name)
-            self.assertEqual((shape, list(made)), ((count, height, width, 3), [v for p in plane for pixel in zip(*p) for v in pixel]))
+            self.assertEqual(
+                (shape, list(made)), ((count, height, width, 3), [v for p in plane for pixel in zip(*p) for v in pixel])
+            )
         shape, made = values(mean=(30, 20, 10), std=(4, 3, 2), channels="BGR")
-        self.assertEqual((shape, list(made)), ((count, 3, height, width), [v for p in plane for c in (2, 1, 0) for v in p[c]]))
-        gray = [values(mean=0, std=1, channels=word, layout=layout) for word in ("gray", "grey") for layout in ("NCHW", "NHWC")]
+        self.assertEqual(
+            (shape, list(made)), ((count, 3, height, width), [v for p in plane for c in (2, 1, 0) for v in p[c]])
+        )
+        gray = [
+            values(mean=0, std=1, channels=word, layout=layout)
+            for word in ("gray", "grey")
+            for layout in ("NCHW", "NHWC")
+        ]
         self.assertEqual([shape for shape, _ in gray], [(count, 1, height, width), (count, height, width, 1)] * 2)
         self.assertEqual(len({made for _, made in gray}), 1)
         red = [(2 * r + 10, 3 * g + 20, 4 * b + 30) for p in plane for r, g, b in zip(*p)]
@@ -1924,8 +2346,16 @@ class Words(unittest.TestCase):
         for dtype, code, rounded in (("float32", "f", lambda v: v), ("float16", "e", half), ("bfloat16", "H", brain),
                                      ("uint8", "B", lambda v: min(max(round(v), 0), 255))):
             for space in (0, 1):
-                loader = loader_of(shape=2, batch_size=1, dtype=dtype, fill_space=space, warp=outside, oob=(200, 31, 300),
-                                   bias=(12, 40, -20), norm=(0.25, 2, 1))
+                loader = loader_of(
+                    shape=2,
+                    batch_size=1,
+                    dtype=dtype,
+                    fill_space=space,
+                    warp=outside,
+                    oob=(200, 31, 300),
+                    bias=(12, 40, -20),
+                    norm=(0.25, 2, 1),
+                )
                 with next(loader.batches()) as batch:
                     values = struct.unpack("<12" + code, pixels(batch.images))
                 if code == "H":
@@ -1949,9 +2379,19 @@ class Words(unittest.TestCase):
             with next(loader.batches()) as batch:
                 expected = bytes(min(255, int(v + 0.5)) for v in floats(batch.images))
             self.assertEqual(sample.image(shape=size, box=box, **settings).tobytes(), expected, settings)
-        for options in (dict(box=(1, 2, 3)), dict(box=(5, 5, 5, 9)), dict(box=(0, 0, 0.2, 4)), dict(shape=0), dict(shape=(3, -1)),
-                        dict(shape=20000), dict(filter="bicubic"), dict(antialias=None)):
-            with self.assertRaisesRegex(ValueError, "^%s: " % ("shape|box" if "box" in options else list(options)[0]), msg=options):
+        for options in (
+            dict(box=(1, 2, 3)),
+            dict(box=(5, 5, 5, 9)),
+            dict(box=(0, 0, 0.2, 4)),
+            dict(shape=0),
+            dict(shape=(3, -1)),
+            dict(shape=20000),
+            dict(filter="bicubic"),
+            dict(antialias=None),
+        ):
+            with self.assertRaisesRegex(
+                ValueError, "^%s: " % ("shape|box" if "box" in options else list(options)[0]), msg=options
+            ):
                 sample.image(**options)
 
 
@@ -1975,12 +2415,25 @@ class Outputs(unittest.TestCase):
 
     def test_geometry_and_jitter_are_drawn_anew_for_each_view_and_the_same_on_any_thread(self):
         plain = [pixels(batch.images) for batch in self.batches(warp=ops.CenterResizedCrop())]
-        for options in (dict(rotate=20), dict(shear=(-20, 20, 5, 10)), dict(perspective=(0.5, 1)), dict(brightness=0.5), dict(saturation=(0, 0.5)),
-                        dict(contrast=0.5), dict(hue=(-0.5, 0.25)), dict(jitter=ops.ColorJitter(random_h=90, random_l=40, random_s=60)),
-                        dict(jitter=ops.ColorJitter(max_random_contrast=0.5, max_random_illumination=30, clamp_hue=True)),
-                        dict(grayscale=1.0)):
-            views = [[pixels(batch.images) for batch in self.batches(warp=ops.CenterResizedCrop(), views=2, num_threads=threads, **options)]
-                     for threads in (1, 4)]
+        for options in (
+            dict(rotate=20),
+            dict(shear=(-20, 20, 5, 10)),
+            dict(perspective=(0.5, 1)),
+            dict(brightness=0.5),
+            dict(saturation=(0, 0.5)),
+            dict(contrast=0.5),
+            dict(hue=(-0.5, 0.25)),
+            dict(jitter=ops.ColorJitter(random_h=90, random_l=40, random_s=60)),
+            dict(jitter=ops.ColorJitter(max_random_contrast=0.5, max_random_illumination=30, clamp_hue=True)),
+            dict(grayscale=1.0),
+        ):
+            views = [
+                [
+                    pixels(batch.images)
+                    for batch in self.batches(warp=ops.CenterResizedCrop(), views=2, num_threads=threads, **options)
+                ]
+                for threads in (1, 4)
+            ]
             self.assertEqual(views[0], views[1])
             for batch, alone in zip(views[0], plain):
                 half = len(batch) // 2
@@ -1993,19 +2446,50 @@ class Outputs(unittest.TestCase):
             self.assertEqual(values[0::3], values[2::3])
 
     def test_color_jitters_are_torchvisions_and_mxnets(self):
-        jitter = ops.ColorJitter(0.25, (0.5, 3), 2, 0.125, 0.5, random_h=36, random_l=50, random_s=60, clamp_hue=True)._struct
-        self.assertEqual((tuple(jitter.brightness), tuple(jitter.contrast), tuple(jitter.saturation), tuple(jitter.hue), jitter.grayscale),
-                         ((0.75, 1.25), (0.5, 3), (0, 3), (-0.125, 0.125), 0.5))
+        jitter = ops.ColorJitter(
+            0.25, (0.5, 3), 2, 0.125, 0.5, random_h=36, random_l=50, random_s=60, clamp_hue=True
+        )._struct
+        self.assertEqual(
+            (
+                tuple(jitter.brightness),
+                tuple(jitter.contrast),
+                tuple(jitter.saturation),
+                tuple(jitter.hue),
+                jitter.grayscale,
+            ),
+            ((0.75, 1.25), (0.5, 3), (0, 3), (-0.125, 0.125), 0.5),
+        )
         self.assertEqual((tuple(jitter.mxnet_hls), jitter.mxnet_clamp_hue), ((36, 50, 60), 1))
-        numbers, whole = (self.batches(seed=5, **options) for options in
-                          (dict(brightness=0.5, contrast=0.5, saturation=0.5, hue=0.25), dict(jitter=ops.ColorJitter(0.5, 0.5, 0.5, 0.25))))
+        numbers, whole = (
+            self.batches(seed=5, **options)
+            for options in (
+                dict(brightness=0.5, contrast=0.5, saturation=0.5, hue=0.25),
+                dict(jitter=ops.ColorJitter(0.5, 0.5, 0.5, 0.25)),
+            )
+        )
         self.assertEqual([pixels(batch.images) for batch in numbers], [pixels(batch.images) for batch in whole])
 
     def test_mxnets_parameters_become_a_warp(self):
-        warp = ops.MXNetAffine(max_rotate_angle=10, max_shear_ratio=0.1, max_aspect_ratio=0.25, min_random_scale=0.5, max_crop_size=30, pad=2,
-                               rand_crop=True, rand_mirror=True, max_img_size=1e10)
-        self.assertEqual((tuple(warp._struct.degrees), tuple(warp._struct.ratio), tuple(warp._struct.crop_px), tuple(warp._struct.canvas_px)),
-                         ((-10, 10), (0.75, 1.25), (30, 30), (0, 0)))
+        warp = ops.MXNetAffine(
+            max_rotate_angle=10,
+            max_shear_ratio=0.1,
+            max_aspect_ratio=0.25,
+            min_random_scale=0.5,
+            max_crop_size=30,
+            pad=2,
+            rand_crop=True,
+            rand_mirror=True,
+            max_img_size=1e10,
+        )
+        self.assertEqual(
+            (
+                tuple(warp._struct.degrees),
+                tuple(warp._struct.ratio),
+                tuple(warp._struct.crop_px),
+                tuple(warp._struct.canvas_px),
+            ),
+            ((-10, 10), (0.75, 1.25), (30, 30), (0, 0)),
+        )
         self.assertEqual(tuple(ops.MXNetAffine(max_rotate_angle=10, rotate=7)._struct.degrees), (7, 7))
         by_library = [pixels(batch.images) for batch in self.batches(warp=warp)]
         self.assertEqual(len(set(by_library)), len(by_library))
@@ -2013,9 +2497,19 @@ class Outputs(unittest.TestCase):
         self.assertEqual(middle, (1, 0, 30, 0, 1, 30, 0, 0, 1))
 
     def test_augmentation_without_meaning_is_refused(self):
-        for options in (dict(perspective=1.5), dict(perspective=(0.5, 2)), dict(brightness=-1), dict(saturation=(2, 1)), dict(rotate=(1, 2, 3)),
-                        dict(contrast=-0.5), dict(hue=0.6), dict(hue=(0.2, 0.1)), dict(hue=0.1, jitter=ops.ColorJitter()),
-                        dict(shear=(1, 2, 3)), dict(rotate=5, warp=lambda *about: (1, 0, 0, 0, 1, 0, 0, 0, 1))):
+        for options in (
+            dict(perspective=1.5),
+            dict(perspective=(0.5, 2)),
+            dict(brightness=-1),
+            dict(saturation=(2, 1)),
+            dict(rotate=(1, 2, 3)),
+            dict(contrast=-0.5),
+            dict(hue=0.6),
+            dict(hue=(0.2, 0.1)),
+            dict(hue=0.1, jitter=ops.ColorJitter()),
+            dict(shear=(1, 2, 3)),
+            dict(rotate=5, warp=lambda *about: (1, 0, 0, 0, 1, 0, 0, 0, 1)),
+        ):
             with self.assertRaises(ValueError, msg=options):
                 loader_of(**options)
         for options in (dict(grayscale=2), dict(shear=95), dict(rotate=(5, 1))):
@@ -2025,9 +2519,20 @@ class Outputs(unittest.TestCase):
             self.assertIn(next(iter(options)), str(caught.exception))
 
     def test_outputs_come_in_the_loop_by_their_names(self):
-        local = benzina.Output("local", shape=(8, 10), views=4, dtype="uint8", layout="NHWC", channels="gray", mean_image=None,
-                               warp=ops.RandomResizedCrop(scale=(0.05, 0.3)), filter="cubic")
-        for images, targets, fields in loader_of(epochs=1, views=2, outputs=[local, benzina.Output("twin", dtype="float16")]):
+        local = benzina.Output(
+            "local",
+            shape=(8, 10),
+            views=4,
+            dtype="uint8",
+            layout="NHWC",
+            channels="gray",
+            mean_image=None,
+            warp=ops.RandomResizedCrop(scale=(0.05, 0.3)),
+            filter="cubic",
+        )
+        for images, targets, fields in loader_of(
+            epochs=1, views=2, outputs=[local, benzina.Output("twin", dtype="float16")]
+        ):
             self.assertEqual(set(fields), {"local", "twin"})
             self.assertEqual((fields["local"].shape, fields["local"].dtype), ((4, len(targets), 8, 10, 1), "uint8"))
             self.assertEqual((fields["twin"].shape, fields["twin"].dtype), (images.shape, "float16"))
@@ -2039,21 +2544,38 @@ class Outputs(unittest.TestCase):
             with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
                 for i in range(4):
                     mask = bytes((7, 200, 31, 255)[(x // 5 + y // 7 + i) % 4] for y in range(40) for x in range(60))
-                    for extension, data in (("image.ppm", b"P6\n60 40\n255\n" + bytes(3 * v % 256 for v in mask for _ in "rgb")),
-                                            ("mask.pgm", b"P5\n60 40\n255\n" + mask)):
+                    for extension, data in (
+                        ("image.ppm", b"P6\n60 40\n255\n" + bytes(3 * v % 256 for v in mask for _ in "rgb")),
+                        ("mask.pgm", b"P5\n60 40\n255\n" + mask),
+                    ):
                         info = tarfile.TarInfo("%d.%s" % (i, extension))
                         info.size = len(data)
                         tar.addfile(info, io.BytesIO(data))
-            outputs = [benzina.Output("mask", field="mask.pgm", dtype="uint8", channels="gray", own_color=True, filter="nearest"),
-                       benzina.Output("soft", field="mask.pgm", dtype="uint8", channels="gray", own_color=True, filter="linear")]
-            loader = loader_of(path, epochs=1, mean=(100, 100, 100), std=(50, 50, 50), outputs=outputs, track="image.ppm",
-                               warp=ops.RandomResizedCrop(scale=(0.2, 0.9), flip_h=0.5), filter="nearest")
+            outputs = [
+                benzina.Output(
+                    "mask", field="mask.pgm", dtype="uint8", channels="gray", own_color=True, filter="nearest"
+                ),
+                benzina.Output(
+                    "soft", field="mask.pgm", dtype="uint8", channels="gray", own_color=True, filter="linear"
+                ),
+            ]
+            loader = loader_of(
+                path,
+                epochs=1,
+                mean=(100, 100, 100),
+                std=(50, 50, 50),
+                outputs=outputs,
+                track="image.ppm",
+                warp=ops.RandomResizedCrop(scale=(0.2, 0.9), flip_h=0.5),
+                filter="nearest",
+            )
             met = set()
             for images, targets, fields in loader:
                 mask, plane = pixels(fields["mask"]), 24 * 24
                 met.update(mask)
                 self.assertFalse(set(pixels(fields["soft"])) <= {7, 200, 31, 255})
-                for n in range(len(targets)):           # the image's red is three times the mask's number, mod 256, at the same place
+                # the image's red is three times the mask's number, mod 256, at the same place
+                for n in range(len(targets)):
                     red = floats(images)[3 * n * plane:][:plane]
                     for number, value in zip(mask[n * plane:], red):
                         self.assertAlmostEqual(value, (3 * number % 256 - 100) / 50, places=4)
@@ -2073,8 +2595,10 @@ class Outputs(unittest.TestCase):
                 os.makedirs(os.path.join(folder, kind))
             for i in range(6):
                 masks[i] = rng.integers(0, 9, (30, 41) if i % 2 else (60, 82), numpy.uint8)
-                for kind, data in (("images/train/%d.ppm", b"P6\n82 60\n255\n" + rng.bytes(3 * 82 * 60)),
-                                   ("masks/train/%d.pgm", b"P5\n%d %d\n255\n" % masks[i].shape[::-1] + masks[i].tobytes())):
+                for kind, data in (
+                    ("images/train/%d.ppm", b"P6\n82 60\n255\n" + rng.bytes(3 * 82 * 60)),
+                    ("masks/train/%d.pgm", b"P5\n%d %d\n255\n" % masks[i].shape[::-1] + masks[i].tobytes()),
+                ):
                     pathlib.Path(folder, kind % i).write_bytes(data)
             with self.assertRaisesRegex(Error, "pairs=\\('images', 'masks'\\)"):
                 benzina.Dataset(folder)
@@ -2084,19 +2608,32 @@ class Outputs(unittest.TestCase):
             self.assertEqual(named[0].images, ("image", "mask"))
             self.assertEqual(dataset[5].name, "train/5.ppm")
             self.assertEqual(pickle.loads(pickle.dumps(dataset))[1].images, ("images", "masks"))
-            loader = loader_of(dataset, epochs=1, output="numpy", transform=note, brightness=0.5, mean=9, std=3,
-                               outputs=benzina.Output.mask("masks", oob=255),
-                               warp=ops.SimilarityTransform(scale=(0.3, 1.3), degrees=(-50, 50), flip_h=0.5, random_crop=True))
+            loader = loader_of(
+                dataset,
+                epochs=1,
+                output="numpy",
+                transform=note,
+                brightness=0.5,
+                mean=9,
+                std=3,
+                outputs=benzina.Output.mask("masks", oob=255),
+                warp=ops.SimilarityTransform(scale=(0.3, 1.3), degrees=(-50, 50), flip_h=0.5, random_crop=True),
+            )
             outside = 0
             for batch in loader.batches():
                 with batch:
                     for number, mask in zip(batch.indices.numpy(), batch.tensor("masks").numpy()):
                         h, width, height = drawn[number]
-                        x, y, w = numpy.einsum("ij,jyx->iyx", h, numpy.stack([*numpy.meshgrid(range(24), range(24)), numpy.ones((24, 24))]))
+                        x, y, w = numpy.einsum(
+                            "ij,jyx->iyx", h, numpy.stack([*numpy.meshgrid(range(24), range(24)), numpy.ones((24, 24))])
+                        )
                         rows, columns = masks[number].shape
                         u, v = (x / w + 0.5) * columns / width, (y / w + 0.5) * rows / height
                         inside = (u >= 0) & (u < columns) & (v >= 0) & (v < rows)
-                        at = [numpy.clip(numpy.floor(place), 0, most - 1).astype(int) for place, most in ((v, rows), (u, columns))]
+                        at = [
+                            numpy.clip(numpy.floor(place), 0, most - 1).astype(int)
+                            for place, most in ((v, rows), (u, columns))
+                        ]
                         sure = (abs(u - numpy.round(u)) > 1e-3) & (abs(v - numpy.round(v)) > 1e-3)
                         self.assertGreater(sure.mean(), 0.95)
                         self.assertEqual(mask.shape, (1, 24, 24))
@@ -2119,7 +2656,9 @@ class Outputs(unittest.TestCase):
             known[:, 2:] += known[:, :2]
             mapped, shown = sample.geometry.boxes(known)
             corners = sample.geometry.points(known.reshape(-1, 2)).reshape(-1, 4)
-            sides = numpy.stack([corners[:, ::2].min(1), corners[:, 1::2].min(1), corners[:, ::2].max(1), corners[:, 1::2].max(1)], 1)
+            sides = numpy.stack(
+                [corners[:, ::2].min(1), corners[:, 1::2].min(1), corners[:, ::2].max(1), corners[:, 1::2].max(1)], 1
+            )
             numpy.testing.assert_allclose(mapped[shown], numpy.clip(sides, 0, 24)[shown])
             return mapped[shown]
 
@@ -2135,20 +2674,37 @@ class Outputs(unittest.TestCase):
                     picture = numpy.zeros((40, 60), numpy.uint8)
                     picture[10:22 + i, 20:45] = 255
                     annotations = [{"bbox": [20, 10, 25, 12 + i]}, {"bbox": [-9, -9, 2, 2]}][:1 + i % 2] if i else []
-                    for extension, data in (("pgm", b"P5\n60 40\n255\n" + (picture if i else picture * 0).tobytes()),
-                                            ("ann.json", json.dumps({"annotations": annotations}).encode()), ("note.xyz", b"note %d" % i)):
+                    for extension, data in (
+                        ("pgm", b"P5\n60 40\n255\n" + (picture if i else picture * 0).tobytes()),
+                        ("ann.json", json.dumps({"annotations": annotations}).encode()),
+                        ("note.xyz", b"note %d" % i),
+                    ):
                         info = tarfile.TarInfo("%d.%s" % (i, extension))
                         info.size = len(data)
                         tar.addfile(info, io.BytesIO(data))
-            rules = [benzina.Rule(".json", boxes, "boxes", shape=4, rows=2), benzina.Rule("note.*", number, "number", shape=2, dtype="int64")]
+            rules = [
+                benzina.Rule(".json", boxes, "boxes", shape=4, rows=2),
+                benzina.Rule("note.*", number, "number", shape=2, dtype="int64"),
+            ]
             fails = None
-            options = dict(output="numpy", epochs=2, dtype="uint8", channels="gray", filter="nearest", shuffle=True, geometry=True,
-                           warp=ops.RandomResizedCrop(scale=(0.5, 1), flip_h=0.5), batch_size=3)
+            options = dict(
+                output="numpy",
+                epochs=2,
+                dtype="uint8",
+                channels="gray",
+                filter="nearest",
+                shuffle=True,
+                geometry=True,
+                warp=ops.RandomResizedCrop(scale=(0.5, 1), flip_h=0.5),
+                batch_size=3,
+            )
             count = 0
             for images, _, fields in loader_of(path, rules=rules, **options):
                 self.assertEqual(fields["boxes"].shape, (3, 2, 4))
                 self.assertEqual(fields["geometry"].shape, (3, 16))
-                for image, found, rows, (size, index) in zip(images[:, 0], fields["boxes"], fields["boxes_count"], fields["number"]):
+                for image, found, rows, (size, index) in zip(
+                    images[:, 0], fields["boxes"], fields["boxes_count"], fields["number"]
+                ):
                     self.assertEqual((rows, size), (1 if index else 0, 6))
                     self.assertFalse(found[rows:].any())
                     if rows:
@@ -2157,8 +2713,10 @@ class Outputs(unittest.TestCase):
                         count += 1
             self.assertGreaterEqual(count, 5)
             for sample in met:
-                self.assertEqual((sample.field, sample.kind, sample.geometry.size, sample.geometry.out_size, len(sample.views)),
-                                 ("ann.json", _c.FIELD_BYTES, (60, 40), (24, 24), 1))
+                self.assertEqual(
+                    (sample.field, sample.kind, sample.geometry.size, sample.geometry.out_size, len(sample.views)),
+                    ("ann.json", _c.FIELD_BYTES, (60, 40), (24, 24), 1),
+                )
             text = benzina.Rule("note.xyz", name="text")
             loader = loader_of(path, shape=None, rules=[text], output="numpy", epochs=1, batch_size=6)
             self.assertEqual([fields["text"] for _, _, fields in loader], [[b"note %d" % i for i in range(6)]])
@@ -2183,7 +2741,9 @@ class Outputs(unittest.TestCase):
                 list(loader_of(path, rules=wrong, **options))
             many = benzina.Rule("note.*", lambda data, sample: numpy.zeros((3, 4)), "number", shape=4, rows=2)
             loader = loader_of(path, rules=many, on_error="stop", **options)
-            with self.assertRaisesRegex(Error, 'the rule "number" makes 3 rows of its note.xyz, and there is room for 2'):
+            with self.assertRaisesRegex(
+                Error, 'the rule "number" makes 3 rows of its note.xyz, and there is room for 2'
+            ):
                 list(loader)
             for refused, words in ((dict(shape=4), "only with a function"), (dict(rows=3), "only with a function")):
                 with self.assertRaisesRegex(ValueError, words):
@@ -2210,10 +2770,13 @@ class Outputs(unittest.TestCase):
                 self.assertAlmostEqual(a - mean[i % len(mean)] / 2, b, places=3)
 
     def test_what_cannot_be_is_refused(self):
-        for options, message in (({"views": 65}, "views: 65"), ({"outputs": [benzina.Output("image")]}, "another tensor has the name"),
-                                 ({"outputs": [benzina.Output("x", views=2)]}, "shares the warps"),
-                                 ({"mean_image": array.array("f", [0] * 9)}, "mean_image: 36 bytes, not the 6912"),
-                                 ({"mean_image": array.array("f", [0] * 1728), "mean": (1, 1, 1)}, "mean_image: not together")):
+        for options, message in (
+            ({"views": 65}, "views: 65"),
+            ({"outputs": [benzina.Output("image")]}, "another tensor has the name"),
+            ({"outputs": [benzina.Output("x", views=2)]}, "shares the warps"),
+            ({"mean_image": array.array("f", [0] * 9)}, "mean_image: 36 bytes, not the 6912"),
+            ({"mean_image": array.array("f", [0] * 1728), "mean": (1, 1, 1)}, "mean_image: not together"),
+        ):
             with self.assertRaisesRegex(Error, message):
                 loader_of(**options)
         with self.assertRaisesRegex(TypeError, "mean_image: float32"):
@@ -2265,7 +2828,11 @@ class Lifetimes(unittest.TestCase):
         self.assertEqual((tensor.code, tensor.bits, tensor.lanes), (2, 32, 1))
         self.assertEqual(tensor.shape[:tensor.dimensions], [4, 3, 6, 10])
         self.assertEqual(tensor.strides[:tensor.dimensions], [180, 60, 10, 1])
-        for field, dtype, kind in ((batch.targets, "int64", (0, 64)), (batch.indices, "uint64", (1, 64)), (batch.status, "int32", (0, 32))):
+        for field, dtype, kind in (
+            (batch.targets, "int64", (0, 64)),
+            (batch.indices, "uint64", (1, 64)),
+            (batch.status, "int32", (0, 32)),
+        ):
             self.assertEqual((field.dtype, field.shape), (dtype, (4,)))
             capsule = field.__dlpack__(stream=None, max_version=(0, 8), dl_device=(1, 0), copy=False)
             tensor = _dlpack._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor
@@ -2438,7 +3005,7 @@ class Lifetimes(unittest.TestCase):
             list(loader_of(jpeg_shrink=True, jpeg_shrink_margin=0.5))
 
 
-# ---- callbacks --------------------------------------------------------------------------------------------------------------
+# ---- callbacks -------------------------------------------------------------------------------------------------------
 
 @needs_decoder
 class Callbacks(unittest.TestCase):
@@ -2468,7 +3035,9 @@ class Callbacks(unittest.TestCase):
             matrix = list(crop(index, in_size, out_size, rng))
             matrix[2] += rng.uniform(-3, 3)
             return matrix
-        self.assertEqual(digest(loader_of(warp=warp, num_threads=1)), digest(loader_of(warp=warp, num_threads=4, batch_size=2)))
+        self.assertEqual(
+            digest(loader_of(warp=warp, num_threads=1)), digest(loader_of(warp=warp, num_threads=4, batch_size=2))
+        )
 
     def test_a_transform_may_change_everything(self):
         def transform(sample, rng, t):
@@ -2510,7 +3079,9 @@ class Callbacks(unittest.TestCase):
         self.assertEqual(repr(first.errors()[1].__cause__), "KeyError('no such luck')")     # each has its own
         self.assertIn("3 numbers, not 9", str(second.errors()[1].__cause__))
         each = 3 * 24 * 24 * 4
-        self.assertEqual(pixels(first.images)[:each] + pixels(first.images)[2 * each:], good[0][:each] + good[0][2 * each:])
+        self.assertEqual(
+            pixels(first.images)[:each] + pixels(first.images)[2 * each :], good[0][:each] + good[0][2 * each :]
+        )
         self.assertEqual(set(floats(first.images)[each // 4:each // 2]), {0.0})
         self.assertEqual(second.failed, 1)
         self.assertIsInstance(loader.last_exception, (KeyError, ValueError))
@@ -2543,7 +3114,8 @@ class Callbacks(unittest.TestCase):
             return error, [frame.name for frame in traceback.extract_tb(error.__traceback__)]
 
     def test_an_exception_is_raised_where_the_batch_is_asked_for(self):
-        """Of several that fail at once, the first in the loader's order, with its traceback, whatever is done about damaged samples."""
+        """Of several that fail at once, the first in the loader's order, with its traceback, whatever is done about
+        damaged samples."""
         def helper(index):
             raise KeyError(index)
 
@@ -2555,7 +3127,11 @@ class Callbacks(unittest.TestCase):
 
         def draw(sample, rng, picture):
             warp(sample.index)
-        for name, function in (("warp", warp), ("transform", whole), *([("picture", draw)] if importable("numpy") else [])):
+        for name, function in (
+            ("warp", warp),
+            ("transform", whole),
+            *([("picture", draw)] if importable("numpy") else []),
+        ):
             for threads, on_error in ((1, "fill"), (4, "replace"), (3, "stop")):
                 loader = loader_of(num_threads=threads, on_error=on_error, batch_size=2, **{name: function})
                 batches = loader.batches()
@@ -2568,7 +3144,8 @@ class Callbacks(unittest.TestCase):
                     self.assertIn("sample 4: ", str(error.__cause__))
                     self.assertEqual(error.__cause__.status, Status.E_CALLBACK)
                 del error
-                self.assertEqual(list(batches), [])                     # it is over; another one goes on with the next epoch
+                # it is over; another one goes on with the next epoch
+                self.assertEqual(list(batches), [])
                 self.assertEqual(next(loader.batches()).epoch, 1)
                 loader.set_epoch(1)
                 self.assertEqual(next(loader.batches()).number, 0)
@@ -2594,16 +3171,18 @@ class Callbacks(unittest.TestCase):
 
     def test_what_a_callback_gives_wrongly_is_raised(self):
         nan = float("nan")
-        for kind, said, options in ((ValueError, "bias: 2 numbers, not 3", dict(bias=lambda *_: (1, 2))),
-                                    (ValueError, "norm: nan is not finite", dict(norm=lambda *_: (1, nan, 1))),
-                                    (TypeError, "oob: None is no number", dict(oob=lambda *_: None)),
-                                    (ValueError, "color: 7 is not within 0..3", dict(color=lambda *_: 7)),
-                                    (TypeError, "warp: 'a' is no number", dict(warp=lambda *_: "abcdefghi" and ["a"] * 9)),
-                                    (ValueError, "norm: 1e+39 is not within", dict(norm=lambda *_: 1e39)),
-                                    (Error, "transform.homography: it is singular", dict(warp=lambda *_: [1] * 9)),
-                                    (ValueError, "warp: (0.0, 0.0", dict(warp=lambda *_: [0] * 9)),
-                                    (ValueError, "norm: (1.0, 0.0", dict(norm=lambda *_: (1, 0, 1))),
-                                    (Error, "transform.bias", dict(transform=lambda sample, rng, t: t.bias.__setitem__(0, nan)))):
+        for kind, said, options in (
+            (ValueError, "bias: 2 numbers, not 3", dict(bias=lambda *_: (1, 2))),
+            (ValueError, "norm: nan is not finite", dict(norm=lambda *_: (1, nan, 1))),
+            (TypeError, "oob: None is no number", dict(oob=lambda *_: None)),
+            (ValueError, "color: 7 is not within 0..3", dict(color=lambda *_: 7)),
+            (TypeError, "warp: 'a' is no number", dict(warp=lambda *_: "abcdefghi" and ["a"] * 9)),
+            (ValueError, "norm: 1e+39 is not within", dict(norm=lambda *_: 1e39)),
+            (Error, "transform.homography: it is singular", dict(warp=lambda *_: [1] * 9)),
+            (ValueError, "warp: (0.0, 0.0", dict(warp=lambda *_: [0] * 9)),
+            (ValueError, "norm: (1.0, 0.0", dict(norm=lambda *_: (1, 0, 1))),
+            (Error, "transform.bias", dict(transform=lambda sample, rng, t: t.bias.__setitem__(0, nan))),
+        ):
             with self.assertRaises(kind) as caught:
                 next(loader_of(**options).batches())
             self.assertIn(said, str(caught.exception))
@@ -2622,22 +3201,31 @@ class Callbacks(unittest.TestCase):
 
             def register_forward_hook(self):
                 pass
-        torchvisions = type("Normalize", (), {"__call__": lambda self, *inputs: None, "__module__": "torchvision.transforms.v2"})
+        torchvisions = type(
+            "Normalize", (), {"__call__": lambda self, *inputs: None, "__module__": "torchvision.transforms.v2"}
+        )
         crop, fine = ops.RandomResizedCrop, lambda *_: None
-        for said, options in (("transform: ToTensor.*missing|transform:.*too many", dict(transform=ToTensor())),
-                              ("transform: 3 cannot be called", dict(transform=3)), ("picture: 'x' cannot be called", dict(picture="x")),
-                              ("transform: .*sample, rng, transform", dict(transform=lambda sample: None)),
-                              ("picture: .*too many", dict(picture=Module())), ("transform: Normalize is a transform of torchvision's",
-                                                                                dict(transform=torchvisions())),
-                              ("warp: RandomResizedCrop is a class", dict(warp=crop)),
-                              ("warp: warp: 3 is not nine", dict(warp=3)), ("warp: .*'crop'", dict(warp="crop")),
-                              ("warp: .*rng", dict(warp=ops.ColorJitter(0.5))),
-                              ("bias: ConstantNormTransform is no BiasTransform", dict(bias=ops.ConstantNormTransform(2))),
-                              ("warp: ConstantOOBTransform is no WarpTransform", dict(warp=ops.ConstantOOBTransform())),
-                              ("oob: oob: 'red'", dict(oob="red")), ("color: index", dict(color=1.5)),
-                              ("norm: .*called with", dict(norm=lambda: 1)), ("bias: .*class", dict(bias=dict)),
-                              ("jitter: 0.5 is no ops.ColorJitter", dict(jitter=0.5)), ("outputs: 'mask' is no Output", dict(outputs=["mask"])),
-                              ("outputs: 3 is no Output", dict(outputs=3))):
+        for said, options in (
+            ("transform: ToTensor.*missing|transform:.*too many", dict(transform=ToTensor())),
+            ("transform: 3 cannot be called", dict(transform=3)),
+            ("picture: 'x' cannot be called", dict(picture="x")),
+            ("transform: .*sample, rng, transform", dict(transform=lambda sample: None)),
+            ("picture: .*too many", dict(picture=Module())),
+            ("transform: Normalize is a transform of torchvision's", dict(transform=torchvisions())),
+            ("warp: RandomResizedCrop is a class", dict(warp=crop)),
+            ("warp: warp: 3 is not nine", dict(warp=3)),
+            ("warp: .*'crop'", dict(warp="crop")),
+            ("warp: .*rng", dict(warp=ops.ColorJitter(0.5))),
+            ("bias: ConstantNormTransform is no BiasTransform", dict(bias=ops.ConstantNormTransform(2))),
+            ("warp: ConstantOOBTransform is no WarpTransform", dict(warp=ops.ConstantOOBTransform())),
+            ("oob: oob: 'red'", dict(oob="red")),
+            ("color: index", dict(color=1.5)),
+            ("norm: .*called with", dict(norm=lambda: 1)),
+            ("bias: .*class", dict(bias=dict)),
+            ("jitter: 0.5 is no ops.ColorJitter", dict(jitter=0.5)),
+            ("outputs: 'mask' is no Output", dict(outputs=["mask"])),
+            ("outputs: 3 is no Output", dict(outputs=3)),
+        ):
             with self.assertRaisesRegex(TypeError, said, msg=options):
                 loader_of(**options)
         with self.assertRaisesRegex(ValueError, "singular"):
@@ -2646,7 +3234,9 @@ class Callbacks(unittest.TestCase):
             benzina.Context("cpu", log=1)
         with self.assertRaisesRegex(TypeError, "log: .*level, status, message"):
             benzina.Context("cpu", log=[].append)
-        loader_of(transform=fine, warp=lambda index, in_size, out_size, rng, more=1: (1, 0, 0, 0, 1, 0, 0, 0, 1)).close()
+        loader_of(
+            transform=fine, warp=lambda index, in_size, out_size, rng, more=1: (1, 0, 0, 0, 1, 0, 0, 0, 1)
+        ).close()
         loader_of(transform=fine, warp=crop()).close()
         self.assertEqual(_handles.registry, {})
 
@@ -2659,14 +3249,19 @@ class Callbacks(unittest.TestCase):
 
         def expected(sample, rng, t):
             t.bias[0] = sample.index
-        self.assertEqual(digest(loader_of(transform=transform, epochs=1, num_threads=3)), digest(loader_of(transform=expected, epochs=1)))
+        self.assertEqual(
+            digest(loader_of(transform=transform, epochs=1, num_threads=3)),
+            digest(loader_of(transform=expected, epochs=1)),
+        )
         digest(loader_of(transform=expected, epochs=1, warp=(2, 0, 0, 0, 2, 0, 0, 0, 1)))
         gc.collect()
         self.assertEqual(sorted(sample.index for sample, *_ in kept), list(range(COUNT)))
         for sample, rng, t, homography, word in kept:
             again = benzina.Random(1234, 0, sample.index, 16)
             self.assertEqual([again.u32(), again.u32(), again.u32()], [word, rng.u32(), rng.struct.block[2]])
-            self.assertEqual((t.bias[0], homography[8], t.struct_size), (sample.index, 1, ctypes.sizeof(structs.transform)))
+            self.assertEqual(
+                (t.bias[0], homography[8], t.struct_size), (sample.index, 1, ctypes.sizeof(structs.transform))
+            )
             t.homography[0] = 9                                         # it is Python's
             self.assertEqual(homography[0], 9)
 
@@ -2813,8 +3408,16 @@ class Drawing(unittest.TestCase):
         seen = {}
 
         def draw(sample, rng, picture):
-            seen[sample.index] = (picture.width, picture.height, picture.depth, picture.chroma_shift, picture.full_range,
-                                  [plane.shape for plane in picture.planes], sample.epoch, sample.target)
+            seen[sample.index] = (
+                picture.width,
+                picture.height,
+                picture.depth,
+                picture.chroma_shift,
+                picture.full_range,
+                [plane.shape for plane in picture.planes],
+                sample.epoch,
+                sample.target,
+            )
             for plane in picture.region(60, 40, 120, 90):
                 plane[...] = picture.gray
         plain, drawn = self.arrays(), self.arrays(picture=draw)
@@ -2853,7 +3456,9 @@ class Drawing(unittest.TestCase):
         options = dict(picture=draw, epochs=1, batch_size=4, on_callback_error="sample")
         loader = loader_of(**options)
         first, second = loader.batches()
-        self.assertEqual((first.failed, second.failed, list(first.status.memoryview())), (1, 0, [0, 0, Status.E_CALLBACK, 0]))
+        self.assertEqual(
+            (first.failed, second.failed, list(first.status.memoryview())), (1, 0, [0, 0, Status.E_CALLBACK, 0])
+        )
         self.assertIn("picture callback", first.errors()[2].message)
         self.assertEqual(str(loader.last_exception), "no such luck with 3 planes")
         with warnings.catch_warnings(record=True) as said:
@@ -2869,7 +3474,17 @@ class Drawing(unittest.TestCase):
         def draw(sample, rng, picture):
             picture.planes[0][:9] = sample.index
             views = picture.planes[0][:10].T, picture.region(3, 5, 40, 60)[1][::2]
-            kept.append((sample, rng, picture, views, sample.index, [plane.tobytes() for plane in (*picture.planes, *views)], rng.u32()))
+            kept.append(
+                (
+                    sample,
+                    rng,
+                    picture,
+                    views,
+                    sample.index,
+                    [plane.tobytes() for plane in (*picture.planes, *views)],
+                    rng.u32(),
+                )
+            )
         plain = self.arrays(picture=lambda sample, rng, picture: picture.planes[0][:9].fill(sample.index))
         for number, images in enumerate(self.arrays(picture=draw, num_threads=threads)):
             self.assertTrue((images == plain[number]).all())            # drawing shows all the same
@@ -2903,14 +3518,20 @@ class Drawing(unittest.TestCase):
         for frame in frames:
             if frame.f_code.co_filename.startswith(os.path.dirname(benzina.__file__)):
                 for name, value in frame.f_locals.items():
-                    self.assertFalse(type(value).__module__ == "numpy" or isinstance(value, ctypes.Array), (frame.f_code.co_name, name))
+                    self.assertFalse(
+                        type(value).__module__ == "numpy" or isinstance(value, ctypes.Array),
+                        (frame.f_code.co_name, name),
+                    )
 
     def test_padding_rows_and_odd_sizes_are_not_seen(self):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "a.ppm"), "wb") as file:
                 file.write(b"P6\n21 13\n255\n" + bytes(range(256)) * 3 + bytes(21 * 13 * 3 - 768))
-            subprocess.run([BZNA, "pack", file.name, "-o", os.path.join(folder, "a.bzna"), "--codec", "h264"], check=True,
-                           capture_output=True)
+            subprocess.run(
+                [BZNA, "pack", file.name, "-o", os.path.join(folder, "a.bzna"), "--codec", "h264"],
+                check=True,
+                capture_output=True,
+            )
             shapes = []
 
             def draw(sample, rng, picture):
@@ -2921,7 +3542,7 @@ class Drawing(unittest.TestCase):
         self.assertEqual(shapes, [[(13, 21), (7, 11), (7, 11)], [(1, 1), (1, 1), (1, 1)], [0, 0, 0]])
 
 
-# ---- sources ----------------------------------------------------------------------------------------------------------------
+# ---- sources ---------------------------------------------------------------------------------------------------------
 
 with open(ARCHIVE, "rb") as _file:
     BYTES = _file.read()
@@ -3094,7 +3715,7 @@ class Sources(unittest.TestCase):
         self.assertIsNone(gone())
 
 
-# ---- arrays, and objects with __len__ and __getitem__ --------------------------------------------------------------------
+# ---- arrays, and objects with __len__ and __getitem__ ----------------------------------------------------------------
 
 
 class Things:
@@ -3135,8 +3756,12 @@ class Providers(unittest.TestCase):
     def test_bytes_in_memory(self):
         for kind in (bytes, bytearray, memoryview):
             files = [kind(pgm(i, 6 + i)) for i in range(COUNT)]
-            dataset = benzina.from_arrays(files, range(COUNT), ["n%d" % i for i in range(COUNT)], classes=["ant", "bee"], name="mine")
-            self.assertEqual((dataset.info.container, len(dataset), dataset.classes), (b"provider", COUNT, ["ant", "bee"]))
+            dataset = benzina.from_arrays(
+                files, range(COUNT), ["n%d" % i for i in range(COUNT)], classes=["ant", "bee"], name="mine"
+            )
+            self.assertEqual(
+                (dataset.info.container, len(dataset), dataset.classes), (b"provider", COUNT, ["ant", "bee"])
+            )
             self.assertEqual((list(dataset.targets), dataset.filenames[3]), ([*range(COUNT)], "n3"))
             del files
             gc.collect()
@@ -3154,7 +3779,9 @@ class Providers(unittest.TestCase):
                                    (([pgm(0)], None, ["a", "b"]), "names: 2 for 1 images")):
             with self.assertRaisesRegex(ValueError, message):
                 benzina.from_arrays(*arguments)
-        with self.assertRaisesRegex(TypeError, "a picture is bytes of a file, a PIL.Image or an array of uint8, not int"):
+        with self.assertRaisesRegex(
+            TypeError, "a picture is bytes of a file, a PIL.Image or an array of uint8, not int"
+        ):
             benzina.from_arrays([7])
         with self.assertRaisesRegex(TypeError, "a sample is a picture, a pair"):
             benzina.Dataset(Things(lambda i: (1, 2, 3)))
@@ -3171,7 +3798,14 @@ class Providers(unittest.TestCase):
     def test_arrays_are_pictures(self):
         import numpy
         pixels = numpy.arange(COUNT * 5 * 7 * 3).reshape(COUNT, 5, 7, 3).astype("uint8")
-        for images in (pixels, list(pixels), pixels.transpose(0, 3, 1, 2), pixels[:, :, :, :1], pixels[:, :, :, 0], pixels[:, ::-1]):
+        for images in (
+            pixels,
+            list(pixels),
+            pixels.transpose(0, 3, 1, 2),
+            pixels[:, :, :, :1],
+            pixels[:, :, :, 0],
+            pixels[:, ::-1],
+        ):
             dataset = benzina.from_arrays(images, numpy.arange(COUNT))
             expected = numpy.asarray(images)
             if expected.ndim == 4 and expected.shape[3] == 7:
@@ -3196,19 +3830,34 @@ class Providers(unittest.TestCase):
         pixels = numpy.arange(5 * 7 * 3).reshape(5, 7, 3).astype("uint8")
         for mode in ("RGB", "L", "RGBA", "P", "1"):
             image = Image.fromarray(pixels).convert(mode)
-            self.assertEqual(benzina.from_arrays([image])[0].image().tolist(), numpy.asarray(image.convert("RGB")).tolist())
+            self.assertEqual(
+                benzina.from_arrays([image])[0].image().tolist(), numpy.asarray(image.convert("RGB")).tolist()
+            )
 
     @needs_decoder
     def test_an_object_with_len_and_getitem(self):
-        things = Things(lambda i: {"image": pgm(i), "target": i, "mask": pgm(i, 3), "box": [i, 0.5], "txt": "caption %d" % i,
-                                   "blob": b"\0%d" % i if i % 2 else b""})
+        things = Things(
+            lambda i: {
+                "image": pgm(i),
+                "target": i,
+                "mask": pgm(i, 3),
+                "box": [i, 0.5],
+                "txt": "caption %d" % i,
+                "blob": b"\0%d" % i if i % 2 else b"",
+            }
+        )
         dataset = benzina.Dataset(things)
         self.assertEqual(dataset.fields, ["image", "target", "mask", "box", "txt", "blob"])
         sample = dataset[3]
-        self.assertEqual((sample.target, list(sample.fields["box"]), sample.fields["txt"], sample.fields["blob"]), (3, [3, 0.5], "caption 3", b"\x003"))
+        self.assertEqual(
+            (sample.target, list(sample.fields["box"]), sample.fields["txt"], sample.fields["blob"]),
+            (3, [3, 0.5], "caption 3", b"\x003"),
+        )
         things.calls.clear()
         seen = []
-        loader = loader_of_things(dataset, tensors=["box:2"], bytes=["txt"], reader_threads=3, shuffle=True, batch_size=2)
+        loader = loader_of_things(
+            dataset, tensors=["box:2"], bytes=["txt"], reader_threads=3, shuffle=True, batch_size=2
+        )
         for batch in loader.batches():
             self.assertEqual(grays(batch), [10 * i + 5 for i in batch.indices.memoryview()])
             seen.extend(batch.indices.memoryview())
@@ -3237,7 +3886,9 @@ class Providers(unittest.TestCase):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 batch = next(loader.batches())
-            self.assertEqual({slot: error.status for slot, error in batch.errors().items()}, {3: Status.E_CALLBACK, 5: Status.E_IO})
+            self.assertEqual(
+                {slot: error.status for slot, error in batch.errors().items()}, {3: Status.E_CALLBACK, 5: Status.E_IO}
+            )
             self.assertIn(loader.last_exception, failures.values())
             self.assertEqual([value for i, value in enumerate(grays(batch)) if i not in failures],
                              [10 * i + 5 for i in range(COUNT) if i not in failures])
@@ -3295,14 +3946,16 @@ class Providers(unittest.TestCase):
         import torch
         pixels = torch.arange(COUNT * 3 * 6 * 6).reshape(COUNT, 3, 6, 6).to(torch.uint8)
         dataset = benzina.Dataset(torch.utils.data.TensorDataset(pixels, torch.arange(COUNT)))
-        for i, (images, targets) in enumerate(benzina.DataLoader(dataset, shape=6, batch_size=4, warp=None, output="torch", memory="host")):
+        for i, (images, targets) in enumerate(
+            benzina.DataLoader(dataset, shape=6, batch_size=4, warp=None, output="torch", memory="host")
+        ):
             self.assertTrue(torch.equal(images, pixels[4 * i:4 * i + 4].float()))
             self.assertEqual(targets.tolist(), [*range(4 * i, 4 * i + 4)])
         with self.assertRaisesRegex(TypeError, "leave out ToTensor"):
             benzina.Dataset(torch.utils.data.TensorDataset(pixels.float(), torch.arange(COUNT)))
 
 
-# ---- devices ----------------------------------------------------------------------------------------------------------------
+# ---- devices ---------------------------------------------------------------------------------------------------------
 
 class Devices(unittest.TestCase):
     def test_a_device_is_named_in_several_ways(self):
@@ -3334,7 +3987,8 @@ class NoDevice(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "libcuda.so.1"), "w"):
                 pass
-            done = run_python("""
+            done = run_python(
+                """
 def refused(make):
     try:
         make()
@@ -3355,13 +4009,16 @@ if decodes:
     except benzina.Error as error:
         assert error.status == benzina.Status.E_UNSUPPORTED
 print(sum(("libcuda.so.1" in r or "BENZINA_NO_CUDA" in r or "DEVICE_CPU" in r) for r in refusals) == len(refusals))
-""" % ARCHIVE, env={**os.environ, "LD_LIBRARY_PATH": folder})
+""" % ARCHIVE,
+                env={**os.environ, "LD_LIBRARY_PATH": folder},
+            )
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "True\n", ""))
 
 
 @needs_decoder
 class Device(unittest.TestCase):
-    """With the fakes of NVIDIA's driver, whose device memory is host memory: once a stream is synchronized, ctypes can read it."""
+    """With the fakes of NVIDIA's driver, whose device memory is host memory: once a stream is synchronized, ctypes can
+    read it."""
 
     @classmethod
     def setUpClass(cls):
@@ -3388,7 +4045,8 @@ class Device(unittest.TestCase):
         if self.why_not:
             self.skipTest(self.why_not)
         self.assertIsNone(self.failure)
-        done = run_python("""
+        done = run_python(
+            """
 import ctypes, hashlib
 cuda, primary = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
 assert (cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(primary), 0), cuda.cuCtxPushCurrent_v2(primary)) == (0, 0, 0)
@@ -3407,12 +4065,17 @@ def refused(kind, make, *arguments, **named):
         make(*arguments, **named)
     except kind as error:
         return str(error)
-""" % ARCHIVE + code, env={**os.environ, "LD_LIBRARY_PATH": self.folder, **dict(more)}, **options)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))      # the fakes report there what a real driver would not forgive
+""" % ARCHIVE + code,
+            env={**os.environ, "LD_LIBRARY_PATH": self.folder, **dict(more)},
+            **options
+        )
+        # the fakes report there what a real driver would not forgive
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout
 
     def test_batches_stay_on_the_device_and_have_the_processors_pixels(self):
-        self.assertEqual(self.run_on_device("""
+        self.assertEqual(
+            self.run_on_device("""
 expected = [batch.images.memoryview().tobytes() for batch in loader_of("cpu").batches()]
 assert len(expected) == 3 and benzina.device_count() == 1
 loader = loader_of(memory="device", decoder="nvdec")
@@ -3438,7 +4101,9 @@ for epoch in range(2):
         assert not hasattr(field, "__array_interface__")
 assert loader.statistics.samples_nvdec >= 16 and loader.statistics.samples_software == 0
 print("done")
-"""), "done\n")
+"""),
+            "done\n",
+        )
 
     def test_a_loader_names_its_device_in_several_ways(self):
         self.assertEqual(self.run_on_device("""
@@ -3499,14 +4164,17 @@ print("done")
     def test_numpy_reads_what_nvdec_decoded(self):
         if why_not("numpy"):
             self.skipTest(why_not("numpy"))
-        self.assertEqual(self.run_on_device("""
+        self.assertEqual(
+            self.run_on_device("""
 import numpy
 pairs = [[(x.copy(), y.copy()) for x, y in loader_of(device, output="numpy", dtype="float16")] for device in ("cpu", None)]
 assert all((a == b).all() and a.dtype == numpy.float16 and (y == z).all() for (a, y), (b, z) in zip(*pairs))
 field = next(loader_of(memory="device").batches()).images
 assert refused(BufferError, field.numpy)
 print("done")
-"""), "done\n")
+"""),
+            "done\n",
+        )
 
     def test_torch_gets_device_memory_where_it_has_cuda_and_it_is_not_asked_for_host(self):
         self.assertEqual(self.run_on_device("""
@@ -3628,7 +4296,7 @@ print("done")
 """), "done\n")
 
 
-# ---- numpy, torch, the example ----------------------------------------------------------------------------------------------
+# ---- numpy, torch, the example ---------------------------------------------------------------------------------------
 
 @needs_decoder
 @needs("numpy")
@@ -3676,7 +4344,10 @@ class Numpy(unittest.TestCase):
             self.assertTrue(taken.flags.writeable)
 
     def test_arrays_outlive_loader_and_dataset(self):
-        for make in (lambda batch: batch.images.numpy(), lambda batch: getattr(self.numpy, "from_dlpack", Field.numpy)(batch.images)):
+        for make in (
+            lambda batch: batch.images.numpy(),
+            lambda batch: getattr(self.numpy, "from_dlpack", Field.numpy)(batch.images),
+        ):
             loader = loader_of(batch_size=4)
             batch = next(loader.batches())
             made, expected = make(batch)[1:, 0], batch.images.numpy()[1:, 0].copy()
@@ -3744,7 +4415,9 @@ class Torch(unittest.TestCase):
     def test_tensors_are_the_batch_itself(self):
         batch = next(loader_of(batch_size=4).batches())
         images, targets = batch.images.torch(), self.torch.from_dlpack(batch.targets)
-        self.assertEqual((tuple(images.shape), images.dtype, targets.dtype), ((4, 3, 24, 24), self.torch.float32, self.torch.int64))
+        self.assertEqual(
+            (tuple(images.shape), images.dtype, targets.dtype), ((4, 3, 24, 24), self.torch.float32, self.torch.int64)
+        )
         self.assertEqual(images.data_ptr(), batch.info.image.data)
         self.assertEqual(array.array("f", images.flatten().tolist()).tobytes(), pixels(batch.images))
         self.assertEqual(targets.tolist(), [0, 37, 74, 111])
@@ -3774,21 +4447,53 @@ class Torch(unittest.TestCase):
 @needs("numpy")
 class Example(unittest.TestCase):
     def run_example(self, *arguments):
-        return subprocess.run([sys.executable, "-B", "examples/python/imagenet.py", ARCHIVE, "--arch", "linear", "--size", "56", "-p", "1",
-                               *arguments], capture_output=True, text=True, timeout=120)
+        return subprocess.run(
+            [
+                sys.executable,
+                "-B",
+                "examples/python/imagenet.py",
+                ARCHIVE,
+                "--arch",
+                "linear",
+                "--size",
+                "56",
+                "-p",
+                "1",
+                *arguments,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
 
     def test_imagenet_runs_and_learns(self):
         done = self.run_example("--epochs", "2", "--batch-size", "4")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("epoch 1: training loss", done.stdout)
-        losses = [float(x) for x in re.findall(r"epoch \d+: training loss ([\d.]+)", self.run_example("--epochs", "8", "--batch-size", "4").stdout)]
+        losses = [
+            float(x)
+            for x in re.findall(
+                r"epoch \d+: training loss ([\d.]+)", self.run_example("--epochs", "8", "--batch-size", "4").stdout
+            )
+        ]
         self.assertLess(losses[-1], losses[0])
 
     def test_imagenet_goes_on_from_a_checkpoint(self):
         with tempfile.TemporaryDirectory() as folder:
             checkpoint = os.path.join(folder, "checkpoint")
             whole = self.run_example("--epochs", "2", "--batch-size", "2")
-            stopped = self.run_example("--epochs", "2", "--batch-size", "2", "--checkpoint", checkpoint, "--save-every", "1", "--stop-after", "2")
+            stopped = self.run_example(
+                "--epochs",
+                "2",
+                "--batch-size",
+                "2",
+                "--checkpoint",
+                checkpoint,
+                "--save-every",
+                "1",
+                "--stop-after",
+                "2",
+            )
             self.assertEqual(stopped.returncode, 1)
             resumed = self.run_example("--epochs", "2", "--batch-size", "2", "--resume", checkpoint)
         self.assertEqual(resumed.returncode, 0, resumed.stderr)
@@ -3803,7 +4508,12 @@ class Example(unittest.TestCase):
             with open(checkpoint, "rb") as file:
                 whole = file.read()
             state = pickle.loads(whole)
-            for data in (b"", whole[:len(whole) // 2], pickle.dumps({**state, "arch": "resnet18"}), pickle.dumps({"model": state["model"]})):
+            for data in (
+                b"",
+                whole[: len(whole) // 2],
+                pickle.dumps({**state, "arch": "resnet18"}),
+                pickle.dumps({"model": state["model"]}),
+            ):
                 with open(checkpoint, "wb") as file:
                     file.write(data)
                 done = self.run_example("--epochs", "2", "--batch-size", "8", "--resume", checkpoint)
@@ -3841,7 +4551,11 @@ class Result(unittest.TestResult):
 
     def addFailure(self, test, error):
         super().addFailure(test, error)
-        self.said("FAIL", test, "\n" + "".join("  " + line + "\n" for line in "".join(traceback.format_exception(*error)).split("\n")))
+        self.said(
+            "FAIL",
+            test,
+            "\n" + "".join("  " + line + "\n" for line in "".join(traceback.format_exception(*error)).split("\n")),
+        )
 
     addError = addFailure
 
@@ -3854,7 +4568,11 @@ def run_tests(module):
     """Runs a module's tests, or those that the command line names (Class, Class.test); ends the program."""
     result, loader, names = Result(), unittest.defaultTestLoader, sys.argv[2:]
     (loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module)).run(result)
-    print("tests/test_python.sh: %d passed, %d failed, %d skipped" % (result.passed, len(result.failures), len(result.skipped)), flush=True)
+    print(
+        "tests/test_python.sh: %d passed, %d failed, %d skipped"
+        % (result.passed, len(result.failures), len(result.skipped)),
+        flush=True,
+    )
     sys.exit(1 if result.failures else 0)
 
 

@@ -4,6 +4,7 @@
 
 MXNet 1.9.1 needs Python 3.8 and numpy 1.23; its numbers that stand here were printed by it. Prints FAIL and SKIP lines, and a count last.
 """
+import gc
 import gzip
 import importlib
 import inspect
@@ -19,6 +20,7 @@ import sys
 import tarfile
 import tempfile
 import unittest
+import unittest.mock
 import warnings
 
 import test_python_loops as loops
@@ -988,6 +990,28 @@ class WebDataset(InWebDataset):
         self.assertEqual(numbers(self.path("folder/")), [3])
         self.assertEqual(module("wds")._braces("a{x,y{1..3..2}}-{08..10}{z}"),
                          ["a%s-%s{z}" % pair for pair in itertools.product(("x", "y1", "y3"), ("08", "09", "10"))])
+
+    def test_what_ends_a_loop_that_was_left_does_not_wait_for_threads(self):
+        pools = self.wds.ThreadPoolExecutor
+        with unittest.mock.patch.object(pools, "shutdown", autospec=True, side_effect=pools.shutdown) as shutdown:
+            left = iter(self.made().decode("rgb8"))
+            next(left)
+            left.close()                        # as the collector does, on whatever thread
+            gc.collect()
+        self.assertEqual([call[1] for call in shutdown.call_args_list], [{"wait": False}])
+
+    def test_shards_may_be_on_a_web_server(self):
+        server = importlib.import_module("test_remote").Server()
+        self.addCleanup(server.close)
+        for number in range(4):
+            with open(self.path("t-%03d.tar" % number), "rb") as file:
+                server.files["t-%03d.tar" % number] = file.read()
+        here, there = self.path("t-{000..003}.tar"), server.url("t-{000..003}.tar")
+        for more in ({}, {"shape": 8}):
+            found = [list(map(plain, self.wds.WebDataset(urls, shardshuffle=2, seed=1).decode("rgb8", **more).to_tuple("png", "cls", "txt")))
+                     for urls in (here, there)]
+            self.assertEqual(len(found[0]), 20)
+            self.assertEqual(*found)
 
     def test_what_cannot_be_is_refused_by_name(self):
         for name, value in (("cache_dir", "/tmp"), ("cache_size", 7), ("url_to_name", str), ("select_files", bool), ("rename_files", str)):

@@ -1,4 +1,5 @@
-"""test_remote.py - data sets that are elsewhere, from a web server of this file, from moto's S3, and from fsspec's memory
+"""test_remote.py - data sets that are elsewhere, from a web server of this file, from moto's S3, and from fsspec's
+memory
 
     BENZINA_LIBRARY=build/libbenzina.so python3 tests/test_remote.py build/bzna        from the repository's root
 
@@ -45,7 +46,10 @@ HANGS_S = 60                                    # what takes so long here, hangs
 def needs(*names):
     absent = [name for name in names if importlib.util.find_spec(name) is None]
     packages = {"fsspec": "python3-fsspec", "s3fs": "python3-s3fs", "flask": "python-package-moto"}
-    return unittest.skipIf(absent, "; ".join("%s is not installed [%s]" % (name, packages.get(name, "python-package-" + name)) for name in absent))
+    return unittest.skipIf(
+        absent,
+        "; ".join("%s is not installed [%s]" % (name, packages.get(name, "python-package-" + name)) for name in absent),
+    )
 
 
 def picture(number):
@@ -75,7 +79,8 @@ def rec_of(numbers):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """A web server with ranges. fault(number of the request, path, first, last) says what goes wrong, by a word, or None."""
+    """A web server with ranges. fault(number of the request, path, first, last) says what goes wrong, by a word, or
+    None."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -136,15 +141,32 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if data is None:
                 self.answer_json(404, {"error": {"code": 404, "message": "No such object"}})
             else:
-                self.answer_json(200, {"kind": "storage#object", "name": about[1], "bucket": "bucket", "size": str(len(data)), "generation": "1",
-                                       "etag": hashlib.md5(data).hexdigest(), "mediaLink": server.url("download/storage/v1/b/bucket/o/" + about[1])})
+                self.answer_json(
+                    200,
+                    {
+                        "kind": "storage#object",
+                        "name": about[1],
+                        "bucket": "bucket",
+                        "size": str(len(data)),
+                        "generation": "1",
+                        "etag": hashlib.md5(data).hexdigest(),
+                        "mediaLink": server.url("download/storage/v1/b/bucket/o/" + about[1]),
+                    },
+                )
         elif path == "/storage/v1/b/bucket/o":
             self.answer_json(200, {"kind": "storage#objects", "items": []})
         elif path.startswith("/api/datasets/org/name/tree/"):
-            self.answer_json(200, [{"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
-                                   for name, data in server.files.items()])
+            self.answer_json(
+                200,
+                [
+                    {"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
+                    for name, data in server.files.items()
+                ],
+            )
         elif path.startswith("/api/datasets/org/name"):
-            self.answer_json(200, {"id": "org/name", "sha": "a" * 40, "private": False, "tags": [], "downloads": 0, "siblings": []})
+            self.answer_json(
+                200, {"id": "org/name", "sha": "a" * 40, "private": False, "tags": [], "downloads": 0, "siblings": []}
+            )
         else:
             self.give(re.sub(r"^/(download/storage/v1/b/bucket/o|datasets/org/name/resolve/[^/]+)/", "/", path)[1:])
 
@@ -174,7 +196,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         data = server.files.get(path)
         if data is None:
-            self.answer(404, b"<html><head><title>404</title></head><body><h1>No such key</h1> %s</body></html>" % path.encode())
+            self.answer(
+                404, b"<html><head><title>404</title></head><body><h1>No such key</h1> %s</body></html>" % path.encode()
+            )
             return
         if fault == "no ranges" or found is None:
             self.answer(200, data)
@@ -210,7 +234,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif fault == "too short a length":
             self.answer(206, body[:100], 100, Content_Range=span, ETag=etag)
         elif fault == "another range":
-            self.answer(206, body, Content_Range="bytes %d-%d/%d" % (first + 1, first + len(body), len(data) + 1), ETag=etag)
+            self.answer(
+                206, body, Content_Range="bytes %d-%d/%d" % (first + 1, first + len(body), len(data) + 1), ETag=etag
+            )
         elif fault == "no size":
             self.answer(206, body, Content_Range=span.split("/")[0] + "/*", ETag=etag)
         elif fault == "packed":
@@ -231,11 +257,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def epoch(dataset, shuffle=True, **options):
     """What an epoch gives: (index, target, hash of the pixels) of each sample."""
     found = []
-    with benzina.DataLoader(dataset, 16, batch_size=8, shuffle=shuffle, seed=3, epochs=1, timeout=HANGS_S, device="cpu", **options) as loader:
+    with benzina.DataLoader(
+        dataset, 16, batch_size=8, shuffle=shuffle, seed=3, epochs=1, timeout=HANGS_S, device="cpu", **options
+    ) as loader:
         for batch in loader.batches():
             images, size = bytes(batch.images.memoryview()), 16 * 16 * 3 * 4
             for slot, index in enumerate(batch.indices.memoryview()):
-                found.append((index, batch.targets.memoryview()[slot], zlib.crc32(images[slot * size:(slot + 1) * size])))
+                found.append(
+                    (index, batch.targets.memoryview()[slot], zlib.crc32(images[slot * size : (slot + 1) * size]))
+                )
             errors = batch.errors()
             if errors:
                 raise next(iter(errors.values()))
@@ -299,7 +329,11 @@ class Http(Case):
             self.assertEqual(len(here), COUNT)
             self.assertEqual(epoch(self.url(name)), here)
             self.assertEqual(epoch(self.url(name), reader_threads=1), here)
-            for options in (dict(block_size=4096, cache_bytes=65536), dict(cache_bytes=0), dict(block_size=1 << 20, cache_bytes=1 << 23)):
+            for options in (
+                dict(block_size=4096, cache_bytes=65536),
+                dict(cache_bytes=0),
+                dict(block_size=1 << 20, cache_bytes=1 << 23),
+            ):
                 with benzina.Dataset(self.url(name), **options) as dataset:
                     self.assertEqual(epoch(dataset), here, (name, options))
                     self.assertEqual(epoch(dataset, shuffle=False), epoch(local(name), shuffle=False))
@@ -308,7 +342,10 @@ class Http(Case):
     def test_an_archive_is_read_as_the_local_one(self):
         self.assertEqual(epoch(self.url("a.bzna")), epoch(ARCHIVE))
         dataset = benzina.Dataset(self.url("a.bzna"), block_size=4096)
-        self.assertEqual([sample.target for sample in [dataset[i] for i in range(8)]], [benzina.Dataset(ARCHIVE).target(i) for i in range(8)])
+        self.assertEqual(
+            [sample.target for sample in [dataset[i] for i in range(8)]],
+            [benzina.Dataset(ARCHIVE).target(i) for i in range(8)],
+        )
 
     def test_lists_braces_and_colons_stand_for_several_files(self):
         here = epoch([local("s-%03d.tar" % i) for i in range(4)])
@@ -326,7 +363,9 @@ class Http(Case):
             for name in ("t.tar", "r.rec"):
                 with open(os.path.join(folder, name), "wb") as file:
                     file.write(FILES[name])
-                subprocess.run([BZNA, "index", os.path.join(folder, name)], check=True, stdout=subprocess.DEVNULL, timeout=HANGS_S)
+                subprocess.run(
+                    [BZNA, "index", os.path.join(folder, name)], check=True, stdout=subprocess.DEVNULL, timeout=HANGS_S
+                )
                 stem = name[:-4]
                 with open(os.path.join(folder, stem + ".idx"), "rb") as file:
                     index = file.read()
@@ -423,13 +462,21 @@ class Faults(Case):
 
     def test_what_is_temporary_is_tried_again_and_then_told(self):
         self.server.fault = lambda *_: "503 <html><body><b>Slow</b> &amp; down</body></html>"
-        error = self.refused(benzina.InputOutputError, self.url("t.tar"), "HTTP status 503", "Slow & down", "tried 4 times", retries=3)
+        error = self.refused(
+            benzina.InputOutputError, self.url("t.tar"), "HTTP status 503", "Slow & down", "tried 4 times", retries=3
+        )
         self.assertEqual(len(self.server.log), 4)
         self.assertEqual(error.status, benzina.Status.E_IO)
 
     def test_what_is_lasting_is_asked_once(self):
-        for status, kind in (("404", FileNotFoundError), ("410", FileNotFoundError), ("403", benzina.InputOutputError), ("401", benzina.InputOutputError),
-                             ("400", benzina.InputOutputError), ("501", benzina.InputOutputError)):
+        for status, kind in (
+            ("404", FileNotFoundError),
+            ("410", FileNotFoundError),
+            ("403", benzina.InputOutputError),
+            ("401", benzina.InputOutputError),
+            ("400", benzina.InputOutputError),
+            ("501", benzina.InputOutputError),
+        ):
             self.server.log.clear()
             self.server.fault = lambda *_: status + " not for you"
             self.refused(kind, self.url("t.tar"), "HTTP status " + status, "not for you")
@@ -447,7 +494,9 @@ class Faults(Case):
             return "503 later" if number == 0 else None
         self.server.fault = fault
         answer = Handler.answer
-        Handler.answer = lambda self, status, *rest, **headers: answer(self, status, *rest, **(dict(headers, Retry_After="1") if status == 503 else headers))
+        Handler.answer = lambda self, status, *rest, **headers: answer(
+            self, status, *rest, **(dict(headers, Retry_After="1") if status == 503 else headers)
+        )
         try:
             benzina.Dataset(self.url("t.tar"))
         finally:
@@ -467,7 +516,14 @@ class Faults(Case):
         for fault in ("stall", "trickle", "trickle headers"):
             self.server.fault = lambda *_: fault
             begin = time.monotonic()
-            self.refused(benzina.InputOutputError, self.url("t.tar"), "did not answer in time", "tried 2 times", timeout=0.5, retries=1)
+            self.refused(
+                benzina.InputOutputError,
+                self.url("t.tar"),
+                "did not answer in time",
+                "tried 2 times",
+                timeout=0.5,
+                retries=1,
+            )
             self.assertGreaterEqual(time.monotonic() - begin, 1)
         dataset = None
         self.server.fault = lambda number, path, first, last: "stall" if dataset is not None else None
@@ -481,26 +537,42 @@ class Faults(Case):
             sock.bind(("127.0.0.1", 0))
             url = "http://127.0.0.1:%d/x.tar" % sock.getsockname()[1]
             self.refused(benzina.InputOutputError, url, "refused", "tried 3 times", url=url, retries=2)
-        self.refused(benzina.InputOutputError, "http://no-such-host.invalid/x.tar", "host is not known", url="http://no-such-host.invalid/x.tar")
+        self.refused(
+            benzina.InputOutputError,
+            "http://no-such-host.invalid/x.tar",
+            "host is not known",
+            url="http://no-such-host.invalid/x.tar",
+        )
 
     def test_a_server_without_ranges_is_refused_by_name(self):
         self.server.fault = lambda *_: "no ranges"
-        self.refused(benzina.InputOutputError, self.url("t.tar"), "does not serve ranges", "%d bytes" % len(FILES["t.tar"]))
+        self.refused(
+            benzina.InputOutputError, self.url("t.tar"), "does not serve ranges", "%d bytes" % len(FILES["t.tar"])
+        )
         self.assertEqual(len(self.server.log), 1)
 
     def test_servers_that_lie_are_told(self):
-        for fault, words in (("another range", "gives another range than bytes 0-65535"), ("no size", "no range and size"), ("packed", "packs its answers")):
+        for fault, words in (
+            ("another range", "gives another range than bytes 0-65535"),
+            ("no size", "no range and size"),
+            ("packed", "packs its answers"),
+        ):
             self.server.log.clear()
             self.server.fault = lambda *_: fault
             self.refused(benzina.InputOutputError, self.url("t.tar"), words)
             self.assertEqual(len(self.server.log), 1)
         for fault in ("too long a length", "in chunks"):        # what is asked for is there
             self.server.fault = lambda *_: fault
-            self.assertEqual(epoch(benzina.Dataset(self.url("t.tar"), block_size=8192, cache_bytes=65536)), epoch(local("t.tar")))
+            self.assertEqual(
+                epoch(benzina.Dataset(self.url("t.tar"), block_size=8192, cache_bytes=65536)), epoch(local("t.tar"))
+            )
 
     def test_a_file_that_changes_is_noticed(self):
-        changes = {"another content of the same size": lambda data: data[:-1] + b"x", "longer": lambda data: data + bytes(512),
-                   "shorter": lambda data: data[:4096]}
+        changes = {
+            "another content of the same size": lambda data: data[:-1] + b"x",
+            "longer": lambda data: data + bytes(512),
+            "shorter": lambda data: data[:4096],
+        }
         for what, change in changes.items():
             self.server.files["t.tar"] = FILES["t.tar"]
             dataset = benzina.Dataset(self.url("t.tar"), block_size=4096, cache_bytes=0)
@@ -516,7 +588,9 @@ class Faults(Case):
     def test_a_failure_names_url_and_bytes_and_costs_its_sample(self):
         dataset = benzina.Dataset(self.url("t.tar"), block_size=4096, cache_bytes=0, retries=0)
         place = dataset[150]
-        self.server.fault = lambda number, path, first, last: "500 disk on fire" if first <= place.offset + 600 <= last else None
+        self.server.fault = lambda number, path, first, last: (
+            "500 disk on fire" if first <= place.offset + 600 <= last else None
+        )
         failed = {}
         with self.assertLogs("benzina", "WARNING") as logged:
             with benzina.DataLoader(dataset, 16, batch_size=8, epochs=1) as loader:
@@ -532,7 +606,9 @@ class Faults(Case):
     def test_redirects_are_followed_and_kept_until_they_end(self):
         signed = ["one.tar"]
         self.server.files.update({"one.tar": FILES["t.tar"], "two.tar": FILES["t.tar"]})
-        self.server.fault = lambda number, path, *_: "302 /%s?signature=1" % signed[0] if path == "from.tar" else None if path == signed[0] else "403 expired"
+        self.server.fault = lambda number, path, *_: (
+            "302 /%s?signature=1" % signed[0] if path == "from.tar" else None if path == signed[0] else "403 expired"
+        )
         dataset = benzina.Dataset(self.url("from.tar"), cache_bytes=0, block_size=4096)
         self.assertEqual([dataset.target(i) for i in range(10)], [*range(10)])
         self.assertEqual(len(self.server.requests("from.tar")), 1)
@@ -556,7 +632,10 @@ class Faults(Case):
         url = self.url("s-000.tar").replace("http://", "http://user:se%20cret@") + "?token=hidden"
         dataset = benzina.Dataset(url, storage_options={"headers": {"X-Mine": "yes"}})
         self.assertEqual(len(dataset), 10)
-        self.assertEqual((self.server.headers[0]["X-Mine"], self.server.headers[0]["Authorization"]), ("yes", "Basic dXNlcjpzZSBjcmV0"))
+        self.assertEqual(
+            (self.server.headers[0]["X-Mine"], self.server.headers[0]["Authorization"]),
+            ("yes", "Basic dXNlcjpzZSBjcmV0"),
+        )
         self.assertEqual(other.headers[0].get("Authorization"), None)
         self.assertEqual(other.headers[0]["X-Mine"], "yes")
         self.server.fault = lambda *_: "403 no"
@@ -574,8 +653,14 @@ class Faults(Case):
 
     def test_settings_that_cannot_be_are_refused(self):
         url = self.url("t.tar")
-        for options, kind in ((dict(block_size=100), ValueError), (dict(block_size=1 << 20, cache_bytes=1 << 20), ValueError), (dict(timeout=0), ValueError),
-                              (dict(retries=-1), ValueError), (dict(storage_options=3), TypeError), (dict(storage_options={"key": 1}), TypeError)):
+        for options, kind in (
+            (dict(block_size=100), ValueError),
+            (dict(block_size=1 << 20, cache_bytes=1 << 20), ValueError),
+            (dict(timeout=0), ValueError),
+            (dict(retries=-1), ValueError),
+            (dict(storage_options=3), TypeError),
+            (dict(storage_options={"key": 1}), TypeError),
+        ):
             with self.assertRaises(kind):
                 benzina.Dataset(url, **options)
         with self.assertRaises(ValueError):
@@ -600,7 +685,14 @@ class Slow:
     name = "slow"
 
     def __init__(self, data, delay_s=0.0, fails=()):
-        self.data, self.size, self.delay_s, self.lock, self.asked, self.fails = data, len(data), delay_s, threading.Lock(), [], set(fails)
+        self.data, self.size, self.delay_s, self.lock, self.asked, self.fails = (
+            data,
+            len(data),
+            delay_s,
+            threading.Lock(),
+            [],
+            set(fails),
+        )
 
     def open(self, view):
         return 0
@@ -652,7 +744,11 @@ class Cache(unittest.TestCase):
                 self.assertFalse(thread.is_alive(), "two threads wait for each other")
             self.assertEqual(wrong, [])
             if cache_bytes == 1 << 20:
-                asked = collections.Counter(block for offset, size in source.remote.asked for block in range(offset // 4096, -(-(offset + size) // 4096)))
+                asked = collections.Counter(
+                    block
+                    for offset, size in source.remote.asked
+                    for block in range(offset // 4096, -(-(offset + size) // 4096))
+                )
                 self.assertEqual(set(asked.values()), {1})
             elif cache_bytes:
                 found = source.blocks.statistics()
@@ -757,8 +853,14 @@ class Systems(Case):
         self.memory.pipe("/bucket/folder/notes.txt", b"not one")
         for i in range(4):
             self.memory.pipe("/bucket/folder/s-%03d.tar" % i, FILES["s-%03d.tar" % i])
-        for source in ("memory://bucket/s-*.tar", "memory://bucket/s-00[0-3].tar", "memory://bucket/s-{000..003}.tar", "memory://bucket/folder",
-                       "memory://bucket/folder/", "memory://bucket/s-{000..001}.tar::memory://bucket/s-{002..003}.tar"):
+        for source in (
+            "memory://bucket/s-*.tar",
+            "memory://bucket/s-00[0-3].tar",
+            "memory://bucket/s-{000..003}.tar",
+            "memory://bucket/folder",
+            "memory://bucket/folder/",
+            "memory://bucket/s-{000..001}.tar::memory://bucket/s-{002..003}.tar",
+        ):
             self.assertEqual(epoch(source), here, source)
         self.refused(FileNotFoundError, "no file matches", url="memory://bucket/z-*.tar")
         self.refused(FileNotFoundError, "memory://bucket/absent.tar", url="memory://bucket/absent.tar")
@@ -773,7 +875,9 @@ class Systems(Case):
             archive.writestr("in/u.tar", FILES["s-002.tar"])
         self.memory.pipe("/bucket/z.zip", packed.getvalue())
         self.assertEqual(epoch("zip://in/s.tar::memory://bucket/z.zip"), epoch(local("s-001.tar")))
-        self.assertEqual(epoch("zip://in/*.tar::memory://bucket/z.zip"), epoch([local("s-001.tar"), local("s-002.tar")]))
+        self.assertEqual(
+            epoch("zip://in/*.tar::memory://bucket/z.zip"), epoch([local("s-001.tar"), local("s-002.tar")])
+        )
 
     def test_a_file_that_changes_is_noticed(self):
         dataset = benzina.Dataset("memory://bucket/t.tar", cache_bytes=0)
@@ -815,9 +919,11 @@ class Systems(Case):
             self.spoiled(fails(exception, 2))
             self.assertEqual(len(benzina.Dataset("memory://bucket/s-000.tar")), 10)
             self.assertGreater(len(calls), 2)
-        for exception, kind, words in ((PermissionError("not yours"), benzina.InputOutputError, "PermissionError: not yours"),
-                                       (ValueError("a wrong key"), benzina.InputOutputError, "ValueError: a wrong key"),
-                                       (AttributeError("a fault"), AttributeError, "a fault")):
+        for exception, kind, words in (
+            (PermissionError("not yours"), benzina.InputOutputError, "PermissionError: not yours"),
+            (ValueError("a wrong key"), benzina.InputOutputError, "ValueError: a wrong key"),
+            (AttributeError("a fault"), AttributeError, "a fault"),
+        ):
             calls.clear()
             self.spoiled(fails(exception, 10**6))
             self.refused(kind, words, url="memory://bucket/s-000.tar")
@@ -828,7 +934,14 @@ class Systems(Case):
         self.addCleanup(over.set)
         self.spoiled(lambda: over.wait(HANGS_S))
         begin = time.monotonic()
-        self.refused(benzina.InputOutputError, "no answer within", "tried 2 times", url="memory://bucket/s-000.tar", timeout=0.3, retries=1)
+        self.refused(
+            benzina.InputOutputError,
+            "no answer within",
+            "tried 2 times",
+            url="memory://bucket/s-000.tar",
+            timeout=0.3,
+            retries=1,
+        )
         self.assertLess(time.monotonic() - begin, HANGS_S)
 
     def test_a_system_that_is_not_installed_is_named(self):
@@ -842,7 +955,9 @@ class WithoutFsspec(unittest.TestCase):
     def test_what_is_missing_is_named(self):
         code = ("import sys\nsys.modules['fsspec'] = None\nsys.path.insert(0, sys.argv[1])\nimport benzina\n"
                 "try:\n    benzina.Dataset('s3://bucket/x.tar')\nexcept ImportError as error:\n    print(error)\n")
-        said = subprocess.run([sys.executable, "-B", "-c", code, PACKAGE], capture_output=True, text=True, timeout=HANGS_S).stdout
+        said = subprocess.run(
+            [sys.executable, "-B", "-c", code, PACKAGE], capture_output=True, text=True, timeout=HANGS_S
+        ).stdout
         self.assertIn("pip install fsspec", said)
         self.assertIn("s3://bucket/x.tar", said)
 
@@ -856,8 +971,14 @@ class S3(Case):
         with socket.socket() as sock:
             sock.bind(("127.0.0.1", 0))
             port = sock.getsockname()[1]
-        cls.moto = subprocess.Popen([sys.executable, "-m", "moto.server", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        cls.options = {"key": "k", "secret": "s", "client_kwargs": {"endpoint_url": "http://127.0.0.1:%d" % port, "region_name": "eu-west-1"}}
+        cls.moto = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        cls.options = {
+            "key": "k",
+            "secret": "s",
+            "client_kwargs": {"endpoint_url": "http://127.0.0.1:%d" % port, "region_name": "eu-west-1"},
+        }
         end = time.monotonic() + HANGS_S
         while True:
             try:
@@ -911,7 +1032,10 @@ class Stores(Case):
 
     def check(self, url, options):
         self.assertEqual(epoch(benzina.Dataset(url + "t.tar", storage_options=options)), epoch(local("t.tar")))
-        self.assertEqual(epoch(benzina.Dataset(url + "r.rec", storage_options=options, block_size=8192, cache_bytes=65536)), epoch(local("r.rec")))
+        self.assertEqual(
+            epoch(benzina.Dataset(url + "r.rec", storage_options=options, block_size=8192, cache_bytes=65536)),
+            epoch(local("r.rec")),
+        )
         self.assertEqual(len(benzina.Dataset(url + "s-{000..003}.tar", storage_options=options)), 40)
         self.refused(FileNotFoundError, url + "absent.tar", url=url + "absent.tar", storage_options=options)
         self.assertGreater(len([one for one in self.server.log if one[1] is not None]), 10)
@@ -933,7 +1057,13 @@ class Pages(Case):
         return {**os.environ, "PYTHONPATH": PACKAGE, "BENZINA_LIBRARY": benzina.lib._name}
 
     def python(self, *arguments):
-        done = subprocess.run([sys.executable, "-B", *arguments], capture_output=True, text=True, timeout=5 * HANGS_S, env=self.environment())
+        done = subprocess.run(
+            [sys.executable, "-B", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=5 * HANGS_S,
+            env=self.environment(),
+        )
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
         return done.stdout
 
@@ -988,8 +1118,16 @@ class Result(unittest.TestResult):
 if __name__ == "__main__":
     names = sys.argv[2:]
     module = sys.modules["__main__"]
-    suite = unittest.defaultTestLoader.loadTestsFromNames(names, module) if names else unittest.defaultTestLoader.loadTestsFromModule(module)
+    suite = (
+        unittest.defaultTestLoader.loadTestsFromNames(names, module)
+        if names
+        else unittest.defaultTestLoader.loadTestsFromModule(module)
+    )
     result = Result()
     suite.run(result)
-    print("tests/test_remote.sh: %d passed, %d failed, %d skipped" % (result.passed, len(result.failures), len(result.skipped)), flush=True)
+    print(
+        "tests/test_remote.sh: %d passed, %d failed, %d skipped"
+        % (result.passed, len(result.failures), len(result.skipped)),
+        flush=True,
+    )
     os._exit(1 if result.failures else 0)       # threads of stalled servers are left alone

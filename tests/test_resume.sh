@@ -152,6 +152,9 @@ power_tests() {
     cp "$t/cut" "$t/x.bzna.partial.log"
     resumed "a line of the log is damaged"
     interrupt KILL 20
+    echo "00000000 " >>"$t/x.bzna.partial.log"
+    resumed "a line of the log has nothing but a check sum that fits"
+    interrupt KILL 20
     cat "$t/whole.bzna" "$t/whole.bzna" >>"$t/x.bzna.partial"
     resumed "there is more than the log tells"
     interrupt KILL 20

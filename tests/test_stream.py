@@ -58,7 +58,9 @@ class Result:
                 batch = []
             else:                                   # epoch, window, source, number, target, hash, status
                 source = " ".join(words[2:-4])
-                batch.append((int(words[0]), int(words[1]), source, int(words[-4]), int(words[-3]), words[-2], words[-1]))
+                batch.append(
+                    (int(words[0]), int(words[1]), source, int(words[-4]), int(words[-3]), words[-2], words[-1])
+                )
                 self.samples.append(batch[-1])
 
     def pixels(self):
@@ -73,8 +75,15 @@ def stream(*arguments, **options):
     options.setdefault("batch", 16)
     words = [STREAM] + list(arguments) + ["size=16", "list=1"]
     words += ["%s=%s" % item for item in options.items() if item[0] not in ("stdin", "pass_fds")]
-    return Result(subprocess.run(words, capture_output=True, timeout=TIMEOUT, stdin=options.get("stdin", subprocess.DEVNULL),
-                                 pass_fds=options.get("pass_fds", ())))
+    return Result(
+        subprocess.run(
+            words,
+            capture_output=True,
+            timeout=TIMEOUT,
+            stdin=options.get("stdin", subprocess.DEVNULL),
+            pass_fds=options.get("pass_fds", ()),
+        )
+    )
 
 
 class Streams(unittest.TestCase):
@@ -185,9 +194,13 @@ class Streams(unittest.TestCase):
             for options in ({"threads": 2}, {"threads": 4}, {"no_threads": 1}):
                 result = self.ok(stream(self.paths, shuffle=1, memory=memory, epochs=2, **options))
                 self.assertEqual(result.lines, expected, options)
-            self.assertEqual(self.ok(stream("pipe:sleep 0.01; cat " + self.paths, shuffle=1, memory=memory, epochs=2)).pixels(),
-                             [(s[0], s[3], s[4], s[5]) for s in self.ok(stream(self.paths, shuffle=1, memory=memory,
-                                                                              epochs=2)).samples])
+            self.assertEqual(
+                self.ok(stream("pipe:sleep 0.01; cat " + self.paths, shuffle=1, memory=memory, epochs=2)).pixels(),
+                [
+                    (s[0], s[3], s[4], s[5])
+                    for s in self.ok(stream(self.paths, shuffle=1, memory=memory, epochs=2)).samples
+                ],
+            )
 
     def test_batches_stay_full_over_windows(self):
         for options in ({}, {"shuffle": 1}, {"shuffle": 1, "seed": 2}, {"no_threads": 1}):
@@ -251,7 +264,9 @@ class Streams(unittest.TestCase):
         self.resumed_everywhere(memory=SMALL, epochs=3, samples=100, drop=1)
 
     def test_the_shards_of_a_batch_must_fit(self):
-        self.fails(stream("s-00{1,3,6,1,3,6}.tar", batch=64, memory=110000), "fewer samples than a batch", "memory_bytes")
+        self.fails(
+            stream("s-00{1,3,6,1,3,6}.tar", batch=64, memory=110000), "fewer samples than a batch", "memory_bytes"
+        )
 
     def test_states_of_other_streams_are_refused(self):
         self.ok(stream(self.paths, state="other", batches=3, shuffle=1))
@@ -274,7 +289,10 @@ class Streams(unittest.TestCase):
     def test_ranks_share_the_shards_of_an_epoch(self):
         for world in (2, 3, 8):
             for epoch_options in ({"epochs": 1}, {"epochs": 3, "memory": SMALL}):
-                results = [self.ok(stream(self.paths, shuffle=1, rank=rank, world=world, **epoch_options)) for rank in range(world)]
+                results = [
+                    self.ok(stream(self.paths, shuffle=1, rank=rank, world=world, **epoch_options))
+                    for rank in range(world)
+                ]
                 for epoch in range(epoch_options["epochs"]):
                     targets = sorted(s[4] for r in results for s in r.samples if s[0] == epoch)
                     self.assertEqual(targets, list(range(self.total)))
@@ -282,14 +300,22 @@ class Streams(unittest.TestCase):
 
     def test_ranks_have_equally_many_batches_with_samples_per_epoch(self):
         for samples in (50, 100, 300):
-            results = [self.ok(stream(self.paths, shuffle=1, rank=rank, world=3, epochs=5, samples=samples, memory=memory))
-                       for rank, memory in enumerate((600000, 700000, 1 << 30))]
+            results = [
+                self.ok(stream(self.paths, shuffle=1, rank=rank, world=3, epochs=5, samples=samples, memory=memory))
+                for rank, memory in enumerate((600000, 700000, 1 << 30))
+            ]
             shapes = [[(b[0], b[1]) for b in r.batches] for r in results]
             self.assertEqual(shapes[0], shapes[1])
             self.assertEqual(shapes[0], shapes[2])
             each = -(-samples // 3)
-            self.assertEqual(shapes[0], ([(16, False)] * (each // 16) + [(each % 16, True)] * (each % 16 > 0)) * 5 if each % 16
-                             else ([(16, False)] * (each // 16 - 1) + [(16, True)]) * 5)
+            self.assertEqual(
+                shapes[0],
+                (
+                    ([(16, False)] * (each // 16) + [(each % 16, True)] * (each % 16 > 0)) * 5
+                    if each % 16
+                    else ([(16, False)] * (each // 16 - 1) + [(16, True)]) * 5
+                ),
+            )
             shards = [{s[2] for s in r.samples if s[0] == 0} for r in results]      # the first permutation is shared
             self.assertTrue(samples > 50 or not shards[0] & shards[1])
 
@@ -307,7 +333,11 @@ class Streams(unittest.TestCase):
         return name
 
     def test_failing_commands_are_errors_with_their_status(self):
-        self.fails(stream("s-000.tar", "pipe:cat s-001.tar; exit 3", memory=SMALL), "ended with status 3", "pipe:cat s-001.tar; exit 3")
+        self.fails(
+            stream("s-000.tar", "pipe:cat s-001.tar; exit 3", memory=SMALL),
+            "ended with status 3",
+            "pipe:cat s-001.tar; exit 3",
+        )
         self.fails(stream("pipe:cat s-001.tar; kill -9 $$"), "ended by signal 9")
         self.fails(stream("pipe:no-such-command-at-all"), "status 127", "no-such-command-at-all")
 
@@ -315,13 +345,19 @@ class Streams(unittest.TestCase):
         with open("s-002.tar", "rb") as file:
             data = file.read()
         packed = gzip.compress(data)
-        self.fails(stream(self.damaged("short.gz", packed[:len(packed) // 2])), "short.gz", "gzip at byte %d" % (len(packed) // 2),
-                   "too early")
+        self.fails(
+            stream(self.damaged("short.gz", packed[: len(packed) // 2])),
+            "short.gz",
+            "gzip at byte %d" % (len(packed) // 2),
+            "too early",
+        )
         bad = bytearray(packed)
         bad[len(bad) // 2] ^= 0xff
         bad[-6] ^= 0xff
         self.fails(stream(self.damaged("bad.gz", bytes(bad))), "bad.gz", "gzip at byte ")
-        self.fails(stream(self.damaged("tail.gz", packed + b"no gzip")), "tail.gz", "gzip at byte %d" % (len(packed) + 2))
+        self.fails(
+            stream(self.damaged("tail.gz", packed + b"no gzip")), "tail.gz", "gzip at byte %d" % (len(packed) + 2)
+        )
         self.fails(stream(self.damaged("short.tar", data[:5000])), "short.tar", "cut short at byte 5000")
         self.fails(stream(self.damaged("middle.tar", data[:20000])), "middle.tar", "byte")
         self.fails(stream("pipe:head -c 5000 s-002.tar"), "pipe:head -c 5000 s-002.tar", "byte")
@@ -333,7 +369,12 @@ class Streams(unittest.TestCase):
     @unittest.skipUnless(shutil.which("zstd"), "no zstd [zstd]")
     def test_truncated_zstd_names_the_shard_and_the_byte(self):
         packed = subprocess.run(["zstd", "-c", "s-002.tar"], stdout=subprocess.PIPE, check=True).stdout
-        self.fails(stream(self.damaged("short.zst", packed[:-9])), "short.zst", "zstd at byte %d" % (len(packed) - 9), "too early")
+        self.fails(
+            stream(self.damaged("short.zst", packed[:-9])),
+            "short.zst",
+            "zstd at byte %d" % (len(packed) - 9),
+            "too early",
+        )
         bad = bytearray(packed)
         bad[6:60] = b"\xff" * 54
         self.fails(stream(self.damaged("bad.zst", bytes(bad))), "bad.zst", "zstd at byte")
@@ -341,7 +382,12 @@ class Streams(unittest.TestCase):
     def test_bombs_are_refused_by_the_ceiling(self):
         bomb = gzip.compress(b"\0" * (1 << 26))
         self.assertLess(len(bomb), 1 << 17)
-        self.fails(stream(self.damaged("bomb.tar.gz", bomb), memory=6000000), "bomb.tar.gz", "2000000 bytes, unpacked", "memory_bytes")
+        self.fails(
+            stream(self.damaged("bomb.tar.gz", bomb), memory=6000000),
+            "bomb.tar.gz",
+            "2000000 bytes, unpacked",
+            "memory_bytes",
+        )
         if shutil.which("zstd"):
             bomb = subprocess.run(["zstd", "-c"], input=b"\0" * (1 << 26), stdout=subprocess.PIPE, check=True).stdout
             self.fails(stream(self.damaged("bomb.tar.zst", bomb), memory=6000000), "bomb.tar.zst", "memory_bytes")
@@ -379,7 +425,11 @@ class Streams(unittest.TestCase):
         first = next(i for i, line in enumerate(lines) if line.startswith(" *     #include"))
         last = next(i for i, line in enumerate(lines) if i > first and line == " *     }")
         text = "\n".join(line[7:] for line in lines[first:last + 1])
-        text = text.replace("curl -sf https://host/train-{000..146}.tar", "cat " + self.paths).replace("= 90", "= 1").replace("= 256", "= 16")
+        text = (
+            text.replace("curl -sf https://host/train-{000..146}.tar", "cat " + self.paths)
+            .replace("= 90", "= 1")
+            .replace("= 256", "= 16")
+        )
         text = text.replace("bzna_batch_release(batch);", "{ printf(\"batch\\n\"); bzna_batch_release(batch); }")
         with open("program.c", "w") as file:
             file.write(text)
@@ -387,8 +437,23 @@ class Streams(unittest.TestCase):
         if flags.returncode:
             self.skipTest("no zlib and libzstd [zlib1g-dev libzstd-dev]")
         sources = [os.path.join(ROOT, "examples", name) for name in ("stream.c", "stream_source.c")]
-        subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-I", os.path.join(ROOT, "examples"), "-o", "program", "program.c", *sources,
-                        "-L" + BUILD, "-lbenzina", *flags.stdout.split(), "-lpthread"], check=True)
+        subprocess.run(
+            [
+                os.environ.get("CC", "cc"),
+                "-std=c11",
+                "-I",
+                os.path.join(ROOT, "examples"),
+                "-o",
+                "program",
+                "program.c",
+                *sources,
+                "-L" + BUILD,
+                "-lbenzina",
+                *flags.stdout.split(),
+                "-lpthread",
+            ],
+            check=True,
+        )
         run = subprocess.run(["./program"], capture_output=True, text=True, env=dict(os.environ, LD_LIBRARY_PATH=BUILD))
         self.assertEqual((run.returncode, run.stdout.count("batch")), (0, -(-self.total // 16)), run.stderr)
 
@@ -406,7 +471,9 @@ class Streams(unittest.TestCase):
             self.assertEqual(self.tool("list", "-", stdin=file).stdout, expected.stdout)
         self.assertEqual(self.tool("list", "s-001.tar.gz").stdout, expected.stdout)
         self.assertEqual(self.tool("list", "pipe:cat s-001.tar").stdout, expected.stdout)
-        run = subprocess.run(["bash", "-c", "%s list <(sleep 0.1; cat s-001.tar)" % BZNA], capture_output=True, text=True)
+        run = subprocess.run(
+            ["bash", "-c", "%s list <(sleep 0.1; cat s-001.tar)" % BZNA], capture_output=True, text=True
+        )
         self.assertEqual(run.stdout, expected.stdout)
         os.mkfifo("tool_fifo")
         writer = threading.Thread(target=lambda: shutil.copyfileobj(open("s-001.tar", "rb"), open("tool_fifo", "wb")))
@@ -458,7 +525,9 @@ class Python(Streams):
 
     @staticmethod
     def stream(*sources, **options):
-        options = dict(dict(shape=16, batch_size=16, shuffle=True, seed=1, output="memoryview", epochs=1, mean=0, std=1), **options)
+        options = dict(
+            dict(shape=16, batch_size=16, shuffle=True, seed=1, output="memoryview", epochs=1, mean=0, std=1), **options
+        )
         return benzina.Stream(sources[0] if len(sources) == 1 else list(sources), **options)
 
     @staticmethod
@@ -511,15 +580,20 @@ class Python(Streams):
             self.assertEqual(stream.source_of(first), "s-%03d.tar" % (first >> 32))
 
     def test_python_raises_what_shards_fail_with(self):
-        for source, error, text in (("pipe:exit 9", benzina.InputOutputError, "status 9"), ("absent", benzina.NotFoundError, "absent"),
-                                    ("pipe:echo no tar", benzina.Error, "pipe:echo no tar")):
+        for source, error, text in (
+            ("pipe:exit 9", benzina.InputOutputError, "status 9"),
+            ("absent", benzina.NotFoundError, "absent"),
+            ("pipe:echo no tar", benzina.Error, "pipe:echo no tar"),
+        ):
             with self.assertRaisesRegex(error, text):
                 self.batches(self.stream(source))
         with self.assertRaises(TimeoutError):
             self.batches(self.stream("pipe:sleep 1000", timeout=0.05))
         with self.assertRaises(TypeError):
             self.stream(self.paths, indices=[1, 2])
-        with self.assertLogs("benzina", "WARNING") as logs, self.stream("s-001.tar", "pipe:exit 2", on_shard_error="leave") as stream:
+        with self.assertLogs("benzina", "WARNING") as logs, self.stream(
+            "s-001.tar", "pipe:exit 2", on_shard_error="leave"
+        ) as stream:
             self.assertEqual(len(self.batches(stream)), 1)
         self.assertIn("status 2", logs.output[0])
 

@@ -93,8 +93,12 @@ def write_random_tar(path, format, rng, long=True):
             if rng.random() < 0.2:
                 add(rng.choice(["README", folder + ".hidden.bin", "__meta__/x.bin", folder + "x."]), b"of no sample")
             for field in rng.sample(["bin", "json", "left.bytes", "a.b.bits", "BITS"], rng.randrange(1, 4)):
-                add(key + "." + field, rng.randbytes(rng.choice([0, 1, 511, 512, 513, 3000])),
-                    mtime=rng.choice([0, 1e9, 1e9 + 0.25]), uid=rng.choice([0, 8 ** 7 + 1]) * (format != tarfile.USTAR_FORMAT))
+                add(
+                    key + "." + field,
+                    rng.randbytes(rng.choice([0, 1, 511, 512, 513, 3000])),
+                    mtime=rng.choice([0, 1e9, 1e9 + 0.25]),
+                    uid=rng.choice([0, 8**7 + 1]) * (format != tarfile.USTAR_FORMAT),
+                )
 
 
 class Base(unittest.TestCase):
@@ -189,8 +193,13 @@ class WebDataset(Base):
         rng = random.Random(4)
         with webdataset.TarWriter(self.path) as writer:
             for i in range(100):
-                sample = {"__key__": "d%d/%06d" % (i % 3, i), "cls": i, "txt": "caption \u00e9 %d" % i, "json": {"i": [i]},
-                          "seg.bin": rng.randbytes(i * 7)}
+                sample = {
+                    "__key__": "d%d/%06d" % (i % 3, i),
+                    "cls": i,
+                    "txt": "caption \u00e9 %d" % i,
+                    "json": {"i": [i]},
+                    "seg.bin": rng.randbytes(i * 7),
+                }
                 if i % 5 == 0:
                     del sample["cls"]
                 writer.write(sample)
@@ -207,8 +216,15 @@ class WebDataset(Base):
                     rng = random.Random(seed)
                     with tarfile.open(self.path, "w", format=format) as tar:
                         for i in range(100):    # keys come again, not always next to each other
-                            info = tarfile.TarInfo("%s%d.%s%d" % (rng.choice(["", "a/", "b.c/", "./"]), rng.randrange(3),
-                                                                  rng.choice(["bin", "x.JSON", "Y"]), i % 12))
+                            info = tarfile.TarInfo(
+                                "%s%d.%s%d"
+                                % (
+                                    rng.choice(["", "a/", "b.c/", "./"]),
+                                    rng.randrange(3),
+                                    rng.choice(["bin", "x.JSON", "Y"]),
+                                    i % 12,
+                                )
+                            )
                             info.size = rng.randrange(2000)
                             if rng.random() < 0.1:
                                 info.name = rng.choice(["README", "__m__/1.bin", "__m__"])

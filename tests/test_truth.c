@@ -1,6 +1,5 @@
 /* test_truth.c - operations and policies beside torchvision's, whose results are in augment.h: no torchvision is
- * needed. test_augment.py
- * compares more where there is one. */
+ * needed. test_augment.py compares more where there is one. */
 #include "../benzina.c"
 #include "test.h"
 #include "augment.h"
@@ -51,7 +50,8 @@ static void render(const uint8_t *pixels, const bzna_drawn *drawn, uint8_t out[B
     bzna_picture picture = {
         .struct_size = sizeof picture, .width = AUGMENT_WIDTH, .height = AUGMENT_HEIGHT,
         .color = { .matrix = 0, .full_range = 1, .present = 1 },
-        .plane = { pixels + 1, pixels + 2, pixels }, .pitch = { 3 * AUGMENT_WIDTH, 3 * AUGMENT_WIDTH, 3 * AUGMENT_WIDTH },
+        .plane = { pixels + 1, pixels + 2, pixels },
+        .pitch = { 3 * AUGMENT_WIDTH, 3 * AUGMENT_WIDTH, 3 * AUGMENT_WIDTH },
         .step = { 3, 3, 3 }
     };
     bzna_output output = { .struct_size = sizeof output, .width = AUGMENT_WIDTH, .height = AUGMENT_HEIGHT,
@@ -92,16 +92,17 @@ TEST(each_operation_makes_what_torchvision_makes)
             most = apart > most ? apart : most;
         }
         if (1000 * different > kinds[k].of_1000 * BYTES || most > kinds[k].most) {
-            printf("  %s %g %g of picture %d: %d of %d differ, by up to %d\n", augment_cases[i].name, numbers[0], numbers[1],
-                   augment_cases[i].picture, different, BYTES, most);
+            printf("  %s %g %g of picture %d: %d of %d differ, by up to %d\n", augment_cases[i].name, numbers[0],
+                   numbers[1], augment_cases[i].picture, different, BYTES, most);
             CHECK(0);
         }
     }
 }
 
-/* ---- Policies ------------------------------------------------------------------------------------------------------ */
+/* ---- Policies ---------------------------------------------------------------------------------------------------- */
 
-/* An operation's name in torchvision's tables, and what its magnitudes are multiplied by to be those of a picture of 224 x 200. */
+/* An operation's name in torchvision's tables, and what its magnitudes are multiplied by to be those of a picture of
+ * 224 x 200. */
 static const char *torchvision_name(uint32_t kind, double *times)
 {
     *times = kind == BZNA_OP_TRANSLATE_X ? 224 : kind == BZNA_OP_TRANSLATE_Y ? 200 : 1;
@@ -216,7 +217,8 @@ TEST(auto_augment_has_torchvisions_table)
         CHECK_EQ(o->sign, (uint32_t)augment_auto_space[row].is_signed);
         if (bin >= 0) {                                         /* both ends are the one magnitude, or the space's */
             uint32_t bins = policy.bins ? policy.bins : 1;
-            CHECK_NEAR(magnitude_of(o, bins > 1 ? (uint32_t)bin : 0, bins), augment_auto_space[row].magnitudes[bin], 2e-4);
+            CHECK_NEAR(magnitude_of(o, bins > 1 ? (uint32_t)bin : 0, bins),
+                       augment_auto_space[row].magnitudes[bin], 2e-4);
         }
     }
 }

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""tool_inputs.py - for tests/test_inputs.sh: files as real data sets have them, and a look at what bzna pack made of them
+"""tool_inputs.py - for tests/test_inputs.sh: files as real data sets have them, and a look at what bzna pack made of
+them
 
-    python3 tests/tool_inputs.py make DIR                  ok_* can be packed, bad_* cannot, bad_REASON_*: for that reason
-    python3 tests/tool_inputs.py compare BZNA ARCHIVE SRC  every picture of the archive against what others see in its source:
-                                                           SRC/NAME.rgb, SRC/NAME.mean (tests/data), else Pillow. Prints what differs
+    python3 tests/tool_inputs.py make DIR                  ok_* can be packed, bad_* cannot, bad_REASON_*: for that
+    reason python3 tests/tool_inputs.py compare BZNA ARCHIVE SRC  every picture of the archive against what others see
+    in its source:
+                                                           SRC/NAME.rgb, SRC/NAME.mean (tests/data), else Pillow. Prints
+                                                           what differs
 
 Both need numpy and Pillow."""
 import io
@@ -21,7 +24,9 @@ from PIL import Image, ImageOps
 def drawn(width, height):
     """Smooth, so that no coding changes it much, and different in each corner."""
     y, x = np.mgrid[0:height, 0:width].astype(float)
-    return np.stack([40 + 170 * x / width, 60 + 150 * y / height, 200 - 120 * (x + y) / (width + height)], -1).astype(np.uint8)
+    return np.stack([40 + 170 * x / width, 60 + 150 * y / height, 200 - 120 * (x + y) / (width + height)], -1).astype(
+        np.uint8
+    )
 
 
 def coded(kind, picture, **options):
@@ -56,7 +61,9 @@ def good(rgb):
         yield "exif_%d.jpg" % i, coded("JPEG", p, exif=exif(i), quality=95)
     wide = (rgb.astype(">u2") * 257).reshape(rgb.shape[0], -1)
     yield "rgb16.png", png(48, 32, 16, 2, b"".join(b"\0" + row.tobytes() for row in wide))
-    yield "gray16.png", png(48, 32, 16, 0, b"".join(b"\0" + row.tobytes() for row in (rgb[:, :, 0].astype(">u2") * 257)))
+    yield "gray16.png", png(
+        48, 32, 16, 0, b"".join(b"\0" + row.tobytes() for row in (rgb[:, :, 0].astype(">u2") * 257))
+    )
     yield "palette.png", coded("PNG", p.convert("P"))
     yield "gray_alpha.png", coded("PNG", p.convert("LA"))
     yield "alpha.png", coded("PNG", p.convert("RGBA"))
@@ -85,7 +92,15 @@ def bad(rgb):
     yield "moov box_film.mp4", b"\0\0\0\x18ftypisom\0\0\0\0isomiso2" + bytes(100)
     yield "16385 x 1 pixels_.png", coded("PNG", Image.fromarray(drawn(16385, 1)))
     yield "animated WebP_.webp", coded("WEBP", p, save_all=True, append_images=[Image.fromarray(255 - rgb)])
-    kinds = [("JPEG", {}), ("JPEG", {"progressive": True}), ("PNG", {}), ("GIF", {}), ("WEBP", {}), ("BMP", {}), ("TIFF", {})]
+    kinds = [
+        ("JPEG", {}),
+        ("JPEG", {"progressive": True}),
+        ("PNG", {}),
+        ("GIF", {}),
+        ("WEBP", {}),
+        ("BMP", {}),
+        ("TIFF", {}),
+    ]
     for n, (kind, options) in enumerate(kinds):
         data = coded(kind, p, **options)
         for i in range(1, 9):
@@ -122,7 +137,10 @@ def means(rgb):
 def source(name, path, shape):
     """What others see, and how to compare with it."""
     if os.path.exists(path + ".rgb") and "exif_6" in name:
-        return np.rot90(np.fromfile(path + ".rgb", np.uint8).reshape(shape[1], shape[0], 3).astype(float), -1), lambda rgb: rgb
+        return (
+            np.rot90(np.fromfile(path + ".rgb", np.uint8).reshape(shape[1], shape[0], 3).astype(float), -1),
+            lambda rgb: rgb,
+        )
     if os.path.exists(path + ".rgb"):
         return np.fromfile(path + ".rgb", np.uint8).reshape(*shape, 3).astype(float), lambda rgb: rgb
     if os.path.exists(path + ".mean"):
@@ -147,8 +165,12 @@ def compare(bzna, archive, folder):
         name = sample["filename"]
         if name not in names:                              # in JSON, what is no UTF-8 is U+FFFD
             name = [n for n in names if n.startswith("ok_Latin")][0]
-        ppm = subprocess.run([bzna, "extract", archive, str(sample["index"]), "--track", "image", "-o", "-", "--as", "ppm"],
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
+        ppm = subprocess.run(
+            [bzna, "extract", archive, str(sample["index"]), "--track", "image", "-o", "-", "--as", "ppm"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        ).stdout
         _, size, _, pixels = ppm.split(b"\n", 3)
         width, height = map(int, size.split())
         rgb = np.frombuffer(pixels, np.uint8).reshape(height, width, 3).astype(float)

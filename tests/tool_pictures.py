@@ -8,7 +8,8 @@
     python3 tests/tool_pictures.py icons DIR             icons of several sizes
     python3 tests/tool_pictures.py unsized FILE.mp4      an AV1 film's one sample gets a delimiter, loses a size
     python3 tests/tool_pictures.py units FILE.obu        the types of the units of a stream
-    python3 tests/tool_pictures.py record OUT.rec FILE.jpg   a RecordIO file of that picture, twice: with a label, with three
+    python3 tests/tool_pictures.py record OUT.rec FILE.jpg   a RecordIO file of that picture, twice: with a label, with
+    three
 
 The first two need numpy."""
 import json
@@ -127,7 +128,8 @@ def png(rgb, orientation):
 
 # ---- chroma ----
 #
-# Spots that are brighter, bluer and less red than their ground, luma and chroma around one point, and a blue band on top.
+# Spots that are brighter, bluer and less red than their ground, luma and chroma around one point, and a blue band on
+# top.
 
 SPOT_PX, SPOT_EDGE_PX, BAND_PX = 7.0, 27.0, 8        # standard deviation; distance from both edges of a corner; height
 FACTORS = {"444": (1, 1), "422": (2, 1), "420": (2, 2), "411": (4, 1), "440": (1, 2)}

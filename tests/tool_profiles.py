@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Pictures with color profiles, and what else a pack leaves out: for test_pack.sh.
 
-    tool_profiles.py make DIR               15 pictures, 10 with another profile than sRGB's; in DIR/lost, what loses something
-    tool_profiles.py compare BZNA ARCHIVE DIR    each picture beside what Little CMS makes of it through Pillow
+    tool_profiles.py make DIR               15 pictures, 10 with another profile than sRGB's; in DIR/lost, what loses
+    something tool_profiles.py compare BZNA ARCHIVE DIR    each picture beside what Little CMS makes of it through
+    Pillow
 """
 import io
 import json
@@ -24,7 +25,9 @@ def profile(colors, curve, space=b"RGB "):
     tags = [(b"desc", b"desc\0\0\0\0" + struct.pack(">I", 5) + b"test\0" + bytes(78)), (b"cprt", b"text\0\0\0\0none\0"),
             (b"wtpt", b"XYZ \0\0\0\0" + fixed(.9642, 1, .8249))]
     if space == b"RGB ":
-        tags += [(b"%cXYZ" % n, b"XYZ \0\0\0\0" + fixed(*c)) for n, c in zip(b"rgb", colors)] + [(b"%cTRC" % n, curve) for n in b"rgb"]
+        tags += [(b"%cXYZ" % n, b"XYZ \0\0\0\0" + fixed(*c)) for n, c in zip(b"rgb", colors)] + [
+            (b"%cTRC" % n, curve) for n in b"rgb"
+        ]
     else:
         tags += [(b"kTRC", curve)]
     at, table, data = 128 + 4 + 12 * len(tags), struct.pack(">I", len(tags)), b""
@@ -32,7 +35,9 @@ def profile(colors, curve, space=b"RGB "):
         value += bytes(-len(value) % 4)
         table += name + struct.pack(">II", at + len(data), len(value))
         data += value
-    head = struct.pack(">I", at + len(data)) + b"test\x02\x10\0\0mntr" + space + b"XYZ " + bytes(12) + b"acsp" + bytes(28)
+    head = (
+        struct.pack(">I", at + len(data)) + b"test\x02\x10\0\0mntr" + space + b"XYZ " + bytes(12) + b"acsp" + bytes(28)
+    )
     return head + fixed(.9642, 1, .8249) + bytes(48) + table + data
 
 
@@ -79,15 +84,25 @@ def compare(bzna, archive, folder):
         source = Image.open(os.path.join(folder, sample["filename"]))
         wanted = source.convert("RGB")
         if source.info.get("icc_profile"):
-            wanted = ImageCms.profileToProfile(source, io.BytesIO(source.info["icc_profile"]), io.BytesIO(SRGB), outputMode="RGB")
+            wanted = ImageCms.profileToProfile(
+                source, io.BytesIO(source.info["icc_profile"]), io.BytesIO(SRGB), outputMode="RGB"
+            )
         path = archive + ".ppm"
-        subprocess.run([bzna, "extract", archive, str(sample["index"]), "-o", path], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [bzna, "extract", archive, str(sample["index"]), "-o", path], check=True, stdout=subprocess.DEVNULL
+        )
         a, b, c = (np.asarray(p.convert("RGB")).astype(float) for p in (wanted, Image.open(path), source))
         worst = max(worst, np.abs(a - b).mean())
         shift = max(shift, np.abs(a - c).mean())
         if np.abs(a - b).max() > 6:
             print("%s: %.1f of 255" % (sample["filename"], np.abs(a - b).max()))
-    print("%d pictures, %s" % (len(samples), "as Little CMS has them" if worst <= 1.5 and shift > 4 else "%.2f off, of %.2f" % (worst, shift)))
+    print(
+        "%d pictures, %s"
+        % (
+            len(samples),
+            "as Little CMS has them" if worst <= 1.5 and shift > 4 else "%.2f off, of %.2f" % (worst, shift),
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""What a benzina that is installed makes of data: python3 tests/wheel_look.py SOURCE... prints of each its name, its number of pictures
-and the CRC of its batches, and on stderr where the library was found. test_wheel.sh compares what several builds print."""
+"""What a benzina that is installed makes of data: python3 tests/wheel_look.py SOURCE... prints of each its name, its
+number of pictures and the CRC of its batches, and on stderr where the library was found. test_wheel.sh compares what
+several builds print."""
 import os
 import sys
 import warnings

@@ -208,13 +208,20 @@ static uint32_t record_parse(const char *body, pack_record *record)
     return file;
 }
 
+/* Whether a line can be a record; a check sum fits an empty one, too. */
+static int is_record(const char *body) { return (body[0] == '+' || body[0] == '-') && body[1] == ' '; }
+
 static int records_read(pack_journal *j, char *at, const char *text, const pack_files *files)
 {
     j->records = tool_checked(calloc(files->count, sizeof *j->records));
-    for (char *body; j->count < files->count; j->count++) {
+    for (char *body, *begin; j->count < files->count; j->count++) {
         pack_record *record = &j->records[j->count];
         record->at = (uint64_t)(at - text);
-        if (!(body = line_take(&at))) break;
+        begin = at;
+        if (!(body = line_take(&at)) || !is_record(body)) {
+            at = begin;
+            break;
+        }
         if (record_parse(body, record) == file_checksum(&files->list[j->count])) continue;
         free(record->reason);
         return tool_error("%s: is not what the interrupted run packed here (name, size, time and class must be the "

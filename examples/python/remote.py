@@ -50,19 +50,33 @@ def main():
                 break
         seconds = time.monotonic() - opened
         limit = loader.statistics.limit
-    print("all batches  %8.3f s   %d samples, %.0f a second%s" % (seconds, samples, samples / seconds, asked(dataset.remote)))
+    print(
+        "all batches  %8.3f s   %d samples, %.0f a second%s"
+        % (seconds, samples, samples / seconds, asked(dataset.remote))
+    )
     if dataset.remote is not None:
         found = dataset.remote
-        print("a sample     %8.3f requests, %.1f kB; %d of %d blocks were in the cache, %.1f MB at most" %
-              (found.requests / samples, found.bytes_read / samples / 1e3, found.blocks_found, found.blocks_found + found.blocks_read,
-               found.peak_bytes / 1e6))
+        print(
+            "a sample     %8.3f requests, %.1f kB; %d of %d blocks were in the cache, %.1f MB at most"
+            % (
+                found.requests / samples,
+                found.bytes_read / samples / 1e3,
+                found.blocks_found,
+                found.blocks_found + found.blocks_read,
+                found.peak_bytes / 1e6,
+            )
+        )
     if pictures < samples:
         print("%d pictures failed" % (samples - pictures))
     print("limited by   %s" % limit)
 
 
 def asked(remote):
-    return "" if remote is None else ", %d requests, %d retries, %.1f MB" % (remote.requests, remote.retries, remote.bytes_read / 1e6)
+    return (
+        ""
+        if remote is None
+        else ", %d requests, %d retries, %.1f MB" % (remote.requests, remote.retries, remote.bytes_read / 1e6)
+    )
 
 
 if __name__ == "__main__":

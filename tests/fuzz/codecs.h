@@ -53,7 +53,8 @@ static void seed_codec(fuzz_give *give, void *user, const char *path)
         memcpy(input, (uint8_t[CODEC_HEAD]){ (uint8_t)(image.codec == BZNA_CODEC_H264 ? 0 :
                                                        image.codec == BZNA_CODEC_H265 ? 1 : 2),
                                              (uint8_t)(image.length_size == 4 ? 3 : image.length_size),
-                                             (uint8_t)(image.config_size >> 8), (uint8_t)image.config_size }, CODEC_HEAD);
+                                             (uint8_t)(image.config_size >> 8), (uint8_t)image.config_size },
+               CODEC_HEAD);
         if (image.config_size) {
             memcpy(input + size, image.config, (size_t)image.config_size);
             size += (size_t)image.config_size;

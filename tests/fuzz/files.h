@@ -52,6 +52,7 @@ static void seeds_tar(fuzz_give *give, void *user)
 /* The size of an index, 2 bytes; the index; the tar that it may be of. */
 static void run_tar_index(const uint8_t *data, size_t size)
 {
+    static const bzna_dataset_config config;
     static char name[] = "fuzz.tar";
     const bzi_memory *memory = &fuzz_context()->host->memory;
     bytes rest = { data, size };
@@ -74,6 +75,7 @@ static void run_tar_index(const uint8_t *data, size_t size)
     c.source.size = rest.size;
     c.source.callbacks = source_of(&s);
     b.c = &c;
+    b.config = &config;
     b.tar = c.own = bzi_alloc_zero(memory, 1, sizeof *b.tar);
     FUZZ_CHECK(b.tar);
     memset(&x, 0, offsetof(bzi_tar_index, walk));

@@ -4,7 +4,7 @@
 # Usage, by make fuzz and make fuzz-long from the repository's root, with BUILD, CLANG, FLAGS, LIBS, CUDA_FLAGS in the
 # environment: sh tests/fuzz/fuzz.sh build | run SECONDS | long | pack | table. TARGETS: only these.
 # run: SECONDS each. long: at least 10 minutes each, until 5 minutes bring no new edge, at most 30. pack: the smallest inputs of
-# the corpora that reach all of their edges, at most 12 kB a target, into tests/data/fuzz. table: the last run, for README.md.
+# the corpora that reach all of their edges, at most 8 kB a target, into tests/data/fuzz. table: the last run, for README.md.
 # A crash leaves its input in $BUILD/fuzz/TARGET-crash-...
 F="$BUILD/fuzz"
 OPTIONS="-max_len=4096 -timeout=20 -rss_limit_mb=3072 -malloc_limit_mb=2048 -print_final_stats=1 -close_fd_mask=1 "
@@ -49,7 +49,7 @@ seeds() { # target, program
     *) from= ;;
     esac
     # shellcheck disable=SC2086
-    for file in $(ls $from 2>/dev/null); do [ "$(wc -c < "$file")" -gt 8192 ] || cp "$file" "$to/"; done
+    [ -z "$from" ] || for file in $(ls $from 2>/dev/null); do [ "$(wc -c < "$file")" -gt 8192 ] || cp "$file" "$to/"; done
     "$F/$2" "$1" seeds "$to" || return 1
     [ ! -e "tests/data/fuzz/$1.pack" ] || "$F/$2" "$1" unpack "tests/data/fuzz/$1.pack" "$to"
 }
@@ -91,7 +91,7 @@ pack() { # target
     rm -rf "$F/least"; mkdir -p "$F/least" tests/data/fuzz
     # shellcheck disable=SC2086
     "$F/$1" -merge=1 -max_len=2048 -close_fd_mask=1 "$F/least" "$F/corpus/$1" > "$F/merge.log" 2>&1 || { tail -n 5 "$F/merge.log"; return 1; }
-    find "$F/least" -type f | sort | xargs "$F/$of" "$1" pack "tests/data/fuzz/$1.pack" 12288
+    find "$F/least" -type f | sort | xargs "$F/$of" "$1" pack "tests/data/fuzz/$1.pack" 8192
 }
 
 all="$PARSE $DECODE $TOOL"

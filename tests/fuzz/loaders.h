@@ -1,5 +1,5 @@
-/* loaders.h - the target of whole loaders: 64 bytes of settings and of what fails, then a file. On the CPU, or on the fake
- * driver, whose calls fail, too. Include behind files.h. */
+/* loaders.h - the target of whole loaders: 64 bytes of settings and of what fails, then a file. On the CPU, or on the
+ * fake driver, whose calls fail, too. Include behind files.h. */
 #ifndef BENZINA_FUZZ_LOADERS_H
 #define BENZINA_FUZZ_LOADERS_H
 
@@ -66,7 +66,7 @@ static void loader_config(bytes *b, bzna_loader_config *c, bzna_loader_output *e
 }
 
 /* All that a batch has. Every number is read, so that a sanitizer sees where it lies. */
-static void look_at_batch(bzna_loader *loader, bzna_batch *batch, int on_host)
+static void look_at_batch(bzna_loader *loader, bzna_batch *batch)
 {
     bzna_error err = { .struct_size = sizeof err };
     bzna_batch_info info;
@@ -75,7 +75,7 @@ static void look_at_batch(bzna_loader *loader, bzna_batch *batch, int on_host)
     FUZZ_CHECK(bzna_batch_get_info(batch, &info, sizeof info, &err) == BZNA_OK);
     for (uint32_t n = 0; bzna_loader_tensor(loader, n, &tensor, sizeof tensor, NULL) == BZNA_OK; n++) {
         bzna_tensor t;
-        if (bzna_batch_tensor(batch, tensor.name, &t, sizeof t, &err) == BZNA_OK && t.device.kind == BZNA_DEVICE_CPU && on_host)
+        if (bzna_batch_tensor(batch, tensor.name, &t, sizeof t, &err) == BZNA_OK && t.device.kind == BZNA_DEVICE_CPU)
             for (uint64_t i = 0; i < t.bytes; i++)
                 sum += ((const uint8_t *)t.data)[i];
     }
@@ -123,7 +123,7 @@ static void loader_run(bytes *b, bzna_loader *loader)
         if (status < 0 || status == BZNA_END)
             break;
         if (status == BZNA_OK) {
-            look_at_batch(loader, held[at], 1);
+            look_at_batch(loader, held[at]);
             if (what >= 8 || batches % 4 == 3)
                 bzna_batch_release(held[at]), held[at] = NULL;
             batches++;

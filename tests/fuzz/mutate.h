@@ -1,6 +1,6 @@
-/* mutate.h - changes to files that leave their structure as it is: the sizes of boxes around what was changed, the check
- * sums of tar headers, lengths of RecordIO's records and of a JPEG's segments, CRCs of a PNG's chunks. Include behind
- * fuzz.h. */
+/* mutate.h - changes to files that leave their structure as it is: the sizes of boxes around what was changed, the
+ * check sums of tar headers, lengths of RecordIO's records and of a JPEG's segments, CRCs of a PNG's chunks. Include
+ * behind fuzz.h. */
 #ifndef BENZINA_FUZZ_MUTATE_H
 #define BENZINA_FUZZ_MUTATE_H
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 /* A target takes any bytes. mutate changes an input in place and returns its new size; NULL: libFuzzer's own way. seeds
- * gives inputs to begin with; NULL: they are files of tests/data (fuzz.sh). mend makes an input whole, of which a byte was
- * changed; NULL: nothing does. */
+ * gives inputs to begin with; NULL: they are files of tests/data (fuzz.sh). mend makes an input whole, of which a byte
+ * was changed; NULL: nothing does. */
 typedef void fuzz_give(void *user, const void *data, size_t size);
 typedef struct fuzz_target {
     const char *name;

@@ -177,7 +177,8 @@ static int corrupt(const fuzz_target *t, const char *path, long first, long coun
 
 static int usage(void)
 {
-    fputs("usage: fuzz list | fuzz TARGET replay|seeds|pack|unpack|corrupt ...: see tests/fuzz/program_main.h\n", stderr);
+    fputs("usage: fuzz list | fuzz TARGET replay|seeds|pack|unpack|corrupt ...: see tests/fuzz/program_main.h\n",
+          stderr);
     return 2;
 }
 

@@ -104,15 +104,14 @@ static void run_targets(const uint8_t *data, size_t size)
 {
     const memory_file m = memory_file_make(data, size);
     pack_files files = files_make();
-    if (pack_targets_read(&files, m.path) == EXIT_OK)
-        for (int i = 0; i < 3; i++)
-            FUZZ_CHECK(some_files[i].target != BZNA_TARGET_NONE || size > 20);
+    pack_targets_read(&files, m.path);
     close(m.file);
 }
 
 static void seeds_targets(fuzz_give *give, void *user)
 {
-    static const char *const texts[] = { "1\n2\n3\n", "a/b.jpg,1\na/c d.png,2\ne.tif,-3\n", "e.tif\t9223372036854775807" };
+    static const char *const texts[] = { "1\n2\n3\n", "a/b.jpg,1\na/c d.png,2\ne.tif,-3\n",
+                                         "e.tif\t9223372036854775807" };
     for (int i = 0; i < 3; i++)
         give(user, texts[i], strlen(texts[i]));
 }
@@ -167,9 +166,9 @@ static void seeds_journal(fuzz_give *give, void *user)
 {
     static const char *const texts[] = {
         "\2\n+ 00000000 1234 89abcdef 1 40.5 0.99 3\n- 00000000 no picture\n+ 00000000 1 2 0 0 0 0",
-        "\1\n+ 00000000 18446744073709551615 ffffffff", "\3deadbeef bzna pack 4\n", "\2\n-\n+ 12345678",
+        "\1\n+ 00000000 18446744073709551615 ffffffff", "\3deadbeef bzna pack 4\n", "\2\n-\n+ 12345678", "\1\n\n",
     };
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         give(user, texts[i], strlen(texts[i]));
 }
 

@@ -133,7 +133,8 @@ static void check_archive(const memory_sink *sink, const written *samples, uint3
     uint64_t at = 0;
     int64_t target;
     int has_targets = 1;
-    FUZZ_CHECK(bzna_dataset_open_memory(fuzz_context(), sink->data, (size_t)sink->size, NULL, &dataset, NULL) == BZNA_OK);
+    FUZZ_CHECK(bzna_dataset_open_memory(fuzz_context(), sink->data, (size_t)sink->size, NULL, &dataset, NULL) ==
+               BZNA_OK);
     for (uint32_t i = 0; i < count; i++) {
         const bzna_writer_sample *s = &samples[i].sample;
         if (!samples[i].taken)

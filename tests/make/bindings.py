@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Makes from benzina.h what the Rust and Julia bindings declare: structs, constants and, for Rust, functions.
 
-    python3 tests/make/bindings.py benzina.h examples          writes examples/rust/src/raw.rs and examples/julia/src/header.jl
-    python3 tests/make/bindings.py benzina.h examples --check  says which of them are not what it would write, with status 1
+    python3 tests/make/bindings.py benzina.h examples          writes examples/rust/src/raw.rs and
+    examples/julia/src/header.jl python3 tests/make/bindings.py benzina.h examples --check  says which of them are not
+    what it would write, with status 1
 
-The header is read by its own rules: one member a line, a comment above a declaration or behind it on its line, no unions, no
-bit-fields. What does not follow them ends the program, with the text at fault. tests/abi.rs of the crate and tests/test_julia.sh
-hold the results against the header again, by means of the C compiler.
+The header is read by its own rules: one member a line, a comment above a declaration or behind it on its line, no
+unions, no bit-fields. What does not follow them ends the program, with the text at fault. tests/abi.rs of the crate and
+tests/test_julia.sh hold the results against the header again, by means of the C compiler.
 """
 import re
 import sys
@@ -51,7 +52,7 @@ class Item:
     value: str = ""
 
 
-# ---- Reading the header ------------------------------------------------------------------------------------------------
+# ---- Reading the header ----------------------------------------------------------------------------------------------
 
 def comment_lines(text):
     """The lines of a comment, without its marks; indentation beyond that of the text is kept."""
@@ -121,7 +122,9 @@ def parse_enum(body, constants):
     code = "".join(piece if piece.startswith("/*") else piece.replace(",", ";") for piece in pieces)
     bare = re.sub(r"/\*.*?\*/", "", code, flags=re.S).rstrip()
     if not bare.endswith(";"):                      # the last constant has no comma behind it
-        last = list(re.finditer(r"\w+ *= *-?\w+", re.sub(r"/\*.*?\*/", lambda m: " " * len(m[0]), code, flags=re.S)))[-1]
+        last = list(re.finditer(r"\w+ *= *-?\w+", re.sub(r"/\*.*?\*/", lambda m: " " * len(m[0]), code, flags=re.S)))[
+            -1
+        ]
         code = code[:last.end()] + ";" + code[last.end():]
     out = []
     for text, comment in scan(code):
@@ -184,7 +187,9 @@ def parse_header(text):
             items.append(Item("pointer", name, pending, type=declared))
         elif kind == "enum":
             body = re.sub(r"^#[^\n]*$|^    BZNA_STATUS_MAP.*$", "", match[1], flags=re.M)
-            items.append(Item("enum", "", [] if "BZNA_STATUS_MAP" in match[1] else pending, parse_enum(body, constants)))
+            items.append(
+                Item("enum", "", [] if "BZNA_STATUS_MAP" in match[1] else pending, parse_enum(body, constants))
+            )
         elif kind == "function":
             name, result = parse_declaration(match[1])
             items.append(Item("function", name, pending,
@@ -211,7 +216,7 @@ def define_value(value, constants):
     return "uint32_t", str(total)
 
 
-# ---- Comments as documentation -----------------------------------------------------------------------------------------
+# ---- Comments as documentation ---------------------------------------------------------------------------------------
 
 def paragraphs(lines, whole):
     """The text of a comment: its first paragraph, or with whole all of it; indented lines apart."""
@@ -268,7 +273,7 @@ def remark(lines, indent=0):
     return [" " * indent + "# " + line for line in textwrap.wrap(text, 116 - indent)] if text else []
 
 
-# ---- Rust --------------------------------------------------------------------------------------------------------------
+# ---- Rust ------------------------------------------------------------------------------------------------------------
 
 RUST = {"uint8_t": "u8", "uint16_t": "u16", "uint32_t": "u32", "uint64_t": "u64", "int32_t": "i32", "int64_t": "i64",
         "size_t": "usize", "float": "f32", "double": "f64", "char": "c_char", "void": "c_void"}
@@ -305,12 +310,19 @@ def rust_constant(name, kind, value, lines):
 
 
 def rust(items, constants):
-    out = [f"// {NOTE}", "",
-           "//! benzina.h as C has it: structs, constants and functions. Nothing here is safe; the manual is the header's.", "",
-           "#![allow(non_camel_case_types)]", "",
-           "use std::ffi::{c_char, c_void};", "",
-           "/// The result of a call: `BZNA_OK`, a positive note, or a negative error.",
-           "pub type bzna_status = i32;"]
+    out = [
+        f"// {NOTE}",
+        "",
+        "//! benzina.h as C has it: structs, constants and functions. Nothing here is safe; the manual is the "
+        "header's.",
+        "",
+        "#![allow(non_camel_case_types)]",
+        "",
+        "use std::ffi::{c_char, c_void};",
+        "",
+        "/// The result of a call: `BZNA_OK`, a positive note, or a negative error.",
+        "pub type bzna_status = i32;",
+    ]
     for item in items:
         if item.kind == "pointer":
             out += ["", *rust_doc(item.comment, 0), f"pub type {item.name} = {rust_type(item.type)};"]
@@ -345,10 +357,21 @@ def rust(items, constants):
     return "\n".join(out + ["}", ""])
 
 
-# ---- Julia -------------------------------------------------------------------------------------------------------------
+# ---- Julia -----------------------------------------------------------------------------------------------------------
 
-JULIA = {"uint8_t": "UInt8", "uint16_t": "UInt16", "uint32_t": "UInt32", "uint64_t": "UInt64", "int32_t": "Int32",
-         "int64_t": "Int64", "size_t": "Csize_t", "float": "Float32", "double": "Float64", "char": "Cchar", "void": "Cvoid"}
+JULIA = {
+    "uint8_t": "UInt8",
+    "uint16_t": "UInt16",
+    "uint32_t": "UInt32",
+    "uint64_t": "UInt64",
+    "int32_t": "Int32",
+    "int64_t": "Int64",
+    "size_t": "Csize_t",
+    "float": "Float32",
+    "double": "Float64",
+    "char": "Cchar",
+    "void": "Cvoid",
+}
 
 
 def julia_type(of, constants, pointers):
@@ -372,11 +395,16 @@ def julia_constant(name, kind, value):
 
 
 def julia(items, constants):
-    out = [f"# header.jl - {NOTE}", "#",
-           "# The structs and constants of benzina.h. A struct that a call takes or fills in is mutable, and has an empty",
-           "# constructor, which leaves its members as they are: Benzina.sized makes one of zeros. Structs that lie in others,",
-           "# or in arrays, are values: Benzina.changed makes one anew with some members changed.", "",
-           "const bzna_status = Int32", ""]
+    out = [
+        f"# header.jl - {NOTE}",
+        "#",
+        "# The structs and constants of benzina.h. A struct that a call takes or fills in is mutable, and has an empty",
+        "# constructor, which leaves its members as they are: Benzina.sized makes one of zeros. Structs that lie in others,",
+        "# or in arrays, are values: Benzina.changed makes one anew with some members changed.",
+        "",
+        "const bzna_status = Int32",
+        "",
+    ]
     structs = [item for item in items if item.kind == "struct"]
     pointers = {item.name for item in items if item.kind == "pointer"}
     values = {kind.base for item in structs for _, kind, _ in item.members if len(kind.consts) == 1} | set(ELEMENTS)

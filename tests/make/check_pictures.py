@@ -3,9 +3,9 @@
 
     tests/make/check_pictures.py > rows
 
-Needs ffmpeg with libx264, libx265 and libaom. Of each kind two pictures, unlike everywhere, of 160x160: NVDEC's smallest
-frames have 144x144. Their sums are of what ffmpeg decodes; tests/test_sessions.c compares them with libavcodec, too.
-JPEG has none: it is compared with what decodes it on the CPU, within a tolerance.
+Needs ffmpeg with libx264, libx265 and libaom. Of each kind two pictures, unlike everywhere, of 160x160: NVDEC's
+smallest frames have 144x144. Their sums are of what ffmpeg decodes; tests/test_sessions.c compares them with
+libavcodec, too. JPEG has none: it is compared with what decodes it on the CPU, within a tolerance.
 """
 import base64
 import subprocess
@@ -64,7 +64,11 @@ for codec, name, depth in KINDS:
         if name == "mjpeg" and unit[2:4] == b"\xff\xfe":              # ffmpeg's comment
             unit = unit[:2] + unit[4 + int.from_bytes(unit[4:6], "big") :]
         coded.append(base64.b64encode(unit).decode().rstrip("="))
-        sums.append(0 if name == "mjpeg" else sum_of(ffmpeg("-f %s -i - -f rawvideo -pix_fmt %s" % (container, layout), unit), depth))
+        sums.append(
+            0
+            if name == "mjpeg"
+            else sum_of(ffmpeg("-f %s -i - -f rawvideo -pix_fmt %s" % (container, layout), unit), depth)
+        )
     sums = "0, 0" if name == "mjpeg" else "0x%016xull, 0x%016xull" % (*sums,)
     print("    { BZNA_CODEC_%s, %d, { %s }, {" % (codec, depth, sums))
     print(",\n".join(rows(text, 104) for text in coded) + " } },")

@@ -4,8 +4,8 @@
     tests/make/conformance.py BZNA DIR... [--keep DIR]
 
 Meant for the conformance files of the HEIF and AVIF standards (Nokia's HEIF set, AOM's av1-avif/testFiles) and for what
-else people send. Needs numpy and Pillow; compares with whatever it finds of heif-convert, avifdec, ffmpeg, Pillow's AVIF
-and pillow-heif, of which each reads other files. One row a file:
+else people send. Needs numpy and Pillow; compares with whatever it finds of heif-convert, avifdec, ffmpeg, Pillow's
+AVIF and pillow-heif, of which each reads other files. One row a file:
 
     same     the picture is as at least one of them sees it
     refused  it is not read, and the message says why; "others read it" if one of them does

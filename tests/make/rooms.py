@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Which rooms of benzina.c call which, by the functions and tables that each defines: compared with what their banners say.
+"""Which rooms of benzina.c call which, by the functions and tables that each defines: compared with what their banners
+say.
 
-    tests/make/rooms.py benzina.c            prints where a banner is wrong; exit status 1 if one is, or if a room calls one below it
-    tests/make/rooms.py benzina.c --write    numbers rooms in the order of the file ("9b" after 9 becomes 10), corrects "Calls: rooms ..."
+    tests/make/rooms.py benzina.c            prints where a banner is wrong; exit status 1 if one is, or if a room calls
+    one below it tests/make/rooms.py benzina.c --write    numbers rooms in the order of the file ("9b" after 9 becomes
+    10), corrects "Calls: rooms ..."
                                              in their banners, and the numbers in the list of rooms and in comments
 """
 import re
@@ -10,7 +12,9 @@ import sys
 
 BANNER = re.compile(r"^/\* ==== (\d+[a-z]?)\. (.*?) =+", re.M)
 CALLS = re.compile(r"Calls: (?:rooms? (\d[\d, -]*\d|\d)|nothing)")
-DEFINITION = re.compile(r"^(?:static|BZNA_API|BZI_MAYBE_UNUSED)\b[^=;(]*?\b(bz(?:i|na)_\w+)(?:\(|(?:\[\w*\])* = )", re.M)
+DEFINITION = re.compile(
+    r"^(?:static|BZNA_API|BZI_MAYBE_UNUSED)\b[^=;(]*?\b(bz(?:i|na)_\w+)(?:\(|(?:\[\w*\])* = )", re.M
+)
 MACRO = re.compile(r"^# *define (BZI_\w+)\(", re.M)
 SUBSTITUTE = re.compile(r"^# *define (bz(?:i|na)_\w+)", re.M)            # of a function that a build without CUDA lacks
 
@@ -32,7 +36,9 @@ def calls_of(text, rooms):
     """For each room, in order, the sorted positions of the rooms whose functions it calls."""
     code, owner = without_comments(text), {}
     for position, (_, _, begin, end) in enumerate(rooms):
-        for m in (list(DEFINITION.finditer(code, begin, end)) + list(MACRO.finditer(code, begin, end))) if position else ():
+        for m in (
+            (list(DEFINITION.finditer(code, begin, end)) + list(MACRO.finditer(code, begin, end))) if position else ()
+        ):
             owner.setdefault(m.group(1), set()).add(position)
     calls = []
     for position, (_, _, begin, end) in enumerate(rooms):
@@ -60,12 +66,18 @@ def renumbered(text, rooms):
     """The text with rooms numbered in their order, wherever a comment names one."""
     new = {old: str(i) for i, (old, _, _, _) in enumerate(rooms)}
     number = lambda m: new.get(m.group(0), m.group(0))
-    text = BANNER.sub(lambda m: m.group(0).replace("==== " + m.group(1) + ".", "==== " + new[m.group(1)] + ".", 1), text)
+    text = BANNER.sub(
+        lambda m: m.group(0).replace("==== " + m.group(1) + ".", "==== " + new[m.group(1)] + ".", 1), text
+    )
     text = re.sub(r"(?<=\broom )\d+[a-z]?|(?<=\brooms )\d+[a-z]?(?:(?:, |-| to | and )\d+[a-z]?)*",
                   lambda m: re.sub(r"\d+[a-z]?", number, m.group(0)), text)
     head, rest = text[:text.index("/* ====")], text[text.index("/* ===="):]
-    head = re.sub(r"^( \*) +(\d+[a-z]?(?:-\d+[a-z]?)?)(  \S)",
-                  lambda m: m.group(1) + re.sub(r"\d+[a-z]?", number, m.group(2)).rjust(8) + m.group(3), head, flags=re.M)
+    head = re.sub(
+        r"^( \*) +(\d+[a-z]?(?:-\d+[a-z]?)?)(  \S)",
+        lambda m: m.group(1) + re.sub(r"\d+[a-z]?", number, m.group(2)).rjust(8) + m.group(3),
+        head,
+        flags=re.M,
+    )
     return head + rest
 
 
@@ -91,7 +103,9 @@ def main():
             print("room %s, %s, is the %dth of the file" % (number, name, position))
             wrong = 1
         if [c for c in calls if c > position]:
-            print("room %s, %s, calls rooms below it: %s" % (number, name, as_ranges([c for c in calls if c > position])))
+            print(
+                "room %s, %s, calls rooms below it: %s" % (number, name, as_ranges([c for c in calls if c > position]))
+            )
             wrong = 1
         if m and m.group(0) != sentence(calls):
             print("room %s, %s: \"%s\" stands there, \"%s\" is right" % (number, name, m.group(0), sentence(calls)))

@@ -9,15 +9,26 @@ import sys
 from . import _c
 
 
-WHOLE = {kind: (-(1 << bits - 1), (1 << bits - 1) - 1) if kind(-1).value < 0 else (0, (1 << bits) - 1)
-          for kind in (ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int32, ctypes.c_int64) for bits in [8 * ctypes.sizeof(kind)]}
+WHOLE = {
+    kind: (-(1 << bits - 1), (1 << bits - 1) - 1) if kind(-1).value < 0 else (0, (1 << bits) - 1)
+    for kind in (
+        ctypes.c_uint8,
+        ctypes.c_uint16,
+        ctypes.c_uint32,
+        ctypes.c_uint64,
+        ctypes.c_size_t,
+        ctypes.c_int32,
+        ctypes.c_int64,
+    )
+    for bits in [8 * ctypes.sizeof(kind)]
+}
 REAL = {ctypes.c_float: 2.0**128 * (1 - 2.0**-24), ctypes.c_double: sys.float_info.max}
 
 
 def number(what, value, kind, low=None, high=None):
-    """A number as C's type kind takes it: ctypes alone would cut off what is too large. Whole numbers are what has __index__, numpy's
-    among them, real ones what has __float__, too. Others are refused, called what, and what is not within low..high, as far as given,
-    and within the type."""
+    """A number as C's type kind takes it: ctypes alone would cut off what is too large. Whole numbers are what has
+    __index__, numpy's among them, real ones what has __float__, too. Others are refused, called what, and what is not
+    within low..high, as far as given, and within the type."""
     try:
         if kind in WHOLE:
             least, most = WHOLE[kind]
@@ -31,7 +42,10 @@ def number(what, value, kind, low=None, high=None):
         raise ValueError("%s: %r is not finite" % (what, number))
     least, most = least if low is None else low, most if high is None else high
     if not least <= number <= most:
-        raise ValueError("%s: %s is not within %s..%s" % ((what, *(x if isinstance(x, int) else "%g" % x for x in (number, least, most)))))
+        raise ValueError(
+            "%s: %s is not within %s..%s"
+            % ((what, *(x if isinstance(x, int) else "%g" % x for x in (number, least, most))))
+        )
     return number
 
 
@@ -56,7 +70,9 @@ def many(what, values, kind):
     values = list(values)
     kinds = set(map(type, values))
     if any(one.__name__ in ("bool", "bool_") for one in kinds):
-        raise TypeError("%s: a mask, of True and False: give the numbers of what it takes, numpy.flatnonzero(mask)" % what)
+        raise TypeError(
+            "%s: a mask, of True and False: give the numbers of what it takes, numpy.flatnonzero(mask)" % what
+        )
     if not kinds <= ({int} if kind in WHOLE else {int, float}) or not _all_fit(values, kind):
         values = [number("%s[%d]" % (what, i), value, kind) for i, value in enumerate(values)]
     return array.array({ctypes.c_uint64: "Q", ctypes.c_int64: "q", ctypes.c_double: "d"}[kind], values)
@@ -135,7 +151,8 @@ def stream_number(stream):
         stream = getattr(stream, name, stream)
     if hasattr(stream, "__cuda_stream__"):
         stream = stream.__cuda_stream__()[1]
-    return None if stream is None else number("stream", stream, ctypes.c_size_t) or 1      # 0 is how frameworks name the legacy default stream, for which CUDA has a 1
+    # 0 is how frameworks name the legacy default stream, for which CUDA has a 1
+    return None if stream is None else number("stream", stream, ctypes.c_size_t) or 1
 
 
 LAWS = {"benzina": _c.LAW_BENZINA, "torchvision": _c.LAW_TORCHVISION}
@@ -145,11 +162,23 @@ CHOICES = {
     "on_error": {"fill": _c.ON_ERROR_FILL, "replace": _c.ON_ERROR_REPLACE, "stop": _c.ON_ERROR_STOP},
     "on_callback_error": {"stop": _c.ON_CALLBACK_ERROR_STOP, "sample": _c.ON_CALLBACK_ERROR_SAMPLE},
     "weighting": {None: _c.WEIGHTING_NONE, "replace": _c.WEIGHTING_REPLACE, "once": _c.WEIGHTING_ONCE},
-    "dtype": {"float32": _c.DTYPE_FLOAT32, "float16": _c.DTYPE_FLOAT16, "bfloat16": _c.DTYPE_BFLOAT16, "uint8": _c.DTYPE_UINT8},
+    "dtype": {
+        "float32": _c.DTYPE_FLOAT32,
+        "float16": _c.DTYPE_FLOAT16,
+        "bfloat16": _c.DTYPE_BFLOAT16,
+        "uint8": _c.DTYPE_UINT8,
+    },
     "layout": {"NCHW": _c.LAYOUT_NCHW, "NHWC": _c.LAYOUT_NHWC, "nchw": _c.LAYOUT_NCHW, "nhwc": _c.LAYOUT_NHWC},
     "channels": {"RGB": _c.CHANNELS_RGB, "BGR": _c.CHANNELS_BGR, "gray": _c.CHANNELS_GRAY, "grey": _c.CHANNELS_GRAY},
-    "filter": {"nearest": _c.FILTER_NEAREST, "linear": _c.FILTER_LINEAR, "cubic": _c.FILTER_CUBIC, "lanczos": _c.FILTER_LANCZOS3,
-               "area": _c.FILTER_AREA, "cubic-0.75": _c.FILTER_CUBIC_075, "lanczos4": _c.FILTER_LANCZOS4},
+    "filter": {
+        "nearest": _c.FILTER_NEAREST,
+        "linear": _c.FILTER_LINEAR,
+        "cubic": _c.FILTER_CUBIC,
+        "lanczos": _c.FILTER_LANCZOS3,
+        "area": _c.FILTER_AREA,
+        "cubic-0.75": _c.FILTER_CUBIC_075,
+        "lanczos4": _c.FILTER_LANCZOS4,
+    },
     "antialias": {True: _c.ANTIALIAS_AUTO, False: _c.ANTIALIAS_OFF, "round": _c.ANTIALIAS_ROUND},
     "jpeg_shrink": {True: 1, False: 0},
     "decoder": {"auto": _c.DECODER_AUTO, "software": _c.DECODER_SOFTWARE, "nvdec": _c.DECODER_NVDEC},
@@ -158,28 +187,63 @@ CHOICES = {
 
 # Arguments that are one field of a bzna_loader_config. The first of them have their place in DataLoader's signature.
 FIELDS = {
-    "batch_size": "output.batch_size", "dtype": "output.dtype", "last_batch": "order.last_batch", "seed": "order.seed",
-    "pad_value": "order.pad_value", "pad_target": "order.pad_target", "weighting": "order.weighting", "rank": "shard.rank", "world_size": "shard.world_size",
-    "num_threads": "decode.threads", "decoder": "decode.decoder", "on_error": "errors.policy",
+    "batch_size": "output.batch_size",
+    "dtype": "output.dtype",
+    "last_batch": "order.last_batch",
+    "seed": "order.seed",
+    "pad_value": "order.pad_value",
+    "pad_target": "order.pad_target",
+    "weighting": "order.weighting",
+    "rank": "shard.rank",
+    "world_size": "shard.world_size",
+    "num_threads": "decode.threads",
+    "decoder": "decode.decoder",
+    "on_error": "errors.policy",
     "multibuffering": "pipeline.batches_in_flight",
-
-    "layout": "output.layout", "channels": "output.channels", "views": "output.views", "first_epoch": "order.first_epoch", "epoch_samples": "order.epoch_samples",
-    "weights_by_part": "order.weights_by_part", "filter": "filter.kind",
+    "layout": "output.layout",
+    "channels": "output.channels",
+    "views": "output.views",
+    "first_epoch": "order.first_epoch",
+    "epoch_samples": "order.epoch_samples",
+    "weights_by_part": "order.weights_by_part",
+    "filter": "filter.kind",
     "antialias": "filter.antialias",
-    "matrix": "color.matrix", "fill_space": "color.fill_space", "track": "fields.image",
-    "tensors": "fields.tensors", "bytes": "fields.bytes",
-    "reader_threads": "read.threads", "read_ahead": "read.ahead_samples", "read_memory_bytes": "read.memory_bytes",
-    "read_retries": "read.retries", "read_backoff_ns": "read.backoff_ns", "on_callback_error": "errors.callback_policy",
-    "jpeg_decoder": "decode.jpeg", "jpeg_shrink": "decode.jpeg_shrink",
+    "matrix": "color.matrix",
+    "fill_space": "color.fill_space",
+    "track": "fields.image",
+    "tensors": "fields.tensors",
+    "bytes": "fields.bytes",
+    "reader_threads": "read.threads",
+    "read_ahead": "read.ahead_samples",
+    "read_memory_bytes": "read.memory_bytes",
+    "read_retries": "read.retries",
+    "read_backoff_ns": "read.backoff_ns",
+    "on_callback_error": "errors.callback_policy",
+    "jpeg_decoder": "decode.jpeg",
+    "jpeg_shrink": "decode.jpeg_shrink",
     "jpeg_shrink_margin": "decode.jpeg_shrink_margin",
     "restore_any_pixels": "pipeline.restore_any_pixels",
     "no_threads": "pipeline.no_threads",
 }
 KEYWORDS = {field: name for name, field in FIELDS.items()}            # messages name them as the caller knows them
-KEYWORDS.update({"fields.rules": "rules", "fields.geometry": "geometry", "output": "shape, dtype, layout, channels, views", "output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",
-                  "order.indices": "indices", "order.weights": "weights", "color.std": "std",
-                  "color.mean_image": "mean_image", "color.mean_image_bytes": "mean_image", "warp.rotate": "rotate",
-                  "warp.shear": "shear"})
+KEYWORDS.update(
+    {
+        "fields.rules": "rules",
+        "fields.geometry": "geometry",
+        "output": "shape, dtype, layout, channels, views",
+        "output.width": "shape",
+        "output.height": "shape",
+        "output.device": "memory",
+        "order.kind": "shuffle",
+        "order.indices": "indices",
+        "order.weights": "weights",
+        "color.std": "std",
+        "color.mean_image": "mean_image",
+        "color.mean_image_bytes": "mean_image",
+        "warp.rotate": "rotate",
+        "warp.shear": "shear",
+    }
+)
 
 
 def configure(config, name, value):

@@ -47,7 +47,13 @@ def _add_batch(made, pixels):
         shape, planes = (shape[1], shape[2], shape[0]), True
     height, width, channels = shape_of_pixels(shape, "images")
     pixels = numpy.ascontiguousarray(pixels)
-    raw = dict(codec=_c.CODEC_RAW, width=width, height=height, channels=channels, layout=_c.LAYOUT_NCHW if planes else _c.LAYOUT_NHWC)
+    raw = dict(
+        codec=_c.CODEC_RAW,
+        width=width,
+        height=height,
+        channels=channels,
+        layout=_c.LAYOUT_NCHW if planes else _c.LAYOUT_NHWC,
+    )
     made.add(Field("image", _c.FIELD_IMAGE, located=True, **raw), _rows(pixels), pixels)
 
 
@@ -90,8 +96,9 @@ def from_arrays(images: Any, labels: Optional[Any] = None, names: Optional[Seque
         >>> dataset, dataset[1].target
         (<benzina.Dataset: provider, 2 samples>, 1)
 
-    images     bytes of files (JPEG, PNG, ...), PIL.Images, or arrays of uint8, each H x W, or H x W x 1 or 3; or one array of all: N x H x W,
-               N x H x W x C, or N x C x H x W. Arrays of one shape are pixels that nobody copies; of several shapes, they are copied once
+    images     bytes of files (JPEG, PNG, ...), PIL.Images, or arrays of uint8, each H x W, or H x W x 1 or 3; or one
+               array of all: N x H x W, N x H x W x C, or N x C x H x W. Arrays of one shape are pixels that nobody
+               copies; of several shapes, they are copied once
     labels     whole numbers, which are targets; or numbers or rows of numbers, which are the field "label"
     names      of the samples
     classes    names of targets 0, 1, ...
@@ -108,6 +115,8 @@ def from_arrays(images: Any, labels: Optional[Any] = None, names: Optional[Seque
     if labels is not None:
         _add_labels(made, labels)
     if names is not None:
-        made.add(Field("name", _c.FIELD_TEXT, located=True), *_joined([text_bytes(arg.text("names", name).decode("utf-8", "surrogateescape"))
-                                                                        for name in names]))
+        made.add(
+            Field("name", _c.FIELD_TEXT, located=True),
+            *_joined([text_bytes(arg.text("names", name).decode("utf-8", "surrogateescape")) for name in names]),
+        )
     return Dataset(made, **settings)

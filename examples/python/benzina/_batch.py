@@ -255,18 +255,22 @@ class Batch(_handles.Handled):
         return Copied(data, len(data), shape, "f4")
 
     def drawn(self, slot: int, view: int = 0) -> List[Drawn]:
-        """What policies drew for a view of a sample: [Drawn(name, magnitude, area, value), ...]. Views of the images come first, then those
-        of each output.
+        """What policies drew for a view of a sample: [Drawn(name, magnitude, area, value), ...]. Views of the images
+        come first, then those of each output.
 
         >>> loader = benzina.DataLoader("train/", 32, 4, augment=ops.Policy([ops.Operation("rotate", 15), ops.Operation("invert")]))
         >>> [(one.name, one.magnitude) for one in next(loader.batches()).drawn(0)]
         [('rotate', 15.0), ('invert', 0.0)]
         """
-        slot, view = arg.number("slot", slot, ctypes.c_uint32, 0, len(self) - 1), arg.number("view", view, ctypes.c_uint32)
+        slot, view = arg.number("slot", slot, ctypes.c_uint32, 0, len(self) - 1), arg.number(
+            "view", view, ctypes.c_uint32
+        )
         self.handle                             # raises, where it is gone
         if view >= self.info.operation_views:
             if self.info.operation_views:
-                raise ValueError("view: %d is not below the %d views of all outputs" % (view, self.info.operation_views))
+                raise ValueError(
+                    "view: %d is not below the %d views of all outputs" % (view, self.info.operation_views)
+                )
             return []
         return drawn_of(self.info, slot, view)
 

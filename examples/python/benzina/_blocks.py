@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from ._errors import RemoteFailure
 
 MOST_BYTES = 4 << 20                            # of one request
-_NEAR_BLOCKS = 16                               # a gap that does not end a sequence of reads: members of a tar that are left out
+# a gap that does not end a sequence of reads: members of a tar that are left out
+_NEAR_BLOCKS = 16
 _MOST_ENDS = 8                                  # of sequences of reads that go on at once
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 10
 
@@ -44,8 +45,8 @@ class _Block:
 
 
 class Blocks:
-    """Blocks of several files, of at most cache_bytes together. The one that was used longest ago goes first. Blocks that are being read
-    count, and stay until they were read."""
+    """Blocks of several files, of at most cache_bytes together. The one that was used longest ago goes first. Blocks
+    that are being read count, and stay until they were read."""
 
     def __init__(self, block_size, cache_bytes, retries):
         self.block_size, self.cache_bytes, self.retries = block_size, cache_bytes, retries
@@ -56,7 +57,9 @@ class Blocks:
 
     def statistics(self):
         with self._lock:
-            return RemoteStatistics(*(self._counts[name] for name in RemoteStatistics._fields[:5]), self._held, self._peak)
+            return RemoteStatistics(
+                *(self._counts[name] for name in RemoteStatistics._fields[:5]), self._held, self._peak
+            )
 
     def add_file(self, length):
         with self._lock:
@@ -67,8 +70,9 @@ class Blocks:
             self._counts.update(more)
 
     def claim(self, file, first, last, ahead):
-        """(the blocks first..last, [(number of the first, [blocks])]): those in the list are the caller's to read, with one request for
-        each item. ahead(missing) says up to which block to read, from a block on that is missing; None: the caller reads without blocks."""
+        """(the blocks first..last, [(number of the first, [blocks])]): those in the list are the caller's to read, with
+        one request for each item. ahead(missing) says up to which block to read, from a block on that is missing; None:
+        the caller reads without blocks."""
         with self._lock:
             found = [self._blocks.get((file, number)) for number in range(first, last + 1)]
             missing = [number for number, block in enumerate(found, first) if block is None]
@@ -85,7 +89,11 @@ class Blocks:
                     missing.append(last)
             runs = []
             for number in missing:
-                if not runs or number != runs[-1][0] + len(runs[-1][1]) or (len(runs[-1][1]) + 1) * self.block_size > MOST_BYTES:
+                if (
+                    not runs
+                    or number != runs[-1][0] + len(runs[-1][1])
+                    or (len(runs[-1][1]) + 1) * self.block_size > MOST_BYTES
+                ):
                     runs.append((number, [], _Request()))
                 block = _Block(min(self.block_size, file.length - number * self.block_size), runs[-1][2])
                 runs[-1][1].append(block)
@@ -142,14 +150,15 @@ class Blocks:
 
 
 class RemoteSource:
-    """A source of the library's over a file that is elsewhere. remote.fetch(offset, view) fills view, as far as one request goes, and
-    returns (bytes, why there are no more of them, as a RemoteFailure, or None)."""
+    """A source of the library's over a file that is elsewhere. remote.fetch(offset, view) fills view, as far as one
+    request goes, and returns (bytes, why there are no more of them, as a RemoteFailure, or None)."""
 
     is_remote = True
 
     def __init__(self, remote, blocks):
         self.remote, self.blocks, self.length = remote, blocks, 0
-        self._ends = collections.OrderedDict()  # {block after a request: how many blocks that had}, to tell sequences of reads
+        # {block after a request: how many blocks that had}, to tell sequences of reads
+        self._ends = collections.OrderedDict()
         self._ends_lock = threading.Lock()
 
     def open(self):
@@ -200,8 +209,9 @@ class RemoteSource:
     # -- requests
 
     def _ahead(self, missing):
-        """Up to which block to read: a request that begins where another one ended, or soon after, is twice as large. None: files that are
-        larger than the cache are read here and there, so that a whole block would hardly be used."""
+        """Up to which block to read: a request that begins where another one ended, or soon after, is twice as large.
+        None: files that are larger than the cache are read here and there, so that a whole block would hardly be
+        used."""
         with self._ends_lock:
             near = next((end for end in self._ends if end <= missing <= end + _NEAR_BLOCKS), None)
             count = 1 if near is None else 2 * self._ends.pop(near)
@@ -224,7 +234,11 @@ class RemoteSource:
                 self._read(number * self.blocks.block_size, memoryview(data))
             except BaseException as exception:
                 failure = exception
-                told = exception if isinstance(exception, RemoteFailure) else RemoteFailure("the thread that read it failed: %r" % exception)
+                told = (
+                    exception
+                    if isinstance(exception, RemoteFailure)
+                    else RemoteFailure("the thread that read it failed: %r" % exception)
+                )
                 self.blocks.failed(self, number, blocks, told)
             else:
                 self.blocks.filled(blocks, memoryview(data))
@@ -240,7 +254,9 @@ class RemoteSource:
             count, why = self.remote.fetch(offset + got, view[got:])
             got += count
             if got < len(view):
-                raise why or RemoteFailure("the answer ended after %d of %d bytes" % (count, len(view) - got + count), is_temporary=True)
+                raise why or RemoteFailure(
+                    "the answer ended after %d of %d bytes" % (count, len(view) - got + count), is_temporary=True
+                )
         self._try(offset, some, lambda: got, len(view))
         self.blocks.count(bytes_read=len(view))
 

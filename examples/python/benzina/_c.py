@@ -46,8 +46,18 @@ class Status(enum.IntEnum):
 structs = types.SimpleNamespace()              # structs.error mirrors struct bzna_error, and so on
 
 types_by_name = {
-    "u8": ctypes.c_uint8, "u16": ctypes.c_uint16, "u32": ctypes.c_uint32, "u64": ctypes.c_uint64, "i32": ctypes.c_int32, "i64": ctypes.c_int64,
-    "f32": ctypes.c_float, "f64": ctypes.c_double, "size": ctypes.c_size_t, "char": ctypes.c_char, "ptr": ctypes.c_void_p, "str": ctypes.c_char_p,
+    "u8": ctypes.c_uint8,
+    "u16": ctypes.c_uint16,
+    "u32": ctypes.c_uint32,
+    "u64": ctypes.c_uint64,
+    "i32": ctypes.c_int32,
+    "i64": ctypes.c_int64,
+    "f32": ctypes.c_float,
+    "f64": ctypes.c_double,
+    "size": ctypes.c_size_t,
+    "char": ctypes.c_char,
+    "ptr": ctypes.c_void_p,
+    "str": ctypes.c_char_p,
     "alloc_fn": ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t),
     "release_fn": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t),
     "device_alloc_fn": ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p),
@@ -57,12 +67,27 @@ types_by_name = {
     "size_fn": ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p),
     "close_fn": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
     "write_at_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64),
-    "provider_read_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64,
-                                         ctypes.c_void_p),
-    "provider_locate_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p),
-    "transform_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
-    "rule_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p),
-    "picture_fn": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
+    "provider_read_fn": ctypes.CFUNCTYPE(
+        ctypes.c_int32,
+        ctypes.c_void_p,
+        ctypes.c_uint64,
+        ctypes.c_uint32,
+        ctypes.c_void_p,
+        ctypes.c_uint64,
+        ctypes.c_void_p,
+    ),
+    "provider_locate_fn": ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p
+    ),
+    "transform_fn": ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+    ),
+    "rule_fn": ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
+    ),
+    "picture_fn": ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+    ),
 }
 
 _STRUCTS = """
@@ -87,7 +112,8 @@ codec_info:     u32 struct_size, codec, chroma_format, depth, supported, engines
                 max_height, max_macroblocks, check; char check_message[128]
 color:          u16 primaries, transfer, matrix; u8 full_range, present
 image:          u32 struct_size, codec, width, height, frame_width, frame_height, crop_x, crop_y; color color;
-                u32 length_size, orientation; ptr config; u64 config_size; ptr data; u64 data_size; u32 palette, reserved1
+                u32 length_size, orientation; ptr config; u64 config_size; ptr data; u64 data_size; u32 palette,
+                reserved1
 records:        u32 struct_size, data_type, layout, width, height, channels; u64 header_bytes, stride, data_offset,
                 label_offset; u32 label_type; f32 scale, bias; u32 reserved0
 dataset_config: u32 struct_size, reserved0; str name, split, format, list; ptr classes; u32 class_count, class_order,
@@ -110,7 +136,8 @@ transform:      u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3
                 hue; u32 operation_count, reserved1; drawn operations[8]; f64 clip[6], clip_size[2]
 sample_info:    u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, height, out_width, out_height;
                 u64 occurrence; u32 view, output
-geometry:       u32 struct_size, view, width, height, out_width, out_height, flip_h, flip_v; f64 homography[9], inverse[9],
+geometry:       u32 struct_size, view, width, height, out_width, out_height, flip_h, flip_v; f64 homography[9],
+                inverse[9],
                 crop[4]
 rule_input:     u32 struct_size, kind; str field; ptr data; u64 size; ptr sample, geometry; u32 view_count, reserved0
 rule:           u32 struct_size, kind; str field, name; rule_fn call; ptr user; u32 dtype, dimensions; i64 shape[4];
@@ -120,13 +147,16 @@ affine:         u32 struct_size, in_width, in_height, out_width, out_height, has
                 crop_height, degrees, translate_x, translate_y; u32 flip_h, flip_v, resize, keep_ratio
 warp:           u32 kind, law; f64 scale[2], ratio[2], degrees[2], translate[2], flip_h, flip_v, rotate[2], shear[4],
                 perspective, perspective_p; u32 resize, keep_ratio, random_crop, reserved0; f64 shear_ratio;
-                u32 canvas_px[2], crop_px[2], pad_px, short_edge_px, has_crop_start, crop_x_start, crop_y_start, reserved1;
+                u32 canvas_px[2], crop_px[2], pad_px, short_edge_px, has_crop_start, crop_x_start, crop_y_start,
+                reserved1;
                 u64 reserved[8]
 jitter:         f32 brightness[2], contrast[2], saturation[2], hue[2], grayscale, mxnet_hls[3], mxnet_contrast,
                 mxnet_illumination; u32 mxnet_clamp_hue, reserved0; u64 reserved[8]
-operation:      u32 kind, sign; f32 probability, magnitude[2]; u32 kernel_px; f32 ratio[2], value[3]; u32 value_space; f32 noise;
+operation:      u32 kind, sign; f32 probability, magnitude[2]; u32 kernel_px; f32 ratio[2], value[3]; u32 value_space;
+                f32 noise;
                 u32 reserved0; u64 reserved[4]
-policy:         ptr operations; u32 operation_count, group_size, law, draws, bins, bin[2]; f32 probability; u64 reserved[4]
+policy:         ptr operations; u32 operation_count, group_size, law, draws, bins, bin[2]; f32 probability;
+                u64 reserved[4]
 loader_augment: ptr policies; u32 policy_count, beyond_crop; u64 reserved[8]
 buffer:         ptr data; u64 bytes
 loader_filter:  u32 kind, antialias; u64 reserved[8]

@@ -25,13 +25,20 @@ def _inter_method_10(homography, rng):
 
 
 # MXNet's: OpenCV's filters, which are not widened where a picture shrinks.
-INTER_METHODS = {0: (_c.FILTER_NEAREST, _c.ANTIALIAS_OFF), 1: (_c.FILTER_LINEAR, _c.ANTIALIAS_OFF), 2: (_c.FILTER_CUBIC_075, _c.ANTIALIAS_OFF),
-                  3: (_c.FILTER_AREA, _c.ANTIALIAS_AUTO), 4: (_c.FILTER_LANCZOS4, _c.ANTIALIAS_OFF), 9: _inter_method_9, 10: _inter_method_10}
+INTER_METHODS = {
+    0: (_c.FILTER_NEAREST, _c.ANTIALIAS_OFF),
+    1: (_c.FILTER_LINEAR, _c.ANTIALIAS_OFF),
+    2: (_c.FILTER_CUBIC_075, _c.ANTIALIAS_OFF),
+    3: (_c.FILTER_AREA, _c.ANTIALIAS_AUTO),
+    4: (_c.FILTER_LANCZOS4, _c.ANTIALIAS_OFF),
+    9: _inter_method_9,
+    10: _inter_method_10,
+}
 
 
 class Failures:
-    """The exceptions of a loader's callbacks, which it owns: their tracebacks lead to it, so that the hooks, which a callback that runs
-    holds, must not."""
+    """The exceptions of a loader's callbacks, which it owns: their tracebacks lead to it, so that the hooks, which a
+    callback that runs holds, must not."""
 
     _MOST, _MOST_FRAMES = 1000, 20
     _fault = 2**30                              # of a rule, whose smaller numbers say that the data are damaged
@@ -42,7 +49,8 @@ class Failures:
         self._numbers = itertools.count(1)
 
     def add(self, exception, is_fault=False):
-        """Where failures are let pass, only so many are kept, and fewer with the variables of their frames, which may be pictures."""
+        """Where failures are let pass, only so many are kept, and fewer with the variables of their frames, which may
+        be pictures."""
         number = self._fault * is_fault + next(self._numbers)
         if number == -Status.E_CALLBACK:        # which says more than that the data are damaged
             number = next(self._numbers)
@@ -132,8 +140,8 @@ def transform_thunk(user, info, random, transform):
 
 
 class Picture:
-    """A decoded picture that a DataLoader's picture callback draws into, before it is warped. What is drawn after that has returned
-    shows nowhere.
+    """A decoded picture that a DataLoader's picture callback draws into, before it is warped. What is drawn after that
+    has returned shows nowhere.
 
     planes           one numpy array of a gray picture, else three: Y', Cb, Cr, or G, B, R where is_rgb. They are the
                      picture without padding, as it is coded: not turned by its orientation (EXIF's number). Of uint8,
@@ -156,7 +164,8 @@ class Picture:
         self.planes = self.region(0, 0, self.width, self.height)
 
     def region(self, left: int, top: int, right: int, bottom: int) -> List[Any]:
-        """What planes have of a rectangle, in whole pixels of planes[0]: subsampled chroma that it touches is part of it."""
+        """What planes have of a rectangle, in whole pixels of planes[0]: subsampled chroma that it touches is part of
+        it."""
         left, right = (min(max(edge, 0), self.width) + self._origin[0] for edge in (left, right))
         top, bottom = (min(max(edge, 0), self.height) + self._origin[1] for edge in (top, bottom))
         if right <= left or bottom <= top:      # nothing of chroma, either
@@ -166,18 +175,21 @@ class Picture:
 
 
 def _plane_of(number, struct, address):
-    """One plane of the whole coded frame, where C has it: nobody else may get to see this array, which dangles afterwards."""
+    """One plane of the whole coded frame, where C has it: nobody else may get to see this array, which dangles
+    afterwards."""
     numpy = installed("numpy")
     shift_x, shift_y = (struct.chroma_shift_x, struct.chroma_shift_y) if number else (0, 0)
     shape = -(-struct.frame_height >> shift_y), -(-struct.frame_width >> shift_x)
     kind = numpy.dtype(numpy.uint8 if struct.depth <= 8 else numpy.uint16)
     size = struct.pitch[number] * (shape[0] - 1) + shape[1] * kind.itemsize
-    return numpy.ndarray(shape, kind, (ctypes.c_char * size).from_address(address), 0, (struct.pitch[number], kind.itemsize))
+    return numpy.ndarray(
+        shape, kind, (ctypes.c_char * size).from_address(address), 0, (struct.pitch[number], kind.itemsize)
+    )
 
 
 def _draw(function, info, rng, struct, addresses):
-    """Calls a picture callback with a copy of the planes, and takes over what it drew. No variable here holds C's own planes: a
-    traceback would keep it."""
+    """Calls a picture callback with a copy of the planes, and takes over what it drew. No variable here holds C's own
+    planes: a traceback would keep it."""
     numbers = [i for i in range(3) if addresses[i]]
     picture = Picture(struct, [_plane_of(i, struct, addresses[i]).copy() for i in numbers])
     drawn = list(picture._frame)
@@ -192,8 +204,13 @@ def picture_thunk(user, info, random, picture, planes):
     if hooks is None:
         return Status.E_CALLBACK.value
     try:
-        _draw(hooks.picture, _copied("sample_info", info), Random(_struct=_copied("random", random)), _copied("picture", picture),
-              list((ctypes.c_void_p * 3).from_address(planes)))
+        _draw(
+            hooks.picture,
+            _copied("sample_info", info),
+            Random(_struct=_copied("random", random)),
+            _copied("picture", picture),
+            list((ctypes.c_void_p * 3).from_address(planes)),
+        )
         return 0
     except BaseException as exception:
         return hooks.failed(exception)

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import threading
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Iterable, Optional
 
 from . import _arguments as arg
 from . import _c, _handles
@@ -16,19 +16,38 @@ from ._modules import log
 from ._types import Device
 
 
+# in the order of BZNA_ALLOW_...
+_CODECS = ("h264", "h265", "av1", "jpeg", "png", "webp", "gif", "bmp", "tiff", "pnm", "jpeg2000")
+
+
+def _codecs_of(names):
+    """context_config.codecs of some names; 0 stands for all."""
+    if names is None:
+        return 0
+    for name in names:
+        if name not in _CODECS:
+            raise ValueError("codecs: %r is none of %s" % (name, ", ".join(_CODECS)))
+    if not names:
+        raise ValueError("codecs: at least one is needed; None stands for all")
+    return sum(1 << _CODECS.index(name) for name in set(names))
+
+
 class Context(_handles.Handled):
     """Log, limits and device, shared by what is made with it.
 
-    device           None (a GPU where there is one), "cpu", "cuda", "cuda:0", a CUDA device's number, or (kind, ordinal) by DLPack's
-                     numbers, as __dlpack_device__() gives
-    log              a callable (level, status, message), called on the thread that calls the library, until this is closed; None: the
-                     logger "benzina" of Python's logging
+    device           None (a GPU where there is one), "cpu", "cuda", "cuda:0", a CUDA device's number, or (kind,
+                     ordinal) by DLPack's numbers, as __dlpack_device__() gives
+    log              a callable (level, status, message), called on the thread that calls the library, until this is
+                     closed; None: the logger "benzina" of Python's logging
     log_level        LOG_ERROR, LOG_WARNING, LOG_INFO or LOG_DEBUG: no more than this is told
     max_sample_bytes, max_edge_px
                      what is larger is refused; 0: the library's limits
+    codecs           which may be decoded, by name; None: all. For files from strangers: "h264", "h265", "av1", "jpeg",
+                     "png", "webp", "gif", "bmp", "tiff", "pnm", "jpeg2000"
     sessions, decode_memory_bytes
                      of the GPU's decoders
-    no_threads       True: no call with this context starts a thread, as DataLoader(no_threads=True) in all of its loaders
+    no_threads       True: no call with this context starts a thread, as DataLoader(no_threads=True) in all of its
+                     loaders
     cuda_context     the address of a CUcontext to work in, instead of the device's primary context
 
     >>> context = benzina.Context("cpu", max_edge_px=20000)
@@ -39,16 +58,36 @@ class Context(_handles.Handled):
     _gone = "the context is closed"
     _shared = False
 
-    def __init__(self, device: Device = None, log: Optional[Callable[[int, int, str], Any]] = None, log_level: int = _c.LOG_WARNING,
-                 max_sample_bytes: int = 0, max_edge_px: int = 0, sessions: int = 0, decode_memory_bytes: int = 0,
-                 cuda_context: Optional[int] = None, no_threads: bool = False) -> None:
+    def __init__(
+        self,
+        device: Device = None,
+        log: Optional[Callable[[int, int, str], Any]] = None,
+        log_level: int = _c.LOG_WARNING,
+        max_sample_bytes: int = 0,
+        max_edge_px: int = 0,
+        sessions: int = 0,
+        decode_memory_bytes: int = 0,
+        cuda_context: Optional[int] = None,
+        no_threads: bool = False,
+        codecs: Optional[Iterable[str]] = None,
+    ) -> None:
         _handles.dispose_put_off()
         config = _c.new("context_config")
         self._device = config.device.kind, config.device.ordinal = _device_of(device)
-        for name, value in dict(max_sample_bytes=max_sample_bytes, max_edge_px=max_edge_px, log_level=log_level, sessions=sessions,
-                                decode_memory_bytes=decode_memory_bytes, no_threads=no_threads).items():
+        for name, value in dict(
+            max_sample_bytes=max_sample_bytes,
+            max_edge_px=max_edge_px,
+            log_level=log_level,
+            sessions=sessions,
+            decode_memory_bytes=decode_memory_bytes,
+            no_threads=no_threads,
+        ).items():
             arg.put(config, name, value)
-        config.cuda_context = None if cuda_context is None else arg.number("cuda_context", cuda_context, ctypes.c_size_t)
+        codecs = None if codecs is None else tuple(codecs)
+        config.codecs = _codecs_of(codecs)
+        config.cuda_context = (
+            None if cuda_context is None else arg.number("cuda_context", cuda_context, ctypes.c_size_t)
+        )
         key = None
         config.log = _logging_thunk
         if log is not None:
@@ -63,7 +102,7 @@ class Context(_handles.Handled):
         self._handle = handle.value
         self._close = _handles.owned(self, lib.bzna_context_close, self._handle, key)
         self._settings = (self._device, log, log_level, max_sample_bytes, max_edge_px,
-                          sessions, decode_memory_bytes, None, no_threads)
+                          sessions, decode_memory_bytes, None, no_threads, codecs)
         self._cuda_context = cuda_context
 
     def __repr__(self) -> str:
@@ -85,8 +124,12 @@ class Context(_handles.Handled):
         return told("device_info", lib.bzna_context_device_info, self.handle)
 
     def codec(self, codec: int, chroma_format: int = 1, depth: int = 8) -> Any:
-        """A structs.codec_info: what NVDEC can do with _c.CODEC_H264 and so on. chroma_format: 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4."""
-        numbers = [arg.number(name, value, ctypes.c_uint32) for name, value in (("codec", codec), ("chroma_format", chroma_format), ("depth", depth))]
+        """A structs.codec_info: what NVDEC can do with _c.CODEC_H264 and so on. chroma_format: 0 gray, 1 4:2:0, 2
+        4:2:2, 3 4:4:4."""
+        numbers = [
+            arg.number(name, value, ctypes.c_uint32)
+            for name, value in (("codec", codec), ("chroma_format", chroma_format), ("depth", depth))
+        ]
         return told("codec_info", lib.bzna_context_codec_info, self.handle, *numbers)
 
 
@@ -114,7 +157,12 @@ def _device_of(device: Any) -> Any:
     return pair
 
 
-_LEVELS = {_c.LOG_ERROR: logging.ERROR, _c.LOG_WARNING: logging.WARNING, _c.LOG_INFO: logging.INFO, _c.LOG_DEBUG: logging.DEBUG}
+_LEVELS = {
+    _c.LOG_ERROR: logging.ERROR,
+    _c.LOG_WARNING: logging.WARNING,
+    _c.LOG_INFO: logging.INFO,
+    _c.LOG_DEBUG: logging.DEBUG,
+}
 
 
 @_c.callback("log_fn")

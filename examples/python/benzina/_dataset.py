@@ -6,7 +6,21 @@ import collections.abc
 import ctypes
 import os
 import weakref
-from typing import Any, Dict, Iterable, Iterator, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, overload
+from typing import (
+    Any,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Literal,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+    overload,
+)
 
 from . import _arguments as arg
 from . import _c, _handles, _provider, _remote
@@ -23,7 +37,8 @@ _list = list                                    # which is an argument's name he
 
 
 def _resizing(box, shape):
-    """(height, width, homography) of the part of a picture between left, top, right and bottom, resized to shape; None: as large as it is."""
+    """(height, width, homography) of the part of a picture between left, top, right and bottom, resized to shape; None:
+    as large as it is."""
     left, top, right, bottom = box
     if not (right > left and bottom > top):
         raise ValueError("box: %r is not (left, top, right, bottom)" % (box,))
@@ -45,19 +60,35 @@ class Sample:
 
     index            its number in the dataset; of a selection, in the whole that was selected from
     target           -1 where it has none
-    filename         also called name: in an archive, the file that it was made of; in a folder, its path there; its key in a tar; its
-                     number in a .rec; None where it has none
+    filename         also called name: in an archive, the file that it was made of; in a folder, its path there; its key
+                     in a tar; its number in a .rec; None where it has none
     offset, size     of its bytes in the file
     images           the names of the pictures that it holds
 
-    It is also a pair as torchvision's data sets have them, `picture, target = dataset[0]`: the decoded picture, upright, in RGB, as a
-    PIL.Image where Pillow is installed, else as a numpy array of H x W x 3 uint8. It is decoded when it is asked for."""
+    It is also a pair as torchvision's data sets have them, `picture, target = dataset[0]`: the decoded picture,
+    upright, in RGB, as a PIL.Image where Pillow is installed, else as a numpy array of H x W x 3 uint8. It is decoded
+    when it is asked for."""
 
     __slots__ = ("index", "target", "filename", "offset", "size", "images", "_dataset", "__weakref__")
 
-    def __init__(self, index: int, target: int, filename: Optional[str], offset: int, size: int, images: Tuple[str, ...],
-                 dataset: Optional[Dataset] = None) -> None:
-        self.index, self.target, self.filename, self.offset, self.size, self.images = index, target, filename, offset, size, images
+    def __init__(
+        self,
+        index: int,
+        target: int,
+        filename: Optional[str],
+        offset: int,
+        size: int,
+        images: Tuple[str, ...],
+        dataset: Optional[Dataset] = None,
+    ) -> None:
+        self.index, self.target, self.filename, self.offset, self.size, self.images = (
+            index,
+            target,
+            filename,
+            offset,
+            size,
+            images,
+        )
         self._dataset = dataset                 # that it was taken from
 
     def _all(self) -> Tuple[Any, ...]:
@@ -107,14 +138,21 @@ class Sample:
         """What the sample holds, by name, each read when it is asked for: see Dataset.field. None where it has none."""
         return _Fields(self._of(), self.index)
 
-    def image(self, field: Optional[str] = None, shape: Any = None, box: Optional[Sequence[float]] = None, filter: str = "linear",
-              antialias: Antialias = True) -> Any:
-        """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, upright, neither scaled nor normalized.
-        field: "image" (or None), "thumb", or one of images. It is decoded in software, on this thread. Where it is damaged,
-        an Error names the sample.
+    def image(
+        self,
+        field: Optional[str] = None,
+        shape: Any = None,
+        box: Optional[Sequence[float]] = None,
+        filter: str = "linear",
+        antialias: Antialias = True,
+    ) -> Any:
+        """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, upright, neither scaled nor
+        normalized. field: "image" (or None), "thumb", or one of images. It is decoded in software, on this thread.
+        Where it is damaged, an Error names the sample.
 
-        shape: (height, width) to resize it to, or one number for both; box: (left, top, right, bottom), the part of it that
-        is resized, in pixels and parts of them; filter, antialias: as DataLoader's. So PIL's resize(size, resample, box)."""
+        shape: (height, width) to resize it to, or one number for both; box: (left, top, right, bottom), the part of it
+        that is resized, in pixels and parts of them; filter, antialias: as DataLoader's. So PIL's resize(size,
+        resample, box)."""
         numpy = installed("numpy")
         if numpy is None:
             raise ImportError("Sample.image() gives a numpy array: numpy is not installed")
@@ -159,8 +197,11 @@ class Sample:
         image, err, buffer = _c.new("image"), _c.new("error"), (ctypes.c_char * self.size)()
         status = lib.bzna_dataset_read_image(handle, self.index, _track(track), buffer, self.size, image, err)
         check(status, err, self._dataset.last_exception)
-        if image.config_size:                   # it may be the dataset's, which may be closed before the picture is used
-            image.kept = ctypes.create_string_buffer(ctypes.string_at(image.config, image.config_size), image.config_size)
+        # it may be the dataset's, which may be closed before the picture is used
+        if image.config_size:
+            image.kept = ctypes.create_string_buffer(
+                ctypes.string_at(image.config, image.config_size), image.config_size
+            )
             image.config = ctypes.addressof(image.kept)
         return image, buffer
 
@@ -232,7 +273,9 @@ def _records_of(members):
     records = _c.new("records")
     for name, value in members.items():
         if name == "struct_size" or not hasattr(records, name):
-            raise ValueError("records: there is no %r among %s" % (name, ", ".join(n for n, _ in records._fields_[1:-1])))
+            raise ValueError(
+                "records: there is no %r among %s" % (name, ", ".join(n for n, _ in records._fields_[1:-1]))
+            )
         if isinstance(value, str) or value is None:
             value = arg.choice(name, value, _DATASET_CHOICES)
         arg.put(records, name, value, "records: " + name)
@@ -286,8 +329,19 @@ def _absolute(path):
 
 
 _PICTURE_FOLDERS = {"image", "images", "img", "imgs", "input", "inputs", "jpegimages", "photos"}
-_MASK_FOLDERS = {"mask", "masks", "label", "labels", "annotation", "annotations", "segmentation", "segmentations", "segmentationclass",
-                 "ground_truth", "gt"}
+_MASK_FOLDERS = {
+    "mask",
+    "masks",
+    "label",
+    "labels",
+    "annotation",
+    "annotations",
+    "segmentation",
+    "segmentations",
+    "segmentationclass",
+    "ground_truth",
+    "gt",
+}
 
 
 class Dataset(_handles.Handled):
@@ -298,48 +352,54 @@ class Dataset(_handles.Handled):
         (8, ['color', 'gray'], {'color': 0, 'gray': 1})
         >>> picture, target = dataset[0]
         >>> dataset[::2], dataset[[0, 3, 5]], dataset + dataset
-        (<benzina.Dataset: folder, 4 of 8 samples>, <benzina.Dataset: folder, 3 of 8 samples>, <benzina.Dataset: folder, 16 samples>)
+        (<benzina.Dataset: folder, 4 of 8 samples>, <benzina.Dataset: folder, 3 of 8 samples>, <benzina.Dataset: folder,
+        16 samples>)
 
-    dataset[i] is a Sample, dataset[i:j] and dataset[a list of numbers] are Datasets, and so is a + b. The names of torchvision's
-    ImageFolder are here, too: classes, class_to_idx, samples, imgs, targets.
+    dataset[i] is a Sample, dataset[i:j] and dataset[a list of numbers] are Datasets, and so is a + b. The names of
+    torchvision's ImageFolder are here, too: classes, class_to_idx, samples, imgs, targets.
 
     source: a path (of an archive, another mp4, a folder of pictures, a tar shard, a .rec), or a pattern of several
-    ("shard-{000..146}.tar", "*.tar", "a.tar::b.tar"); or several in a list, which are laid end to end; or an object with
-    read_at(offset, size) -> bytes, called by several threads at once, and size, a number or a method; or an open binary file. Of a file
-    that the system opened, only its bytes count: its position stays, it may be closed. Any other file-like object is read under a lock,
-    and must stay open.
+    ("shard-{000..146}.tar", "*.tar", "a.tar::b.tar"); or several in a list, which are laid end to end; or an object
+    with read_at(offset, size) -> bytes, called by several threads at once, and size, a number or a method; or an open
+    binary file. Of a file that the system opened, only its bytes count: its position stays, it may be closed. Any other
+    file-like object is read under a lock, and must stay open.
 
-    Or an object with __len__ and __getitem__, as torch's data sets are. What __getitem__(index) gives is a sample: a picture, or a pair of
-    picture and target, or a dict of fields. Pictures are bytes of files, PIL.Images, or arrays of uint8; other fields are numbers, rows of
-    numbers, text and bytes, as the first sample has them, and may be None in others. It is called by several threads, one at a time, since
-    each holds the interpreter's lock, and must give the same sample for the same index. An exception costs its sample only; OSError and
-    EOFError are tried again (read_retries). last_exception is the last one.
+    Or an object with __len__ and __getitem__, as torch's data sets are. What __getitem__(index) gives is a sample: a
+    picture, or a pair of picture and target, or a dict of fields. Pictures are bytes of files, PIL.Images, or arrays of
+    uint8; other fields are numbers, rows of numbers, text and bytes, as the first sample has them, and may be None in
+    others. It is called by several threads, one at a time, since each holds the interpreter's lock, and must give the
+    same sample for the same index. An exception costs its sample only; OSError and EOFError are tried again
+    (read_retries). last_exception is the last one.
 
-    Or a URL: https://, s3://, gs://, hf:// and whatever else fsspec knows; also braces, lists, and "a::b". README.md has a chapter on it.
-    Archives, mp4, tars, .rec and records are read there by range requests, in blocks that a cache keeps for all threads and files.
+    Or a URL: https://, s3://, gs://, hf:// and whatever else fsspec knows; also braces, lists, and "a::b". README.md
+    has a chapter on it. Archives, mp4, tars, .rec and records are read there by range requests, in blocks that a cache
+    keeps for all threads and files.
 
     split            of an archive: "train", "validation" or "test"
     format           "archive", "folder", "tar", "RecordIO", ... (see info.container): other kinds are refused
     fields           names of fields: dataset.fields and dataset[i].fields show these alone; None: all. A DataLoader
                      delivers picture and target, and whatever else its tensors and bytes name
-    target           the field of integers that is the target: "cls2" of a tar, "bzna_target_b" of an mp4's tracks; None: the usual one
+    target           the field of integers that is the target: "cls2" of a tar, "bzna_target_b" of an mp4's tracks;
+                     None: the usual one
     list             path of a list of samples (.lst, .csv): which files of a folder, or what labels of a .rec
-    classes          of a folder: its class folders, in the order of their numbers; None: all, in class_order. A folder of pictures
-                     beside one of masks is no data set of two classes, and refused unless they are named here
+    classes          of a folder: its class folders, in the order of their numbers; None: all, in class_order. A folder
+                     of pictures beside one of masks is no data set of two classes, and refused unless they are named
+                     here
     class_order      "text": "10" comes before "2"; "numeric": after it
     orientation      "apply": pictures are turned as their EXIF data says; "ignore", as torchvision's ImageFolder does
     palette          "colors", or "index": what pictures with a palette give, indices as gray
     pairs            folders in the folder whose files of the same names make one sample: ("images", "masks"), or
-                     {"image": "leftImg8bit/train", "mask": "gtFine/train"}. Each is a picture of that name, for Output.mask and Output
-    records          of a file of fixed-size records: a dict of bzna_records' members; types and layout by name, "uint8", "nhwc".
-                     A file of MNIST's format (IDX) needs none; its labels are in another file: see idx
+                     {"image": "leftImg8bit/train", "mask": "gtFine/train"}. Each is a picture of that name, for
+                     Output.mask and Output
+    records          of a file of fixed-size records: a dict of bzna_records' members; types and layout by name,
+                     "uint8", "nhwc". A file of MNIST's format (IDX) needs none; its labels are in another file: see idx
 
-    index            the bytes of the index (.idx) of one tar or .rec that is no path, so that it need not be walked over. Paths and URLs
-                     have it beside them
+    index            the bytes of the index (.idx) of one tar or .rec that is no path, so that it need not be walked
+                     over. Paths and URLs have it beside them
 
     Of URLs
-    block_size       bytes that requests are rounded to. Reads in order ask for up to 4 MiB at once; reads here and there of files that
-                     together are larger than the cache ask for their bytes alone
+    block_size       bytes that requests are rounded to. Reads in order ask for up to 4 MiB at once; reads here and
+                     there of files that together are larger than the cache ask for their bytes alone
     cache_bytes      bytes of blocks that are kept, for all files and threads; 0: none
     retries          how often a request is sent again where that may help, after 0.2 s, 0.4 s, 0.8 s, ...
     timeout          seconds that a request may take, and as many more for each MiB that it asks for
@@ -349,14 +409,30 @@ class Dataset(_handles.Handled):
     _gone = "the dataset is closed"
     _classes = _shown = _chosen = _targets = _filenames = None
 
-    def __init__(self, source: Any, split: Optional[Literal["train", "validation", "test"]] = None, name: Optional[str] = None,
-                 context: Optional[Context] = None, *, format: Optional[str] = None, fields: Optional[Names] = None,
-                 list: Optional[Path] = None, classes: Optional[Iterable[str]] = None,
-                 class_order: Literal["text", "numeric"] = "text", orientation: Literal["apply", "ignore"] = "apply",
-                 palette: Literal["colors", "index"] = "colors", records: Optional[Mapping[str, Any]] = None,
-                 target: Optional[str] = None, index: Optional[bytes] = None,
-                 pairs: Union[None, Names, Mapping[str, str]] = None, block_size: int = 1 << 16, cache_bytes: int = 256 << 20,
-                 retries: int = 4, timeout: float = 30, storage_options: Optional[Mapping[str, Any]] = None) -> None:
+    def __init__(
+        self,
+        source: Any,
+        split: Optional[Literal["train", "validation", "test"]] = None,
+        name: Optional[str] = None,
+        context: Optional[Context] = None,
+        *,
+        format: Optional[str] = None,
+        fields: Optional[Names] = None,
+        list: Optional[Path] = None,
+        classes: Optional[Iterable[str]] = None,
+        class_order: Literal["text", "numeric"] = "text",
+        orientation: Literal["apply", "ignore"] = "apply",
+        palette: Literal["colors", "index"] = "colors",
+        records: Optional[Mapping[str, Any]] = None,
+        target: Optional[str] = None,
+        index: Optional[bytes] = None,
+        pairs: Union[None, Names, Mapping[str, str]] = None,
+        block_size: int = 1 << 16,
+        cache_bytes: int = 256 << 20,
+        retries: int = 4,
+        timeout: float = 30,
+        storage_options: Optional[Mapping[str, Any]] = None,
+    ) -> None:
         _handles.dispose_put_off()
         context = context or _shared_context()
         if records is None and format is None and arg.is_path(source):
@@ -365,10 +441,27 @@ class Dataset(_handles.Handled):
             raise TypeError("index: the bytes of an .idx are needed, not %r" % (index,))
         if isinstance(classes, str):
             raise TypeError("classes: a list of names is needed, not one name")
-        settings: Dict[str, Any] = dict(split=split, name=name, format=format, list=list, classes=classes and tuple(classes),
-                                        class_order=class_order, orientation=orientation, palette=palette,
-                                        records=records and dict(records), target=target, pairs=_pairs_of(pairs), index=index and bytes(index))
-        elsewhere = dict(block_size=block_size, cache_bytes=cache_bytes, retries=retries, timeout=timeout, storage_options=storage_options)
+        settings: Dict[str, Any] = dict(
+            split=split,
+            name=name,
+            format=format,
+            list=list,
+            classes=classes and tuple(classes),
+            class_order=class_order,
+            orientation=orientation,
+            palette=palette,
+            records=records and dict(records),
+            target=target,
+            pairs=_pairs_of(pairs),
+            index=index and bytes(index),
+        )
+        elsewhere = dict(
+            block_size=block_size,
+            cache_bytes=cache_bytes,
+            retries=retries,
+            timeout=timeout,
+            storage_options=storage_options,
+        )
         (config, kept), handle, err = _dataset_config(settings), ctypes.c_void_p(), _c.new("error")
         paths = source if isinstance(source, (tuple, _list)) else None
         self._source: Optional[_Failure] = None
@@ -435,8 +528,12 @@ class Dataset(_handles.Handled):
     def _of_image_folder(cls, folder: Any, context: Optional[Context]) -> Dataset:
         for name in ("transform", "target_transform"):
             if getattr(folder, name, None) is not None:
-                raise ValueError("dataset: the %s of %s would not be applied: leave it out, and give warp=, mean= and std= instead (by default, "
-                                 "pictures are resized and center-cropped as Resize(256) and CenterCrop(224) do)" % (name, type(folder).__name__))
+                raise ValueError(
+                    "dataset: the %s of %s would not be applied: leave it out, and give warp=, mean= and std= instead "
+                    "(by default, "
+                    "pictures are resized and center-cropped as Resize(256) and CenterCrop(224) do)"
+                    % (name, type(folder).__name__)
+                )
         found = cls(folder.root, context=context, format="folder", classes=folder.classes, orientation="ignore")
         places = {name: i for i, name in enumerate(found.filenames)}
         try:
@@ -455,9 +552,13 @@ class Dataset(_handles.Handled):
         if len(names) > 1 and pictures and masks and len(names) == len(pictures) + len(masks):
             first, second = names[pictures[0]], names[masks[0]]
             self.close()
-            raise Error(Status.E_FORMAT, "its folders %r and %r look like pictures and their masks, not like classes: open one of them, or name "
-                        "both in classes= where they are classes. pairs=(%r, %r) makes samples of files that have one name in both, which "
-                        "Output.mask(%r) then warps as their pictures" % (first, second, first, second, second))
+            raise Error(
+                Status.E_FORMAT,
+                "its folders %r and %r look like pictures and their masks, not like classes: open one of them, or name "
+                "both in classes= where they are classes. pairs=(%r, %r) makes samples of files that have one name in "
+                "both, which "
+                "Output.mask(%r) then warps as their pictures" % (first, second, first, second, second),
+            )
 
     @classmethod
     def _from_handle(cls, context: Context, handle: Any, source: Any = None, origin: Any = None) -> Dataset:
@@ -483,7 +584,9 @@ class Dataset(_handles.Handled):
         for d in datasets:                      # of a sum, its parts, so that many of them do not nest
             origins.extend(d._origin[1] if d._origin and d._origin[0] == "concat" else [d._origin])
         source = next((d._source for d in datasets if d.remote is not None), None)
-        found = cls._from_handle(context, handle.value, source, origin=None if None in origins else ("concat", origins, context))
+        found = cls._from_handle(
+            context, handle.value, source, origin=None if None in origins else ("concat", origins, context)
+        )
         if any(d._chosen is not None for d in datasets):
             chosen, before = array.array("Q"), 0
             for d in datasets:
@@ -521,7 +624,9 @@ class Dataset(_handles.Handled):
             if not -count <= number < count:
                 raise IndexError("indices[%d]: sample %d of %d" % (i, number, count))
         places = (number + count if number < 0 else number for number in numbers)
-        return self._selected(array.array("Q", places if self._chosen is None else (self._chosen[place] for place in places)))
+        return self._selected(
+            array.array("Q", places if self._chosen is None else (self._chosen[place] for place in places))
+        )
 
     def _selected(self, chosen: Any) -> Dataset:
         found = self._span(0, self._length)
@@ -600,7 +705,9 @@ class Dataset(_handles.Handled):
         place = self._place(index)
         sample = told("sample_ref", lib.bzna_dataset_sample, self.handle, place, source=self._source)
         images = tuple(sample.image_names[i].value.decode("utf-8", "replace") for i in range(sample.image_count))
-        return Sample(place, sample.target, _text_of(self._field(place, b"name")), sample.offset, sample.size, images, self)
+        return Sample(
+            place, sample.target, _text_of(self._field(place, b"name")), sample.offset, sample.size, images, self
+        )
 
     def _place(self, index: Any) -> int:
         """The number of a sample in all that the library's handle has."""
@@ -745,8 +852,16 @@ class Dataset(_handles.Handled):
         result = []
         for i in range(self.info.track_count):
             t = told("track_info", lib.bzna_dataset_track_info, self.handle, i)
-            result.append(Track(t.name.decode("utf-8", "replace"), _fourcc(t.handler), _fourcc(t.format), t.flags, t.sample_count,
-                                t.mime.decode("utf-8", "replace")))
+            result.append(
+                Track(
+                    t.name.decode("utf-8", "replace"),
+                    _fourcc(t.handler),
+                    _fourcc(t.format),
+                    t.flags,
+                    t.sample_count,
+                    t.mime.decode("utf-8", "replace"),
+                )
+            )
         return result
 
     @property

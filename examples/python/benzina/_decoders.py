@@ -9,7 +9,8 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 from ._arrays import from_arrays
 from ._modules import installed
 
-Handler = Callable[[str, bytes], Any]           # (key with a point before it, bytes) -> a value, or None: it is another's
+# (key with a point before it, bytes) -> a value, or None: it is another's
+Handler = Callable[[str, bytes], Any]
 
 
 class Spec(NamedTuple):
@@ -21,11 +22,18 @@ class Spec(NamedTuple):
 
 
 SPECS = {
-    "l8": Spec("numpy", "uint8", "l"), "rgb8": Spec("numpy", "uint8", "rgb"),
-    "l": Spec("numpy", "float32", "l"), "rgb": Spec("numpy", "float32", "rgb"),
-    "torchl8": Spec("torch", "uint8", "l"), "torchrgb8": Spec("torch", "uint8", "rgb"),
-    "torchl": Spec("torch", "float32", "l"), "torchrgb": Spec("torch", "float32", "rgb"), "torch": Spec("torch", "float32", "rgb"),
-    "pil": Spec("pil", "uint8", "rgb"), "pilrgb": Spec("pil", "uint8", "rgb"), "pill": Spec("pil", "uint8", "l"),
+    "l8": Spec("numpy", "uint8", "l"),
+    "rgb8": Spec("numpy", "uint8", "rgb"),
+    "l": Spec("numpy", "float32", "l"),
+    "rgb": Spec("numpy", "float32", "rgb"),
+    "torchl8": Spec("torch", "uint8", "l"),
+    "torchrgb8": Spec("torch", "uint8", "rgb"),
+    "torchl": Spec("torch", "float32", "l"),
+    "torchrgb": Spec("torch", "float32", "rgb"),
+    "torch": Spec("torch", "float32", "rgb"),
+    "pil": Spec("pil", "uint8", "rgb"),
+    "pilrgb": Spec("pil", "uint8", "rgb"),
+    "pill": Spec("pil", "uint8", "l"),
 }
 PICTURES = set("bmp gif jp2 jpe jpeg jpg pbm pgm png pnm ppm tif tiff webp heic heif avif".split())
 
@@ -115,8 +123,15 @@ def _text(data: bytes) -> str:
 
 
 _BY_EXTENSION: Tuple[Tuple[str, Callable[[bytes], Any]], ...] = (
-    ("txt text transcript", _text), ("cls cls2 index inx id", int), ("json jsn", json.loads), ("npy", _numpy_file), ("npz", _numpy_files),
-    ("pth", _torch_file), ("mp msg", _msgpack), ("cbor", _cbor))
+    ("txt text transcript", _text),
+    ("cls cls2 index inx id", int),
+    ("json jsn", json.loads),
+    ("npy", _numpy_file),
+    ("npz", _numpy_files),
+    ("pth", _torch_file),
+    ("mp msg", _msgpack),
+    ("cbor", _cbor),
+)
 DECODERS = {extension: function for extensions, function in _BY_EXTENSION for extension in extensions.split()}
 _REFUSED = {
     **dict.fromkeys(("pkl", "pickle", "pyd"), "a pickle runs whatever code its file holds"),
@@ -128,7 +143,9 @@ def basichandlers(key: str, data: bytes) -> Any:
     """By the last extension."""
     extension = key.rsplit(".", 1)[-1]
     if extension in _REFUSED:
-        raise ValueError("decode: .%s: %s: a handler of your own in decode(handler) takes it" % (extension, _REFUSED[extension]))
+        raise ValueError(
+            "decode: .%s: %s: a handler of your own in decode(handler) takes it" % (extension, _REFUSED[extension])
+        )
     decoder = DECODERS.get(extension)
     return None if decoder is None else decoder(data)
 

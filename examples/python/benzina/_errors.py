@@ -17,8 +17,8 @@ class Error(Exception):
     """What the library reports. status: a Status; byte_offset: in the file, or None; native_code: errno and such, or 0.
     Error("text") has the text alone, and None for a status: torch raises errors of its workers again in this way.
 
-    Some are Python's own kinds, too: a file that is not there is a FileNotFoundError, what cannot be read or written an OSError, what an
-    argument must not be a ValueError, no batch in time a TimeoutError, and no memory a MemoryError.
+    Some are Python's own kinds, too: a file that is not there is a FileNotFoundError, what cannot be read or written an
+    OSError, what an argument must not be a ValueError, no batch in time a TimeoutError, and no memory a MemoryError.
 
     >>> try:
     ...     benzina.Dataset("absent.bzna")
@@ -37,7 +37,9 @@ class Error(Exception):
             cls = _kind_of(*arguments, **named)
         return super(Error, cls).__new__(cls, *arguments)
 
-    def __init__(self, status: Any = None, message: str = "", byte_offset: Optional[int] = None, native_code: int = 0) -> None:
+    def __init__(
+        self, status: Any = None, message: str = "", byte_offset: Optional[int] = None, native_code: int = 0
+    ) -> None:
         if isinstance(status, str) and not message:
             status, message = None, status
         if status is not None:
@@ -81,8 +83,13 @@ class OutOfMemoryError(Error, MemoryError):
     """There is no memory for it."""
 
 
-_KINDS = {Status.E_IO: InputOutputError, Status.E_ARGUMENT: ArgumentError, Status.E_RANGE: ArgumentError, Status.AGAIN: TimeLimitError,
-          Status.E_MEMORY: OutOfMemoryError}
+_KINDS = {
+    Status.E_IO: InputOutputError,
+    Status.E_ARGUMENT: ArgumentError,
+    Status.E_RANGE: ArgumentError,
+    Status.AGAIN: TimeLimitError,
+    Status.E_MEMORY: OutOfMemoryError,
+}
 
 
 def _kind_of(status: Any = None, message: str = "", byte_offset: Optional[int] = None, native_code: int = 0) -> Any:
@@ -92,12 +99,25 @@ def _kind_of(status: Any = None, message: str = "", byte_offset: Optional[int] =
 
 
 class RemoteFailure(OSError):
-    """What a file that is elsewhere failed with. is_temporary: asking again may help; retry_after: in so many seconds, as the server
-    says; name: of the file, where the text begins with it; kind: an errno."""
+    """What a file that is elsewhere failed with. is_temporary: asking again may help; retry_after: in so many seconds,
+    as the server says; name: of the file, where the text begins with it; kind: an errno."""
 
-    def __init__(self, text: str, is_temporary: bool = False, retry_after: Optional[float] = None, name: str = "", kind: int = errno.EIO) -> None:
+    def __init__(
+        self,
+        text: str,
+        is_temporary: bool = False,
+        retry_after: Optional[float] = None,
+        name: str = "",
+        kind: int = errno.EIO,
+    ) -> None:
         OSError.__init__(self, text)
-        self.text, self.is_temporary, self.retry_after, self.name, self.kind = text, is_temporary, retry_after, name, kind
+        self.text, self.is_temporary, self.retry_after, self.name, self.kind = (
+            text,
+            is_temporary,
+            retry_after,
+            name,
+            kind,
+        )
 
     def again(self) -> RemoteFailure:
         """For another thread."""
@@ -140,16 +160,26 @@ remote_failures = _RemoteFailures()
 
 # The names by which messages speak of members of structs, numbers and functions: here they are arguments and methods.
 _WORDS = (
-    (re.compile(r"\bloader_config\.(\w+\.\w+)(?:\.kind)?"), lambda found: arg.KEYWORDS.get(found[1], found[1].split(".")[-1])),
-    (re.compile(r"\bloader_config\.extra_outputs(?:\.ptr, count|\[(\d+)\])"), lambda found: "outputs" + ("[%s]" % found[1] if found[1] else "")),
+    (
+        re.compile(r"\bloader_config\.(\w+\.\w+)(?:\.kind)?"),
+        lambda found: arg.KEYWORDS.get(found[1], found[1].split(".")[-1]),
+    ),
+    (
+        re.compile(r"\bloader_config\.extra_outputs(?:\.ptr, count|\[(\d+)\])"),
+        lambda found: "outputs" + ("[%s]" % found[1] if found[1] else ""),
+    ),
     (re.compile(r"\bloader_config\.(\w+)"), lambda found: arg.KEYWORDS.get(found[1], found[1])),
-    (re.compile(r"\b(?:pipeline|output|order|read|decode|fields|errors|shard)\.(\w+)"),
-     lambda found: arg.KEYWORDS.get(found[0], found[0])),
+    (
+        re.compile(r"\b(?:pipeline|output|order|read|decode|fields|errors|shard)\.(\w+)"),
+        lambda found: arg.KEYWORDS.get(found[0], found[0]),
+    ),
     (re.compile(r"\b(?:context|dataset|writer)_config\.(\w+)"), lambda found: found[1]),
     (re.compile(r"\bBZNA_E_(\w+)"), lambda found: "E_" + found[1]),
     (re.compile(r"\bbzna_(loader_next)\b"), lambda found: "the loader's next batch"),
-    (re.compile(r"release one first, or raise (?:batches_in_flight|multibuffering)"),
-     lambda found: "let go of one, give copy=True, or a larger multibuffering"),
+    (
+        re.compile(r"release one first, or raise (?:batches_in_flight|multibuffering)"),
+        lambda found: "let go of one, give copy=True, or a larger multibuffering",
+    ),
 )
 
 
@@ -164,14 +194,19 @@ def error_of(status: int, err: Any) -> Error:
         return Error(status)
     message = in_python(err.message.decode("utf-8", "replace"))
     code, failure = err.native_code, remote_failures.get(err.native_code) if status == Status.E_IO else None
-    error = Error(status, message, None if err.byte_offset == _c.NO_OFFSET else err.byte_offset, code if failure is None else -failure.kind)
+    error = Error(
+        status,
+        message,
+        None if err.byte_offset == _c.NO_OFFSET else err.byte_offset,
+        code if failure is None else -failure.kind,
+    )
     error.__cause__ = failure
     return error
 
 
 def check(status: int, err: Any = None, cause: Optional[BaseException] = None) -> int:
-    """cause: the last exception of a source or sink, which is blamed where reading or writing failed. What is no trouble with the data
-    is raised itself, as if it had not gone through C."""
+    """cause: the last exception of a source or sink, which is blamed where reading or writing failed. What is no
+    trouble with the data is raised itself, as if it had not gone through C."""
     if status == Status.E_CALLBACK and cause is not None:
         raise_of_callback(cause, error_of(status, err))
     if status < 0:

@@ -9,10 +9,29 @@ import time
 from ._errors import RemoteFailure
 from ._modules import installed
 
-CHECK_S = 10                                    # so often, a file is asked for its version, where reading does not tell it
-_VERSIONS = "ETag", "etag", "generation", "version_id", "VersionId", "md5Hash", "blob_id", "LastModified", "last_modified", "updated", "mtime", "created"
+# so often, a file is asked for its version, where reading does not tell it
+CHECK_S = 10
+_VERSIONS = (
+    "ETag",
+    "etag",
+    "generation",
+    "version_id",
+    "VersionId",
+    "md5Hash",
+    "blob_id",
+    "LastModified",
+    "last_modified",
+    "updated",
+    "mtime",
+    "created",
+)
 _FAULTS = TypeError, AttributeError, NameError, AssertionError, ImportError, NotImplementedError
-_LASTING = {FileNotFoundError: errno.ENOENT, PermissionError: errno.EACCES, NotADirectoryError: errno.ENOENT, IsADirectoryError: errno.EISDIR}
+_LASTING = {
+    FileNotFoundError: errno.ENOENT,
+    PermissionError: errno.EACCES,
+    NotADirectoryError: errno.ENOENT,
+    IsADirectoryError: errno.EISDIR,
+}
 
 
 def system_of(url, options):
@@ -27,8 +46,8 @@ def system_of(url, options):
 
 
 def within(seconds, function, *arguments, **named):
-    """What a function returns. It runs on a thread of its own, which is left alone where it takes longer: not every file system has a
-    limit of its own."""
+    """What a function returns. It runs on a thread of its own, which is left alone where it takes longer: not every
+    file system has a limit of its own."""
     done, result = threading.Event(), []
 
     def run():
@@ -59,7 +78,9 @@ def _failure_of(exception):
         if isinstance(exception, kind):
             return RemoteFailure("%s: %s" % (kind.__name__, words), kind=number)
     status = getattr(exception, "status", getattr(exception, "code", None))
-    is_lasting = isinstance(exception, (ValueError, LookupError)) or (isinstance(status, int) and 400 <= status < 500 and status not in (408, 425, 429))
+    is_lasting = isinstance(exception, (ValueError, LookupError)) or (
+        isinstance(status, int) and 400 <= status < 500 and status not in (408, 425, 429)
+    )
     return RemoteFailure("%s: %s" % (type(exception).__name__, words), is_temporary=not is_lasting)
 
 
@@ -76,13 +97,17 @@ class FsspecFile:
         info = within(self._timeout, self._system.info, self._path)
         self.size, self.version, self._checked = info.get("size"), _version_of(info), time.monotonic()
         if info.get("type") == "directory":
-            raise RemoteFailure("it is a folder: those that hold *.bzna, *.tar or *.rec are opened with / at their end", kind=errno.EISDIR)
+            raise RemoteFailure(
+                "it is a folder: those that hold *.bzna, *.tar or *.rec are opened with / at their end",
+                kind=errno.EISDIR,
+            )
         if self.size is None:
             raise RemoteFailure("the file system does not tell its size")
         file = within(self._timeout, self._system.open, self._path, "rb", cache_type="none")
         own = getattr(type(file), "_fetch_range", None)
         base = installed("fsspec").spec.AbstractBufferedFile
-        if isinstance(file, base) and own is not base._fetch_range:     # which names the version that was opened, where it can
+        # which names the version that was opened, where it can
+        if isinstance(file, base) and own is not base._fetch_range:
             self._fetch = file._fetch_range
         else:
             file.close()
@@ -117,7 +142,10 @@ class FsspecFile:
         self._checked = time.monotonic()
         for what, before, now in (("size", self.size, info.get("size")), ("version", self.version, _version_of(info))):
             if before != now:
-                raise RemoteFailure("the file has changed since it was opened: its %s was %s, and is %s" % (what, before, now), kind=errno.ESTALE)
+                raise RemoteFailure(
+                    "the file has changed since it was opened: its %s was %s, and is %s" % (what, before, now),
+                    kind=errno.ESTALE,
+                )
 
 
 def _version_of(info):

@@ -13,7 +13,8 @@ from ._c import Status
 from ._errors import Error
 
 
-# What callbacks find by their user pointer, a number. A callback that comes too late finds nothing, instead of freed memory. Loaders
+# What callbacks find by their user pointer, a number. A callback that comes too late finds nothing, instead of freed
+# memory. Loaders
 # own their hooks, and are found weakly: what a callback refers to, or its exception's traceback, may be the loader.
 registry: Dict[Any, Any] = {}
 _registry_keys = itertools.count(1)
@@ -25,7 +26,8 @@ def register(thing: Any) -> int:
     return key
 
 
-# The garbage collector may run inside a callback, on a thread of the library's, where nothing can be closed: closing is put off.
+# The garbage collector may run inside a callback, on a thread of the library's, where nothing can be closed: closing is
+# put off.
 put_off: Deque[Any] = collections.deque()
 
 
@@ -67,7 +69,8 @@ def dispose_put_off() -> None:
 
 
 def owned(owner: Any, close: Any, handle: Any, key: Any = None) -> Any:
-    """Closes handle once: when the owner says so, when it is collected, or before the interpreter ends; the latest made goes first."""
+    """Closes handle once: when the owner says so, when it is collected, or before the interpreter ends; the latest made
+    goes first."""
     return weakref.finalize(owner, _dispose, close, handle, os.getpid(), key)
 
 
@@ -109,7 +112,8 @@ def uncopied(advice: str) -> Any:
 
 
 def check_callback(what: str, given: Any, arguments: str) -> None:
-    """Refuses what cannot be called with these arguments, by their names: a slip that would else be one of every sample."""
+    """Refuses what cannot be called with these arguments, by their names: a slip that would else be one of every
+    sample."""
     if not callable(given):
         raise TypeError("%s: %r cannot be called; it must take (%s)" % (what, given, arguments))
     if isinstance(given, type):
@@ -118,7 +122,8 @@ def check_callback(what: str, given: Any, arguments: str) -> None:
     if package in ("torchvision", "albumentations", "kornia"):
         raise TypeError("%s: %s is a transform of %s's, which takes pictures; a callback takes (%s)" %
                         (what, type(given).__name__, package, arguments))
-    called = given.forward if hasattr(given, "register_forward_hook") else given        # a module of torch's takes anything itself
+    # a module of torch's takes anything itself
+    called = given.forward if hasattr(given, "register_forward_hook") else given
     try:
         signature = inspect.signature(called)
     except (TypeError, ValueError):             # of some that are written in C, nobody knows it

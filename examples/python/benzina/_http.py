@@ -63,7 +63,9 @@ class _Connection:
         host, port = url.hostname, url.port or {"http": 80, "https": 443}[url.scheme]
         through = urllib.parse.urlsplit(proxy if "://" in proxy else "http://" + proxy) if proxy else None
         self.is_proxied = through is not None and url.scheme == "http"
-        self.http = http.client.HTTPConnection(*((through.hostname, through.port or 80) if through else (host, port)), timeout=timeout)
+        self.http = http.client.HTTPConnection(
+            *((through.hostname, through.port or 80) if through else (host, port)), timeout=timeout
+        )
         if through and url.scheme == "https":
             self.http.set_tunnel(host, port)
         self.http.connect()
@@ -170,10 +172,17 @@ class HttpFile:
 
     def __init__(self, url, options, timeout, pool):
         options = dict(options or {})
-        self._headers = {"User-Agent": "benzina/" + __version__, "Accept-Encoding": "identity", **(options.pop("headers", None) or {})}
+        self._headers = {
+            "User-Agent": "benzina/" + __version__,
+            "Accept-Encoding": "identity",
+            **(options.pop("headers", None) or {}),
+        }
         self._context = options.pop("ssl_context", None)
         if options:
-            raise TypeError("storage_options: %s: for http and https there are headers and ssl_context" % ", ".join(map(repr, options)))
+            raise TypeError(
+                "storage_options: %s: for http and https there are headers and ssl_context"
+                % ", ".join(map(repr, options))
+            )
         parts = urllib.parse.urlsplit(url)
         if not parts.hostname:
             raise ValueError("%s: there is no host in this URL" % url)
@@ -235,7 +244,11 @@ class HttpFile:
                 connection.begin(deadline)
                 headers = {**self._headers, "Range": "bytes=%d-%d" % (first, last)}
                 if url.netloc != self._url.netloc or url.scheme != self._url.scheme:
-                    headers = {name: value for name, value in headers.items() if name.lower() not in ("authorization", "cookie")}
+                    headers = {
+                        name: value
+                        for name, value in headers.items()
+                        if name.lower() not in ("authorization", "cookie")
+                    }
                 path = url.path + ("?" + url.query if url.query else "")
                 if connection.is_proxied:
                     path = "%s://%s%s" % (url.scheme, url.netloc, path)
@@ -256,8 +269,14 @@ class HttpFile:
         if not to:
             raise RemoteFailure(_words_of(response))
         found = urllib.parse.urlsplit(urllib.parse.urljoin(url.geturl(), to))
-        if found.scheme not in ("http", "https") or (url.scheme == "https" and found.scheme == "http") or not found.hostname:
-            raise RemoteFailure("HTTP status %d: a redirect to %s is not followed" % (response.status, name_of(found.geturl())))
+        if (
+            found.scheme not in ("http", "https")
+            or (url.scheme == "https" and found.scheme == "http")
+            or not found.hostname
+        ):
+            raise RemoteFailure(
+                "HTTP status %d: a redirect to %s is not followed" % (response.status, name_of(found.geturl()))
+            )
         return found
 
     def _done(self, url, connection, response, is_whole):
@@ -294,10 +313,13 @@ class HttpFile:
     def _refusal(self, response, offset):
         status = response.status
         if status == 200:
-            return RemoteFailure("the server does not serve ranges: it answers 200 with the whole file%s. Samples are read at any place: put it on a "
-                                 "server that does (nginx, Apache, Caddy, object stores), copy it here, or read tars from the front by "
-                                 "benzina.Stream('pipe:curl -sf URL')" %
-                                 (", %s bytes" % response.getheader("Content-Length") if response.getheader("Content-Length") else ""))
+            return RemoteFailure(
+                "the server does not serve ranges: it answers 200 with the whole file%s. Samples are read at any "
+                "place: put it on a "
+                "server that does (nginx, Apache, Caddy, object stores), copy it here, or read tars from the front by "
+                "benzina.Stream('pipe:curl -sf URL')"
+                % (", %s bytes" % response.getheader("Content-Length") if response.getheader("Content-Length") else "")
+            )
         total = re.fullmatch(r"bytes \*/(\d+)", response.getheader("Content-Range") or "")
         if status == 416 and total:
             if self.size is not None:
@@ -314,14 +336,18 @@ class HttpFile:
         """How many bytes of the answer are wanted."""
         coding = response.getheader("Content-Encoding")
         if coding not in (None, "identity"):
-            raise RemoteFailure("the server packs its answers (Content-Encoding: %s), so that ranges of the file cannot be had" % coding)
+            raise RemoteFailure(
+                "the server packs its answers (Content-Encoding: %s), so that ranges of the file cannot be had" % coding
+            )
         text = response.getheader("Content-Range") or ""
         found = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", text.strip())
         if not found:
             raise RemoteFailure("the server answers 206 with Content-Range %r, which has no range and size" % text)
         first, last, total = map(int, found.groups())
         if first != offset or last < first or last >= total:
-            raise RemoteFailure("the server gives another range than bytes %d-%d: Content-Range %r" % (offset, offset + size - 1, text))
+            raise RemoteFailure(
+                "the server gives another range than bytes %d-%d: Content-Range %r" % (offset, offset + size - 1, text)
+            )
         version = response.getheader("ETag") or response.getheader("Last-Modified")
         if version and version.startswith("W/"):
             version = version[2:]
@@ -335,7 +361,10 @@ class HttpFile:
 
     @staticmethod
     def _changed(what, before, now):
-        return RemoteFailure("the file has changed since it was opened: its %s was %s, and is %s" % (what, before, now), kind=errno.ESTALE)
+        return RemoteFailure(
+            "the file has changed since it was opened: its %s was %s, and is %s" % (what, before, now),
+            kind=errno.ESTALE,
+        )
 
 
 def _failure_of(error):

@@ -27,15 +27,24 @@ from ._output import Output
 from ._remote import READ_AHEAD, READERS
 from ._rules import Rule, set_rules
 from ._samplers import Lists, check_samplers
-from ._settings import (field_names, refuse_unknown, set_colors, set_distortion, set_mean_image, set_samples, set_transforms,
-                        warn_of_colors)
+from ._settings import (
+    field_names,
+    refuse_unknown,
+    set_colors,
+    set_distortion,
+    set_mean_image,
+    set_samples,
+    set_transforms,
+    warn_of_colors,
+)
 from ._types import (Antialias, Batches, Channels, Device, Dtype, Filter, Indices, Layout, Names, Numbers, Range, Shape,
                      Transform)
 
 _bytes = bytes                                  # which is an argument's name here
 _DEFAULT_WARP = ops.CenterResizedCrop(224 / 256)
 _PILS = (None, "linear", "cubic", "lanczos")    # filters of PIL's that have several samples an axis
-_AUTO_SEED = 0                                  # where torch.distributed shards a loader without a seed: torch's samplers have it, too
+# where torch.distributed shards a loader without a seed: torch's samplers have it, too
+_AUTO_SEED = 0
 
 
 def _release(arrived: Any, process: Optional[int] = None) -> None:
@@ -56,78 +65,92 @@ class DataLoader(_handles.Handled):
         (4, 3, 224, 224) float32 (4,) int64
         (4, 3, 224, 224) float32 (4,) int64
 
-    images: N x C x H x W; targets: N int64, -1 where a sample has none. Every `for` goes through one epoch, the first one through
-    first_epoch, the next one through the one after it, also if the last one was broken off. A new iter() ends the iterators before it.
+    images: N x C x H x W; targets: N int64, -1 where a sample has none. Every `for` goes through one epoch, the first
+    one through first_epoch, the next one through the one after it, also if the last one was broken off. A new iter()
+    ends the iterators before it.
 
-    Arrays may be kept in any number. They lie in the loader's own buffers as long as another one stays free, and are copies else
-    (statistics.batches_copied counts them).
+    Arrays may be kept in any number. They lie in the loader's own buffers as long as another one stays free, and are
+    copies else (statistics.batches_copied counts them).
 
     Samples
     dataset          a Dataset, or what makes one (a path, several in a list, a file); torch's Subset and
                      ConcatDataset, and torchvision's ImageFolder, too
-    shape            (height, width) in pixels of the pictures that come out, or one number for both. None, where tensors or bytes
-                     are named: no pictures, images is None
+    shape            (height, width) in pixels of the pictures that come out, or one number for both. None, where
+                     tensors or bytes are named: no pictures, images is None
     batch_size       samples of a batch, for each rank
     shuffle, seed    the order and the random warps of epoch e follow from (seed, e). None: another seed in every run
     drop_last        no partial last batch
-    last_batch       "partial": it has what is left. "drop". "pad": it is filled from the epoch's start. "fill": with pictures whose numbers
-                     are all pad_value, and targets of pad_target; a Batch's count says how many samples are real. None: "partial"; with
-                     several ranks the remainder is spread evenly over them, and the epoch's first samples fill up so that all ranks
-                     have the same number: at least one, and less than world_size samples come twice
-    indices          the samples of an epoch, by number, instead of all; "given": set_indices or set_batches gives those of each epoch
-    sampler          torch's, or anything that iterates over numbers of samples: it is asked for those of an epoch when that begins,
-                     after its set_epoch(epoch), where it has one. It shards itself (DistributedSampler): this process loads all
-                     that it yields, unless rank and world_size are given, which share it
-    batch_sampler    likewise, for lists of numbers, each of which is a batch. batch_size is the largest of them; by default the
-                     sampler's own batch_size
-    weights          how likely each is, with weighting "replace" or "once"; weights_by_part: weights are those of a sum's parts
+    last_batch       "partial": it has what is left. "drop". "pad": it is filled from the epoch's start. "fill": with
+                     pictures whose numbers are all pad_value, and targets of pad_target; a Batch's count says how many
+                     samples are real. None: "partial"; with several ranks the remainder is spread evenly over them, and
+                     the epoch's first samples fill up so that all ranks have the same number: at least one, and less
+                     than world_size samples come twice
+    indices          the samples of an epoch, by number, instead of all; "given": set_indices or set_batches gives those
+                     of each epoch
+    sampler          torch's, or anything that iterates over numbers of samples: it is asked for those of an epoch when
+                     that begins, after its set_epoch(epoch), where it has one. It shards itself (DistributedSampler):
+                     this process loads all that it yields, unless rank and world_size are given, which share it
+    batch_sampler    likewise, for lists of numbers, each of which is a batch. batch_size is the largest of them; by
+                     default the sampler's own batch_size
+    weights          how likely each is, with weighting "replace" or "once"; weights_by_part: weights are those of a
+                     sum's parts
     epoch_samples    draws of an epoch, with weighting
-    epochs           how many there are; None: no end, and the first batches of the next epoch are decoded while this one is used up
+    epochs           how many there are; None: no end, and the first batches of the next epoch are decoded while this
+                     one is used up
     first_epoch      the number of the first one
-    rank, world_size this process's share. None: those of torch.distributed, where that is initialized when the loader is first
-                     used and indices are not given; else all samples. Variables of torchrun, Slurm or MPI alone are not applied
-                     (see distributed_from_env). The seed is then 0 where none is given, since all ranks need the same one
+    rank, world_size this process's share. None: those of torch.distributed, where that is initialized when the loader
+                     is first used and indices are not given; else all samples. Variables of torchrun, Slurm or MPI
+                     alone are not applied (see distributed_from_env). The seed is then 0 where none is given, since all
+                     ranks need the same one
     shard            False: this process loads all samples, whatever torch.distributed says
 
     Pictures
-    warp             one of ops; nine numbers; or a callable (index, in_size, out_size, rng) -> 3x3 from output to input pixels,
-                     sizes being (width, height) and rng a Random. By default torchvision's Resize and CenterCrop in the proportion
-                     of 256 to 224, except for files of records that have the size of shape already, which come as they are.
-                     None: no scaling, pixels of the picture's middle
-    rotate, shear    degrees, drawn for each view, on top of the warp, as torchvision's RandomAffine draws them: a number d means
-                     (-d, d); shear may have four, of x and y
-    perspective      distortion_scale of torchvision's RandomPerspective, on top of that, or (distortion_scale, p); p is 0.5
+    warp             one of ops; nine numbers; or a callable (index, in_size, out_size, rng) -> 3x3 from output to input
+                     pixels, sizes being (width, height) and rng a Random. By default torchvision's Resize and
+                     CenterCrop in the proportion of 256 to 224, except for files of records that have the size of shape
+                     already, which come as they are. None: no scaling, pixels of the picture's middle
+    rotate, shear    degrees, drawn for each view, on top of the warp, as torchvision's RandomAffine draws them: a
+                     number d means (-d, d); shear may have four, of x and y
+    perspective      distortion_scale of torchvision's RandomPerspective, on top of that, or (distortion_scale, p); p is
+                     0.5
     views            so many views of each sample, each with its own random warp: images is V x N x C x H x W then
     outputs          further Outputs of the same decode, which are in the loop's fields
-    filter           "linear" (the default), "nearest", "cubic" (a = -0.5), "lanczos" (a = 3): PIL's; "cubic-0.75", "lanczos4",
-                     "area": OpenCV's
+    filter           "linear" (the default), "nearest", "cubic" (a = -0.5), "lanczos" (a = 3): PIL's; "cubic-0.75",
+                     "lanczos4", "area": OpenCV's
     antialias        True: where a picture shrinks, the filter is widened by as much, as in torchvision ("nearest" is
                      not; "area" always is); False: it is not, as in OpenCV; "round": it is, and RGB and gray pictures
                      (PNG, not JPEG) are rounded to whole numbers after the horizontal and after the vertical pass, as
                      in PIL. None: "round" with a warp of torchvision's Resize and CenterCrop, which then has the bytes
                      that torchvision makes of PIL's pictures; else True
-    inter_method     MXNet's number instead of the two: 0 nearest, 1 linear, 2 cubic, 3 area, 4 lanczos4; 9: for each sample 2 where
-                     both sides grow, 3 where both shrink, else 1; 10: for each sample any of 0 to 4. 9 and 10 run in Python
-    jpeg_shrink      True: a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
+    inter_method     MXNet's number instead of the two: 0 nearest, 1 linear, 2 cubic, 3 area, 4 lanczos4; 9: for each
+                     sample 2 where both sides grow, 3 where both shrink, else 1; 10: for each sample any of 0 to 4. 9
+                     and 10 run in Python
+    jpeg_shrink      True: a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2,
+                     1/4 or 1/8
     jpeg_shrink_margin
-                     with jpeg_shrink: how much all views must still shrink what was decoded, from 1 (the default) to 64. With 1.5, a
-                     JPEG is decoded at 1/2 only where all views shrink it threefold
+                     with jpeg_shrink: how much all views must still shrink what was decoded, from 1 (the default) to
+                     64. With 1.5, a JPEG is decoded at 1/2 only where all views shrink it threefold
     transform        a callable (sample_info, rng, structs.transform) that may change all of it
-    picture          a callable (sample_info, rng, Picture) that draws into decoded pictures before they are warped, once a sample
-                     whatever the views; in software alone. Random erasing, of up to half of each edge:
+    picture          a callable (sample_info, rng, Picture) that draws into decoded pictures before they are warped,
+                     once a sample whatever the views; in software alone. Random erasing, of up to half of each edge:
 
                          def erase(sample, rng, picture):
-                             width, height = (int(edge * rng.uniform(0.1, 0.5)) for edge in (picture.width, picture.height))
-                             left, top = rng.randrange(picture.width - width + 1), rng.randrange(picture.height - height + 1)
+                             width = int(picture.width * rng.uniform(0.1, 0.5))
+                             height = int(picture.height * rng.uniform(0.1, 0.5))
+                             left = rng.randrange(picture.width - width + 1)
+                             top = rng.randrange(picture.height - height + 1)
                              for plane in picture.region(left, top, left + width, top + height):
                                  plane[...] = picture.gray
 
     Random operations, behind the crop and its colors, before normalization
-    augment          policies of ops, one or a list, which are applied one after the other: RandAugment, TrivialAugmentWide, AutoAugment,
-                     GaussianBlur, RandomErasing, ..., at most 8 operations a sample. They are torchvision's on tensors of uint8
-    beyond_crop      True: operations that move pixels bring in the picture beyond the crop; False: the color oob, as in torchvision
-    operations       True: fields["operations"] is N x V x 8 x 9 float32, what was drawn for each view (of the images, then of outputs): the
-                     kind (OP_...; 0: nothing), its magnitude, left, top, right and bottom of what is covered, and its color
+    augment          policies of ops, one or a list, which are applied one after the other: RandAugment,
+                     TrivialAugmentWide, AutoAugment, GaussianBlur, RandomErasing, ..., at most 8 operations a sample.
+                     They are torchvision's on tensors of uint8
+    beyond_crop      True: operations that move pixels bring in the picture beyond the crop; False: the color oob, as in
+                     torchvision
+    operations       True: fields["operations"] is N x V x 8 x 9 float32, what was drawn for each view (of the images,
+                     then of outputs): the kind (OP_...; 0: nothing), its magnitude, left, top, right and bottom of what
+                     is covered, and its color
 
     Colors, of x in 0..255
     mean, std        y = (x - mean) / std: three numbers, or one
@@ -140,83 +163,151 @@ class DataLoader(_handles.Handled):
                      factors as of torchvision's ColorJitter: a number b means (max(0, 1 - b), 1 + b)
     hue              its turns of the hue: a number h, at most 0.5, means (-h, h). The four come in this order
     grayscale        the probability of torchvision's RandomGrayscale
-    jitter           an ops.ColorJitter instead of the five, which has MXNet's random_h, max_random_contrast, ... as well
+    jitter           an ops.ColorJitter instead of the five, which has MXNet's random_h, max_random_contrast, ... as
+                     well
 
     Arrays
-    dtype            "float32", "float16", "bfloat16" (which numpy does not have: torch, or its bits by memoryview), "uint8" (rounded
-                     to nearest, ties to even, saturated)
-    channels         "RGB", "BGR", "gray" or "grey" (one channel, the luma); mean and std, bias and norm are in that order
-    layout           "NCHW", "NHWC" (channels last; torch: images.permute(0, 3, 1, 2) is then NCHW in torch.channels_last)
-    output           "torch", "numpy", "jax", "field", "memoryview"; None: the first of torch, numpy, field that is there
+    dtype            "float32", "float16", "bfloat16" (which numpy does not have: torch, or its bits by memoryview),
+                     "uint8" (rounded to nearest, ties to even, saturated)
+    channels         "RGB", "BGR", "gray" or "grey" (one channel, the luma); mean and std, bias and norm are in that
+                     order
+    layout           "NCHW", "NHWC" (channels last; torch: images.permute(0, 3, 1, 2) is then NCHW in
+                     torch.channels_last)
+    output           "torch", "numpy", "jax", "field", "memoryview"; None: the first of torch, numpy, field that is
+                     there
     copy             True: always copies, never views of the loader's buffers
-    memory           "host", "device"; None: the device for output="torch" where torch has CUDA and the context a GPU, else the host
-    stream           the CUDA stream to which batches on the device are delivered: a number, or torch's or cupy's object; None: one of
-                     the loader's own. What takes a batch by DLPack names its own stream all the same
+    memory           "host", "device"; None: the device for output="torch" where torch has CUDA and the context a GPU,
+                     else the host
+    stream           the CUDA stream to which batches on the device are delivered: a number, or torch's or cupy's
+                     object; None: one of the loader's own. What takes a batch by DLPack names its own stream all the
+                     same
     track            the picture of each sample: "image", "thumb", or one of Sample.images; None: the thumbnail where
                      shape is at most 512 and there is one
-    tensors          names of numeric fields: N int64, -1 where a sample has none, or N x k float32; k is how many numbers the
-                     first sample has, or stands behind a colon: ["id", "label:5"]. What is missing is NaN
+    tensors          names of numeric fields: N int64, -1 where a sample has none, or N x k float32; k is how many
+                     numbers the first sample has, or stands behind a colon: ["id", "label:5"]. What is missing is NaN
     bytes            names of any fields: lists with a text, bytes, a number, an array or None for each sample
     fields           all three in a dict: {"image": "jpg", "tensors": ["id"], "bytes": ["txt"]}
-    rules            Rules, in order, by which functions make arrays of fields: boxes of JSON, mapped to what the images show
-    geometry         True: fields["geometry"] is N x 16 float32: the homography (9) from the image to the picture, the picture's width
-                     and height, the crop (4), and 1 * flipped left to right + 2 * upside down; with views N x V x 16
+    rules            Rules, in order, by which functions make arrays of fields: boxes of JSON, mapped to what the images
+                     show
+    geometry         True: fields["geometry"] is N x 16 float32: the homography (9) from the image to the picture, the
+                     picture's width and height, the crop (4), and 1 * flipped left to right + 2 * upside down; with
+                     views N x V x 16
 
     Work
     device           that decodes and warps: "cpu", "cuda:0", ... (see Context); None: the dataset's
     decoder          "auto": NVDEC where the device has it, and software for what that cannot; "software", "nvdec"
-    jpeg_decoder     "nvdec": NVDEC decodes baseline JPEG of 4:2:0, too (best of one size), or opening fails; its pixels are near
-                     libjpeg-turbo's, not equal. "auto", "software": never
+    jpeg_decoder     "nvdec": NVDEC decodes baseline JPEG of 4:2:0, too (best of one size), or opening fails; its pixels
+                     are near libjpeg-turbo's, not equal. "auto", "software": never
     num_threads      that decode; 0: one a processor
-    no_threads       True: no thread is started. The thread that asks for a batch reads and decodes its samples, and callbacks
-                     run there, so that a breakpoint in one stops the program's own thread. Batches are the same, and slower
+    no_threads       True: no thread is started. The thread that asks for a batch reads and decodes its samples, and
+                     callbacks run there, so that a breakpoint in one stops the program's own thread. Batches are the
+                     same, and slower
     multibuffering   batches being filled, ready or in use
     reader_threads, read_ahead, read_memory_bytes, read_retries, read_backoff_ns
-                     threads that read, samples and bytes read ahead, how often a read that failed is tried again, and after how
-                     many nanoseconds; 0: the library's defaults, but 16 threads and 64 samples for a Dataset of URLs
+                     threads that read, samples and bytes read ahead, how often a read that failed is tried again, and
+                     after how many nanoseconds; 0: the library's defaults, but 16 threads and 64 samples for a Dataset
+                     of URLs
     timeout          seconds to wait for a batch at most, a TimeoutError after that; 0: no limit
-    on_error         "fill": the slot of a sample that fails holds the color outside, and a warning tells; "replace"; "stop"
+    on_error         "fill": the slot of a sample that fails holds the color outside, and a warning tells; "replace";
+                     "stop"
     on_callback_error
-                     "stop": an exception of a callback is raised where the next batch is asked for, whatever on_error is; "sample": its
-                     sample counts as one that fails (Batch.errors() has the exceptions)
+                     "stop": an exception of a callback is raised where the next batch is asked for, whatever on_error
+                     is; "sample": its sample counts as one that fails (Batch.errors() has the exceptions)
     restore_any_pixels
                      True: load_state_dict takes states of other pixels (another shape, warp or color), too
     """
 
-    __reduce__ = _handles.uncopied("its threads and batches are this process's. Make one in each process, from a Dataset, "
-                                   "which can be pickled, and give it this one's state_dict()")
+    __reduce__ = _handles.uncopied(
+        "its threads and batches are this process's. Make one in each process, from a Dataset, "
+        "which can be pickled, and give it this one's state_dict()"
+    )
     _gone = "the loader is closed"
 
     def __init__(
-            self, dataset: Any, shape: Optional[Shape] = None, batch_size: int = 1, shuffle: bool = False, *,
-            seed: Optional[int] = None, drop_last: bool = False, last_batch: Optional[Literal["partial", "drop", "pad", "fill"]] = None,
-            pad_value: float = 0, pad_target: int = 0, indices: Union[None, Indices, Literal["given"]] = None, sampler: Optional[Indices] = None,
-            batch_sampler: Optional[Batches] = None, weights: Optional[Sequence[float]] = None,
-            weighting: Optional[Literal["replace", "once"]] = None, weights_by_part: bool = False, epoch_samples: int = 0,
-            epochs: Optional[int] = None, first_epoch: int = 0,
-            rank: Optional[int] = None, world_size: Optional[int] = None, shard: bool = True,
-            warp: Any = _DEFAULT_WARP, rotate: Range = 0, shear: Range = 0, perspective: Range = 0,
-            views: int = 0, outputs: Union[Output, Sequence[Output]] = (), filter: Optional[Filter] = None,
-            antialias: Optional[Antialias] = None, inter_method: Optional[int] = None, jpeg_shrink: bool = False,
-            jpeg_shrink_margin: float = 0,
-            transform: Optional[Callable[[Any, Any, Any], Any]] = None,
-            picture: Optional[Callable[[Any, Any, Any], Any]] = None,
-            augment: Any = (), beyond_crop: bool = False, operations: bool = False,
-            mean: Optional[Numbers] = None, std: Optional[Numbers] = None,
-            bias: Union[None, Numbers, Transform] = None, norm: Union[None, Numbers, Transform] = None, mean_image: Any = None,
-            oob: Union[None, Numbers, Transform] = None, color: Union[None, int, Transform] = None, matrix: Optional[int] = None,
-            fill_space: Optional[int] = None, brightness: Range = 0, contrast: Range = 0, saturation: Range = 0, hue: Range = 0,
-            grayscale: float = 0, jitter: Optional[ops.ColorJitter] = None,
-            dtype: Dtype = "float32", channels: Channels = "RGB", layout: Layout = "NCHW",
-            output: Optional[Literal["torch", "numpy", "jax", "field", "memoryview"]] = None, copy: bool = False,
-            memory: Optional[Literal["host", "device"]] = None, stream: Any = None, track: Optional[str] = None,
-            tensors: Optional[Names] = None, bytes: Optional[Names] = None, fields: Optional[Mapping[str, Any]] = None,
-            rules: Union[Rule, Sequence[Rule]] = (), geometry: bool = False,
-            device: Device = None, decoder: Any = "auto", jpeg_decoder: Literal["auto", "software", "nvdec"] = "auto",
-            num_threads: int = 0, no_threads: bool = False, multibuffering: int = 3, reader_threads: int = 0, read_ahead: int = 0,
-            read_memory_bytes: int = 0, read_retries: int = 0, read_backoff_ns: int = 0, timeout: Optional[float] = 0,
-            on_error: Literal["fill", "replace", "stop"] = "fill", on_callback_error: Literal["stop", "sample"] = "stop",
-            restore_any_pixels: bool = False, **of_torch: NoReturn) -> None:
+        self,
+        dataset: Any,
+        shape: Optional[Shape] = None,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        *,
+        seed: Optional[int] = None,
+        drop_last: bool = False,
+        last_batch: Optional[Literal["partial", "drop", "pad", "fill"]] = None,
+        pad_value: float = 0,
+        pad_target: int = 0,
+        indices: Union[None, Indices, Literal["given"]] = None,
+        sampler: Optional[Indices] = None,
+        batch_sampler: Optional[Batches] = None,
+        weights: Optional[Sequence[float]] = None,
+        weighting: Optional[Literal["replace", "once"]] = None,
+        weights_by_part: bool = False,
+        epoch_samples: int = 0,
+        epochs: Optional[int] = None,
+        first_epoch: int = 0,
+        rank: Optional[int] = None,
+        world_size: Optional[int] = None,
+        shard: bool = True,
+        warp: Any = _DEFAULT_WARP,
+        rotate: Range = 0,
+        shear: Range = 0,
+        perspective: Range = 0,
+        views: int = 0,
+        outputs: Union[Output, Sequence[Output]] = (),
+        filter: Optional[Filter] = None,
+        antialias: Optional[Antialias] = None,
+        inter_method: Optional[int] = None,
+        jpeg_shrink: bool = False,
+        jpeg_shrink_margin: float = 0,
+        transform: Optional[Callable[[Any, Any, Any], Any]] = None,
+        picture: Optional[Callable[[Any, Any, Any], Any]] = None,
+        augment: Any = (),
+        beyond_crop: bool = False,
+        operations: bool = False,
+        mean: Optional[Numbers] = None,
+        std: Optional[Numbers] = None,
+        bias: Union[None, Numbers, Transform] = None,
+        norm: Union[None, Numbers, Transform] = None,
+        mean_image: Any = None,
+        oob: Union[None, Numbers, Transform] = None,
+        color: Union[None, int, Transform] = None,
+        matrix: Optional[int] = None,
+        fill_space: Optional[int] = None,
+        brightness: Range = 0,
+        contrast: Range = 0,
+        saturation: Range = 0,
+        hue: Range = 0,
+        grayscale: float = 0,
+        jitter: Optional[ops.ColorJitter] = None,
+        dtype: Dtype = "float32",
+        channels: Channels = "RGB",
+        layout: Layout = "NCHW",
+        output: Optional[Literal["torch", "numpy", "jax", "field", "memoryview"]] = None,
+        copy: bool = False,
+        memory: Optional[Literal["host", "device"]] = None,
+        stream: Any = None,
+        track: Optional[str] = None,
+        tensors: Optional[Names] = None,
+        bytes: Optional[Names] = None,
+        fields: Optional[Mapping[str, Any]] = None,
+        rules: Union[Rule, Sequence[Rule]] = (),
+        geometry: bool = False,
+        device: Device = None,
+        decoder: Any = "auto",
+        jpeg_decoder: Literal["auto", "software", "nvdec"] = "auto",
+        num_threads: int = 0,
+        no_threads: bool = False,
+        multibuffering: int = 3,
+        reader_threads: int = 0,
+        read_ahead: int = 0,
+        read_memory_bytes: int = 0,
+        read_retries: int = 0,
+        read_backoff_ns: int = 0,
+        timeout: Optional[float] = 0,
+        on_error: Literal["fill", "replace", "stop"] = "fill",
+        on_callback_error: Literal["stop", "sample"] = "stop",
+        restore_any_pixels: bool = False,
+        **of_torch: NoReturn,
+    ) -> None:
         _handles.dispose_put_off()
         refuse_unknown(of_torch)                # before anything else: who writes torch's arguments is told so
         track, numeric, others = field_names(fields, track=track, tensors=tensors, bytes=bytes)
@@ -237,7 +328,9 @@ class DataLoader(_handles.Handled):
         if drop_last and last_batch not in (None, "drop"):
             raise ValueError("drop_last, last_batch: they contradict each other")
         if (mean is not None or std is not None) and (bias is not None or norm is not None):
-            raise ValueError("mean, std, bias, norm: give (mean, std), which divides, or (bias, norm), which multiplies")
+            raise ValueError(
+                "mean, std, bias, norm: give (mean, std), which divides, or (bias, norm), which multiplies"
+            )
         if output not in (None, *FRAMEWORKS):
             raise ValueError("output: %r is none of %s" % (output, ", ".join(map(repr, FRAMEWORKS))))
         if arg.choice("dtype", dtype) == _c.DTYPE_BFLOAT16 and output in ("numpy", "jax"):
@@ -250,11 +343,26 @@ class DataLoader(_handles.Handled):
             antialias = "round"
 
         is_given = isinstance(indices, str) and indices == "given"
-        batch_size = check_samplers(sampler, batch_sampler, batch_size, drop_last, dict(
-            shuffle=shuffle, indices=indices is not None, weights=weights is not None, weighting=weighting, epoch_samples=epoch_samples))
+        batch_size = check_samplers(
+            sampler,
+            batch_sampler,
+            batch_size,
+            drop_last,
+            dict(
+                shuffle=shuffle,
+                indices=indices is not None,
+                weights=weights is not None,
+                weighting=weighting,
+                epoch_samples=epoch_samples,
+            ),
+        )
         self._sampler, self.batch_sampler = sampler, batch_sampler
         self._is_sequential = not (shuffle or weights is not None or sampler is not None or batch_sampler is not None)
-        self._lists = Lists(self, sampler, batch_sampler) if is_given or sampler is not None or batch_sampler is not None else None
+        self._lists = (
+            Lists(self, sampler, batch_sampler)
+            if is_given or sampler is not None or batch_sampler is not None
+            else None
+        )
 
         config = _c.new("loader_config")
         config.output.width, config.output.height = width, height
@@ -283,11 +391,16 @@ class DataLoader(_handles.Handled):
         hooks._failures = weakref.ref(self._failures)
         if (rotate, shear, perspective) != (0, 0, 0):
             if hooks.warp:
-                raise ValueError("rotate, shear, perspective: they go on top of a warp of ops that the library draws, not of %r" % (warp,))
+                raise ValueError(
+                    "rotate, shear, perspective: they go on top of a warp of ops that the library draws, not of %r"
+                    % (warp,)
+                )
             set_distortion(config.warp, rotate, shear, perspective)
         drawn = brightness, contrast, saturation, hue, grayscale
         if jitter is not None and drawn != (0, 0, 0, 0, 0):
-            raise ValueError("jitter, brightness, contrast, saturation, hue, grayscale: give an ops.ColorJitter, or its numbers")
+            raise ValueError(
+                "jitter, brightness, contrast, saturation, hue, grayscale: give an ops.ColorJitter, or its numbers"
+            )
         if jitter is not None and not isinstance(jitter, ops.ColorJitter):
             raise TypeError("jitter: %r is no ops.ColorJitter" % (jitter,))
         kept.append(set_augment(config.augment, augment, beyond_crop))
@@ -300,16 +413,44 @@ class DataLoader(_handles.Handled):
             else:
                 config.filter.kind, config.filter.antialias = method
         for name, value in dict(
-                batch_size=batch_size, dtype=dtype, last_batch=last_batch, pad_value=pad_value, pad_target=pad_target, seed=self.seed,
-                weighting=weighting,
-                rank=self.rank, world_size=self.world_size, num_threads=num_threads, no_threads=no_threads, decoder=decoder, on_error=on_error,
-                multibuffering=multibuffering, layout=layout, channels=channels, views=views, first_epoch=first_epoch,
-                epoch_samples=epoch_samples, weights_by_part=weights_by_part, filter=filter, antialias=antialias, matrix=matrix,
-                fill_space=fill_space, track=track, tensors=",".join(numeric) or None, bytes=",".join(others) or None,
-                reader_threads=reader_threads, read_ahead=read_ahead, read_memory_bytes=read_memory_bytes,
-                read_retries=read_retries, read_backoff_ns=read_backoff_ns, on_callback_error=on_callback_error,
-                jpeg_decoder=jpeg_decoder, jpeg_shrink=jpeg_shrink, jpeg_shrink_margin=jpeg_shrink_margin,
-                restore_any_pixels=restore_any_pixels).items():
+            batch_size=batch_size,
+            dtype=dtype,
+            last_batch=last_batch,
+            pad_value=pad_value,
+            pad_target=pad_target,
+            seed=self.seed,
+            weighting=weighting,
+            rank=self.rank,
+            world_size=self.world_size,
+            num_threads=num_threads,
+            no_threads=no_threads,
+            decoder=decoder,
+            on_error=on_error,
+            multibuffering=multibuffering,
+            layout=layout,
+            channels=channels,
+            views=views,
+            first_epoch=first_epoch,
+            epoch_samples=epoch_samples,
+            weights_by_part=weights_by_part,
+            filter=filter,
+            antialias=antialias,
+            matrix=matrix,
+            fill_space=fill_space,
+            track=track,
+            tensors=",".join(numeric) or None,
+            bytes=",".join(others) or None,
+            reader_threads=reader_threads,
+            read_ahead=read_ahead,
+            read_memory_bytes=read_memory_bytes,
+            read_retries=read_retries,
+            read_backoff_ns=read_backoff_ns,
+            on_callback_error=on_callback_error,
+            jpeg_decoder=jpeg_decoder,
+            jpeg_shrink=jpeg_shrink,
+            jpeg_shrink_margin=jpeg_shrink_margin,
+            restore_any_pixels=restore_any_pixels,
+        ).items():
             if value is not None:
                 arg.configure(config, name, value)
 
@@ -404,8 +545,13 @@ class DataLoader(_handles.Handled):
         self.rank, self.world_size, self._is_settled = found.rank, found.world_size, True
         if not self._seed_is_given:
             self.seed = _AUTO_SEED
-        say_once("share", 20, "torch.distributed has %d processes: this one, rank %d, loads its share of the samples (shard=False: all)",
-                 found.world_size, found.rank)
+        say_once(
+            "share",
+            20,
+            "torch.distributed has %d processes: this one, rank %d, loads its share of the samples (shard=False: all)",
+            found.world_size,
+            found.rank,
+        )
 
     def _settle(self, is_last_chance: bool = False) -> None:
         """Looks for a process group, until the first batch is asked for."""
@@ -478,10 +624,10 @@ class DataLoader(_handles.Handled):
         return self.batches_left if self._resumed else self._whole_epoch()
 
     def set_indices(self, epoch: int, indices: Indices) -> None:
-        """Gives the samples of an epoch, by number, where indices="given" or a sampler was: the epoch that comes next, or a
-        later one, also from another thread, and while batches of the one before are taken. A sampler is not asked for that
-        epoch then. It is given once; set_epoch to an epoch that has begun, and load_state_dict, forget what epochs that
-        have begun were given."""
+        """Gives the samples of an epoch, by number, where indices="given" or a sampler was: the epoch that comes next,
+        or a later one, also from another thread, and while batches of the one before are taken. A sampler is not asked
+        for that epoch then. It is given once; set_epoch to an epoch that has begun, and load_state_dict, forget what
+        epochs that have begun were given."""
         self._given_lists().indices(epoch, indices)
 
     def set_batches(self, epoch: int, batches: Batches) -> None:
@@ -490,8 +636,11 @@ class DataLoader(_handles.Handled):
 
     def _given_lists(self) -> Lists:
         if self._lists is None:
-            raise Error(Status.E_STATE, "the loader draws its own order: indices=\"given\", sampler or batch_sampler makes "
-                        "one that is given")
+            raise Error(
+                Status.E_STATE,
+                "the loader draws its own order: indices=\"given\", sampler or batch_sampler makes "
+                "one that is given",
+            )
         return self._lists
 
     def __iter__(self) -> Iterator[Any]:
@@ -503,8 +652,9 @@ class DataLoader(_handles.Handled):
         return Epoch(self, lambda batch: lender.read(self, batch))
 
     def batches(self) -> Iterator[Batch]:
-        """The Batches of one epoch, with indices, states and errors, each on loan until it is released. Where a remainder is spread over
-        ranks, its Batch is full, and holds padding behind count; so do arrays of output="field" and "memoryview"."""
+        """The Batches of one epoch, with indices, states and errors, each on loan until it is released. Where a
+        remainder is spread over ranks, its Batch is full, and holds padding behind count; so do arrays of
+        output="field" and "memoryview"."""
         self._settle(True)
         self._is_iterated = True
 
@@ -577,7 +727,8 @@ class DataLoader(_handles.Handled):
         return batch
 
     def state_dict(self) -> Dict[str, Any]:
-        """Where the run stands, after the last batch that was delivered: 128 bytes, to be kept beside the model's checkpoint."""
+        """Where the run stands, after the last batch that was delivered: 128 bytes, to be kept beside the model's
+        checkpoint."""
         self._settle()
         return {"state": self._save_here()}
 
@@ -588,7 +739,8 @@ class DataLoader(_handles.Handled):
         return _bytes(told("loader_state", lib.bzna_loader_save, self.handle))
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Goes on from a state, whatever the batch size, threads and world size were. The `for` that follows ends with its epoch."""
+        """Goes on from a state, whatever the batch size, threads and world size were. The `for` that follows ends with
+        its epoch."""
         self._settle()
         self._restore(state_dict["state"] if isinstance(state_dict, dict) else state_dict)
 
@@ -609,7 +761,8 @@ class DataLoader(_handles.Handled):
             self._lists.moved(former, was_inside)
 
     def _next(self) -> Optional[Batch]:
-        """The next Batch, or None after the last epoch. Waits in steps, so that an interrupt from the keyboard comes through."""
+        """The next Batch, or None after the last epoch. Waits in steps, so that an interrupt from the keyboard comes
+        through."""
         _handles.dispose_put_off()
         err, end = _c.new("error"), time.monotonic() + self.timeout if self.timeout else None
         has_collected = False
@@ -660,7 +813,11 @@ class DataLoader(_handles.Handled):
             return "<benzina.DataLoader: closed>"
         share = ", rank %d of %d" % (self.rank, self.world_size) if self.world_size > 1 else ""
         size = "%d x %d" % self.shape if self._has_pictures else "no pictures"
-        samples = "%d samples, %d batches" % (self._samples, self._batches) if self._lists is None else "samples that are given, batches"
+        samples = (
+            "%d samples, %d batches" % (self._samples, self._batches)
+            if self._lists is None
+            else "samples that are given, batches"
+        )
         return "<benzina.DataLoader: %s of %d, %s, epoch %d%s>" % (samples, self.batch_size, size, self._epoch, share)
 
     @property
@@ -671,8 +828,9 @@ class DataLoader(_handles.Handled):
 
     @property
     def statistics(self) -> Any:
-        """A structs.statistics: counts and waits since the loader was opened. limit: a sentence on what limits the loader, and
-        which argument would change that. batches_copied: those that were copied since all buffers were in use."""
+        """A structs.statistics: counts and waits since the loader was opened. limit: a sentence on what limits the
+        loader, and which argument would change that. batches_copied: those that were copied since all buffers were in
+        use."""
         found = told("statistics", lib.bzna_loader_statistics, self.handle)
         found.batches_copied = 0 if self._lender is None else self._lender.copied
         found.limit = in_python(found.advice.decode())

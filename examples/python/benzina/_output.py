@@ -12,23 +12,26 @@ from ._types import Antialias, Channels, Dtype, Filter, Layout, Numbers, Shape
 
 
 class Output:
-    """A further output of a DataLoader's samples, from the same decode: other sizes, other views, another picture of each
-    sample. It is fields[name] in the loop, and Batch.tensor(name). Its arrays are shaped as the loader's images are, in its own sizes.
+    """A further output of a DataLoader's samples, from the same decode: other sizes, other views, another picture of
+    each sample. It is fields[name] in the loop, and Batch.tensor(name). Its arrays are shaped as the loader's images
+    are, in its own sizes.
 
     name             none that another tensor has
     shape            (height, width), or one number for both; None: the DataLoader's
     field            the picture that it is made of, by name; None: the one that the DataLoader's images are made of
-    warp             one of ops.RandomResizedCrop, CenterResizedCrop, Resize, SimilarityTransform: warps of its own, of as many views
-                     as views says. None: each view is warped as that of the DataLoader's images, scaled to its own sizes
+    warp             one of ops.RandomResizedCrop, CenterResizedCrop, Resize, SimilarityTransform: warps of its own, of
+                     as many views as views says. None: each view is warped as that of the DataLoader's images, scaled
+                     to its own sizes
     dtype, layout, channels
                      as the DataLoader's
-    own_color        True: pixels are 0..255 (masks, indices of palettes), or what mean, std, bias, norm, oob, mean_image,
-                     matrix and fill_space say here, any of which says True. False: as the DataLoader's images
+    own_color        True: pixels are 0..255 (masks, indices of palettes), or what mean, std, bias, norm, oob,
+                     mean_image, matrix and fill_space say here, any of which says True. False: as the DataLoader's
+                     images
     filter, antialias
                      as the DataLoader's; None, both: as its images
     augment, beyond_crop
-                     policies of its own, as the DataLoader's; [] are none. None: the DataLoader's, drawn anew where it has a warp of its
-                     own, else as they were drawn for the images
+                     policies of its own, as the DataLoader's; [] are none. None: the DataLoader's, drawn anew where it
+                     has a warp of its own, else as they were drawn for the images
 
     >>> small = benzina.Output("small", shape=64)
     >>> loader = benzina.DataLoader("train.bzna", shape=128, batch_size=4, output="numpy", outputs=[small])
@@ -37,18 +40,42 @@ class Output:
     ((4, 3, 128, 128), (4, 3, 64, 64))
     """
 
-    def __init__(self, name: str, shape: Optional[Shape] = None, field: Optional[str] = None, warp: Any = None, views: int = 0,
-                 dtype: Dtype = "float32", layout: Layout = "NCHW", channels: Channels = "RGB", own_color: bool = False,
-                 mean: Optional[Numbers] = None, std: Optional[Numbers] = None, bias: Optional[Numbers] = None,
-                 norm: Optional[Numbers] = None, oob: Optional[Numbers] = None, mean_image: Any = None,
-                 matrix: Optional[int] = None, fill_space: Optional[int] = None, filter: Optional[Filter] = None,
-                 antialias: Optional[Antialias] = None, augment: Any = None, beyond_crop: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        shape: Optional[Shape] = None,
+        field: Optional[str] = None,
+        warp: Any = None,
+        views: int = 0,
+        dtype: Dtype = "float32",
+        layout: Layout = "NCHW",
+        channels: Channels = "RGB",
+        own_color: bool = False,
+        mean: Optional[Numbers] = None,
+        std: Optional[Numbers] = None,
+        bias: Optional[Numbers] = None,
+        norm: Optional[Numbers] = None,
+        oob: Optional[Numbers] = None,
+        mean_image: Any = None,
+        matrix: Optional[int] = None,
+        fill_space: Optional[int] = None,
+        filter: Optional[Filter] = None,
+        antialias: Optional[Antialias] = None,
+        augment: Any = None,
+        beyond_crop: bool = False,
+    ) -> None:
         if warp is not None and type(warp) not in LIBRARY_WARPS:
-            raise TypeError("warp: one of ops.RandomResizedCrop, CenterResizedCrop, Resize and SimilarityTransform, or None")
+            raise TypeError(
+                "warp: one of ops.RandomResizedCrop, CenterResizedCrop, Resize and SimilarityTransform, or None"
+            )
         self.name, self.field, self.warp = name, field, warp
         self._struct = e = structs.loader_output()
         e.height, e.width = (0, 0) if shape is None else arg.height_width(shape)
-        e.dtype, e.layout, e.channels = arg.choice("dtype", dtype), arg.choice("layout", layout), arg.choice("channels", channels)
+        e.dtype, e.layout, e.channels = (
+            arg.choice("dtype", dtype),
+            arg.choice("layout", layout),
+            arg.choice("channels", channels),
+        )
         arg.put(e, "views", views)
         e.name, e.field = arg.text("name", name), None if field is None else arg.text("field", field)
         self._kept: List[Any] = []              # what the struct points to lives as long as this
@@ -74,10 +101,18 @@ class Output:
             e.augment = self._at(own_policies)
 
     @classmethod
-    def mask(cls, field: str, name: Optional[str] = None, shape: Optional[Shape] = None, oob: Numbers = 0, dtype: Dtype = "uint8",
-             **settings: Any) -> Output:
-        """Masks of classes beside the pictures, warped as these are: N x 1 x H x W, whose numbers are those of the mask's pixels (nearest,
-        no colors, no jitter), and oob outside. field is the picture field that has them, name by default the same.
+    def mask(
+        cls,
+        field: str,
+        name: Optional[str] = None,
+        shape: Optional[Shape] = None,
+        oob: Numbers = 0,
+        dtype: Dtype = "uint8",
+        **settings: Any,
+    ) -> Output:
+        """Masks of classes beside the pictures, warped as these are: N x 1 x H x W, whose numbers are those of the
+        mask's pixels (nearest, no colors, no jitter), and oob outside. field is the picture field that has them, name
+        by default the same.
 
             dataset = benzina.Dataset("set", pairs=("images", "masks"))
             loader = benzina.DataLoader(dataset, 224, 16, shuffle=True, warp=benzina.ops.RandomResizedCrop(flip_h=0.5),

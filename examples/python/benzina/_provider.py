@@ -13,7 +13,9 @@ from . import _c, _handles
 from ._c import Status, structs
 from ._sources import _close_thunk
 
-_PICTURE_NAMES = set("image mask jpg jpeg jpe jfif png ppm pgm pbm pnm webp bmp gif tif tiff jp2 heic heif hif avif".split())
+_PICTURE_NAMES = set(
+    "image mask jpg jpeg jpe jfif png ppm pgm pbm pnm webp bmp gif tif tiff jp2 heic heif hif avif".split()
+)
 _MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"II*\0", b"MM\0*")
 
 
@@ -29,7 +31,7 @@ class Field:
             setattr(struct, name, value)
 
 
-# ---- Pictures -----------------------------------------------------------------------------------------------------------------------
+# ---- Pictures --------------------------------------------------------------------------------------------------------
 
 
 def pnm(width, height, channels, pixels):
@@ -50,7 +52,12 @@ def array_of(thing):
     """A numpy array of what can be one, pixels of torch's C x H x W as H x W x C; None of the rest."""
     if hasattr(thing, "detach"):
         numbers = thing.detach().cpu().numpy()
-        planes = numbers.ndim == 3 and numbers.dtype == "uint8" and numbers.shape[0] in (1, 3) and numbers.shape[2] not in (1, 3)
+        planes = (
+            numbers.ndim == 3
+            and numbers.dtype == "uint8"
+            and numbers.shape[0] in (1, 3)
+            and numbers.shape[2] not in (1, 3)
+        )
         return numbers.transpose(1, 2, 0) if planes else numbers
     return thing if hasattr(thing, "__array_interface__") and hasattr(thing, "dtype") else None
 
@@ -77,7 +84,7 @@ def picture_bytes(thing):
     return pnm(width, height, channels, pixels.tobytes())
 
 
-# ---- Other values -------------------------------------------------------------------------------------------------------------------
+# ---- Other values ----------------------------------------------------------------------------------------------------
 
 
 def integer_bytes(value):
@@ -107,8 +114,11 @@ def _field_of(name, value):
             return Field(name, _c.FIELD_IMAGE, picture_bytes)
         return Field(name, _c.FIELD_BYTES, bytes)
     if numbers is not None and numbers.ndim > 1 and name in _PICTURE_NAMES:
-        raise TypeError("field %r: pixels of %s; pictures are uint8, and the loader makes floats of them: leave out ToTensor and the like" %
-                        (name, numbers.dtype))
+        raise TypeError(
+            "field %r: pixels of %s; pictures are uint8, and the loader makes floats of them: leave out ToTensor and "
+            "the like"
+            % (name, numbers.dtype)
+        )
     if isinstance(value, str):
         return Field(name, _c.FIELD_TEXT, text_bytes)
     if numbers is not None and (numbers.ndim or numbers.dtype.kind == "f"):
@@ -118,11 +128,13 @@ def _field_of(name, value):
     if isinstance(value, (float, array.array)) or (isinstance(value, (list, tuple)) and value and
                                                    all(isinstance(one, (int, float)) for one in value)):
         return Field(name, _c.FIELD_VECTOR, vector_bytes)
-    raise TypeError("field %r: the first sample has %s there, which is neither a picture, a number, numbers, text nor bytes" %
-                    (name, "nothing" if value is None else type(value).__name__))
+    raise TypeError(
+        "field %r: the first sample has %s there, which is neither a picture, a number, numbers, text nor bytes"
+        % (name, "nothing" if value is None else type(value).__name__)
+    )
 
 
-# ---- Objects with __len__ and __getitem__ -------------------------------------------------------------------------------------------
+# ---- Objects with __len__ and __getitem__ ----------------------------------------------------------------------------
 
 
 def _mapping_of(item):
@@ -132,7 +144,9 @@ def _mapping_of(item):
     if isinstance(item, (tuple, list)) and 1 <= len(item) <= 2:
         return dict(zip(("image", "target"), item))
     if isinstance(item, (tuple, list)):
-        raise TypeError("a sample is a picture, a pair of picture and target, or a dict of fields, not %d things" % len(item))
+        raise TypeError(
+            "a sample is a picture, a pair of picture and target, or a dict of fields, not %d things" % len(item)
+        )
     return {"image": item}
 
 
@@ -148,8 +162,8 @@ class Items:
         self._last: Dict[int, Tuple[int, Any, Dict[int, Any]]] = {}
 
     def value(self, index: int, number: int) -> Any:
-        """The bytes of a field, or None. A thread asks for the fields of a sample one after the other, and perhaps twice: a sample is
-        taken from the object once."""
+        """The bytes of a field, or None. A thread asks for the fields of a sample one after the other, and perhaps
+        twice: a sample is taken from the object once."""
         thread = threading.get_ident()
         last = self._last.get(thread)
         if last is None or last[0] != index:
@@ -170,8 +184,14 @@ class Items:
 
 
 def is_items(thing: Any) -> bool:
-    return (hasattr(thing, "__len__") and hasattr(thing, "__getitem__") and not hasattr(thing, "read_at") and
-            not hasattr(thing, "read") and not _is_bytes(thing) and not isinstance(thing, (list, tuple, collections.abc.Mapping)))
+    return (
+        hasattr(thing, "__len__")
+        and hasattr(thing, "__getitem__")
+        and not hasattr(thing, "read_at")
+        and not hasattr(thing, "read")
+        and not _is_bytes(thing)
+        and not isinstance(thing, (list, tuple, collections.abc.Mapping))
+    )
 
 
 @_c.callback("provider_read_fn")
@@ -194,7 +214,7 @@ def _read_thunk(user, index, field, buffer, capacity, size):
         return Status.E_IO.value if isinstance(exception, (OSError, EOFError)) else Status.E_CALLBACK.value
 
 
-# ---- Arrays -------------------------------------------------------------------------------------------------------------------------
+# ---- Arrays ----------------------------------------------------------------------------------------------------------
 
 
 class Arrays:

@@ -37,7 +37,8 @@ def _idx_of(path, dimensions):
 
 
 def idx(path: Path, labels: Optional[Path] = None, **settings: Any) -> Dataset:
-    """MNIST's pictures, and its labels as targets: a Dataset of gray pictures, in memory. Both files may be .gz. settings: of Dataset."""
+    """MNIST's pictures, and its labels as targets: a Dataset of gray pictures, in memory. Both files may be .gz.
+    settings: of Dataset."""
     (count, height, width), pixels = _idx_of(path, 3)
     size = height * width
     records = dict(width=width, height=height, channels=1, data_type="uint8", stride=size)
@@ -60,8 +61,8 @@ def cifar(paths: Union[Path, Sequence[Path]], classes: int = 10, **settings: Any
 
 
 def csv(path: Path, target: Optional[int] = None, **settings: Any) -> Dataset:
-    """A file of numbers with commas between them: a Dataset of vectors, the field "data", in memory. target: the number of the
-    column that holds it. A first line of other words is left out."""
+    """A file of numbers with commas between them: a Dataset of vectors, the field "data", in memory. target: the number
+    of the column that holds it. A first line of other words is left out."""
     import csv as reader
     columns, packed = None, []
     with open(path, newline="") as file:
@@ -73,12 +74,16 @@ def csv(path: Path, target: Optional[int] = None, **settings: Any) -> Dataset:
                     continue
                 raise ValueError("%s: row %d: %r are not numbers" % (os.fspath(path), number_of_row, row)) from None
             if columns not in (None, len(values)):
-                raise ValueError("%s: row %d has %d columns, not %d" % (os.fspath(path), number_of_row, len(values), columns))
+                raise ValueError(
+                    "%s: row %d has %d columns, not %d" % (os.fspath(path), number_of_row, len(values), columns)
+                )
             columns = len(values)
             if target is not None:
                 number = values.pop(target)
                 if not number.is_integer():
-                    raise ValueError("%s: row %d: the target, %g, is no whole number" % (os.fspath(path), number_of_row, number))
+                    raise ValueError(
+                        "%s: row %d: the target, %g, is no whole number" % (os.fspath(path), number_of_row, number)
+                    )
                 packed.append(array.array("q", [int(number)]).tobytes())
             packed.append(array.array("f", values).tobytes())
     if not packed:

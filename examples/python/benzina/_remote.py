@@ -23,7 +23,8 @@ READERS, READ_AHEAD = 16, 64                    # of a DataLoader that is not to
 
 _KINDS = ".bzna", ".tar", ".rec"
 _OPENING = 16                                   # at once
-_CHAINED = {"zip", "tar", "libarchive", "filecache", "simplecache", "blockcache", "cached", "dir"}   # of fsspec: "zip://a.tar::s3://b/c.zip"
+# of fsspec: "zip://a.tar::s3://b/c.zip"
+_CHAINED = {"zip", "tar", "libarchive", "filecache", "simplecache", "blockcache", "cached", "dir"}
 
 
 def is_url(thing: Any) -> bool:
@@ -31,7 +32,12 @@ def is_url(thing: Any) -> bool:
     if not isinstance(thing, (str, bytes, os.PathLike)):
         return False
     text = os.fsdecode(thing)
-    return bool(re.match(r"[A-Za-z][A-Za-z0-9+.-]+(?:://|::)", text)) and "://" in text and "\0" not in text and not os.path.exists(text)
+    return (
+        bool(re.match(r"[A-Za-z][A-Za-z0-9+.-]+(?:://|::)", text))
+        and "://" in text
+        and "\0" not in text
+        and not os.path.exists(text)
+    )
 
 
 def has_url(source: Any) -> bool:
@@ -51,11 +57,21 @@ class Remote(_Failure):
 class _Settings:
     """block_size, cache_bytes, retries, timeout and storage_options, checked; and what files share."""
 
-    def __init__(self, block_size: int, cache_bytes: int, retries: int, timeout: float, storage_options: Optional[Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        block_size: int,
+        cache_bytes: int,
+        retries: int,
+        timeout: float,
+        storage_options: Optional[Mapping[str, Any]],
+    ) -> None:
         block_size = arg.number("block_size", block_size, ctypes.c_uint32, 4096, 64 << 20)
         cache_bytes = arg.number("cache_bytes", cache_bytes, ctypes.c_uint64)
         if cache_bytes and cache_bytes < 4 * block_size:
-            raise ValueError("cache_bytes, block_size: %d bytes have no room for 4 blocks of %d; 0 is no cache" % (cache_bytes, block_size))
+            raise ValueError(
+                "cache_bytes, block_size: %d bytes have no room for 4 blocks of %d; 0 is no cache"
+                % (cache_bytes, block_size)
+            )
         self.blocks = Blocks(block_size, cache_bytes, arg.number("retries", retries, ctypes.c_uint32, 0, 100))
         self.timeout = arg.number("timeout", timeout, ctypes.c_double, 0.001)
         if storage_options is not None and not isinstance(storage_options, Mapping):
@@ -100,7 +116,9 @@ def _found(url: str, settings: _Settings) -> List[str]:
     """The files that a URL stands for: those of a pattern, or of a folder, where the file system can list."""
     if _scheme(url) in ("http", "https"):
         if set(urllib.parse.urlsplit(url).path) & set("*["):
-            raise ValueError("%s: web servers do not list their files: write {0..9} and {a,b} instead of * and [ab]" % url)
+            raise ValueError(
+                "%s: web servers do not list their files: write {0..9} and {a,b} instead of * and [ab]" % url
+            )
         return [url]
     system, path = system_of(url, settings.options)
     try:
@@ -113,11 +131,18 @@ def _found(url: str, settings: _Settings) -> List[str]:
         else:
             if within(settings.timeout, system.info, path).get("type") != "directory":
                 return [url]
-            names = [entry["name"] for entry in within(settings.timeout, system.ls, path, detail=True) if entry["type"] == "file"]
+            names = [
+                entry["name"]
+                for entry in within(settings.timeout, system.ls, path, detail=True)
+                if entry["type"] == "file"
+            ]
             names = [name for name in names if name.endswith(_KINDS)]
             if not names:
-                raise Error(Status.E_UNSUPPORTED, "%s: a folder elsewhere is opened where it holds *.bzna, *.tar or *.rec: pack pictures first "
-                                                  "(bzna pack)" % url)
+                raise Error(
+                    Status.E_UNSUPPORTED,
+                    "%s: a folder elsewhere is opened where it holds *.bzna, *.tar or *.rec: pack pictures first "
+                    "(bzna pack)" % url,
+                )
     except RemoteFailure as failure:
         raise _error_of(failure, url) from failure.__cause__
     if "::" in url:

@@ -10,13 +10,16 @@ from . import _c, _handles
 from ._c import Status, lib, structs
 from ._modules import installed
 
-_DTYPES = {"dtype": {"float32": _c.DTYPE_FLOAT32, "uint8": _c.DTYPE_UINT8, "int32": _c.DTYPE_INT32, "int64": _c.DTYPE_INT64}}
+_DTYPES = {
+    "dtype": {"float32": _c.DTYPE_FLOAT32, "uint8": _c.DTYPE_UINT8, "int32": _c.DTYPE_INT32, "int64": _c.DTYPE_INT64}
+}
 
 
 class Geometry:
     """How a view of a DataLoader's images shows its picture.
 
-    homography       3 x 3, from pixels of the output to those of the picture, of which integers are centers; inverse: the other way
+    homography       3 x 3, from pixels of the output to those of the picture, of which integers are centers; inverse:
+                     the other way
     size, out_size   (width, height) of the picture, and of the output
     crop             left, top, right, bottom of what the output shows, in pixels of the picture from its corner
     flip_h, flip_v   whether it is mirrored
@@ -34,8 +37,8 @@ class Geometry:
         self.flip_h, self.flip_v = bool(struct.flip_h), bool(struct.flip_v)
 
     def boxes(self, boxes: Any) -> Tuple[Any, Any]:
-        """(mapped, shown) of k x 4 boxes of the picture: left, top, right, bottom in the output, clipped to it; and for each, whether
-        any of it is there."""
+        """(mapped, shown) of k x 4 boxes of the picture: left, top, right, bottom in the output, clipped to it; and for
+        each, whether any of it is there."""
         numpy = installed("numpy")
         boxes = numpy.array(boxes, numpy.float64).reshape(-1, 4)
         shown = numpy.zeros(len(boxes), bool)
@@ -67,7 +70,9 @@ class RuleSample:
         size = ctypes.sizeof(structs.geometry)
         self.views: List[Geometry] = []
         for i in range(struct.view_count):
-            self.views.append(Geometry(structs.geometry.from_buffer_copy(ctypes.string_at(struct.geometry + i * size, size))))
+            self.views.append(
+                Geometry(structs.geometry.from_buffer_copy(ctypes.string_at(struct.geometry + i * size, size)))
+            )
         self.geometry: Optional[Geometry] = self.views[0] if self.views else None
 
 
@@ -75,13 +80,13 @@ class Rule:
     """What batches of a DataLoader have of a field. A field belongs to the first of the loader's rules that it matches.
 
     field            the field's name; or ".json" for "json" and all names that end so; or a pattern with * and ?
-    function         (bytes, RuleSample) -> an array; it is called on the loader's threads. A ValueError (as json.loads raises it)
-                     says that the data are damaged, and costs the sample; any other exception is raised where the next batch is
-                     asked for (on_callback_error). None: the bytes are delivered as they are
+    function         (bytes, RuleSample) -> an array; it is called on the loader's threads. A ValueError (as json.loads
+                     raises it) says that the data are damaged, and costs the sample; any other exception is raised
+                     where the next batch is asked for (on_callback_error). None: the bytes are delivered as they are
     name             what the loop's fields call it; None: as field
     shape, dtype     of a sample's array: "float32", "uint8", "int32" or "int64"
-    rows             arrays have up to so many rows of that shape: fields[name] is N x rows x shape with zeros behind them, and
-                     fields[name + "_count"] says how many there are. More fail the sample
+    rows             arrays have up to so many rows of that shape: fields[name] is N x rows x shape with zeros behind
+                     them, and fields[name + "_count"] says how many there are. More fail the sample
 
     Boxes of COCO's kind, as they are in what the network sees:
 
@@ -96,8 +101,16 @@ class Rule:
             fields["boxes"], fields["boxes_count"]              # 16 x 100 x 5, 16
     """
 
-    def __init__(self, field: str, function: Optional[Callable[[bytes, RuleSample], Any]] = None, name: Optional[str] = None, *,
-                 shape: Union[int, Sequence[int]] = (), dtype: str = "float32", rows: Optional[int] = None) -> None:
+    def __init__(
+        self,
+        field: str,
+        function: Optional[Callable[[bytes, RuleSample], Any]] = None,
+        name: Optional[str] = None,
+        *,
+        shape: Union[int, Sequence[int]] = (),
+        dtype: str = "float32",
+        rows: Optional[int] = None,
+    ) -> None:
         if function is not None:
             _handles.check_callback("function", function, "data, sample")
             if installed("numpy") is None:

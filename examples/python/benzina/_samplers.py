@@ -42,12 +42,14 @@ def check_samplers(sampler: Any, batch_sampler: Any, batch_size: Any, drop_last:
         return batch_sampler.batch_size
     if isinstance(batch_sampler, collections.abc.Sequence):
         return max(map(len, batch_sampler), default=1)
-    raise ValueError("batch_sampler: it does not say the size of a batch (batch_size): give batch_size=, the largest one that comes")
+    raise ValueError(
+        "batch_sampler: it does not say the size of a batch (batch_size): give batch_size=, the largest one that comes"
+    )
 
 
 class Lists:
-    """The lists of one DataLoader, by epoch. A sampler is asked for an epoch's when that begins, as torch does it, so that it may depend
-    on what was learned in the epoch before."""
+    """The lists of one DataLoader, by epoch. A sampler is asked for an epoch's when that begins, as torch does it, so
+    that it may depend on what was learned in the epoch before."""
 
     def __init__(self, loader: Any, sampler: Any, batch_sampler: Any) -> None:
         self._loader = weakref.proxy(loader)    # which owns this
@@ -83,11 +85,14 @@ class Lists:
         if given.ends is None:
             check(lib.bzna_loader_set_indices(loader.handle, epoch, at, len(indices), err), err)
         else:
-            sizes = (ctypes.c_uint32 * len(given.ends))(*(end - begin for begin, end in zip([0, *given.ends], given.ends)))
+            sizes = (ctypes.c_uint32 * len(given.ends))(
+                *(end - begin for begin, end in zip([0, *given.ends], given.ends))
+            )
             check(lib.bzna_loader_set_batches(loader.handle, epoch, at, len(indices), sizes, len(sizes), err), err)
 
     def moved(self, former: int, was_inside: bool) -> None:
-        """The loader was sent elsewhere, and the library has forgotten all lists. Those of epochs that had not begun are kept."""
+        """The loader was sent elsewhere, and the library has forgotten all lists. Those of epochs that had not begun
+        are kept."""
         begun = former + was_inside             # epochs below this
         kept = {epoch: given for epoch, given in self._given.items() if epoch >= max(begun, self._loader._epoch)}
         self._given, self.is_empty = {}, False
@@ -114,8 +119,11 @@ class Lists:
 
     def _draw(self, epoch: int) -> None:
         if self._sampler is None and self._batch_sampler is None:
-            raise Error(Status.E_STATE, "epoch %d: its samples were not given; loader.set_indices(%d, indices) or set_batches gives them" % (
-                epoch, epoch))
+            raise Error(
+                Status.E_STATE,
+                "epoch %d: its samples were not given; loader.set_indices(%d, indices) or set_batches gives them"
+                % (epoch, epoch),
+            )
         self._tell(epoch)
         if self._sampler is not None:
             self.give(epoch, arg.many("sampler", _all(self._sampler), ctypes.c_uint64))

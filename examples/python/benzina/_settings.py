@@ -18,8 +18,9 @@ _TORCHS = {
     "num_workers": "num_threads, the decoder's threads, and reader_threads: no processes are needed",
     "pin_memory": "memory and output, which say where batches lie: on the GPU, or in host memory, which is pinned then",
     "pin_memory_device": "memory and device",
-    "collate_fn": "nothing: batches are made in place, so that there are no samples to collate; output says of which arrays, and "
-                  "warp and its like, or transform, are for each sample",
+    "collate_fn": "nothing: batches are made in place, so that there are no samples to collate; output says of "
+    "which arrays, and "
+    "warp and its like, or transform, are for each sample",
     "generator": "seed",
     "worker_init_fn": "seed",
     "prefetch_factor": "multibuffering, in batches, and read_ahead, in samples",
@@ -72,9 +73,12 @@ def warn_of_colors(mean: Any, std: Any, bias: Any, norm: Any) -> None:
     norm = getattr(norm, "norm", norm)
     if norm is not None and not callable(norm) and min(arg.floats("norm", norm, 3)) > 2:
         numbers = ", ".join("%.6g" % n for n in arg.floats("norm", norm, 3))
-        warnings.warn("norm: (%s) looks like a standard deviation, but norm multiplies: write std=(%s), which divides, and mean= "
-                      "instead of bias=, or norm=(%s)" % (numbers, numbers, ", ".join("1 / %.6g" % n for n in arg.floats("norm", norm, 3))),
-                      stacklevel=3)
+        warnings.warn(
+            "norm: (%s) looks like a standard deviation, but norm multiplies: write std=(%s), which divides, and mean= "
+            "instead of bias=, or norm=(%s)"
+            % (numbers, numbers, ", ".join("1 / %.6g" % n for n in arg.floats("norm", norm, 3))),
+            stacklevel=3,
+        )
 
 
 def set_distortion(warp: Any, rotate: Any, shear: Any, perspective: Any) -> None:
@@ -102,8 +106,13 @@ def set_mean_image(color: Any, image: Any) -> Any:
 
 
 def set_colors(color: Any, mean: Any, std: Any, bias: Any, norm: Any, oob: Any) -> None:
-    for what, member, values in (("mean", "mean", mean), ("std", "std", std), ("bias", "bias", bias), ("norm", "scale", norm),
-                                 ("oob", "fill", oob)):
+    for what, member, values in (
+        ("mean", "mean", mean),
+        ("std", "std", std),
+        ("bias", "bias", bias),
+        ("norm", "scale", norm),
+        ("oob", "fill", oob),
+    ):
         if values is not None:
             getattr(color, member)[:] = arg.floats(what, values, 3)
     if std is not None and 0 in color.std[:]:
@@ -163,8 +172,11 @@ def set_transforms(config: Any, given: Dict[str, Any], whole: Any) -> Hooks:
     elif warp is not None:
         hooks.warp = warp if callable(warp) else _constant("warp", ops.ConstantWarpTransform, warp)
 
-    constants: Tuple[Any, ...] = (("bias", ops.ConstantBiasTransform, "bias"), ("norm", ops.ConstantNormTransform, "scale"),
-                                  ("oob", ops.ConstantOOBTransform, "fill"))
+    constants: Tuple[Any, ...] = (
+        ("bias", ops.ConstantBiasTransform, "bias"),
+        ("norm", ops.ConstantNormTransform, "scale"),
+        ("oob", ops.ConstantOOBTransform, "fill"),
+    )
     for name, kind, member in constants:
         value = given[name]
         if value is None:

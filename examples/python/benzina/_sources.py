@@ -11,8 +11,8 @@ from ._errors import RemoteFailure, remote_failures
 
 
 class _Failure:
-    """The last exception of a source, which its data sets keep: a traceback leads to them, so that the source, which C and with it
-    the registry hold, must not."""
+    """The last exception of a source, which its data sets keep: a traceback leads to them, so that the source, which C
+    and with it the registry hold, must not."""
 
     failure = None
 
@@ -24,7 +24,9 @@ class _ReadAtSource:
         self.thing = thing
 
     def size(self):
-        return arg.number("size", self.thing.size() if callable(self.thing.size) else self.thing.size, ctypes.c_int64, 0)
+        return arg.number(
+            "size", self.thing.size() if callable(self.thing.size) else self.thing.size, ctypes.c_int64, 0
+        )
 
     def read_into(self, offset, view):
         data = memoryview(self.thing.read_at(offset, len(view))).cast("B")
@@ -38,7 +40,8 @@ class _ReadAtSource:
 
 
 class _DescriptorSource:
-    """A plain file: read by pread on a descriptor of our own, so that threads neither wait for one another nor move its position."""
+    """A plain file: read by pread on a descriptor of our own, so that threads neither wait for one another nor move its
+    position."""
 
     def __init__(self, file):
         if file.writable():
@@ -77,7 +80,9 @@ class _FileSource:
                 return self.file.readinto(view)
             else:
                 buffer = bytearray(len(view))
-                data = memoryview(buffer)[:arg.number("readinto", self.file.readinto(buffer), ctypes.c_int64, 0, len(view))]
+                data = memoryview(buffer)[
+                    : arg.number("readinto", self.file.readinto(buffer), ctypes.c_int64, 0, len(view))
+                ]
         view[:len(data)] = data
         return len(data)
 
@@ -90,23 +95,31 @@ def _source_over(thing):
         return _ReadAtSource(thing)
     if isinstance(thing, io.TextIOBase):
         raise TypeError("source: the file is open as text; open it with 'rb'")
-    raw = thing if isinstance(thing, io.FileIO) else thing.raw if isinstance(thing, (io.BufferedReader, io.BufferedRandom)) else None
+    raw = (
+        thing
+        if isinstance(thing, io.FileIO)
+        else thing.raw if isinstance(thing, (io.BufferedReader, io.BufferedRandom)) else None
+    )
     if hasattr(thing, "seekable") and not thing.seekable():
         raise io.UnsupportedOperation("source: a pipe or the like cannot seek, and samples are read at any place: give "
                                        "io.BytesIO(file.read()), or write what it gives to a file first")
     if isinstance(raw, io.FileIO) and hasattr(os, "preadv"):
         if not os.fstat(thing.fileno()).st_size and os.pread(thing.fileno(), 1, 0):
-            raise io.UnsupportedOperation("source: the file has bytes, but tells a size of 0, as those in /proc do: give "
-                                           "io.BytesIO(file.read())")
+            raise io.UnsupportedOperation(
+                "source: the file has bytes, but tells a size of 0, as those in /proc do: give "
+                "io.BytesIO(file.read())"
+            )
         return _DescriptorSource(thing)
     if hasattr(thing, "seek") and hasattr(thing, "read"):
         return _FileSource(thing)
-    raise TypeError("source: %s is neither a path, nor has it read_at and size, or seek and read" % type(thing).__name__)
+    raise TypeError(
+        "source: %s is neither a path, nor has it read_at and size, or seek and read" % type(thing).__name__
+    )
 
 
 def _callback_failed(holder, exception):
-    """Keeps an exception for whoever asks, and gives the number that C is told. What is neither an OSError nor an EOFError is no trouble
-    with the data, but a fault of the source."""
+    """Keeps an exception for whoever asks, and gives the number that C is told. What is neither an OSError nor an
+    EOFError is no trouble with the data, but a fault of the source."""
     kept = holder.kept()
     if kept is not None:
         kept.failure = exception

@@ -21,18 +21,38 @@ _u32, _u64, _ptr = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
 
 
 class _Config(ctypes.Structure):
-    _fields_ = [("struct_size", _u32), ("source_count", _u32), ("sources", _ptr), ("literal", _u32), ("on_error", _u32),
-                ("loader", ctypes.POINTER(structs.loader_config)), ("dataset", ctypes.POINTER(structs.dataset_config)),
-                ("memory_bytes", _u64), ("samples_per_epoch", _u64), ("log", types_by_name["log_fn"]), ("log_user", _ptr),
-                ("reserved", _u64 * 4)]
+    _fields_ = [
+        ("struct_size", _u32),
+        ("source_count", _u32),
+        ("sources", _ptr),
+        ("literal", _u32),
+        ("on_error", _u32),
+        ("loader", ctypes.POINTER(structs.loader_config)),
+        ("dataset", ctypes.POINTER(structs.dataset_config)),
+        ("memory_bytes", _u64),
+        ("samples_per_epoch", _u64),
+        ("log", types_by_name["log_fn"]),
+        ("log_user", _ptr),
+        ("reserved", _u64 * 4),
+    ]
 
 
 class _Info(ctypes.Structure):
     """What Stream.stream_info gives."""
 
-    _fields_ = [("struct_size", _u32), ("shard_count", _u32), ("epoch", _u64), ("window", _u64), ("last_of_epoch", _u32),
-                ("shards_left_out", _u32), ("shards_read", _u64), ("bytes_read", _u64), ("memory_bytes", _u64),
-                ("peak_bytes", _u64), ("samples", _u64)]
+    _fields_ = [
+        ("struct_size", _u32),
+        ("shard_count", _u32),
+        ("epoch", _u64),
+        ("window", _u64),
+        ("last_of_epoch", _u32),
+        ("shards_left_out", _u32),
+        ("shards_read", _u64),
+        ("bytes_read", _u64),
+        ("memory_bytes", _u64),
+        ("peak_bytes", _u64),
+        ("samples", _u64),
+    ]
 
 
 class _State(ctypes.Structure):
@@ -63,7 +83,9 @@ def _library() -> Any:
         try:
             found = ctypes.CDLL(path)
         except OSError as error:
-            raise ImportError("Stream: %s (it is built where zlib and libzstd are: Debian's zlib1g-dev and libzstd-dev)" % error) from None
+            raise ImportError(
+                "Stream: %s (it is built where zlib and libzstd are: Debian's zlib1g-dev and libzstd-dev)" % error
+            ) from None
         for name, (result, *arguments) in _FUNCTIONS.items():
             function = getattr(found, "bzna_stream_" + name)
             function.restype, function.argtypes = result, arguments
@@ -105,36 +127,53 @@ class _Shards(Dataset):
 
 
 class Stream(DataLoader):
-    """Batches of tar shards that cannot seek: pipes, standard input, commands, gzip and zstd. It iterates as a DataLoader does.
+    """Batches of tar shards that cannot seek: pipes, standard input, commands, gzip and zstd. It iterates as a
+    DataLoader does.
 
-        >>> stream = benzina.Stream("pipe:cat shard-{000..002}.tar", 64, batch_size=4, shuffle=True, seed=1, output="numpy")
+        >>> stream = benzina.Stream("pipe:cat shard-{000..002}.tar", 64, batch_size=4, shuffle=True, seed=1,
+        ...                         output="numpy")
         >>> for images, targets in stream:
         ...     print(images.shape, targets.shape)
         (4, 3, 64, 64) (4,)
 
-    Shards are read into memory, window by window, and samples are shuffled within a window. stream.h says more: which shards ranks
-    have, and what is the same in each run.
+    Shards are read into memory, window by window, and samples are shuffled within a window. stream.h says more: which
+    shards ranks have, and what is the same in each run.
 
-    sources           a text, or several in a list: a path, "-", a FIFO, "pipe:COMMAND". Braces stand for several: {000..146}, {a,b}
+    sources           a text, or several in a list: a path, "-", a FIFO, "pipe:COMMAND". Braces stand for several:
+                      {000..146}, {a,b}
     memory_bytes      of all shards in memory, unpacked; 0: 1 GiB. A shard may have a third of it
-    samples_per_epoch of all ranks together, so that each rank has the same number of batches; 0: an epoch has each shard once,
-                      and len() is not known
+    samples_per_epoch of all ranks together, so that each rank has the same number of batches; 0: an epoch has each
+                      shard once, and len() is not known
     on_shard_error    "stop"; "leave": a shard that cannot be read is left out, and the log tells
     literal           True: braces stand for themselves
     format, orientation, palette
                       as of a Dataset
 
-    The rest is a DataLoader's, without indices, weights and samplers. Of a last batch that is not full, there is what is left, also
-    with several ranks. set_epoch, and leaving a loop in the middle of an epoch, begin to read anew."""
+    The rest is a DataLoader's, without indices, weights and samplers. Of a last batch that is not full, there is what
+    is left, also with several ranks. set_epoch, and leaving a loop in the middle of an epoch, begin to read anew."""
 
     _gone = "the stream is closed"
     _end, _is_past = 0, False                   # with epochs: the first one that is not delivered; it stands there
 
-    def __init__(self, sources: Union[str, Sequence[str]], shape: Any = None, batch_size: int = 1, shuffle: bool = False, *,
-                 memory_bytes: int = 0, samples_per_epoch: int = 0, on_shard_error: Literal["stop", "leave"] = "stop",
-                 literal: bool = False, format: Optional[str] = None, orientation: Literal["apply", "ignore"] = "apply",
-                 palette: Literal["colors", "index"] = "colors", device: Any = None, last_batch: Any = None,
-                 drop_last: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        sources: Union[str, Sequence[str]],
+        shape: Any = None,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        *,
+        memory_bytes: int = 0,
+        samples_per_epoch: int = 0,
+        on_shard_error: Literal["stop", "leave"] = "stop",
+        literal: bool = False,
+        format: Optional[str] = None,
+        orientation: Literal["apply", "ignore"] = "apply",
+        palette: Literal["colors", "index"] = "colors",
+        device: Any = None,
+        last_batch: Any = None,
+        drop_last: bool = False,
+        **options: Any,
+    ) -> None:
         _library()
         for name in ("indices", "weights", "weighting", "weights_by_part", "epoch_samples", "sampler", "batch_sampler"):
             if options.get(name):
@@ -149,13 +188,24 @@ class Stream(DataLoader):
         self._of_shards.orientation = arg.choice("orientation", orientation, _DATASET_CHOICES)
         self._of_shards.palette = arg.choice("palette", palette, _DATASET_CHOICES)
         self._of_stream = dict(
-            memory_bytes=arg.number("memory_bytes", memory_bytes, _u64), on_error=int(on_shard_error == "leave"),
-            samples_per_epoch=arg.number("samples_per_epoch", samples_per_epoch, _u64), literal=arg.flag("literal", literal))
+            memory_bytes=arg.number("memory_bytes", memory_bytes, _u64),
+            on_error=int(on_shard_error == "leave"),
+            samples_per_epoch=arg.number("samples_per_epoch", samples_per_epoch, _u64),
+            literal=arg.flag("literal", literal),
+        )
         context = _shared_context() if device is None else _shared_context(_device_of(device))
         if last_batch is None and not drop_last:
             last_batch = "partial"
-        super().__init__(_Shards(context, self), shape, batch_size, shuffle, device=device, last_batch=last_batch, drop_last=drop_last,
-                         **options)
+        super().__init__(
+            _Shards(context, self),
+            shape,
+            batch_size,
+            shuffle,
+            device=device,
+            last_batch=last_batch,
+            drop_last=drop_last,
+            **options,
+        )
 
     # -- opening
 
@@ -170,7 +220,9 @@ class Stream(DataLoader):
         self._close = _handles.owned(self, _library().bzna_stream_close, handle.value, self._key)
         each = -(-self._of_stream["samples_per_epoch"] // self.world_size)
         batch_size = config.output.batch_size
-        self._samples, self._batches = each, each // batch_size if config.order.last_batch == _c.LAST_DROP else -(-each // batch_size)
+        self._samples, self._batches = each, (
+            each // batch_size if config.order.last_batch == _c.LAST_DROP else -(-each // batch_size)
+        )
         self._is_settled = True
 
     def _settle(self, is_last_chance: bool = False) -> None:
@@ -248,7 +300,8 @@ class Stream(DataLoader):
         return len(self)
 
     def source_of(self, index: int) -> str:
-        """The source of a sample, by its index in Batch.indices; the low 32 bits of that are its number in the shard."""
+        """The source of a sample, by its index in Batch.indices; the low 32 bits of that are its number in the
+        shard."""
         found = _library().bzna_stream_source(self.handle, index)
         if found is None:
             raise IndexError("index: %d is of no shard" % index)
@@ -293,7 +346,11 @@ class Stream(DataLoader):
     def __repr__(self) -> str:
         if self._handle is None:
             return "<benzina.Stream: closed>"
-        return "<benzina.Stream: %d shards, batches of %d, epoch %d>" % (self.stream_info.shard_count, self.batch_size, self._epoch)
+        return "<benzina.Stream: %d shards, batches of %d, epoch %d>" % (
+            self.stream_info.shard_count,
+            self.batch_size,
+            self._epoch,
+        )
 
     @property
     def stream_info(self) -> Any:

@@ -67,11 +67,19 @@ def _tool():
     """The path of the program bzna."""
     here = os.path.dirname(os.path.abspath(__file__))
     named = os.environ.get("BENZINA_TOOL")
-    tried = [named] if named else [os.path.join(here, "_lib", "bzna"), os.path.join(here, "..", "..", "..", "build", "bzna")]
+    tried = (
+        [named]
+        if named
+        else [os.path.join(here, "_lib", "bzna"), os.path.join(here, "..", "..", "..", "build", "bzna")]
+    )
     found = next((path for path in tried if os.path.exists(path)), None) or (None if named else shutil.which("bzna"))
     if found is None:
-        raise Error(Status.E_NOT_FOUND, "the program bzna, which encodes pictures, was not found: neither at " + " nor at ".join(tried) +
-                    ("" if named else ", nor in PATH; BENZINA_TOOL names it"))
+        raise Error(
+            Status.E_NOT_FOUND,
+            "the program bzna, which encodes pictures, was not found: neither at "
+            + " nor at ".join(tried)
+            + ("" if named else ", nor in PATH; BENZINA_TOOL names it"),
+        )
     return found
 
 
@@ -134,7 +142,8 @@ class _Encoder:
 
 
 class _Encoders:
-    """Processes that encode pictures for several threads, at most jobs of them. One is started when a picture finds none idle."""
+    """Processes that encode pictures for several threads, at most jobs of them. One is started when a picture finds
+    none idle."""
 
     def __init__(self, codec, options, jobs):
         self._options = ["--codec=" + codec]
@@ -182,7 +191,10 @@ def _pixels(image):
             raise TypeError("image: a PIL picture of mode %s; 8 bits are needed" % image.mode)
         if "A" in image.getbands() or "transparency" in image.info:
             image = image.convert("RGBA")
-            return b"P7\nWIDTH %d\nHEIGHT %d\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\n" % image.size + image.tobytes()
+            return (
+                b"P7\nWIDTH %d\nHEIGHT %d\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\n" % image.size
+                + image.tobytes()
+            )
         image = image if image.mode == "L" else image.convert("RGB")
         return b"P%d\n%d %d\n255\n" % (5 if image.mode == "L" else 6, *image.size) + image.tobytes()
     view = memoryview(image)
@@ -239,11 +251,12 @@ class Writer(_handles.Handled):
     At the end of the block the archive is finished, by finish(). After an exception, or close() alone, it is left
     unfinished, and readers refuse it. The same samples give the same bytes.
 
-    path             a path, or a binary file that can seek. What was there is lost at once: no open Dataset may be reading it
-    codec            what pictures are encoded to: "h265", "h264", "av1", "jpeg"; "copy" keeps JPEG files as they are, and
-                     encodes other pictures as jpeg. Processes of `bzna pack` encode, by its laws: frames of multiples of
-                     512 pixels, thumbnails for what is larger than 512, and so on. $BENZINA_TOOL names that program; else it
-                     is looked for beside this file, in ../../build and in PATH
+    path             a path, or a binary file that can seek. What was there is lost at once: no open Dataset may be
+                     reading it
+    codec            what pictures are encoded to: "h265", "h264", "av1", "jpeg"; "copy" keeps JPEG files as they are,
+                     and encodes other pictures as jpeg. Processes of `bzna pack` encode, by its laws: frames of
+                     multiples of 512 pixels, thumbnails for what is larger than 512, and so on. $BENZINA_TOOL names
+                     that program; else it is looked for beside this file, in ../../build and in PATH
     classes          the names of the targets 0, 1, ...: Dataset.classes
     jobs             how many pictures are encoded at once; None: as many as there are processors
     queue_bytes      memory for samples that wait for smaller indices, 64 MiB if it is 0; timeout: how many seconds add
@@ -251,26 +264,55 @@ class Writer(_handles.Handled):
     encoder, crf, preset, chroma, lossless, tune_decode, quality, max_edge, max_short_edge, frame, thumb, background
                      as `bzna pack` has them: crf=28, frame="exact", lossless=True
 
-    add encodes one picture, and returns when it is written. Several at a time: add_all; or threads of yours that call add,
-    each sample with its index."""
+    add encodes one picture, and returns when it is written. Several at a time: add_all; or threads of yours that call
+    add, each sample with its index."""
 
     __reduce__ = _handles.uncopied("one process writes an archive")
     _gone = "the writer is closed"
     _has_failed = False                         # a write did: nothing can be added any more
 
-    def __init__(self, path: Any, codec: Literal["h265", "h264", "av1", "jpeg", "copy"] = "h265", context: Optional[Context] = None, *,
-                 classes: Optional[Iterable[str]] = None, jobs: Optional[int] = None, queue_bytes: int = 0, timeout: float = 60,
-                 encoder: Optional[str] = None, crf: Optional[int] = None, preset: Optional[str] = None, chroma: Optional[str] = None,
-                 lossless: bool = False, tune_decode: bool = False, quality: Optional[int] = None, max_edge: Optional[int] = None,
-                 max_short_edge: Optional[int] = None, frame: Optional[str] = None, thumb: Any = None,
-                 background: Optional[str] = None) -> None:
+    def __init__(
+        self,
+        path: Any,
+        codec: Literal["h265", "h264", "av1", "jpeg", "copy"] = "h265",
+        context: Optional[Context] = None,
+        *,
+        classes: Optional[Iterable[str]] = None,
+        jobs: Optional[int] = None,
+        queue_bytes: int = 0,
+        timeout: float = 60,
+        encoder: Optional[str] = None,
+        crf: Optional[int] = None,
+        preset: Optional[str] = None,
+        chroma: Optional[str] = None,
+        lossless: bool = False,
+        tune_decode: bool = False,
+        quality: Optional[int] = None,
+        max_edge: Optional[int] = None,
+        max_short_edge: Optional[int] = None,
+        frame: Optional[str] = None,
+        thumb: Any = None,
+        background: Optional[str] = None,
+    ) -> None:
         _handles.dispose_put_off()
         if codec not in _CODECS and codec != "copy":
             raise ValueError("codec: %r is none of %s" % (codec, ", ".join(map(repr, [*_CODECS, "copy"]))))
         self.codec, self.timeout = codec, arg.number("timeout", timeout, ctypes.c_double, 0)
         self.jobs = (os.cpu_count() or 1) if jobs is None else arg.number("jobs", jobs, ctypes.c_uint32, 1)
-        options = dict(encoder=encoder, crf=crf, preset=preset, chroma=chroma, lossless=lossless, tune_decode=tune_decode, quality=quality,
-                       max_edge=max_edge, max_short_edge=max_short_edge, frame=frame, thumb=thumb, background=background)
+        options = dict(
+            encoder=encoder,
+            crf=crf,
+            preset=preset,
+            chroma=chroma,
+            lossless=lossless,
+            tune_decode=tune_decode,
+            quality=quality,
+            max_edge=max_edge,
+            max_short_edge=max_short_edge,
+            frame=frame,
+            thumb=thumb,
+            background=background,
+        )
         self._encoders = _Encoders(codec, options, self.jobs)
         weakref.finalize(self, self._encoders.close)
         config = _c.new("writer_config")
@@ -299,34 +341,47 @@ class Writer(_handles.Handled):
     def __repr__(self) -> str:
         return "<benzina.Writer: %s>" % ("closed" if self._handle is None else self.codec)
 
-    def add(self, image: Any, target: Any = None, name: Optional[str] = None, thumb: Any = None,
-            split: Optional[Literal["train", "validation", "test"]] = None, codec: Optional[str] = None,
-            size: Optional[Tuple[int, int]] = None, thumb_size: Optional[Tuple[int, int]] = None, *, index: Optional[int] = None,
-            fields: Optional[Mapping[str, Any]] = None, **more: Any) -> None:
+    def add(
+        self,
+        image: Any,
+        target: Any = None,
+        name: Optional[str] = None,
+        thumb: Any = None,
+        split: Optional[Literal["train", "validation", "test"]] = None,
+        codec: Optional[str] = None,
+        size: Optional[Tuple[int, int]] = None,
+        thumb_size: Optional[Tuple[int, int]] = None,
+        *,
+        index: Optional[int] = None,
+        fields: Optional[Mapping[str, Any]] = None,
+        **more: Any,
+    ) -> None:
         """Adds one sample.
 
-        image            a path of a picture file, its bytes, or a binary file; an array of uint8, H x W or H x W x 3 in RGB;
-                         a PIL picture, as its pixels are: all these are encoded. A Sample: its frame of H.265, H.264 or AV1 is kept as
-                         it is, with its thumbnail; its file (JPEG, PNG) is encoded as other files are. Bytes of one frame
-                         that stands alone are kept, too: H.265 or H.264 with start codes (Annex B) and parameter sets,
-                         AV1's OBUs
+        image            a path of a picture file, its bytes, or a binary file; an array of uint8, H x W or H x W x 3 in
+                         RGB; a PIL picture, as its pixels are: all these are encoded. A Sample: its frame of H.265,
+                         H.264 or AV1 is kept as it is, with its thumbnail; its file (JPEG, PNG) is encoded as other
+                         files are. Bytes of one frame that stands alone are kept, too: H.265 or H.264 with start codes
+                         (Annex B) and parameter sets, AV1's OBUs
         target           a number, or the name of one of the writer's classes; None and -1: none
         name             None: of a path its last part, else none
-        thumb            bytes of a coded picture, or a Sample with one; None: the encoder's, else the picture serves, if its
-                         frame is at most 512x512
+        thumb            bytes of a coded picture, or a Sample with one; None: the encoder's, else the picture serves,
+                         if its frame is at most 512x512
         split            None, "train", "validation", "test"
         codec            "h265", "h264", "av1", "jpeg": the bytes are a coded picture, and kept
-        size, thumb_size of coded bytes: (width, height) of the picture, which begins in the frame's top left corner; None:
-                         all of the frame
+        size, thumb_size of coded bytes: (width, height) of the picture, which begins in the frame's top left corner;
+                         None: all of the frame
         index            where the sample stands in the archive, from 0: samples may come in any order, from several
                          threads; None: behind all that were added. See skip
         fields, further arguments
                          what the sample has beside its picture, by name: integers, texts, bytes, numbers and arrays of
-                         numbers (vectors of float32); None: it has no such field. fields: a dict of them, for names that
-                         are arguments here
+                         numbers (vectors of float32); None: it has no such field. fields: a dict of them, for names
+                         that are arguments here
 
         A sample that is refused raises, and leaves the archive as it was: others can be added."""
-        self._write(self._described(image, target, name, thumb, split, codec, size, thumb_size, fields=fields, **more), index)
+        self._write(
+            self._described(image, target, name, thumb, split, codec, size, thumb_size, fields=fields, **more), index
+        )
 
     def skip(self, index: int) -> None:
         """No sample comes at this index: those behind it move up."""
@@ -364,8 +419,20 @@ class Writer(_handles.Handled):
                 for _, future in waiting:
                     future.cancel()
 
-    def _described(self, image, target=None, name=None, thumb=None, split=None, codec=None, size=None, thumb_size=None, *, fields=None,
-                   **more):
+    def _described(
+        self,
+        image,
+        target=None,
+        name=None,
+        thumb=None,
+        split=None,
+        codec=None,
+        size=None,
+        thumb_size=None,
+        *,
+        fields=None,
+        **more,
+    ):
         """(structs.writer_sample, what it points to)"""
         _ = self.handle                         # what is closed says so
         sample, kept = _c.new("writer_sample"), []
@@ -401,7 +468,12 @@ class Writer(_handles.Handled):
             name = arg.text("fields", name)
             kind, data = _field_bytes(os.fsdecode(name), given)
             lib.bzna_field_value_init(value, ctypes.sizeof(value))
-            value.kind, value.name, value.data, value.size = kind, name, ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p), len(data)
+            value.kind, value.name, value.data, value.size = (
+                kind,
+                name,
+                ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p),
+                len(data),
+            )
             kept.append(data)
             sample.field_count += 1
         sample.fields = ctypes.addressof(values) if sample.field_count else None
@@ -411,7 +483,10 @@ class Writer(_handles.Handled):
         """(structs.image, that of a thumbnail or None), coded already or by an encoder."""
         if isinstance(image, Sample):
             picture, buffer = image._coded()
-            if picture.codec in (_c.CODEC_H264, _c.CODEC_H265, _c.CODEC_AV1) or (picture.codec, self.codec) == (_c.CODEC_JPEG, "copy"):
+            if picture.codec in (_c.CODEC_H264, _c.CODEC_H265, _c.CODEC_AV1) or (picture.codec, self.codec) == (
+                _c.CODEC_JPEG,
+                "copy",
+            ):
                 small, buffer_too = _thumbnail(image, picture, buffer)
                 kept += [buffer, buffer_too]
                 return picture, small
@@ -426,7 +501,9 @@ class Writer(_handles.Handled):
         except TypeError as error:
             if str(error).startswith("image: "):
                 raise
-            raise TypeError("image: %s is neither a path, a Sample, bytes, an array nor a PIL picture" % type(image).__name__) from None
+            raise TypeError(
+                "image: %s is neither a path, a Sample, bytes, an array nor a PIL picture" % type(image).__name__
+            ) from None
         if file is None:
             data = bytes(memoryview(image))
             if codec is not None or _is_elementary(data):
@@ -448,7 +525,8 @@ class Writer(_handles.Handled):
         def image_of(part):
             image = _c.new("image")
             image.codec, image.width, image.height = _CODECS[part["codec"]], part["width"], part["height"]
-            image.color = structs.color(1, 13, 5, 1, 1)         # as bzna pack: sRGB's primaries and transfer, BT.601, full range
+            # as bzna pack: sRGB's primaries and transfer, BT.601, full range
+            image.color = structs.color(1, 13, 5, 1, 1)
             image.data, image.data_size = ctypes.cast(ctypes.c_char_p(part["data"]), ctypes.c_void_p), len(part["data"])
             kept.append(part["data"])
             return image
@@ -461,13 +539,17 @@ class Writer(_handles.Handled):
             if index is None:
                 status = lib.bzna_writer_add(self.handle, sample, err)
                 break
-            status = lib.bzna_writer_add_at(self.handle, arg.number("index", index, ctypes.c_uint64), sample, 10**8, err)
+            status = lib.bzna_writer_add_at(
+                self.handle, arg.number("index", index, ctypes.c_uint64), sample, 10**8, err
+            )
             if status != Status.AGAIN or time.monotonic() > end:
                 break
         del kept                                # the structs point into them
         self._has_failed |= status == Status.E_IO
         if status == Status.AGAIN:
-            raise Error(status, "the sample was not taken: samples of smaller indices are missing, and queue_bytes hold no more")
+            raise Error(
+                status, "the sample was not taken: samples of smaller indices are missing, and queue_bytes hold no more"
+            )
         check(status, err, self._sink and self._sink.failure)
 
     def finish(self) -> None:
@@ -508,7 +590,11 @@ def _coded(what, image, codec, size, track=None):
 
 def _image_of(data, codec, size):
     image = _c.new("image")
-    image.codec, image.data, image.data_size = _CODECS[codec], ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p), len(data)
+    image.codec, image.data, image.data_size = (
+        _CODECS[codec],
+        ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p),
+        len(data),
+    )
     image.width, image.height = (arg.number("size", edge, ctypes.c_uint32, 1, 65535) for edge in size)
     return image
 

@@ -372,17 +372,18 @@ def _ahead(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator["Fu
     """Futures of what function makes of each item, in order, on a thread for each processor."""
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     waiting: Deque["Future[Any]"] = collections.deque()
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > 4 * threads:
-                    yield waiting.popleft()
-            while waiting:
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > 4 * threads:
                 yield waiting.popleft()
-        finally:
-            for future in waiting:
-                future.cancel()
+        while waiting:
+            yield waiting.popleft()
+    finally:
+        for future in waiting:
+            future.cancel()
+        pool.shutdown(wait=False)               # the collector may be what ends this, on any thread, which must not wait
 
 
 def _raised(sample: Any) -> Any:
@@ -650,7 +651,8 @@ class DataPipeline(_Base):                      # type: ignore[misc]
 class WebDataset(DataPipeline):
     """Samples of tar shards: dicts of bytes by extension, with __key__ and __url__.
 
-    urls          a pattern ("shard-{000..146}.tar", "a.tar::b.tar"), a folder ("shards/"), or a list: paths, "file:" and "pipe:"
+    urls          a pattern ("shard-{000..146}.tar", "a.tar::b.tar"), a folder ("shards/"), or a list: paths, "file:",
+                  "pipe:", and whatever else a Dataset opens, such as "https://"
     handler       what an Error of a shard is given to: reraise_exception, warn_and_continue, ...
     mode, resampled
                   "resampled": shards are drawn again and again, without an end (see with_epoch)

@@ -396,6 +396,12 @@ impl ContextConfig {
         self.config.max_edge_px = pixels;
         self
     }
+
+    /// The codecs that may be decoded, as a sum of `raw::BZNA_ALLOW_...`, for files from strangers. Default 0: all.
+    pub fn codecs(mut self, allowed: u32) -> Self {
+        self.config.codecs = allowed;
+        self
+    }
 }
 
 /// CUDA devices of this machine; an error where there is no driver ([`Status::DEVICE`]), or the library was built without a GPU path
