@@ -3,6 +3,17 @@
  * without a status of failure has its own pixels, and what was written is whole or is not there.
  *
  *     build/tests/test_faults --pairs SECONDS [SEED]        two failures at random at once, for so long */
+#if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_WRITER) || defined(BENZINA_NO_SHARDS)
+
+#include "../benzina.c"
+#include "test.h"
+
+TEST(each_call_of_the_system_may_fail) { SKIP("built without libavcodec (libavcodec-dev), writer or shards"); }
+
+TEST_MAIN(RUN(each_call_of_the_system_may_fail))
+
+#else
+
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE
 #endif
@@ -92,14 +103,6 @@ static int fault_thread(pthread_t *thread, const pthread_attr_t *attributes, voi
 #include "tars.h"
 
 #define TOP TEST_BUILD "/tests/faults"
-
-#if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_WRITER) || defined(BENZINA_NO_SHARDS)
-
-TEST(each_call_of_the_system_may_fail) { SKIP("built without libavcodec (libavcodec-dev), writer or shards"); }
-
-TEST_MAIN(RUN(each_call_of_the_system_may_fail))
-
-#else
 
 enum { SAMPLES = 12, SIDE = 24, BATCH = 4, EPOCHS = 2, OUT = 8, HANG_S = 300 };
 enum { ARCHIVE, FOLDER, RECORDIO, TAR, FORMATS };

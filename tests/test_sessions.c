@@ -1091,6 +1091,46 @@ TEST(damaged_samples_among_good_ones_cost_their_own_slots)
     archive_free(a);
 }
 
+/* Neither NVDEC nor libavcodec sees them. */
+TEST(pictures_of_codecs_that_the_context_does_not_allow_cost_their_slots)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(12);
+    for (int allowed = 0; allowed < 2; allowed++) {
+        bzna_loader_config c = config_of(4, 0, BZNA_DTYPE_FLOAT32);
+        bzna_context_config config;
+        bzna_context *context = NULL;
+        bzna_dataset *dataset;
+        bzna_loader *loader;
+        bzna_batch *batch = NULL;
+        bzna_batch_info info;
+        bzna_context_config_init(&config, sizeof config);
+        config.sessions = 2;
+        config.codecs = allowed ? BZNA_ALLOW_H264 | BZNA_ALLOW_H265 : BZNA_ALLOW_JPEG;
+        require(bzna_context_open(&config, &context, NULL), "a context");
+        dataset = archive_open(context, a);
+        c.order.epochs = 1;
+        loader = loader_open(context, dataset, &c);
+        while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+            CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+            CHECK_EQ(info.failed, allowed ? 0 : info.count);
+            for (uint32_t i = 0; i < info.count && !allowed; i++) {
+                bzna_error e = { .struct_size = sizeof e };
+                CHECK_EQ(bzna_batch_error(batch, i, &e), BZNA_E_CODEC);
+                CHECK_CONTAINS(e.message, "context_config.codecs does not allow it");
+            }
+            bzna_batch_release(batch);
+        }
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        CHECK(allowed ? control->decodes > 0 : !control->decodes);
+        finish();
+    }
+    archive_free(a);
+}
+
 TEST(a_damaged_sample_is_replaced_by_the_next_good_one_and_never_shows_the_fill)
 {
     archive *a;
@@ -5308,6 +5348,7 @@ TEST_MAIN(setup();
     RUN(each_picture_is_mapped_then_warped_on_the_same_stream_then_unmapped_by_one_thread)
     RUN(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
     RUN(damaged_samples_among_good_ones_cost_their_own_slots)
+    RUN(pictures_of_codecs_that_the_context_does_not_allow_cost_their_slots)
     RUN(a_damaged_sample_is_replaced_by_the_next_good_one_and_never_shows_the_fill)
     RUN(stop_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever)
     RUN(an_engine_that_spoils_a_picture_costs_one_slot_and_with_replacing_none)
