@@ -581,6 +581,7 @@ batch_tests() {
     if printf '5 0\n5 7\n' | "$bzna" batch "$t/one.bzna" -o "$t/b13" --batch 3 --size 32 --indices - >"$t/out" &&
        diff -r "$t/b12" "$t/b13" >"$t/err"; then pass; else fail "--indices of standard input" "$(cat "$t/err")"; fi
     expect 0 "sheet --indices" "$bzna" sheet "$t/one.bzna" -o "$t/sheet.png" --batch 3 --size 32 --indices "$t/indices.txt"
+    expect 0 "sheet --augment" "$bzna" sheet "$t/one.bzna" -o "$t/sheet.png" --batch 3 --size 32 --index 1 --augment rand --erase 0.5
     expect 0 "bench --indices" "$bzna" bench "$t/one.bzna" --seconds 0.1 --batch 2 --size 32 --indices "$t/indices.txt"
     refused 2 "give --index or --indices" "a sample and a list" "$bzna" sheet "$t/one.bzna" -o "$t/sheet.png" --index 1 \
         --indices "$t/indices.txt"
