@@ -530,8 +530,7 @@ class Dataset(_handles.Handled):
             if getattr(folder, name, None) is not None:
                 raise ValueError(
                     "dataset: the %s of %s would not be applied: leave it out, and give warp=, mean= and std= instead "
-                    "(by default, "
-                    "pictures are resized and center-cropped as Resize(256) and CenterCrop(224) do)"
+                    "(by default, pictures are resized and center-cropped as Resize(256) and CenterCrop(224) do)"
                     % (name, type(folder).__name__)
                 )
         found = cls(folder.root, context=context, format="folder", classes=folder.classes, orientation="ignore")
@@ -556,8 +555,7 @@ class Dataset(_handles.Handled):
                 Status.E_FORMAT,
                 "its folders %r and %r look like pictures and their masks, not like classes: open one of them, or name "
                 "both in classes= where they are classes. pairs=(%r, %r) makes samples of files that have one name in "
-                "both, which "
-                "Output.mask(%r) then warps as their pictures" % (first, second, first, second, second),
+                "both, which Output.mask(%r) then warps as their pictures" % (first, second, first, second, second),
             )
 
     @classmethod

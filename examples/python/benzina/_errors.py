@@ -210,9 +210,14 @@ def check(status: int, err: Any = None, cause: Optional[BaseException] = None) -
     if status == Status.E_CALLBACK and cause is not None:
         raise_of_callback(cause, error_of(status, err))
     if status < 0:
-        error = error_of(status, err)
-        raise error from (error.__cause__ or (cause if status == Status.E_IO else None))
+        raise _blaming(error_of(status, err), cause if status == Status.E_IO else None)
     return status
+
+
+def _blaming(error: Error, cause: Optional[BaseException]) -> Error:
+    """The error, to be raised where no variable refers to it: its traceback would keep that, and so keep itself."""
+    error.__cause__ = error.__cause__ or cause
+    return error
 
 
 def raise_of_callback(exception: BaseException, error: Error) -> NoReturn:

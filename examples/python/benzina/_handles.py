@@ -14,8 +14,8 @@ from ._errors import Error
 
 
 # What callbacks find by their user pointer, a number. A callback that comes too late finds nothing, instead of freed
-# memory. Loaders
-# own their hooks, and are found weakly: what a callback refers to, or its exception's traceback, may be the loader.
+# memory. Loaders own their hooks, and are found weakly: what a callback refers to, or its exception's traceback, may
+# be the loader.
 registry: Dict[Any, Any] = {}
 _registry_keys = itertools.count(1)
 
