@@ -1,4 +1,5 @@
-"""test_python_loops.py - the Python package in ordinary loops, beside what of torch, Lightning, Accelerate, jax and mypy is there
+"""test_python_loops.py - the Python package in ordinary loops, beside what of torch, Lightning, Accelerate, jax and
+mypy is there
 
     BENZINA_LIBRARY=build/libbenzina.so python3 tests/test_python_loops.py build/bzna        from the repository's root
 
@@ -47,8 +48,17 @@ FOLDER = tempfile.TemporaryDirectory()          # what write_folder makes, for a
 def needs(*names):
     """For packages that Debian does not have."""
     absent = [name for name in names if importable(name) is None]
-    package = {"torch": "python3-torch", "torchvision": "python3-torchvision", "numpy": "python3-numpy", "PIL": "python3-pil", "mypy": "mypy"}
-    return unittest.skipIf(absent, "; ".join("%s is not installed [%s]" % (name, package.get(name, "python-package-" + name)) for name in absent))
+    package = {
+        "torch": "python3-torch",
+        "torchvision": "python3-torchvision",
+        "numpy": "python3-numpy",
+        "PIL": "python3-pil",
+        "mypy": "mypy",
+    }
+    return unittest.skipIf(
+        absent,
+        "; ".join("%s is not installed [%s]" % (name, package.get(name, "python-package-" + name)) for name in absent),
+    )
 
 
 def write_png(path, width, height, seed):
@@ -59,7 +69,13 @@ def write_png(path, width, height, seed):
         for x in range(width):
             state = (state * 1664525 + 1013904223) % 2**32
             noise = state >> 27
-            row += bytes([(x * 255 // width + noise) % 256, (y * 255 // height + noise) % 256, ((x // 7 + y // 5 + seed) % 2) * 200 + noise])
+            row += bytes(
+                [
+                    (x * 255 // width + noise) % 256,
+                    (y * 255 // height + noise) % 256,
+                    ((x // 7 + y // 5 + seed) % 2) * 200 + noise,
+                ]
+            )
         rows.append(bytes(row))
 
     def chunk(kind, data):
@@ -115,8 +131,14 @@ def python(code, *arguments, timeout=300, **environment):
         program = os.path.join(folder, "program.py")
         with open(program, "w") as file:
             file.write(code)
-        done = subprocess.run([sys.executable, "-B", "-W", "ignore", program, *arguments], capture_output=True, text=True, timeout=timeout,
-                              env={**os.environ, "PYTHONPATH": PACKAGE, "BENZINA_LIBRARY": benzina.lib._name, **environment}, cwd=ROOT)
+        done = subprocess.run(
+            [sys.executable, "-B", "-W", "ignore", program, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env={**os.environ, "PYTHONPATH": PACKAGE, "BENZINA_LIBRARY": benzina.lib._name, **environment},
+            cwd=ROOT,
+        )
     return done
 
 
@@ -168,8 +190,17 @@ def logged():
         log.setLevel(level)
 
 
-OUTPUTS = [name for name, module in (("torch", "torch"), ("numpy", "numpy"), ("jax", "jax"), ("field", "sys"), ("memoryview", "sys"))
-           if importable(module)]
+OUTPUTS = [
+    name
+    for name, module in (
+        ("torch", "torch"),
+        ("numpy", "numpy"),
+        ("jax", "jax"),
+        ("field", "sys"),
+        ("memoryview", "sys"),
+    )
+    if importable(module)
+]
 
 COUNTED = [name for name in OUTPUTS if name != "jax"]           # jax itself may copy, and has int32
 
@@ -189,11 +220,18 @@ class Kept(unittest.TestCase):
 
     def test_any_number_of_batches_may_be_kept_and_all_stay_as_they_were(self):
         for output in OUTPUTS:
-            expected = [(numbers(images, output), numbers(targets, output)) for images, targets in loader_of(batch_size=1, output=output, copy=True)]
+            expected = [
+                (numbers(images, output), numbers(targets, output))
+                for images, targets in loader_of(batch_size=1, output=output, copy=True)
+            ]
             for buffers in (1, 2, 3, 5):
                 loader = loader_of(batch_size=1, output=output, multibuffering=buffers)
                 kept = list(itertools.islice(itertools.chain.from_iterable(itertools.repeat(loader)), 2 * COUNT))
-                self.assertEqual([(numbers(images, output), numbers(targets, output)) for images, targets in kept], expected * 2, (output, buffers))
+                self.assertEqual(
+                    [(numbers(images, output), numbers(targets, output)) for images, targets in kept],
+                    expected * 2,
+                    (output, buffers),
+                )
                 if output in COUNTED:
                     self.assertEqual(loader.statistics.batches_copied, 2 * COUNT - (buffers - 1), (output, buffers))
 
@@ -232,15 +270,22 @@ class Kept(unittest.TestCase):
         for output in COUNTED:
             loader = loader_of(batch_size=1, output=output, multibuffering=2)
             kept = [targets for _, targets in loader]
-            self.assertEqual(b"".join(numbers(targets, output) for targets in kept), b"".join(struct.pack("=q", 37 * i if i < 6 else -1) for i in range(COUNT)))
+            self.assertEqual(
+                b"".join(numbers(targets, output) for targets in kept),
+                b"".join(struct.pack("=q", 37 * i if i < 6 else -1) for i in range(COUNT)),
+            )
             self.assertLessEqual(loader.statistics.batches_copied, COUNT // 2)      # images alone
 
     def test_the_log_says_once_that_batches_are_copied(self):
         with logged() as said:
             for _ in range(2):
                 list(loader_of(batch_size=1, output=OUTPUTS[-1]))
-        self.assertEqual([line for line in said if "copied" in line],
-                         ["INFO batches are copied: all 3 buffers of a DataLoader are in use (multibuffering=3); a larger multibuffering makes no copies"])
+        self.assertEqual(
+            [line for line in said if "copied" in line],
+            [
+                "INFO batches are copied: all 3 buffers of a DataLoader are in use (multibuffering=3); a larger multibuffering makes no copies"
+            ],
+        )
 
     def test_cycle_zip_and_enumerate(self):
         loader = loader_of(batch_size=3, output=OUTPUTS[-1], epochs=1)
@@ -340,8 +385,14 @@ class Kept(unittest.TestCase):
         import jax
         work = jax.jit(lambda x: (jax.numpy.sin(x) @ jax.numpy.swapaxes(x, -1, -2)).sum())
         for output in ("numpy", "jax"):
-            expected = [float(work(jax.numpy.array(images, copy=True))) for images, _ in loader_of(batch_size=1, output=output, copy=True)]
-            results = [work(jax.numpy.asarray(images)) for images, _ in itertools.chain(*(loader_of(batch_size=1, output=output) for _ in range(3)))]
+            expected = [
+                float(work(jax.numpy.array(images, copy=True)))
+                for images, _ in loader_of(batch_size=1, output=output, copy=True)
+            ]
+            results = [
+                work(jax.numpy.asarray(images))
+                for images, _ in itertools.chain(*(loader_of(batch_size=1, output=output) for _ in range(3)))
+            ]
             self.assertEqual([float(x) for x in results], expected * 3)
 
 
@@ -387,7 +438,8 @@ print(rank, "ok")
 
     @needs("torch", "numpy")
     def test_a_share_is_taken_at_the_first_iteration_if_nothing_else_was_said(self):
-        said = processes("""
+        said = processes(
+            """
 import torch.distributed as dist, benzina, logging
 logging.basicConfig(level="INFO", format="%%(name)s %%(levelname)s %%(message)s", stream=__import__("sys").stdout)
 def made(**more):
@@ -404,15 +456,22 @@ first = next(iter(state))[1].tolist()
 again = made(seed=5, shuffle=True)
 again.load_state_dict(state.state_dict())
 print(again.batches_left, [len(targets) for _, targets in again], again.batches_left)
-""" % each(), 2)
+""" % each(),
+            2,
+        )
         for rank, text in enumerate(said):
-            self.assertEqual(text.split("\n")[:-1], [
-                "[4, 4, 4, 4, 4, 4] [1, 1, 1, 1, 1, 1]",
-                "benzina INFO torch.distributed has 2 processes: this one, rank %d, loads its share of the samples (shard=False: all)" % rank,
-                "[2, 2, 4, 4, 4, 2] [2, 2, 1, 1, 1, 2]",
-                "[4, 4, 8, 8, 8, 4]",
-                "2 True <benzina.DataLoader: 8 samples, 2 batches of 2, 8 x 8, epoch 0, rank %d of 2>" % rank,
-                "1 [2] 2"])
+            self.assertEqual(
+                text.split("\n")[:-1],
+                [
+                    "[4, 4, 4, 4, 4, 4] [1, 1, 1, 1, 1, 1]",
+                    "benzina INFO torch.distributed has 2 processes: this one, rank %d, loads its share of the samples (shard=False: all)"
+                    % rank,
+                    "[2, 2, 4, 4, 4, 2] [2, 2, 1, 1, 1, 2]",
+                    "[4, 4, 8, 8, 8, 4]",
+                    "2 True <benzina.DataLoader: 8 samples, 2 batches of 2, 8 x 8, epoch 0, rank %d of 2>" % rank,
+                    "1 [2] 2",
+                ],
+            )
 
     def test_variables_alone_warn_once_and_change_nothing(self):
         kept = dict(os.environ)
@@ -500,8 +559,10 @@ for more in (dict(), dict(limit_train_batches=2, limit_val_batches=1), dict(limi
     print(len(model.seen), len(model.judged), epoch in (0, [*range(8)]))
 """)
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
-        self.assertEqual(done.stdout.split("\n")[:-1], ["%s True" % counts for counts in
-                                                         ("12 14", "6 4", "6 14", "12 16", "12 26", "12 14", "1 1", "12 6")])
+        self.assertEqual(
+            done.stdout.split("\n")[:-1],
+            ["%s True" % counts for counts in ("12 14", "6 4", "6 14", "12 16", "12 26", "12 14", "1 1", "12 6")],
+        )
 
     @needs("torch", "numpy", "lightning")
     def test_overfitting_takes_the_same_batches_in_each_epoch(self):
@@ -516,7 +577,8 @@ print(loaders()[0].sampler, benzina.DataLoader(loader.dataset, 16, sampler=[2, 1
     @needs("torch", "numpy", "lightning")
     def test_a_run_goes_on_in_the_middle_of_an_epoch(self):
         with tempfile.TemporaryDirectory() as folder:
-            done = python(LIGHTNING + """
+            done = python(
+                LIGHTNING + """
 from lightning.pytorch.callbacks import ModelCheckpoint
 def run(epochs, callbacks=[], **more):
     model = Model()
@@ -527,7 +589,9 @@ def run(epochs, callbacks=[], **more):
 whole = run(3)
 run(2, [ModelCheckpoint(sys.argv[1], every_n_train_steps=6, save_top_k=-1, filename="sixth")])
 print(run(3, ckpt_path=sys.argv[1] + "/sixth.ckpt") == whole[6:], len(whole))
-""", folder)
+""",
+                folder,
+            )
         self.assertEqual((done.returncode, done.stdout), (0, "True 12\n"), done.stderr[-3000:])
 
     @needs("torch", "numpy", "lightning")
@@ -687,30 +751,55 @@ class Words(unittest.TestCase):
     def test_the_examples_of_docstrings_run(self):
         names = []
         for folder, _, files in sorted(os.walk(os.path.join(PACKAGE, "benzina"))):
-            names += sorted(os.path.relpath(os.path.join(folder, name), os.path.join(PACKAGE, "benzina")) for name in files if name.endswith(".py"))
+            names += sorted(
+                os.path.relpath(os.path.join(folder, name), os.path.join(PACKAGE, "benzina"))
+                for name in files
+                if name.endswith(".py")
+            )
         folder_of_pictures()
         os.chdir(FOLDER.name)
         try:
             tried = {}
             for name in names:
-                module = importlib.import_module(re.sub(r"[.]__init__$", "", "benzina." + name[:-len(".py")].replace(os.sep, ".")))
-                for test in doctest.DocTestFinder(exclude_empty=True).find(module, extraglobs={"benzina": benzina, "ops": ops}):
+                module = importlib.import_module(
+                    re.sub(r"[.]__init__$", "", "benzina." + name[: -len(".py")].replace(os.sep, "."))
+                )
+                for test in doctest.DocTestFinder(exclude_empty=True).find(
+                    module, extraglobs={"benzina": benzina, "ops": ops}
+                ):
                     said = []
-                    result = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
+                    result = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE).run(
+                        test, out=said.append
+                    )
                     self.assertEqual(result.failed, 0, "".join(said))
                     if result.attempted:
                         tried[test.name] = result.attempted
                 for public, thing in vars(module).items():      # whose __module__ is not where it is defined
                     if name == "__init__.py" and isinstance(thing, type) and thing.__module__ == "benzina":
-                        for test in doctest.DocTestFinder(exclude_empty=True).find(thing, public, globs={"benzina": benzina, "ops": ops}):
+                        for test in doctest.DocTestFinder(exclude_empty=True).find(
+                            thing, public, globs={"benzina": benzina, "ops": ops}
+                        ):
                             said = []
-                            result = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
+                            result = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE).run(
+                                test, out=said.append
+                            )
                             self.assertEqual(result.failed, 0, "".join(said))
                             if result.attempted:
                                 tried[public] = result.attempted
         finally:
             os.chdir(ROOT)
-        for name in ("benzina", "DataLoader", "Dataset", "Sample", "Batch", "Output", "Writer", "Random", "Context", "Error"):
+        for name in (
+            "benzina",
+            "DataLoader",
+            "Dataset",
+            "Sample",
+            "Batch",
+            "Output",
+            "Writer",
+            "Random",
+            "Context",
+            "Error",
+        ):
             self.assertIn(name, tried)
         self.assertGreater(len(tried), 15)
 
@@ -720,15 +809,23 @@ class Words(unittest.TestCase):
             if not (inspect.isclass(thing) or inspect.isfunction(thing)):
                 continue
             self.assertTrue((thing.__doc__ or "").strip(), name)
-            functions = [thing] if inspect.isfunction(thing) else [
-                member.fget if isinstance(member, property) else getattr(member, "__func__", member) for member_name, member in vars(thing).items()
-                if (not member_name.startswith("_") or member_name == "__init__") and
-                (isinstance(member, (property, classmethod, staticmethod)) or inspect.isfunction(member))]
+            functions = (
+                [thing]
+                if inspect.isfunction(thing)
+                else [
+                    member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+                    for member_name, member in vars(thing).items()
+                    if (not member_name.startswith("_") or member_name == "__init__")
+                    and (isinstance(member, (property, classmethod, staticmethod)) or inspect.isfunction(member))
+                ]
+            )
             for function in functions:
                 if function.__module__.startswith("benzina"):
                     missing = [p for p in inspect.signature(function).parameters.values()
                                if p.annotation is p.empty and p.name not in ("self", "cls")]
-                    self.assertEqual((missing, "return" in function.__annotations__), ([], True), "%s.%s" % (name, function.__name__))
+                    self.assertEqual(
+                        (missing, "return" in function.__annotations__), ([], True), "%s.%s" % (name, function.__name__)
+                    )
 
     def test_help_is_a_tutorial_and_every_setting_is_in_the_signature(self):
         text = importlib.import_module("pydoc").render_doc(benzina)
@@ -745,11 +842,34 @@ class Words(unittest.TestCase):
         dataset = benzina.Dataset(ARCHIVE)
         loader = loader_of(dataset, output="field")
         batch = next(loader.batches())
-        things = [benzina.Context("cpu"), dataset, dataset[0], dataset[:2], dataset[0].fields, dataset.tracks, dataset.info,
-                  dataset[0].image_info(), loader, iter(loader), loader.statistics, loader.info, batch, batch.images,
-                  batch.targets, batch.info, benzina.Output("small", shape=8), benzina.Random(seed=1), ops.ColorJitter(0.4),
-                  ops.Resize(), ops.RandomResizedCrop(), ops.ConstantNormTransform((1, 2, 3)), ops.MXNetAffine(),
-                  Error("text"), benzina.Distributed(0, 1, 0), benzina.structs.transform()]
+        things = [
+            benzina.Context("cpu"),
+            dataset,
+            dataset[0],
+            dataset[:2],
+            dataset[0].fields,
+            dataset.tracks,
+            dataset.info,
+            dataset[0].image_info(),
+            loader,
+            iter(loader),
+            loader.statistics,
+            loader.info,
+            batch,
+            batch.images,
+            batch.targets,
+            batch.info,
+            benzina.Output("small", shape=8),
+            benzina.Random(seed=1),
+            ops.ColorJitter(0.4),
+            ops.Resize(),
+            ops.RandomResizedCrop(),
+            ops.ConstantNormTransform((1, 2, 3)),
+            ops.MXNetAffine(),
+            Error("text"),
+            benzina.Distributed(0, 1, 0),
+            benzina.structs.transform(),
+        ]
         for thing in things:
             self.assertNotRegex(repr(thing), " object at 0x|<benzina.*struct", type(thing).__name__)
         self.assertRegex(repr(loader.statistics), r"^bzna_statistics\(.*\bsamples=[1-8]\b")
@@ -761,8 +881,11 @@ class Words(unittest.TestCase):
         with open(os.path.join(PACKAGE, "benzina", "_version.py")) as file:
             self.assertEqual(file.read(), '__version__ = "%s"\n' % benzina.version)
         with open("benzina.h") as file:
-            major, minor, patch = (re.search(r"define BZNA_VERSION_%s +(\d+)" % part, whole)[1] for whole in [file.read()]
-                                   for part in ("MAJOR", "MINOR", "PATCH"))
+            major, minor, patch = (
+                re.search(r"define BZNA_VERSION_%s +(\d+)" % part, whole)[1]
+                for whole in [file.read()]
+                for part in ("MAJOR", "MINOR", "PATCH")
+            )
         self.assertEqual(benzina.__version__, "%s.%s.%s" % (major, minor, patch))
 
     @needs("mypy")
@@ -773,9 +896,24 @@ class Words(unittest.TestCase):
             def judged(text):
                 with open(program, "w") as file:
                     file.write(text)
-                return subprocess.run([sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", os.path.join(folder, "cache"),
-                                       program], capture_output=True, text=True, env={**os.environ, "MYPYPATH": PACKAGE}, cwd=folder).stdout
-            self.assertEqual(judged("""
+                return subprocess.run(
+                    [
+                        sys.executable,
+                        "-m",
+                        "mypy",
+                        "--strict",
+                        "--follow-imports=silent",
+                        "--cache-dir",
+                        os.path.join(folder, "cache"),
+                        program,
+                    ],
+                    capture_output=True,
+                    text=True,
+                    env={**os.environ, "MYPYPATH": PACKAGE},
+                    cwd=folder,
+                ).stdout
+            self.assertEqual(
+                judged("""
 from typing import Any
 import benzina
 from benzina import ops
@@ -805,7 +943,9 @@ def train(path: str, epochs: int) -> int:
         print(error.status, error.byte_offset, benzina.CODEC_H264, benzina.__version__)
     rng = benzina.Random(seed=1)
     return seen + rng.randrange(3) + benzina.distributed_from_env().rank
-"""), "Success: no issues found in 1 source file\n")
+"""),
+                "Success: no issues found in 1 source file\n",
+            )
             said = judged("""
 import benzina
 loader = benzina.DataLoader("train", shape=224, batch_size="256", filter="bilinear", num_workers=4)
@@ -821,19 +961,36 @@ class DataSets(unittest.TestCase):
         root = os.path.join(folder_of_pictures(), "train")
         dataset = benzina.Dataset(root)
         self.assertEqual(dataset.class_to_idx, {"color": 0, "gray": 1})
-        expected = [(os.path.join(root, kind, letter + ".png"), target) for target, kind in enumerate(("color", "gray")) for letter in "abcd"]
-        self.assertEqual((dataset.samples, dataset.imgs, list(dataset.targets)), (expected, expected, [t for _, t in expected]))
+        expected = [
+            (os.path.join(root, kind, letter + ".png"), target)
+            for target, kind in enumerate(("color", "gray"))
+            for letter in "abcd"
+        ]
+        self.assertEqual(
+            (dataset.samples, dataset.imgs, list(dataset.targets)), (expected, expected, [t for _, t in expected])
+        )
         self.assertEqual(dataset[5:].samples, expected[5:])
         self.assertEqual(dataset[[7, 0]].samples, [expected[7], expected[0]])
-        self.assertEqual((dataset + dataset).samples, [(os.path.relpath(path, root), target) for path, target in expected] * 2)
+        self.assertEqual(
+            (dataset + dataset).samples, [(os.path.relpath(path, root), target) for path, target in expected] * 2
+        )
 
     @needs_decoder
     def test_selections_are_data_sets(self):
         dataset = benzina.Dataset(each())
-        for given, numbers in ((slice(None, None, 2), [0, 2, 4, 6]), (slice(None, None, -3), [7, 4, 1]), ([5, 1, 1, -1], [5, 1, 1, 7]),
-                               (range(2, 4), [2, 3]), ((3,), [3]), ([], [])):
+        for given, numbers in (
+            (slice(None, None, 2), [0, 2, 4, 6]),
+            (slice(None, None, -3), [7, 4, 1]),
+            ([5, 1, 1, -1], [5, 1, 1, 7]),
+            (range(2, 4), [2, 3]),
+            ((3,), [3]),
+            ([], []),
+        ):
             chosen = dataset[given]
-            self.assertEqual((len(chosen), list(chosen.targets), chosen.filenames), (len(numbers), numbers, ["%d/a.png" % n for n in numbers]))
+            self.assertEqual(
+                (len(chosen), list(chosen.targets), chosen.filenames),
+                (len(numbers), numbers, ["%d/a.png" % n for n in numbers]),
+            )
             self.assertEqual([sample.index for sample in chosen], numbers)
             if numbers:
                 self.assertEqual(chosen[-1].fields["target"], numbers[-1])
@@ -843,13 +1000,26 @@ class DataSets(unittest.TestCase):
         again = dataset[::2][1:][[2, 0]]
         self.assertEqual(list(again.targets), [6, 2])
         self.assertEqual(list((again + dataset[:2] + dataset[[7]]).targets), [6, 2, 0, 1, 7])
-        for twin in (pickle.loads(pickle.dumps(again)), copy.copy(again), pickle.loads(pickle.dumps(again + dataset[[3]]))):
+        for twin in (
+            pickle.loads(pickle.dumps(again)),
+            copy.copy(again),
+            pickle.loads(pickle.dumps(again + dataset[[3]])),
+        ):
             self.assertEqual(list(twin.targets)[:2], [6, 2])
-        self.assertEqual(next(loader_of(again, output="field", indices=[1, 1, 0]).batches()).targets.memoryview().tolist(), [2, 2, 6])
+        self.assertEqual(
+            next(loader_of(again, output="field", indices=[1, 1, 0]).batches()).targets.memoryview().tolist(), [2, 2, 6]
+        )
         with self.assertRaisesRegex(ValueError, r"indices\[0\]: 2 is not below the 2 samples"):
             loader_of(again, indices=[2])
         self.assertEqual(repr(again), "<benzina.Dataset: folder, 2 of 8 samples>")
-        for wrong, kind in (([8], IndexError), ([-9], IndexError), ([1.0], TypeError), ([True, False], TypeError), ("ab", TypeError), (None, TypeError)):
+        for wrong, kind in (
+            ([8], IndexError),
+            ([-9], IndexError),
+            ([1.0], TypeError),
+            ([True, False], TypeError),
+            ("ab", TypeError),
+            (None, TypeError),
+        ):
             with self.assertRaises(kind, msg=wrong):
                 dataset[wrong]
         self.assertRaisesRegex(TypeError, "numpy.flatnonzero", lambda: dataset[[True] * 8])
@@ -878,10 +1048,18 @@ class DataSets(unittest.TestCase):
         import torchvision
         root = os.path.join(folder_of_pictures(), "train")
         folder = torchvision.datasets.ImageFolder(root)
-        self.assertEqual((benzina.Dataset(root).samples, benzina.Dataset(root).class_to_idx), (folder.samples, folder.class_to_idx))
-        for source, paths in ((folder, folder.samples), (torch.utils.data.Subset(folder, [6, 1, 2]), [folder.samples[i] for i in (6, 1, 2)]),
-                              (torch.utils.data.Subset(torch.utils.data.Subset(benzina.Dataset(root), [6, 1, 2]), [2, 0]), [folder.samples[i] for i in (2, 6)]),
-                              (torch.utils.data.Subset(benzina.Dataset(root), torch.tensor([3, 4])), folder.samples[3:5])):
+        self.assertEqual(
+            (benzina.Dataset(root).samples, benzina.Dataset(root).class_to_idx), (folder.samples, folder.class_to_idx)
+        )
+        for source, paths in (
+            (folder, folder.samples),
+            (torch.utils.data.Subset(folder, [6, 1, 2]), [folder.samples[i] for i in (6, 1, 2)]),
+            (
+                torch.utils.data.Subset(torch.utils.data.Subset(benzina.Dataset(root), [6, 1, 2]), [2, 0]),
+                [folder.samples[i] for i in (2, 6)],
+            ),
+            (torch.utils.data.Subset(benzina.Dataset(root), torch.tensor([3, 4])), folder.samples[3:5]),
+        ):
             loader = loader_of(source, batch_size=16)
             self.assertEqual(loader.dataset.samples, paths)
             self.assertEqual(next(iter(loader))[1].tolist(), [target for _, target in paths])
@@ -891,10 +1069,14 @@ class DataSets(unittest.TestCase):
         self.assertEqual(next(iter(loader_of(parts, batch_size=16)))[1].tolist()[:2], [1, 0])
         with self.assertRaisesRegex(ValueError, "the transform of ImageFolder would not be applied.*warp="):
             loader_of(torchvision.datasets.ImageFolder(root, transform=lambda picture: picture))
-        first, second = torch.utils.data.random_split(benzina.Dataset(root), [5, 3], generator=torch.Generator().manual_seed(1))
+        first, second = torch.utils.data.random_split(
+            benzina.Dataset(root), [5, 3], generator=torch.Generator().manual_seed(1)
+        )
         names = sorted(name for part in (first, second) for name in loader_of(part).dataset.filenames)
         self.assertEqual(names, benzina.Dataset(root).filenames)
-        for pictures, targets in torch.utils.data.DataLoader(benzina.Dataset(root), batch_size=4, num_workers=2, collate_fn=lambda pairs: zip(*pairs)):
+        for pictures, targets in torch.utils.data.DataLoader(
+            benzina.Dataset(root), batch_size=4, num_workers=2, collate_fn=lambda pairs: zip(*pairs)
+        ):
             self.assertEqual(len(pictures), 4)
 
     def test_pictures_beside_masks_are_no_classes(self):
@@ -922,8 +1104,12 @@ class DataSets(unittest.TestCase):
 
     @needs_decoder
     def test_the_length_after_resuming_is_what_is_left_and_then_an_epochs(self):
-        for options, lengths in ((dict(batch_size=3), [3, 2, 1, 3]), (dict(batch_size=3, drop_last=True), [2, 1, 2]),
-                                 (dict(batch_size=2, rank=1, world_size=2), [2, 1, 2]), (dict(batch_size=1), [8, 7, 6, 5, 4, 3, 2, 1, 8])):
+        for options, lengths in (
+            (dict(batch_size=3), [3, 2, 1, 3]),
+            (dict(batch_size=3, drop_last=True), [2, 1, 2]),
+            (dict(batch_size=2, rank=1, world_size=2), [2, 1, 2]),
+            (dict(batch_size=1), [8, 7, 6, 5, 4, 3, 2, 1, 8]),
+        ):
             loader = loader_of(output="field", shuffle=True, **options)
             self.assertEqual((len(loader), loader.batches_left, len(iter(loader))), (lengths[0],) * 3)
             states, left = [loader.state_dict()], [loader.batches_left]
@@ -954,7 +1140,10 @@ class Samplers(unittest.TestCase):
 
     @staticmethod
     def loader(**options):
-        return loader_of(each(), **{"shape": 16, "output": "field", "dtype": "uint8", "warp": ops.RandomResizedCrop(flip_h=0.5), **options})
+        return loader_of(
+            each(),
+            **{"shape": 16, "output": "field", "dtype": "uint8", "warp": ops.RandomResizedCrop(flip_h=0.5), **options}
+        )
 
     @needs("torch")
     def test_torchs_random_sampler_gives_each_epoch_its_order(self):
@@ -978,7 +1167,9 @@ class Samplers(unittest.TestCase):
         import torch
         from torch.utils.data import WeightedRandomSampler
         weights = [0, 0, 9, 0, 1, 0, 0, 0]
-        loader, twin = (WeightedRandomSampler(weights, 20, generator=torch.Generator().manual_seed(5)) for _ in range(2))
+        loader, twin = (
+            WeightedRandomSampler(weights, 20, generator=torch.Generator().manual_seed(5)) for _ in range(2)
+        )
         loader = self.loader(sampler=loader, output="torch", batch_size=8)
         self.assertEqual((len(loader), loader.batches_left), (3, 3))
         pictures = {}
@@ -997,7 +1188,9 @@ class Samplers(unittest.TestCase):
         for epoch in range(3):
             whole = []
             for rank in range(3):
-                sampler, twin = (DistributedSampler(range(8), num_replicas=3, rank=rank, shuffle=True, seed=7) for _ in range(2))
+                sampler, twin = (
+                    DistributedSampler(range(8), num_replicas=3, rank=rank, shuffle=True, seed=7) for _ in range(2)
+                )
                 loader = self.loader(sampler=sampler, batch_size=2, first_epoch=epoch)
                 twin.set_epoch(epoch)
                 self.assertEqual((len(loader), loader.world_size), (2, 1))
@@ -1014,7 +1207,10 @@ class Samplers(unittest.TestCase):
         from torch.utils.data import BatchSampler, RandomSampler
         from torch.utils.data.distributed import DistributedSampler
         for drop_last in (False, True):
-            sampler, twin = (BatchSampler(RandomSampler(range(8), generator=torch.Generator().manual_seed(2)), 3, drop_last) for _ in range(2))
+            sampler, twin = (
+                BatchSampler(RandomSampler(range(8), generator=torch.Generator().manual_seed(2)), 3, drop_last)
+                for _ in range(2)
+            )
             loader = self.loader(batch_size=1, batch_sampler=sampler)
             self.assertEqual((len(loader), loader.batch_size), (3 - drop_last, 3))
             for _ in range(2):
@@ -1104,7 +1300,10 @@ class Samplers(unittest.TestCase):
             loader.set_indices(3, [1, 8])
         with self.assertRaisesRegex(ValueError, r"batches\[1\]: 4 samples are not within 1..3"):
             loader.set_batches(3, [[1], [1, 2, 3, 4]])
-        self.assertEqual([taken(loader.batches()) for _ in range(3)], [[[5, 5, 1], [0]], [[7, 6, 5], [4, 3, 2], [1, 0]], [[1], [2, 3]]])
+        self.assertEqual(
+            [taken(loader.batches()) for _ in range(3)],
+            [[[5, 5, 1], [0]], [[7, 6, 5], [4, 3, 2], [1, 0]], [[1], [2, 3]]],
+        )
         with self.assertRaisesRegex(Error, "epoch 3"):
             next(iter(loader))
         with self.assertRaisesRegex(Error, "draws its own order"):
@@ -1149,8 +1348,12 @@ class Samplers(unittest.TestCase):
         with self.assertRaisesRegex(Error, "the list of epoch 0"):
             given.load_state_dict(state)        # it was given before
         for world, batch_size in ((2, 1), (3, 2)):          # shared by other ranks
-            ranks = [self.loader(indices="given", rank=rank, world_size=world, batch_size=batch_size, last_batch="partial", seed=0)
-                     for rank in range(world)]
+            ranks = [
+                self.loader(
+                    indices="given", rank=rank, world_size=world, batch_size=batch_size, last_batch="partial", seed=0
+                )
+                for rank in range(world)
+            ]
             rest = []
             for loader in ranks:
                 loader.load_state_dict(state)
@@ -1163,7 +1366,9 @@ class Samplers(unittest.TestCase):
             shares, sizes = [], []
             for rank in range(2):
                 source = dict(batch_sampler=lists, batch_size=1) if options else dict(sampler=lists)
-                loader = self.loader(rank=rank, world_size=2, output="numpy" if importable("numpy") else "memoryview", **source)
+                loader = self.loader(
+                    rank=rank, world_size=2, output="numpy" if importable("numpy") else "memoryview", **source
+                )
                 shares.append(taken(loader.batches()))
                 sizes.append([len(targets) for _, targets in loader])
             self.assertEqual(len(sizes[0]), len(sizes[1]))
@@ -1222,9 +1427,14 @@ class Defaults(unittest.TestCase):
             theirs = datasets.ImageFolder(folder)
             said = []
             for shape, short in ((224, 256), (96, 110), (176, 201)):
-                made = {"default": ({}, [transforms.Resize(short), transforms.CenterCrop(shape)]),
-                        "CenterResizedCrop": (dict(warp=ops.CenterResizedCrop()), [transforms.Resize(shape), transforms.CenterCrop(shape)]),
-                        "Resize": (dict(warp=ops.Resize()), [transforms.Resize((shape, shape))])}
+                made = {
+                    "default": ({}, [transforms.Resize(short), transforms.CenterCrop(shape)]),
+                    "CenterResizedCrop": (
+                        dict(warp=ops.CenterResizedCrop()),
+                        [transforms.Resize(shape), transforms.CenterCrop(shape)],
+                    ),
+                    "Resize": (dict(warp=ops.Resize()), [transforms.Resize((shape, shape))]),
+                }
                 for name, (options, steps) in made.items():
                     law, bytes_of = transforms.Compose(steps), transforms.PILToTensor()
                     # Pillow 13 filters columns first where that is less work, as it sees it: older ones, and we, rows.
@@ -1254,7 +1464,10 @@ class Defaults(unittest.TestCase):
                 file.write(bytes([1]) + bytes(i * 7 % 256 for i in range(3072)))
 
             def first(source, **options):
-                return numbers(next(iter(benzina.DataLoader(source, shape=32, output="field", dtype="uint8", **options)))[0], "field")
+                return numbers(
+                    next(iter(benzina.DataLoader(source, shape=32, output="field", dtype="uint8", **options)))[0],
+                    "field",
+                )
             plain = first(os.path.join(folder, "a"), warp=None)
             self.assertEqual(plain, first(os.path.join(folder, "a"), warp=(1, 0, 0, 0, 1, 0, 0, 0, 1)))
             self.assertNotEqual(plain, first(os.path.join(folder, "a")))
@@ -1262,10 +1475,15 @@ class Defaults(unittest.TestCase):
             self.assertEqual(first(records), bytes(i * 7 % 256 for i in range(3072)))
             self.assertEqual(first(records), first(records, warp=None))
             self.assertNotEqual(first(records), first(records, warp=ops.CenterResizedCrop(224 / 256)))
-            self.assertNotEqual(first(os.path.join(folder, "a")), first(os.path.join(folder, "a"), warp=ops.CenterResizedCrop(224 / 256, law="benzina")))
+            self.assertNotEqual(
+                first(os.path.join(folder, "a")),
+                first(os.path.join(folder, "a"), warp=ops.CenterResizedCrop(224 / 256, law="benzina")),
+            )
 
     def test_arguments_of_torch_that_are_none_are_taken(self):
-        loader = loader_of(output="field", sampler=None, collate_fn=None, batch_sampler=None, generator=None, worker_init_fn=None)
+        loader = loader_of(
+            output="field", sampler=None, collate_fn=None, batch_sampler=None, generator=None, worker_init_fn=None
+        )
         self.assertEqual(len(list(loader)), 3)
         with self.assertRaisesRegex(TypeError, "num_workers .torch's"):
             loader_of(num_workers=2)
@@ -1283,37 +1501,51 @@ class Defaults(unittest.TestCase):
 
     def test_slips_are_refused_by_their_names_and_ranges(self):
         for kind, said, options in (
-                (ValueError, "^batch_size: 8589934596 is not within 0..4294967295", dict(batch_size=2**33 + 4)),
-                (ValueError, "^seed: -1 is not within 0..", dict(seed=-1)), (ValueError, "^shape: -1 is not within 0..", dict(shape=-1)),
-                (TypeError, "^batch_size: 2.5 is no whole number", dict(batch_size=2.5)),
-                (ValueError, "^timeout: -1 is not within 0..", dict(timeout=-1)),
-                (TypeError, "^indices: a mask.*numpy.flatnonzero", dict(indices=[True, False] * 4)),
-                (ValueError, "^mean: nan is not finite", dict(mean=float("nan"))),
-                (ValueError, "^brightness: nan is not finite", dict(brightness=float("nan"))),
-                (ValueError, "^shuffle: 2 is neither True nor False", dict(shuffle=2)),
-                (ValueError, "^multibuffering: 99 is more than 64", dict(multibuffering=99)),
-                (ValueError, "^weights: 3 weights for 8 samples|^weights", dict(weights=[1, 2, 3], weighting="replace")),
-                (ValueError, "^epochs: 0 is not within 1..", dict(epochs=0))):
+            (ValueError, "^batch_size: 8589934596 is not within 0..4294967295", dict(batch_size=2**33 + 4)),
+            (ValueError, "^seed: -1 is not within 0..", dict(seed=-1)),
+            (ValueError, "^shape: -1 is not within 0..", dict(shape=-1)),
+            (TypeError, "^batch_size: 2.5 is no whole number", dict(batch_size=2.5)),
+            (ValueError, "^timeout: -1 is not within 0..", dict(timeout=-1)),
+            (TypeError, "^indices: a mask.*numpy.flatnonzero", dict(indices=[True, False] * 4)),
+            (ValueError, "^mean: nan is not finite", dict(mean=float("nan"))),
+            (ValueError, "^brightness: nan is not finite", dict(brightness=float("nan"))),
+            (ValueError, "^shuffle: 2 is neither True nor False", dict(shuffle=2)),
+            (ValueError, "^multibuffering: 99 is more than 64", dict(multibuffering=99)),
+            (ValueError, "^weights: 3 weights for 8 samples|^weights", dict(weights=[1, 2, 3], weighting="replace")),
+            (ValueError, "^epochs: 0 is not within 1..", dict(epochs=0)),
+        ):
             with self.assertRaisesRegex(kind, said, msg=options) as caught:
                 loader_of(**options)
             self.assertNotRegex(str(caught.exception), "_config|BZNA_|bzna_|batches_in_flight")
         self.assertRaisesRegex(ValueError, "^flip_h: 2 is not within 0..1", ops.RandomResizedCrop, flip_h=2)
         if importable("numpy"):
             import numpy
-            loader = loader_of(shape=(numpy.int64(24), numpy.int32(24)), batch_size=numpy.int64(2), seed=numpy.uint64(7), output="field",
-                               indices=numpy.array([0, 5, 3]), shuffle=numpy.bool_(False))
+            loader = loader_of(
+                shape=(numpy.int64(24), numpy.int32(24)),
+                batch_size=numpy.int64(2),
+                seed=numpy.uint64(7),
+                output="field",
+                indices=numpy.array([0, 5, 3]),
+                shuffle=numpy.bool_(False),
+            )
             self.assertEqual([len(targets) for _, targets in loader], [2, 1])
 
     def test_errors_are_pythons_own_kinds_too(self):
-        for kind, make in ((FileNotFoundError, lambda: benzina.Dataset("absent.bzna")), (FileNotFoundError, lambda: benzina.Dataset("absent-*.tar")),
-                           (ValueError, lambda: loader_of(multibuffering=99)), (ValueError, lambda: benzina.Dataset(ARCHIVE).range(5, 9)),
-                           (OSError, lambda: benzina.Writer("/proc/absent/made.bzna"))):
+        for kind, make in (
+            (FileNotFoundError, lambda: benzina.Dataset("absent.bzna")),
+            (FileNotFoundError, lambda: benzina.Dataset("absent-*.tar")),
+            (ValueError, lambda: loader_of(multibuffering=99)),
+            (ValueError, lambda: benzina.Dataset(ARCHIVE).range(5, 9)),
+            (OSError, lambda: benzina.Writer("/proc/absent/made.bzna")),
+        ):
             with self.assertRaises(kind) as caught:
                 make()
             self.assertIsInstance(caught.exception, Error)
             for again in (pickle.loads(pickle.dumps(caught.exception)), copy.copy(caught.exception)):
-                self.assertEqual((type(again), again.args, str(again), again.status),
-                                 (type(caught.exception), caught.exception.args, str(caught.exception), caught.exception.status))
+                self.assertEqual(
+                    (type(again), again.args, str(again), again.status),
+                    (type(caught.exception), caught.exception.args, str(caught.exception), caught.exception.status),
+                )
         with self.assertRaises(FileNotFoundError) as caught:
             benzina.Dataset("absent.bzna")
         self.assertEqual(caught.exception.errno, 2)
@@ -1348,13 +1580,16 @@ class Flat(unittest.TestCase):
     def test_over_20_epochs(self):
         for output in ("numpy", "torch"):
             if output in OUTPUTS:
-                self.check("""
+                self.check(
+                    """
 loader = benzina.DataLoader(%r, shape=224, batch_size=4, shuffle=True, output=sys.argv[1], warp=benzina.ops.RandomResizedCrop())
 epochs(loader, 5)
 first = rss()
 epochs(loader, 20)
 print(first, rss())
-""" % ARCHIVE, output)
+""" % ARCHIVE,
+                    output,
+                )
 
     @needs("numpy")
     def test_over_20_runs_of_a_notebook_cell(self):
@@ -1381,13 +1616,19 @@ print(first, rss())
 class Overhead(unittest.TestCase):
     @needs_decoder
     def test_a_batch_costs_little_more_than_the_librarys_own_calls(self):
-        """By the processor's time of the thread that loops, the best of several rounds: a busy machine makes it longer, not shorter."""
+        """By the processor's time of the thread that loops, the best of several rounds: a busy machine makes it longer,
+        not shorter."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "records.bin")
             with open(path, "wb") as file:
                 file.write(bytes(3073) * 4096)
             for output in COUNTED:
-                loaders = [benzina.DataLoader(benzina.cifar(path), shape=32, batch_size=16, seed=1, output=output, num_threads=1) for _ in range(2)]
+                loaders = [
+                    benzina.DataLoader(
+                        benzina.cifar(path), shape=32, batch_size=16, seed=1, output=output, num_threads=1
+                    )
+                    for _ in range(2)
+                ]
                 best = [1.0, 1.0]
                 for _ in range(6):
                     handle, error = ctypes.c_void_p(), benzina.structs.error()
@@ -1401,7 +1642,10 @@ class Overhead(unittest.TestCase):
                     spent = middle - start, time.thread_time() - middle
                     best = [min(pair) for pair in zip(best, spent)]
                 calls, loop = (1e6 * seconds / len(loaders[0]) for seconds in best)
-                print("# a batch as %s: %.0f us, of which the library's calls need %.0f us" % (output, loop, calls), file=sys.stderr)
+                print(
+                    "# a batch as %s: %.0f us, of which the library's calls need %.0f us" % (output, loop, calls),
+                    file=sys.stderr,
+                )
                 self.assertLess(loop - calls, 300, output)      # 100 are the aim on a machine that does nothing else
 
 

@@ -504,6 +504,7 @@ class DataLoader(_handles.Handled):
         self._iterator: Any = None
         self._arrived = ctypes.c_void_p()       # a batch, between its delivery and its Batch
         weakref.finalize(self, _release, self._arrived, os.getpid()).atexit = False
+        self._lent: Dict[int, Optional[weakref.ref[Batch]]] = {}        # batches that were taken, by their handles
 
     @staticmethod
     def _memory(context: Any, output: Optional[str], memory: Optional[str]) -> Any:
@@ -777,7 +778,7 @@ class DataLoader(_handles.Handled):
                 if end is not None and time.monotonic() >= end:
                     raise Error(Status.AGAIN, "no batch within %g s" % self.timeout)
             elif status == Status.E_STATE and not has_collected:
-                gc.collect()                    # batches may be out in cycles
+                self._reclaim()
                 has_collected = True
             else:
                 self._fail(error_of(status, err))
@@ -788,8 +789,21 @@ class DataLoader(_handles.Handled):
         return Status.OK if self._arrived.value else call(self.handle, timeout_ns, self._arrived, err)
 
     def _take(self) -> Batch:
-        handle, self._arrived.value = self._arrived.value, None
-        return Batch(handle, self._failures, self._tensors)
+        handle = self._arrived.value
+        self._lent[handle] = None
+        self._arrived.value = None
+        batch = Batch(handle, self._failures, self._tensors)
+        self._lent[handle] = weakref.ref(batch)
+        return batch
+
+    def _reclaim(self) -> None:
+        """Gives back batches that are gone, but still on loan, because an interrupt from the keyboard came between. The
+        library refuses those that were given back."""
+        gc.collect()                            # batches may be out in cycles
+        for handle, known in list(self._lent.items()):
+            batch = known and known()
+            if (batch is None or batch._handle is None) and handle != self._arrived.value:
+                lib.bzna_batch_release(handle)
 
     def _fail(self, error: Error) -> NoReturn:
         """Raises what a callback raised, or else the error."""

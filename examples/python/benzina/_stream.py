@@ -258,6 +258,7 @@ class Stream(DataLoader):
         if not self._ready():
             return None
         err, end = _c.new("error"), time.monotonic() + self.timeout if self.timeout else None
+        has_collected = False
         while True:
             status = self._ask(_library().bzna_stream_next, 100000000, err)
             if status == Status.OK:
@@ -266,6 +267,10 @@ class Stream(DataLoader):
                 return batch
             if status == Status.END:
                 return None
+            if status == Status.E_STATE and not has_collected:
+                self._reclaim()
+                has_collected = True
+                continue
             if status != Status.AGAIN:
                 self._fail(error_of(status, err))
             if end is not None and time.monotonic() >= end:
