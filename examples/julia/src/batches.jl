@@ -139,6 +139,9 @@ const WAIT_NS = Int64(20_000_000)
 ask(loader::Loader, out, err) = bzna_loader_next(loader.handle, WAIT_NS, Base.unsafe_convert(Ptr{Ptr{bzna_batch}}, out), address(err))
 log_of(loader::Loader) = loader.dataset.context.log
 
+# How often garbage is collected for a batch.
+tries() = Threads.nthreads() > 1 ? 10 : 2
+
 # The next batch; nothing after the last epoch.
 @noinline function next!(loader::Union{Loader,Stream})
     err, out, collections = sized(bzna_error), Ref{Ptr{bzna_batch}}(C_NULL), 0
@@ -153,9 +156,11 @@ log_of(loader::Loader) = loader.dataset.context.log
             return nothing
         elseif status == BZNA_AGAIN
             yield()
-        elseif status == BZNA_E_STATE && loader.loans[] >= loader.in_flight && collections < 2
-            # All batches are on loan, perhaps to arrays that nobody can reach: the young ones first, then all.
-            GC.gc(collections == 1)
+        elseif status == BZNA_E_STATE && collections < tries() && (tries() > 2 || loader.loans[] >= loader.in_flight)
+            # All batches are on loan, perhaps to arrays that nobody can reach: the young ones first, then all. Another
+            # thread may be running their finalizers.
+            collections > 1 && sleep(0.001)
+            GC.gc(collections > 0)
             collections += 1
         else
             check(status, err, loader)

@@ -40,8 +40,8 @@ def undisturbed(call: Any, argument: Any) -> Any:
     """What a finalizer calls."""
     try:
         return call(argument)
-    except KeyboardInterrupt as interrupt:
-        _interrupts.append(interrupt)
+    except KeyboardInterrupt as interrupt:      # whose traceback would keep the frames that the finalizer ran in
+        _interrupts.append(KeyboardInterrupt(*interrupt.args))
         return None
 
 
