@@ -665,6 +665,7 @@ links_lead() {
     grep -oE '\]\([^):]+\)' README.md tests/BENCHMARKS.md | sed -E 's/^(.*):\]\((.*)\)$/\1 \2/' > "$T/links" && [ "$(wc -l < "$T/links")" -gt 8 ] &&
         while read -r page target; do
             file=$(dirname "$page")/${target%%#*}
+            case $target in '#'*) file=$page;; esac
             [ -e "$file" ] || { echo "$page: $target is not there"; return 1; }
             case $target in *#*)
                 sed -n 's/^##* //p' "$file" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9\n-' | grep -qx -e "${target#*#}" ||

@@ -2396,15 +2396,18 @@ TEST(instructions_a_pixel_are_counted_by_pass)
 
 TEST(every_instruction_was_executed)
 {
-    uint32_t never = 0, one_way = 0;
+    uint32_t never = 0, one_way = 0, closed = 0;
     NEED_SHIPPED();
     if (test_wanted)
         SKIP("it needs all the tests before it");
     for (uint32_t i = 0; i < shipped->count; i++) {
         const ptx_code *code = &shipped->code[i];
         /* the way out of a part of a switch that has a case for each number in it */
-        if (code->runs + code->skips == 0 && code->op == OP_BRA && !code->guard && i > shipped->entry[AUGMENT])
+        if (code->runs + code->skips == 0 && code->op == OP_BRA && !code->guard && i > shipped->entry[AUGMENT] &&
+            closed < 4) {
+            closed++;
             continue;
+        }
         if (code->runs + code->skips == 0)
             printf("  never executed: line %d: %s\n", code->line, code->text);
         never += code->runs + code->skips == 0;

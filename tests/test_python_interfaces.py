@@ -1277,7 +1277,7 @@ class WebDataset(InWebDataset):
         os.makedirs(self.path("folder"), exist_ok=True)
         shutil.copy(self.path("t-003.tar"), self.path("folder/x.tar"))
         self.assertEqual(numbers(self.path("folder/")), [3])
-        self.assertEqual(module("wds")._braces("a{x,y{1..3..2}}-{08..10}{z}"),
+        self.assertEqual(module("_sources").expanded("a{x,y{1..3..2}}-{08..10}{z}"),
                          ["a%s-%s{z}" % pair for pair in itertools.product(("x", "y1", "y3"), ("08", "09", "10"))])
 
     def test_what_ends_a_loop_that_was_left_does_not_wait_for_threads(self):

@@ -334,6 +334,13 @@ class Kept(unittest.TestCase):
         for output in OUTPUTS:
             self.assertTrue(any(self.interrupted_loops(output) for _ in range(5)), output)
 
+    def test_batches_whose_release_was_cut_off_are_found_again(self):
+        loader = loader_of(batch_size=1, output=OUTPUTS[-1], multibuffering=2)
+        for _ in range(2):
+            loader._next()._close.detach()      # nobody gives it back
+        self.assertEqual(len(list(loader)), COUNT - 2)
+        self.assertEqual(len(list(loader)), COUNT)
+
     def test_a_batch_that_arrives_with_an_interrupt_is_the_next_one(self):
         loader = loader_of(batch_size=1, output=OUTPUTS[-1], multibuffering=2)
         ask, steps, seen = loader._ask, iter(loader), []

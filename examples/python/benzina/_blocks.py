@@ -5,7 +5,7 @@ import collections
 import random
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ._errors import RemoteFailure
 

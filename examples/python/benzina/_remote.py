@@ -17,7 +17,7 @@ from ._c import Status, lib
 from ._errors import Error, RemoteFailure, check
 from ._fsspec import FsspecFile, system_of, within
 from ._http import HttpFile, Pool
-from ._sources import _close_thunk, _Failure, _read_at_thunk, _size_thunk
+from ._sources import _close_thunk, _Failure, _read_at_thunk, _size_thunk, expanded
 
 READERS, READ_AHEAD = 16, 64                    # of a DataLoader that is not told how many
 
@@ -99,19 +99,6 @@ def _parts(text: str) -> List[str]:
     return parts
 
 
-def _expanded(pattern: str) -> List[str]:
-    """What its braces stand for."""
-    if "{" not in pattern:
-        return [pattern]
-    needed, count, err = ctypes.c_size_t(), ctypes.c_uint32(), _c.new("error")
-    status = lib.bzna_braces_expand(arg.path_bytes(pattern), None, 0, needed, count, err)
-    if status != Status.E_BUFFER:
-        check(status, err)
-    buffer = ctypes.create_string_buffer(needed.value)
-    check(lib.bzna_braces_expand(arg.path_bytes(pattern), buffer, needed.value, needed, count, err), err)
-    return [os.fsdecode(name) for name in buffer.raw[:needed.value].split(b"\0")[:count.value]]
-
-
 def _found(url: str, settings: _Settings) -> List[str]:
     """The files that a URL stands for: those of a pattern, or of a folder, where the file system can list."""
     if _scheme(url) in ("http", "https"):
@@ -165,7 +152,7 @@ def names_of(source: Any, settings: _Settings) -> List[str]:
             names.append(os.fsdecode(one))
             continue
         for part in _parts(os.fsdecode(one)):
-            for text in _expanded(part):
+            for text in expanded(part):
                 names.extend(_found(text, settings) if is_url(text) else [text])
     return names
 

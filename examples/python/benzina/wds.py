@@ -26,7 +26,6 @@ from __future__ import annotations
 import bisect
 import collections
 import copy
-import ctypes
 import glob
 import io
 import itertools
@@ -56,7 +55,6 @@ from typing import (
 )
 
 from . import _c
-from ._c import Status, lib
 from ._dataset import Dataset
 from ._decoders import (
     Continue,
@@ -71,10 +69,10 @@ from ._decoders import (
     spec_of,
 )
 from ._distributed import distributed_from_env
-from ._errors import check
 from ._loader import DataLoader
 from ._modules import installed, process_group
 from ._output import Output
+from ._sources import expanded
 
 __all__ = [
     "Continue",
@@ -152,17 +150,6 @@ def _tried(items: Iterable[Any], function: Callable[[Any], Any], handler: OnErro
 
 # ---- Shards ----------------------------------------------------------------------------------------------------------
 
-def _braces(pattern: str) -> List[str]:
-    """"a-{0..2}.tar" and "{a,b}" as a shell has them."""
-    text, needed, err = os.fsencode(pattern), ctypes.c_size_t(), _c.new("error")
-    status = lib.bzna_braces_expand(text, None, 0, needed, None, err)
-    if status != Status.E_BUFFER:
-        check(status, err)
-    texts = ctypes.create_string_buffer(needed.value)
-    check(lib.bzna_braces_expand(text, ctypes.addressof(texts), needed.value, needed, None, err), err)
-    return [os.fsdecode(one) for one in texts.raw[:needed.value].split(b"\0")[:-1]]
-
-
 def _urls_of(urls: Union[str, Iterable[str]]) -> List[str]:
     if isinstance(urls, dict) or (isinstance(urls, str) and urls.endswith((".yaml", ".yml", ".json"))):
         raise ValueError("urls: specifications in YAML and JSON are not read: give the shards")
@@ -171,7 +158,7 @@ def _urls_of(urls: Union[str, Iterable[str]]) -> List[str]:
     if urls.endswith("/"):
         return sorted(glob.glob(glob.escape(urls) + "*.tar"))
     replaced = re.sub(r"\$\{(\w+)\}", lambda found: os.environ["WDS_" + found[1]], urls)
-    return [one for url in replaced.split("::") for one in _braces(url)]
+    return [one for url in replaced.split("::") for one in expanded(url)]
 
 
 def _node() -> Tuple[int, int]:
