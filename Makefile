@@ -51,7 +51,7 @@ TEST_SMALL  = $(filter %_basics %_cursor %_filters %_kernels %_lists %_numbers %
               %_transforms,$@)
 TEST_LONG   = $(if $(SANITIZE),$(foreach name,_loader _training _sessions _contract,$(findstring $(name),$@)))
 TEST_OPT    = $(if $(TEST_SMALL),$(if $(filter %_ptx,$@),-O2,-O1),$(if $(strip $(TEST_LONG)),$(OPT),-O0))
-TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) $(if $(TEST_SMALL),-DBENZINA_STATIC)
+TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) -DBENZINA_CHECK_LOCKS $(if $(TEST_SMALL),-DBENZINA_STATIC)
 ifeq ($(HAVE_AVCODEC),yes)
 AV_CFLAGS := $(shell pkg-config --cflags libavcodec libavutil)
 AV_LIBS   := $(shell pkg-config --libs libavcodec libavutil)
@@ -235,7 +235,7 @@ $(BUILD)/tests/%: tests/%.c $(wildcard tests/*.h) benzina.c benzina.h benzina_ke
               $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
 	@mkdir -p $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) $(if $(filter %_nvdec \
-	    %_device %_driver %_sessions \
+	    %_device %_driver %_sessions %_soak %_races \
 	    %_nvparser,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< \
 	    $(if $(filter %_stream,$@),$(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS)) $(LIBS)
 $(BUILD)/tests/test_stream: $(STREAM) $(STREAM_H)

@@ -588,7 +588,8 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *   bzi_thread, bzi_mutex, bzi_cond; with BENZINA_NO_THREADS, none is started and locks do nothing
  *     bzi_os_thread_start(&thread, run, argument, cpu)  on one processor, or on any if cpu < 0
  *     bzi_os_thread_join(thread)
- *     bzi_os_mutex_init, _free, bzi_os_lock, _unlock
+ *     bzi_os_mutex_init(mutex, rank)           BZI_RANK_...: where it stands in the order of locks
+ *     bzi_os_mutex_free(mutex), bzi_os_lock(mutex), bzi_os_unlock(mutex)
  *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
  *     bzi_os_cond_init, _free, bzi_os_wake_one, _wake_all
  *     bzi_os_wait(cond, mutex)                 may return without a reason
@@ -614,6 +615,93 @@ static int bzi_os_in_callback;
 #  define BZI_THREADS 1
 static _Thread_local int bzi_os_in_callback;
 #endif
+
+/* The order of locks. While a thread holds one, it takes only such that stand behind it here, and none while it holds
+ * one of the last group. It holds none but the lock of the condition while it waits, and none while a callback runs. */
+enum {
+    BZI_RANK_LOADER,
+    BZI_RANK_POOL,                    /* the engines' queue */
+    BZI_RANK_CONTEXT,
+    BZI_RANK_WRITER,
+    BZI_RANK_CREW,                    /* threads that open files */
+    BZI_RANK_DEVICE,
+    BZI_RANK_FILES,
+    BZI_RANK_LOG,
+    BZI_RANK_BLOCKS,
+    BZI_RANKS,
+    BZI_RANK_LEAVES = BZI_RANK_CONTEXT       /* the first of the last group */
+};
+
+#if defined(BENZINA_CHECK_LOCKS) && BZI_THREADS
+
+/* Tests are compiled with BENZINA_CHECK_LOCKS: what breaks the order ends the process, and says which locks it was. */
+static const char *const bzi_rank_names[BZI_RANKS] = { "loader", "pool", "context", "writer", "crew", "device", "files",
+                                                       "log", "blocks" };
+static _Thread_local uint32_t bzi_ranks_held[BZI_RANKS], bzi_ranks_count;    /* in the order in which they were taken */
+
+static void bzi_rank_fail(const char *what, uint32_t held)
+{
+    fprintf(stderr, "benzina: order of locks: %s while \"%s\" is held\n", what, bzi_rank_names[held]);
+    abort();
+}
+
+static void bzi_rank_take(uint32_t rank)
+{
+    for (uint32_t i = 0; i < bzi_ranks_count; i++)
+        if (bzi_ranks_held[i] >= rank || bzi_ranks_held[i] >= BZI_RANK_LEAVES) {
+            char what[64];
+            snprintf(what, sizeof what, "\"%s\" is taken", bzi_rank_names[rank]);
+            bzi_rank_fail(what, bzi_ranks_held[i]);
+        }
+    bzi_ranks_held[bzi_ranks_count++] = rank;
+}
+
+static void bzi_rank_drop(uint32_t rank)
+{
+    uint32_t at = 0;
+
+    while (at < bzi_ranks_count && bzi_ranks_held[at] != rank)
+        at++;
+    if (at == bzi_ranks_count)
+        bzi_rank_fail("a lock is given back that this thread does not have, nothing", rank);
+    for (bzi_ranks_count--; at < bzi_ranks_count; at++)
+        bzi_ranks_held[at] = bzi_ranks_held[at + 1];
+}
+
+/* A thread is about to wait with this lock, or to call the user (BZI_RANKS). */
+static void bzi_rank_alone(uint32_t rank)
+{
+    for (uint32_t i = 0; i < bzi_ranks_count; i++)
+        if (bzi_ranks_held[i] != rank)
+            bzi_rank_fail(rank == BZI_RANKS ? "a callback runs" : "a thread waits", bzi_ranks_held[i]);
+}
+
+#  define BZI_RANK_MEMBER         uint32_t rank;             /* BZI_RANK_... */
+#  define BZI_RANK_SET(mutex, of) ((void)((mutex)->rank = (of)))
+#  define BZI_RANK_TAKE(mutex)    bzi_rank_take((mutex)->rank)
+#  define BZI_RANK_DROP(mutex)    bzi_rank_drop((mutex)->rank)
+#  define BZI_RANK_WAIT(mutex)    bzi_rank_alone((mutex)->rank)
+#  define BZI_RANK_CALLBACK()     bzi_rank_alone(BZI_RANKS)
+
+#else
+
+#  define BZI_RANK_MEMBER
+#  define BZI_RANK_SET(mutex, of) ((void)(of))
+#  define BZI_RANK_TAKE(mutex)    ((void)0)
+#  define BZI_RANK_DROP(mutex)    ((void)0)
+#  define BZI_RANK_WAIT(mutex)    ((void)0)
+#  define BZI_RANK_CALLBACK()     ((void)0)
+
+#endif
+
+/* Around each call of a function of the user's. */
+static void bzi_os_callback_begin(void)
+{
+    BZI_RANK_CALLBACK();
+    bzi_os_in_callback++;
+}
+
+static void bzi_os_callback_end(void) { bzi_os_in_callback--; }
 
 
 #ifndef _WIN32
@@ -889,9 +977,13 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 #ifndef BENZINA_NO_THREADS
 
-typedef pthread_mutex_t bzi_mutex;
-typedef pthread_cond_t  bzi_cond;
-typedef pthread_t       bzi_thread;
+typedef pthread_cond_t bzi_cond;
+typedef pthread_t      bzi_thread;
+
+typedef struct bzi_mutex {
+    pthread_mutex_t native;
+    BZI_RANK_MEMBER
+} bzi_mutex;
 
 #ifdef __linux__
 typedef cpu_set_t bzi_posix_place;
@@ -942,16 +1034,43 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
 static void bzi_os_thread_join(bzi_thread thread) { pthread_join(thread, NULL); }
 
-static int bzi_os_mutex_init(bzi_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
-static void bzi_os_mutex_free(bzi_mutex *mutex) { pthread_mutex_destroy(mutex); }
-static void bzi_os_lock(bzi_mutex *mutex) { pthread_mutex_lock(mutex); }
-static int bzi_os_try_lock(bzi_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
-static void bzi_os_unlock(bzi_mutex *mutex) { pthread_mutex_unlock(mutex); }
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
+{
+    BZI_RANK_SET(mutex, rank);
+    return pthread_mutex_init(&mutex->native, NULL);
+}
+
+static void bzi_os_mutex_free(bzi_mutex *mutex) { pthread_mutex_destroy(&mutex->native); }
+
+static void bzi_os_lock(bzi_mutex *mutex)
+{
+    BZI_RANK_TAKE(mutex);
+    pthread_mutex_lock(&mutex->native);
+}
+
+static int bzi_os_try_lock(bzi_mutex *mutex)
+{
+    if (pthread_mutex_trylock(&mutex->native))
+        return 0;
+    BZI_RANK_TAKE(mutex);
+    return 1;
+}
+
+static void bzi_os_unlock(bzi_mutex *mutex)
+{
+    BZI_RANK_DROP(mutex);
+    pthread_mutex_unlock(&mutex->native);
+}
 
 static void bzi_os_cond_free(bzi_cond *cond) { pthread_cond_destroy(cond); }
 static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { pthread_cond_wait(cond, mutex); }
+
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex)
+{
+    BZI_RANK_WAIT(mutex);
+    pthread_cond_wait(cond, &mutex->native);
+}
 
 static struct timespec bzi_posix_time(uint64_t ns)
 {
@@ -966,7 +1085,8 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
     const uint64_t now = bzi_os_now_ns();
     const struct timespec left = bzi_posix_time(deadline_ns > now ? deadline_ns - now : 0);
 
-    return pthread_cond_timedwait_relative_np(cond, mutex, &left) == ETIMEDOUT;
+    BZI_RANK_WAIT(mutex);
+    return pthread_cond_timedwait_relative_np(cond, &mutex->native, &left) == ETIMEDOUT;
 }
 #else
 /* Deadlines count on the clock of bzi_os_now_ns. */
@@ -987,7 +1107,9 @@ static int bzi_os_cond_init(bzi_cond *cond)
 static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const struct timespec deadline = bzi_posix_time(deadline_ns);
-    return pthread_cond_timedwait(cond, mutex, &deadline) == ETIMEDOUT;
+
+    BZI_RANK_WAIT(mutex);
+    return pthread_cond_timedwait(cond, &mutex->native, &deadline) == ETIMEDOUT;
 }
 #endif
 
@@ -1474,9 +1596,13 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 #ifndef BENZINA_NO_THREADS
 
-typedef SRWLOCK            bzi_mutex;
 typedef CONDITION_VARIABLE bzi_cond;
 typedef HANDLE             bzi_thread;
+
+typedef struct bzi_mutex {
+    SRWLOCK native;
+    BZI_RANK_MEMBER
+} bzi_mutex;
 
 /* What a thread runs; the thread frees it. */
 typedef struct bzi_windows_start {
@@ -1523,23 +1649,52 @@ static void bzi_os_thread_join(bzi_thread thread)
     CloseHandle(thread);
 }
 
-static int bzi_os_mutex_init(bzi_mutex *mutex) { return InitializeSRWLock(mutex), 0; }
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
+{
+    BZI_RANK_SET(mutex, rank);
+    InitializeSRWLock(&mutex->native);
+    return 0;
+}
+
 static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
-static void bzi_os_lock(bzi_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
-static int bzi_os_try_lock(bzi_mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
-static void bzi_os_unlock(bzi_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
+
+static void bzi_os_lock(bzi_mutex *mutex)
+{
+    BZI_RANK_TAKE(mutex);
+    AcquireSRWLockExclusive(&mutex->native);
+}
+
+static int bzi_os_try_lock(bzi_mutex *mutex)
+{
+    if (!TryAcquireSRWLockExclusive(&mutex->native))
+        return 0;
+    BZI_RANK_TAKE(mutex);
+    return 1;
+}
+
+static void bzi_os_unlock(bzi_mutex *mutex)
+{
+    BZI_RANK_DROP(mutex);
+    ReleaseSRWLockExclusive(&mutex->native);
+}
 
 static int bzi_os_cond_init(bzi_cond *cond) { return InitializeConditionVariable(cond), 0; }
 static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_one(bzi_cond *cond) { WakeConditionVariable(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { WakeAllConditionVariable(cond); }
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { SleepConditionVariableSRW(cond, mutex, INFINITE, 0); }
+
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex)
+{
+    BZI_RANK_WAIT(mutex);
+    SleepConditionVariableSRW(cond, &mutex->native, INFINITE, 0);
+}
 
 static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
 
-    SleepConditionVariableSRW(cond, mutex, (DWORD)bzi_min((left + 999999) / 1000000, 1u << 30), 0);
+    BZI_RANK_WAIT(mutex);
+    SleepConditionVariableSRW(cond, &mutex->native, (DWORD)bzi_min((left + 999999) / 1000000, 1u << 30), 0);
     return bzi_os_now_ns() >= deadline_ns;
 }
 
@@ -1565,7 +1720,7 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
 static void bzi_os_thread_join(bzi_thread thread) { (void)thread; }
 
-static int bzi_os_mutex_init(bzi_mutex *mutex) { return *mutex = 0; }
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank) { return (void)rank, *mutex = 0; }
 static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
 static void bzi_os_lock(bzi_mutex *mutex) { (void)mutex; }
 static int bzi_os_try_lock(bzi_mutex *mutex) { return (void)mutex, 1; }
@@ -1611,9 +1766,9 @@ static void *bzi_alloc(const bzi_memory *memory, uint64_t count, uint64_t size, 
     if (!bzi_mul(count, size, &bytes) || bytes > PTRDIFF_MAX)
         return NULL;
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     p = memory->allocator.alloc(memory->allocator.user, bytes ? (size_t)bytes : 1, align);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 
     return p;
 }
@@ -1635,9 +1790,9 @@ static void bzi_release(const bzi_memory *memory, void *ptr, uint64_t count, uin
     if (!ptr)
         return;
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     memory->allocator.release(memory->allocator.user, ptr, bytes ? bytes : 1);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 }
 
 /* A buffer that only grows. */
@@ -1804,7 +1959,7 @@ static bzi_blocks *bzi_blocks_make(const bzi_memory *memory)
     memset(blocks, 0, offsetof(bzi_blocks, bytes));         /* not the bytes: all of them would become resident */
     atomic_init(&blocks->files, 0);
     for (uint32_t i = 0; i < BZI_BLOCK_SETS; i++)
-        if (bzi_os_mutex_init(&blocks->sets[i].mutex)) {
+        if (bzi_os_mutex_init(&blocks->sets[i].mutex, BZI_RANK_BLOCKS)) {
             bzi_blocks_free(blocks, i, memory);
             return NULL;
         }
@@ -2018,9 +2173,9 @@ static void bzi_host_drop(bzi_host *host)
 /* Makes the host's locks. Returns 0 if the system has none left; no lock exists then. */
 static int bzi_host_make_locks(bzi_host *host)
 {
-    if (bzi_os_mutex_init(&host->log_mutex))
+    if (bzi_os_mutex_init(&host->log_mutex, BZI_RANK_LOG))
         return 0;
-    if (!bzi_os_mutex_init(&host->files.mutex)) {
+    if (!bzi_os_mutex_init(&host->files.mutex, BZI_RANK_FILES)) {
         if (!bzi_os_cond_init(&host->files.wake))
             return 1;
         bzi_os_mutex_free(&host->files.mutex);
@@ -2064,9 +2219,9 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
 /* Calls the user's function. Pre: no lock is held. */
 static void bzi_log_call(bzi_host *host, int32_t level, bzna_status code, const char *message)
 {
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     host->log(host->log_user, level, code, message);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 }
 
 /* Logs a message; any thread may call it. The message is queued until the caller's next call, unless the user wants
@@ -2177,7 +2332,7 @@ static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *
     uint32_t started = 0;
 
     atomic_init(&crew.failed, count);
-    if (bzi_os_mutex_init(&crew.mutex))
+    if (bzi_os_mutex_init(&crew.mutex, BZI_RANK_CREW))
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
@@ -2487,9 +2642,9 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
 {
     int64_t size;
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     size = callbacks->size(callbacks->user);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
     if (size < 0)
         return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, size, "the source's size callback failed with %lld",
                         (long long)size);
@@ -2531,9 +2686,9 @@ static void bzi_source_close(bzi_source *source, const bzi_memory *memory)
     } else if (source->owns_file) {
         bzi_os_file_close(&source->file);
     } else if (source->callbacks.close) {
-        bzi_os_in_callback++;
+        bzi_os_callback_begin();
         source->callbacks.close(source->callbacks.user);
-        bzi_os_in_callback--;
+        bzi_os_callback_end();
     }
 }
 
@@ -2561,9 +2716,9 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
 
     while (done < size) {
         int64_t n;
-        bzi_os_in_callback++;
+        bzi_os_callback_begin();
         n = source->callbacks.read_at(source->callbacks.user, offset + done, p + done, size - done);
-        bzi_os_in_callback--;
+        bzi_os_callback_end();
         if (n <= 0)
             return bzi_source_fail(source, n, offset + done, size - done, err);
         if (n == INT64_MAX)
@@ -13323,9 +13478,9 @@ static void bzi_provider_close(bzi_container *c)
         bzi_names_free(&own->classes);
 
     if (own->taken && own->c.close) {
-        bzi_os_in_callback++;
+        bzi_os_callback_begin();
         own->c.close(own->c.user);
-        bzi_os_in_callback--;
+        bzi_os_callback_end();
     }
 }
 
@@ -13379,9 +13534,9 @@ static bzna_status bzi_provider_place(const bzi_provider *own, uint64_t index, u
 
     memset(place, 0, sizeof *place);
     place->size = BZI_PROVIDER_NONE;
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     status = own->c.locate(own->c.user, index, number, place);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
     return status;
 }
 
@@ -13419,9 +13574,9 @@ static bzna_status bzi_provider_read_field(const bzi_provider *own, uint64_t ind
     bzna_status status;
 
     *size = BZI_PROVIDER_NONE;
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     status = own->c.read(own->c.user, index, number, bytes, capacity, size);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 
     if (status == BZNA_E_BUFFER && *size != BZI_PROVIDER_NONE && *size > capacity)
         status = BZNA_OK;                                   /* it said how many bytes it needs */
@@ -16104,9 +16259,9 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     if (size == 0)
         return BZNA_OK;
     if (writer->sink.write_at) {
-        bzi_os_in_callback++;
+        bzi_os_callback_begin();
         status = writer->sink.write_at(writer->sink.user, offset, bytes, size);
-        bzi_os_in_callback--;
+        bzi_os_callback_end();
     } else {
         error = bzi_os_file_write_at(&writer->file, offset, bytes, size);
     }
@@ -16182,7 +16337,8 @@ static bzna_status bzi_writer_alloc(bzi_host *host, const bzna_writer_config *co
     if (!writer)
         return bzi_fail_memory(err, "a writer");
 
-    if ((error = bzi_os_mutex_init(&writer->lock)) == 0 && (error = bzi_os_cond_init(&writer->changed)) != 0)
+    if ((error = bzi_os_mutex_init(&writer->lock, BZI_RANK_WRITER)) == 0 &&
+        (error = bzi_os_cond_init(&writer->changed)) != 0)
         bzi_os_mutex_free(&writer->lock);
     if (error) {
         bzi_release(&host->memory, writer, 1, sizeof *writer);
@@ -16207,9 +16363,9 @@ static void bzi_writer_close(bzna_writer *writer)
     if (!writer->sink.write_at) {
         bzi_os_file_close(&writer->file);
     } else if (writer->sink.close) {
-        bzi_os_in_callback++;
+        bzi_os_callback_begin();
         writer->sink.close(writer->sink.user);
-        bzi_os_in_callback--;
+        bzi_os_callback_end();
     }
     bzi_writer_free(writer);
 }
@@ -20445,7 +20601,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
  *
  *   mark   lock               guards                          order
  *   (D)    device->mutex      the device's counts and lists   a leaf: only slow queries of the driver are made under it
- *   (K)    device->checking   the check of one kind           before (D); held by the session that checks */
+ *
+ * One session at a time checks what NVDEC decodes. It holds no lock meanwhile, because a check allocates. */
 
 typedef struct bzi_device bzi_device;
 
@@ -20482,9 +20639,9 @@ enum { BZI_CHECKS_NONE, BZI_CHECKS_SAFE, BZI_CHECKS_ALL };
 typedef struct bzi_caps {
     uint32_t        known;            /* 1: `caps` is filled in */
     CUVIDDECODECAPS caps;
-    atomic_uint     check;            /* (K) BZNA_CHECK_...; set after the two members below */
-    uint32_t        quirks;           /* (K) BZI_QUIRK_... */
-    char            report[sizeof ((bzna_codec_info *)0)->check_message];     /* (K) what the check found */
+    atomic_uint     check;            /* BZNA_CHECK_...; set after the two members below */
+    uint32_t        quirks;           /* BZI_QUIRK_...; this and report are written by the session that checks */
+    char            report[sizeof ((bzna_codec_info *)0)->check_message];     /* what the check found */
 } bzi_caps;
 
 struct bzi_device {
@@ -20507,9 +20664,10 @@ struct bzi_device {
     atomic_uint      given_up;        /* a bit for each codec that no session decodes any more because of failures */
     uint32_t         spins;           /* 1: a thread that waits in a call of the driver keeps a processor busy */
     uint32_t         checks;          /* BZI_CHECKS_... */
-    uint32_t         has_checking;    /* 1: `checking` was made */
-    bzi_mutex        checking;        /* (K) */
+    uint32_t         has_checked;     /* 1: `checked` was made */
     bzi_mutex        mutex;           /* (D) */
+    bzi_cond         checked;         /* is_checking is 0 again */
+    uint32_t         is_checking;     /* (D) 1: a session checks a kind of pictures */
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
     uint64_t         decoder_budget;  /* bytes that decoder_bytes may reach */
     atomic_uint_fast64_t decoder_extra;           /* bytes of a decoder beside its surfaces, as measured */
@@ -20847,10 +21005,10 @@ static void bzi_device_close(bzi_device *device)
             device->cu.primary_release(device->handle);
     }
 
+    if (device->has_checked)
+        bzi_os_cond_free(&device->checked);
     if (device->has_mutex)
         bzi_os_mutex_free(&device->mutex);
-    if (device->has_checking)
-        bzi_os_mutex_free(&device->checking);
     bzi_release(&memory, device, 1, sizeof *device);
 }
 
@@ -20873,18 +21031,18 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
         return status;
     }
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     *out = (uint64_t)(uintptr_t)allocator->alloc(allocator->user, (size_t)bytes, stream);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
     if (!*out)
         return BZI_FAIL(err, BZNA_E_MEMORY, "device_allocator.alloc returned NULL for %llu bytes",
                         (unsigned long long)bytes);
     if (*out % 256 == 0)
         return BZNA_OK;
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     allocator->release(allocator->user, (void *)(uintptr_t)*out, (size_t)bytes, stream);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
     *out = 0;
     return BZI_FAIL(err, BZNA_E_CALLBACK, "device_allocator.alloc: its memory is not aligned to 256 bytes");
 }
@@ -20899,9 +21057,9 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
         device->cu.release(ptr);
         return;
     }
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     allocator->release(allocator->user, (void *)(uintptr_t)ptr, (size_t)bytes, stream);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 }
 
 /* Allocates pinned host memory, which copies to and from the device use directly. Pre: in the CUDA context. */
@@ -21192,9 +21350,9 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     device->info.struct_size = sizeof device->info;
     device->info.device.kind = BZNA_DEVICE_CUDA;
     atomic_init(&device->decoder_oom_bytes, UINT64_MAX);
-    device->has_mutex = bzi_os_mutex_init(&device->mutex) == 0;
-    device->has_checking = device->has_mutex && bzi_os_mutex_init(&device->checking) == 0;
-    status = device->has_checking ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    device->has_mutex = bzi_os_mutex_init(&device->mutex, BZI_RANK_DEVICE) == 0;
+    device->has_checked = device->has_mutex && bzi_os_cond_init(&device->checked) == 0;
+    status = device->has_checked ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
         (status = bzi_device_enter(device, err)) == BZNA_OK) {
@@ -23018,6 +23176,18 @@ static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
            atomic_load(&bzi_device_kind(device, want->codec, want->chroma, want->depth)->check) == BZNA_CHECK_NONE;
 }
 
+/* Waits until no session checks, and then begins (1); or ends (0). */
+static void bzi_check_set(bzi_device *device, uint32_t begins)
+{
+    bzi_os_lock(&device->mutex);
+    while (begins && device->is_checking)
+        bzi_os_wait(&device->checked, &device->mutex);
+    device->is_checking = begins;
+    if (!begins)
+        bzi_os_wake_one(&device->checked);
+    bzi_os_unlock(&device->mutex);
+}
+
 /* Tells whether NVDEC may decode pictures of a kind. A kind that was not checked is checked first, while other sessions
  * wait. image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if the check is due, nothing is in
  * flight. */
@@ -23036,12 +23206,12 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
             check.picture = *picture;
         }
 
-        bzi_os_lock(&device->checking);
+        bzi_check_set(device, 1);
         if (atomic_load(&device->stuck))
             status = bzi_device_video(device, err);
         else if (bzi_check_is_due(device, want))
             status = bzi_check_begin(&check, err);
-        bzi_os_unlock(&device->checking);
+        bzi_check_set(device, 0);
     }
 
     if (status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST)
@@ -25045,9 +25215,9 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
     bzna_sample_info info = bzi_item_info(item, output, view, picture);
     bzna_status status;
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     status = pipeline->transform(pipeline->transform_user, &info, &random, transform);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 
     if (status < 0)
         return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d",
@@ -25352,9 +25522,9 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
     int is_fault;
 
     memset(out, 0, (size_t)column->bytes);
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     status = rule->call(rule->user, &input, out, column->bytes, &count);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 
     if (status >= 0 && (rule->kind != BZNA_RULE_ROWS || count <= (uint64_t)column->shape[0])) {
         if (rule->kind == BZNA_RULE_ROWS)
@@ -26735,9 +26905,9 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
         output++;
     info = bzi_item_info(item, output, 0, picture);
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     status = pipeline->picture(pipeline->picture_user, &info, &random, picture, drawn);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
     if (status < 0)
         return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the picture callback returned %d",
                         (int)status);
@@ -27776,7 +27946,7 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
     if (!pool->engines)
         return bzi_fail_memory(err, "decode sessions");
 
-    pool->has_mutex = bzi_os_mutex_init(&pool->mutex) == 0;
+    pool->has_mutex = bzi_os_mutex_init(&pool->mutex, BZI_RANK_POOL) == 0;
     pool->has_cond = pool->has_mutex && bzi_os_cond_init(&pool->wake) == 0;
     pool->has_turns = pool->has_cond && bzi_os_cond_init(&pool->turns) == 0;
     if (!pool->has_turns)
@@ -27880,7 +28050,7 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
         return status;
 
     context = bzi_alloc_zero(&host->memory, 1, sizeof *context);
-    if (!context || bzi_os_mutex_init(&context->mutex)) {
+    if (!context || bzi_os_mutex_init(&context->mutex, BZI_RANK_CONTEXT)) {
         status = context ? BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock") : bzi_fail_memory(err, "a context");
         bzi_release(&host->memory, context, 1, sizeof *context);
         bzi_host_drop(host);
@@ -28279,7 +28449,7 @@ static bzi_cond *bzi_loader_cond(bzna_loader *loader, uint32_t number)
 /* Makes the mutex and the condition variables. */
 static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
 {
-    loader->has_mutex = bzi_os_mutex_init(&loader->mutex) == 0;
+    loader->has_mutex = bzi_os_mutex_init(&loader->mutex, BZI_RANK_LOADER) == 0;
     while (loader->has_mutex && loader->cond_count < BZI_CONDS &&
            bzi_os_cond_init(bzi_loader_cond(loader, loader->cond_count)) == 0)
         loader->cond_count++;
