@@ -105,7 +105,7 @@ TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
     dist pair sdist wheel size install
 .PHONY: uninstall clean what
 .PHONY: bench bench-model bench-peers bench-codecs bench-scaling bench-speed static-deps
-.PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets
+.PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets soak
 
 all: what $(LIB) $(PROGRAMS)
 
@@ -235,7 +235,7 @@ $(BUILD)/tests/%: tests/%.c $(wildcard tests/*.h) benzina.c benzina.h benzina_ke
               $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
 	@mkdir -p $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) $(if $(filter %_nvdec \
-	    %_device %_driver %_sessions %_soak %_races \
+	    %_device %_driver %_sessions %_soak %_races %_limits \
 	    %_nvparser,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< \
 	    $(if $(filter %_stream,$@),$(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS)) $(LIBS)
 $(BUILD)/tests/test_stream: $(STREAM) $(STREAM_H)
@@ -276,6 +276,12 @@ fuzz fuzz-long fuzz-pack: $(PTX) $(BUILD)/libbenzina.a | $(BUILD)
 	    TOOL_SOURCES="$(filter-out %/main.c %/pack_journal.c,$(TOOL)) $(STREAM)" TOOL_FLAGS="$(TOOL_CFLAGS) \
 	    $(STREAM_CFLAGS)" TOOL_LIBS="$(TOOL_LIBS) $(STREAM_LIBS)" TARGETS="$(TARGETS)" nice sh tests/fuzz/fuzz.sh \
 	    $(if $(filter fuzz,$@),run $(SECONDS),$(@:fuzz-%=%))
+
+# An hour of loaders with random settings; memory, descriptors and threads must stay flat, and equal seeds make equal
+# batches. SEED: of a run that is to be repeated.
+soak: SECONDS = 3600
+soak: $(BUILD)/tests/test_soak
+	@CUDA_VISIBLE_DEVICES= nice $(BUILD)/tests/test_soak --soak $(SECONDS) $(SEED)
 
 # Opening a large archive, and the loader against its decoder alone. PHOTOS=DIR packs and times pictures of yours
 # instead of drawn ones.

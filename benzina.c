@@ -6613,8 +6613,11 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
     for (uint32_t i = 0; i < count && !c.overrun; i++) {
         uint32_t of = (uint32_t)bzi_cursor_number(&c, version >> 24 ? 4 : 2), n = bzi_cursor_u8(&c);
 
-        if (i == BZI_LIMIT_ITEMS || (of == id && n > BZI_LIMIT_PROPERTIES))
-            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "%u items, %u properties", count, n);
+        if (i == BZI_LIMIT_ITEMS)
+            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "more than %u items", i);
+        if (of == id && n > BZI_LIMIT_PROPERTIES)
+            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "item %u has %u properties, more than %u", id,
+                                 n, BZI_LIMIT_PROPERTIES);
         /* only once in all ipma boxes: else a file could make this take any time */
         if (of == id && item->associated == id)
             return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u is listed twice", id);
@@ -8156,8 +8159,10 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
             return status;
         if (bzi_box_padding(header, left))
             break;
-        if (n == BZI_LIMIT_BOX_CHILDREN || movie->depth == BZI_LIMIT_DEPTH)
-            return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, n ? "too many boxes" : "boxes nest too deep");
+        if (n == BZI_LIMIT_BOX_CHILDREN)
+            return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u boxes in one", n);
+        if (movie->depth == BZI_LIMIT_DEPTH)
+            return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "boxes nest too deep, more than %u", BZI_LIMIT_DEPTH);
         if ((status = bzi_box_header(movie, header, left, at, &box, err)) != BZNA_OK)
             return status;
 
@@ -9206,7 +9211,8 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
     for (uint32_t i = 0; i < count; i++) {
         char name[BZNA_NAME_MAX];
         if (i == BZI_LIMIT_ARCHIVE_FIELDS)
-            return BZI_FAIL(err, BZNA_E_LIMIT, "moov/uuid: more than %u fields", i);
+            return bzi_fail(err, BZNA_E_LIMIT, bzi_cursor_offset(&cursor), BZI_UUID, 0, "moov/uuid: more than %u "
+                            "fields", i);
         if ((status = bzi_named_next(&cursor, &n, err)) != BZNA_OK)
             return status;
         bzi_text_copy(name, sizeof name, n.name.data, n.name.size);
@@ -16288,6 +16294,8 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
 /* Copies the names of classes, each with its NUL, and the limit of the queue. */
 static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
 {
+    uint64_t bytes = 0;
+
     writer->queue_limit = config->queue_bytes ? config->queue_bytes : BZI_QUEUE_BYTES;
     writer->class_count = config->class_count;
     if (!config->classes != !config->class_count)
@@ -16299,14 +16307,14 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
         if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes[%u]: %s", i,
                             name ? "longer than 65535 bytes" : "is NULL");
-        bzi_out_bytes(&writer->class_names, name, strlen(name) + 1);
-        if (writer->class_names.failed)
-            return bzi_fail_memory(err, "the names of classes");
+        bytes += strlen(name) + 1;
+        if (bytes > BZI_LIMIT_CLASS_BYTES)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
     }
 
-    if (writer->class_names.size > BZI_LIMIT_CLASS_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
-    return BZNA_OK;
+    for (uint32_t i = 0; i < config->class_count; i++)
+        bzi_out_bytes(&writer->class_names, config->classes[i], strlen(config->classes[i]) + 1);
+    return writer->class_names.failed ? bzi_fail_memory(err, "the names of classes") : BZNA_OK;
 }
 
 #endif

@@ -1,6 +1,6 @@
-/* test_soak.c - loaders with random settings, one after the other, over data sets of all kinds, some of them damaged, on
- * the CPU and on the fake driver, with saved states, resets and stops between their batches. What they take must come
- * back: memory, descriptors and threads stay flat. Equal seeds make equal batches, whatever the threads.
+/* test_soak.c - loaders with random settings, one after the other, over data sets of all kinds, some of them damaged,
+ * on the CPU and on the fake driver, with saved states, resets and stops between their batches. What they take must
+ * come back: memory, descriptors and threads stay flat. Equal seeds make equal batches, whatever the threads.
  *
  *     build/tests/test_soak --soak SECONDS [SEED]           make soak
  *     build/tests/test_soak --replay SEED ROUND             one round again */
@@ -11,7 +11,8 @@
 
 TEST(loaders_with_random_settings_give_everything_back)
 {
-    SKIP("built without libavcodec, libjpeg-turbo or NVIDIA's headers [libavcodec-dev libjpeg-dev libffmpeg-nvenc-dev]");
+    SKIP("built without libavcodec, libjpeg-turbo or NVIDIA's headers "
+         "[libavcodec-dev libjpeg-dev libffmpeg-nvenc-dev]");
 }
 
 TEST_MAIN(RUN(loaders_with_random_settings_give_everything_back))
@@ -528,24 +529,25 @@ static uint64_t soak_round(soak *k, uint64_t round)
     return hashes[0];
 }
 
-static void look(soak *k, double t)
+static void look(double values[MEASURES])
 {
-    const double values[MEASURES] = { (double)resident_bytes(), (double)heap_bytes(), (double)held_bytes,
-                                      entries("/proc/self/fd"), entries("/proc/self/task") };
-    for (int i = 0; i < MEASURES; i++)
-        measure_add(&k->measures[i], t, values[i]);
+    values[RESIDENT] = (double)resident_bytes();
+    values[HEAP] = (double)heap_bytes();
+    values[HELD] = (double)held_bytes;
+    values[DESCRIPTORS] = entries("/proc/self/fd");
+    values[THREADS] = entries("/proc/self/task");
 }
 
 static void say(const soak *k, double t)
 {
-    const measure *m = k->measures;
-    printf("%6.0f s: %llu rounds (%llu refused), %llu batches, %llu samples, %llu of them failed", t,
-           (unsigned long long)k->total.rounds, (unsigned long long)k->total.refused,
-           (unsigned long long)k->total.batches, (unsigned long long)k->total.samples,
-           (unsigned long long)k->total.failed);
-    printf("; %.1f MiB resident, %.1f MiB of malloc, %.0f KiB held, %.0f descriptors, %.0f threads\n",
-           m[RESIDENT].last / 1048576, m[HEAP].last / 1048576, m[HELD].last / 1024, m[DESCRIPTORS].last,
-           m[THREADS].last);
+    const totals *n = &k->total;
+    double v[MEASURES];
+    look(v);
+    printf("%6.0f s: %llu rounds (%llu refused), %llu batches, %llu samples (%llu failed); ", t,
+           (unsigned long long)n->rounds, (unsigned long long)n->refused, (unsigned long long)n->batches,
+           (unsigned long long)n->samples, (unsigned long long)n->failed);
+    printf("%.1f MiB resident, %.1f MiB of malloc, %.0f KiB of the library, %.0f descriptors, %.0f threads\n",
+           v[RESIDENT] / 1048576, v[HEAP] / 1048576, v[HELD] / 1024, v[DESCRIPTORS], v[THREADS]);
     fflush(stdout);
 }
 
@@ -586,7 +588,7 @@ static void run_soak(double seconds, uint64_t seed)
     static soak k;
     const double start = now_s();
     const int descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
-    double said = 0, looked = 0, t;
+    double said = 0, looked = 0, t, values[MEASURES];
     uint64_t round = 0, hash = 0;
     printf("seed %llu, %.0f s\n", (unsigned long long)seed, seconds);
     contents_make();
@@ -597,12 +599,14 @@ static void run_soak(double seconds, uint64_t seed)
 #ifdef __GLIBC__
             malloc_trim(0);
 #endif
-            look(&k, looked = t);
+            look(values);
+            for (int i = 0; i < MEASURES; i++)
+                measure_add(&k.measures[i], t, values[i]);
+            looked = t;
         }
         if (seconds >= 60 && t > said + seconds / 60)
             say(&k, said = t);
     }
-    look(&k, now_s() - start);
     say(&k, now_s() - start);
     soak_judge(&k, 0.75 * seconds);
     for (int i = 0; i < 2; i++)
