@@ -5,6 +5,7 @@
  *       1  limits            named constants, each with its reason
  *       2  basics            checked arithmetic, big-endian loads, spans, versioned structs
  *     3-6  OS                files, folders, clock, threads: the interface, and a room for each platform
+ *      6b  order of locks    each has a rank; tests check it
  *       7  memory            the only caller of the user's allocator
  *       8  blocks            the cache of file parts that were read last, with its locks
  *    9-10  host              errors, log, limits; open files, whose number is limited; sources
@@ -588,6 +589,7 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *   bzi_thread, bzi_mutex, bzi_cond; with BENZINA_NO_THREADS, none is started and locks do nothing
  *     bzi_os_thread_start(&thread, run, argument, cpu)  on one processor, or on any if cpu < 0
  *     bzi_os_thread_join(thread)
+ *     bzi_native_mutex and its functions are for the room of locks alone, which makes these of them:
  *     bzi_os_mutex_init(mutex, rank)           BZI_RANK_...: where it stands in the order of locks
  *     bzi_os_mutex_free(mutex), bzi_os_lock(mutex), bzi_os_unlock(mutex)
  *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
@@ -615,93 +617,6 @@ static int bzi_os_in_callback;
 #  define BZI_THREADS 1
 static _Thread_local int bzi_os_in_callback;
 #endif
-
-/* The order of locks. While a thread holds one, it takes only such that stand behind it here, and none while it holds
- * one of the last group. It holds none but the lock of the condition while it waits, and none while a callback runs. */
-enum {
-    BZI_RANK_LOADER,
-    BZI_RANK_POOL,                    /* the engines' queue */
-    BZI_RANK_CONTEXT,
-    BZI_RANK_WRITER,
-    BZI_RANK_CREW,                    /* threads that open files */
-    BZI_RANK_DEVICE,
-    BZI_RANK_FILES,
-    BZI_RANK_LOG,
-    BZI_RANK_BLOCKS,
-    BZI_RANKS,
-    BZI_RANK_LEAVES = BZI_RANK_CONTEXT       /* the first of the last group */
-};
-
-#if defined(BENZINA_CHECK_LOCKS) && BZI_THREADS
-
-/* Tests are compiled with BENZINA_CHECK_LOCKS: what breaks the order ends the process, and says which locks it was. */
-static const char *const bzi_rank_names[BZI_RANKS] = { "loader", "pool", "context", "writer", "crew", "device", "files",
-                                                       "log", "blocks" };
-static _Thread_local uint32_t bzi_ranks_held[BZI_RANKS], bzi_ranks_count;    /* in the order in which they were taken */
-
-static void bzi_rank_fail(const char *what, uint32_t held)
-{
-    fprintf(stderr, "benzina: order of locks: %s while \"%s\" is held\n", what, bzi_rank_names[held]);
-    abort();
-}
-
-static void bzi_rank_take(uint32_t rank)
-{
-    for (uint32_t i = 0; i < bzi_ranks_count; i++)
-        if (bzi_ranks_held[i] >= rank || bzi_ranks_held[i] >= BZI_RANK_LEAVES) {
-            char what[64];
-            snprintf(what, sizeof what, "\"%s\" is taken", bzi_rank_names[rank]);
-            bzi_rank_fail(what, bzi_ranks_held[i]);
-        }
-    bzi_ranks_held[bzi_ranks_count++] = rank;
-}
-
-static void bzi_rank_drop(uint32_t rank)
-{
-    uint32_t at = 0;
-
-    while (at < bzi_ranks_count && bzi_ranks_held[at] != rank)
-        at++;
-    if (at == bzi_ranks_count)
-        bzi_rank_fail("a lock is given back that this thread does not have, nothing", rank);
-    for (bzi_ranks_count--; at < bzi_ranks_count; at++)
-        bzi_ranks_held[at] = bzi_ranks_held[at + 1];
-}
-
-/* A thread is about to wait with this lock, or to call the user (BZI_RANKS). */
-static void bzi_rank_alone(uint32_t rank)
-{
-    for (uint32_t i = 0; i < bzi_ranks_count; i++)
-        if (bzi_ranks_held[i] != rank)
-            bzi_rank_fail(rank == BZI_RANKS ? "a callback runs" : "a thread waits", bzi_ranks_held[i]);
-}
-
-#  define BZI_RANK_MEMBER         uint32_t rank;             /* BZI_RANK_... */
-#  define BZI_RANK_SET(mutex, of) ((void)((mutex)->rank = (of)))
-#  define BZI_RANK_TAKE(mutex)    bzi_rank_take((mutex)->rank)
-#  define BZI_RANK_DROP(mutex)    bzi_rank_drop((mutex)->rank)
-#  define BZI_RANK_WAIT(mutex)    bzi_rank_alone((mutex)->rank)
-#  define BZI_RANK_CALLBACK()     bzi_rank_alone(BZI_RANKS)
-
-#else
-
-#  define BZI_RANK_MEMBER
-#  define BZI_RANK_SET(mutex, of) ((void)(of))
-#  define BZI_RANK_TAKE(mutex)    ((void)0)
-#  define BZI_RANK_DROP(mutex)    ((void)0)
-#  define BZI_RANK_WAIT(mutex)    ((void)0)
-#  define BZI_RANK_CALLBACK()     ((void)0)
-
-#endif
-
-/* Around each call of a function of the user's. */
-static void bzi_os_callback_begin(void)
-{
-    BZI_RANK_CALLBACK();
-    bzi_os_in_callback++;
-}
-
-static void bzi_os_callback_end(void) { bzi_os_in_callback--; }
 
 
 #ifndef _WIN32
@@ -977,13 +892,9 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 #ifndef BENZINA_NO_THREADS
 
-typedef pthread_cond_t bzi_cond;
-typedef pthread_t      bzi_thread;
-
-typedef struct bzi_mutex {
-    pthread_mutex_t native;
-    BZI_RANK_MEMBER
-} bzi_mutex;
+typedef pthread_mutex_t bzi_native_mutex;
+typedef pthread_cond_t  bzi_cond;
+typedef pthread_t       bzi_thread;
 
 #ifdef __linux__
 typedef cpu_set_t bzi_posix_place;
@@ -1034,43 +945,16 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
 static void bzi_os_thread_join(bzi_thread thread) { pthread_join(thread, NULL); }
 
-static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
-{
-    BZI_RANK_SET(mutex, rank);
-    return pthread_mutex_init(&mutex->native, NULL);
-}
-
-static void bzi_os_mutex_free(bzi_mutex *mutex) { pthread_mutex_destroy(&mutex->native); }
-
-static void bzi_os_lock(bzi_mutex *mutex)
-{
-    BZI_RANK_TAKE(mutex);
-    pthread_mutex_lock(&mutex->native);
-}
-
-static int bzi_os_try_lock(bzi_mutex *mutex)
-{
-    if (pthread_mutex_trylock(&mutex->native))
-        return 0;
-    BZI_RANK_TAKE(mutex);
-    return 1;
-}
-
-static void bzi_os_unlock(bzi_mutex *mutex)
-{
-    BZI_RANK_DROP(mutex);
-    pthread_mutex_unlock(&mutex->native);
-}
+static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
+static void bzi_native_mutex_free(bzi_native_mutex *mutex) { pthread_mutex_destroy(mutex); }
+static void bzi_native_lock(bzi_native_mutex *mutex) { pthread_mutex_lock(mutex); }
+static int bzi_native_try_lock(bzi_native_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
+static void bzi_native_unlock(bzi_native_mutex *mutex) { pthread_mutex_unlock(mutex); }
 
 static void bzi_os_cond_free(bzi_cond *cond) { pthread_cond_destroy(cond); }
 static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
-
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex)
-{
-    BZI_RANK_WAIT(mutex);
-    pthread_cond_wait(cond, &mutex->native);
-}
+static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *mutex) { pthread_cond_wait(cond, mutex); }
 
 static struct timespec bzi_posix_time(uint64_t ns)
 {
@@ -1080,13 +964,12 @@ static struct timespec bzi_posix_time(uint64_t ns)
 #ifdef __APPLE__
 static int bzi_os_cond_init(bzi_cond *cond) { return pthread_cond_init(cond, NULL); }
 
-static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns();
     const struct timespec left = bzi_posix_time(deadline_ns > now ? deadline_ns - now : 0);
 
-    BZI_RANK_WAIT(mutex);
-    return pthread_cond_timedwait_relative_np(cond, &mutex->native, &left) == ETIMEDOUT;
+    return pthread_cond_timedwait_relative_np(cond, mutex, &left) == ETIMEDOUT;
 }
 #else
 /* Deadlines count on the clock of bzi_os_now_ns. */
@@ -1104,12 +987,10 @@ static int bzi_os_cond_init(bzi_cond *cond)
     return error;
 }
 
-static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
 {
     const struct timespec deadline = bzi_posix_time(deadline_ns);
-
-    BZI_RANK_WAIT(mutex);
-    return pthread_cond_timedwait(cond, &mutex->native, &deadline) == ETIMEDOUT;
+    return pthread_cond_timedwait(cond, mutex, &deadline) == ETIMEDOUT;
 }
 #endif
 
@@ -1596,13 +1477,9 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 #ifndef BENZINA_NO_THREADS
 
+typedef SRWLOCK            bzi_native_mutex;
 typedef CONDITION_VARIABLE bzi_cond;
 typedef HANDLE             bzi_thread;
-
-typedef struct bzi_mutex {
-    SRWLOCK native;
-    BZI_RANK_MEMBER
-} bzi_mutex;
 
 /* What a thread runs; the thread frees it. */
 typedef struct bzi_windows_start {
@@ -1649,52 +1526,23 @@ static void bzi_os_thread_join(bzi_thread thread)
     CloseHandle(thread);
 }
 
-static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
-{
-    BZI_RANK_SET(mutex, rank);
-    InitializeSRWLock(&mutex->native);
-    return 0;
-}
-
-static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
-
-static void bzi_os_lock(bzi_mutex *mutex)
-{
-    BZI_RANK_TAKE(mutex);
-    AcquireSRWLockExclusive(&mutex->native);
-}
-
-static int bzi_os_try_lock(bzi_mutex *mutex)
-{
-    if (!TryAcquireSRWLockExclusive(&mutex->native))
-        return 0;
-    BZI_RANK_TAKE(mutex);
-    return 1;
-}
-
-static void bzi_os_unlock(bzi_mutex *mutex)
-{
-    BZI_RANK_DROP(mutex);
-    ReleaseSRWLockExclusive(&mutex->native);
-}
+static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return InitializeSRWLock(mutex), 0; }
+static void bzi_native_mutex_free(bzi_native_mutex *mutex) { (void)mutex; }
+static void bzi_native_lock(bzi_native_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
+static int bzi_native_try_lock(bzi_native_mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
+static void bzi_native_unlock(bzi_native_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
 
 static int bzi_os_cond_init(bzi_cond *cond) { return InitializeConditionVariable(cond), 0; }
 static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_one(bzi_cond *cond) { WakeConditionVariable(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { WakeAllConditionVariable(cond); }
+static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *m) { SleepConditionVariableSRW(cond, m, INFINITE, 0); }
 
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex)
-{
-    BZI_RANK_WAIT(mutex);
-    SleepConditionVariableSRW(cond, &mutex->native, INFINITE, 0);
-}
-
-static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
 
-    BZI_RANK_WAIT(mutex);
-    SleepConditionVariableSRW(cond, &mutex->native, (DWORD)bzi_min((left + 999999) / 1000000, 1u << 30), 0);
+    SleepConditionVariableSRW(cond, mutex, (DWORD)bzi_min((left + 999999) / 1000000, 1u << 30), 0);
     return bzi_os_now_ns() >= deadline_ns;
 }
 
@@ -1708,7 +1556,7 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 
 #ifdef BENZINA_NO_THREADS
 
-typedef char bzi_mutex;
+typedef char bzi_native_mutex;
 typedef char bzi_cond;
 typedef char bzi_thread;
 
@@ -1720,20 +1568,20 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
 static void bzi_os_thread_join(bzi_thread thread) { (void)thread; }
 
-static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank) { return (void)rank, *mutex = 0; }
-static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
-static void bzi_os_lock(bzi_mutex *mutex) { (void)mutex; }
-static int bzi_os_try_lock(bzi_mutex *mutex) { return (void)mutex, 1; }
-static void bzi_os_unlock(bzi_mutex *mutex) { (void)mutex; }
+static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return *mutex = 0; }
+static void bzi_native_mutex_free(bzi_native_mutex *mutex) { (void)mutex; }
+static void bzi_native_lock(bzi_native_mutex *mutex) { (void)mutex; }
+static int bzi_native_try_lock(bzi_native_mutex *mutex) { return (void)mutex, 1; }
+static void bzi_native_unlock(bzi_native_mutex *mutex) { (void)mutex; }
 
 static int bzi_os_cond_init(bzi_cond *cond) { return *cond = 0; }
 static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_one(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_all(bzi_cond *cond) { (void)cond; }
 /* Nothing ever waits without a deadline: what another thread would have to do is an error before that. */
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { (void)cond, (void)mutex; }
+static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *mutex) { (void)cond, (void)mutex; }
 
-static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns();
 
@@ -1744,6 +1592,144 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 }
 
 #endif
+
+
+/* ==== 6b. OS: the order of locks ====================================================================================
+ * Calls: rooms 3-6.
+ *
+ * Each lock has a rank. While a thread holds a lock, it takes only such that stand behind it here, and none while it
+ * holds one of the last group (a leaf). It holds none but the lock of the condition while it waits, and none while a
+ * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS: what breaks these rules ends the process there, and says
+ * which locks it was. Elsewhere, ranks take neither time nor memory. */
+
+enum {
+    BZI_RANK_LOADER,
+    BZI_RANK_POOL,                    /* the engines' queue */
+    BZI_RANK_CONTEXT,
+    BZI_RANK_WRITER,
+    BZI_RANK_CREW,                    /* threads that open files */
+    BZI_RANK_DEVICE,
+    BZI_RANK_FILES,
+    BZI_RANK_LOG,
+    BZI_RANK_BLOCKS,
+    BZI_RANKS,
+    BZI_RANK_LEAVES = BZI_RANK_CONTEXT       /* the first of the last group */
+};
+
+#if defined(BENZINA_CHECK_LOCKS) && BZI_THREADS
+
+static const char *const bzi_rank_names[BZI_RANKS] = { "loader", "pool", "context", "writer", "crew", "device", "files",
+                                                       "log", "blocks" };
+static _Thread_local uint32_t bzi_ranks_held[BZI_RANKS], bzi_ranks_count;    /* in the order in which they were taken */
+
+static void bzi_rank_fail(const char *what, uint32_t held)
+{
+    fprintf(stderr, "benzina: order of locks: %s while \"%s\" is held\n", what, bzi_rank_names[held]);
+    abort();
+}
+
+static void bzi_rank_take(uint32_t rank)
+{
+    for (uint32_t i = 0; i < bzi_ranks_count; i++)
+        if (bzi_ranks_held[i] >= rank || bzi_ranks_held[i] >= BZI_RANK_LEAVES) {
+            char what[64];
+            snprintf(what, sizeof what, "\"%s\" is taken", bzi_rank_names[rank]);
+            bzi_rank_fail(what, bzi_ranks_held[i]);
+        }
+    bzi_ranks_held[bzi_ranks_count++] = rank;
+}
+
+static void bzi_rank_drop(uint32_t rank)
+{
+    uint32_t at = 0;
+
+    while (at < bzi_ranks_count && bzi_ranks_held[at] != rank)
+        at++;
+    if (at == bzi_ranks_count)
+        bzi_rank_fail("a lock is given back that this thread does not have, nothing", rank);
+    for (bzi_ranks_count--; at < bzi_ranks_count; at++)
+        bzi_ranks_held[at] = bzi_ranks_held[at + 1];
+}
+
+/* A thread is about to wait with this lock, or to call the user (BZI_RANKS). */
+static void bzi_rank_alone(uint32_t rank)
+{
+    for (uint32_t i = 0; i < bzi_ranks_count; i++)
+        if (bzi_ranks_held[i] != rank)
+            bzi_rank_fail(rank == BZI_RANKS ? "a callback runs" : "a thread waits", bzi_ranks_held[i]);
+}
+
+#  define BZI_RANK_MEMBER         uint32_t rank;             /* BZI_RANK_... */
+#  define BZI_RANK_SET(mutex, of) ((void)((mutex)->rank = (of)))
+#  define BZI_RANK_TAKE(mutex)    bzi_rank_take((mutex)->rank)
+#  define BZI_RANK_DROP(mutex)    bzi_rank_drop((mutex)->rank)
+#  define BZI_RANK_WAIT(mutex)    bzi_rank_alone((mutex)->rank)
+#  define BZI_RANK_CALLBACK()     bzi_rank_alone(BZI_RANKS)
+
+#else
+
+#  define BZI_RANK_MEMBER
+#  define BZI_RANK_SET(mutex, of) ((void)(of))
+#  define BZI_RANK_TAKE(mutex)    ((void)0)
+#  define BZI_RANK_DROP(mutex)    ((void)0)
+#  define BZI_RANK_WAIT(mutex)    ((void)0)
+#  define BZI_RANK_CALLBACK()     ((void)0)
+
+#endif
+
+typedef struct bzi_mutex {
+    bzi_native_mutex native;
+    BZI_RANK_MEMBER
+} bzi_mutex;
+
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
+{
+    BZI_RANK_SET(mutex, rank);
+    return bzi_native_mutex_init(&mutex->native);
+}
+
+static void bzi_os_mutex_free(bzi_mutex *mutex) { bzi_native_mutex_free(&mutex->native); }
+
+static void bzi_os_lock(bzi_mutex *mutex)
+{
+    BZI_RANK_TAKE(mutex);
+    bzi_native_lock(&mutex->native);
+}
+
+static int bzi_os_try_lock(bzi_mutex *mutex)
+{
+    if (!bzi_native_try_lock(&mutex->native))
+        return 0;
+    BZI_RANK_TAKE(mutex);
+    return 1;
+}
+
+static void bzi_os_unlock(bzi_mutex *mutex)
+{
+    BZI_RANK_DROP(mutex);
+    bzi_native_unlock(&mutex->native);
+}
+
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex)
+{
+    BZI_RANK_WAIT(mutex);
+    bzi_native_wait(cond, &mutex->native);
+}
+
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+{
+    BZI_RANK_WAIT(mutex);
+    return bzi_native_wait_until(cond, &mutex->native, deadline_ns);
+}
+
+/* Around each call of a function of the user's. */
+static void bzi_os_callback_begin(void)
+{
+    BZI_RANK_CALLBACK();
+    bzi_os_in_callback++;
+}
+
+static void bzi_os_callback_end(void) { bzi_os_in_callback--; }
 
 
 /* ==== 7. Memory =====================================================================================================
@@ -16307,8 +16293,7 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
         if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes[%u]: %s", i,
                             name ? "longer than 65535 bytes" : "is NULL");
-        bytes += strlen(name) + 1;
-        if (bytes > BZI_LIMIT_CLASS_BYTES)
+        if ((bytes += strlen(name) + 1) > BZI_LIMIT_CLASS_BYTES)
             return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
     }
 
@@ -16335,8 +16320,7 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
 /* --- Opening --- */
 
 /* Makes a writer without a file. */
-static bzna_status bzi_writer_alloc(bzi_host *host, const bzna_writer_config *config, bzna_writer **out,
-                                    bzna_error *err)
+static bzna_status bzi_writer_new(bzi_host *host, const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
     bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
     bzna_status status;
@@ -16345,8 +16329,8 @@ static bzna_status bzi_writer_alloc(bzi_host *host, const bzna_writer_config *co
     if (!writer)
         return bzi_fail_memory(err, "a writer");
 
-    if ((error = bzi_os_mutex_init(&writer->lock, BZI_RANK_WRITER)) == 0 &&
-        (error = bzi_os_cond_init(&writer->changed)) != 0)
+    error = bzi_os_mutex_init(&writer->lock, BZI_RANK_WRITER);
+    if (!error && (error = bzi_os_cond_init(&writer->changed)) != 0)
         bzi_os_mutex_free(&writer->lock);
     if (error) {
         bzi_release(&host->memory, writer, 1, sizeof *writer);
@@ -16385,7 +16369,7 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
                                                     'm', 0,   0, 0,  0,   'b', 'z', 'n', 'a', 'i', 's',
                                                     'o', 'm', 0, 0,  0,   1,   'm', 'd', 'a', 't' };
     bzna_writer *writer = NULL;
-    bzna_status status = bzi_writer_alloc(host, config, &writer, err);
+    bzna_status status = bzi_writer_new(host, config, &writer, err);
     int error;
 
     if (status != BZNA_OK)
@@ -20996,6 +20980,18 @@ static void bzi_device_open_video(bzi_device *device)
     bzi_string_copy(device->info.message, sizeof device->info.message, device->video.message);
 }
 
+/* Waits until no session checks, and then begins (1); or ends (0). */
+static void bzi_device_turn(bzi_device *device, uint32_t begins)
+{
+    bzi_os_lock(&device->mutex);
+    while (begins && device->is_checking)
+        bzi_os_wait(&device->checked, &device->mutex);
+    device->is_checking = begins;
+    if (!begins)
+        bzi_os_wake_one(&device->checked);
+    bzi_os_unlock(&device->mutex);
+}
+
 /* Closes the device. Pre: the pool on it is closed. */
 static void bzi_device_close(bzi_device *device)
 {
@@ -23184,18 +23180,6 @@ static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
            atomic_load(&bzi_device_kind(device, want->codec, want->chroma, want->depth)->check) == BZNA_CHECK_NONE;
 }
 
-/* Waits until no session checks, and then begins (1); or ends (0). */
-static void bzi_check_set(bzi_device *device, uint32_t begins)
-{
-    bzi_os_lock(&device->mutex);
-    while (begins && device->is_checking)
-        bzi_os_wait(&device->checked, &device->mutex);
-    device->is_checking = begins;
-    if (!begins)
-        bzi_os_wake_one(&device->checked);
-    bzi_os_unlock(&device->mutex);
-}
-
 /* Tells whether NVDEC may decode pictures of a kind. A kind that was not checked is checked first, while other sessions
  * wait. image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if the check is due, nothing is in
  * flight. */
@@ -23214,12 +23198,12 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
             check.picture = *picture;
         }
 
-        bzi_check_set(device, 1);
+        bzi_device_turn(device, 1);
         if (atomic_load(&device->stuck))
             status = bzi_device_video(device, err);
         else if (bzi_check_is_due(device, want))
             status = bzi_check_begin(&check, err);
-        bzi_check_set(device, 0);
+        bzi_device_turn(device, 0);
     }
 
     if (status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST)
