@@ -3,6 +3,7 @@
  * benzina.c, and where it is tested. */
 #include "../benzina.c"
 #include "test.h"
+#include "tars.h"
 #ifndef BENZINA_NO_CUDA
 #  include "fake/fake.h"
 #endif
@@ -73,6 +74,80 @@ static void every_number(uint32_t value)
 TEST(a_file_that_asks_for_a_thousand_million_entries_costs_what_its_size_allows) { every_number(1000000000); }
 TEST(a_file_that_asks_for_a_million_entries_costs_what_its_size_allows) { every_number(1000000); }
 TEST(a_file_that_asks_for_all_that_32_bits_hold_costs_what_its_size_allows) { every_number(UINT32_MAX); }
+
+/* Where numbers are text, or have a check sum: each of them in turn asks for 1000 million bytes or entries. */
+static void costs_what_its_size_allows(const char *what, const void *data, size_t size)
+{
+    cost worst = { INT64_MIN, INT64_MIN, 0, 0 };
+    fuzz_context();
+    open_counted(data, size, 0, &worst);
+    CHECK(size < 8192);
+    CHECK(worst.peak <= 0 && worst.read <= 0);
+    if (worst.peak > 0 || worst.read > 0)
+        printf("  %s: %lld bytes too many, %lld read\n", what, (long long)worst.peak, (long long)worst.read);
+}
+
+TEST(small_tars_that_ask_for_a_thousand_million_bytes_cost_what_their_size_allows)
+{
+    static const char *const keys[] = { "size", "path", "GNU.sparse.size", "GNU.sparse.numblocks" };
+    static const char types[] = { '0', 'L', 'K', 'x', 'g', 'S', 'V', '5' };
+    static const uint8_t binary[12] = { 0x80, 0, 0, 0, 0, 0, 0, 0, 0x3b, 0x9a, 0xca, 0 };
+    for (size_t i = 0; i < COUNT(types); i++)
+        for (int is_binary = 0; is_binary < 2; is_binary++) {
+            tar t = { NULL, 0, 0, 0 };
+            tar_file(&t, "0.jpg", "x", 1);
+            tar_member(&t, types[i], "1.jpg", "x", 1);
+            if (is_binary)
+                tar_patch(&t, 124, binary, 12);
+            else
+                tar_patch(&t, 124, "07346545000", 12);
+            tar_file(&t, "2.jpg", "x", 1);
+            tar_end(&t);
+            costs_what_its_size_allows("a tar", t.bytes, t.size);
+            tar_free(&t);
+        }
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        tar t = { NULL, 0, 0, 0 };
+        tar_pax(&t, i % 2 ? 'g' : 'x', keys[i], "1000000000");
+        tar_file(&t, "0.jpg", "x", 1);
+        tar_end(&t);
+        costs_what_its_size_allows(keys[i], t.bytes, t.size);
+        tar_free(&t);
+    }
+}
+
+/* A picture is a file of one sample, and its size is what is asked for: nothing is made of it when it is opened, and
+ * its header refuses it when it is used. */
+TEST(small_pictures_of_absurd_sizes_cost_what_their_size_allows)
+{
+    static const struct { const char *path; size_t at; int bytes; } sizes[] = {
+        { "tests/data/pictures/gif_87.gif", 6, 4 }, { "tests/data/pictures/bmp_1.bmp", 18, 8 },
+        { "tests/data/pictures/jpeg2000_gray.j2k", 8, 8 }, { "tests/data/pictures/jpeg_440.jpg", 0, 0 } };
+    bzna_decoder *decoder = NULL;
+    CHECK_EQ(bzna_decoder_open(fuzz_context(), &decoder, NULL), BZNA_OK);
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        static uint8_t data[65536];
+        FILE *file = fopen(sizes[i].path, "rb");
+        size_t size = file ? fread(data, 1, sizeof data, file) : 0, at = sizes[i].at;
+        bzna_image image = { .struct_size = sizeof image, .data = data, .data_size = size,
+                             .codec = sizes[i].bytes ? BZNA_CODEC_STILL : BZNA_CODEC_JPEG };
+        bzna_picture picture = { .struct_size = sizeof picture };
+        bzna_error err = { 0 };
+        const int64_t before = fuzz_ledger.held;
+        REQUIRE(size > 64);
+        fclose(file);
+        while (!sizes[i].bytes && (data[at] != 0xff || data[at + 1] < 0xc0 || data[at + 1] > 0xc2))
+            at++;                                           /* the frame's header */
+        for (int k = 0; k < sizes[i].bytes; k++)
+            data[at + (size_t)k] = k % 4 ? 0xff : 0x0f;
+        if (!sizes[i].bytes)
+            memset(data + at + 5, 0xff, 4);
+        fuzz_ledger.peak = before;
+        CHECK(bzna_decoder_decode(decoder, &image, &picture, &err) < 0);
+        CHECK(fuzz_ledger.peak - before <= FUZZ_OPEN_BYTES + FUZZ_OPEN_RATIO * (int64_t)size);
+    }
+    bzna_decoder_close(decoder);
+}
 
 /* ---- Every limit has a test ---- */
 
@@ -761,6 +836,8 @@ TEST(sound_samples_are_remembered_for_2_to_27_of_them_at_most) { SKIP("built wit
 TEST_MAIN(RUN(a_file_that_asks_for_a_thousand_million_entries_costs_what_its_size_allows)
     RUN(a_file_that_asks_for_a_million_entries_costs_what_its_size_allows)
     RUN(a_file_that_asks_for_all_that_32_bits_hold_costs_what_its_size_allows)
+    RUN(small_tars_that_ask_for_a_thousand_million_bytes_cost_what_their_size_allows)
+    RUN(small_pictures_of_absurd_sizes_cost_what_their_size_allows)
     RUN(every_limit_of_the_library_has_a_test)
     RUN(a_box_has_1048576_children_at_most)
     RUN(a_box_that_is_read_whole_has_512_mib_at_most)

@@ -114,7 +114,7 @@ static uint8_t *damaged(const content *c, uint64_t seed, uint32_t places, size_t
         if (one_in(&seed, 16))
             *size -= bzi_min(at, 1 + below(&seed, 4096));
         else
-            copy[at] = one_in(&seed, 2) ? copy[at] ^ (uint8_t)(1 << below(&seed, 8)) : (uint8_t)drawn(&seed);
+            copy[at] = (uint8_t)(one_in(&seed, 2) ? copy[at] ^ 1u << below(&seed, 8) : drawn(&seed));
     }
     return copy;
 }
@@ -590,6 +590,10 @@ static void run_soak(double seconds, uint64_t seed)
     static soak k;
     const double start = now_s();
     bzi_thread first;                 /* with it, a sanitizer starts one of its own, which stays */
+#ifdef __GLIBC__
+    mallopt(M_ARENA_MAX, 1);                                /* what is free goes back, and does not look like a leak */
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
+#endif
     if (!bzi_os_thread_start(&first, no_work, NULL, -1))
         bzi_os_thread_join(first);
     const int descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
