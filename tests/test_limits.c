@@ -4,7 +4,7 @@
 #include "../benzina.c"
 #include "test.h"
 #include "tars.h"
-#ifndef BENZINA_NO_CUDA
+#if !defined(BENZINA_NO_CUDA) && !defined(BENZINA_NO_AVCODEC)
 #  include "fake/fake.h"
 #endif
 
@@ -799,7 +799,7 @@ TEST(repetitions_are_looked_for_in_2_to_33_samples_at_most)
     bzna_context_close(context);
 }
 
-#ifndef BENZINA_NO_CUDA
+#if !defined(BENZINA_NO_CUDA) && !defined(BENZINA_NO_AVCODEC)
 
 TEST(sound_samples_are_remembered_for_2_to_27_of_them_at_most)
 {
@@ -829,7 +829,7 @@ TEST(sound_samples_are_remembered_for_2_to_27_of_them_at_most)
 
 #else
 
-TEST(sound_samples_are_remembered_for_2_to_27_of_them_at_most) { SKIP("built without NVIDIA's headers"); }
+TEST(sound_samples_are_remembered_for_2_to_27_of_them_at_most) { SKIP("built without NVIDIA's headers or libavcodec"); }
 
 #endif
 
