@@ -122,6 +122,11 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  endif
 #endif
 
+#if BZI_KERNEL_CUDA
+#  define BZI_KERNEL_FIRST(d)  (BZI_KERNEL_BLOCK(d) * BZI_KERNEL_THREADS(d) + BZI_KERNEL_THREAD(d))
+#  define BZI_KERNEL_STRIDE(d) (BZI_KERNEL_BLOCKS(d) * BZI_KERNEL_THREADS(d))
+#endif
+
 #ifdef __cplusplus
 #  define BZI_KERNEL_ASSERT(condition) static_assert(condition, #condition)
 #else
@@ -906,18 +911,10 @@ BZI_KERNEL_FN bzi_kernel_slot bzi_kernel_with_mean(const bzi_kernel_slot *slot)
  * give there is a second way through the functions above: the same operations in the same order, but positions of 32
  * bits, Cb and Cr in one load, constants instead of fields, and the x axis once per column when H is axis-aligned. */
 
-/* A thread's first pixel and the stride to its next; x + step_x and y + step_y stay below 2^32. Likewise a thread's
- * place in its block, and a block's in the grid, and how many there are. */
+/* A thread's first pixel and the stride to its next; x + step_x and y + step_y stay below 2^32. */
 typedef struct bzi_kernel_thread {
     uint32_t x, y, step_x, step_y;
 } bzi_kernel_thread;
-
-BZI_KERNEL_FN bzi_kernel_thread bzi_kernel_in_grid(bzi_kernel_thread thread, bzi_kernel_thread block)
-{
-    const bzi_kernel_thread place = { block.x * thread.step_x + thread.x, block.y * thread.step_y + thread.y,
-                                      block.step_x * thread.step_x, block.step_y * thread.step_y };
-    return place;
-}
 
 /* Two samples of an axis, by their positions in the picture, and the weight of the second. */
 typedef struct bzi_kernel_span {
@@ -1133,10 +1130,10 @@ BZI_KERNEL_FN int bzi_kernel_of(const bzi_kernel_slot *slot, const bzi_kernel_ou
 #define BZI_KERNEL_ENTRY(name, function, bounds)                                                                       \
     BZI_KERNEL_GLOBAL_FN bounds name(const bzi_kernel_slots slots, const bzi_kernel_output out)                        \
     {                                                                                                                  \
-        const bzi_kernel_thread thread = BZI_KERNEL_PLACE(THREAD), block = BZI_KERNEL_PLACE(BLOCK);                    \
-        function(&slots.slot[BZI_KERNEL_BLOCK(z)], &out, bzi_kernel_in_grid(thread, block));                           \
+        bzi_kernel_thread thread = { BZI_KERNEL_FIRST(x), BZI_KERNEL_FIRST(y), BZI_KERNEL_STRIDE(x),                   \
+                                     BZI_KERNEL_STRIDE(y) };                                                           \
+        function(&slots.slot[BZI_KERNEL_BLOCK(z)], &out, thread);                                                      \
     }
-#define BZI_KERNEL_PLACE(of) { BZI_KERNEL_##of(x), BZI_KERNEL_##of(y), BZI_KERNEL_##of##S(x), BZI_KERNEL_##of##S(y) }
 BZI_KERNELS(BZI_KERNEL_ENTRY)
 
 #else
@@ -2809,6 +2806,14 @@ typedef union bzi_kernel_shared {
 
 BZI_KERNEL_ASSERT(sizeof(bzi_kernel_shared) <= 16384);              /* four blocks, of the 64 KiB that some GPUs have */
 
+/* A thread's place among those that share. */
+typedef struct bzi_kernel_block {
+    bzi_kernel_shared *shared;
+    bzi_kernel_thread at;             /* x and y in the block */
+    uint32_t thread, threads;         /* its number, and how many there are */
+    uint32_t number, blocks;          /* the block's, likewise */
+} bzi_kernel_block;
+
 BZI_KERNEL_FN int64_t bzi_kernel_plane_bytes(const bzi_kernel_output *out)
 {
     return (int64_t)out->width * out->height;
@@ -2951,31 +2956,30 @@ BZI_KERNEL_FN uint32_t bzi_kernel_parts(const bzi_kernel_output *out)
 /* Sums of a channel's bins 0 .. i, in shared->table.sum[0][i], and which bins are the first and the last that count
  * anything. Grays: of bins times their number. */
 BZI_KERNEL_FN void bzi_kernel_sum_up(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                     bzi_kernel_shared *shared, bzi_kernel_thread thread, uint32_t c, int is_gray)
+                                     bzi_kernel_block block, uint32_t c, int is_gray)
 {
-    const uint32_t first = thread.y * thread.step_x + thread.x, step = thread.step_x * thread.step_y;
+    uint64_t (*sum)[BZI_KERNEL_TABLE] = block.shared->table.sum;
     const uint32_t parts = bzi_kernel_parts(out);
-    for (uint32_t i = first; i < BZI_KERNEL_TABLE; i += step) {
+    for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE; i += block.threads) {
         uint64_t count = 0;
         BZI_KERNEL_ROLLED
         for (uint32_t part = 0; part < parts; part++)
             count += bzi_kernel_read_count(pass, (part * 3 + (is_gray ? 0 : c)) * BZI_KERNEL_TABLE + i);
-        shared->table.sum[0][i] = is_gray ? count * i : count;
+        sum[0][i] = is_gray ? count * i : count;
     }
     BZI_KERNEL_SYNC();
     BZI_KERNEL_ROLLED
     for (uint32_t k = 0; k < 8; k++) {
-        for (uint32_t i = first; i < BZI_KERNEL_TABLE; i += step)
-            shared->table.sum[~k & 1][i] = shared->table.sum[k & 1][i] +
-                                           (i >= 1u << k ? shared->table.sum[k & 1][i - (1u << k)] : 0);
+        for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE; i += block.threads)
+            sum[~k & 1][i] = sum[k & 1][i] + (i >= 1u << k ? sum[k & 1][i - (1u << k)] : 0);
         BZI_KERNEL_SYNC();
     }
-    for (uint32_t i = first; i < BZI_KERNEL_TABLE && !is_gray; i += step) {
-        const uint64_t below = i ? shared->table.sum[0][i - 1] : 0, sum = shared->table.sum[0][i];
-        if (!below && sum)
-            shared->table.least = i;
-        if (below < sum && sum == shared->table.sum[0][BZI_KERNEL_TABLE - 1])
-            shared->table.most = i;
+    for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE && !is_gray; i += block.threads) {
+        const uint64_t below = i ? sum[0][i - 1] : 0;
+        if (below == 0 && sum[0][i])
+            block.shared->table.least = i;
+        if (below < sum[0][i] && sum[0][i] == sum[0][BZI_KERNEL_TABLE - 1])
+            block.shared->table.most = i;
     }
     BZI_KERNEL_SYNC();
 }
@@ -3000,21 +3004,20 @@ BZI_KERNEL_FN bzi_kernel_stats bzi_kernel_stats_of(const bzi_kernel_shared *shar
 
 /* Tables: a block makes a channel's. */
 BZI_KERNEL_FN void bzi_kernel_pass_table(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                         bzi_kernel_shared *shared, bzi_kernel_thread thread, bzi_kernel_thread block)
+                                         bzi_kernel_block block)
 {
     const uint8_t *from = (const uint8_t *)(uintptr_t)pass->tables;
     uint8_t BZI_KERNEL_GLOBAL *to = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
-    const uint32_t first = thread.y * thread.step_x + thread.x, step = thread.step_x * thread.step_y;
     const uint32_t kind = pass->op[pass->first].kind;
-    for (uint32_t c = block.y * block.step_x + block.x; c < 3; c += block.step_x * block.step_y) {
+    for (uint32_t c = block.number; c < 3; c += block.blocks) {
         if (bzi_kernel_counts(kind))
-            bzi_kernel_sum_up(pass, out, shared, thread, c, bzi_kernel_is_gray(kind));
-        for (uint32_t i = first; i < BZI_KERNEL_TABLE; i += step) {
+            bzi_kernel_sum_up(pass, out, block, c, bzi_kernel_is_gray(kind));
+        for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE; i += block.threads) {
             const uint32_t at = c * BZI_KERNEL_TABLE + i;
             uint32_t value = from ? BZI_KERNEL_READ8(from + at) : i;
             bzi_kernel_stats stats = { 0, 0, 0, 0, 0, 0.0f };
             if (bzi_kernel_counts(kind))
-                stats = bzi_kernel_stats_of(shared, out, value, bzi_kernel_is_gray(kind));
+                stats = bzi_kernel_stats_of(block.shared, out, value, bzi_kernel_is_gray(kind));
             BZI_KERNEL_ROLLED
             for (uint32_t k = pass->first; k < pass->end; k++)
                 value = bzi_kernel_entry(&pass->op[k], (int)c, value, &stats);
@@ -3037,33 +3040,30 @@ BZI_KERNEL_FN void bzi_kernel_add_count(bzi_kernel_shared *shared, uint32_t bin)
 
 /* Histograms: a block makes those of a part. */
 BZI_KERNEL_FN void bzi_kernel_pass_tally(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                         bzi_kernel_shared *shared, bzi_kernel_thread thread, bzi_kernel_thread block,
-                                         int mapped)
+                                         bzi_kernel_block block, int mapped)
 {
     const int is_gray = bzi_kernel_is_gray(pass->op[pass->first].kind);
-    const uint32_t first = thread.y * thread.step_x + thread.x, step = thread.step_x * thread.step_y;
     const uint32_t bins = is_gray ? BZI_KERNEL_TABLE : 3 * BZI_KERNEL_TABLE, parts = bzi_kernel_parts(out);
-    const int64_t pixels = bzi_kernel_plane_bytes(out);
-    for (uint32_t part = block.y * block.step_x + block.x; part < parts; part += block.step_x * block.step_y) {
+    for (uint32_t part = block.number; part < parts; part += block.blocks) {
         uint32_t BZI_KERNEL_GLOBAL *to = (uint32_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->counts +
                                          (int64_t)part * (3 * BZI_KERNEL_TABLE);
-        const int64_t begin = (int64_t)part * BZI_KERNEL_PART, rest = pixels - begin;
+        const int64_t first = (int64_t)part * BZI_KERNEL_PART, rest = bzi_kernel_plane_bytes(out) - first;
         const uint32_t count = rest < BZI_KERNEL_PART ? (uint32_t)rest : BZI_KERNEL_PART;
-        for (uint32_t i = first; i < bins; i += step)
-            shared->counts[i] = 0;
+        for (uint32_t i = block.thread; i < bins; i += block.threads)
+            block.shared->counts[i] = 0;
         BZI_KERNEL_SYNC();
-        for (uint32_t i = first; i < count; i += step) {
+        for (uint32_t i = block.thread; i < count; i += block.threads) {
             uint32_t v[3];
             for (int c = 0; c < 3; c++)
-                v[c] = bzi_kernel_take8(pass, out, c, begin + i, mapped);
+                v[c] = bzi_kernel_take8(pass, out, c, first + i, mapped);
             if (is_gray)
-                bzi_kernel_add_count(shared, bzi_kernel_gray8(v));
+                bzi_kernel_add_count(block.shared, bzi_kernel_gray8(v));
             for (uint32_t c = 0; c < 3 && !is_gray; c++)
-                bzi_kernel_add_count(shared, c * BZI_KERNEL_TABLE + v[c]);
+                bzi_kernel_add_count(block.shared, c * BZI_KERNEL_TABLE + v[c]);
         }
         BZI_KERNEL_SYNC();
-        for (uint32_t i = first; i < bins; i += step)
-            to[i] = shared->counts[i];              /* and the same thread sets that to 0 for the next part */
+        for (uint32_t i = block.thread; i < bins; i += block.threads)
+            to[i] = block.shared->counts[i];        /* and the same thread makes that 0 for the next part */
     }
 }
 
@@ -3172,42 +3172,70 @@ BZI_KERNEL_FN int32_t bzi_kernel_reflect(int32_t i, int32_t last)
 BZI_KERNEL_FN uint16_t bzi_kernel_fixed(float value) { return (uint16_t)(int32_t)(value * 256.0f + 0.5f); }
 BZI_KERNEL_FN float bzi_kernel_unfixed(float value) { return value * 0.00390625f; }
 
-/* Part of a plane that a block looks at; its neighbors are in shared memory too. */
+/* A tile of a plane, and of what surrounds it. */
 typedef struct bzi_kernel_tile {
-    int32_t x, y, width, height;
-    int32_t radius;                   /* of the neighbors */
+    const uint8_t *src, *table;       /* of the plane; table NULL: samples are taken as they are */
+    uint8_t BZI_KERNEL_GLOBAL *dst;
+    int32_t width, height;            /* of the plane */
+    int32_t x, y;                     /* of the tile's first sample */
+    int32_t radius;                   /* columns and rows around it */
 } bzi_kernel_tile;
 
-BZI_KERNEL_FN void bzi_kernel_tile_load(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                        bzi_kernel_shared *shared, bzi_kernel_thread thread, bzi_kernel_tile tile,
-                                        int c, int mapped)
+/* Beyond the plane by more than the radius, where a tile ends outside, is any sample. */
+BZI_KERNEL_FN int32_t bzi_kernel_tile_inside(int32_t i, int32_t last)
 {
-    for (int32_t y = (int32_t)thread.y; y < tile.height + 2 * tile.radius; y += (int32_t)thread.step_y) {
-        const int64_t row = (int64_t)bzi_kernel_reflect(tile.y + y - tile.radius, out->height - 1) * out->width;
-        for (int32_t x = (int32_t)thread.x; x < tile.width + 2 * tile.radius; x += (int32_t)thread.step_x) {
-            const int32_t column = bzi_kernel_reflect(tile.x + x - tile.radius, out->width - 1);
-            shared->tile.sample[y][x] = (uint8_t)bzi_kernel_take8(pass, out, c, row + column, mapped);
+    i = bzi_kernel_reflect(i, last);
+    return i > 0 ? i : 0;
+}
+
+/* Samples of a tile and around it to shared memory. */
+BZI_KERNEL_FN void bzi_kernel_tile_load(const bzi_kernel_tile *tile, bzi_kernel_block block)
+{
+    const int32_t side = BZI_KERNEL_TILE + 2 * tile->radius;
+    for (int32_t x = (int32_t)block.at.x; x < side; x += (int32_t)block.at.step_x) {
+        const int32_t column = bzi_kernel_tile_inside(tile->x - tile->radius + x, tile->width - 1);
+        BZI_KERNEL_ROLLED
+        for (int32_t y = (int32_t)block.at.y; y < side; y += (int32_t)block.at.step_y) {
+            const int32_t row = bzi_kernel_tile_inside(tile->y - tile->radius + y, tile->height - 1);
+            const uint8_t value = BZI_KERNEL_READ8(tile->src + ((int64_t)row * tile->width + column));
+            block.shared->tile.sample[y][x] = tile->table ? BZI_KERNEL_READ8(tile->table + value) : value;
         }
     }
 }
 
-BZI_KERNEL_FN void bzi_kernel_tile_sharpen(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                           const bzi_kernel_shared *shared, bzi_kernel_thread thread,
-                                           bzi_kernel_tile tile, int c)
+/* Four samples of a column of a tile, which may be beyond the plane. */
+BZI_KERNEL_FN void bzi_kernel_tile_put(const bzi_kernel_tile *tile, uint32_t x, uint32_t y, const uint32_t four[4])
 {
-    const bzi_kernel_op *op = &pass->op[pass->first];
-    for (int32_t i = (int32_t)thread.y; i < tile.height; i += (int32_t)thread.step_y)
-        for (int32_t k = (int32_t)thread.x; k < tile.width; k += (int32_t)thread.step_x) {
-            const int32_t x = tile.x + k, y = tile.y + i;
-            const int is_inside = x > 0 && y > 0 && x + 1 < out->width && y + 1 < out->height;
-            const uint32_t value = shared->tile.sample[i + tile.radius][k + tile.radius];
-            uint32_t nine = 0;
-            for (int n = 0; n < 9 && is_inside; n++)
-                nine += shared->tile.sample[i + n / 3][k + n % 3];
-            const uint32_t smooth = is_inside ? bzi_kernel_smooth(nine, value) : value;
-            bzi_kernel_put8(pass, out, c, (int64_t)y * out->width + x,
-                            tile.radius ? bzi_kernel_blend(op, value, (float)(int32_t)smooth) : value);
+    const int32_t column = tile->x + (int32_t)x, row = tile->y + (int32_t)y;
+    uint8_t BZI_KERNEL_GLOBAL *to = tile->dst + ((int64_t)row * tile->width + column);
+    for (int32_t i = 0; i < 4; i++, to += tile->width)
+        if (column < tile->width && row + i < tile->height)
+            *to = (uint8_t)four[i];
+}
+
+BZI_KERNEL_FN void bzi_kernel_tile_sharpen(const bzi_kernel_op *op, const bzi_kernel_tile *tile, bzi_kernel_block block)
+{
+    const int is_small = tile->width < 3 || tile->height < 3;
+    const float share = is_small ? 1.0f : op->a[0], other = is_small ? 0.0f : op->a[1];
+    BZI_KERNEL_ROLLED
+    for (uint32_t i = block.thread; i < BZI_KERNEL_TILE * BZI_KERNEL_TILE / 4; i += block.threads) {
+        const uint32_t x = i % BZI_KERNEL_TILE, y = i / BZI_KERNEL_TILE * 4;
+        const int32_t column = tile->x + (int32_t)x, row = tile->y + (int32_t)y;
+        uint32_t three[6], middle[6], four[4];
+        for (uint32_t k = 0; k < 6; k++) {
+            const uint8_t *at = &block.shared->tile.sample[y + k][x];
+            middle[k] = at[1];
+            three[k] = at[0] + middle[k] + at[2];
         }
+        for (uint32_t k = 0; k < 4; k++) {
+            const uint32_t value = middle[k + 1], nine = three[k] + three[k + 1] + three[k + 2];
+            const int is_inside = (uint32_t)(column - 1) < (uint32_t)(tile->width - 2) &&      /* if not small */
+                                  (uint32_t)(row - 1) + k < (uint32_t)(tile->height - 2);
+            const uint32_t smooth = is_inside ? bzi_kernel_smooth(nine, value) : value;
+            four[k] = bzi_kernel_truncate(share * (float)(int32_t)value + other * (float)(int32_t)smooth);
+        }
+        bzi_kernel_tile_put(tile, x, y, four);
+    }
 }
 
 /* The weights of a blur, by one thread. */
@@ -3220,68 +3248,89 @@ BZI_KERNEL_FN void bzi_kernel_weights(const bzi_kernel_op *op, bzi_kernel_shared
         shared->tile.weight[k] = bell.weight;
 }
 
-/* A sample of a tile, or one that was blurred along x. is_vertical is a constant. */
-BZI_KERNEL_FN int32_t bzi_kernel_tile_take(const bzi_kernel_shared *shared, int32_t y, int32_t x, int is_vertical)
+/* A sample of a tile, or one that was blurred along x: i behind `at`, in the direction of the blur. */
+BZI_KERNEL_FN float bzi_kernel_tile_take(const uint8_t *at, int32_t i, int is_vertical)
 {
-    return is_vertical ? shared->tile.row[y][x] : shared->tile.sample[y][x];
+    return is_vertical ? (float)((const uint16_t *)(const void *)at)[i * BZI_KERNEL_TILE] : (float)at[i];
 }
 
-BZI_KERNEL_FN float bzi_kernel_tile_blur(const bzi_kernel_shared *shared, int32_t y, int32_t x, int32_t radius,
-                                         int is_vertical)
+/* Blurs four samples, the first of which is at `at`. Their neighbors at either side are four too, of which one is new
+ * with each step. is_vertical is a constant. */
+BZI_KERNEL_FN void bzi_kernel_tile_four(const bzi_kernel_shared *shared, const uint8_t *at, int32_t radius,
+                                        int is_vertical, float four[4])
 {
-    float sum = (float)bzi_kernel_tile_take(shared, y, x, is_vertical);
+    float low[4], high[4];
+    for (int32_t i = 0; i < 4; i++)
+        four[i] = low[i] = high[i] = bzi_kernel_tile_take(at, i, is_vertical);
     BZI_KERNEL_ROLLED
-    for (int32_t k = 1; k <= radius; k++)
-        sum += shared->tile.weight[k] *
-               (float)(bzi_kernel_tile_take(shared, is_vertical ? y - k : y, is_vertical ? x : x - k, is_vertical) +
-                       bzi_kernel_tile_take(shared, is_vertical ? y + k : y, is_vertical ? x : x + k, is_vertical));
-    return sum * shared->tile.weight[0];
+    for (int32_t k = 1; k <= radius; k++) {
+        const float weight = shared->tile.weight[k];
+        for (int32_t i = 0; i < 3; i++) {
+            low[3 - i] = low[2 - i];
+            high[i] = high[i + 1];
+        }
+        low[0] = bzi_kernel_tile_take(at, -k, is_vertical);
+        high[3] = bzi_kernel_tile_take(at, 3 + k, is_vertical);
+        for (int32_t i = 0; i < 4; i++)
+            four[i] += weight * (low[i] + high[i]);
+    }
+    for (int32_t i = 0; i < 4; i++)
+        four[i] *= shared->tile.weight[0];
 }
 
-/* Rows of a tile, and those around it, then its columns. */
-BZI_KERNEL_FN void bzi_kernel_tile_blur_all(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                            bzi_kernel_shared *shared, bzi_kernel_thread thread, bzi_kernel_tile tile,
-                                            int c)
+/* Rows of a tile and of what is above and below it, then its columns. A thread does four samples of either. */
+BZI_KERNEL_FN void bzi_kernel_tile_blur(const bzi_kernel_tile *tile, bzi_kernel_block block)
 {
-    for (int32_t y = (int32_t)thread.y; y < tile.height + 2 * tile.radius; y += (int32_t)thread.step_y)
-        for (int32_t x = (int32_t)thread.x; x < tile.width; x += (int32_t)thread.step_x)
-            shared->tile.row[y][x] = bzi_kernel_fixed(bzi_kernel_tile_blur(shared, y, x + tile.radius, tile.radius, 0));
+    const uint32_t radius = (uint32_t)tile->radius, rows = BZI_KERNEL_TILE + 2 * radius;
+    float four[4];
+    BZI_KERNEL_ROLLED
+    for (uint32_t i = block.thread; i < BZI_KERNEL_TILE / 4 * rows; i += block.threads) {
+        const uint32_t x = i % (BZI_KERNEL_TILE / 4) * 4, y = i / (BZI_KERNEL_TILE / 4);
+        bzi_kernel_tile_four(block.shared, &block.shared->tile.sample[y][x + radius], tile->radius, 0, four);
+        for (uint32_t k = 0; k < 4; k++)
+            block.shared->tile.row[y][x + k] = bzi_kernel_fixed(four[k]);
+    }
     BZI_KERNEL_SYNC();
-    for (int32_t y = (int32_t)thread.y; y < tile.height; y += (int32_t)thread.step_y)
-        for (int32_t x = (int32_t)thread.x; x < tile.width; x += (int32_t)thread.step_x) {
-            const float value = bzi_kernel_tile_blur(shared, y + tile.radius, x, tile.radius, 1);
-            bzi_kernel_put8(pass, out, c, (int64_t)(tile.y + y) * out->width + tile.x + x,
-                            bzi_kernel_byte(bzi_kernel_unfixed(value)));
-        }
+    BZI_KERNEL_ROLLED
+    for (uint32_t i = block.thread; i < BZI_KERNEL_TILE * BZI_KERNEL_TILE / 4; i += block.threads) {
+        const uint32_t x = i % BZI_KERNEL_TILE, y = i / BZI_KERNEL_TILE * 4;
+        const uint16_t *row = &block.shared->tile.row[y + radius][x];
+        uint32_t bytes[4];
+        bzi_kernel_tile_four(block.shared, (const uint8_t *)(const void *)row, tile->radius, 1, four);
+        for (uint32_t k = 0; k < 4; k++)
+            bytes[k] = bzi_kernel_byte(bzi_kernel_unfixed(four[k]));
+        bzi_kernel_tile_put(tile, x, y, bytes);
+    }
 }
 
 /* Operations that look at neighbors: a block does tiles, a channel after the other. */
 BZI_KERNEL_FN void bzi_kernel_pass_tiles(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                         bzi_kernel_shared *shared, bzi_kernel_thread thread, bzi_kernel_thread block,
-                                         int mapped)
+                                         bzi_kernel_block block)
 {
     const bzi_kernel_op *op = &pass->op[pass->first];
     const int is_blur = pass->kind == BZI_KERNEL_PASS_BLUR;
-    bzi_kernel_tile tile;
-    tile.radius = is_blur ? (int32_t)op->bits : out->width > 2 && out->height > 2;
-    if (is_blur && thread.x == 0 && thread.y == 0)
-        bzi_kernel_weights(op, shared);
-    for (tile.y = (int32_t)(block.y * BZI_KERNEL_TILE); tile.y < out->height;
-         tile.y += (int32_t)(block.step_y * BZI_KERNEL_TILE))
-        for (tile.x = (int32_t)(block.x * BZI_KERNEL_TILE); tile.x < out->width;
-             tile.x += (int32_t)(block.step_x * BZI_KERNEL_TILE)) {
-            tile.width = out->width - tile.x < BZI_KERNEL_TILE ? out->width - tile.x : BZI_KERNEL_TILE;
-            tile.height = out->height - tile.y < BZI_KERNEL_TILE ? out->height - tile.y : BZI_KERNEL_TILE;
-            BZI_KERNEL_ROLLED
-            for (int c = 0; c < 3; c++) {
-                bzi_kernel_tile_load(pass, out, shared, thread, tile, c, mapped);
-                BZI_KERNEL_SYNC();
-                if (is_blur)
-                    bzi_kernel_tile_blur_all(pass, out, shared, thread, tile, c);
-                else
-                    bzi_kernel_tile_sharpen(pass, out, shared, thread, tile, c);
-                BZI_KERNEL_SYNC();                  /* samples and rows may be others' from now on */
-            }
+    const uint32_t across = ((uint32_t)out->width + BZI_KERNEL_TILE - 1) / BZI_KERNEL_TILE;
+    const uint32_t tiles = ((uint32_t)out->height + BZI_KERNEL_TILE - 1) / BZI_KERNEL_TILE * across;
+    if (is_blur && block.thread == 0)
+        bzi_kernel_weights(op, block.shared);
+    for (uint32_t i = block.number; i < tiles; i += block.blocks)
+        BZI_KERNEL_ROLLED
+        for (int64_t c = 0; c < 3; c++) {
+            const int64_t plane = c * bzi_kernel_plane_bytes(out);
+            const bzi_kernel_tile tile = {
+                (const uint8_t *)(uintptr_t)pass->src + plane,
+                pass->tables ? (const uint8_t *)(uintptr_t)pass->tables + c * BZI_KERNEL_TABLE : 0,
+                (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst + plane, out->width, out->height,
+                (int32_t)(i % across * BZI_KERNEL_TILE), (int32_t)(i / across * BZI_KERNEL_TILE),
+                is_blur ? (int32_t)op->bits : 1
+            };
+            bzi_kernel_tile_load(&tile, block);
+            BZI_KERNEL_SYNC();
+            if (is_blur)
+                bzi_kernel_tile_blur(&tile, block);
+            else
+                bzi_kernel_tile_sharpen(op, &tile, block);
+            BZI_KERNEL_SYNC();                      /* the next tile takes the place of this one */
         }
 }
 
@@ -3382,20 +3431,18 @@ BZI_KERNEL_FN void bzi_kernel_pass_cover(const bzi_kernel_pass *pass, const bzi_
         }
 }
 
-/* What one thread of a block does of a pass. mapped is a constant where it can be. */
+/* What one thread does of a pass. mapped is a constant where it can be. */
 BZI_KERNEL_FN void bzi_kernel_pass_thread(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                          bzi_kernel_shared *shared, bzi_kernel_thread thread, bzi_kernel_thread block,
-                                          int mapped)
+                                          bzi_kernel_thread thread, bzi_kernel_block block, int mapped)
 {
-    const bzi_kernel_thread place = bzi_kernel_in_grid(thread, block);
     switch (pass->kind) {
-    case BZI_KERNEL_PASS_TALLY:   bzi_kernel_pass_tally(pass, out, shared, thread, block, mapped); break;
-    case BZI_KERNEL_PASS_TABLE:   bzi_kernel_pass_table(pass, out, shared, thread, block); break;
-    case BZI_KERNEL_PASS_MAP:     bzi_kernel_pass_map(pass, out, place, mapped); break;
+    case BZI_KERNEL_PASS_TALLY:   bzi_kernel_pass_tally(pass, out, block, mapped); break;
+    case BZI_KERNEL_PASS_TABLE:   bzi_kernel_pass_table(pass, out, block); break;
+    case BZI_KERNEL_PASS_MAP:     bzi_kernel_pass_map(pass, out, thread, mapped); break;
     case BZI_KERNEL_PASS_SHARPEN:
-    case BZI_KERNEL_PASS_BLUR:    bzi_kernel_pass_tiles(pass, out, shared, thread, block, mapped); break;
-    case BZI_KERNEL_PASS_FINISH:  bzi_kernel_pass_finish(pass, out, place, mapped); break;
-    default:                      bzi_kernel_pass_cover(pass, out, place);
+    case BZI_KERNEL_PASS_BLUR:    bzi_kernel_pass_tiles(pass, out, block); break;
+    case BZI_KERNEL_PASS_FINISH:  bzi_kernel_pass_finish(pass, out, thread, mapped); break;
+    default:                      bzi_kernel_pass_cover(pass, out, thread);
     }
 }
 
@@ -3504,17 +3551,24 @@ BZI_KERNEL_FN int bzi_kernel_next_pass(const bzi_kernel_pass *view, const bzi_ke
 BZI_KERNEL_GLOBAL_FN BZI_KERNEL_TWO bzi_kernel_augment(const bzi_kernel_passes passes, const bzi_kernel_output out)
 {
     BZI_KERNEL_SHARED bzi_kernel_shared shared;
-    const bzi_kernel_thread thread = BZI_KERNEL_PLACE(THREAD), block = BZI_KERNEL_PLACE(BLOCK);
+    const bzi_kernel_thread thread = { BZI_KERNEL_FIRST(x), BZI_KERNEL_FIRST(y), BZI_KERNEL_STRIDE(x),
+                                       BZI_KERNEL_STRIDE(y) };
+    const bzi_kernel_thread at = { BZI_KERNEL_THREAD(x), BZI_KERNEL_THREAD(y), BZI_KERNEL_THREADS(x),
+                                   BZI_KERNEL_THREADS(y) };
+    const bzi_kernel_block block = { &shared, at, at.y * at.step_x + at.x, at.step_x * at.step_y,
+                                     BZI_KERNEL_BLOCK(y) * BZI_KERNEL_BLOCKS(x) + BZI_KERNEL_BLOCK(x),
+                                     BZI_KERNEL_BLOCKS(x) * BZI_KERNEL_BLOCKS(y) };
     const bzi_kernel_pass *pass = &passes.pass[BZI_KERNEL_BLOCK(z)];
-    bzi_kernel_pass_thread(pass, &out, &shared, thread, block, pass->tables != 0);
+    bzi_kernel_pass_thread(pass, &out, thread, block, pass->tables != 0);
 }
 #else
-/* A pass by the functions of a GPU's thread, which is all of a block, and that the grid. */
+/* A pass by the functions of a GPU's thread, which is all of its block, and that all of the grid. */
 BZI_KERNEL_CPU void bzi_kernel_pass_plain(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const bzi_kernel_thread all = { 0, 0, 1, 1 };
     bzi_kernel_shared shared;
-    bzi_kernel_pass_thread(pass, out, &shared, all, all, pass->tables != 0);
+    const bzi_kernel_block block = { &shared, all, 0, 1, 0, 1 };
+    bzi_kernel_pass_thread(pass, out, all, block, pass->tables != 0);
 }
 
 /* All passes of a view by them: what tests compare with. */
