@@ -18839,7 +18839,7 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 #ifndef BENZINA_NO_AUGMENT
 _Static_assert((int)BZI_KERNEL_OP_BRIGHTNESS == BZNA_OP_BRIGHTNESS && (int)BZI_KERNEL_OP_BLUR == BZNA_OP_BLUR &&
                    (int)BZI_KERNEL_OP_ERASE == BZNA_OP_ERASE && (int)BZI_KERNEL_OP_GRID_MASK == BZNA_OP_GRID_MASK &&
-                   BZI_KERNEL_OPS == BZNA_OPERATIONS_MAX,
+                   BZI_KERNEL_OPS == BZNA_OPERATIONS_MAX && BZI_KERNEL_RADIUS >= BZI_BLUR_MOST / 2,
                "the kernel's operations are the API's");
 
 /* Returns what the warp of a view with operations on pixels writes: three planes of bytes. */

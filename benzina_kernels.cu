@@ -2722,25 +2722,26 @@ BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kerne
  * composed, and samples go through them where the next pass reads them. A view has the passes of what was drawn for it,
  * and no others.
  *
- * Threads of a block share histograms and tiles with what surrounds them: samples are read from global memory once, and
- * nothing is added up there. Each block counts a part of the pixels, and tables add the parts up.
+ * The threads of a block share histograms, and tiles with what surrounds them, so that a sample is read from global
+ * memory once for each tile that it is in or beside, and nothing is added up there: each block counts the samples of
+ * some consecutive pixels, and who makes tables adds those parts up.
  *
  * Arithmetic and rounding are those of torchvision's functions for uint8 tensors, in float32: blends are truncated, a
  * Gaussian blur is rounded once, here at 1/256 between its two directions, too.
  *
- * Instructions of PTX, loads and stores of global memory a pixel of 224 x 224, as build/tests/test_ptx executes and
- * holds them, and before blocks shared memory (* atomics):
+ * Instructions of PTX a pixel of 224 x 224, and loads and stores of global memory, as build/tests/test_ptx counts and
+ * limits them. Behind them, the same where each thread reads what it needs from global memory, and adds up there:
  *
- *     tally         58.4    3.00  0.20       101    3.00  3.02*
- *     table         19.5    0.20  0.02        88    3.92  0.02       after a tally
- *     map          124.8    3.00  3.00                               saturation
+ *     tally         58.4    3.00  0.20       101    3.00  3.02
+ *     table         19.5    0.20  0.02        88    3.92  0.02    of an operation that needs a tally
+ *     map          124.8    3.00  3.00                            saturation
  *     sharpen      257.7    3.39  3.00       289   26.57  3.00
- *     blur        1075.8    8.54  3.00      2464  138     6.00       kernel of 23
- *     cover         85.4    0     0                                  a small rectangle
+ *     blur        1075.8    8.54  3.00      2464  138.00  6.00    kernel of 23 x 23
+ *     cover         85.4    0.00  0.00                            a small rectangle
  *     finish       111.2    3.00  3.00
  *
- * 61 registers (ptxas 13.0, sm_90) and 15168 bytes of shared memory: four blocks of 256 threads a multiprocessor, also
- * where that has 64 KiB. Blurs keep windows of four samples in registers, so that a weight costs two loads of shared
+ * 62 registers (ptxas 13.0, sm_75 and sm_80; 61 for sm_90) and 15168 bytes of shared memory: four blocks of 256 threads
+ * a multiprocessor, also where that has 64 KiB. Blurs keep windows of four samples in registers, so that a weight costs two loads of shared
  * memory for four samples; unrolled by four they would take 69 registers for a tenth fewer instructions. */
 
 /* BZNA_OP_... */
@@ -2800,8 +2801,7 @@ enum {
     BZI_KERNEL_PASS_SHARPEN,
     BZI_KERNEL_PASS_BLUR,
     BZI_KERNEL_PASS_FINISH,           /* from src to the batch */
-    BZI_KERNEL_PASS_COVER,            /* what covers pixels, in the batch */
-    BZI_KERNEL_PASS_KINDS
+    BZI_KERNEL_PASS_COVER             /* what covers pixels, in the batch */
 };
 
 /* What the threads of a block share, in one pass or another. In C one thread is the block, and the grid. */

@@ -899,7 +899,41 @@ TEST(device_memory_for_operations_is_allocated_when_a_loader_opens_and_bounded)
     }
     CHECK(bytes[5] <= 2 * 3 * 2 * OUT * 3 * OUT + 2 * 3072 + 4096);       /* two images, and little else */
 }
-#  define RUN_ON_DEVICE RUN(device_memory_for_operations_is_allocated_when_a_loader_opens_and_bounded)
+
+/* Gives samples of an even index an operation; user: its kind. */
+static bzna_status every_second(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *t)
+{
+    (void)random;
+    t->operation_count = sample->index % 2 == 0;
+    t->operations[0] = (bzna_drawn){ .kind = *(const uint32_t *)user, .magnitude = 1, .area = { 0, 0, 9, 9 } };
+    return BZNA_OK;
+}
+
+TEST(samples_have_no_part_in_launches_of_operations_that_others_drew)
+{
+    /* tally, table, finish; sharpen or blur, finish; map, finish; table, finish; cover */
+    static const struct { uint32_t kind, passes; } known[] = {
+        { BZNA_OP_EQUALIZE, 3 }, { BZNA_OP_CONTRAST, 3 }, { BZNA_OP_SHARPNESS, 2 }, { BZNA_OP_BLUR, 2 },
+        { BZNA_OP_GRAYSCALE, 2 }, { BZNA_OP_BRIGHTNESS, 2 }, { BZNA_OP_ERASE, 1 }
+    };
+    fake_control *control = fake_load()->control;
+    NEED_LOADERS();
+    open_all();
+    for (size_t i = 0; i < COUNT(known); i++) {
+        uint32_t kind = known[i].kind;
+        bzna_loader_config c = config_of();
+        c.augment = (bzna_loader_augment){ 0 };
+        c.pipeline.transform = every_second;
+        c.pipeline.transform_user = &kind;
+        c.order.epochs = 1;
+        const long long before = control->slots;
+        hash_of(&c);
+        CHECK_EQ(control->slots - before, SAMPLES + SAMPLES / 2 * known[i].passes);
+    }
+}
+#  define RUN_ON_DEVICE                                                                   \
+    RUN(device_memory_for_operations_is_allocated_when_a_loader_opens_and_bounded)        \
+    RUN(samples_have_no_part_in_launches_of_operations_that_others_drew)
 #else
 #  define RUN_ON_DEVICE
 #endif
