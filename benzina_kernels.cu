@@ -2741,8 +2741,9 @@ BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kerne
  *     finish       111.2    3.00  3.00
  *
  * 62 registers (ptxas 13.0, sm_75 and sm_80; 61 for sm_90) and 15168 bytes of shared memory: four blocks of 256 threads
- * a multiprocessor, also where that has 64 KiB. Blurs keep windows of four samples in registers, so that a weight costs two loads of shared
- * memory for four samples; unrolled by four they would take 69 registers for a tenth fewer instructions. */
+ * a multiprocessor, also where that has 64 KiB. Blurs keep windows of four samples in registers, so that a weight costs
+ * two loads of shared memory for four samples; unrolled by four they would take 69 registers for a tenth fewer
+ * instructions. */
 
 /* BZNA_OP_... */
 enum {

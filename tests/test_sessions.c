@@ -5302,7 +5302,7 @@ TEST(a_check_that_lacks_memory_is_no_verdict_and_is_made_again)
         bzna_loader_config c = config_of(6, 0, 0);
         bzna_statistics stats;
         fake->fail(way == 1 ? "cuvidCreateDecoder" : way == 3 ? "cuMemAlloc_v2" : "cuMemHostAlloc",
-                   (const int[]){ 1, 1, 2, 4 }[way], 2, 0);
+                   (const int[]){ 1, 1, 2, 5 }[way], 2, 0);     /* after the loader's */
         CHECK_EQ(walk(context, a, &c, SYNCED, &stats).failed, 0);
         CHECK(stats.samples_software <= 1 && stats.samples_nvdec >= 23);
         CHECK_EQ(codec_info(context, BZNA_CODEC_H265, 1, 8).check, BZNA_CHECK_PASSED);
