@@ -344,8 +344,8 @@ $(BUILD)/bench/lib%.so.1: tests/null_driver.c tests/null_driver.h
 # encoder is, what they compare and measure with (PHOTOS=DIR: of pictures of yours). gpu-check: what must hold, with
 # all failures. The bundle also measures how rates grow with CPU threads, by programs linked statically with libjpeg
 # and a small FFmpeg, where `make static-deps` has been run.
-GPU_HEADERS = tests/test.h tests/known.h tests/gate.h tests/gpu_dice.h tests/gpu_look.h benzina.c benzina.h \
-              benzina_kernels.cu
+GPU_HEADERS = tests/test.h tests/known.h tests/gate.h tests/gpu_dice.h tests/gpu_look.h tests/random.h \
+              tests/operations.h benzina.c benzina.h benzina_kernels.cu
 $(BUILD)/gpu/%: tests/%.c $(GPU_HEADERS) $(PTX)
 	@mkdir -p $(BUILD)/gpu
 	$(CC) $(BASE_CFLAGS:-O3=-O2) -DBENZINA_NO_AVCODEC \

@@ -19004,7 +19004,7 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 #ifndef BENZINA_NO_AUGMENT
 _Static_assert((int)BZI_KERNEL_OP_BRIGHTNESS == BZNA_OP_BRIGHTNESS && (int)BZI_KERNEL_OP_BLUR == BZNA_OP_BLUR &&
                    (int)BZI_KERNEL_OP_ERASE == BZNA_OP_ERASE && (int)BZI_KERNEL_OP_GRID_MASK == BZNA_OP_GRID_MASK &&
-                   BZI_KERNEL_OPS == BZNA_OPERATIONS_MAX,
+                   BZI_KERNEL_OPS == BZNA_OPERATIONS_MAX && BZI_KERNEL_RADIUS >= BZI_BLUR_MOST / 2,
                "the kernel's operations are the API's");
 
 /* Returns what the warp of a view with operations on pixels writes: three planes of bytes. */
@@ -19133,14 +19133,32 @@ static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_
     return pass->pixels ? bzi_operations_planes(out) : *out;
 }
 
-/* Returns the bytes of scratch memory that a view needs, a multiple of 256. */
+/* Returns 1 if policies may draw operations on pixels. */
+static int bzi_augment_has_pixels(const bzna_loader_augment *a)
+{
+    int found = 0;
+
+    for (uint32_t i = 0; i < a->policy_count; i++)
+        for (uint32_t k = 0; k < a->policies[i].operation_count; k++)
+            found |= bzi_op_is(a->policies[i].operations[k].kind, BZI_OP_PIXELS);
+    return found;
+}
+
+/* Returns the bytes of scratch memory that a view with operations on pixels needs on the device, a multiple of 256. */
+static uint64_t bzi_scratch_device_bytes(const bzi_kernel_output *out)
+{
+    return bzi_kernel_scratch_of(out).bytes;
+}
+
+/* Returns those that a view needs on the CPU. */
 static uint64_t bzi_scratch_bytes(const bzi_kernel_output *out, const bzi_kernel_pass *pass)
 {
+    const bzi_kernel_scratch scratch = bzi_kernel_scratch_of(out);
     int blurs = 0;
 
     for (uint32_t i = 0; i < pass->pixels; i++)
         blurs |= pass->op[i].kind == BZNA_OP_BLUR;
-    return pass->pixels ? (bzi_kernel_scratch_of(out, blurs).bytes + 255) & ~(uint64_t)255 : 0;
+    return !pass->pixels ? 0 : blurs ? scratch.host_bytes : scratch.bytes;
 }
 
 /* Lets a view's warp write to scratch memory if it has operations on pixels, and its passes to its slot. */
@@ -19188,6 +19206,14 @@ static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_
 {
     (void)pass;
     return *out;
+}
+
+static int bzi_augment_has_pixels(const bzna_loader_augment *a) { return a->policy_count != 0; }
+
+static uint64_t bzi_scratch_device_bytes(const bzi_kernel_output *out)
+{
+    (void)out;
+    return 0;
 }
 
 static uint64_t bzi_scratch_bytes(const bzi_kernel_output *out, const bzi_kernel_pass *pass)
@@ -23412,7 +23438,7 @@ typedef struct bzi_views {
 } bzi_views;
 
 /* A stream that writes slots of batches. It gathers one launch an output, for items of one loader. */
-#define BZI_LANE_SUMS (BZI_KERNEL_SLOTS * 2 * sizeof(uint64_t))
+#define BZI_LANE_SUMS 256                                   /* bytes for the lumas of a launch's slots, added up */
 typedef struct bzi_lane {
     bzi_device       *device;
     void             *stream;
@@ -23424,9 +23450,6 @@ typedef struct bzi_lane {
     uint32_t          slot_count[BZI_LIMIT_OUTPUTS];        /* of the launch that each output gathers */
     bzi_kernel_slots  slots[BZI_LIMIT_OUTPUTS];             /* of that launch */
     bzi_kernel_pass   passes[BZI_LIMIT_OUTPUTS][BZI_KERNEL_SLOTS];          /* of those slots */
-    uint64_t          scratch;        /* on the device, for passes over a launch; 0: none yet */
-    uint64_t          scratch_bytes;
-    uint64_t          sums;           /* BZI_LANE_SUMS bytes on the device, for slots with a contrast; 0: none yet */
     bzna_error        error;          /* of a launch since the last flush; status BZNA_OK: none failed */
 } bzi_lane;
 
@@ -23630,6 +23653,9 @@ struct bzna_loader {
     bzi_pool          *pool;          /* NULL: software decodes */
     uint32_t           on_device;     /* 1: batches lie on the device */
     uint32_t           lanes;         /* that may write to its batches: the pool's engines, and its workers if needed */
+    uint64_t           scratch;       /* of the lanes, on the device: bzi_lane_scratch */
+    uint64_t           scratch_bytes;
+    uint64_t           view_scratch;  /* bytes of it for a view; 0: none is given operations on pixels */
     void              *stream;        /* the consumer's */
     uint32_t           owns_stream;   /* 1: the library made it */
     uint32_t           worker_count;
@@ -26331,74 +26357,36 @@ static uint64_t bzi_lane_target(const bzi_item *item, const bzi_output *output, 
                                       batch->device_data + bzi_output_at(output, view, batch->slots, item->slot);
 }
 
-/* Gives slots that have a contrast memory in which the kernel adds up their lumas. One memory serves all launches of
- * the lane, because a stream runs them one after the other. */
-static bzna_status bzi_lane_sums(bzi_lane *lane, bzi_kernel_slot *slots, uint32_t count, bzna_error *err)
+/* Returns the lane's part of the loader's scratch memory: BZI_LANE_SUMS bytes, then memory for each view of a launch.
+ * One launch's is enough, because a stream runs them one after the other. */
+static uint64_t bzi_lane_scratch(const bzi_lane *lane, const bzna_loader *loader)
 {
-    bzna_status status = BZNA_OK;
-    uint32_t wanted = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        wanted |= slots[i].flags & BZI_KERNEL_MEAN_LUMA;
-
-    if (wanted && !lane->sums)
-        status = bzi_device_alloc(lane->device, BZI_LANE_SUMS, lane->stream, &lane->sums, err);
-    for (uint32_t i = 0; i < count; i++)
-        slots[i].sums = lane->sums + i * 2 * sizeof(uint64_t);
-    if (wanted && status == BZNA_OK)
-        status = bzi_device_zero(lane->device, lane->sums, BZI_LANE_SUMS, lane->stream, err);
-    return status;
+    return loader->scratch + lane->number * (BZI_LANE_SUMS + BZI_KERNEL_SLOTS * loader->view_scratch);
 }
 
-/* Frees the memory for passes, once no launch uses it. */
-static void bzi_lane_free_scratch(bzi_lane *lane)
+/* Gives slots and passes of a launch their scratch memory. Sums of lumas begin with 0. */
+static bzna_status bzi_lane_place(bzi_lane *lane, const bzna_loader *loader, bzi_kernel_slot *slots,
+                                  bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
 {
-    if (lane->scratch)
-        bzi_device_stream_wait(lane->device, lane->stream);
-    bzi_device_free(lane->device, lane->scratch, lane->scratch_bytes, lane->stream);
-    lane->scratch = lane->scratch_bytes = 0;
-}
-
-/* Frees the lane's memory, once no launch uses it. */
-static void bzi_lane_free_memory(bzi_lane *lane)
-{
-    if (lane->sums)
-        bzi_device_stream_wait(lane->device, lane->stream);
-    bzi_device_free(lane->device, lane->sums, BZI_LANE_SUMS, lane->stream);
-    bzi_lane_free_scratch(lane);
-}
-
-/* Makes the lane's scratch memory large enough for a launch, and gives each view its part. What was enqueued before
- * runs before this launch, so one memory serves all. */
-static bzna_status bzi_lane_scratch(bzi_lane *lane, const bzi_kernel_output *out, bzi_kernel_slot *slots,
-                                    bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
-{
-    bzna_status status = BZNA_OK;
-    uint64_t each = 0;
+    const uint64_t sums = bzi_lane_scratch(lane, loader);
+    uint32_t summed = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        const uint64_t bytes = bzi_scratch_bytes(out, &passes[i]);
-        each = bytes > each ? bytes : each;
+        summed |= slots[i].flags & BZI_KERNEL_MEAN_LUMA;
+        slots[i].sums = sums + i * 2 * sizeof(uint64_t);
+        bzi_view_place(&slots[i], &passes[i], sums + BZI_LANE_SUMS + i * loader->view_scratch);
     }
-    if (lane->scratch_bytes < each * BZI_KERNEL_SLOTS) {
-        bzi_lane_free_scratch(lane);
-        status = bzi_device_alloc(lane->device, each * BZI_KERNEL_SLOTS, lane->stream, &lane->scratch, err);
-        lane->scratch_bytes = status == BZNA_OK ? each * BZI_KERNEL_SLOTS : 0;
-    }
-
-    for (uint32_t i = 0; i < count; i++)
-        bzi_view_place(&slots[i], &passes[i], lane->scratch + i * each);
-    return status;
+    return summed ? bzi_device_zero(lane->device, sums, BZI_LANE_SUMS, lane->stream, err) : BZNA_OK;
 }
 
 /* Enqueues warps and passes of views, of which all have operations on pixels, or none. */
-static bzna_status bzi_lane_operate(bzi_lane *lane, const bzi_kernel_output *out, bzi_kernel_slots *slots,
-                                    bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
+static bzna_status bzi_lane_operate(bzi_lane *lane, const bzna_loader *loader, const bzi_kernel_output *out,
+                                    bzi_kernel_slots *slots, bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
 {
     const bzi_kernel_output target = bzi_view_target(passes, out);
-    bzna_status status = bzi_lane_scratch(lane, out, slots->slot, passes, count, err);
+    bzna_status status = bzi_lane_place(lane, loader, slots->slot, passes, count, err);
 
-    if (status == BZNA_OK && (status = bzi_lane_sums(lane, slots->slot, count, err)) == BZNA_OK &&
+    if (status == BZNA_OK &&
         (status = bzi_device_warp(lane->device, slots, count, &target, lane->stream, err)) == BZNA_OK)
         status = bzi_device_operate(lane->device, passes, count, out, lane->stream, err);
     return status;
@@ -26423,7 +26411,7 @@ static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t nu
                 passes[count++] = lane->passes[number][i];
             }
         if (count && lane->error.status == BZNA_OK)
-            bzi_lane_operate(lane, &out, &slots, passes, count, &lane->error);
+            bzi_lane_operate(lane, loader, &out, &slots, passes, count, &lane->error);
     }
     lane->slot_count[number] = 0;
 }
@@ -26654,7 +26642,6 @@ static void bzi_worker_free_lane(bzi_worker *worker)
     bzi_device_stream_wait(lane->device, lane->stream);
     bzi_device_event_free(lane->device, worker->uploaded);
     bzi_device_free(lane->device, worker->upload, worker->upload_bytes, lane->stream);
-    bzi_lane_free_memory(lane);
     bzi_device_unpin(lane->device, worker->staging);
     bzi_device_stream_free(lane->device, lane->stream);
 }
@@ -27923,7 +27910,6 @@ static void *bzi_engine_run(void *argument)
     if (entered) {
         bzi_device_stream_wait(pool->device, engine->session.stream);
         bzi_device_free(pool->device, engine->canvas.address, engine->canvas_bytes, engine->session.stream);
-        bzi_lane_free_memory(&engine->lane);
         bzi_session_close(&engine->session);
         bzi_device_leave(pool->device);
     }
@@ -28599,6 +28585,7 @@ static void bzi_loader_free_device(bzna_loader *loader)
             bzi_batch_free_device(&loader->batches[i]);
     for (uint32_t i = 0; i < loader->output_count; i++)
         bzi_device_free(loader->device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
+    bzi_device_free(loader->device, loader->scratch, loader->scratch_bytes, loader->stream);
     if (loader->owns_stream)
         bzi_device_stream_free(loader->device, loader->stream);
     if (entered)
@@ -30117,9 +30104,7 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 89. Opening ===================================================================================================
- * Calls: rooms 2, 4, 8, 10, 43-45, 60-61, 65, 67, 69, 71, 81-82.
- *
+/* ==== 89. Opening ============================================================================================ *
  * Chooses the decoder and opens loaders. */
 
 /* The parts of the context's GPU that a loader may use. */
@@ -30394,6 +30379,21 @@ static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
+/* Makes the lanes' scratch memory, so that none is made while they run: for views of the largest output, if policies or
+ * a callback may give them operations on pixels. Pre: in the CUDA context. */
+static bzna_status bzi_loader_make_scratch(bzna_loader *loader, bzna_error *err)
+{
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        const uint64_t bytes = bzi_scratch_device_bytes(&output->kernel);
+        if ((loader->config.pipeline.transform || bzi_augment_has_pixels(&output->augment)) &&
+            loader->view_scratch < bytes)
+            loader->view_scratch = bytes;
+    }
+    loader->scratch_bytes = loader->lanes * (BZI_LANE_SUMS + BZI_KERNEL_SLOTS * loader->view_scratch);
+    return bzi_device_alloc(loader->device, loader->scratch_bytes, loader->stream, &loader->scratch, err);
+}
+
 /* Takes the consumer's stream, or makes one. Pre: in the CUDA context. */
 static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
 {
@@ -30409,7 +30409,8 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 
     if (loader->device && (status = bzi_device_enter(loader->device, err)) != BZNA_OK)
         return status;
-    if (loader->device && (status = bzi_loader_make_stream(loader, err)) == BZNA_OK)
+    if (loader->device && (status = bzi_loader_make_stream(loader, err)) == BZNA_OK &&
+        (status = bzi_loader_make_scratch(loader, err)) == BZNA_OK)
         status = bzi_loader_upload_means(loader, err);
     if (status == BZNA_OK && (status = bzi_loader_make_batches(loader, err)) == BZNA_OK &&
         (status = bzi_loader_start_workers(loader, err)) == BZNA_OK)
