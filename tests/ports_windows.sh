@@ -95,7 +95,7 @@ cat > "$own" <<EOF
 #!/bin/sh
 found=
 if [ -s "\$LD_LIBRARY_PATH/libnvcuvid.so.1" ]; then found=fakes; elif [ -s "\$LD_LIBRARY_PATH/libcuda.so.1" ]; then found=novideo; fi
-[ -z "\$found" ] || { unset CUDA_VISIBLE_DEVICES; WINEPATH="\$WINEPATH;Z:$(cd "$T" && pwd | tr / '\\')\\\$found"; }
+[ -z "\$found" ] || { unset CUDA_VISIBLE_DEVICES; WINEPATH="\$WINEPATH;Z:$(cd "$T" && pwd | tr / '\\')\\\\\$found"; }
 unset LD_LIBRARY_PATH
 exec wine "$PWD/$T/bin/bzna.exe" "\$@"
 EOF
