@@ -29663,7 +29663,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
 #undef BZI_GROUP
 
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-        if (groups[i].padding || !bzi_is_zero(groups[i].words, groups[i].bytes))
+        if (groups[i].padding || !bzi_is_zero(groups[i].words, (size_t)groups[i].bytes))
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "loader_config.%s: reserved words are set", groups[i].group);
     return BZNA_OK;
 }
