@@ -21,10 +21,10 @@ if has_decoders; then
 else
     flags="$flags -DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG"; libs=
 fi
-plain="numbers platforms basics cursor boxes dataset tar recordio records lists writer writer_fields dlpack pictures host"
-decoding="changes contract decode fields files folder filters format heif joint jpeg kernels given loader no_threads provider resampling rules runs sampler
+plain="numbers platforms limits truth basics cursor boxes dataset tar recordio records lists writer writer_fields dlpack pictures host"
+decoding="augment outputs changes contract decode fields files folder filters format heif joint jpeg kernels given loader no_threads provider resampling rules runs sampler
     slices statistics training transforms ptx"
-on_fakes="outputs_nvdec outputs_device heif_nvdec records_device jpeg_device loader_nvdec sessions driver nvparser"
+on_fakes="outputs_nvdec outputs_device heif_nvdec records_device jpeg_device loader_nvdec training_nvdec augment_device sessions driver nvparser"
 
 job() { # suite: its log, and its closing line in the form of the suites'
     program="$T/bin/test_$1.exe"
@@ -69,6 +69,7 @@ fi
 
 # --- the suites ---
 [ -n "$ONLY" ] || skip stream "streams read commands and pipes of POSIX, and are not of Windows"
+[ -n "$ONLY" ] || skip faults "the calls that fail there one by one are those of POSIX"
 [ -z "$ONLY" ] || suites=$(for s in $suites; do case " $ONLY " in *" $s "*) echo "$s" ;; esac; done)
 # shellcheck disable=SC2086
 [ -z "$suites" ] || printf '%s\n' $suites | xargs -P "$(getconf _NPROCESSORS_ONLN)" -n 1 sh "$0" - "$BUILD" --job
