@@ -25,7 +25,8 @@ static const char *missing_library[2], *missing_symbol;
 __attribute__((unused)) static int is_missing(const char *name)
 {
     return (missing_library[0] && !strcmp(name, missing_library[0])) ||
-           (missing_library[1] && !strcmp(name, missing_library[1])) || (missing_symbol && !strcmp(name, missing_symbol));
+           (missing_library[1] && !strcmp(name, missing_library[1])) ||
+           (missing_symbol && !strcmp(name, missing_symbol));
 }
 
 /* So many threads and locks can be had, the next one cannot; 0: all. */

@@ -1,5 +1,5 @@
-/* test_platforms.c - what systems do differently and a data set must not: the case of names, the order of folders, / and
- * \, line ends, the locale's decimal point, files over 4 GiB, the size of pages. Nothing here is decoded. */
+/* test_platforms.c - what systems do differently and a data set must not: the case of names, the order of folders,
+ * slashes, line ends, the locale's decimal point, files over 4 GiB, the size of pages. Nothing here is decoded. */
 #include "../benzina.c"
 #include "test.h"
 #include "known.h"
@@ -156,8 +156,9 @@ TEST(a_list_finds_a_file_by_another_case_where_the_system_does)
 /* Windows' own order has no case and has digits by value, macOS' sorts by Unicode, and ext4 has none at all. */
 TEST(classes_and_files_are_in_the_order_of_their_bytes)
 {
-    static const char *const names[] = { "d/b/2.jpg", "d/a/b c.jpg", "d/a/10.jpg", "d/Z/1.jpg", "d/a/9.jpg", "d/a/_.jpg",
-                                         "d/a/B.jpg", "d/a/\xc3\xa9.jpg", "d/a-b/1.jpg", "d/a/a.jpg", "d/a/~.jpg" };
+    static const char *const names[] = { "d/b/2.jpg", "d/a/b c.jpg", "d/a/10.jpg", "d/Z/1.jpg", "d/a/9.jpg",
+                                         "d/a/_.jpg", "d/a/B.jpg", "d/a/\xc3\xa9.jpg", "d/a-b/1.jpg", "d/a/a.jpg",
+                                         "d/a/~.jpg" };
     bzna_dataset *dataset;
     clear();
     for (size_t i = 0; i < COUNT(names); i++)
@@ -272,7 +273,8 @@ TEST(bytes_are_what_they_are)
 /* Lines may end either way. */
 TEST(lists_may_have_line_ends_of_either_kind)
 {
-    static const char *const texts[] = { "a/1.jpg 5\nb/2.jpg 6\n", "a/1.jpg 5\r\nb/2.jpg 6\r\n", "a/1.jpg 5\r\nb/2.jpg 6" };
+    static const char *const texts[] = { "a/1.jpg 5\nb/2.jpg 6\n", "a/1.jpg 5\r\nb/2.jpg 6\r\n",
+                                         "a/1.jpg 5\r\nb/2.jpg 6" };
     clear();
     make("d/a/1.jpg", "x");
     make("d/b/2.jpg", "x");
@@ -292,7 +294,8 @@ TEST(lists_may_have_line_ends_of_either_kind)
 /* Returns 1 if numbers are printed with a comma from now on. glibc's locale is made here, where localedef can. */
 static int comma(void)
 {
-    static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8", "de_DE", "German_Germany.1252", "German", "fr_FR.UTF-8" };
+    static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8", "de_DE", "German_Germany.1252", "German",
+                                         "fr_FR.UTF-8" };
     char text[16];
     for (int made = 0; made < 2; made++) {
         for (size_t i = 0; i < COUNT(names); i++)
@@ -335,7 +338,7 @@ TEST(the_locales_decimal_point_does_not_matter)
 
 /* ---- Sizes ------------------------------------------------------------------------------------------------------- */
 
-/* A file with a hole, where off_t or long may have 32 bits: samples before 2 GiB, on both sides of 4 GiB, and behind. */
+/* A file with a hole, where off_t or long may have 32 bits: samples on both sides of 2 GiB and of 4 GiB. */
 TEST(files_are_read_past_4_gib)
 {
     enum { EACH = 1 << 20 };
@@ -377,8 +380,8 @@ TEST(files_are_read_past_4_gib)
     clear();
 }
 
-/* Samples of a bit more than 4 KiB, 16 KiB and 64 KiB, from an odd byte: no page of any size has a place in that. TEST_PAGE
- * is the size that this run is to have. */
+/* Samples of a bit more than 4 KiB, 16 KiB and 64 KiB, from an odd byte: no page of any size has a place in that.
+ * TEST_PAGE is the size that this run is to have. */
 TEST(pages_may_have_any_size)
 {
     static const uint32_t sizes[] = { 4096 + 2, 16384 + 6, 65536 + 10 };
@@ -406,7 +409,7 @@ TEST(pages_may_have_any_size)
         REQUIRE(dataset);
         CHECK_EQ(bzna_dataset_count(dataset), 40);
         for (uint64_t i = 0; i < 40; i++) {
-            CHECK_EQ(bzna_dataset_field(dataset, i, "data", numbers, sizeof numbers, NULL, NULL), BZNA_OK);
+            wrong += bzna_dataset_field(dataset, i, "data", numbers, sizeof numbers, NULL, NULL) != BZNA_OK;
             for (uint32_t n = 0; n < sizes[k]; n++)
                 wrong += numbers[n] != (float)bytes[3 + i * sizes[k] + n];
         }
