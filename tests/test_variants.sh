@@ -64,9 +64,9 @@ describe() {
     musl)            cc=musl-gcc; flags="-O1 -static $neither"
                      suites="numbers platforms kernels basics host cursor boxes dataset $containers"
                      suites="$suites writer sampler transforms dlpack no_threads" ;;
-    macos_arm64)     cc="$ZIG cc -target aarch64-macos"; flags="$neither"; suites="numbers"; linked=1 ;;
-    macos_x86_64)    cc="$ZIG cc -target x86_64-macos"; flags="$neither"; suites="numbers"; linked=1 ;;
-    freebsd)         cc="$ZIG cc -target x86_64-freebsd"; flags="$neither"; suites="numbers"; linked=1 ;;
+    macos_arm64)     cc="$ZIG cc -target aarch64-macos"; flags="$neither"; suites="numbers platforms"; linked=1 ;;
+    macos_x86_64)    cc="$ZIG cc -target x86_64-macos"; flags="$neither"; suites="numbers platforms"; linked=1 ;;
+    freebsd)         cc="$ZIG cc -target x86_64-freebsd"; flags="$neither"; suites="numbers platforms"; linked=1 ;;
     windows_arm64)   cc="$ZIG cc -target aarch64-windows-gnu"; flags="$neither"; linked=1 ;;
     esac
     flags="$standard $flags -fvisibility=hidden -I. $WARN"
