@@ -147,12 +147,13 @@ static void hash_float(float value)
 }
 
 #define BEGIN_HASH() (hash = 0xcbf29ce484222325u)
-#define CHECK_HASH(expected)                                                                         \
-    do {                                                                                             \
-        if (hash != (expected)) {                                                                    \
-            test_failures++;                                                                         \
+#define CHECK_HASH(expected)                                                                          \
+    do {                                                                                              \
+        printf("%s: 0x%016llx\n", &__func__[sizeof "test"], (unsigned long long)hash);               \
+        if (hash != (expected)) {                                                                     \
+            test_failures++;                                                                          \
             printf("  %s:%d: the hash is 0x%016llx\n", __FILE__, __LINE__, (unsigned long long)hash); \
-        }                                                                                            \
+        }                                                                                             \
     } while (0)
 
 static bzna_random stream(uint64_t sample)
