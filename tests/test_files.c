@@ -147,7 +147,7 @@ static rlim_t limit_files(rlim_t now)
 
 TEST(twenty_thousand_archives_are_one_data_set_with_256_descriptors)
 {
-    enum { FILES = 20000, DISTINCT = 50 };
+    enum { FILES = ON_WINDOWS ? 2000 : 20000, DISTINCT = 50 };      /* Wine is slow with them */
     const rlim_t was = limit_files(256);
     const char **paths = make_files(FILES, DISTINCT);
     uint32_t open_before = descriptors(), wrong = 0;
@@ -162,7 +162,7 @@ TEST(twenty_thousand_archives_are_one_data_set_with_256_descriptors)
     begin = bzi_os_now_ns() - begin;
     before = resident() - before;
     before -= before < sizeof(bzi_blocks) ? before : sizeof(bzi_blocks);     /* the context's, for all */
-    printf("20,000 archives: %.2f s, %d bytes of memory each\n", (double)begin * 1e-9, (int)(before / FILES));
+    printf("%d archives: %.2f s, %d bytes of memory each\n", FILES, (double)begin * 1e-9, (int)(before / FILES));
     CHECK(SANITIZED || before / FILES < 2304);
     CHECK_EQ(bzna_dataset_count(dataset), FILES);
     CHECK(descriptors() - open_before <= 64);
