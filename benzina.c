@@ -5,48 +5,49 @@
  *       1  limits            named constants, each with its reason
  *       2  basics            checked arithmetic, big-endian loads, spans, versioned structs
  *     3-6  OS                files, folders, clock, threads: the interface, and a room for each platform
- *       7  memory            the only caller of the user's allocator
- *       8  blocks            the cache of file parts that were read last, with its locks
- *    9-10  host              errors, log, limits; open files, whose number is limited; sources
- *      11  cursor            bounded bytes and bits, sticky overrun
- *   12-19  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; JPEG 2000; the table of codecs
- *   20-21  HEIF              the items of a file, their properties, grids
- *   22-23  pictures          finding a codec; a picture as container and stream describe it
- *   24-25  boxes             mp4 boxes by table; fragments
- *      26  sample tables     the places of a track's samples
- *      27  containers        their types: a type of container is a row of operations
- *      28  HEIF files        alone, or among other pictures
- *   29-30  mp4               archives, plain video; their samples
- *   31-34  folders           lists of samples; directories; pictures that are files; pairs of folders
- *   35-37  tar               headers; WebDataset shards, with or without an index; their samples
- *   38-39  records           MXNet's RecordIO; records of one size
- *      40  providers         samples that the caller's functions give
- *   41-42  opening           paths and patterns; the table of containers
- *   43-44  data sets         a sample, its pictures and fields; parts over containers
- *   45-47  writer            the same boxes, the other way: pictures, tracks, archives
- *      48  elementary        exp, log, sin, cos, tan, the same on every machine
- *      49  random, order     Philox, the keyed permutation, shards
- *      50  transforms        parameters -> homography
- *      51  color             jitter, color -> matrix
- *      52  policies          operations that are drawn for a view
- *      53  kernels           benzina_kernels.cu as plain C
- *      54  operations        what is drawn -> the passes of the kernels
- *      55  JPEG decode       libjpeg-turbo; nothing else touches it
- *   56-57  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
- *   58-60  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   61-64  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *   65-66  loader            its state; the locks live here; its tensors
- *      67  queues            runs of samples, and who is woken for them
- *   68-72  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
- *   73-74  readers           threads that read samples in the planned order; reading
- *   75-79  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      80  contexts          the host, the device and its pool
- *      81  parts, closing    a loader's batches, queues, order, threads
- *      82  without threads   the caller's thread reads and decodes
- *   83-84  delivering        what the consumer's calls do; positions
- *      85  statistics        what was counted, and what limits a loader
- *   86-88  configuration     defaults, checks; outputs; opening
- *   89-93  public API        validate, delegate
+ *       7  order of locks    each has a rank; tests check it
+ *       8  memory            the only caller of the user's allocator
+ *       9  blocks            the cache of file parts that were read last, with its locks
+ *   10-11  host              errors, log, limits; open files, whose number is limited; sources
+ *      12  cursor            bounded bytes and bits, sticky overrun
+ *   13-20  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; JPEG 2000; the table of codecs
+ *   21-22  HEIF              the items of a file, their properties, grids
+ *   23-24  pictures          finding a codec; a picture as container and stream describe it
+ *   25-26  boxes             mp4 boxes by table; fragments
+ *      27  sample tables     the places of a track's samples
+ *      28  containers        their types: a type of container is a row of operations
+ *      29  HEIF files        alone, or among other pictures
+ *   30-31  mp4               archives, plain video; their samples
+ *   32-35  folders           lists of samples; directories; pictures that are files; pairs of folders
+ *   36-38  tar               headers; WebDataset shards, with or without an index; their samples
+ *   39-40  records           MXNet's RecordIO; records of one size
+ *      41  providers         samples that the caller's functions give
+ *   42-43  opening           paths and patterns; the table of containers
+ *   44-45  data sets         a sample, its pictures and fields; parts over containers
+ *   46-48  writer            the same boxes, the other way: pictures, tracks, archives
+ *      49  elementary        exp, log, sin, cos, tan, the same on every machine
+ *      50  random, order     Philox, the keyed permutation, shards
+ *      51  transforms        parameters -> homography
+ *      52  color             jitter, color -> matrix
+ *      53  policies          operations that are drawn for a view
+ *      54  kernels           benzina_kernels.cu as plain C
+ *      55  operations        what is drawn -> the passes of the kernels
+ *      56  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   57-58  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
+ *   59-61  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   62-65  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *   66-67  loader            its state; the locks live here; its tensors
+ *      68  queues            runs of samples, and who is woken for them
+ *   69-73  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
+ *   74-75  readers           threads that read samples in the planned order; reading
+ *   76-80  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      81  contexts          the host, the device and its pool
+ *      82  parts, closing    a loader's batches, queues, order, threads
+ *      83  without threads   the caller's thread reads and decodes
+ *   84-85  delivering        what the consumer's calls do; positions
+ *      86  statistics        what was counted, and what limits a loader
+ *   87-89  configuration     defaults, checks; outputs; opening
+ *   90-94  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -595,7 +596,9 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *   bzi_thread, bzi_mutex, bzi_cond; with BENZINA_NO_THREADS, none is started and locks do nothing
  *     bzi_os_thread_start(&thread, run, argument, cpu)  on one processor, or on any if cpu < 0
  *     bzi_os_thread_join(thread)
- *     bzi_os_mutex_init, _free, bzi_os_lock, _unlock
+ *     bzi_native_mutex and its functions are for the room of locks alone, which makes these of them:
+ *     bzi_os_mutex_init(mutex, rank)           BZI_RANK_...: where it stands in the order of locks
+ *     bzi_os_mutex_free(mutex), bzi_os_lock(mutex), bzi_os_unlock(mutex)
  *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
  *     bzi_os_cond_init, _free, bzi_os_wake_one, _wake_all
  *     bzi_os_wait(cond, mutex)                 may return without a reason
@@ -896,7 +899,7 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 #ifndef BENZINA_NO_THREADS
 
-typedef pthread_mutex_t bzi_mutex;
+typedef pthread_mutex_t bzi_native_mutex;
 typedef pthread_cond_t  bzi_cond;
 typedef pthread_t       bzi_thread;
 
@@ -949,16 +952,16 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
 static void bzi_os_thread_join(bzi_thread thread) { pthread_join(thread, NULL); }
 
-static int bzi_os_mutex_init(bzi_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
-static void bzi_os_mutex_free(bzi_mutex *mutex) { pthread_mutex_destroy(mutex); }
-static void bzi_os_lock(bzi_mutex *mutex) { pthread_mutex_lock(mutex); }
-static int bzi_os_try_lock(bzi_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
-static void bzi_os_unlock(bzi_mutex *mutex) { pthread_mutex_unlock(mutex); }
+static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
+static void bzi_native_mutex_free(bzi_native_mutex *mutex) { pthread_mutex_destroy(mutex); }
+static void bzi_native_lock(bzi_native_mutex *mutex) { pthread_mutex_lock(mutex); }
+static int bzi_native_try_lock(bzi_native_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
+static void bzi_native_unlock(bzi_native_mutex *mutex) { pthread_mutex_unlock(mutex); }
 
 static void bzi_os_cond_free(bzi_cond *cond) { pthread_cond_destroy(cond); }
 static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { pthread_cond_wait(cond, mutex); }
+static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *mutex) { pthread_cond_wait(cond, mutex); }
 
 static struct timespec bzi_posix_time(uint64_t ns)
 {
@@ -968,7 +971,7 @@ static struct timespec bzi_posix_time(uint64_t ns)
 #ifdef __APPLE__
 static int bzi_os_cond_init(bzi_cond *cond) { return pthread_cond_init(cond, NULL); }
 
-static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns();
     const struct timespec left = bzi_posix_time(deadline_ns > now ? deadline_ns - now : 0);
@@ -991,7 +994,7 @@ static int bzi_os_cond_init(bzi_cond *cond)
     return error;
 }
 
-static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
 {
     const struct timespec deadline = bzi_posix_time(deadline_ns);
     return pthread_cond_timedwait(cond, mutex, &deadline) == ETIMEDOUT;
@@ -1481,7 +1484,7 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 #ifndef BENZINA_NO_THREADS
 
-typedef SRWLOCK            bzi_mutex;
+typedef SRWLOCK            bzi_native_mutex;
 typedef CONDITION_VARIABLE bzi_cond;
 typedef HANDLE             bzi_thread;
 
@@ -1530,19 +1533,19 @@ static void bzi_os_thread_join(bzi_thread thread)
     CloseHandle(thread);
 }
 
-static int bzi_os_mutex_init(bzi_mutex *mutex) { return InitializeSRWLock(mutex), 0; }
-static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
-static void bzi_os_lock(bzi_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
-static int bzi_os_try_lock(bzi_mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
-static void bzi_os_unlock(bzi_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
+static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return InitializeSRWLock(mutex), 0; }
+static void bzi_native_mutex_free(bzi_native_mutex *mutex) { (void)mutex; }
+static void bzi_native_lock(bzi_native_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
+static int bzi_native_try_lock(bzi_native_mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
+static void bzi_native_unlock(bzi_native_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
 
 static int bzi_os_cond_init(bzi_cond *cond) { return InitializeConditionVariable(cond), 0; }
 static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_one(bzi_cond *cond) { WakeConditionVariable(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { WakeAllConditionVariable(cond); }
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { SleepConditionVariableSRW(cond, mutex, INFINITE, 0); }
+static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *m) { SleepConditionVariableSRW(cond, m, INFINITE, 0); }
 
-static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
 
@@ -1560,7 +1563,7 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 
 #ifdef BENZINA_NO_THREADS
 
-typedef char bzi_mutex;
+typedef char bzi_native_mutex;
 typedef char bzi_cond;
 typedef char bzi_thread;
 
@@ -1572,20 +1575,20 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
 static void bzi_os_thread_join(bzi_thread thread) { (void)thread; }
 
-static int bzi_os_mutex_init(bzi_mutex *mutex) { return *mutex = 0; }
-static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
-static void bzi_os_lock(bzi_mutex *mutex) { (void)mutex; }
-static int bzi_os_try_lock(bzi_mutex *mutex) { return (void)mutex, 1; }
-static void bzi_os_unlock(bzi_mutex *mutex) { (void)mutex; }
+static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return *mutex = 0; }
+static void bzi_native_mutex_free(bzi_native_mutex *mutex) { (void)mutex; }
+static void bzi_native_lock(bzi_native_mutex *mutex) { (void)mutex; }
+static int bzi_native_try_lock(bzi_native_mutex *mutex) { return (void)mutex, 1; }
+static void bzi_native_unlock(bzi_native_mutex *mutex) { (void)mutex; }
 
 static int bzi_os_cond_init(bzi_cond *cond) { return *cond = 0; }
 static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_one(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_all(bzi_cond *cond) { (void)cond; }
 /* Nothing ever waits without a deadline: what another thread would have to do is an error before that. */
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { (void)cond, (void)mutex; }
+static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *mutex) { (void)cond, (void)mutex; }
 
-static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns();
 
@@ -1598,8 +1601,146 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 #endif
 
 
-/* ==== 7. Memory =====================================================================================================
- * Calls: rooms 2.
+/* ==== 7. OS: the order of locks ====================================================================================
+ * Calls: rooms 4.
+ *
+ * Each lock has a rank. While a thread holds a lock, it takes only such that stand behind it here, and none while it
+ * holds one of the last group (a leaf). It holds none but the lock of the condition while it waits, and none while a
+ * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS: what breaks these rules ends the process there, and says
+ * which locks it was. Elsewhere, ranks take neither time nor memory. */
+
+enum {
+    BZI_RANK_LOADER,
+    BZI_RANK_POOL,                    /* the engines' queue */
+    BZI_RANK_CONTEXT,
+    BZI_RANK_WRITER,
+    BZI_RANK_CREW,                    /* threads that open files */
+    BZI_RANK_DEVICE,
+    BZI_RANK_FILES,
+    BZI_RANK_LOG,
+    BZI_RANK_BLOCKS,
+    BZI_RANKS,
+    BZI_RANK_LEAVES = BZI_RANK_CONTEXT       /* the first of the last group */
+};
+
+#if defined(BENZINA_CHECK_LOCKS) && BZI_THREADS
+
+static const char *const bzi_rank_names[BZI_RANKS] = { "loader", "pool", "context", "writer", "crew", "device", "files",
+                                                       "log", "blocks" };
+static _Thread_local uint32_t bzi_ranks_held[BZI_RANKS], bzi_ranks_count;    /* in the order in which they were taken */
+
+static void bzi_rank_fail(const char *what, uint32_t held)
+{
+    fprintf(stderr, "benzina: order of locks: %s while \"%s\" is held\n", what, bzi_rank_names[held]);
+    abort();
+}
+
+static void bzi_rank_take(uint32_t rank)
+{
+    for (uint32_t i = 0; i < bzi_ranks_count; i++)
+        if (bzi_ranks_held[i] >= rank || bzi_ranks_held[i] >= BZI_RANK_LEAVES) {
+            char what[64];
+            snprintf(what, sizeof what, "\"%s\" is taken", bzi_rank_names[rank]);
+            bzi_rank_fail(what, bzi_ranks_held[i]);
+        }
+    bzi_ranks_held[bzi_ranks_count++] = rank;
+}
+
+static void bzi_rank_drop(uint32_t rank)
+{
+    uint32_t at = 0;
+
+    while (at < bzi_ranks_count && bzi_ranks_held[at] != rank)
+        at++;
+    if (at == bzi_ranks_count)
+        bzi_rank_fail("a lock is given back that this thread does not have, nothing", rank);
+    for (bzi_ranks_count--; at < bzi_ranks_count; at++)
+        bzi_ranks_held[at] = bzi_ranks_held[at + 1];
+}
+
+/* A thread is about to wait with this lock, or to call the user (BZI_RANKS). */
+static void bzi_rank_alone(uint32_t rank)
+{
+    for (uint32_t i = 0; i < bzi_ranks_count; i++)
+        if (bzi_ranks_held[i] != rank)
+            bzi_rank_fail(rank == BZI_RANKS ? "a callback runs" : "a thread waits", bzi_ranks_held[i]);
+}
+
+#  define BZI_RANK_MEMBER         uint32_t rank;             /* BZI_RANK_... */
+#  define BZI_RANK_SET(mutex, of) ((void)((mutex)->rank = (of)))
+#  define BZI_RANK_TAKE(mutex)    bzi_rank_take((mutex)->rank)
+#  define BZI_RANK_DROP(mutex)    bzi_rank_drop((mutex)->rank)
+#  define BZI_RANK_WAIT(mutex)    bzi_rank_alone((mutex)->rank)
+#  define BZI_RANK_CALLBACK()     bzi_rank_alone(BZI_RANKS)
+
+#else
+
+#  define BZI_RANK_MEMBER
+#  define BZI_RANK_SET(mutex, of) ((void)(of))
+#  define BZI_RANK_TAKE(mutex)    ((void)0)
+#  define BZI_RANK_DROP(mutex)    ((void)0)
+#  define BZI_RANK_WAIT(mutex)    ((void)0)
+#  define BZI_RANK_CALLBACK()     ((void)0)
+
+#endif
+
+typedef struct bzi_mutex {
+    bzi_native_mutex native;
+    BZI_RANK_MEMBER
+} bzi_mutex;
+
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
+{
+    BZI_RANK_SET(mutex, rank);
+    return bzi_native_mutex_init(&mutex->native);
+}
+
+static void bzi_os_mutex_free(bzi_mutex *mutex) { bzi_native_mutex_free(&mutex->native); }
+
+static void bzi_os_lock(bzi_mutex *mutex)
+{
+    BZI_RANK_TAKE(mutex);
+    bzi_native_lock(&mutex->native);
+}
+
+static int bzi_os_try_lock(bzi_mutex *mutex)
+{
+    if (!bzi_native_try_lock(&mutex->native))
+        return 0;
+    BZI_RANK_TAKE(mutex);
+    return 1;
+}
+
+static void bzi_os_unlock(bzi_mutex *mutex)
+{
+    BZI_RANK_DROP(mutex);
+    bzi_native_unlock(&mutex->native);
+}
+
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex)
+{
+    BZI_RANK_WAIT(mutex);
+    bzi_native_wait(cond, &mutex->native);
+}
+
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+{
+    BZI_RANK_WAIT(mutex);
+    return bzi_native_wait_until(cond, &mutex->native, deadline_ns);
+}
+
+/* Around each call of a function of the user's. */
+static void bzi_os_callback_begin(void)
+{
+    BZI_RANK_CALLBACK();
+    bzi_os_in_callback++;
+}
+
+static void bzi_os_callback_end(void) { bzi_os_in_callback--; }
+
+
+/* ==== 8. Memory =====================================================================================================
+ * Calls: rooms 2, 7.
  *
  * The only caller of the user's allocator. Sizes are counted in 64 bits and checked. The owner of an allocation
  * remembers its size, because the allocator's release function gets it back. */
@@ -1618,9 +1759,9 @@ static void *bzi_alloc(const bzi_memory *memory, uint64_t count, uint64_t size, 
     if (!bzi_mul(count, size, &bytes) || bytes > PTRDIFF_MAX)
         return NULL;
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     p = memory->allocator.alloc(memory->allocator.user, bytes ? (size_t)bytes : 1, align);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 
     return p;
 }
@@ -1642,9 +1783,9 @@ static void bzi_release(const bzi_memory *memory, void *ptr, uint64_t count, uin
     if (!ptr)
         return;
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     memory->allocator.release(memory->allocator.user, ptr, bytes ? bytes : 1);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 }
 
 /* A buffer that only grows. */
@@ -1762,8 +1903,8 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
 }
 
 
-/* ==== 8. Blocks =====================================================================================================
- * Calls: rooms 4, 7.
+/* ==== 9. Blocks =====================================================================================================
+ * Calls: rooms 7-8.
  *
  * The parts of files that were read last, for files whose index entries are read one by one. Small blocks lie in sets.
  * Each set has a leaf lock, which is held for a few comparisons and a copy: nothing is allocated, read or called while
@@ -1811,7 +1952,7 @@ static bzi_blocks *bzi_blocks_make(const bzi_memory *memory)
     memset(blocks, 0, offsetof(bzi_blocks, bytes));         /* not the bytes: all of them would become resident */
     atomic_init(&blocks->files, 0);
     for (uint32_t i = 0; i < BZI_BLOCK_SETS; i++)
-        if (bzi_os_mutex_init(&blocks->sets[i].mutex)) {
+        if (bzi_os_mutex_init(&blocks->sets[i].mutex, BZI_RANK_BLOCKS)) {
             bzi_blocks_free(blocks, i, memory);
             return NULL;
         }
@@ -1871,8 +2012,8 @@ static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, c
 }
 
 
-/* ==== 9. Host =======================================================================================================
- * Calls: rooms 2, 4, 7-8.
+/* ==== 10. Host =======================================================================================================
+ * Calls: rooms 2, 4, 7-9.
  *
  * Errors, the log, limits, open files: what every room may use. Inside the library, a pointer to a bzna_error is never
  * NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL or smaller. */
@@ -2025,9 +2166,9 @@ static void bzi_host_drop(bzi_host *host)
 /* Makes the host's locks. Returns 0 if the system has none left; no lock exists then. */
 static int bzi_host_make_locks(bzi_host *host)
 {
-    if (bzi_os_mutex_init(&host->log_mutex))
+    if (bzi_os_mutex_init(&host->log_mutex, BZI_RANK_LOG))
         return 0;
-    if (!bzi_os_mutex_init(&host->files.mutex)) {
+    if (!bzi_os_mutex_init(&host->files.mutex, BZI_RANK_FILES)) {
         if (!bzi_os_cond_init(&host->files.wake))
             return 1;
         bzi_os_mutex_free(&host->files.mutex);
@@ -2071,9 +2212,9 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
 /* Calls the user's function. Pre: no lock is held. */
 static void bzi_log_call(bzi_host *host, int32_t level, bzna_status code, const char *message)
 {
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     host->log(host->log_user, level, code, message);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 }
 
 /* Logs a message; any thread may call it. The message is queued until the caller's next call, unless the user wants
@@ -2184,7 +2325,7 @@ static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *
     uint32_t started = 0;
 
     atomic_init(&crew.failed, count);
-    if (bzi_os_mutex_init(&crew.mutex))
+    if (bzi_os_mutex_init(&crew.mutex, BZI_RANK_CREW))
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
@@ -2201,8 +2342,8 @@ static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *
 }
 
 
-/* ==== 10. Host: files, sources =======================================================================================
- * Calls: rooms 2, 4, 7-9.
+/* ==== 11. Host: files, sources =======================================================================================
+ * Calls: rooms 2, 4, 7-10.
  *
  * Where bytes come from. A context limits how many files of its data sets are open at once. Files are read, never
  * mapped: if one is shortened while it is open, or a disk fails, a read fails, and the process lives on. */
@@ -2494,9 +2635,9 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
 {
     int64_t size;
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     size = callbacks->size(callbacks->user);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
     if (size < 0)
         return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, size, "the source's size callback failed with %lld",
                         (long long)size);
@@ -2538,9 +2679,9 @@ static void bzi_source_close(bzi_source *source, const bzi_memory *memory)
     } else if (source->owns_file) {
         bzi_os_file_close(&source->file);
     } else if (source->callbacks.close) {
-        bzi_os_in_callback++;
+        bzi_os_callback_begin();
         source->callbacks.close(source->callbacks.user);
-        bzi_os_in_callback--;
+        bzi_os_callback_end();
     }
 }
 
@@ -2568,9 +2709,9 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
 
     while (done < size) {
         int64_t n;
-        bzi_os_in_callback++;
+        bzi_os_callback_begin();
         n = source->callbacks.read_at(source->callbacks.user, offset + done, p + done, size - done);
-        bzi_os_in_callback--;
+        bzi_os_callback_end();
         if (n <= 0)
             return bzi_source_fail(source, n, offset + done, size - done, err);
         if (n == INT64_MAX)
@@ -2751,7 +2892,7 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 }
 
 
-/* ==== 11. Cursor =====================================================================================================
+/* ==== 12. Cursor =====================================================================================================
  * Calls: rooms 2.
  *
  * Readers of bytes and bits in memory. Reading past the end gives zeros and sets overrun, which stays set: one check at
@@ -2902,8 +3043,8 @@ static int32_t bzi_bits_se(bzi_bits *b)
 }
 
 
-/* ==== 12. NAL units ==================================================================================================
- * Calls: rooms 2, 11.
+/* ==== 13. NAL units ==================================================================================================
+ * Calls: rooms 2, 12.
  *
  * Coded pictures of H.264 and H.265: their NAL units, and what their parameter sets state. This room works on memory
  * that others own, and allocates nothing. */
@@ -3422,8 +3563,8 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 }
 
 
-/* ==== 13. AV1 =======================================================================================================
- * Calls: rooms 11-12.
+/* ==== 14. AV1 =======================================================================================================
+ * Calls: rooms 12-13.
  *
  * Coded pictures of AV1: their open bitstream units, and what the sequence header states. Numbers of sections are those
  * of the "AV1 Bitstream & Decoding Process Specification". */
@@ -3588,8 +3729,8 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 }
 
 
-/* ==== 14. TIFF, EXIF, XMP ===========================================================================================
- * Calls: rooms 11.
+/* ==== 15. TIFF, EXIF, XMP ===========================================================================================
+ * Calls: rooms 12.
  *
  * The orientation that programs write beside the pixels: how the picture is to be turned. EXIF data have TIFF's format,
  * and count before XMP's text, as in PIL's ImageOps.exif_transpose. PNG may have either as deflated text (RFC 1950,
@@ -3903,8 +4044,8 @@ static uint32_t bzi_profile_orientation(bzi_span text)
 }
 
 
-/* ==== 15. JPEG ======================================================================================================
- * Calls: rooms 9, 11, 14.
+/* ==== 16. JPEG ======================================================================================================
+ * Calls: rooms 10, 12, 15.
  *
  * The markers of a JPEG, and what they state (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP).
  *
@@ -4452,8 +4593,8 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 }
 
 
-/* ==== 16. Stills ====================================================================================================
- * Calls: rooms 2, 9, 11, 14.
+/* ==== 17. Stills ====================================================================================================
+ * Calls: rooms 2, 10, 12, 15.
  *
  * PNG, WebP and GIF. Room 14 has the other kinds of stills, and the list of all. Sizes and orientation are read from
  * the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
@@ -4787,8 +4928,8 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 }
 
 
-/* ==== 17. Stills: BMP, TIFF, PNM ====================================================================================
- * Calls: rooms 2, 9, 11, 14, 16.
+/* ==== 18. Stills: BMP, TIFF, PNM ====================================================================================
+ * Calls: rooms 2, 10, 12, 15, 17.
  *
  * Four more kinds of stills, and the list of all. Stills are pictures that are files of their own, and are told apart
  * by their first bytes. libavcodec decodes some variants of them to wrong pixels without an error. So only variants
@@ -5111,8 +5252,8 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
 }
 
 
-/* ==== 18. Stills: JPEG 2000, the list ==============================================================================
- * Calls: rooms 2, 9, 11, 16-17.
+/* ==== 19. Stills: JPEG 2000, the list ==============================================================================
+ * Calls: rooms 2, 10, 12, 17-18.
  *
  * libavcodec decodes these. A row of the list is a kind of still. */
 
@@ -5419,10 +5560,10 @@ BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t siz
 }
 
 
-/* ==== 19. Codecs ====================================================================================================
- * Calls: rooms 2, 9, 11-13, 15, 18.
+/* ==== 20. Codecs ====================================================================================================
+ * Calls: rooms 2, 10, 12-14, 16, 19.
  *
- * A codec is a row of the table below, with its functions; HEIF's row is in room 21. Other rooms ask the row, and do
+ * A codec is a row of the table below, with its functions; HEIF's row is in room 22. Other rooms ask the row, and do
  * not need to know which codec it is. */
 
 /* Colors of pictures for which neither container nor stream states one. In archives: BT.709 primaries, sRGB curve,
@@ -5968,8 +6109,8 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 
 
 #ifndef BENZINA_NO_HEIF
-/* ==== 20. HEIF: items ===============================================================================================
- * Calls: rooms 2, 9, 11, 19.
+/* ==== 21. HEIF: items ===============================================================================================
+ * Calls: rooms 2, 10, 12, 20.
  *
  * The pictures of a HEIF or AVIF file (ISO/IEC 23008-12): the items of its meta box, where their bytes lie, and which
  * item refers to which. Room 17 has their properties. This room works on memory that others own, and allocates nothing:
@@ -6335,8 +6476,8 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 }
 
 
-/* ==== 21. HEIF: properties ==========================================================================================
- * Calls: rooms 2, 9, 11-13, 19-20.
+/* ==== 22. HEIF: properties ==========================================================================================
+ * Calls: rooms 2, 10, 12-14, 20-21.
  *
  * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
@@ -6465,8 +6606,11 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
     for (uint32_t i = 0; i < count && !c.overrun; i++) {
         uint32_t of = (uint32_t)bzi_cursor_number(&c, version >> 24 ? 4 : 2), n = bzi_cursor_u8(&c);
 
-        if (i == BZI_LIMIT_ITEMS || (of == id && n > BZI_LIMIT_PROPERTIES))
-            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "%u items, %u properties", count, n);
+        if (i == BZI_LIMIT_ITEMS)
+            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "more than %u items", i);
+        if (of == id && n > BZI_LIMIT_PROPERTIES)
+            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "item %u has %u properties, more than %u", id,
+                                 n, BZI_LIMIT_PROPERTIES);
         /* only once in all ipma boxes: else a file could make this take any time */
         if (of == id && item->associated == id)
             return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u is listed twice", id);
@@ -6759,7 +6903,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
     return BZNA_OK;
 }
 
-/* The codec of HEIF files that are one picture. Its row stands here, because its functions need rooms 20 and 21. */
+/* The codec of HEIF files that are one picture. Its row stands here, because its functions need rooms 21 and 22. */
 static const bzi_codec bzi_codec_heif = {
     .id = BZNA_CODEC_HEIF,
     .name = "HEIF",
@@ -6773,8 +6917,8 @@ static int bzi_heif_probe(bzi_span head) { (void)head; return 0; }
 #endif
 
 
-/* ==== 22. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 18-21.
+/* ==== 23. Codecs: finding them ======================================================================================
+ * Calls: rooms 2, 19-22.
  *
  * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read. */
 
@@ -6974,8 +7118,8 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 }
 
 
-/* ==== 23. Pictures ==================================================================================================
- * Calls: rooms 2, 9, 22.
+/* ==== 24. Pictures ==================================================================================================
+ * Calls: rooms 2, 10, 23.
  *
  * A picture as its container and its stream describe it together. */
 
@@ -7271,8 +7415,8 @@ typedef struct bzi_example {
 } bzi_example;
 
 
-/* ==== 24. Boxes =====================================================================================================
- * Calls: rooms 2, 9, 11, 19.
+/* ==== 25. Boxes =====================================================================================================
+ * Calls: rooms 2, 10, 12, 20.
  *
  * mp4 by tables: rules state which box is read by which function, and unknown boxes are skipped. Boxes are read in
  * memory, or through a window over a file. There, a track's tables stay in the file. */
@@ -7360,7 +7504,7 @@ typedef struct bzi_movie {
     uint32_t           trex[BZI_LIMIT_TRACKS][4];
     bzi_fragment       fragment;      /* the moof being read */
     bzi_fragment_sink *sink;          /* where samples of fragments are listed; NULL: they are only counted */
-    bzi_span           names;         /* payload of our box 'uuid', after its id: see room 47 */
+    bzi_span           names;         /* payload of our box 'uuid', after its id: see room 48 */
     uint64_t           names_at;      /* file offset of names */
     uint32_t           brand_count;   /* brands in use */
     uint32_t           brands[8];     /* of ftyp, the major one first */
@@ -7683,8 +7827,8 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 }
 
 
-/* ==== 25. Boxes: fragments, rules ===================================================================================
- * Calls: rooms 2, 10-11, 24.
+/* ==== 26. Boxes: fragments, rules ===================================================================================
+ * Calls: rooms 2, 11-12, 25.
  *
  * Samples in fragments (moof); the table of boxes that are read; the walk over boxes. */
 
@@ -8008,8 +8152,10 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
             return status;
         if (bzi_box_padding(header, left))
             break;
-        if (n == BZI_LIMIT_BOX_CHILDREN || movie->depth == BZI_LIMIT_DEPTH)
-            return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, n ? "too many boxes" : "boxes nest too deep");
+        if (n == BZI_LIMIT_BOX_CHILDREN)
+            return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u boxes in one", n);
+        if (movie->depth == BZI_LIMIT_DEPTH)
+            return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "boxes nest too deep, more than %u", BZI_LIMIT_DEPTH);
         if ((status = bzi_box_header(movie, header, left, at, &box, err)) != BZNA_OK)
             return status;
 
@@ -8039,8 +8185,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c,
 }
 
 
-/* ==== 26. Sample tables =============================================================================================
- * Calls: rooms 2, 9-10, 19.
+/* ==== 27. Sample tables =============================================================================================
+ * Calls: rooms 2, 10-11, 20.
  *
  * Where the samples of a track lie, and what the track states about its pictures. */
 
@@ -8288,11 +8434,11 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 }
 
 
-/* ==== 27. Containers ================================================================================================
- * Calls: rooms 2, 9.
+/* ==== 28. Containers ================================================================================================
+ * Calls: rooms 2, 10.
  *
  * The types of containers only. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
- * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 27 to 44
+ * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 28 to 45
  * knows which type of container a sample comes from. */
 
 /* The place of a sample's bytes: in a source, in a file of its own, or in memory. */
@@ -8446,8 +8592,8 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 }
 
 
-/* ==== 28. HEIF: files ===============================================================================================
- * Calls: rooms 2, 9, 11, 19-21, 23-27.
+/* ==== 29. HEIF: files ===============================================================================================
+ * Calls: rooms 2, 10, 12, 20-22, 24-28.
  *
  * A HEIF or AVIF file, alone or among other pictures. It stands for the picture that it shows: its primary item, or
  * if it has none, the first picture of its first track of pictures. */
@@ -8648,8 +8794,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 }
 
 
-/* ==== 29. Containers: mp4 ===========================================================================================
- * Calls: rooms 2, 7, 9-11, 19, 22, 24-27.
+/* ==== 30. Containers: mp4 ===========================================================================================
+ * Calls: rooms 2, 8, 10-12, 20, 23, 25-28.
  *
  * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
  * first video track every sample is a sync sample: each frame is then a sample. The tables of the movie box stay in
@@ -9058,7 +9204,8 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
     for (uint32_t i = 0; i < count; i++) {
         char name[BZNA_NAME_MAX];
         if (i == BZI_LIMIT_ARCHIVE_FIELDS)
-            return BZI_FAIL(err, BZNA_E_LIMIT, "moov/uuid: more than %u fields", i);
+            return bzi_fail(err, BZNA_E_LIMIT, bzi_cursor_offset(&cursor), BZI_UUID, 0, "moov/uuid: more than %u "
+                            "fields", i);
         if ((status = bzi_named_next(&cursor, &n, err)) != BZNA_OK)
             return status;
         bzi_text_copy(name, sizeof name, n.name.data, n.name.size);
@@ -9183,8 +9330,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 }
 
 
-/* ==== 30. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 7, 9-10, 19, 22, 24-29.
+/* ==== 31. Containers: mp4, samples ==================================================================================
+ * Calls: rooms 2, 8, 10-11, 20, 23, 25-30.
  *
  * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
@@ -9632,8 +9779,8 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
-/* ==== 31. Lists =====================================================================================================
- * Calls: rooms 2, 7, 9-11.
+/* ==== 32. Lists =====================================================================================================
+ * Calls: rooms 2, 8, 10-12.
  *
  * Text that lists samples, one a line. The first line tells which kind of list it is:
  * - index, labels and path with tabs between them (MXNet's .lst)
@@ -10167,8 +10314,8 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
 }
 
 
-/* ==== 32. Directories ===============================================================================================
- * Calls: rooms 2, 4, 7, 9.
+/* ==== 33. Directories ===============================================================================================
+ * Calls: rooms 2, 4, 8, 10.
  *
  * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
  * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with
@@ -10501,8 +10648,8 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
 }
 
 
-/* ==== 33. Containers: folder ========================================================================================
- * Calls: rooms 2, 4, 7, 9-10, 22, 27-28, 31-32.
+/* ==== 34. Containers: folder ========================================================================================
+ * Calls: rooms 2, 4, 8, 10-11, 23, 28-29, 32-33.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
@@ -11028,8 +11175,8 @@ static const bzi_container_ops bzi_folder_ops = {
 };
 
 
-/* ==== 34. Containers: pairs of folders =============================================================================
- * Calls: rooms 2, 4, 7, 9, 27-28, 32.
+/* ==== 35. Containers: pairs of folders =============================================================================
+ * Calls: rooms 2, 4, 8, 10, 28-29, 33.
  *
  * Folders side by side whose files make one sample where their paths below the folders are the same but for the
  * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
@@ -11297,8 +11444,8 @@ static const bzi_container_ops bzi_pairs_ops = {
 
 
 #ifndef BENZINA_NO_SHARDS
-/* ==== 35. tar: headers ==============================================================================================
- * Calls: rooms 7, 9-11, 31.
+/* ==== 36. tar: headers ==============================================================================================
+ * Calls: rooms 8, 10-12, 32.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
  * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
@@ -11609,8 +11756,8 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 36. Containers: tar ===========================================================================================
- * Calls: rooms 2, 7, 9, 31-32, 35.
+/* ==== 37. Containers: tar ===========================================================================================
+ * Calls: rooms 2, 8, 10, 32-33, 36.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -12083,8 +12230,8 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 }
 
 
-/* ==== 37. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 9-10, 27-28, 31, 35-36. */
+/* ==== 38. Containers: tar, samples ==================================================================================
+ * Calls: rooms 2, 10-11, 28-29, 32, 36-37. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -12266,8 +12413,8 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 38. Containers: RecordIO ======================================================================================
- * Calls: rooms 2, 7, 9-10, 27-28, 31.
+/* ==== 39. Containers: RecordIO ======================================================================================
+ * Calls: rooms 2, 8, 10-11, 28-29, 32.
  *
  * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
  * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
@@ -12802,8 +12949,8 @@ static const bzi_container_ops bzi_recordio_ops = {
 #endif
 
 
-/* ==== 39. Containers: raw records ===================================================================================
- * Calls: rooms 2, 9, 19, 23, 27.
+/* ==== 40. Containers: raw records ===================================================================================
+ * Calls: rooms 2, 10, 20, 24, 28.
  *
  * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
  * and tensors written as they lie in memory. */
@@ -13111,8 +13258,8 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
-/* ==== 40. Containers: providers ====================================================================================
- * Calls: rooms 2, 7, 9-10, 19, 23, 27-28, 32.
+/* ==== 41. Containers: providers ====================================================================================
+ * Calls: rooms 2, 7-8, 10-11, 20, 24, 28-29, 33.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -13330,9 +13477,9 @@ static void bzi_provider_close(bzi_container *c)
         bzi_names_free(&own->classes);
 
     if (own->taken && own->c.close) {
-        bzi_os_in_callback++;
+        bzi_os_callback_begin();
         own->c.close(own->c.user);
-        bzi_os_in_callback--;
+        bzi_os_callback_end();
     }
 }
 
@@ -13386,9 +13533,9 @@ static bzna_status bzi_provider_place(const bzi_provider *own, uint64_t index, u
 
     memset(place, 0, sizeof *place);
     place->size = BZI_PROVIDER_NONE;
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     status = own->c.locate(own->c.user, index, number, place);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
     return status;
 }
 
@@ -13426,9 +13573,9 @@ static bzna_status bzi_provider_read_field(const bzi_provider *own, uint64_t ind
     bzna_status status;
 
     *size = BZI_PROVIDER_NONE;
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     status = own->c.read(own->c.user, index, number, bytes, capacity, size);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 
     if (status == BZNA_E_BUFFER && *size != BZI_PROVIDER_NONE && *size > capacity)
         status = BZNA_OK;                                   /* it said how many bytes it needs */
@@ -13638,8 +13785,8 @@ static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
 }
 
 
-/* ==== 41. Paths and patterns ========================================================================================
- * Calls: rooms 2, 4, 9, 32.
+/* ==== 42. Paths and patterns ========================================================================================
+ * Calls: rooms 2, 4, 10, 33.
  *
  * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
  *
@@ -13985,8 +14132,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 }
 
 
-/* ==== 42. Containers: opening =======================================================================================
- * Calls: rooms 2, 7, 9-10, 22, 28, 30, 33-34, 37-40.
+/* ==== 43. Containers: opening =======================================================================================
+ * Calls: rooms 2, 8, 10-11, 23, 29, 31, 34-35, 38-41.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -14284,8 +14431,8 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 43. Samples ===================================================================================================
- * Calls: rooms 2, 7, 9-10, 22-23.
+/* ==== 44. Samples ===================================================================================================
+ * Calls: rooms 2, 8, 10-11, 23-24.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
@@ -14706,8 +14853,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 44. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 7, 9-10, 32, 41-42.
+/* ==== 45. Datasets ==================================================================================================
+ * Calls: rooms 2, 4, 8, 10-11, 33, 42-43.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -15086,8 +15233,8 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 }
 
 
-/* ==== 45. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 7, 9, 12-13, 19, 22-23.
+/* ==== 46. Writer: pictures ==========================================================================================
+ * Calls: rooms 2, 8, 10, 13-14, 20, 23-24.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has bytes that grow, coded pictures taken apart, their sample entries, and the log of what is kept of each
@@ -15628,8 +15775,8 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 #endif
 
 
-/* ==== 46. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7, 9, 22, 24, 27, 45.
+/* ==== 47. Writer: tracks, samples ===================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 23, 25, 28, 46.
  *
  * The boxes of one track, in a sample or in the index. A track of the index has a hole for each of its tables: tables
  * are made while they are written and are never in memory. Also here: a whole sample, made by the thread that hands it
@@ -16111,9 +16258,9 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     if (size == 0)
         return BZNA_OK;
     if (writer->sink.write_at) {
-        bzi_os_in_callback++;
+        bzi_os_callback_begin();
         status = writer->sink.write_at(writer->sink.user, offset, bytes, size);
-        bzi_os_in_callback--;
+        bzi_os_callback_end();
     } else {
         error = bzi_os_file_write_at(&writer->file, offset, bytes, size);
     }
@@ -16140,6 +16287,8 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
 /* Copies the names of classes, each with its NUL, and the limit of the queue. */
 static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
 {
+    uint64_t bytes = 0;
+
     writer->queue_limit = config->queue_bytes ? config->queue_bytes : BZI_QUEUE_BYTES;
     writer->class_count = config->class_count;
     if (!config->classes != !config->class_count)
@@ -16151,21 +16300,20 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
         if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes[%u]: %s", i,
                             name ? "longer than 65535 bytes" : "is NULL");
-        bzi_out_bytes(&writer->class_names, name, strlen(name) + 1);
-        if (writer->class_names.failed)
-            return bzi_fail_memory(err, "the names of classes");
+        if ((bytes += strlen(name) + 1) > BZI_LIMIT_CLASS_BYTES)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
     }
 
-    if (writer->class_names.size > BZI_LIMIT_CLASS_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
-    return BZNA_OK;
+    for (uint32_t i = 0; i < config->class_count; i++)
+        bzi_out_bytes(&writer->class_names, config->classes[i], strlen(config->classes[i]) + 1);
+    return writer->class_names.failed ? bzi_fail_memory(err, "the names of classes") : BZNA_OK;
 }
 
 #endif
 
 
-/* ==== 47. Writer: archives ==========================================================================================
- * Calls: rooms 2, 4, 7, 9, 45-46.
+/* ==== 48. Writer: archives ==========================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 46-47.
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
  * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
@@ -16179,8 +16327,7 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
 /* --- Opening --- */
 
 /* Makes a writer without a file. */
-static bzna_status bzi_writer_alloc(bzi_host *host, const bzna_writer_config *config, bzna_writer **out,
-                                    bzna_error *err)
+static bzna_status bzi_writer_new(bzi_host *host, const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
     bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
     bzna_status status;
@@ -16189,7 +16336,8 @@ static bzna_status bzi_writer_alloc(bzi_host *host, const bzna_writer_config *co
     if (!writer)
         return bzi_fail_memory(err, "a writer");
 
-    if ((error = bzi_os_mutex_init(&writer->lock)) == 0 && (error = bzi_os_cond_init(&writer->changed)) != 0)
+    error = bzi_os_mutex_init(&writer->lock, BZI_RANK_WRITER);
+    if (!error && (error = bzi_os_cond_init(&writer->changed)) != 0)
         bzi_os_mutex_free(&writer->lock);
     if (error) {
         bzi_release(&host->memory, writer, 1, sizeof *writer);
@@ -16214,9 +16362,9 @@ static void bzi_writer_close(bzna_writer *writer)
     if (!writer->sink.write_at) {
         bzi_os_file_close(&writer->file);
     } else if (writer->sink.close) {
-        bzi_os_in_callback++;
+        bzi_os_callback_begin();
         writer->sink.close(writer->sink.user);
-        bzi_os_in_callback--;
+        bzi_os_callback_end();
     }
     bzi_writer_free(writer);
 }
@@ -16228,7 +16376,7 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
                                                     'm', 0,   0, 0,  0,   'b', 'z', 'n', 'a', 'i', 's',
                                                     'o', 'm', 0, 0,  0,   1,   'm', 'd', 'a', 't' };
     bzna_writer *writer = NULL;
-    bzna_status status = bzi_writer_alloc(host, config, &writer, err);
+    bzna_status status = bzi_writer_new(host, config, &writer, err);
     int error;
 
     if (status != BZNA_OK)
@@ -16714,7 +16862,7 @@ struct bzna_writer {
 #endif
 
 
-/* ==== 48. Elementary functions ======================================================================================
+/* ==== 49. Elementary functions ======================================================================================
  * Calls: nothing.
  *
  * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
@@ -16871,8 +17019,8 @@ static double bzi_math_tan(double degrees)
 }
 
 
-/* ==== 49. Random numbers, order =====================================================================================
- * Calls: rooms 2, 48.
+/* ==== 50. Random numbers, order =====================================================================================
+ * Calls: rooms 2, 49.
  *
  * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
  * and restarted run gets the same ones. */
@@ -17230,8 +17378,8 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
 }
 
 
-/* ==== 50. Transforms ================================================================================================
- * Calls: rooms 2, 9, 48-49.
+/* ==== 51. Transforms ================================================================================================
+ * Calls: rooms 2, 10, 49-50.
  *
  * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
  * rounding of floats is wanted. */
@@ -17763,8 +17911,8 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
 }
 
 
-/* ==== 51. Transforms: color =========================================================================================
- * Calls: rooms 2, 49-50.
+/* ==== 52. Transforms: color =========================================================================================
+ * Calls: rooms 2, 50-51.
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
@@ -17880,8 +18028,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 52. Policies =================================================================================================
- * Calls: rooms 2, 9, 48-50.
+/* ==== 53. Policies =================================================================================================
+ * Calls: rooms 2, 10, 49-51.
  *
  * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
  * homography. */
@@ -18422,8 +18570,8 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
 #endif
 
 
-/* ==== 53. Kernels on the CPU ========================================================================================
- * Calls: rooms 2, 9, 19, 50-52.
+/* ==== 54. Kernels on the CPU ========================================================================================
+ * Calls: rooms 2, 10, 20, 51-53.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -18854,8 +19002,8 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 54. Operations ===============================================================================================
- * Calls: rooms 2, 48, 52-53.
+/* ==== 55. Operations ===============================================================================================
+ * Calls: rooms 2, 49, 53-54.
  *
  * Turns the operations of a transform into what the kernels' passes read, and runs those on the CPU. A view with
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
@@ -19072,8 +19220,8 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 #endif
 
 
-/* ==== 55. JPEG decode ===============================================================================================
- * Calls: rooms 2, 7, 9.
+/* ==== 56. JPEG decode ===============================================================================================
+ * Calls: rooms 2, 8, 10.
  *
  * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
  *
@@ -19487,8 +19635,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 56. Software decode ===========================================================================================
- * Calls: rooms 2, 7, 9, 18-19, 22, 55.
+/* ==== 57. Software decode ===========================================================================================
+ * Calls: rooms 2, 8, 10, 19-20, 23, 56.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, if it is
  * built in, and libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -19964,8 +20112,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 57. Software decode: HEIF =====================================================================================
- * Calls: rooms 2, 7, 9, 20-21, 23, 56.
+/* ==== 58. Software decode: HEIF =====================================================================================
+ * Calls: rooms 2, 8, 10, 21-22, 24, 57.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
@@ -20261,8 +20409,8 @@ struct bzna_decoder {
 };
 
 
-/* ==== 58. CUDA: the driver ==========================================================================================
- * Calls: rooms 4, 9.
+/* ==== 59. CUDA: the driver ==========================================================================================
+ * Calls: rooms 4, 10.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
  * error names the one that is missing. Drivers do not survive being unloaded, so their libraries stay open. */
@@ -20471,8 +20619,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 59. CUDA: the device ==========================================================================================
- * Calls: rooms 2, 4, 7, 9, 19, 22, 58, and the kernels' structs.
+/* ==== 60. CUDA: the device ==========================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 20, 23, 59, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -20482,7 +20630,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
  *
  *   mark   lock               guards                          order
  *   (D)    device->mutex      the device's counts and lists   a leaf: only slow queries of the driver are made under it
- *   (K)    device->checking   the check of one kind           before (D); held by the session that checks */
+ *
+ * One session at a time checks what NVDEC decodes. It holds no lock meanwhile, because a check allocates. */
 
 typedef struct bzi_device bzi_device;
 
@@ -20519,9 +20668,9 @@ enum { BZI_CHECKS_NONE, BZI_CHECKS_SAFE, BZI_CHECKS_ALL };
 typedef struct bzi_caps {
     uint32_t        known;            /* 1: `caps` is filled in */
     CUVIDDECODECAPS caps;
-    atomic_uint     check;            /* (K) BZNA_CHECK_...; set after the two members below */
-    uint32_t        quirks;           /* (K) BZI_QUIRK_... */
-    char            report[sizeof ((bzna_codec_info *)0)->check_message];     /* (K) what the check found */
+    atomic_uint     check;            /* BZNA_CHECK_...; set after the two members below */
+    uint32_t        quirks;           /* BZI_QUIRK_...; this and report are written by the session that checks */
+    char            report[sizeof ((bzna_codec_info *)0)->check_message];     /* what the check found */
 } bzi_caps;
 
 struct bzi_device {
@@ -20544,9 +20693,10 @@ struct bzi_device {
     atomic_uint      given_up;        /* a bit for each codec that no session decodes any more because of failures */
     uint32_t         spins;           /* 1: a thread that waits in a call of the driver keeps a processor busy */
     uint32_t         checks;          /* BZI_CHECKS_... */
-    uint32_t         has_checking;    /* 1: `checking` was made */
-    bzi_mutex        checking;        /* (K) */
+    uint32_t         has_checked;     /* 1: `checked` was made */
     bzi_mutex        mutex;           /* (D) */
+    bzi_cond         checked;         /* is_checking is 0 again */
+    uint32_t         is_checking;     /* (D) 1: a session checks a kind of pictures */
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
     uint64_t         decoder_budget;  /* bytes that decoder_bytes may reach */
     atomic_uint_fast64_t decoder_extra;           /* bytes of a decoder beside its surfaces, as measured */
@@ -20867,6 +21017,18 @@ static void bzi_device_open_video(bzi_device *device)
     bzi_string_copy(device->info.message, sizeof device->info.message, device->video.message);
 }
 
+/* Waits until no session checks, and then begins (1); or ends (0). */
+static void bzi_device_turn(bzi_device *device, uint32_t begins)
+{
+    bzi_os_lock(&device->mutex);
+    while (begins && device->is_checking)
+        bzi_os_wait(&device->checked, &device->mutex);
+    device->is_checking = begins;
+    if (!begins)
+        bzi_os_wake_one(&device->checked);
+    bzi_os_unlock(&device->mutex);
+}
+
 /* Closes the device. Pre: the pool on it is closed. */
 static void bzi_device_close(bzi_device *device)
 {
@@ -20884,16 +21046,16 @@ static void bzi_device_close(bzi_device *device)
             device->cu.primary_release(device->handle);
     }
 
+    if (device->has_checked)
+        bzi_os_cond_free(&device->checked);
     if (device->has_mutex)
         bzi_os_mutex_free(&device->mutex);
-    if (device->has_checking)
-        bzi_os_mutex_free(&device->checking);
     bzi_release(&memory, device, 1, sizeof *device);
 }
 
 
-/* ==== 60. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 4, 7, 9, 51, 53, 58-59.
+/* ==== 61. CUDA: memory, streams, kernels ============================================================================
+ * Calls: rooms 4, 7-8, 10, 52, 54, 59-60.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -20910,18 +21072,18 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
         return status;
     }
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     *out = (uint64_t)(uintptr_t)allocator->alloc(allocator->user, (size_t)bytes, stream);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
     if (!*out)
         return BZI_FAIL(err, BZNA_E_MEMORY, "device_allocator.alloc returned NULL for %llu bytes",
                         (unsigned long long)bytes);
     if (*out % 256 == 0)
         return BZNA_OK;
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     allocator->release(allocator->user, (void *)(uintptr_t)*out, (size_t)bytes, stream);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
     *out = 0;
     return BZI_FAIL(err, BZNA_E_CALLBACK, "device_allocator.alloc: its memory is not aligned to 256 bytes");
 }
@@ -20936,9 +21098,9 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
         device->cu.release(ptr);
         return;
     }
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     allocator->release(allocator->user, (void *)(uintptr_t)ptr, (size_t)bytes, stream);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 }
 
 /* Allocates pinned host memory, which copies to and from the device use directly. Pre: in the CUDA context. */
@@ -21229,9 +21391,9 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     device->info.struct_size = sizeof device->info;
     device->info.device.kind = BZNA_DEVICE_CUDA;
     atomic_init(&device->decoder_oom_bytes, UINT64_MAX);
-    device->has_mutex = bzi_os_mutex_init(&device->mutex) == 0;
-    device->has_checking = device->has_mutex && bzi_os_mutex_init(&device->checking) == 0;
-    status = device->has_checking ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    device->has_mutex = bzi_os_mutex_init(&device->mutex, BZI_RANK_DEVICE) == 0;
+    device->has_checked = device->has_mutex && bzi_os_cond_init(&device->checked) == 0;
+    status = device->has_checked ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
         (status = bzi_device_enter(device, err)) == BZNA_OK) {
@@ -21347,8 +21509,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 61. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 4, 9, 22, 59.
+/* ==== 62. NVDEC decoders ============================================================================================
+ * Calls: rooms 2, 4, 10, 23, 60.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -21822,8 +21984,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 62. NVDEC sessions ============================================================================================
- * Calls: rooms 7, 9, 19, 22, 59, 61.
+/* ==== 63. NVDEC sessions ============================================================================================
+ * Calls: rooms 8, 10, 20, 23, 60, 62.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -22239,8 +22401,8 @@ static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_ima
 
 #endif
 
-/* ==== 63. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2, 4, 7, 9, 56, 58-62.
+/* ==== 64. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 2, 4, 8, 10, 57, 59-63.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -22584,8 +22746,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 64. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 4, 9, 22-23, 56-57, 59-63.
+/* ==== 65. NVDEC: self-check =========================================================================================
+ * Calls: rooms 2, 10, 23-24, 57-58, 60-64.
  *
  * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
  * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
@@ -23073,12 +23235,12 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
             check.picture = *picture;
         }
 
-        bzi_os_lock(&device->checking);
+        bzi_device_turn(device, 1);
         if (atomic_load(&device->stuck))
             status = bzi_device_video(device, err);
         else if (bzi_check_is_due(device, want))
             status = bzi_check_begin(&check, err);
-        bzi_os_unlock(&device->checking);
+        bzi_device_turn(device, 0);
     }
 
     if (status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST)
@@ -23124,7 +23286,7 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 #endif
 
 
-/* ==== 65. Loader: state =============================================================================================
+/* ==== 66. Loader: state =============================================================================================
  * Calls: nothing.
  *
  * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
@@ -23563,8 +23725,8 @@ struct bzna_loader {
 };
 
 
-/* ==== 66. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 53.
+/* ==== 67. Loader: tensors ==========================================================================================
+ * Calls: rooms 2, 4, 7, 54.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
@@ -23712,8 +23874,8 @@ static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, c
 }
 
 
-/* ==== 67. Loader: queues ===========================================================================================
- * Calls: rooms 2, 4, 9.
+/* ==== 68. Loader: queues ===========================================================================================
+ * Calls: rooms 2, 4, 10.
  *
  * The queues of runs and items, their counts, and the rules for waking threads. */
 
@@ -23925,8 +24087,8 @@ BZI_MAYBE_UNUSED static void bzi_item_to_workers(bzi_item *item)
 }
 
 
-/* ==== 68. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 7, 44, 49, 67.
+/* ==== 69. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 2, 4, 7-8, 45, 50, 68.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room are called with the loader's lock held, but for bzi_pool_begin. */
@@ -24249,8 +24411,8 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 69. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 7, 9, 49, 66, 68.
+/* ==== 70. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 50, 67, 69.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -24505,8 +24667,8 @@ static bzna_status bzi_loader_no_batch(const bzna_loader *loader, bzna_error *er
 }
 
 
-/* ==== 70. Loader: fields ============================================================================================
- * Calls: rooms 2, 7, 9, 22, 42-43, 66.
+/* ==== 71. Loader: fields ============================================================================================
+ * Calls: rooms 2, 8, 10, 23, 43-44, 67.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -25022,8 +25184,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 71. Loader: outputs ===========================================================================================
- * Calls: rooms 9, 49-54, 57.
+/* ==== 72. Loader: outputs ===========================================================================================
+ * Calls: rooms 7, 10, 50-55, 58.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -25082,9 +25244,9 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
     bzna_sample_info info = bzi_item_info(item, output, view, picture);
     bzna_status status;
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     status = pipeline->transform(pipeline->transform_user, &info, &random, transform);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 
     if (status < 0)
         return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d",
@@ -25235,8 +25397,8 @@ BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, con
 }
 
 
-/* ==== 72. Loader: rules ============================================================================================
- * Calls: rooms 9, 53, 70-71.
+/* ==== 73. Loader: rules ============================================================================================
+ * Calls: rooms 7, 10, 54, 71-72.
  *
  * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
  * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
@@ -25389,9 +25551,9 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
     int is_fault;
 
     memset(out, 0, (size_t)column->bytes);
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     status = rule->call(rule->user, &input, out, column->bytes, &count);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 
     if (status >= 0 && (rule->kind != BZNA_RULE_ROWS || count <= (uint64_t)column->shape[0])) {
         if (rule->kind == BZNA_RULE_ROWS)
@@ -25467,8 +25629,8 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 }
 
 
-/* ==== 73. Readers ===================================================================================================
- * Calls: rooms 2, 4, 7, 9, 60, 66-68.
+/* ==== 74. Readers ===================================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 61, 67-69.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -25696,8 +25858,8 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 }
 
 
-/* ==== 74. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 9-10, 20, 23, 43, 59, 66-68, 70, 73.
+/* ==== 75. Readers: reading =========================================================================================
+ * Calls: rooms 2, 4, 7, 10-11, 21, 24, 44, 60, 67-69, 71, 74.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -26034,8 +26196,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 75. Decode stages: lanes ======================================================================================
- * Calls: rooms 4, 9, 42-43, 53-54, 60, 66-68, 72.
+/* ==== 76. Decode stages: lanes ======================================================================================
+ * Calls: rooms 4, 7, 10, 43-44, 54-55, 61, 67-69, 73.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -26471,8 +26633,8 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 }
 
 
-/* ==== 76. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 7, 9, 22-23, 53-54, 60, 66, 71-72, 75.
+/* ==== 77. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 7-8, 10, 23-24, 54-55, 61, 67, 72-73, 76.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -26772,9 +26934,9 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
         output++;
     info = bzi_item_info(item, output, 0, picture);
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     status = pipeline->picture(pipeline->picture_user, &info, &random, picture, drawn);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
     if (status < 0)
         return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the picture callback returned %d",
                         (int)status);
@@ -26782,8 +26944,8 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 77. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 4, 57, 59-60, 66-67, 72, 75-76.
+/* ==== 78. Decode stages: workers, samples ==========================================================================
+ * Calls: rooms 4, 7, 58, 60-61, 67-68, 73, 76-77.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -27041,8 +27203,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 78. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 9, 19, 60-64, 66-67, 71-72, 75.
+/* ==== 79. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 7, 10, 20, 61-65, 67-68, 72-73, 76.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -27479,8 +27641,8 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 
 #endif
 
-/* ==== 79. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7, 9, 23, 57, 59-63, 66, 71-72, 75, 78.
+/* ==== 80. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 24, 58, 60-64, 67, 72-73, 76, 79.
  *
  * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -27813,7 +27975,7 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
     if (!pool->engines)
         return bzi_fail_memory(err, "decode sessions");
 
-    pool->has_mutex = bzi_os_mutex_init(&pool->mutex) == 0;
+    pool->has_mutex = bzi_os_mutex_init(&pool->mutex, BZI_RANK_POOL) == 0;
     pool->has_cond = pool->has_mutex && bzi_os_cond_init(&pool->wake) == 0;
     pool->has_turns = pool->has_cond && bzi_os_cond_init(&pool->turns) == 0;
     if (!pool->has_turns)
@@ -27867,8 +28029,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 80. Contexts ==================================================================================================
- * Calls: rooms 4, 7, 9, 58-60, 79.
+/* ==== 81. Contexts ==================================================================================================
+ * Calls: rooms 7-8, 10, 59-61, 80.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -27917,7 +28079,7 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
         return status;
 
     context = bzi_alloc_zero(&host->memory, 1, sizeof *context);
-    if (!context || bzi_os_mutex_init(&context->mutex)) {
+    if (!context || bzi_os_mutex_init(&context->mutex, BZI_RANK_CONTEXT)) {
         status = context ? BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock") : bzi_fail_memory(err, "a context");
         bzi_release(&host->memory, context, 1, sizeof *context);
         bzi_host_drop(host);
@@ -28033,8 +28195,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 81. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7, 9, 44, 56, 59-61, 66-70, 73-74, 76-77, 80.
+/* ==== 82. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 45, 57, 60-62, 67-71, 74-75, 77-78, 81.
  *
  * Makes a loader's batches, queues, order, locks and threads, and frees them. */
 
@@ -28316,7 +28478,7 @@ static bzi_cond *bzi_loader_cond(bzna_loader *loader, uint32_t number)
 /* Makes the mutex and the condition variables. */
 static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
 {
-    loader->has_mutex = bzi_os_mutex_init(&loader->mutex) == 0;
+    loader->has_mutex = bzi_os_mutex_init(&loader->mutex, BZI_RANK_LOADER) == 0;
     while (loader->has_mutex && loader->cond_count < BZI_CONDS &&
            bzi_os_cond_init(bzi_loader_cond(loader, loader->cond_count)) == 0)
         loader->cond_count++;
@@ -28572,8 +28734,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 82. Without threads ============================================================================================
- * Calls: rooms 9, 59, 67-68, 73-74, 77.
+/* ==== 83. Without threads ============================================================================================
+ * Calls: rooms 10, 60, 68-69, 74-75, 78.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what readers and workers do, one run after the other.
  * Whatever was read is decoded before more is read. Thus no item that holds memory waits while that is short, and what
@@ -28637,8 +28799,8 @@ static void bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 83. Delivering ================================================================================================
- * Calls: rooms 4, 9, 59-60, 66-69, 81-82.
+/* ==== 84. Delivering ================================================================================================
+ * Calls: rooms 4, 7, 10, 60-61, 67-70, 82-83.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -28943,8 +29105,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 84. Positions ==================================================================================================
- * Calls: rooms 2, 4, 9, 59, 66-69, 81.
+/* ==== 85. Positions ==================================================================================================
+ * Calls: rooms 2, 7, 10, 60, 67-70, 82.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -29194,8 +29356,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 
-/* ==== 85. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 60, 66-67.
+/* ==== 86. Statistics ===============================================================================================
+ * Calls: rooms 2, 4, 7, 61, 67-68.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -29375,8 +29537,8 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 86. Configuration =============================================================================================
- * Calls: rooms 2, 4, 9, 49, 51, 53.
+/* ==== 87. Configuration =============================================================================================
+ * Calls: rooms 2, 4, 10, 50, 52, 54.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -29764,8 +29926,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 87. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 9, 50-53, 86.
+/* ==== 88. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 10, 51-54, 87.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -29980,8 +30142,8 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 88. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7, 9, 42-44, 59-60, 64, 66, 68, 70, 80-81.
+/* ==== 89. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 8, 10, 43-45, 60-61, 65, 67, 69, 71, 81-82.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -30423,7 +30585,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 89. Public API: contexts ======================================================================================
+/* ==== 90. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
@@ -30693,7 +30855,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 90. Public API: data sets =====================================================================================
+/* ==== 91. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -31156,7 +31318,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 91. Public API: pictures, numbers, warps ======================================================================
+/* ==== 92. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -31502,7 +31664,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 92. Public API: loaders =======================================================================================
+/* ==== 93. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
@@ -31782,7 +31944,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 93. Public API: batches, writers =============================================================================
+/* ==== 94. Public API: batches, writers =============================================================================
  * Calls: all rooms above. */
 
 /* --- Batches --- */
