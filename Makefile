@@ -198,7 +198,7 @@ test test-all:
 test-ports: $(BUILD)/bzna $(BUILD)/draw_pictures $(BUILD)/decode_batch
 	@status=0; \
 	nice sh tests/test_variants.sh $(BUILD)/bzna $(BUILD) musl windows_arm64 macos_arm64 macos_x86_64 freebsd aarch64 \
-	    arm s390x || status=1; \
+	    aarch64_16k aarch64_64k arm s390x || status=1; \
 	nice sh tests/ports_compilers.sh $(BUILD) || status=1; \
 	nice sh tests/ports_windows.sh $(BUILD)/bzna $(BUILD) || status=1; \
 	exit $$status

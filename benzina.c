@@ -451,17 +451,24 @@ static uint64_t bzi_hash_numbers(uint64_t hash, const void *data, size_t size, s
     return hash;
 }
 
-/* Makes little-endian numbers of this machine's, in place, or the reverse. */
-static void bzi_flip_to_little(void *data, uint64_t size, size_t width)
+/* Reverses the bytes of numbers, in place. */
+static void bzi_flip(void *data, uint64_t size, size_t width)
 {
     uint8_t *p = data;
 
-    for (uint64_t i = 0; bzi_is_big_endian() && i + width <= size; i += width)
+    for (uint64_t i = 0; i + width <= size; i += width)
         for (size_t k = 0; k < width / 2; k++) {
             const uint8_t byte = p[i + k];
             p[i + k] = p[i + width - 1 - k];
             p[i + width - 1 - k] = byte;
         }
+}
+
+/* Makes little-endian numbers of this machine's, in place, or the reverse. */
+static void bzi_flip_to_little(void *data, uint64_t size, size_t width)
+{
+    if (bzi_is_big_endian())
+        bzi_flip(data, size, width);
 }
 
 /* Versioned structs: caller and library may know different sizes of the same struct.
@@ -29269,16 +29276,34 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     state->check = bzi_loader_state_check(state);
 }
 
-/* Copies a state of any known version. Members that version 1 did not have are 0. */
+/* Makes a state of this machine's byte order of one of the other order. */
+static void bzi_loader_state_flip(bzna_loader_state *state)
+{
+    bzi_flip(&state->seed, offsetof(bzna_loader_state, order) - offsetof(bzna_loader_state, seed), 8);
+    bzi_flip(&state->order, 2 * sizeof state->order, 4);
+    bzi_flip(&state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels), 8);
+}
+
+/* Copies a state of any known version, of either byte order. Members that version 1 did not have are 0. */
 static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_loader_state *state, bzna_error *err)
 {
-    const uint32_t bytes = given->version == 1 ? BZI_STATE_BYTES_1 : (uint32_t)sizeof *state;
+    uint32_t start[2] = { given->struct_size, given->version };
+    const int flipped = start[1] > 0xffff;                  /* no version is as large, unless of the other order */
+    uint32_t bytes;
 
-    memset(state, 0, sizeof *state);
-    if (given->version < 1 || given->version > 2 || given->struct_size != bytes)
+    if (flipped)
+        bzi_flip(start, sizeof start, sizeof start[0]);
+    bytes = start[1] == 1 ? BZI_STATE_BYTES_1 : (uint32_t)sizeof *state;
+    if (start[1] < 1 || start[1] > 2 || start[0] != bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.version: %u of %u bytes is not known", given->version,
                         given->struct_size);
+
+    memset(state, 0, sizeof *state);
     memcpy(state, given, bytes);
+    if (flipped)
+        bzi_loader_state_flip(state);
+    state->struct_size = start[0];
+    state->version = start[1];
     return BZNA_OK;
 }
 
@@ -29817,7 +29842,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
 #undef BZI_GROUP
 
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-        if (groups[i].padding || !bzi_is_zero(groups[i].words, groups[i].bytes))
+        if (groups[i].padding || !bzi_is_zero(groups[i].words, (size_t)groups[i].bytes))
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "loader_config.%s: reserved words are set", groups[i].group);
     return BZNA_OK;
 }

@@ -12,17 +12,27 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#ifdef _WIN32
+#  define WIN32_LEAN_AND_MEAN
+#  define NOGDI
+#  include <windows.h>
+#  include <process.h>
+#endif
+
 /* Of threads that are started from now on, this one is not; 0: all are. */
 static atomic_int thread_that_fails;
 
-static int thread_start_or_fail(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *user)
-{
-    if (thread_that_fails && --thread_that_fails == 0)
-        return EAGAIN;
-    return pthread_create(thread, attributes, run, user);
-}
-#define pthread_create thread_start_or_fail
+__attribute__((unused)) static int is_thread_that_fails(void) { return thread_that_fails && --thread_that_fails == 0; }
+
+#ifdef _WIN32
+#  define _beginthreadex(with, size, run, argument, how, id) \
+    (is_thread_that_fails() ? 0 : _beginthreadex(with, size, run, argument, how, id))
+#else
+#  define pthread_create(thread, with, run, user) \
+    (is_thread_that_fails() ? EAGAIN : pthread_create(thread, with, run, user))
+#endif
 #include "../benzina.c"
+#undef _beginthreadex
 #undef pthread_create
 #include "test.h"
 
