@@ -586,7 +586,7 @@ class Faults(Case):
     def test_a_server_that_serves_no_ranges_any_more_fails_its_samples(self):
         dataset = benzina.Dataset(self.url("t.tar"), block_size=4096, cache_bytes=0, retries=1)
         self.server.fault = lambda *_: "no ranges"
-        with self.assertRaises(benzina.InputOutputError) as raised:
+        with self.assertLogs("benzina", "WARNING"), self.assertRaises(benzina.InputOutputError) as raised:
             epoch(dataset)
         self.assertIn("does not serve ranges", str(raised.exception))
 
