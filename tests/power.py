@@ -213,7 +213,8 @@ def check_rescue(command, state, clean):
 def check_state(command, state, clean, is_over):
     put(state)
     out, partial = os.path.join(work, command.out), os.path.join(work, command.out + ".partial")
-    allowed = [clean["bytes"]] + ([command.before[command.out]] if command.out in command.before and not is_over else [])
+    old = [command.before[command.out]] if command.out in command.before and not is_over else []
+    allowed = [clean["bytes"], *old]
     if command.out in state and state[command.out] not in allowed:
         return "%s is there and not whole (%d bytes)" % (command.out, len(state[command.out]))
     if command.out not in state and (command.is_lasting and is_over or command.out in command.before):
@@ -315,7 +316,8 @@ shutil.copyfile(path("x.bzna"), source)
 put({})
 run("merge", source, source, source, "-o", path("m.bzna"))
 older = {"m.bzna": read(path("m.bzna"))}
-check(Command("pack --overwrite", (*pack, "--overwrite"), "x.bzna", (*pack, "--overwrite"), {"x.bzna": older["m.bzna"]}))
+replace = (*pack, "--overwrite")
+check(Command("pack --overwrite", replace, "x.bzna", replace, {"x.bzna": older["m.bzna"]}))
 merge = ("merge", source, source, "-o", path("m.bzna"))
 check(Command("merge", merge, "m.bzna", (*merge, "--overwrite")))
 append = ("append", path("x.bzna"), source)

@@ -303,7 +303,8 @@ TEST(a_plain_video_that_changes_costs_no_more_either)
 
 /* ---- a folder, whose files are opened one by one ---- */
 
-enum { SHORTER, NO_BYTES, OTHER_BYTES, GONE, A_FOLDER, A_PIPE, ANOTHER_PICTURE, FILE_CHANGES, FILES = 3 * FILE_CHANGES };
+enum { SHORTER, NO_BYTES, OTHER_BYTES, GONE, A_FOLDER, A_PIPE, ANOTHER_PICTURE, FILE_CHANGES };
+enum { FILES = 3 * FILE_CHANGES };
 
 static const char *folder_file(int number)
 {
@@ -337,7 +338,7 @@ static void check_slot(int number, int is_changed, bzna_status status, int value
     CHECK_EQ(bzna_batch_error(batch, slot, &why), status);
     if (!is_changed || is_other) {
         CHECK_EQ(status, BZNA_OK);
-        CHECK_EQ(value, is_other ? 301 % 256 : number * 3 + 1);       /* make_picture's, at the first byte of the crop */
+        CHECK_EQ(value, is_other ? 301 % 256 : number * 3 + 1);       /* make_picture's, where the crop begins */
     } else {
         CHECK(status < 0);
         CHECK_CONTAINS(why.message, strrchr(folder_file(number), '/') + 1);

@@ -1,10 +1,10 @@
 /* test_corrupt.c - damaged pictures of H.264, H.265, AV1 and JPEG among good ones, in archives and in a folder
  *
- * A round damages some samples at random: bits, runs of bytes, bytes that are missing or too many, access units of other
- * samples, headers. Then it loads all of them, twice, with other numbers of threads and with memory that held other
- * bytes before. Each undamaged sample has the pixels of the clean run, bit for bit. A damaged one has a status with a
- * message and the fill color, or a picture whose pixels are all in range and, on the CPU, the same both times: what was
- * never written would differ. Each round has a seed, which a failure prints.
+ * A round damages some samples at random: bits, runs of bytes, bytes that are missing or too many, access units of
+ * other samples, headers. Then it loads all of them, twice, with other numbers of threads and with memory that held
+ * other bytes before. Each undamaged sample has the pixels of the clean run, bit for bit. A damaged one has a status
+ * with a message and the fill color, or a picture whose pixels are all in range and the same both times: what was never
+ * written would differ. Each round has a seed, which a failure prints.
  *
  *     build/tests/test_corrupt --seed SEED [ROUNDS]         these rounds again; or others
  *     build/tests/test_corrupt --rate SECONDS               what 1 % damaged samples cost */
@@ -13,7 +13,10 @@
 
 #if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_JPEG) || defined(BENZINA_NO_WRITER) || defined(BENZINA_NO_FOLDERS)
 
-TEST(damaged_pictures) { SKIP("built without libavcodec, libjpeg-turbo [libavcodec-dev libjpeg-dev], writer or folders"); }
+TEST(damaged_pictures)
+{
+    SKIP("built without libavcodec, libjpeg-turbo [libavcodec-dev libjpeg-dev], writer or folders");
+}
 TEST_MAIN(RUN(damaged_pictures))
 
 #else
@@ -475,9 +478,9 @@ static void folder_rounds(uint64_t seed, long rounds)
 
 static void print_counts(const char *what, uint64_t seed, long rounds)
 {
-    printf("%s: %ld damaged pictures of seeds %llu to %llu, %ld with a status and %ld decoded; %ld undamaged ones\n", what,
-           refused + decoded, (unsigned long long)seed, (unsigned long long)seed + (uint64_t)rounds - 1, refused, decoded,
-           undamaged);
+    const unsigned long long first = seed, last = seed + (uint64_t)rounds - 1;
+    printf("%s: %ld damaged pictures of seeds %llu to %llu, %ld with a status and %ld decoded; %ld undamaged ones\n",
+           what, refused + decoded, first, last, refused, decoded, undamaged);
 }
 
 static void forget_counts(void)
@@ -612,8 +615,8 @@ static double compare_rates(size_t picture, double seconds, int print)
     qsort(wall, n, sizeof *wall, less);
     qsort(processors, n, sizeof *processors, less);
     if (print)
-        printf("%-40s %zu rounds, %u of %d samples with a status: rate %.3f of the clean one by the clock, %.3f by the "
-               "processors\n", files[picture].path, n, failed, RATE_SAMPLES, wall[n / 2], processors[n / 2]);
+        printf("%-40s %zu rounds, %u of %d samples with a status: rate %.3f of the clean one by the clock, %.3f by "
+               "the processors\n", files[picture].path, n, failed, RATE_SAMPLES, wall[n / 2], processors[n / 2]);
     archive_clear(&clean);
     archive_clear(&damaged);
     bzna_context_close(context);

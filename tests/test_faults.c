@@ -257,7 +257,8 @@ static void take_batch(bzna_batch *batch, outcome *o)
 static bzna_loader_config loader_config(void)
 {
     return (bzna_loader_config){
-        .struct_size = sizeof(bzna_loader_config), .output.batch_size = BATCH, .output.width = OUT, .output.height = OUT,
+        .struct_size = sizeof(bzna_loader_config),
+        .output.batch_size = BATCH, .output.width = OUT, .output.height = OUT,
         .output.dtype = BZNA_DTYPE_UINT8, .output.device.kind = BZNA_DEVICE_CPU, .order.epochs = EPOCHS,
         .decode.decoder = BZNA_DECODER_SOFTWARE, .decode.threads = 2, .read.threads = 2, .read.retries = 0,
         .pipeline.batches_in_flight = 2

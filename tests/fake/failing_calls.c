@@ -33,11 +33,12 @@ __attribute__((constructor)) static void start(void)
         name[0] = 0;
 }
 
-/* Whether this call is the one; sets errno. With files of 64 bits, calls have names of their own: pread64 is a pread. */
+/* Whether this call is the one; sets errno. For files of 64 bits, calls have names of their own: pread64 is a pread. */
 static int fails(const char *function)
 {
     const size_t length = strlen(name);
-    if (strncmp(function, name, length) || (function[length] && strcmp(function + length, "64")) || atomic_fetch_add(&calls, 1) + 1 != number)
+    if (strncmp(function, name, length) || (function[length] && strcmp(function + length, "64")) ||
+        atomic_fetch_add(&calls, 1) + 1 != number)
         return 0;
     if (met) {
         int (*real_open)(const char *, int, ...) = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open");

@@ -62,7 +62,8 @@ static void put(const void *bytes, size_t size, const char *format, ...)
     const int length = vsnprintf(line, sizeof line, format, rest);
     va_end(rest);
     struct iovec parts[2] = { { line, (size_t)length }, { (void *)(size_t)bytes, size } };
-    if (REAL(ssize_t, writev, int, const struct iovec *, int)(log_file, parts, size ? 2 : 1) != (ssize_t)(size + (size_t)length))
+    ssize_t (*real)(int, const struct iovec *, int) = REAL(ssize_t, writev, int, const struct iovec *, int);
+    if (real(log_file, parts, size ? 2 : 1) != (ssize_t)(size + (size_t)length))
         abort();
 }
 
