@@ -530,7 +530,7 @@ static double now_s(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-enum { RATE_SAMPLES = 400 };
+enum { RATE_SAMPLES = 200 };
 
 typedef struct cost { double wall, processors; uint32_t failed; } cost;
 
@@ -603,7 +603,7 @@ static double compare_rates(size_t picture, double seconds, int print)
     const double end = now_s(CLOCK_MONOTONIC) + seconds;
     size_t n = 0;
     uint32_t failed = 0;
-    while (n < RATE_ROUNDS && (n < 9 || now_s(CLOCK_MONOTONIC) < end)) {
+    while (n < RATE_ROUNDS && (n < 5 || now_s(CLOCK_MONOTONIC) < end)) {
         const cost first = time_epochs(context, n % 2 ? &damaged : &clean);
         const cost second = time_epochs(context, n % 2 ? &clean : &damaged);
         const cost *const good = n % 2 ? &second : &first, *const bad = n % 2 ? &first : &second;
