@@ -34,7 +34,9 @@ TEST_MAIN(RUN(damaged_pictures))
 #include "archives.h"
 
 #ifdef TEST_NVDEC
-#  define TOP TEST_BUILD "/tests/corrupt_device"
+#  define TOP_OF(kind) TEST_BUILD "/tests/corrupt_" #kind        /* two suites may run at once */
+#  define TOP_NAMED(kind) TOP_OF(kind)
+#  define TOP TOP_NAMED(TEST_NVDEC)
 #else
 #  define TOP TEST_BUILD "/tests/corrupt"
 #  define TEST_NVDEC 0
