@@ -247,6 +247,7 @@ $(BUILD)/tests/test_limits: tests/fuzz/fuzz.h tests/fuzz/program.h
 $(BUILD)/tests/test_loader_nvdec $(BUILD)/tests/test_loader_device: tests/test_loader.c tests/fake/nvdec.h
 $(BUILD)/tests/test_training_nvdec $(BUILD)/tests/test_training_device: tests/test_training.c tests/fake/nvdec.h
 $(BUILD)/tests/test_records_device: tests/test_records.c tests/fake/nvdec.h
+$(BUILD)/tests/test_corrupt_nvdec $(BUILD)/tests/test_corrupt_device: tests/test_corrupt.c tests/fake/nvdec.h
 $(BUILD)/tests/test_augment_device: tests/test_augment.c tests/fake/nvdec.h
 $(BUILD)/tests/test_jpeg_device: tests/test_jpeg.c tests/fake/nvdec.h
 $(BUILD)/tests/test_outputs_nvdec $(BUILD)/tests/test_outputs_device: tests/test_outputs.c tests/fake/nvdec.h

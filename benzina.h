@@ -372,6 +372,9 @@
  *     - A file that was shortened fails the samples that can no longer be read, with E_TRUNCATED.
  *     - If a disk fails, the samples that it cannot read fail with E_IO, after read.retries more
  *       attempts.
+ *     - A disk that stalls holds up the samples that are read from it, and loses none. Meanwhile
+ *       bzna_loader_next returns after its timeout, and bzna_loader_stop at once. Close, reset and
+ *       restore of the loader wait for reads that have begun.
  *     - A file that was removed, or replaced by another of its name, is read on while it is open.
  *     - A file that was written over in place is read as it is then, so samples may be wrong or
  *       fail. To change a data set, write another file and rename it.
@@ -892,7 +895,8 @@ typedef struct bzna_sink {
     void       *user;                 /* passed to the functions; the caller's until close */
     /* Writes all size bytes of src at byte offset. Returns BZNA_OK, or a negative number, which
      * becomes the native_code of E_IO. The writer appends, and at the end goes back to patch 8
-     * bytes. */
+     * bytes, which mark the archive as finished. A sink whose archives shall survive a loss of
+     * power flushes before that what was written. */
     bzna_status (*write_at)(void *user, uint64_t offset, const void *src, uint64_t size);
     /* Releases what the sink holds. Called exactly once, by bzna_writer_close, and never if
      * bzna_writer_open_sink failed. May be NULL. */
@@ -3025,7 +3029,8 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     const bzna_loader_config *config, bzna_loader **out, bzna_error *err);
 
 /* Stops the threads of loader, and lets go of its data set; NULL does nothing. Waits for callbacks
- * that are running and, on the device, for what was enqueued to read batches that were released.
+ * that are running, for reads of files that have begun and, on the device, for what was enqueued to
+ * read batches that were released.
  * Batches on loan stay valid; the release of the last one frees their memory, and waits likewise.
  * Returns E_STATE inside callbacks and after fork, and does nothing then. Any thread, once. */
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);

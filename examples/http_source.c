@@ -21,13 +21,19 @@
 #include <strings.h>
 #include <time.h>
 
+#ifndef HTTP_STALL_TIMEOUT_S
+#  define HTTP_STALL_TIMEOUT_S 10
+#endif
+
 enum {
     POOL_MAX = 256,
     ATTEMPTS_MAX = 6,
     CONNECT_TIMEOUT_MS = 5000,
-    STALL_TIMEOUT_S = 10,
+    STALL_BYTES_S = 1000,             /* slower than this for STALL_TIMEOUT_S is a stall */
+    STALL_TIMEOUT_S = HTTP_STALL_TIMEOUT_S,
     BACKOFF_MS = 50,
-    ERROR_PAGE_MAX = 65536
+    ERROR_PAGE_MAX = 65536,
+    VERSION_MAX = 200
 };
 
 /* What was done so far. */
@@ -38,6 +44,7 @@ typedef struct http_counts {
 typedef struct http {
     char           *url;
     uint64_t        size;             /* of the file; 0: not asked yet */
+    char            version[VERSION_MAX];     /* its ETag or time of modification, which must stay; "": there is none */
     uint32_t        attempts;         /* for each read, 1..ATTEMPTS_MAX: those after the first are retries */
     uint32_t        pooled;
     pthread_mutex_t mutex;            /* of pool, pooled and counts */
@@ -52,32 +59,49 @@ typedef struct http_exchange {
     uint64_t  offset, wanted, got, ignored;
     uint64_t  first, size;            /* of the answer's Content-Range: bytes FIRST-last/SIZE */
     int       has_range;
+    char      version[VERSION_MAX];
+    int       has_etag;               /* version is an ETag */
 } http_exchange;
 
 /* --- One request --- */
 
 /* Results are bytes, or minus an HTTP status (100..599) or a CURLcode (below 100): this is what a bzna_error has in
  * native_code. */
+enum { HTTP_CHANGED = -99 };          /* the file is another one than it was; curl has no such code */
+
 static const char *http_explain(int64_t result, char *text, size_t size)
 {
+    if (result == HTTP_CHANGED) return "the file has changed since it was opened";
     if (result > -100) return curl_easy_strerror((CURLcode)-result);
     snprintf(text, size, "HTTP status %d%s", (int)-result, result == -200 ? ": the server does not serve ranges" : "");
     return text;
 }
 
+/* Copies a header's value without the blanks around it. Returns 0 if the line is another header, or its value too
+ * long. */
+static int http_header(const char *line, size_t length, const char *name, char *value, size_t size)
+{
+    const size_t skip = strlen(name);
+    if (length < skip || strncasecmp(line, name, skip)) return 0;
+    for (line += skip, length -= skip; length && (*line == ' ' || *line == '\t'); line++) length--;
+    while (length && (line[length - 1] == '\r' || line[length - 1] == '\n' || line[length - 1] == ' ')) length--;
+    if (length >= size) return 0;
+    memcpy(value, line, length);
+    value[length] = 0;
+    return 1;
+}
+
 static size_t http_on_header(char *line, size_t one, size_t length, void *user)
 {
-    static const char name[] = "content-range:";
-    const size_t skip = sizeof name - 1;
     http_exchange *x = user;
-    char value[128];
+    char value[VERSION_MAX];
     (void)one;
     /* a redirect's headers are not those of its target */
-    if (length > 5 && !memcmp(line, "HTTP/", 5)) x->has_range = 0;
-    if (length < skip || length - skip >= sizeof value || strncasecmp(line, name, skip)) return length;
-    memcpy(value, line + skip, length - skip);
-    value[length - skip] = 0;
-    x->has_range = sscanf(value, " bytes %" SCNu64 "-%*u/%" SCNu64, &x->first, &x->size) == 2;
+    if (length > 5 && !memcmp(line, "HTTP/", 5)) x->has_range = x->has_etag = x->version[0] = 0;
+    if (http_header(line, length, "content-range:", value, sizeof value))
+        x->has_range = sscanf(value, "bytes %" SCNu64 "-%*u/%" SCNu64, &x->first, &x->size) == 2;
+    if (http_header(line, length, "etag:", value, sizeof value)) x->has_etag = 1, strcpy(x->version, value);
+    if (!x->has_etag && http_header(line, length, "last-modified:", value, sizeof value)) strcpy(x->version, value);
     return length;
 }
 
@@ -89,10 +113,11 @@ static size_t http_on_bytes(char *bytes, size_t one, size_t length, void *user)
     (void)one;
     curl_easy_getinfo(x->curl, CURLINFO_RESPONSE_CODE, &status);
     if (status >= 400) return (x->ignored += length) <= ERROR_PAGE_MAX ? length : 0;
-    if (status != 206 || !x->has_range || x->first != x->offset || length > x->wanted - x->got) return 0;
-    memcpy(x->dst + x->got, bytes, length);
-    x->got += length;
-    return length;
+    if (status != 206 || !x->has_range || x->first != x->offset) return 0;
+    const size_t taken = length < x->wanted - x->got ? length : (size_t)(x->wanted - x->got);
+    memcpy(x->dst + x->got, bytes, taken);
+    x->got += taken;
+    return taken;                     /* less than length ends a body that is too long */
 }
 
 static int64_t http_result(const http *h, const http_exchange *x, CURLcode code)
@@ -100,8 +125,10 @@ static int64_t http_result(const http *h, const http_exchange *x, CURLcode code)
     long status = 0;
     curl_easy_getinfo(x->curl, CURLINFO_RESPONSE_CODE, &status);
     if (status >= 100 && status != 206) return -status;
-    if (status == 206 && (!x->has_range || x->first != x->offset || (h->size && x->size != h->size)))
-        return -CURLE_RANGE_ERROR;
+    if (status == 206 && (!x->has_range || x->first != x->offset)) return -CURLE_RANGE_ERROR;
+    if (status == 206 && h->size && (x->size != h->size || strcmp(x->version, h->version))) return HTTP_CHANGED;
+    /* what comes too slowly is no answer, or a file would take hours */
+    if (code == CURLE_OPERATION_TIMEDOUT) return -(int64_t)code;
     if (x->got) return (int64_t)x->got; /* a cut answer is a short read, and is asked for again from there */
     return code ? -(int64_t)code : -CURLE_GOT_NOTHING;
 }
@@ -116,7 +143,7 @@ static CURL *http_connect(const http *h)
     curl_easy_setopt(curl, CURLOPT_MAXREDIRS, 5L);
     curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L); /* a stall ends a read; a large read may take its time */
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, (long)STALL_BYTES_S);    /* a large read may take its time */
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)STALL_TIMEOUT_S);
     curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, http_on_header);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, http_on_bytes);
@@ -161,7 +188,10 @@ static int64_t http_get(http *h, uint64_t offset, void *dst, uint64_t size, int 
     curl_easy_setopt(x.curl, CURLOPT_HEADERDATA, &x);
     curl_easy_setopt(x.curl, CURLOPT_WRITEDATA, &x);
     int64_t result = http_result(h, &x, curl_easy_perform(x.curl));
-    if (result > 0 && file_size) *file_size = x.size;
+    if (result > 0 && file_size) {
+        *file_size = x.size;
+        strcpy(h->version, x.version);
+    }
     http_give_back(h, &x, retry);
     return result;
 }

@@ -301,6 +301,89 @@ TEST(a_plain_video_that_changes_costs_no_more_either)
     }
 }
 
+/* ---- a folder, whose files are opened one by one ---- */
+
+enum { SHORTER, NO_BYTES, OTHER_BYTES, GONE, A_FOLDER, A_PIPE, ANOTHER_PICTURE, FILE_CHANGES };
+enum { FILES = 3 * FILE_CHANGES };
+
+static const char *folder_file(int number)
+{
+    static char path[256];
+    snprintf(path, sizeof path, TOP "/folder/a/%02d.ppm", number);
+    return path;
+}
+
+static void change_file(int number)
+{
+    static uint8_t bytes[8192];
+    const char *const path = folder_file(number);
+    switch (number / 3) {
+    case SHORTER:     CHECK(!truncate(path, 700)); break;
+    case NO_BYTES:    CHECK(!truncate(path, 0)); break;
+    case OTHER_BYTES: overwrite(path, -1); break;
+    case GONE:        CHECK(!unlink(path)); break;
+    case A_FOLDER:    CHECK(!unlink(path) && !mkdir(path, 0777)); break;
+    case A_PIPE:      CHECK(!unlink(path) && !mkfifo(path, 0666)); break;
+    default:
+        spill(TOP "/other", bytes, make_picture(bytes, 100));
+        CHECK(!rename(TOP "/other", path));
+    }
+}
+
+/* Of a file that changed, the status says so; or it is the picture that is there now. */
+static void check_slot(int number, int is_changed, bzna_status status, int value, bzna_batch *batch, uint32_t slot)
+{
+    const int is_other = is_changed && number / 3 == ANOTHER_PICTURE;
+    bzna_error why = { 0 };
+    CHECK_EQ(bzna_batch_error(batch, slot, &why), status);
+    if (!is_changed || is_other) {
+        CHECK_EQ(status, BZNA_OK);
+        CHECK_EQ(value, is_other ? 301 % 256 : number * 3 + 1);       /* make_picture's, where the crop begins */
+    } else {
+        CHECK(status < 0);
+        CHECK_CONTAINS(why.message, strrchr(folder_file(number), '/') + 1);
+    }
+}
+
+TEST(files_of_a_folder_that_change_in_mid_epoch_cost_their_own_slots)
+{
+    static uint8_t bytes[8192];
+    bzna_loader_config c = { .struct_size = sizeof c, .output.batch_size = 3, .output.width = 8, .output.height = 8,
+                             .output.device.kind = BZNA_DEVICE_CPU, .decode.decoder = BZNA_DECODER_SOFTWARE,
+                             .output.dtype = BZNA_DTYPE_UINT8, .output.layout = BZNA_LAYOUT_NHWC, .order.epochs = 3,
+                             .pipeline.batches_in_flight = 2 };
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_status status;
+    CHECK(system("rm -rf " TOP " && mkdir -p " TOP "/folder/a") == 0);
+    for (int i = 0; i < FILES; i++)
+        spill(folder_file(i), bytes, make_picture(bytes, i));
+    REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
+    REQUIRE(bzna_dataset_open(context, TOP "/folder", NULL, &dataset, NULL) == BZNA_OK);
+    REQUIRE(bzna_loader_open(context, dataset, &c, &loader, NULL) == BZNA_OK);
+    while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL)) == BZNA_OK) {
+        bzna_batch_info info = { 0 };
+        CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+        if (info.epoch == 0 && info.batch == 1)
+            for (int i = 0; i < FILES; i += 3)
+                change_file(i);
+        for (uint32_t i = 0; i < info.count; i++) {
+            const int number = (int)info.indices[i];
+            const uint8_t *const pixel = (const uint8_t *)info.image.data + i * 8 * 8 * 3;
+            if (info.epoch < 2 && number % 3 == 0)
+                continue;                                   /* before the change, or after it */
+            check_slot(number, number % 3 == 0, info.status[i], *pixel, batch, i);
+        }
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(status, BZNA_END);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+}
+
 /* What was changed is opened again: an error, or what is there now. */
 TEST(a_file_that_changed_is_opened_again_or_refused)
 {
@@ -532,6 +615,7 @@ TEST_MAIN(
     RUN(a_file_that_changes_between_calls_costs_the_calls_and_no_more)
     RUN(a_file_that_changes_in_mid_epoch_costs_slots_and_the_loader_goes_on)
     RUN(a_plain_video_that_changes_costs_no_more_either)
+    RUN(files_of_a_folder_that_change_in_mid_epoch_cost_their_own_slots)
     RUN(a_file_that_changed_is_opened_again_or_refused)
     RUN(reads_of_the_index_that_fail_count_towards_retries)
     RUN(targets_that_lie_in_a_row_are_found_without_the_index)

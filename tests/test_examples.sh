@@ -448,6 +448,38 @@ test_http() {
     stop_server
     check absent_server_is_a_clear_error refuses "connect to server" fetch "$url/plain/drawn.bzna"
 }
+# What a server may do wrong, the words of tests/lying_server.py. A stall is one second here.
+lie() { within 120 "$T/http_source_1s" "http://127.0.0.1:$liar/$1/drawn.bzna" 4; }
+stop_liar() { exec 9>&-; wait "$liars"; }
+start_liar() { # which serves until its standard input ends
+    mkfifo "$T/liar.in" || return 1
+    python3 tests/lying_server.py "$T" <"$T/liar.in" >"$T/liar.port" 2>"$T/liar.err" & liars=$!
+    exec 9>"$T/liar.in"
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        liar=$(cat "$T/liar.port")
+        if [ -n "$liar" ]; then return 0; fi
+        sleep 0.2
+    done
+    cat "$T/liar.err"; return 1
+}
+test_lies() {
+    [ -n "$TEST_ALL" ] || echo "LEFT some ways to stall of a server that http_source.c asks"
+    check http_source_builds_with_another_timeout ${CC:-cc} -std=c11 -O2 $WARN -DHTTP_STALL_TIMEOUT_S=1 examples/http_source.c -o "$T/http_source_1s" $(pkg-config --cflags --libs libcurl) $LIBS || return
+    check lying_server_starts start_liar || return
+    for way in honest some_short fewer more endless; do
+        check "epoch_from_a_server_with_$way" to "$T/http.$way" lie $way && check "a_server_with_${way}_gives_the_pixels_of_the_file" same_hash "$T/http.$way"
+    done
+    check answers_without_their_end_are_an_error refuses 'partial file' lie short
+    check empty_answers_are_an_error refuses 'returned nothing' lie empty_later
+    check endless_errors_are_an_error refuses 'HTTP status 503' lie endless_error
+    check another_range_is_an_error refuses 'range was not delivered' lie other_range_later
+    check an_answer_without_its_range_is_an_error refuses 'range was not delivered' lie no_range
+    check another_size_is_an_error refuses 'has changed since it was opened' lie other_size_later
+    check another_version_is_an_error refuses 'has changed since it was opened' lie other_version_later
+    check the_whole_file_for_a_range_is_an_error refuses 'does not serve ranges' lie whole_later
+    for way in stall_later trickle_head ${TEST_ALL:+silent_later trickle_later}; do check "a_server_that_stalls_like_${way}_is_left" refuses 'Timeout was reached' lie $way; done
+    stop_liar
+}
 # --- the same with the fakes of NVIDIA's driver: NVDEC decodes, and nothing else differs ---
 with_fake() { LD_LIBRARY_PATH="$T/fake" "$@" 2>"$T/fake.err"; code=$?; ! grep '^fake' "$T/fake.err" && [ "$code" -eq 0 ]; }
 trains_on_the_fake() {
@@ -466,7 +498,11 @@ test_fake() {
 
 export no_proxy='*' NO_PROXY='*'
 if ! pkg-config --exists libcurl 2>/dev/null; then skip http_source "no libcurl headers [libcurl4-openssl-dev]"
-elif ! have "${CC:-cc}"; then skip http_source "no C compiler [gcc]"; else test_http; fi
+elif ! have "${CC:-cc}"; then skip http_source "no C compiler [gcc]"
+else
+    test_http
+    if ! have python3; then skip servers_that_lie "no python3 [python3]"; elif [ -s "$T/http.local" ]; then test_lies; fi
+fi
 if ! grep -q bzi_kernel_warp_any "$BUILD/libbenzina.a"; then skip nvdec "the library has no GPU path"
 elif [ ! -e tests/fake/build.sh ]; then skip nvdec "the fake driver is missing"
 else test_fake; fi

@@ -30,11 +30,12 @@ TEST_MAIN(RUN(each_call_of_the_system_may_fail))
 #include <unistd.h>
 
 enum { ALLOC, READ_FAILS, READ_ENDS, READ_SHORT, READ_INTERRUPTED, OPEN_FAILS, STAT_FAILS, LIST_FAILS, THREAD_FAILS,
-       WRITE_FAILS, WRITE_SHORT, WRITE_INTERRUPTED, SYNC_FAILS, KINDS };
+       WRITE_FAILS, WRITE_REFUSED, WRITE_BROKEN, WRITE_SHORT, WRITE_INTERRUPTED, SYNC_FAILS, KINDS };
 
 static const char *const kind_name[KINDS] = {
     "an allocation", "a read (EIO)", "a read (end of file)", "a read (half of it)", "a read (EINTR)", "open", "fstat",
-    "opendir", "pthread_create", "a write (ENOSPC)", "a write (half of it)", "a write (EINTR)", "fdatasync"
+    "opendir", "pthread_create", "a write (ENOSPC)", "a write (EDQUOT)", "a write (EIO)",
+    "a write (half of it)", "a write (EINTR)", "fdatasync"
 };
 
 /* What fails: the call of a kind with this number, counted from 1; 0: none. */
@@ -51,8 +52,15 @@ static int fails(int kind)
 
 static int fails_with(int kind, int error) { return fails(kind) ? errno = error, 1 : 0; }
 
+/* A disk that stalls: while it is 1, reads wait, and are counted. */
+static atomic_int stalls, stalled;
+
 static ssize_t fault_pread(int fd, void *dst, size_t size, off_t at)
 {
+    stalled++;
+    while (stalls)
+        usleep(300);
+    stalled--;
     if (fails_with(READ_FAILS, EIO) || fails_with(READ_INTERRUPTED, EINTR))
         return -1;
     if (fails(READ_ENDS))
@@ -62,7 +70,8 @@ static ssize_t fault_pread(int fd, void *dst, size_t size, off_t at)
 
 static ssize_t fault_pwrite(int fd, const void *src, size_t size, off_t at)
 {
-    if (fails_with(WRITE_FAILS, ENOSPC) || fails_with(WRITE_INTERRUPTED, EINTR))
+    if (fails_with(WRITE_FAILS, ENOSPC) || fails_with(WRITE_REFUSED, EDQUOT) || fails_with(WRITE_BROKEN, EIO) ||
+        fails_with(WRITE_INTERRUPTED, EINTR))
         return -1;
     return pwrite(fd, src, fails(WRITE_SHORT) && size > 1 ? size / 2 : size, at);
 }
@@ -245,14 +254,20 @@ static void take_batch(bzna_batch *batch, outcome *o)
     CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
 }
 
-static void load(bzna_context *context, bzna_dataset *dataset, outcome *o)
+static bzna_loader_config loader_config(void)
 {
-    const bzna_loader_config c = {
-        .struct_size = sizeof c, .output.batch_size = BATCH, .output.width = OUT, .output.height = OUT,
+    return (bzna_loader_config){
+        .struct_size = sizeof(bzna_loader_config),
+        .output.batch_size = BATCH, .output.width = OUT, .output.height = OUT,
         .output.dtype = BZNA_DTYPE_UINT8, .output.device.kind = BZNA_DEVICE_CPU, .order.epochs = EPOCHS,
         .decode.decoder = BZNA_DECODER_SOFTWARE, .decode.threads = 2, .read.threads = 2, .read.retries = 0,
         .pipeline.batches_in_flight = 2
     };
+}
+
+static void load(bzna_context *context, bzna_dataset *dataset, outcome *o)
+{
+    const bzna_loader_config c = loader_config();
     bzna_loader *loader = NULL;
     bzna_batch *batch = NULL;
     if ((o->status = bzna_loader_open(context, dataset, &c, &loader, &o->error)) != BZNA_OK)
@@ -432,6 +447,114 @@ TEST(an_archive_is_written_whole_or_not_at_all_whichever_call_fails)
     CHECK(runs > 60);
 }
 
+/* ---- a disk that stalls ---- */
+
+static void wait_for_stall(void)
+{
+    while (!stalled)
+        usleep(300);                  /* what hangs is ended by alarm */
+}
+
+static void *next_for_ever(void *loader)
+{
+    bzna_batch *batch = NULL;
+    bzna_error e = { 0 };
+    const bzna_status status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e);
+    CHECK(status == BZNA_E_STOPPED && !batch);
+    return NULL;
+}
+
+static void *go_on_soon(void *unused)
+{
+    usleep(20000);
+    stalls = 0;
+    return unused;
+}
+
+/* Takes batches until the disk stalls them: each call ends in its time. */
+static void take_until_stall(bzna_loader *loader, outcome *o)
+{
+    bzna_batch *batch = NULL;
+    bzna_status status;
+    do {
+        status = bzna_loader_next(loader, 10000000, &batch, &o->error);
+        if (status == BZNA_OK)
+            take_batch(batch, o);
+    } while (status == BZNA_OK || (status == BZNA_AGAIN && !stalled));
+    CHECK_EQ(status, BZNA_AGAIN);
+    CHECK(!batch);
+}
+
+static void take_the_rest(bzna_loader *loader, outcome *o)
+{
+    bzna_batch *batch = NULL;
+    while ((o->status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &o->error)) == BZNA_OK)
+        take_batch(batch, o);
+    CHECK_EQ(o->status, BZNA_END);
+}
+
+static void stall(int format, const outcome *clean)
+{
+    const held before = held_now();
+    bzna_loader_config c = loader_config();
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    bzna_loader *loader = NULL;
+    outcome o = { .status = BZNA_OK }, again = { .status = BZNA_OK };
+    pthread_t thread, helper;
+    alarm(HANG_S);
+    REQUIRE(context_open(&context, &o.error) == BZNA_OK);
+    REQUIRE(bzna_dataset_open(context, format_path[format], NULL, &dataset, &o.error) == BZNA_OK);
+    stalls = 1;
+    REQUIRE(bzna_loader_open(context, dataset, &c, &loader, &o.error) == BZNA_OK);
+
+    /* it is over before anybody stops, and nothing is lost */
+    take_until_stall(loader, &o);
+    stalls = 0;
+    take_the_rest(loader, &o);
+    CHECK_EQ(o.failed, 0);
+    check_outcome(&o, clean, READ_SHORT);
+
+    /* stop waits for nothing; reset waits for the disk */
+    stalls = 1;
+    CHECK_EQ(bzna_loader_reset(loader, 0, &o.error), BZNA_OK);
+    take_until_stall(loader, &again);
+    pthread_create(&thread, NULL, next_for_ever, loader);
+    usleep(2000);
+    CHECK_EQ(bzna_loader_stop(loader, &o.error), BZNA_OK);
+    pthread_join(thread, NULL);
+    CHECK(stalled > 0);
+    pthread_create(&helper, NULL, go_on_soon, NULL);
+    CHECK_EQ(bzna_loader_reset(loader, 0, &o.error), BZNA_OK);
+    pthread_join(helper, NULL);
+    again = (outcome){ .status = BZNA_OK };
+    take_the_rest(loader, &again);
+    check_outcome(&again, clean, READ_SHORT);
+
+    /* so does close */
+    stalls = 1;
+    CHECK_EQ(bzna_loader_reset(loader, 0, &o.error), BZNA_OK);
+    wait_for_stall();
+    pthread_create(&helper, NULL, go_on_soon, NULL);
+    CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
+    CHECK_EQ(stalled, 0);
+    pthread_join(helper, NULL);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    check_held(&before);
+    alarm(0);
+}
+
+TEST(while_a_disk_stalls_calls_end_in_their_time_and_nothing_is_lost)
+{
+    make_files();
+    for (int format = 0; format < FORMATS; format++) {
+        run_once(format);
+        const outcome clean = clean_run(format);
+        stall(format, &clean);
+    }
+}
+
 /* ---- pairs ---- */
 
 static long pairs(double seconds, uint64_t seed)
@@ -486,6 +609,7 @@ int main(int argc, char **argv)
     RUN(recordio_is_loaded_or_refused_whichever_call_fails)
     RUN(a_tar_is_loaded_or_refused_whichever_call_fails)
     RUN(an_archive_is_written_whole_or_not_at_all_whichever_call_fails)
+    RUN(while_a_disk_stalls_calls_end_in_their_time_and_nothing_is_lost)
     RUN(two_calls_may_fail)
     printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
     return test_failed != 0;

@@ -233,6 +233,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
         elif fault == "too short a length":
             self.answer(206, body[:100], 100, Content_Range=span, ETag=etag)
+        elif fault == "empty":
+            self.answer(206, Content_Range=span, ETag=etag)
+        elif fault in ("endless", "endless error"):
+            self.send_response(206 if fault == "endless" else 500)
+            self.send_header("Content-Range", span)
+            self.send_header("ETag", etag)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(body), body))
+            while not server.stopped.is_set():
+                self.wfile.write(b"2000\r\n" + bytes(0x2000) + b"\r\n")
         elif fault == "another range":
             self.answer(
                 206, body, Content_Range="bytes %d-%d/%d" % (first + 1, first + len(body), len(data) + 1), ETag=etag
@@ -561,11 +572,23 @@ class Faults(Case):
             self.server.fault = lambda *_: fault
             self.refused(benzina.InputOutputError, self.url("t.tar"), words)
             self.assertEqual(len(self.server.log), 1)
-        for fault in ("too long a length", "in chunks"):        # what is asked for is there
+        for fault in ("too long a length", "in chunks", "endless"):     # what is asked for is there
             self.server.fault = lambda *_: fault
             self.assertEqual(
                 epoch(benzina.Dataset(self.url("t.tar"), block_size=8192, cache_bytes=65536)), epoch(local("t.tar"))
             )
+
+    def test_answers_that_are_empty_or_never_end_are_told(self):
+        for fault, words in (("empty", "tried 2 times"), ("endless error", "HTTP status 500")):
+            self.server.fault = lambda *_: fault
+            self.refused(benzina.InputOutputError, self.url("t.tar"), words, retries=1)
+
+    def test_a_server_that_serves_no_ranges_any_more_fails_its_samples(self):
+        dataset = benzina.Dataset(self.url("t.tar"), block_size=4096, cache_bytes=0, retries=1)
+        self.server.fault = lambda *_: "no ranges"
+        with self.assertLogs("benzina", "WARNING"), self.assertRaises(benzina.InputOutputError) as raised:
+            epoch(dataset)
+        self.assertIn("does not serve ranges", str(raised.exception))
 
     def test_a_file_that_changes_is_noticed(self):
         changes = {

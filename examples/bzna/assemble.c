@@ -307,48 +307,59 @@ int tool_run_split(const tool_options *o)
 
 /* ---- archives that lost their index ---- */
 
-/* Reads the header of the box at `at`. Returns its size, 0 if there is no whole box. */
-static uint64_t box_at(int file, uint64_t at, uint64_t end, char type[5], uint64_t *header)
+typedef struct file_box {
+    uint64_t size, header;            /* size: 0: no whole box is there */
+    char     type[5];
+} file_box;
+
+/* Reads the header of the box at `at`. Sets *error to errno where that cannot be read. */
+static file_box box_at(int file, uint64_t at, uint64_t end, int *error)
 {
     uint8_t bytes[16];
-    ssize_t got = pread(file, bytes, sizeof bytes, (off_t)at);
+    file_box box = { .header = 8 };
     uint64_t size = 0;
-    if (got < 8) return 0;
-    memcpy(type, bytes + 4, 4);
-    type[4] = 0;
-    *header = 8;
+    ssize_t got = 0, more = 1;
+    while (got < (ssize_t)sizeof bytes && more > 0) {
+        more = pread(file, bytes + got, sizeof bytes - (size_t)got, (off_t)at + got);
+        if (more < 0 && errno == EINTR) more = 1;
+        else if (more > 0) got += more;
+    }
+    if (more < 0) *error = errno;
+    if (more < 0 || got < 8) return box;
+    memcpy(box.type, bytes + 4, 4);
     for (int i = 0; i < 4; i++) size = size << 8 | bytes[i];
     if (size == 1) {
-        if (got < 16) return 0;
+        if (got < 16) return box;
         size = 0;
-        *header = 16;
+        box.header = 16;
         for (int i = 8; i < 16; i++) size = size << 8 | bytes[i];
     }
-    return size < *header || size > end - at ? 0 : size;
+    if (size >= box.header && size <= end - at) box.size = size;
+    return box;
 }
 
 /* The bytes of the sample at `at`: ftyp, then boxes up to the next ftyp; 0 if no whole sample begins there. */
-static uint64_t sample_size_at(int file, uint64_t at, uint64_t end)
+static uint64_t sample_size_at(int file, uint64_t at, uint64_t end, int *error)
 {
-    char type[5];
-    uint64_t header, next = at, size;
+    file_box box;
+    uint64_t next = at;
     int has_moov = 0, has_mdat = 0;
-    while (next < end && (size = box_at(file, next, end, type, &header)) != 0) {
-        int is_ftyp = !strcmp(type, "ftyp");
-        if ((next == at) != is_ftyp || !tool_is_choice("ftyp|mdat|moov|free|skip|uuid|udta|meta", type)) break;
-        has_moov |= !strcmp(type, "moov");
-        has_mdat |= !strcmp(type, "mdat");
-        next += size;
+    while (next < end && (box = box_at(file, next, end, error)).size) {
+        int is_ftyp = !strcmp(box.type, "ftyp");
+        if ((next == at) != is_ftyp || !tool_is_choice("ftyp|mdat|moov|free|skip|uuid|udta|meta", box.type)) break;
+        has_moov |= !strcmp(box.type, "moov");
+        has_mdat |= !strcmp(box.type, "mdat");
+        next += box.size;
     }
     return has_moov && has_mdat ? next - at : 0;
 }
 
 /* The sizes of the samples that are whole, to be freed. */
-static uint64_t *sizes_find(int file, uint64_t first, uint64_t end, size_t *count)
+static uint64_t *sizes_find(int file, uint64_t first, uint64_t end, size_t *count, int *error)
 {
     uint64_t *sizes = NULL, size;
     size_t capacity = 0;
-    for (*count = 0; first < end && (size = sample_size_at(file, first, end)) != 0; first += size) {
+    for (*count = 0; first < end && (size = sample_size_at(file, first, end, error)) != 0; first += size) {
         if (*count == capacity) {
             capacity = capacity ? 2 * capacity : 1024;
             sizes = tool_checked(realloc(sizes, capacity * sizeof *sizes));
@@ -358,22 +369,26 @@ static uint64_t *sizes_find(int file, uint64_t first, uint64_t end, size_t *coun
     return sizes;
 }
 
-/* The names of the classes, as far as the names of samples tell. */
-static void classes_recover(const part *p, tool_names *classes)
+/* The names of the classes, as far as the names of samples tell. Damaged samples tell nothing. */
+static int classes_recover(const part *p, tool_names *classes)
 {
     archive_class_folders folders = { .is_ambiguous = 0 };
     assembly a = { .context = p->archive.context };
+    bzna_error err = tool_empty_error();
     for (uint64_t i = 0; i < p->archive.count && !folders.is_ambiguous; i++) {
         bzna_sample_ref s = { .struct_size = sizeof s };
         bzna_image image;
-        if (bzna_dataset_sample(p->archive.dataset, i, &s, sizeof s, NULL) < 0 ||
-            archive_read_picture(&p->archive, i, archive_default_track(&s), &a.image, &image, NULL) < 0 ||
-            unindexed_read(&a, s.size, NULL) < 0) continue;
-        archive_class_folders_add(&folders, a.copied.name, a.copied.target);
+        bzna_status status = bzna_dataset_sample(p->archive.dataset, i, &s, sizeof s, &err);
+        if (status == BZNA_OK)
+            status = archive_read_picture(&p->archive, i, archive_default_track(&s), &a.image, &image, &err);
+        if (status == BZNA_OK) status = unindexed_read(&a, s.size, &err);
+        if (status == BZNA_E_IO) break;
+        if (status == BZNA_OK) archive_class_folders_add(&folders, a.copied.name, a.copied.target);
     }
     archive_class_folders_take(&folders, classes);
     free(a.image.data);
     archive_copied_free(&a.copied);
+    return err.status == BZNA_E_IO ? tool_error("%s: %s", p->path, err.message) : EXIT_OK;
 }
 
 static int samples_recover(const tool_options *o, part *p, const tool_names *classes)
@@ -395,13 +410,15 @@ static int range_recover(const tool_options *o, part *p, int file, uint64_t firs
     bzna_error err = tool_empty_error();
     size_t count;
     tool_names classes = { NULL, 0, 0 };
-    uint64_t *sizes = sizes_find(file, first, end, &count);
-    int result = count ? EXIT_OK : tool_error("%s: no whole sample was found in it", p->path);
+    int error = 0, result = EXIT_OK;
+    uint64_t *sizes = sizes_find(file, first, end, &count, &error);
+    if (error) result = tool_error("%s: cannot be read: %s", p->path, strerror(error));
+    else if (!count) result = tool_error("%s: no whole sample was found in it", p->path);
     if (result == EXIT_OK && o->classes) result = tool_names_read(&classes, o->classes);
     if (result == EXIT_OK && archive_open_context(cpu, 0, &p->archive.context, &err) < 0)
         result = tool_error("%s", err.message);
     if (result == EXIT_OK) result = archive_open_unindexed(&p->archive, file, first, sizes, count);
-    if (result == EXIT_OK && !o->classes) classes_recover(p, &classes);
+    if (result == EXIT_OK && !o->classes) result = classes_recover(p, &classes);
     if (result == EXIT_OK) result = samples_recover(o, p, &classes);
     archive_close(&p->archive);
     tool_names_free(&classes);
@@ -412,8 +429,6 @@ static int range_recover(const tool_options *o, part *p, int file, uint64_t firs
 int index_recover_archive(const tool_options *o, const char *path)
 {
     struct stat status;
-    char type[5];
-    uint64_t header, first, size;
     part p = { .path = path, .is_unindexed = 1 };
     int result = refuse_existing(o), file = -1;
     if (result != EXIT_OK) return result;
@@ -421,14 +436,17 @@ int index_recover_archive(const tool_options *o, const char *path)
     if (file < 0 || fstat(file, &status)) result = tool_error("%s: cannot be opened: %s", path, strerror(errno));
     if (result == EXIT_OK) {
         uint64_t end = (uint64_t)status.st_size;
-        first = box_at(file, 0, end, type, &header);
-        size = first && !strcmp(type, "ftyp") ? box_at(file, first, UINT64_MAX, type, &header) : 0;
-        if (!first || strcmp(type, "mdat")) {
+        int error = 0;
+        file_box ftyp = box_at(file, 0, end, &error), mdat = { .size = 0 };
+        if (ftyp.size && !strcmp(ftyp.type, "ftyp")) mdat = box_at(file, ftyp.size, UINT64_MAX, &error);
+        if (error) {
+            result = tool_error("%s: cannot be read: %s", path, strerror(error));
+        } else if (strcmp(mdat.type, "mdat")) {
             /* An unfinished mdat has length 0: its header is there all the same. */
             result = tool_error("%s: is not an archive: it does not begin with ftyp and mdat", path);
         } else {
-            if (size && size <= end - first) end = first + size;
-            result = range_recover(o, &p, file, first + header, end);
+            if (mdat.size && mdat.size <= end - ftyp.size) end = ftyp.size + mdat.size;
+            result = range_recover(o, &p, file, ftyp.size + mdat.header, end);
         }
     }
     if (file >= 0) close(file);

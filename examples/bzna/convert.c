@@ -256,9 +256,11 @@ static int file_open_new(const conversion *c, tool_file *out, char *path)
 {
     char *partial = tool_format("%s.partial", path);
     int result = tool_refuse_existing(path, c->options->overwrite);
-    free(path);
     if (result == EXIT_OK) result = tool_file_open(out, partial);
-    if (result != EXIT_OK) free(partial), *out = (tool_file){ .path = NULL };
+    if (result == EXIT_OK) return out->path = path, out->partial = partial, EXIT_OK;
+    free(path);
+    free(partial);
+    *out = (tool_file){ .path = NULL };
     return result;
 }
 
@@ -266,12 +268,9 @@ static int file_open_new(const conversion *c, tool_file *out, char *path)
 static int file_finish(tool_file *out, int result)
 {
     if (!out->file) return result;
-    char *partial = (char *)(uintptr_t)out->path;
-    char *path = tool_format("%.*s", (int)(strlen(partial) - strlen(".partial")), partial);
-    if (tool_file_close(out)) result = EXIT_INPUT;
-    if (result != EXIT_OK) remove(partial);
-    else if (rename(partial, path)) result = tool_error("%s: cannot be written: %s", path, strerror(errno));
-    free(partial);
+    char *path = (char *)(uintptr_t)out->path;
+    if (result != EXIT_OK) tool_file_discard(out);
+    else result = tool_file_close(out);
     free(path);
     *out = (tool_file){ .path = NULL };
     return result;
@@ -540,16 +539,15 @@ static int folder_is_exact(const conversion *c)
 /* Keeps FOLDER.lst where it says more than the folder. */
 static int folder_finish(conversion *c, int result)
 {
-    char *partial = (char *)(uintptr_t)c->list.path;
+    char *path = (char *)(uintptr_t)c->list.path;
     if (!c->list.file || result != EXIT_OK || !folder_is_exact(c)) {
         if (c->list.file && result == EXIT_OK)
-            fprintf(stderr, "bzna: note: %s by itself has other targets or another order: give --list %.*s with it\n",
-                    c->options->out, (int)(strlen(partial) - strlen(".partial")), partial);
+            fprintf(stderr, "bzna: note: %s by itself has other targets or another order: give --list %s with it\n",
+                    c->options->out, path);
         return file_finish(&c->list, result);
     }
-    fclose(c->list.file);
-    remove(partial);
-    free(partial);
+    tool_file_discard(&c->list);
+    free(path);
     c->list = (tool_file){ .path = NULL };
     return EXIT_OK;
 }
@@ -639,6 +637,13 @@ static int prepare(conversion *c)
     return EXIT_OK;
 }
 
+/* Waits for the names of files, which were waited for one by one. The many files of a folder are the system's. */
+static int names_finish(const conversion *c)
+{
+    int error = c->kind == TO_FOLDER ? 0 : os_sync_names(c->options->out);
+    return error ? tool_error("%s: cannot be written: %s", c->options->out, strerror(error)) : EXIT_OK;
+}
+
 static int convert(conversion *c)
 {
     tool_progress progress = tool_progress_start("samples", c->archive.count);
@@ -650,6 +655,7 @@ static int convert(conversion *c)
     }
     tool_progress_end(&progress);
     result = c->kind == TO_FOLDER ? folder_finish(c, result) : shard_close(c, result);
+    if (result == EXIT_OK) result = names_finish(c);
     for (uint64_t i = 0; i < c->archive.count && c->names; i++) free(c->names[i]);
     free(c->names);
     free(c->order);

@@ -14,12 +14,13 @@ static const struct {
     { ".rec", index_record_file },
 };
 
-/* Puts a new index in its place, where the library must take it. */
-static int index_replace(char *path, const char *partial, const char *index)
+/* A new index is in its place, where the library must take it. */
+static int index_check(char *path, const char *index)
 {
     archive a;
     const tool_options o = { .operand = &path, .operand_count = 1 };
-    if (rename(partial, index)) return tool_error("%s: cannot be written: %s", index, strerror(errno));
+    int error = os_sync_names(index);
+    if (error) return tool_error("%s: cannot be written: %s", index, strerror(error));
     if (archive_open(&a, &o) == EXIT_OK) return archive_close(&a), EXIT_OK;
     remove(index);
     return EXIT_INPUT;
@@ -33,11 +34,12 @@ static int index_write(const tool_options *o, char *path, size_t kind)
     tool_file out;
     int result = tool_file_open(&out, partial);
     if (result == EXIT_OK) {
-        int written = kinds[kind].write(path, out.file, &samples);
-        result = tool_file_close(&out);
-        if (written != EXIT_OK) result = written;
-        if (result == EXIT_OK) result = index_replace(path, partial, index);
-        if (result != EXIT_OK) remove(partial);
+        out.path = index;
+        out.partial = partial;
+        partial = NULL;
+        result = kinds[kind].write(path, out.file, &samples);
+        if (result != EXIT_OK) tool_file_discard(&out);
+        else if ((result = tool_file_close(&out)) == EXIT_OK) result = index_check(path, index);
     }
     if (result == EXIT_OK && o->json) {
         fputs("{\"index\":", stdout);

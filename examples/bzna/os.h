@@ -149,6 +149,10 @@ int64_t os_modified_ns(const struct stat *status);
 /* Locks a file for this process until it is closed. Returns 0, EAGAIN if another process has it, or another errno. */
 int os_lock(int file);
 
+/* Waits until the names of the files beside this one, its own among them, are on the disk, where a system knows that of
+ * folders. Returns 0, or errno. */
+int os_sync_names(const char *path);
+
 /* Names a folder's entries in any order. Returns 0, or errno. */
 int os_folder(const char *path, void (*name)(void *user, const char *name), void *user);
 

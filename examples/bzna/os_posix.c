@@ -115,6 +115,18 @@ int os_lock(int file)
     return errno == EACCES ? EAGAIN : errno;
 }
 
+int os_sync_names(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    int file = folder ? open(folder, O_RDONLY | O_CLOEXEC) : -1, error = 0;
+    free(folder);
+    if (file < 0) return errno == EACCES ? 0 : errno;     /* one may write into a folder that one may not read */
+    if (fsync(file) && errno != EINVAL && errno != EROFS && errno != EBADF) error = errno;
+    close(file);
+    return error;
+}
+
 int os_folder(const char *path, void (*name)(void *user, const char *name), void *user)
 {
     DIR *folder = opendir(path);

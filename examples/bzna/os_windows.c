@@ -241,6 +241,13 @@ int64_t os_modified_ns(const struct os_stat *status)
     return (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
 }
 
+/* MoveFileExW has waited. */
+int os_sync_names(const char *path)
+{
+    (void)path;
+    return 0;
+}
+
 /* Nobody else may read or write what is locked: that is a byte far behind the end. */
 int os_lock(int file)
 {

@@ -74,11 +74,12 @@ int tool_file_create(tool_file *out, const char *path)
 
 int tool_file_close(tool_file *out)
 {
-    int failed = ferror(out->file);
+    int failed = ferror(out->file), error;
     errno = 0;
-    failed |= (out->file == stdout ? fflush(stdout) : fclose(out->file)) != 0;
-    if (!failed && out->partial) failed = rename(out->partial, out->path) != 0;
-    int error = errno;
+    failed |= fflush(out->file) != 0;
+    error = errno;
+    if (!failed && out->partial) failed = (error = tool_partial_name(out->partial, fileno(out->file), out->path)) != 0;
+    if (out->file != stdout && fclose(out->file) && !failed) failed = 1, error = errno;
     if (failed && out->partial) remove(out->partial);
     free(out->partial);
     out->partial = NULL;

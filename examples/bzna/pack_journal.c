@@ -140,6 +140,7 @@ int pack_journal_begin(pack_journal *j, const tool_options *o, const pack_files 
     if (!error) error = line_write(j->file, settings);
     if (!error) error = line_write(j->file, list);
     if (!error && fsync(j->file) && errno != EINVAL && errno != EROFS) error = errno;
+    if (!error) error = os_sync_names(j->path);           /* without its log, a file is lost */
     free(settings);
     free(list);
     return error ? journal_failed(j, error) : EXIT_OK;

@@ -77,6 +77,9 @@ static bzna_status sink_write_at(void *user, uint64_t offset, const void *src, u
     if (out->expected)
         return size == out->expected_size && offset == out->position && !memcmp(src, out->expected, (size_t)size)
              ? BZNA_OK : BZNA_E_MISMATCH;
+    /* At last the writer goes back and marks the archive as finished. Then the rest of it is on the disk. */
+    if (offset && offset < TOOL_ARCHIVE_FIRST && fsync(out->file) && errno != EINVAL && errno != EROFS)
+        return out->error = errno, BZNA_E_IO;
     out->expected_size = size;
     out->checksum = pack_sample_checksum(src, (size_t)size);
     for (uint64_t done = 0; done < size;) {

@@ -30,14 +30,19 @@ int tool_partial_open(const char *path, int *file)
     return tool_error("%s: another bzna is writing it", path);
 }
 
-int tool_partial_rename(const char *partial, int file, const char *path, int64_t overwrite)
+int tool_partial_name(const char *partial, int file, const char *path)
 {
     /* A name must not outlive its bytes when the machine loses power. */
-    if (fsync(file) && errno != EINVAL && errno != EROFS)
-        return tool_error("%s: cannot be written: %s", partial, strerror(errno));
+    if (fsync(file) && errno != EINVAL && errno != EROFS) return errno;
+    return rename(partial, path) ? errno : 0;
+}
+
+int tool_partial_rename(const char *partial, int file, const char *path, int64_t overwrite)
+{
     if (!overwrite && tool_path_exists(path))
         return tool_error("%s: was made by another program meanwhile and is left as it is; the new archive is %s", path,
                           partial);
-    if (rename(partial, path)) return tool_error("%s: cannot be written: %s", path, strerror(errno));
-    return EXIT_OK;
+    int error = tool_partial_name(partial, file, path);
+    if (!error) error = os_sync_names(path);
+    return error ? tool_error("%s: cannot be written: %s", path, strerror(error)) : EXIT_OK;
 }

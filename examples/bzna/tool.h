@@ -188,7 +188,10 @@ void tool_file_discard(tool_file *out);
  * it. */
 int tool_partial_open(const char *path, int *file);
 
-/* Flushes the complete file, and gives it its name. */
+/* Gives a complete file its name when its bytes are on the disk. Returns 0, or errno. */
+int tool_partial_name(const char *partial, int file, const char *path);
+
+/* Likewise, and waits until its name is on the disk, too. */
 int tool_partial_rename(const char *partial, int file, const char *path, int64_t overwrite);
 
 

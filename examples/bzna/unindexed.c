@@ -4,6 +4,7 @@
  * the file with the shortest index that it takes for an archive's behind the samples: one track of their places. */
 #include "tool.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,7 +121,8 @@ static int64_t source_read_at(void *user, uint64_t offset, void *dst, uint64_t s
         uint64_t at = offset + done < HEAD_BYTES ? 0 : offset + done - HEAD_BYTES + u->first;
         if (offset + done < HEAD_BYTES && left > HEAD_BYTES - offset - done) left = HEAD_BYTES - offset - done;
         ssize_t got = pread(u->file, (uint8_t *)dst + done, (size_t)left, (off_t)at);
-        if (got <= 0) return BZNA_E_IO;
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return got < 0 ? -errno : -EIO;
         done += (uint64_t)got;
     }
     copy_part(dst, offset, size, u->head, 0, HEAD_BYTES);

@@ -2,8 +2,8 @@
  *
  *     FAIL_CALL="rename 2 28" FAIL_MET=FILE LD_PRELOAD=failing_calls.so bzna pack ...
  *
- * The second rename of each process fails with error 28; of reads and writes, "write 2 short" does half of what was
- * asked for. When that happens a byte is added to FILE. */
+ * The second rename of each process fails with error 28. Of reads and writes, "write 2 short" does half of what was
+ * asked for, and "write 2 stall" takes five seconds. When that happens a byte is added to FILE. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -33,10 +33,12 @@ __attribute__((constructor)) static void start(void)
         name[0] = 0;
 }
 
-/* Whether this call is the one; sets errno. */
+/* Whether this call is the one; sets errno. For files of 64 bits, calls have names of their own: pread64 is a pread. */
 static int fails(const char *function)
 {
-    if (strcmp(function, name) || atomic_fetch_add(&calls, 1) + 1 != number)
+    const size_t length = strlen(name);
+    if (strncmp(function, name, length) || (function[length] && strcmp(function + length, "64")) ||
+        atomic_fetch_add(&calls, 1) + 1 != number)
         return 0;
     if (met) {
         int (*real_open)(const char *, int, ...) = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open");
@@ -47,6 +49,10 @@ static int fails(const char *function)
             (void)!real_write(file, "x", 1);
             close(file);
         }
+    }
+    if (!strcmp(how, "stall")) {      /* for five seconds; then it goes on as if nothing had been */
+        sleep(5);
+        return 0;
     }
     errno = atoi(how);
     return 1;
@@ -70,8 +76,12 @@ static int fails(const char *function)
 PARTIAL(read, (int f, void *p, size_t n), n = n > 1 ? n / 2 : n, (f, p, n), int, void *, size_t)
 PARTIAL(write, (int f, const void *p, size_t n), n = n > 1 ? n / 2 : n, (f, p, n), int, const void *, size_t)
 PARTIAL(pread, (int f, void *p, size_t n, off_t at), n = n > 1 ? n / 2 : n, (f, p, n, at), int, void *, size_t, off_t)
+PARTIAL(pread64, (int f, void *p, size_t n, off64_t at), n = n > 1 ? n / 2 : n, (f, p, n, at), int, void *, size_t,
+        off64_t)
 PARTIAL(pwrite, (int f, const void *p, size_t n, off_t at), n = n > 1 ? n / 2 : n, (f, p, n, at), int, const void *,
         size_t, off_t)
+PARTIAL(pwrite64, (int f, const void *p, size_t n, off64_t at), n = n > 1 ? n / 2 : n, (f, p, n, at), int, const void *,
+        size_t, off64_t)
 PARTIAL(writev, (int f, const struct iovec *v, int n), n = n > 1 ? n / 2 : n, (f, v, n), int, const struct iovec *, int)
 FAILING(int, rename, (const char *a, const char *b), (a, b), const char *, const char *)
 FAILING(int, unlink, (const char *a), (a), const char *)
@@ -79,15 +89,28 @@ FAILING(int, fsync, (int f), (f), int)
 FAILING(int, fdatasync, (int f), (f), int)
 FAILING(int, ftruncate, (int f, off_t n), (f, n), int, off_t)
 FAILING(int, fstat, (int f, struct stat *s), (f, s), int, struct stat *)
+FAILING(int, fstat64, (int f, struct stat64 *s), (f, s), int, struct stat64 *)
 FAILING(int, mkdir, (const char *p, mode_t m), (p, m), const char *, mode_t)
 FAILING(int, socketpair, (int d, int t, int p, int *f), (d, t, p, f), int, int, int, int *)
 FAILING(pid_t, fork, (void), (), void)
 
-int open(const char *path, int flags, ...)
-{
-    va_list rest;
-    va_start(rest, flags);
-    const mode_t mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;
-    va_end(rest);
-    return fails("open") ? -1 : REAL(int, open, const char *, int, ...)(path, flags, mode);
-}
+#define OPENING(function)                                                                     \
+    int function(const char *path, int flags, ...)                                            \
+    {                                                                                         \
+        va_list rest;                                                                         \
+        va_start(rest, flags);                                                                \
+        const mode_t mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;                       \
+        va_end(rest);                                                                         \
+        return fails(#function) ? -1 : REAL(int, function, const char *, int, ...)(path, flags, mode); \
+    }
+OPENING(open)
+OPENING(open64)
+
+/* A stream is opened by an open of the C library's own, which nobody sees. */
+#define STREAM(function)                                                                      \
+    FILE *function(const char *path, const char *mode)                                        \
+    {                                                                                         \
+        return fails("open") ? NULL : REAL(FILE *, function, const char *, const char *)(path, mode); \
+    }
+STREAM(fopen)
+STREAM(fopen64)

@@ -641,7 +641,8 @@ structs! {
         /// Passed to the functions; the caller's until close
         user: *mut c_void,
         /// Writes all size bytes of src at byte offset. Returns BZNA_OK, or a negative number, which becomes the
-        /// native_code of E_IO. The writer appends, and at the end goes back to patch 8 bytes.
+        /// native_code of E_IO. The writer appends, and at the end goes back to patch 8 bytes, which mark the archive
+        /// as finished. A sink whose archives shall survive a loss of power flushes before that what was written.
         write_at: Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, src: *const c_void, size: u64) -> bzna_status>,
         /// Releases what the sink holds. Called exactly once, by bzna_writer_close, and never if bzna_writer_open_sink
         /// failed. May be NULL.
