@@ -9,19 +9,25 @@
  *       8  blocks            the cache of file parts that were read last, with its locks
  *    9-10  host              errors, log, limits; open files, whose number is limited; sources
  *      11  cursor            bounded bytes and bits, sticky overrun
- *   12-19  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; JPEG 2000; the table of codecs
+ *   12-15  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG
+ *   16-18  stills            PNG, WebP, GIF; BMP, TIFF, PNM; JPEG 2000
+ *      19  codecs            the table of codecs
  *   20-21  HEIF              the items of a file, their properties, grids
  *   22-23  pictures          finding a codec; a picture as container and stream describe it
  *   24-25  boxes             mp4 boxes by table; fragments
  *      26  sample tables     the places of a track's samples
  *      27  containers        their types: a type of container is a row of operations
  *      28  HEIF files        alone, or among other pictures
+ *     28b  pictures          that are files
  *   29-30  mp4               archives, plain video; their samples
- *   31-34  folders           lists of samples; directories; pictures that are files; pairs of folders
- *   35-37  tar               headers; WebDataset shards, with or without an index; their samples
- *   38-39  records           MXNet's RecordIO; records of one size
+ *      31  lists             of samples, as text
+ *     31b  names             texts in one buffer
+ *   32-34  folders           directories; pictures that are files; pairs of folders
+ *   35-38  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
+ *      39  records           of one size
  *      40  providers         samples that the caller's functions give
- *   41-42  opening           paths and patterns; the table of containers
+ *      41  paths             and patterns
+ *      42  opening           the table of containers
  *   43-44  data sets         a sample, its pictures and fields; parts over containers
  *   45-47  writer            the same boxes, the other way: pictures, tracks, archives
  *      48  elementary        exp, log, sin, cos, tan, the same on every machine
@@ -32,7 +38,7 @@
  *      53  kernels           benzina_kernels.cu as plain C
  *      54  operations        what is drawn -> the passes of the kernels
  *      55  JPEG decode       libjpeg-turbo; nothing else touches it
- *   56-57  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
+ *   56-57  software decode   libavcodec; nothing else touches it; who decodes what; regions, grids
  *   58-60  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
  *   61-64  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
  *   65-66  loader            its state; the locks live here; its tensors
@@ -100,6 +106,9 @@
 #  include <libavutil/error.h>
 #  include <libavutil/imgutils.h>
 #  include <libavutil/pixdesc.h>
+#  define BZI_AV_ID(name) AV_CODEC_ID_##name                /* libavcodec's number of a codec */
+#else
+#  define BZI_AV_ID(name) 0
 #endif
 
 #ifndef BENZINA_NO_JPEG
@@ -565,16 +574,7 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *     bzi_os_file_close(file), bzi_os_descriptor_close(fd)
  *     bzi_os_file_limit()                      how many files the process may have open
  *
- *   bzi_os_folder, with id, which tells it from all other folders
- *     bzi_os_folder_open(folder, path), bzi_os_folder_close(folder)
- *     bzi_os_folder_next(folder, &kind, &error)         the next name and its kind. NULL: the end, or an error
- *     bzi_os_kind(path)                        BZI_OS_...; a link counts as what it leads to
- *
- *   bzi_os_matches, with paths and count, in no order
- *     bzi_os_glob(pattern, &matches)           paths that match a pattern of *, ? and []. ENOENT: there are none
- *     bzi_os_glob_free(&matches)               after 0
- *     BZI_OS_ESCAPE                            in patterns, the character after it stands for itself; 0: there is none
- *     bzi_os_plain_path(path)                  replaces other separators than /
+ *   bzi_os_kind(path)                          BZI_OS_...; a link counts as what it leads to
  *     bzi_os_is_absolute(path)                 1 or 0
  *     bzi_os_here(path, capacity)              writes the path of the working folder. 0: there is none that fits
  *
@@ -593,6 +593,18 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *     bzi_os_cond_init, _free, bzi_os_wake_one, _wake_all
  *     bzi_os_wait(cond, mutex)                 may return without a reason
  *     bzi_os_wait_until(cond, mutex, deadline_ns)       likewise with 0; 1 when the deadline has passed */
+
+#ifndef BENZINA_NO_FOLDERS
+/*   bzi_os_folder, with id, which tells it from all other folders
+ *     bzi_os_folder_open(folder, path), bzi_os_folder_close(folder)
+ *     bzi_os_folder_next(folder, &kind, &error)         the next name and its kind. NULL: the end, or an error
+ *
+ *   bzi_os_matches, with paths and count, in no order
+ *     bzi_os_glob(pattern, &matches)           paths that match a pattern of *, ? and []. ENOENT: there are none
+ *     bzi_os_glob_free(&matches)               after 0
+ *     BZI_OS_ESCAPE                            in patterns, the character after it stands for itself; 0: there is none
+ *     bzi_os_plain_path(path)                  replaces other separators than / */
+#endif
 
 /* What a path names. NONE: nothing is there, or the system does not tell. */
 enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
@@ -768,6 +780,8 @@ static int bzi_os_kind_at(int folder, const char *path)
 
 static int bzi_os_kind(const char *path) { return bzi_os_kind_at(AT_FDCWD, path); }
 
+#ifndef BENZINA_NO_FOLDERS
+
 /* A folder that is being listed. */
 typedef struct bzi_os_folder {
     DIR     *entries;                 /* the stream that readdir reads */
@@ -838,6 +852,9 @@ static int bzi_os_glob(const char *pattern, bzi_os_matches *matches)
 static void bzi_os_glob_free(bzi_os_matches *matches) { globfree(&matches->found); }
 
 static void bzi_os_plain_path(char *path) { (void)path; }
+
+#endif
+
 static int bzi_os_is_absolute(const char *path) { return path[0] == '/'; }
 static int bzi_os_here(char *path, size_t capacity) { return getcwd(path, capacity) && path[0] == '/'; }
 
@@ -1242,6 +1259,8 @@ BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
     return bzi_windows_error(GetLastError());
 }
 
+#ifndef BENZINA_NO_FOLDERS
+
 /* --- Folders --- */
 
 typedef struct bzi_os_folder {
@@ -1426,6 +1445,8 @@ static int bzi_os_glob(const char *pattern, bzi_os_matches *matches)
         bzi_os_glob_free(matches);
     return error;
 }
+
+#endif
 
 /* --- Clock, processes, libraries, memory --- */
 
@@ -2478,7 +2499,7 @@ static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, cons
 }
 
 /* Returns when the source's file was changed last. Pre: the source was opened by a path. */
-static int64_t bzi_source_modified_ns(const bzi_source *source)
+BZI_MAYBE_UNUSED static int64_t bzi_source_modified_ns(const bzi_source *source)
 {
     return source->shared ? source->shared->file.modified_ns : source->file.modified_ns;
 }
@@ -3643,7 +3664,7 @@ static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
 }
 
 /* Returns the first value of a tag, or 0 if there is none. */
-static uint32_t bzi_tiff_value(bzi_span tiff, uint32_t tag)
+BZI_MAYBE_UNUSED static uint32_t bzi_tiff_value(bzi_span tiff, uint32_t tag)
 {
     bzi_tiff_values values;
     return bzi_tiff_find(tiff, tag, &values) ? bzi_tiff_number(tiff, values.at, values.bytes) : 0;
@@ -3838,7 +3859,7 @@ static int bzi_inflate_data(bzi_inflater *z)
 }
 
 /* Inflates zlib's data, up to capacity bytes. Returns how many there are: fewer where the data end or are damaged. */
-static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
+BZI_MAYBE_UNUSED static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
 {
     bzi_inflater z = { .in = in, .out = out, .capacity = capacity };
     uint32_t last = 0, sound = (bzi_cursor_u16(&z.in) & 0x0f20) == 0x0800;  /* deflated, without a dictionary */
@@ -3872,7 +3893,7 @@ static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
 
 /* Returns the orientation in EXIF data as ImageMagick writes them into texts: three lines of words, then hexadecimal
  * digits. */
-static uint32_t bzi_profile_orientation(bzi_span text)
+BZI_MAYBE_UNUSED static uint32_t bzi_profile_orientation(bzi_span text)
 {
     uint8_t bytes[BZI_LIMIT_TEXT_BYTES / 2];
     uint32_t lines = 0, digits = 0;
@@ -4445,6 +4466,7 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 }
 
 
+#ifndef BENZINA_NO_STILLS
 /* ==== 16. Stills ====================================================================================================
  * Calls: rooms 2, 9, 11, 14.
  *
@@ -5305,12 +5327,6 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
 
 /* --- The list --- */
 
-#ifndef BENZINA_NO_AVCODEC
-#  define BZI_AV_ID(name) AV_CODEC_ID_##name
-#else
-#  define BZI_AV_ID(name) 0
-#endif
-
 /* A kind of still. */
 typedef struct bzi_still {
     const char *name;                 /* for messages */
@@ -5411,12 +5427,14 @@ BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t siz
         bzi_gif_number_colors(data, size);
 }
 
+#endif
+
 
 /* ==== 19. Codecs ====================================================================================================
  * Calls: rooms 2, 9, 11-13, 15, 18.
  *
- * A codec is a row of the table below, with its functions; HEIF's row is in room 21. Other rooms ask the row, and do
- * not need to know which codec it is. */
+ * A codec is a row of the table below, with its functions; HEIF's row stands with HEIF's functions. Other rooms ask
+ * the row, and do not need to know which codec it is. */
 
 /* Colors of pictures for which neither container nor stream states one. In archives: BT.709 primaries, sRGB curve,
  * BT.601 matrix, full range. Elsewhere it is what the codecs' standards and FFmpeg assume: limited range, and an
@@ -5607,10 +5625,12 @@ static bzna_status bzi_image_jpeg(const bzna_image *image, bzi_format *format, b
     return bzi_jpeg_inspect(bzi_image_data(image), format, err);
 }
 
+#ifndef BENZINA_NO_STILLS
 static bzna_status bzi_image_still(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
     return bzi_still_inspect(bzi_image_data(image), format, err);
 }
+#endif
 
 /* Writes the bytes of a picture that is a file of its own, as they are. */
 static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
@@ -5632,12 +5652,14 @@ static uint64_t bzi_image_key_jpeg(const bzna_image *image, uint8_t *key, uint64
            bzi_image_key_add(key, at, capacity, (bzi_span){ &none, sizeof none });
 }
 
+#ifndef BENZINA_NO_STILLS
 static uint64_t bzi_image_key_still(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
 {
     const bzi_still *still = bzi_still_find(bzi_image_data(image));
     bzi_span number = { (const uint8_t *)&still->av_id, sizeof still->av_id };
     return bzi_image_key_add(key, at, capacity, number);
 }
+#endif
 
 /* --- Pictures that are not coded --- */
 
@@ -5877,6 +5899,7 @@ static const bzi_codec bzi_codecs[] = {
       .cut = bzi_jpeg_cut,
       .strip = bzi_jpeg_strip,
       .is_file = 1 },
+#ifndef BENZINA_NO_STILLS
     { .id = BZNA_CODEC_STILL,                   /* bzi_stills has libavcodec's numbers */
       .name = "still",
       .inspect = bzi_image_still,
@@ -5884,6 +5907,7 @@ static const bzi_codec bzi_codecs[] = {
       .key = bzi_image_key_still,
       .strip = bzi_still_strip,
       .is_file = 1 },
+#endif
     { .id = BZNA_CODEC_RAW, .name = "raw",
       .inspect = bzi_image_raw,
       .stream = bzi_image_bytes,
@@ -6752,7 +6776,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
     return BZNA_OK;
 }
 
-/* The codec of HEIF files that are one picture. Its row stands here, because its functions need rooms 20 and 21. */
+/* The codec of HEIF files that are one picture. Its row stands here, with its functions. */
 static const bzi_codec bzi_codec_heif = {
     .id = BZNA_CODEC_HEIF,
     .name = "HEIF",
@@ -6761,8 +6785,6 @@ static const bzi_codec bzi_codec_heif = {
     .is_file = 1
 };
 
-#else
-static int bzi_heif_probe(bzi_span head) { (void)head; return 0; }
 #endif
 
 
@@ -6787,9 +6809,12 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
 /* Returns 1 if an image may be decoded, else 0. codecs: context_config.codecs. Pixels that are not coded always may. */
 BZI_MAYBE_UNUSED static int bzi_codec_is_allowed(uint32_t codecs, const bzna_image *image)
 {
-    const bzi_still *still = image->codec == BZNA_CODEC_STILL ? bzi_still_find(bzi_image_data(image)) : NULL;
-    const uint32_t allow = still ? still->allow : bzi_codec_find(image->codec)->allow;
+    uint32_t allow = bzi_codec_find(image->codec)->allow;
 
+#ifndef BENZINA_NO_STILLS
+    if (image->codec == BZNA_CODEC_STILL)
+        allow = bzi_still_find(bzi_image_data(image))->allow;
+#endif
     return !codecs || !allow || (codecs & allow);
 }
 
@@ -6801,8 +6826,16 @@ BZI_MAYBE_UNUSED static uint32_t bzi_codec_recognize(bzi_span head)
 {
     if (head.size >= 3 && !memcmp(head.data, "\xff\xd8\xff", 3))
         return BZNA_CODEC_JPEG;
-    return bzi_still_find(head) ? BZNA_CODEC_STILL : BZNA_CODEC_UNKNOWN;
+#ifndef BENZINA_NO_STILLS
+    if (bzi_still_find(head))
+        return BZNA_CODEC_STILL;
+#endif
+    return BZNA_CODEC_UNKNOWN;
 }
+
+#ifdef BENZINA_NO_HEIF
+static int bzi_heif_probe(bzi_span head) { (void)head; return 0; }
+#endif
 
 /* Returns 1 if bytes begin like a picture that is a file, else 0. */
 BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
@@ -6812,6 +6845,9 @@ BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
 
 /* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
+
+/* The end of messages about pictures of a build without their room. */
+#define BZI_NO_STILL ", which this build does not decode (BENZINA_NO_STILLS)"
 
 /* Kinds of files that users try, and that are not read. */
 static const struct bzi_unread {
@@ -6839,6 +6875,25 @@ static const struct bzi_unread {
     { "ftyphe", 4, 6, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmif1", 4, 8, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
+#endif
+#ifdef BENZINA_NO_STILLS
+    { "\x89PNG\r\n\x1a\n", 0, 8, 0, "a PNG picture" BZI_NO_STILL },
+    { "WEBP", 8, 4, 0, "a WebP picture" BZI_NO_STILL },
+    { "GIF8", 0, 4, 0, "a GIF picture" BZI_NO_STILL },
+    { "II*\0", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
+    { "MM\0*", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
+    { "II+\0", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
+    { "MM\0+", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
+    { "\0\0\0\x0cjP  ", 0, 8, 0, "a JPEG 2000 picture" BZI_NO_STILL },
+    { "\xff\x4f\xff\x51", 0, 4, 0, "a JPEG 2000 picture" BZI_NO_STILL },
+    { "BM", 0, 2, 1, "a BMP picture" BZI_NO_STILL },
+    { "P1", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
+    { "P2", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
+    { "P3", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
+    { "P4", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
+    { "P5", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
+    { "P6", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
+    { "P7", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
 #endif
     { "\0\0\0\x0cJXL ", 0, 8, 0, "a JPEG XL picture, which is not read" },
     { "\xff\x0a", 0, 2, 0, "a JPEG XL picture, which is not read" },
@@ -6944,7 +6999,11 @@ static const char *bzi_codec_unread_shape(bzi_span head)
 /* Returns the name of the picture's codec for messages; for stills that of their kind. Pre: the codec is known. */
 BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image)
 {
-    return image->codec == BZNA_CODEC_STILL ? bzi_still_name(bzi_image_data(image)) : bzi_codec_name(image->codec);
+#ifndef BENZINA_NO_STILLS
+    if (image->codec == BZNA_CODEC_STILL)
+        return bzi_still_name(bzi_image_data(image));
+#endif
+    return bzi_codec_name(image->codec);
 }
 
 /* Writes the key by which decoders are kept: the codec and the parameter sets. Pictures with the same key can share a
@@ -7353,7 +7412,7 @@ typedef struct bzi_movie {
     uint32_t           trex[BZI_LIMIT_TRACKS][4];
     bzi_fragment       fragment;      /* the moof being read */
     bzi_fragment_sink *sink;          /* where samples of fragments are listed; NULL: they are only counted */
-    bzi_span           names;         /* payload of our box 'uuid', after its id: see room 47 */
+    bzi_span           names;         /* payload of our box 'uuid', after its id */
     uint64_t           names_at;      /* file offset of names */
     uint32_t           brand_count;   /* brands in use */
     uint32_t           brands[8];     /* of ftyp, the major one first */
@@ -8439,13 +8498,12 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 }
 
 
+#ifndef BENZINA_NO_HEIF
 /* ==== 28. HEIF: files ===============================================================================================
  * Calls: rooms 2, 9, 11, 19-21, 23-27.
  *
  * A HEIF or AVIF file, alone or among other pictures. It stands for the picture that it shows: its primary item, or
  * if it has none, the first picture of its first track of pictures. */
-
-#ifndef BENZINA_NO_HEIF
 
 /* Returns what the file has beside the picture that is read: BZNA_BESIDE_... */
 static uint32_t bzi_heif_beside(const bzi_heif *heif)
@@ -8627,6 +8685,12 @@ static const bzi_container_ops bzi_heif_ops = {
 };
 
 #endif
+
+
+/* ==== 28b. Pictures in files ========================================================================================
+ * Calls: rooms 20-21, 23, 28.
+ *
+ * A picture that is a file of its own, by itself or among the bytes of a sample. */
 
 /* Describes a picture that is a file, at offset in the file that holds it. Its first bytes tell its kind. */
 BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offset, bzi_scratch *scratch,
@@ -9625,6 +9689,7 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
+#if !defined(BENZINA_NO_FOLDERS) || !defined(BENZINA_NO_SHARDS)
 /* ==== 31. Lists =====================================================================================================
  * Calls: rooms 2, 7, 9-11.
  *
@@ -10159,84 +10224,13 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
     return i < list->count && list->rows[i].index == index ? &list->rows[i] : NULL;
 }
 
+#endif
 
-/* ==== 32. Directories ===============================================================================================
- * Calls: rooms 2, 4, 7, 9.
+
+/* ==== 31b. Names ====================================================================================================
+ * Calls: rooms 2, 7, 9.
  *
- * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
- * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with
- * a dot are left out. No file is opened or looked at. */
-
-/* Joins folder and name with a slash. Either may be empty; then there is none. */
-static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name, bzna_error *err)
-{
-    const size_t length = strlen(folder), size = strlen(name) + 1;
-    const size_t slash = *folder && *name && folder[length - 1] != '/';
-
-    if (length + slash + size > capacity)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", *name ? name : folder,
-                        BZI_LIMIT_PATH_BYTES - 1);
-
-    memcpy(path, folder, length);
-    path[length] = '/';
-    memcpy(path + length + slash, name, size);
-    return BZNA_OK;
-}
-
-/* Returns 1 if a word is in a list, in upper or lower case. list: words in small letters, each between blanks. */
-static int bzi_word_is_in(const char *word, const char *list)
-{
-    char wanted[16];
-    size_t length = strlen(word);
-
-    if (length == 0 || length > sizeof wanted - 3 || strchr(word, ' '))
-        return 0;
-
-    wanted[0] = ' ';
-    for (size_t i = 0; i < length; i++)
-        wanted[i + 1] = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] + 32) : word[i];
-
-    memcpy(wanted + length + 1, " ", 2);
-    return strstr(list, wanted) != NULL;
-}
-
-/* Returns 1 if a name has one of these extensions. list: as for bzi_word_is_in. */
-static int bzi_path_has_extension(const char *name, const char *list)
-{
-    const char *dot = strrchr(name, '.');
-    return dot && bzi_word_is_in(dot + 1, list);
-}
-
-/* Compares two things that begin with a pointer to a text. */
-static int bzi_path_is_before(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b) < 0;
-}
-
-/* The files of one folder. */
-typedef struct bzi_tree_folder {
-    const char *path;                 /* below the root; "": the root itself */
-    uint64_t    first;                /* number of its first name */
-    uint64_t    count;                /* how many names it has */
-} bzi_tree_folder;
-
-/* The files under a folder, in order. */
-typedef struct bzi_tree {
-    char            *text;            /* the texts that the other members point into */
-    uint64_t         text_size;       /* bytes of text */
-    const char     **names;           /* of files, folder by folder */
-    uint64_t         count;           /* files */
-    bzi_tree_folder *folders;         /* that have files, by path */
-    uint64_t         folder_count;    /* how many they are */
-} bzi_tree;
-
-static void bzi_tree_free(bzi_tree *tree, const bzi_memory *memory)
-{
-    bzi_release(memory, tree->text, tree->text_size, 1);
-    bzi_release(memory, tree->names, tree->count, sizeof *tree->names);
-    bzi_release(memory, tree->folders, tree->folder_count, sizeof *tree->folders);
-    memset(tree, 0, sizeof *tree);
-}
+ * Texts in one buffer: paths of files, names of classes. */
 
 /* Texts, one after the other. Some of them are names, which are counted; the others are paths of folders. */
 typedef struct bzi_names {
@@ -10289,6 +10283,86 @@ static const char *bzi_names_get(const bzi_names *names, uint64_t i)
 
     memcpy(&at, names->at.data + i * sizeof at, sizeof at);
     return (const char *)names->text.data + at;
+}
+
+/* Returns 1 if a word is in a list, in upper or lower case. list: words in small letters, each between blanks. */
+BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
+{
+    char wanted[16];
+    size_t length = strlen(word);
+
+    if (length == 0 || length > sizeof wanted - 3 || strchr(word, ' '))
+        return 0;
+
+    wanted[0] = ' ';
+    for (size_t i = 0; i < length; i++)
+        wanted[i + 1] = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] + 32) : word[i];
+
+    memcpy(wanted + length + 1, " ", 2);
+    return strstr(list, wanted) != NULL;
+}
+
+
+#ifndef BENZINA_NO_FOLDERS
+/* ==== 32. Directories ===============================================================================================
+ * Calls: rooms 2, 4, 7, 9.
+ *
+ * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
+ * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with
+ * a dot are left out. No file is opened or looked at. */
+
+/* Joins folder and name with a slash. Either may be empty; then there is none. */
+static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name, bzna_error *err)
+{
+    const size_t length = strlen(folder), size = strlen(name) + 1;
+    const size_t slash = *folder && *name && folder[length - 1] != '/';
+
+    if (length + slash + size > capacity)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", *name ? name : folder,
+                        BZI_LIMIT_PATH_BYTES - 1);
+
+    memcpy(path, folder, length);
+    path[length] = '/';
+    memcpy(path + length + slash, name, size);
+    return BZNA_OK;
+}
+
+/* Returns 1 if a name has one of these extensions. list: as for bzi_word_is_in. */
+static int bzi_path_has_extension(const char *name, const char *list)
+{
+    const char *dot = strrchr(name, '.');
+    return dot && bzi_word_is_in(dot + 1, list);
+}
+
+/* Compares two things that begin with a pointer to a text. */
+static int bzi_path_is_before(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b) < 0;
+}
+
+/* The files of one folder. */
+typedef struct bzi_tree_folder {
+    const char *path;                 /* below the root; "": the root itself */
+    uint64_t    first;                /* number of its first name */
+    uint64_t    count;                /* how many names it has */
+} bzi_tree_folder;
+
+/* The files under a folder, in order. */
+typedef struct bzi_tree {
+    char            *text;            /* the texts that the other members point into */
+    uint64_t         text_size;       /* bytes of text */
+    const char     **names;           /* of files, folder by folder */
+    uint64_t         count;           /* files */
+    bzi_tree_folder *folders;         /* that have files, by path */
+    uint64_t         folder_count;    /* how many they are */
+} bzi_tree;
+
+static void bzi_tree_free(bzi_tree *tree, const bzi_memory *memory)
+{
+    bzi_release(memory, tree->text, tree->text_size, 1);
+    bzi_release(memory, tree->names, tree->count, sizeof *tree->names);
+    bzi_release(memory, tree->folders, tree->folder_count, sizeof *tree->folders);
+    memset(tree, 0, sizeof *tree);
 }
 
 /* A folder that a walk has found. */
@@ -11287,6 +11361,8 @@ static const bzi_container_ops bzi_pairs_ops = {
     .close = bzi_pairs_close,
     .path = bzi_pairs_path
 };
+
+#endif
 
 
 #ifndef BENZINA_NO_SHARDS
@@ -12795,6 +12871,7 @@ static const bzi_container_ops bzi_recordio_ops = {
 #endif
 
 
+#ifndef BENZINA_NO_RECORDS
 /* ==== 39. Containers: raw records ===================================================================================
  * Calls: rooms 2, 9, 19, 23, 27.
  *
@@ -13630,7 +13707,10 @@ static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
     return &bzi_provider_stills;
 }
 
+#endif
 
+
+#ifndef BENZINA_NO_FOLDERS
 /* ==== 41. Paths and patterns ========================================================================================
  * Calls: rooms 2, 4, 9, 32.
  *
@@ -13967,15 +14047,10 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
     for (uint64_t i = 0; i < expanded.count && status == BZNA_OK; i++)
         status = bzi_paths_resolve_one(paths, bzi_names_get(&expanded, i), config, err);
     bzi_names_free(&expanded);
-
-    if (status == BZNA_OK && config->index && paths->count > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: it is of one file, and these are %llu",
-                        (unsigned long long)paths->count);
-    if (status == BZNA_OK && config->name && paths->count > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%llu) is named by its path",
-                        (unsigned long long)paths->count);
     return status;
 }
+
+#endif
 
 
 /* ==== 42. Containers: opening =======================================================================================
@@ -13995,8 +14070,24 @@ static const bzi_container_ops *const bzi_containers[] = {
 #endif
     &bzi_mp4_archive,
     &bzi_mp4_video,
+#ifndef BENZINA_NO_RECORDS
     &bzi_records_ops
+#endif
 };
+
+/* The rows that settings ask for; NULL: this build has none. */
+#ifndef BENZINA_NO_FOLDERS
+#  define BZI_FOLDER_ROW  (&bzi_folder_ops)
+#  define BZI_PAIRS_ROW   (&bzi_pairs_ops)
+#else
+#  define BZI_FOLDER_ROW  NULL
+#  define BZI_PAIRS_ROW   NULL
+#endif
+#ifndef BENZINA_NO_RECORDS
+#  define BZI_RECORDS_ROW (&bzi_records_ops)
+#else
+#  define BZI_RECORDS_ROW NULL
+#endif
 
 #ifdef BENZINA_NO_SHARDS
 #  define BZI_OTHER_KINDS "this build reads neither tar nor RecordIO (BENZINA_NO_SHARDS)"
@@ -14031,7 +14122,7 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t
                                            const char *format, bzna_error *err)
 {
     const char *what = bzi_codec_unread((bzi_span){ head, size }, 0);
-    char guess[160];
+    char guess[160] = "";
 
     if (what)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
@@ -14040,7 +14131,12 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t
                         format);
     if (bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN)
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "it is one picture: open the folder that holds it");
-    if (bzi_records_guess((bzi_span){ head, size }, c->source.size, guess, sizeof guess))
+#ifndef BENZINA_NO_RECORDS
+    bzi_records_guess((bzi_span){ head, size }, c->source.size, guess, sizeof guess);
+#else
+    (void)c;
+#endif
+    if (*guess)
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "%s", guess);
     if ((what = bzi_codec_unread_shape((bzi_span){ head, size })) != NULL)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
@@ -14057,13 +14153,13 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
         { "split", config->split != NULL, ops->track != NULL, "mp4 files" },
         { "list", config->list != NULL, ops->listed != 0, "folders and RecordIO files" },
         { "index", config->index != NULL, ops->indexed != 0, "tars and RecordIO files" },
-        { "classes", config->classes != NULL, ops == &bzi_folder_ops, "folders" },
-        { "class_order", config->class_order != 0, ops == &bzi_folder_ops, "folders" },
+        { "classes", config->classes != NULL, ops == BZI_FOLDER_ROW, "folders" },
+        { "class_order", config->class_order != 0, ops == BZI_FOLDER_ROW, "folders" },
         { "orientation", config->orientation != 0, ops->still || ops->track,
           "folders, tars, RecordIO and mp4 files, and providers of still pictures" },
         { "palette", config->palette != 0, ops->still != 0, "folders, tars, RecordIO files and providers" },
-        { "records", config->records != NULL, ops == &bzi_records_ops, "the format \"records\"" },
-        { "pairs", config->pairs != NULL, ops == &bzi_pairs_ops, "folders" },
+        { "records", config->records != NULL, ops == BZI_RECORDS_ROW, "the format \"records\"" },
+        { "pairs", config->pairs != NULL, ops == BZI_PAIRS_ROW, "folders" },
     };
 
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
@@ -14088,7 +14184,7 @@ static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_
 {
     if (config->format)
         return strcmp(config->format, ops->name) == 0;
-    return config->records ? ops == &bzi_records_ops : ops->probe && ops->probe(head, size);
+    return config->records ? ops == BZI_RECORDS_ROW : ops->probe && ops->probe(head, size);
 }
 
 /* Returns 1 if the container has a track of that name, or its variant for a split, else 0. */
@@ -14131,6 +14227,8 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
     uint64_t size = bzi_min(c->source.size, sizeof head);
     bzna_status status = BZNA_AGAIN;
 
+    if (config->records && !BZI_RECORDS_ROW)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "dataset_config.records: this build reads none (BENZINA_NO_RECORDS)");
     if (size == 0)
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "the file is empty");
     if (bzi_source_read(&c->source, 0, head, size, err) != BZNA_OK)
@@ -14201,6 +14299,8 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
     return BZNA_OK;
 }
 
+#ifndef BENZINA_NO_FOLDERS
+
 /* Opens a folder of pictures. */
 static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, const bzna_dataset_config *config,
                                              bzi_container **out, bzna_error *err)
@@ -14227,6 +14327,10 @@ static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, c
     *out = c;
     return BZNA_OK;
 }
+
+#endif
+
+#ifndef BENZINA_NO_RECORDS
 
 /* Opens a provider of samples and takes it. On failure it still belongs to the caller. */
 static bzna_status bzi_container_open_provider(bzi_host *host, const bzna_provider *provider, const char *name,
@@ -14256,6 +14360,8 @@ static bzna_status bzi_container_open_provider(bzi_host *host, const bzna_provid
     *out = c;
     return BZNA_OK;
 }
+
+#endif
 
 /* Puts "train.bzna: sample 12: " before the message. A sample that is a file of its own is named by that file's path,
  * instead of the container. */
@@ -14783,6 +14889,8 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, co
     return BZNA_OK;
 }
 
+#ifndef BENZINA_NO_RECORDS
+
 /* Opens a provider of samples and takes it. On failure it still belongs to the caller. */
 static bzna_status bzi_dataset_open_provider(bzi_host *host, const bzna_provider *provider, const char *name,
                                              const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
@@ -14801,6 +14909,8 @@ static bzna_status bzi_dataset_open_provider(bzi_host *host, const bzna_provider
     *out = dataset;
     return BZNA_OK;
 }
+
+#endif
 
 /* Makes a data set of the parts of others, in their order. */
 static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from, uint32_t from_count,
@@ -14837,7 +14947,11 @@ static bzna_status bzi_container_open_path(bzi_host *host, const char *path, con
 
     memset(&source, 0, sizeof source);
     if (bzi_os_kind(path) == BZI_OS_FOLDER) {
+#ifndef BENZINA_NO_FOLDERS
         status = bzi_container_open_folder(host, path, config, out, err);
+#else
+        status = BZI_FAIL(err, BZNA_E_UNSUPPORTED, "it is a folder, and this build reads none (BENZINA_NO_FOLDERS)");
+#endif
         return status == BZNA_OK ? status : bzi_error_prefix(err, name);
     }
 
@@ -14848,6 +14962,37 @@ static bzna_status bzi_container_open_path(bzi_host *host, const char *path, con
 
     bzi_source_close(&source, &host->memory);
     return bzi_error_prefix(err, name);
+}
+
+#ifdef BENZINA_NO_FOLDERS
+/* In this build every path stands for itself. */
+static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given, uint32_t count,
+                                     const bzna_dataset_config *config, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    (void)config;
+
+    for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
+        if (bzi_os_kind(given[i]) == BZI_OS_NONE && (given[i][strcspn(given[i], "{*?[")] || strstr(given[i], "::"))) {
+            BZI_FAIL(err, BZNA_E_UNSUPPORTED, "no such file, and this build expands no patterns (BENZINA_NO_FOLDERS)");
+            return bzi_error_prefix(err, given[i]);
+        }
+        status = bzi_names_add(paths, given[i], err);
+    }
+    return status;
+}
+#endif
+
+/* Refuses settings that are of one file, if there are several. */
+static bzna_status bzi_paths_check(const bzi_names *paths, const bzna_dataset_config *config, bzna_error *err)
+{
+    if (config->index && paths->count > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: it is of one file, and these are %llu",
+                        (unsigned long long)paths->count);
+    if (config->name && paths->count > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%llu) is named by its path",
+                        (unsigned long long)paths->count);
+    return BZNA_OK;
 }
 
 /* Several containers that are opened at once. */
@@ -14908,6 +15053,8 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
     bzna_status status = bzi_paths_resolve(&opening.paths, paths, count, config, err);
     uint64_t room = opening.paths.count;
 
+    if (status == BZNA_OK)
+        status = bzi_paths_check(&opening.paths, config, err);
     if (status == BZNA_OK && !(opening.opened = bzi_alloc_zero(memory, room, sizeof *opening.opened)))
         status = bzi_fail_memory(err, "a data set");
     if (status == BZNA_OK)
@@ -15079,14 +15226,13 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 }
 
 
+#ifndef BENZINA_NO_WRITER
 /* ==== 45. Writer: pictures ==========================================================================================
  * Calls: rooms 2, 7, 9, 12-13, 19, 22-23.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has bytes that grow, coded pictures taken apart, their sample entries, and the log of what is kept of each
  * sample until the index is written, some 12 bytes. */
-
-#ifndef BENZINA_NO_WRITER
 
 /* A place among bytes where a table is missing. The table is made while the bytes are written to the file. */
 typedef struct bzi_hole {
@@ -15621,6 +15767,7 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 #endif
 
 
+#ifndef BENZINA_NO_WRITER
 /* ==== 46. Writer: tracks, samples ===================================================================================
  * Calls: rooms 2, 4, 7, 9, 22, 24, 27, 45.
  *
@@ -15636,8 +15783,6 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
  *
  * The index has the same box, with the fields of all samples, without values. After them come the number of classes
  * that have names, where each name begins and the last one ends, and the names end to end. */
-
-#ifndef BENZINA_NO_WRITER
 
 #define BZI_WRITER_TIMESCALE 20u
 #define BZI_WRITER_FIRST     40u      /* where samples begin, after ftyp, 24 bytes, and the header of mdat, 16 */
@@ -16157,6 +16302,7 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
 #endif
 
 
+#ifndef BENZINA_NO_WRITER
 /* ==== 47. Writer: archives ==========================================================================================
  * Calls: rooms 2, 4, 7, 9, 45-46.
  *
@@ -16166,8 +16312,6 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
  * as unfinished, until bzna_writer_finish sets the length. */
 
 #define BZI_INDEX_LAST UINT64_MAX     /* the sample comes after all that were given */
-
-#ifndef BENZINA_NO_WRITER
 
 /* --- Opening --- */
 
@@ -16691,18 +16835,6 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
                                                       "the thumbnails do not share one decoder configuration");
     return status;
 }
-
-#else
-
-/* In this build no writer is ever made. */
-struct bzna_writer {
-    bzi_host *host;                   /* where its messages would go */
-};
-#define bzi_writer_make(host, path, sink, config, out, err)        \
-    BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)")
-#define bzi_writer_add(writer, index, sample, timeout_ns, err) ((void)(index), (void)(timeout_ns), BZNA_E_UNSUPPORTED)
-#define bzi_writer_finish(writer, err)                         BZNA_E_UNSUPPORTED
-#define bzi_writer_close(writer)                               ((void)(writer))
 
 #endif
 
@@ -19445,8 +19577,6 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
     return status;
 }
 
-#else
-#  define BZI_TURBO ""
 #endif
 
 
@@ -19514,8 +19644,10 @@ static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int fl
 static const AVCodec *bzi_software_find(const bzna_image *image)
 {
     const bzi_codec *row = bzi_codec_find(image->codec);
+#ifndef BENZINA_NO_STILLS
     if (image->codec == BZNA_CODEC_STILL)
         return avcodec_find_decoder((enum AVCodecID)bzi_still_find(bzi_image_data(image))->av_id);
+#endif
     return row->av_decoder ? avcodec_find_decoder_by_name(row->av_decoder) :
                              avcodec_find_decoder((enum AVCodecID)row->av_id);
 }
@@ -19563,15 +19695,18 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
                                        bzna_error *err)
 {
     uint64_t size = bzi_image_key(image, NULL, 0);
-    uint32_t index;
+    uint32_t index, forgets = 1;
     bzna_status status;
 
+#ifndef BENZINA_NO_STILLS
+    if (image->codec == BZNA_CODEC_STILL)
+        forgets = bzi_still_find(bzi_image_data(image))->forgets;
+#endif
     if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
 
     bzi_image_key(image, software->key.data, size);
-    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) ||
-        (image->codec == BZNA_CODEC_STILL && !bzi_still_find(bzi_image_data(image))->forgets)) {
+    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) || !forgets) {
         avcodec_free_context(&software->codecs[index]);
         if (!bzi_lru_set(&software->keys, software->memory, index, software->key.data, size))
             return bzi_fail_memory(err, "parameter sets");
@@ -19684,6 +19819,8 @@ static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_for
     return BZNA_OK;
 }
 
+#ifndef BENZINA_NO_STILLS
+
 /* Returns 1 if the kernel can read the first `count` components where libavcodec has put them, else 0. */
 static int bzi_frame_is_planar(const AVPixFmtDescriptor *format, int count)
 {
@@ -19790,6 +19927,8 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     return BZNA_OK;
 }
 
+#endif
+
 /* Writes the picture as libavcodec takes it: padded, and without what the codec's `cut` and `strip` remove. */
 static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, uint32_t rows[2], bzna_error *err)
 {
@@ -19810,8 +19949,10 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
 
     if (row->strip)
         size = row->strip(software->stream.data, size);
+#ifndef BENZINA_NO_STILLS
     if (image->palette == BZNA_PALETTE_INDEX)
         bzi_still_number_colors(software->stream.data, size);
+#endif
     memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     software->packet->data = software->stream.data;
     software->packet->size = (int)size;
@@ -19846,12 +19987,18 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
         return status;
     }
 
+#ifndef BENZINA_NO_STILLS
     if (image->codec == BZNA_CODEC_STILL)
         return bzi_software_still(software, image, picture, err);
+#endif
     return bzi_software_planes(software->frame, format->chroma_format,
                                image->codec == BZNA_CODEC_JPEG ? rows[1] : picture->frame_height, picture, err);
 }
 
+#endif
+
+#ifdef BENZINA_NO_JPEG
+#  define BZI_TURBO ""
 #endif
 
 /* Names the libraries that decode, for people. */
@@ -30741,6 +30888,8 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
     BZI_API_END(bzi_api_open_paths(context, paths, count, config, out, &e));
 }
 
+#ifndef BENZINA_NO_FOLDERS
+
 /* Lays texts end to end, each with its NUL and without backslashes before characters. Returns their size always; writes
  * only what fits. */
 static uint64_t bzi_api_join(const bzi_names *texts, char *dst, uint64_t capacity)
@@ -30785,6 +30934,24 @@ BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t c
     bzi_names_free(&texts);
     BZI_API_END(status);
 }
+
+#else
+
+BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity, size_t *needed,
+                                        uint32_t *count, bzna_error *err)
+{
+    BZI_API_BEGIN;
+    BZI_API_NEED(pattern);
+
+    (void)dst, (void)capacity;
+    if (needed)
+        *needed = 0;
+    if (count)
+        *count = 0;
+    BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build expands no patterns (BENZINA_NO_FOLDERS)");
+}
+
+#endif
 
 /* Opens what lies in memory or, if callbacks are given, a user's source. */
 static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source, const bzna_source *callbacks,
@@ -30845,6 +31012,7 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     BZI_API_END(bzi_api_open_source(context, &opened, &callbacks, config, out, &e));
 }
 
+#ifndef BENZINA_NO_RECORDS
 /* Opens a provider whose struct was completed. */
 static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provider *provider,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
@@ -30867,12 +31035,16 @@ static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provi
     return status;
 }
 
+#endif
+
 BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzna_provider *provider,
                                                 const bzna_dataset_config *config, bzna_dataset **out,
                                                 bzna_error *err)
 {
+#ifndef BENZINA_NO_RECORDS
     bzna_provider all;
     bzna_status status;
+#endif
 
     BZI_API_BEGIN;
     BZI_API_NEED(out);
@@ -30880,9 +31052,14 @@ BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzn
     BZI_API_NEED(context);
     BZI_API_NEED(provider);
 
+#ifndef BENZINA_NO_RECORDS
     if ((status = bzi_api_in(&all, sizeof all, provider, 0, "provider", &e)) != BZNA_OK)
         BZI_API_END(status);
     BZI_API_END(bzi_api_open_provider(context, &all, config, out, &e));
+#else
+    (void)config;
+    BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build takes no providers (BENZINA_NO_RECORDS)");
+#endif
 }
 
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count,
@@ -31729,6 +31906,22 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 
 /* ==== 93. Public API: batches, writers =============================================================================
  * Calls: all rooms above. */
+
+#ifdef BENZINA_NO_WRITER
+
+#define BZI_INDEX_LAST UINT64_MAX
+
+/* In this build no writer is ever made. */
+struct bzna_writer {
+    bzi_host *host;                   /* where its messages would go */
+};
+#define bzi_writer_make(host, path, sink, config, out, err)        \
+    BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)")
+#define bzi_writer_add(writer, index, sample, timeout_ns, err) ((void)(index), (void)(timeout_ns), BZNA_E_UNSUPPORTED)
+#define bzi_writer_finish(writer, err)                         BZNA_E_UNSUPPORTED
+#define bzi_writer_close(writer)                               ((void)(writer))
+
+#endif
 
 /* --- Batches --- */
 
