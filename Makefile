@@ -367,9 +367,12 @@ gpu-bundle: all $(GPU_RUN)
 	@BUILD="$(BUILD)" sh tests/gpu.sh bundle
 
 # The vendorable pair (benzina.c with the kernels inside), a CMakeLists.txt for it, the list of its switches, and a
-# tarball of the sources that builds and tests itself.
+# tarball of the sources that builds and tests itself. WITHOUT="HEIF WRITER": a pair from which these are removed, as
+# the header's chapter 1 says. DIST: the folder.
+DIST ?= $(BUILD)/dist
 dist: $(PTX) | $(BUILD)
-	@sh tests/make/dist.sh $(BUILD) $(VERSION)
+	@WITHOUT="$(WITHOUT)" CLANG_PTX="$(CLANG_PTX) $(CLANG_ISA)" PYTHON="$(PYTHON)" \
+	    sh tests/make/dist.sh $(BUILD) $(VERSION) "$(DIST)"
 # The pair and its CMakeLists.txt alone, with PTX where clang is: pip install ./examples/python compiles it.
 pair: $(PTX) | $(BUILD)
 	@sh tests/make/pair.sh $(BUILD)/pair $(PTX)

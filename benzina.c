@@ -361,7 +361,7 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
         bzi_text_trim(dst);
 }
 
-static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+BZI_MAYBE_UNUSED static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* Makes a name from a file fit for a message: each byte that is not printable ASCII becomes '?'. */
 static void bzi_text_printable(char *text)
@@ -4470,8 +4470,8 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 /* ==== 16. Stills ====================================================================================================
  * Calls: rooms 2, 9, 11, 14.
  *
- * PNG, WebP and GIF. Room 14 has the other kinds of stills, and the list of all. Sizes and orientation are read from
- * the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
+ * PNG, WebP and GIF. The next rooms have the other kinds of stills, and the list of all. Sizes and orientation are read
+ * from the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
  * components and of their bits is known only after decoding: the format's are provisional here. */
 
 /* Reads a little-endian number of some bytes. */
