@@ -14227,8 +14227,10 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
     uint64_t size = bzi_min(c->source.size, sizeof head);
     bzna_status status = BZNA_AGAIN;
 
-    if (config->records && !BZI_RECORDS_ROW)
+#ifdef BENZINA_NO_RECORDS
+    if (config->records)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "dataset_config.records: this build reads none (BENZINA_NO_RECORDS)");
+#endif
     if (size == 0)
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "the file is empty");
     if (bzi_source_read(&c->source, 0, head, size, err) != BZNA_OK)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The vendorable pair (benzina.c with the kernels and their PTX inside), a CMakeLists.txt for it, the list of its
-# switches, and a tarball of the sources that builds and tests itself. With WITHOUT, names of switches as HEIF or WRITER,
-# the pair has no text of what these leave out (needs Python), and there is no tarball.
+# switches, and a tarball of the sources that builds and tests itself. With WITHOUT, names of switches as HEIF or
+# WRITER, the pair has no text of what these leave out (needs Python), and there is no tarball.
 # Usage, by make dist from the repository's root:
 #     WITHOUT="HEIF WRITER" sh tests/make/dist.sh BUILD VERSION FOLDER
 set -e
@@ -25,7 +25,8 @@ fi
 [ -z "$ptx" ] || [ -s "$ptx" ] ||
     { echo "dist needs clang and libffmpeg-nvenc-dev: the pair has the GPU's kernel inside" >&2; exit 1; }
 sh tests/make/pair.sh "$out" "$ptx" "$parts"
-awk '/^ \*     BENZINA_[A-Z_]+ /{ on = 1 } /^ \*$/{ on = 0 } on { sub(/^ \* */, ""); print }' benzina.h > "$out/SWITCHES"
+awk '/^ \*     BENZINA_[A-Z_]+ /{ on = 1 } /^ \*$/{ on = 0 } on { sub(/^ \* */, ""); print }' benzina.h \
+    > "$out/SWITCHES"
 if [ -n "$WITHOUT" ]; then
     rm -r "$parts"
     echo "$out: benzina.h, benzina.c, CMakeLists.txt, SWITCHES, without $WITHOUT"

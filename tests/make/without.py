@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The library's three files without some of its rooms: their text is gone, not only switched off.
 
-    tests/make/without.py FOLDER NAME...     writes benzina.c, benzina.h and benzina_kernels.cu into FOLDER, without what
-                                             BENZINA_NO_NAME leaves out: HEIF, WRITER, ...; benzina.h lists these switches
+    tests/make/without.py FOLDER NAME...
 
-Each #if on these switches alone is decided. Then rooms of which nothing but the banner is left go, and functions, tables
-and constants that nothing uses any more, and the rooms that stay are numbered anew.
+writes benzina.c, benzina.h and benzina_kernels.cu into FOLDER, without what BENZINA_NO_NAME leaves out: HEIF, WRITER and
+others, which benzina.h lists. Each #if on these switches is decided. Then rooms of which nothing but the banner is left
+go, and functions, tables, types and constants that nothing uses any more. The rooms that stay are numbered anew.
 """
 import os
 import re
@@ -17,7 +17,9 @@ DIRECTIVE = re.compile(r"^# *(if|ifdef|ifndef|elif|else|endif)\b(.*)$")
 TOKEN = re.compile(r"\s*(defined\s*\(\s*\w+\s*\)|&&|\|\||!|\(|\))")
 FUNCTION = re.compile(r"^(?:BZI_MAYBE_UNUSED )?static [^;={}#]*?\b(bzi_\w+)\([^;{]*?\)\n?\s*\{", re.M)
 TABLE = re.compile(r"^(?:BZI_MAYBE_UNUSED )?static [^;(){}#]*?\b(bzi_\w+)(?:\[\w*\])* = ", re.M)
+TYPE = re.compile(r"^typedef struct (bzi_\w+) \{\n(?:[^}].*\n|\n)*\} \1;\n", re.M)
 CONSTANT = re.compile(r"^# *define (BZI_\w+)\b(?:[^\\\n]|\\(?!\n))*\n", re.M)
+HEADING_OF_NOTHING = re.compile(r"^/\* --- .* --- \*/\n\n(?=/\* (?:---|====) |(?:#endif\n|#if.*\n|\n)+/\* ==== )", re.M)
 
 
 # --- Conditions: True, False, or the text of what stays open ---
@@ -130,9 +132,12 @@ def unused(text, kernels):
     count, found = {}, {}
     for word in re.findall(r"\b(?:bzi|BZI)_\w+", code + rooms.without_comments(kernels)):
         count[word] = count.get(word, 0) + 1
-    for pattern in (FUNCTION, TABLE, CONSTANT):
+    for pattern in (FUNCTION, TABLE, TYPE, CONSTANT):
         for m in pattern.finditer(code):
-            if pattern is CONSTANT:
+            if pattern is TYPE:
+                begin, end = comment_above(text, m.start()), m.end()
+                count[m.group(1)] = count.get(m.group(1), 0) - 1        # it is named twice where it is defined
+            elif pattern is CONSTANT:
                 end = m.end()
                 begin = m.start() if code[end:end + 7] == "#define" else comment_above(text, m.start())
             else:
@@ -155,10 +160,11 @@ def without_unused(text, kernels):
 
 
 def tidy(text):
-    """Two empty lines before a room, elsewhere one; none after a brace that opens a function."""
+    """Two empty lines before a room, elsewhere one; none after a brace that opens a function; no heading of nothing."""
     text = re.sub(r"^\{\n\n+", "{\n", text, flags=re.M)
     text = re.sub(r"\n{3,}", "\n\n", text)
     text = re.sub(r"^(#if.*\n)\n*#endif.*\n\n?", "", text, flags=re.M)
+    text = HEADING_OF_NOTHING.sub("", text)
     text = re.sub(r"\n\n(?=(?:#if.*\n)*/\* ==== )", "\n\n\n", text)
     return text
 
@@ -211,8 +217,8 @@ def library(text, kernels, removed):
 def header(text, names):
     """Says what is missing, to readers and, by the switches, to programs."""
     rows = "".join("#define BENZINA_NO_%s 1\n" % name for name in names)
-    note = "/* This copy was made by make dist WITHOUT=\"%s\".\n * What these switches leave out is not in benzina.c, so " \
-        "they are defined for programs to see. */\n" % " ".join(names)
+    note = "/* This copy was made by make dist WITHOUT=\"%s\".\n" % " ".join(names) + \
+        " * What these switches leave out is not in benzina.c, so they are defined for programs to see. */\n"
     guard = re.search(r"^#define BENZINA_H.*\n", text, re.M)
     return text[:guard.end()] + "\n" + note + rows + text[guard.end():]
 
