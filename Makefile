@@ -130,7 +130,7 @@ $(BUILD)/benzina_kernels.ptx: benzina_kernels.cu | $(BUILD)
 	$(CLANG_PTX) $(CLANG_ISA) -o $@ benzina_kernels.cu
 
 $(BUILD)/benzina_kernels.ptx.h: $(BUILD)/benzina_kernels.ptx tests/make/ptx_header.awk
-	awk -f tests/make/ptx_header.awk $< > $@
+	LC_ALL=C awk -f tests/make/ptx_header.awk $< > $@
 
 $(BUILD)/benzina.o: benzina.c benzina.h benzina_kernels.cu $(PTX) | $(BUILD)
 	$(CC) $(BASE_CFLAGS) -fPIC $(AV_CFLAGS) $(CUDA_CFLAGS) -c -o $@ benzina.c

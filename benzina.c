@@ -20670,18 +20670,19 @@ struct bzi_device {
     atomic_uint_fast64_t sessions_lost;           /* that ended because of failures */
 };
 
-/* The kernel's PTX, a string for each line. make writes the file with clang, and make dist puts it in this place. A
- * checkout compiles without it, but opens no device. */
+/* The kernel's PTX, packed as tests/make/ptx_header.awk says: bzi_kernel_unpack. make writes the file with clang, and
+ * make dist puts it in this place. A checkout compiles without it, but opens no device. */
 #ifdef __has_include
 #  if !__has_include("benzina_kernels.ptx.h")
 #    define BZI_NO_PTX
 #  endif
 #endif
-static const char *const bzi_kernel_ptx[] = {
+static const uint8_t bzi_kernel_ptx[] = {
 #ifndef BZI_NO_PTX
 #include "benzina_kernels.ptx.h"
+#else
+    0, 0, 0, 0
 #endif
-    ""
 };
 
 /* Notes that the device is lost. The first reason counts. */
@@ -20831,7 +20832,7 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     CUresult result;
     bzna_status status;
 
-    if (!bzi_kernel_ptx[0][0])
+    if (!bzi_le32(bzi_kernel_ptx))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the files of make dist");
     if ((status = bzi_cuda_start(cu, &count, err)) != BZNA_OK)
         return status;
@@ -20868,29 +20869,51 @@ static void bzi_device_explain_load(bzna_error *err)
             snprintf(err->message + length, sizeof err->message - length, ": %s", reasons[i].text);
 }
 
-/* Puts the lines of the PTX together, and has the driver compile them. */
+/* Writes the PTX as text, with its NUL. Returns how many bytes that needs, always; writes only if there are so many.
+ * Packed are its size with 32 bits, the lowest first, then bytes. Those below 128 stand for themselves. Others begin a
+ * reference to bytes before:
+ *   10llllbb bbbbbbbb             l + 3 bytes, from b + 1 bytes before
+ *   11llllll bbbbbbbb bbbbbbbb    l + 4 bytes, likewise */
+static uint64_t bzi_kernel_unpack(char *text, uint64_t capacity)
+{
+    const uint8_t *in = bzi_kernel_ptx + 4;
+    const uint64_t size = bzi_le32(bzi_kernel_ptx);
+    uint64_t at = 0;
+
+    while (at < size && size < capacity) {
+        const uint32_t first = *in++;
+        uint64_t back, length;
+
+        if (first < 128) {
+            text[at++] = (char)first;
+            continue;
+        }
+        length = first < 192 ? (first >> 2 & 15) + 3 : (first & 63) + 4;
+        back = first < 192 ? (first & 3) : *in++;
+        back = (back << 8 | *in++) + 1;
+        for (; length && back <= at && at < size; length--, at++)
+            text[at] = text[at - back];
+    }
+    if (size < capacity)
+        text[size] = 0;
+    return size + 1;
+}
+
+/* Unpacks the PTX, and has the driver compile it. */
 static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
 {
 #define BZI_KERNEL_NAME(name, function, bounds) #name,
     static const char *const names[] = { BZI_KERNELS(BZI_KERNEL_NAME) };
-    const size_t lines = sizeof bzi_kernel_ptx / sizeof bzi_kernel_ptx[0];
     const bzi_memory *memory = &device->desc.host->memory;
-    uint64_t size = 1;
-    char *text, *at;
+    const uint64_t size = bzi_kernel_unpack(NULL, 0);
+    char *text;
     CUresult result;
     bzna_status status;
 
-    for (size_t i = 0; i < lines; i++)
-        size += strlen(bzi_kernel_ptx[i]);
     if (!(text = bzi_alloc(memory, size, 1, 16)))
         return bzi_fail_memory(err, "the kernel");
 
-    at = text;
-    for (size_t i = 0; i < lines; i++) {
-        const size_t length = strlen(bzi_kernel_ptx[i]);
-        memcpy(at, bzi_kernel_ptx[i], length + 1);
-        at += length;
-    }
+    bzi_kernel_unpack(text, size);
     status = bzi_device_check(device, device->cu.module_load(&device->module, text), "cuModuleLoadData", err);
     if (status != BZNA_OK)
         bzi_device_explain_load(err);

@@ -313,7 +313,7 @@ check only_cuda_and_nvdec_know_the_driver sh -c "awk '/^\/\* ==== /{room=\$0} ro
 mkdir -p "$T/foreign"
 if [ -n "$cuda" ]; then
     check dist_makes_the_pair make --no-print-directory -s BUILD="$BUILD" dist
-    check pair_has_the_ptx_inside grep -q 'entry bzi_kernel_warp_any' $BUILD/dist/benzina.c
+    check pair_has_the_ptx_inside grep -q ',46,118,101,114,115,105,111,110,' $BUILD/dist/benzina.c    # ".version"
     check pair_includes_no_other_file sh -c "! grep -n '^#include \"' $BUILD/dist/benzina.c | grep -v '\"benzina.h\"'"
     cp $BUILD/dist/benzina.h $BUILD/dist/benzina.c "$T/foreign/"
     variants="cuda nocuda"
@@ -454,7 +454,7 @@ for cc in gcc clang; do
 done
 # One program with the GPU path in one copy and without it in the other.
 [ -z "$cuda" ] || check copies_with_and_without_cuda_live_in_one_program in_foreign sh -c "gcc -std=c11 both.c nocuda-gcc-copy.o cuda-gcc.o $AV_LIBS $LIBS -o mixed && ./mixed"
-[ -z "$cuda" ] || check switches_are_listed sh -c "grep -c '^BENZINA_' $BUILD/dist/SWITCHES | grep -qx 10"
+[ -z "$cuda" ] || check switches_are_listed sh -c "grep -c '^BENZINA_' $BUILD/dist/SWITCHES | grep -qx 13"
 # CMake: by itself it takes the GPU path where pkg-config has NVIDIA's headers.
 mkdir -p "$T/cmake/benzina" && cp "$T/foreign/program.c" "$T/foreign/device.c" "$T/cmake/" && cp "$T"/foreign/benzina* examples/vendoring/CMakeLists.txt "$T/cmake/benzina/"
 printf 'cmake_minimum_required(VERSION 3.13)\nproject(user C)\nadd_subdirectory(benzina)\nforeach(name program device)\n    add_executable(${name} ${name}.c)\n    target_link_libraries(${name} benzina::benzina)\nendforeach()\nif(LEAN)\n    target_compile_definitions(benzina PRIVATE BENZINA_NO_WRITER BENZINA_NO_SHARDS)\nendif()\n' > "$T/cmake/CMakeLists.txt"

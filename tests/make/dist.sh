@@ -17,7 +17,7 @@ if [ -n "$WITHOUT" ]; then
         ptx=$parts/benzina_kernels.ptx.h
         # shellcheck disable=SC2086
         $CLANG_PTX -o "$parts/benzina_kernels.ptx" "$parts/benzina_kernels.cu"
-        awk -f tests/make/ptx_header.awk "$parts/benzina_kernels.ptx" > "$ptx"
+        LC_ALL=C awk -f tests/make/ptx_header.awk "$parts/benzina_kernels.ptx" > "$ptx"
     fi
 else
     parts=.

@@ -30,7 +30,7 @@ while read -r without; do
         cat "$T/$number/benzina.c" "$T/$number/benzina_kernels.cu" | wc -l > "$T/$number.lines"
     else
         make --no-print-directory -s BUILD="$build" WITHOUT="$without" DIST="$T/$number" dist > /dev/null
-        grep -c -v '^".*\\n"$' "$T/$number/benzina.c" > "$T/$number.lines"
+        grep -c -v '^[0-9,]*,$' "$T/$number/benzina.c" > "$T/$number.lines"
         bytes_of "$number" &
         lanes=$((lanes + 1)); [ $((lanes % 2)) -ne 0 ] || wait
     fi

@@ -3,9 +3,9 @@
 
     tests/make/without.py FOLDER NAME...
 
-writes benzina.c, benzina.h and benzina_kernels.cu into FOLDER, without what BENZINA_NO_NAME leaves out: HEIF, WRITER and
-others, which benzina.h lists. Each #if on these switches is decided. Then rooms of which nothing but the banner is left
-go, and functions, tables, types and constants that nothing uses any more. The rooms that stay are numbered anew.
+writes benzina.c, benzina.h and benzina_kernels.cu into FOLDER, without what BENZINA_NO_NAME leaves out: HEIF, WRITER
+and others, which benzina.h lists. Each #if on these switches is decided. Then rooms of which nothing but the banner is
+left go, and functions, tables, types and constants that nothing uses any more. The rooms that stay are numbered anew.
 """
 import os
 import re
