@@ -133,9 +133,11 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #if defined(__GNUC__) || defined(__clang__)
 #  define BZI_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #  define BZI_MAYBE_UNUSED __attribute__((unused))        /* not every build uses it */
+#  define BZI_COLD __attribute__((cold))                  /* runs seldom: small rather than fast, with what it calls */
 #else
 #  define BZI_PRINTF(text, first)
 #  define BZI_MAYBE_UNUSED
+#  define BZI_COLD
 #endif
 
 
@@ -1923,7 +1925,7 @@ static void bzi_error_init(bzna_error *err)
 
 /* Fills in an error and returns its status. offset: a byte of the file, or BZNA_NO_OFFSET. fourcc: the box type, or 0.
  * native: an errno or a driver's code, or 0. A code that does not fit into 32 bits becomes -1. */
-BZI_PRINTF(6, 7)
+BZI_COLD BZI_PRINTF(6, 7)
 static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset, uint32_t fourcc, int64_t native,
                             const char *format, ...)
 {
@@ -1946,12 +1948,14 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
 #define BZI_FAIL(err, status, ...) bzi_fail((err), (status), BZNA_NO_OFFSET, 0, 0, __VA_ARGS__)
 
 /* Makes the error for memory that could not be allocated. what: its use, after "out of memory for". */
+BZI_COLD
 static bzna_status bzi_fail_memory(bzna_error *err, const char *what)
 {
     return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for %s", what);
 }
 
 /* Puts "name: " before the message; only the end of a long name is used. Returns the error's status. */
+BZI_COLD
 static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
 {
     char message[sizeof err->message + 128];
@@ -2092,7 +2096,7 @@ static void bzi_log_call(bzi_host *host, int32_t level, bzna_status code, const 
 
 /* Logs a message; any thread may call it. The message is queued until the caller's next call, unless the user wants
  * messages at once. */
-BZI_PRINTF(4, 5)
+BZI_COLD BZI_PRINTF(4, 5)
 static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char *format, ...)
 {
     bzi_log_entry entry;
@@ -2125,6 +2129,7 @@ static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char 
 }
 
 /* Hands queued messages to the user's function. Pre: this is the caller's thread, and it holds no lock. */
+BZI_COLD
 static void bzi_log_deliver(bzi_host *host)
 {
     bzi_log_entry entry;
@@ -8621,6 +8626,7 @@ static int bzi_heif_row_probe(const uint8_t *head, uint64_t size) { return bzi_h
 
 static const bzi_field bzi_heif_fields[] = { { BZNA_FIELD_IMAGE, 1, "image" }, { BZNA_FIELD_IMAGE, 1, "thumb" } };
 
+BZI_COLD
 static bzna_status bzi_heif_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     (void)config, (void)err;
@@ -9181,6 +9187,7 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
 }
 
 /* Opens an archive: its bzna_input track holds files. If it holds video, the file is a sample of an archive, alone. */
+BZI_COLD
 static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -9209,6 +9216,7 @@ static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, b
 }
 
 /* Opens a video. The archive's row has its turn first, and has read the movie, unless the user named the format. */
+BZI_COLD
 static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -10731,6 +10739,7 @@ static uint32_t bzi_folder_count_splits(const bzi_walk *walk)
 }
 
 /* Finds the files of one class. Runs on several threads, each with a class of its own. */
+BZI_COLD
 static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error *err)
 {
     const bzi_folder *folder = user;
@@ -12131,6 +12140,7 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 }
 
 /* Takes the index beside the tar, if there is one, or builds it. One that is older than the tar is confirmed first. */
+BZI_COLD
 static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_tar_build b;
@@ -12594,6 +12604,7 @@ static const bzi_field bzi_recordio_fields[BZI_RECORDIO_FIELDS] = {
     { BZNA_FIELD_INTEGER, 1, "target" }, { BZNA_FIELD_TEXT, 1, "name" },    { BZNA_FIELD_BYTES, 1, "record" },
 };
 
+BZI_COLD
 static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_recordio *own = c->own;
@@ -12992,6 +13003,7 @@ static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, b
 }
 
 /* Opens a file as the caller describes its records, and says which fields they have. */
+BZI_COLD
 static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_records *own = c->own;
@@ -15005,6 +15017,7 @@ typedef struct bzi_opening {
     bzi_container            **opened;        /* one a path; NULL: not opened yet, or given to the data set */
 } bzi_opening;
 
+BZI_COLD
 static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
 {
     bzi_opening *opening = user;
@@ -21003,6 +21016,7 @@ static void bzi_device_open_video(bzi_device *device)
 }
 
 /* Closes the device. Pre: the pool on it is closed. */
+BZI_COLD
 static void bzi_device_close(bzi_device *device)
 {
     const bzi_memory memory = device->desc.host->memory;
@@ -21348,6 +21362,7 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 
 /* Opens a device: its CUDA context, the kernel, which is tried unless checks are off, and NVDEC. A device without NVDEC
  * is opened, too. */
+BZI_COLD
 static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
 {
     const char *checks = bzi_os_setting("BENZINA_NVDEC_CHECK");
@@ -23193,6 +23208,7 @@ static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
 /* Tells whether NVDEC may decode pictures of a kind. A kind that was not checked is checked first, while other sessions
  * wait. image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if the check is due, nothing is in
  * flight. */
+BZI_COLD
 static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzna_image *image,
                                        const bzi_format *format, const bzna_picture *picture, bzna_error *err)
 {
@@ -23229,6 +23245,7 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
 }
 
 /* Makes the decoder for an example's pictures, if NVDEC may decode them. Pre: nothing is in flight. */
+BZI_COLD
 static int bzi_check_prepare(bzi_session *session, const bzi_example *example)
 {
     const bzi_nvdec_format want = bzi_nvdec_format_of(example->image.codec, &example->format);
@@ -23239,6 +23256,7 @@ static int bzi_check_prepare(bzi_session *session, const bzi_example *example)
 }
 
 /* Fills in what is known of a kind that NVDEC decodes. Built-in pictures check it now. Pre: in the CUDA context. */
+BZI_COLD
 static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 {
     const bzi_nvdec_format want = { info->codec, info->chroma_format, info->depth, 0, 0 };
@@ -27974,6 +27992,7 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
 
 /* Makes the pool of a device. It has as many sessions as the config says. The default is 3 on a GPU that has one
  * decoding engine, and 2 for each engine on others. */
+BZI_COLD
 static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **out, bzna_error *err)
 {
     bzi_pool *pool = bzi_alloc_zero(&host->memory, 1, sizeof *pool);
@@ -30642,6 +30661,7 @@ BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struc
     bzi_struct_init(config, struct_size, NULL, sizeof *config);
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err)
 {
     bzna_context_config c;
@@ -30668,6 +30688,7 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
     BZI_API_END(status);
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_context_close(bzna_context *context)
 {
     if (!context)
@@ -30681,6 +30702,7 @@ BZNA_API bzna_status bzna_context_close(bzna_context *context)
 
 /* --- Devices --- */
 
+BZI_COLD
 BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err)
 {
     BZI_API_BEGIN;
@@ -30688,6 +30710,7 @@ BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err)
     BZI_API_END(bzi_device_count(count, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device_info *info, size_t struct_size,
                                                   bzna_error *err)
 {
@@ -30714,6 +30737,7 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t codec, uint32_t chroma_format,
                                                  uint32_t depth, bzna_codec_info *info, size_t struct_size,
                                                  bzna_error *err)
@@ -30882,6 +30906,7 @@ static bzna_status bzi_api_open_paths(bzna_context *context, const char *const *
     return status;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config,
                                        bzna_dataset **out, bzna_error *err)
 {
@@ -30894,6 +30919,7 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, 
     BZI_API_END(bzi_api_open_paths(context, &path, 1, config, out, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t count,
                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -30932,6 +30958,7 @@ static uint64_t bzi_api_join(const bzi_names *texts, char *dst, uint64_t capacit
     return size;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity, size_t *needed,
                                         uint32_t *count, bzna_error *err)
 {
@@ -30962,6 +30989,7 @@ BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t c
 
 #else
 
+BZI_COLD
 BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity, size_t *needed,
                                         uint32_t *count, bzna_error *err)
 {
@@ -31001,6 +31029,7 @@ static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source
     return status;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size,
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -31016,6 +31045,7 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
     BZI_API_END(bzi_api_open_source(context, &source, NULL, config, out, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -31062,6 +31092,7 @@ static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provi
 
 #endif
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzna_provider *provider,
                                                 const bzna_dataset_config *config, bzna_dataset **out,
                                                 bzna_error *err)
@@ -31087,6 +31118,7 @@ BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzn
 #endif
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count,
                                          bzna_dataset **out, bzna_error *err)
 {
@@ -31103,6 +31135,7 @@ BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *co
     BZI_API_END(bzi_dataset_concat(context->host, parts, part_count, out, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out,
                                         bzna_error *err)
 {
@@ -31119,6 +31152,7 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
     BZI_API_END(bzi_dataset_range(dataset, first, count, out, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
 {
     if (!dataset)
@@ -31131,6 +31165,7 @@ BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
 
 BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset) { return dataset ? dataset->count : 0; }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dataset_info *info, size_t struct_size,
                                            bzna_error *err)
 {
@@ -31143,6 +31178,7 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32_t field, bzna_field_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
@@ -31161,6 +31197,7 @@ BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
@@ -31306,6 +31343,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 /* ==== 91. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
+BZI_COLD
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
 {
     bzna_decoder *decoder;
@@ -31334,6 +31372,7 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder)
 {
     bzi_host *host;
@@ -31461,6 +31500,7 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *policy,
                                         bzna_error *err)
 {
@@ -31673,6 +31713,7 @@ BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *na
     output->color = &plain;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
                                       bzna_loader **out, bzna_error *err)
 {
@@ -31706,6 +31747,7 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     BZI_API_FAIL(BZNA_E_STATE, "%s: must not be called %s", __func__,                                   \
                  bzi_loader_forked(loader) ? "after fork" : "inside a callback")
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
 {
     bzna_context *context;
@@ -31756,6 +31798,7 @@ static bzna_status bzi_api_give(bzna_loader *loader, const char *call, const bzi
     return status == BZNA_OK ? status : bzi_error_prefix(err, call);
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_set_indices(bzna_loader *loader, uint64_t epoch, const uint64_t *indices,
                                              uint64_t count, bzna_error *err)
 {
@@ -31768,6 +31811,7 @@ BZNA_API bzna_status bzna_loader_set_indices(bzna_loader *loader, uint64_t epoch
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch, const uint64_t *indices,
                                              uint64_t count, const uint32_t *sizes, uint64_t batch_count,
                                              bzna_error *err)
@@ -31784,6 +31828,7 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 {
     BZI_API_BEGIN;
@@ -31793,6 +31838,7 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
 {
     BZI_API_BEGIN;
@@ -31801,6 +31847,7 @@ BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna
     BZI_API_END(bzi_loader_reset(loader, epoch, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state, size_t struct_size,
                                       bzna_error *err)
 {
@@ -31816,6 +31863,7 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
 {
     bzna_status status;
@@ -31862,6 +31910,7 @@ static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
                                   "the output has at most 512 pixels; samples without thumbnails give the picture");
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info, size_t struct_size,
                                           bzna_error *err)
 {
@@ -31877,6 +31926,7 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics *stats, size_t struct_size,
                                            bzna_error *err)
 {
@@ -31891,6 +31941,7 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
     BZI_API_END(bzi_api_out(stats, struct_size, &all, sizeof all, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const bzna_statistics *earlier,
                                            bzna_statistics *since, size_t struct_size, bzna_error *err)
 {
@@ -32158,6 +32209,7 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
     return bzi_writer_make(context->host, path, sink ? &callbacks : NULL, &c, out, err);
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, const bzna_writer_config *config,
                                       bzna_writer **out, bzna_error *err)
 {
@@ -32167,6 +32219,7 @@ BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, c
     BZI_API_END(bzi_api_writer(context, path, NULL, config, out, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink,
                                            const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
@@ -32231,6 +32284,7 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
     BZI_API_END(bzi_api_add(writer, index, sample, timeout_ns, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
 {
     bzna_status status;
@@ -32244,6 +32298,7 @@ BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
     BZI_API_END(status);
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_writer_close(bzna_writer *writer)
 {
     if (!writer)

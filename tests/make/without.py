@@ -15,7 +15,9 @@ import rooms
 
 DIRECTIVE = re.compile(r"^# *(if|ifdef|ifndef|elif|else|endif)\b(.*)$")
 TOKEN = re.compile(r"\s*(defined\s*\(\s*\w+\s*\)|&&|\|\||!|\(|\))")
-FUNCTION = re.compile(r"^(?:BZI_MAYBE_UNUSED )?static [^;={}#]*?\b(bzi_\w+)\([^;{]*?\)\n?\s*\{", re.M)
+FUNCTION = re.compile(
+    r"^(?:BZI_(?:COLD|PRINTF)[^\n]*\n)?(?:BZI_MAYBE_UNUSED )?static [^;={}#]*?\b(bzi_\w+)\([^;{]*?\)\n?\s*\{", re.M
+)
 TABLE = re.compile(r"^(?:BZI_MAYBE_UNUSED )?static [^;(){}#]*?\b(bzi_\w+)(?:\[\w*\])* = ", re.M)
 TYPE = re.compile(r"^typedef struct (bzi_\w+) \{\n(?:[^}].*\n|\n)*\} \1;\n", re.M)
 CONSTANT = re.compile(r"^# *define (BZI_\w+)\b(?:[^\\\n]|\\(?!\n))*\n", re.M)
