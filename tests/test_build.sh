@@ -75,7 +75,13 @@ for cc in gcc clang; do
     with $cc "library_compiles_without_augment_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_AUGMENT -I. benzina.c
     cuda_with $cc "library_compiles_without_augment_with_cuda_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NV_CFLAGS -DBENZINA_NO_AUGMENT -I"$BUILD" -I. benzina.c
     with $cc "library_compiles_without_threads_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_threads) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_THREADS -I. benzina.c
-    with $cc "library_compiles_with_all_switches_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_CUDA $NO_AV -DBENZINA_NO_WRITER -DBENZINA_NO_SHARDS -DBENZINA_NO_HEIF -DBENZINA_NO_AUGMENT -I. benzina.c
+    with $cc "library_compiles_with_all_switches_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_CUDA $NO_AV -DBENZINA_NO_WRITER -DBENZINA_NO_SHARDS -DBENZINA_NO_HEIF \
+        -DBENZINA_NO_AUGMENT -DBENZINA_NO_STILLS -DBENZINA_NO_FOLDERS -DBENZINA_NO_RECORDS -I. benzina.c
+    for switch in STILLS FOLDERS RECORDS; do
+        [ $cc = clang ] || [ -n "$TEST_ALL" ] || continue
+        with $cc "library_compiles_without_${switch}_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NO_CUDA \
+            -DBENZINA_NO_$switch -I. benzina.c
+    done
     cuda_with $cc "bench_compiles_with_$cc" $cc -std=c11 $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. -fsyntax-only tests/bench_open.c tests/bench_sessions.c tests/null_driver.c
     with $cc "kernels_are_c_with_$cc" $cc -std=c11 $WARN -x c -fsyntax-only benzina_kernels.cu
     if [ -x "$BZNA" ]; then with $cc "tool_compiles_with_$cc" $cc -std=c11 $WARN $TOOL_CFLAGS -I. -fsyntax-only examples/bzna/*.c examples/decode_batch.c examples/draw_pictures.c
@@ -135,6 +141,9 @@ small_enough() {
     gcc -std=c11 -O2 -ffp-contract=off -fvisibility=hidden -fPIC -shared $3 $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. benzina.c $AV_LIBS $LIBS -o "$T/$1.so" &&
         strip "$T/$1.so" && size=$(wc -c < "$T/$1.so") && { [ "$size" -le "$2" ] || { echo "$1: $size bytes"; return 1; }; }; }
 fewest="-DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG -DBENZINA_NO_HEIF -DBENZINA_NO_AUGMENT -DBENZINA_NO_SHARDS -DBENZINA_NO_WRITER"
+fewest="$fewest -DBENZINA_NO_STILLS -DBENZINA_NO_FOLDERS -DBENZINA_NO_RECORDS"
+archives="-DBENZINA_NO_HEIF -DBENZINA_NO_SHARDS -DBENZINA_NO_FOLDERS -DBENZINA_NO_STILLS -DBENZINA_NO_RECORDS"
+archives="$archives -DBENZINA_NO_WRITER"
 if have strip && [ -z "$SANITIZE" ]; then
     cuda_with gcc the_pair_compiles_to_at_most_920_kB small_enough whole 920000 ""
     if [ -n "$TEST_ALL" ]; then cuda_with gcc with_all_switches_the_pair_compiles_to_at_most_580_kB small_enough fewest 580000 "$fewest"; fi
