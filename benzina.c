@@ -18,41 +18,41 @@
  *      26  sample tables     the places of a track's samples
  *      27  containers        their types: a type of container is a row of operations
  *      28  HEIF files        alone, or among other pictures
- *     28b  pictures          that are files
- *   29-30  mp4               archives, plain video; their samples
- *      31  lists             of samples, as text
- *     31b  names             texts in one buffer
- *   32-34  folders           directories; pictures that are files; pairs of folders
- *   35-38  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
- *      39  records           of one size
- *      40  providers         samples that the caller's functions give
- *      41  paths             and patterns
- *      42  opening           the table of containers
- *   43-44  data sets         a sample, its pictures and fields; parts over containers
- *   45-47  writer            the same boxes, the other way: pictures, tracks, archives
- *      48  elementary        exp, log, sin, cos, tan, the same on every machine
- *      49  random, order     Philox, the keyed permutation, shards
- *      50  transforms        parameters -> homography
- *      51  color             jitter, color -> matrix
- *      52  policies          operations that are drawn for a view
- *      53  kernels           benzina_kernels.cu as plain C
- *      54  operations        what is drawn -> the passes of the kernels
- *      55  JPEG decode       libjpeg-turbo; nothing else touches it
- *   56-57  software decode   libavcodec; nothing else touches it; who decodes what; regions, grids
- *   58-60  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   61-64  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *   65-66  loader            its state; the locks live here; its tensors
- *      67  queues            runs of samples, and who is woken for them
- *   68-72  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
- *   73-74  readers           threads that read samples in the planned order; reading
- *   75-79  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      80  contexts          the host, the device and its pool
- *      81  parts, closing    a loader's batches, queues, order, threads
- *      82  without threads   the caller's thread reads and decodes
- *   83-84  delivering        what the consumer's calls do; positions
- *      85  statistics        what was counted, and what limits a loader
- *   86-88  configuration     defaults, checks; outputs; opening
- *   89-93  public API        validate, delegate
+ *      29  pictures          that are files
+ *   30-31  mp4               archives, plain video; their samples
+ *      32  lists             of samples, as text
+ *      33  names             texts in one buffer
+ *   34-36  folders           directories; pictures that are files; pairs of folders
+ *   37-40  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
+ *      41  records           of one size
+ *      42  providers         samples that the caller's functions give
+ *      43  paths             and patterns
+ *      44  opening           the table of containers
+ *   45-46  data sets         a sample, its pictures and fields; parts over containers
+ *   47-49  writer            the same boxes, the other way: pictures, tracks, archives
+ *      50  elementary        exp, log, sin, cos, tan, the same on every machine
+ *      51  random, order     Philox, the keyed permutation, shards
+ *      52  transforms        parameters -> homography
+ *      53  color             jitter, color -> matrix
+ *      54  policies          operations that are drawn for a view
+ *      55  kernels           benzina_kernels.cu as plain C
+ *      56  operations        what is drawn -> the passes of the kernels
+ *      57  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   58-59  software decode   libavcodec; nothing else touches it; who decodes what; regions, grids
+ *   60-62  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   63-66  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *   67-68  loader            its state; the locks live here; its tensors
+ *      69  queues            runs of samples, and who is woken for them
+ *   70-74  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
+ *   75-76  readers           threads that read samples in the planned order; reading
+ *   77-81  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      82  contexts          the host, the device and its pool
+ *      83  parts, closing    a loader's batches, queues, order, threads
+ *      84  without threads   the caller's thread reads and decodes
+ *   85-86  delivering        what the consumer's calls do; positions
+ *      87  statistics        what was counted, and what limits a loader
+ *   88-90  configuration     defaults, checks; outputs; opening
+ *   91-95  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -1261,8 +1261,6 @@ BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
     return bzi_windows_error(GetLastError());
 }
 
-#ifndef BENZINA_NO_FOLDERS
-
 /* --- Folders --- */
 
 typedef struct bzi_os_folder {
@@ -1273,7 +1271,7 @@ typedef struct bzi_os_folder {
     uint64_t         id[2];           /* volume, number */
 } bzi_os_folder;
 
-static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
+BZI_MAYBE_UNUSED static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
 {
     BY_HANDLE_FILE_INFORMATION info = { 0 };
     char pattern[BZI_LIMIT_PATH_BYTES + 2];
@@ -1300,7 +1298,7 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
     return folder->find == INVALID_HANDLE_VALUE ? bzi_windows_error(GetLastError()) : 0;
 }
 
-static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
+BZI_MAYBE_UNUSED static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
 {
     *error = 0;
     if (folder->error != ERROR_SUCCESS) {
@@ -1317,7 +1315,7 @@ static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *err
     return folder->name;
 }
 
-static void bzi_os_folder_close(bzi_os_folder *folder) { FindClose(folder->find); }
+BZI_MAYBE_UNUSED static void bzi_os_folder_close(bzi_os_folder *folder) { FindClose(folder->find); }
 
 /* --- Patterns --- */
 
@@ -1431,7 +1429,7 @@ static int bzi_windows_expand(bzi_os_matches *matches, const char *pattern, size
     return error == ENOMEM ? ENOMEM : 0;
 }
 
-static int bzi_os_glob(const char *pattern, bzi_os_matches *matches)
+BZI_MAYBE_UNUSED static int bzi_os_glob(const char *pattern, bzi_os_matches *matches)
 {
     char plain[BZI_LIMIT_PATH_BYTES];
     int error = ENOENT;
@@ -1447,8 +1445,6 @@ static int bzi_os_glob(const char *pattern, bzi_os_matches *matches)
         bzi_os_glob_free(matches);
     return error;
 }
-
-#endif
 
 /* --- Clock, processes, libraries, memory --- */
 
@@ -5418,6 +5414,11 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
     return BZNA_OK;
 }
 
+static bzna_status bzi_image_still(const bzna_image *image, bzi_format *format, bzna_error *err)
+{
+    return bzi_still_inspect((bzi_span){ image->data, image->data_size }, format, err);
+}
+
 BZI_MAYBE_UNUSED static uint64_t bzi_still_strip(uint8_t *data, uint64_t size)
 {
     const bzi_still *still = bzi_still_find((bzi_span){ data, size });
@@ -5629,13 +5630,6 @@ static bzna_status bzi_image_jpeg(const bzna_image *image, bzi_format *format, b
 {
     return bzi_jpeg_inspect(bzi_image_data(image), format, err);
 }
-
-#ifndef BENZINA_NO_STILLS
-static bzna_status bzi_image_still(const bzna_image *image, bzi_format *format, bzna_error *err)
-{
-    return bzi_still_inspect(bzi_image_data(image), format, err);
-}
-#endif
 
 /* Writes the bytes of a picture that is a file of its own, as they are. */
 static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
@@ -6794,7 +6788,7 @@ static const bzi_codec bzi_codec_heif = {
 
 
 /* ==== 22. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 18-21.
+ * Calls: rooms 2, 18-19, 21.
  *
  * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read. */
 
@@ -8349,7 +8343,7 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
  * Calls: rooms 2, 9.
  *
  * The types of containers only. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
- * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 27 to 44
+ * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 27 to 46
  * knows which type of container a sample comes from. */
 
 /* The place of a sample's bytes: in a source, in a file of its own, or in memory. */
@@ -8505,7 +8499,7 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 
 #ifndef BENZINA_NO_HEIF
 /* ==== 28. HEIF: files ===============================================================================================
- * Calls: rooms 2, 9, 11, 19-21, 23-27.
+ * Calls: rooms 2, 9, 11, 19-21, 24-27.
  *
  * A HEIF or AVIF file, alone or among other pictures. It stands for the picture that it shows: its primary item, or
  * if it has none, the first picture of its first track of pictures. */
@@ -8693,8 +8687,8 @@ static const bzi_container_ops bzi_heif_ops = {
 #endif
 
 
-/* ==== 28b. Pictures in files ========================================================================================
- * Calls: rooms 20-21, 23, 28.
+/* ==== 29. Pictures in files ========================================================================================
+ * Calls: rooms 20, 23, 28.
  *
  * A picture that is a file of its own, by itself or among the bytes of a sample. */
 
@@ -8711,7 +8705,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 }
 
 
-/* ==== 29. Containers: mp4 ===========================================================================================
+/* ==== 30. Containers: mp4 ===========================================================================================
  * Calls: rooms 2, 7, 9-11, 19, 22, 24-27.
  *
  * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
@@ -9248,8 +9242,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 }
 
 
-/* ==== 30. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 7, 9-10, 19, 22, 24-29.
+/* ==== 31. Containers: mp4, samples ==================================================================================
+ * Calls: rooms 2, 7, 9-10, 19, 22, 24-27, 29-30.
  *
  * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
@@ -9698,7 +9692,7 @@ static const bzi_container_ops bzi_mp4_video = {
 
 
 #if !defined(BENZINA_NO_FOLDERS) || !defined(BENZINA_NO_SHARDS)
-/* ==== 31. Lists =====================================================================================================
+/* ==== 32. Lists =====================================================================================================
  * Calls: rooms 2, 7, 9-11.
  *
  * Text that lists samples, one a line. The first line tells which kind of list it is:
@@ -10235,8 +10229,8 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
 #endif
 
 
-/* ==== 31b. Names ====================================================================================================
- * Calls: rooms 2, 7, 9.
+/* ==== 33. Names ====================================================================================================
+ * Calls: rooms 7, 9.
  *
  * Texts in one buffer: paths of files, names of classes. */
 
@@ -10312,8 +10306,8 @@ BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
 
 
 #ifndef BENZINA_NO_FOLDERS
-/* ==== 32. Directories ===============================================================================================
- * Calls: rooms 2, 4, 7, 9.
+/* ==== 34. Directories ===============================================================================================
+ * Calls: rooms 2, 4, 7, 9, 33.
  *
  * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
  * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with
@@ -10576,8 +10570,8 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
 }
 
 
-/* ==== 33. Containers: folder ========================================================================================
- * Calls: rooms 2, 4, 7, 9-10, 22, 27-28, 31-32.
+/* ==== 35. Containers: folder ========================================================================================
+ * Calls: rooms 2, 4, 7, 9-10, 22, 27, 29, 32-34.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
@@ -11104,8 +11098,8 @@ static const bzi_container_ops bzi_folder_ops = {
 };
 
 
-/* ==== 34. Containers: pairs of folders =============================================================================
- * Calls: rooms 2, 4, 7, 9, 27-28, 32.
+/* ==== 36. Containers: pairs of folders =============================================================================
+ * Calls: rooms 2, 4, 7, 9, 27, 29, 34.
  *
  * Folders side by side whose files make one sample where their paths below the folders are the same but for the
  * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
@@ -11375,8 +11369,8 @@ static const bzi_container_ops bzi_pairs_ops = {
 
 
 #ifndef BENZINA_NO_SHARDS
-/* ==== 35. tar: headers ==============================================================================================
- * Calls: rooms 7, 9-11, 31.
+/* ==== 37. tar: headers ==============================================================================================
+ * Calls: rooms 7, 9-11, 32.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
  * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
@@ -11687,8 +11681,8 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 36. Containers: tar ===========================================================================================
- * Calls: rooms 2, 7, 9, 31-32, 35.
+/* ==== 38. Containers: tar ===========================================================================================
+ * Calls: rooms 2, 7, 9, 32-33, 37.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -12162,8 +12156,8 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 }
 
 
-/* ==== 37. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 9-10, 27-28, 31, 35-36. */
+/* ==== 39. Containers: tar, samples ==================================================================================
+ * Calls: rooms 2, 9-10, 27, 29, 32, 37-38. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -12345,8 +12339,8 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 38. Containers: RecordIO ======================================================================================
- * Calls: rooms 2, 7, 9-10, 27-28, 31.
+/* ==== 40. Containers: RecordIO ======================================================================================
+ * Calls: rooms 2, 7, 9-10, 27, 29, 32.
  *
  * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
  * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
@@ -12883,7 +12877,7 @@ static const bzi_container_ops bzi_recordio_ops = {
 
 
 #ifndef BENZINA_NO_RECORDS
-/* ==== 39. Containers: raw records ===================================================================================
+/* ==== 41. Containers: raw records ===================================================================================
  * Calls: rooms 2, 9, 19, 23, 27.
  *
  * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
@@ -13193,8 +13187,8 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
-/* ==== 40. Containers: providers ====================================================================================
- * Calls: rooms 2, 7, 9-10, 19, 23, 27-28, 32.
+/* ==== 42. Containers: providers ====================================================================================
+ * Calls: rooms 2, 7, 9-10, 19, 23, 27, 29, 33.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -13723,8 +13717,8 @@ static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
 
 
 #ifndef BENZINA_NO_FOLDERS
-/* ==== 41. Paths and patterns ========================================================================================
- * Calls: rooms 2, 4, 9, 32.
+/* ==== 43. Paths and patterns ========================================================================================
+ * Calls: rooms 2, 4, 9, 33-34.
  *
  * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
  *
@@ -14065,8 +14059,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 #endif
 
 
-/* ==== 42. Containers: opening =======================================================================================
- * Calls: rooms 2, 7, 9-10, 22, 28, 30, 33-34, 37-40.
+/* ==== 44. Containers: opening =======================================================================================
+ * Calls: rooms 2, 7, 9-10, 22, 28, 31, 35-36, 39-42.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -14397,7 +14391,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 43. Samples ===================================================================================================
+/* ==== 45. Samples ===================================================================================================
  * Calls: rooms 2, 7, 9-10, 22-23.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
@@ -14819,8 +14813,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 44. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 7, 9-10, 32, 41-42.
+/* ==== 46. Datasets ==================================================================================================
+ * Calls: rooms 2, 4, 7, 9-10, 33, 44.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -15242,7 +15236,7 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 45. Writer: pictures ==========================================================================================
+/* ==== 47. Writer: pictures ==========================================================================================
  * Calls: rooms 2, 7, 9, 12-13, 19, 22-23.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
@@ -15783,8 +15777,8 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 46. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7, 9, 22, 24, 27, 45.
+/* ==== 48. Writer: tracks, samples ===================================================================================
+ * Calls: rooms 2, 4, 7, 9, 22, 24, 27, 47.
  *
  * The boxes of one track, in a sample or in the index. A track of the index has a hole for each of its tables: tables
  * are made while they are written and are never in memory. Also here: a whole sample, made by the thread that hands it
@@ -16318,8 +16312,8 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 47. Writer: archives ==========================================================================================
- * Calls: rooms 2, 4, 7, 9, 45-46.
+/* ==== 49. Writer: archives ==========================================================================================
+ * Calls: rooms 2, 4, 7, 9, 47-48.
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
  * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
@@ -16854,7 +16848,7 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 #endif
 
 
-/* ==== 48. Elementary functions ======================================================================================
+/* ==== 50. Elementary functions ======================================================================================
  * Calls: nothing.
  *
  * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
@@ -17011,8 +17005,8 @@ static double bzi_math_tan(double degrees)
 }
 
 
-/* ==== 49. Random numbers, order =====================================================================================
- * Calls: rooms 2, 48.
+/* ==== 51. Random numbers, order =====================================================================================
+ * Calls: rooms 2, 50.
  *
  * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
  * and restarted run gets the same ones. */
@@ -17370,8 +17364,8 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
 }
 
 
-/* ==== 50. Transforms ================================================================================================
- * Calls: rooms 2, 9, 48-49.
+/* ==== 52. Transforms ================================================================================================
+ * Calls: rooms 2, 9, 50-51.
  *
  * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
  * rounding of floats is wanted. */
@@ -17903,8 +17897,8 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
 }
 
 
-/* ==== 51. Transforms: color =========================================================================================
- * Calls: rooms 2, 49-50.
+/* ==== 53. Transforms: color =========================================================================================
+ * Calls: rooms 2, 51-52.
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
@@ -18020,8 +18014,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 52. Policies =================================================================================================
- * Calls: rooms 2, 9, 48-50.
+/* ==== 54. Policies =================================================================================================
+ * Calls: rooms 2, 9, 50-52.
  *
  * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
  * homography. */
@@ -18562,8 +18556,8 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
 #endif
 
 
-/* ==== 53. Kernels on the CPU ========================================================================================
- * Calls: rooms 2, 9, 19, 50-52.
+/* ==== 55. Kernels on the CPU ========================================================================================
+ * Calls: rooms 2, 9, 19, 52-54.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -18964,8 +18958,8 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 54. Operations ===============================================================================================
- * Calls: rooms 2, 48, 52-53.
+/* ==== 56. Operations ===============================================================================================
+ * Calls: rooms 2, 50, 54-55.
  *
  * Turns the operations of a transform into what the kernels' passes read, and runs those on the CPU. A view with
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
@@ -19182,7 +19176,7 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 #endif
 
 
-/* ==== 55. JPEG decode ===============================================================================================
+/* ==== 57. JPEG decode ===============================================================================================
  * Calls: rooms 2, 7, 9.
  *
  * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
@@ -19595,8 +19589,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 56. Software decode ===========================================================================================
- * Calls: rooms 2, 7, 9, 18-19, 22, 55.
+/* ==== 58. Software decode ===========================================================================================
+ * Calls: rooms 2, 7, 9, 18-19, 22, 57.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, if it is
  * built in, and libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -20089,8 +20083,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 57. Software decode: HEIF =====================================================================================
- * Calls: rooms 2, 7, 9, 20-21, 23, 56.
+/* ==== 59. Software decode: HEIF =====================================================================================
+ * Calls: rooms 2, 7, 9, 20-21, 23, 58.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
@@ -20386,7 +20380,7 @@ struct bzna_decoder {
 };
 
 
-/* ==== 58. CUDA: the driver ==========================================================================================
+/* ==== 60. CUDA: the driver ==========================================================================================
  * Calls: rooms 4, 9.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
@@ -20596,8 +20590,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 59. CUDA: the device ==========================================================================================
- * Calls: rooms 2, 4, 7, 9, 19, 22, 58, and the kernels' structs.
+/* ==== 61. CUDA: the device ==========================================================================================
+ * Calls: rooms 2, 4, 7, 9, 19, 22, 60, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -21041,8 +21035,8 @@ static void bzi_device_close(bzi_device *device)
 }
 
 
-/* ==== 60. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 4, 7, 9, 51, 53, 58-59.
+/* ==== 62. CUDA: memory, streams, kernels ============================================================================
+ * Calls: rooms 4, 7, 9, 53, 55, 60-61.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -21497,8 +21491,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 61. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 4, 9, 22, 59.
+/* ==== 63. NVDEC decoders ============================================================================================
+ * Calls: rooms 2, 4, 9, 22, 61.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -21972,8 +21966,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 62. NVDEC sessions ============================================================================================
- * Calls: rooms 7, 9, 19, 22, 59, 61.
+/* ==== 64. NVDEC sessions ============================================================================================
+ * Calls: rooms 7, 9, 19, 22, 61, 63.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -22389,8 +22383,8 @@ static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_ima
 
 #endif
 
-/* ==== 63. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2, 4, 7, 9, 56, 58-62.
+/* ==== 65. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 2, 4, 7, 9, 58, 60-64.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -22734,8 +22728,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 64. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 4, 9, 22-23, 56-57, 59-63.
+/* ==== 66. NVDEC: self-check =========================================================================================
+ * Calls: rooms 2, 4, 9, 22-23, 58-59, 61-65.
  *
  * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
  * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
@@ -23277,7 +23271,7 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 #endif
 
 
-/* ==== 65. Loader: state =============================================================================================
+/* ==== 67. Loader: state =============================================================================================
  * Calls: nothing.
  *
  * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
@@ -23716,8 +23710,8 @@ struct bzna_loader {
 };
 
 
-/* ==== 66. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 53.
+/* ==== 68. Loader: tensors ==========================================================================================
+ * Calls: rooms 2, 4, 55.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
@@ -23865,7 +23859,7 @@ static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, c
 }
 
 
-/* ==== 67. Loader: queues ===========================================================================================
+/* ==== 69. Loader: queues ===========================================================================================
  * Calls: rooms 2, 4, 9.
  *
  * The queues of runs and items, their counts, and the rules for waking threads. */
@@ -24078,8 +24072,8 @@ BZI_MAYBE_UNUSED static void bzi_item_to_workers(bzi_item *item)
 }
 
 
-/* ==== 68. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 7, 44, 49, 67.
+/* ==== 70. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 2, 4, 7, 46, 51, 69.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room are called with the loader's lock held, but for bzi_pool_begin. */
@@ -24402,8 +24396,8 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 69. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 7, 9, 49, 66, 68.
+/* ==== 71. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 4, 7, 9, 51, 68, 70.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -24658,8 +24652,8 @@ static bzna_status bzi_loader_no_batch(const bzna_loader *loader, bzna_error *er
 }
 
 
-/* ==== 70. Loader: fields ============================================================================================
- * Calls: rooms 2, 7, 9, 22, 42-43, 66.
+/* ==== 72. Loader: fields ============================================================================================
+ * Calls: rooms 2, 7, 9, 22, 44-45, 68.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -25175,8 +25169,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 71. Loader: outputs ===========================================================================================
- * Calls: rooms 9, 49-54, 57.
+/* ==== 73. Loader: outputs ===========================================================================================
+ * Calls: rooms 9, 51-56, 59.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -25388,8 +25382,8 @@ BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, con
 }
 
 
-/* ==== 72. Loader: rules ============================================================================================
- * Calls: rooms 9, 53, 70-71.
+/* ==== 74. Loader: rules ============================================================================================
+ * Calls: rooms 9, 55, 72-73.
  *
  * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
  * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
@@ -25620,8 +25614,8 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 }
 
 
-/* ==== 73. Readers ===================================================================================================
- * Calls: rooms 2, 4, 7, 9, 60, 66-68.
+/* ==== 75. Readers ===================================================================================================
+ * Calls: rooms 2, 4, 7, 9, 62, 68-70.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -25849,8 +25843,8 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 }
 
 
-/* ==== 74. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 9-10, 20, 23, 43, 59, 66-68, 70, 73.
+/* ==== 76. Readers: reading =========================================================================================
+ * Calls: rooms 2, 4, 9-10, 20, 23, 45, 61, 68-70, 72, 75.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -26187,8 +26181,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 75. Decode stages: lanes ======================================================================================
- * Calls: rooms 4, 9, 42-43, 53-54, 60, 66-68, 72.
+/* ==== 77. Decode stages: lanes ======================================================================================
+ * Calls: rooms 4, 9, 44-45, 55-56, 62, 68-70, 74.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -26624,8 +26618,8 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 }
 
 
-/* ==== 76. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 7, 9, 22-23, 53-54, 60, 66, 71-72, 75.
+/* ==== 78. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 7, 9, 22-23, 55-56, 62, 68, 73-74, 77.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -26935,8 +26929,8 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 77. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 4, 57, 59-60, 66-67, 72, 75-76.
+/* ==== 79. Decode stages: workers, samples ==========================================================================
+ * Calls: rooms 4, 59, 61-62, 68-69, 74, 77-78.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -27194,8 +27188,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 78. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 9, 19, 60-64, 66-67, 71-72, 75.
+/* ==== 80. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 9, 19, 62-66, 68-69, 73-74, 77.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -27632,8 +27626,8 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 
 #endif
 
-/* ==== 79. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7, 9, 23, 57, 59-63, 66, 71-72, 75, 78.
+/* ==== 81. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7, 9, 23, 59, 61-65, 68, 73-74, 77, 80.
  *
  * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -28021,8 +28015,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 80. Contexts ==================================================================================================
- * Calls: rooms 4, 7, 9, 58-60, 79.
+/* ==== 82. Contexts ==================================================================================================
+ * Calls: rooms 4, 7, 9, 60-62, 81.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -28187,8 +28181,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 81. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7, 9, 44, 56, 59-61, 66-70, 73-74, 76-77, 80.
+/* ==== 83. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7, 9, 46, 58, 61-63, 68-72, 75-76, 78-79, 82.
  *
  * Makes a loader's batches, queues, order, locks and threads, and frees them. */
 
@@ -28726,8 +28720,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 82. Without threads ============================================================================================
- * Calls: rooms 9, 59, 67-68, 73-74, 77.
+/* ==== 84. Without threads ============================================================================================
+ * Calls: rooms 9, 61, 69-70, 75-76, 79.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what readers and workers do, one run after the other.
  * Whatever was read is decoded before more is read. Thus no item that holds memory waits while that is short, and what
@@ -28791,8 +28785,8 @@ static void bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 83. Delivering ================================================================================================
- * Calls: rooms 4, 9, 59-60, 66-69, 81-82.
+/* ==== 85. Delivering ================================================================================================
+ * Calls: rooms 4, 9, 61-62, 68-71, 83-84.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -29097,8 +29091,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 84. Positions ==================================================================================================
- * Calls: rooms 2, 4, 9, 59, 66-69, 81.
+/* ==== 86. Positions ==================================================================================================
+ * Calls: rooms 2, 4, 9, 61, 68-71, 83.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -29330,8 +29324,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 
-/* ==== 85. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 60, 66-67.
+/* ==== 87. Statistics ===============================================================================================
+ * Calls: rooms 2, 4, 62, 68-69.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -29511,8 +29505,8 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 86. Configuration =============================================================================================
- * Calls: rooms 2, 4, 9, 49, 51, 53.
+/* ==== 88. Configuration =============================================================================================
+ * Calls: rooms 2, 4, 9, 51, 53, 55.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -29900,8 +29894,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 87. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 9, 50-53, 86.
+/* ==== 89. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 9, 52-55, 88.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -30116,8 +30110,8 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 88. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7, 9, 42-44, 59-60, 64, 66, 68, 70, 80-81.
+/* ==== 90. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 7, 9, 44-46, 61-62, 66, 68, 70, 72, 82-83.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -30559,7 +30553,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 89. Public API: contexts ======================================================================================
+/* ==== 91. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
@@ -30834,7 +30828,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 90. Public API: data sets =====================================================================================
+/* ==== 92. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -31340,7 +31334,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 91. Public API: pictures, numbers, warps ======================================================================
+/* ==== 93. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 BZI_COLD
@@ -31689,7 +31683,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 92. Public API: loaders =======================================================================================
+/* ==== 94. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
@@ -31980,7 +31974,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 93. Public API: batches, writers =============================================================================
+/* ==== 95. Public API: batches, writers =============================================================================
  * Calls: all rooms above. */
 
 #ifdef BENZINA_NO_WRITER

@@ -5,7 +5,7 @@
 #     sh tests/make/dist_table.sh [--lines] [BUILD]
 set -e
 lines_only=; [ "$1" = --lines ] && { lines_only=1; shift; }
-build=${1:-build}; T=$build/dist_table
+build=${1:-build}; T=$build/dist_table.$$
 archives="HEIF SHARDS FOLDERS STILLS RECORDS WRITER"
 rm -rf "$T"; mkdir -p "$T"
 flags="-std=c11 -O2 -ffp-contract=off -fvisibility=hidden -fPIC -shared"
@@ -36,19 +36,11 @@ while read -r without; do
     fi
     echo "$without" > "$T/$number.without"
 done <<EOF
-
-HEIF
-SHARDS
-FOLDERS
-STILLS
-RECORDS
-WRITER
-AUGMENT
-CUDA
-$archives
 $archives AUGMENT
+
+$archives
 $archives CUDA
-$archives CUDA AVCODEC JPEG AUGMENT THREADS
+HEIF SHARDS
 EOF
 wait
 i=0

@@ -138,7 +138,6 @@ def unused(text, kernels):
         for m in pattern.finditer(code):
             if pattern is TYPE:
                 begin, end = comment_above(text, m.start()), m.end()
-                count[m.group(1)] = count.get(m.group(1), 0) - 1        # it is named twice where it is defined
             elif pattern is CONSTANT:
                 end = m.end()
                 begin = m.start() if code[end:end + 7] == "#define" else comment_above(text, m.start())
@@ -148,7 +147,10 @@ def unused(text, kernels):
                 end = line + 1 if one_line else re.compile(r"^\}.*\n", re.M).search(code, m.end()).end()
                 begin = comment_above(text, m.start())
             found.setdefault(m.group(1), []).append((begin, end))
-    return sorted(place for name, places in found.items() if count.get(name, 0) == len(places) for place in places)
+    def inside(name, places):
+        return sum(len(re.findall(r"\b%s\b" % name, code[begin:end])) for begin, end in places)
+
+    return sorted(place for name, places in found.items() if count[name] == inside(name, places) for place in places)
 
 
 def without_unused(text, kernels):
