@@ -143,8 +143,12 @@ def unused(text, kernels):
                 begin = m.start() if code[end:end + 7] == "#define" else comment_above(text, m.start())
             else:
                 line = code.index("\n", m.end())
-                one_line = code[m.start():line].rstrip().endswith("}" if pattern is FUNCTION else ";")
-                end = line + 1 if one_line else re.compile(r"^\}.*\n", re.M).search(code, m.end()).end()
+                if pattern is TABLE:
+                    end = re.compile(r";\s*?\n").search(code, m.end()).end()
+                elif code[m.start():line].rstrip().endswith("}"):
+                    end = line + 1
+                else:
+                    end = re.compile(r"^\}.*\n", re.M).search(code, m.end()).end()
                 begin = comment_above(text, m.start())
             found.setdefault(m.group(1), []).append((begin, end))
     def inside(name, places):
