@@ -18847,6 +18847,34 @@ static bzi_rows bzi_slot_luma_rows(const bzi_kernel_slot *slot, const bzi_kernel
     return (bzi_rows){ a.first < b.first ? a.first : b.first, a.end > b.end ? a.end : b.end };
 }
 
+/* Narrows least..most, rows of the picture that an affine warp looks at, to those inside the slot's clip. The kernel
+ * calculates in floats: it may keep what lies a little outside, by some of the last bits of the terms of clip. */
+static void bzi_slot_clip_rows(const bzi_kernel_slot *slot, const bzi_kernel_output *out, float *least, float *most)
+{
+    const float *h = slot->h;
+    double m[6], terms = 0, low = INFINITY, high = -INFINITY;
+
+    for (int i = 0; i < 6; i++) {
+        m[i] = slot->clip[i];
+        terms += fabs(m[i]) * (i % 3 == 0 ? out->width : i % 3 == 1 ? out->height : 1);
+    }
+    const double det = m[0] * m[4] - m[1] * m[3];
+    const double along = (h[3] * m[4] - h[4] * m[3]) / det, across = (h[4] * m[0] - h[3] * m[1]) / det;
+    if (!(slot->flags & BZI_KERNEL_CLIP) || !(fabs(along) + fabs(across) < 1e6))
+        return;
+
+    for (int corner = 0; corner < 4; corner++) {              /* of the rectangle, as rows of the picture */
+        const double x = (corner & 1 ? slot->clip_last[0] + 0.5 : -0.5) - m[2];
+        const double y = (corner & 2 ? slot->clip_last[1] + 0.5 : -0.5) - m[5];
+        const double v = along * x + across * y + h[5];
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+    }
+    const double margin = 1 + 1e-6 * terms * (fabs(along) + fabs(across));
+    *least = low - margin > *least ? (float)(low - margin) : *least;
+    *most = high + margin < *most ? (float)(high + margin) : *most;
+}
+
 /* Returns the rows of the frame's luma that the warp of a slot can read. Those of chroma are these rows >> shift_y. For
  * an axis-aligned H, turned by 90 degrees or not, these are the rows that are read and no others. Another affine H adds
  * some around them. For the rest all rows of the picture are returned. */
@@ -18876,8 +18904,10 @@ static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_out
         least = above < least ? above : least;
         most = below > most ? below : most;
     }
+    if (affine)
+        bzi_slot_clip_rows(&slot, &out, &least, &most);
 
-    if (most < -0.5f || least > last + 0.5f)
+    if (most < least || most < -0.5f || least > last + 0.5f)
         return (bzi_rows){ 0, 0 };
     return (bzi_rows){ bzi_slot_luma_rows(&slot, &view, least).first, bzi_slot_luma_rows(&slot, &view, most).end };
 }

@@ -2152,95 +2152,177 @@ BZI_KERNEL_CPU int bzi_kernel_is_turned(const bzi_kernel_slot *slot, const bzi_k
 }
 
 #if BZI_KERNEL_X86
-/* Eight samples of an axis: their first, and the weights of those that follow, as bzi_kernel_reach and _weight. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_axis(const bzi_kernel_turned *t, bzi_kernel_axis axis, int along,
-                                                          __m256 at, __m256i *first, __m256 *weights, __m256 *norm)
+/* Eight positions on an axis, and the first and the last sample that each takes, as bzi_kernel_reach. */
+typedef struct bzi_kernel_turned_axis {
+    __m256  position;
+    __m256i first, last;
+} bzi_kernel_turned_axis;
+
+BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_turned_axis bzi_kernel_turned_reach(const bzi_kernel_turned *t,
+                                                                             bzi_kernel_axis axis, int along, __m256 at)
 {
     const __m256 position = _mm256_add_ps(_mm256_mul_ps(at, _mm256_set1_ps(axis.scale)), _mm256_set1_ps(axis.offset));
     const __m256 edge = _mm256_sub_ps(position, _mm256_set1_ps(t->radius[along]));
-    const __m256i zero = _mm256_setzero_si256(), end = _mm256_set1_epi32(t->end[along]);
     const __m256i begin = _mm256_add_epi32(_mm256_cvttps_epi32(_mm256_floor_ps(edge)), _mm256_set1_epi32(1));
-    const __m256i last = _mm256_min_epi32(_mm256_add_epi32(begin, _mm256_set1_epi32(t->taps[along] - 1)), end);
-    __m256 sum = _mm256_setzero_ps();
-    *first = _mm256_max_epi32(begin, zero);
-    for (int32_t k = 0; k < t->taps[along]; k++) {
-        const __m256i i = _mm256_add_epi32(*first, _mm256_set1_epi32(k));
-        const __m256 away = _mm256_sub_ps(_mm256_cvtepi32_ps(i), position);
-        const __m256 x = _mm256_mul_ps(_mm256_max_ps(away, _mm256_sub_ps(_mm256_setzero_ps(), away)),
-                                       _mm256_set1_ps(t->narrow[along]));
-        __m256 w = _mm256_sub_ps(_mm256_set1_ps(1.0f), x);
-        w = _mm256_min_ps(_mm256_max_ps(w, _mm256_setzero_ps()), _mm256_set1_ps(1.0f));
-        weights[k] = _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(i, last)), w);
-        sum = _mm256_add_ps(sum, weights[k]);
-    }
-    *norm = _mm256_div_ps(_mm256_set1_ps(1.0f), sum);
+    const __m256i last = _mm256_add_epi32(begin, _mm256_set1_epi32(t->taps[along] - 1));
+    return (bzi_kernel_turned_axis){ position, _mm256_max_epi32(begin, _mm256_setzero_si256()),
+                                     _mm256_min_epi32(last, _mm256_set1_epi32(t->end[along])) };
 }
 
-/* Samples i and those behind it of eight rows, of which four are in a load. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sum(const uint8_t *plane, __m256i row, __m256i first,
-                                                           int32_t end, int32_t taps, const __m256 *weights)
+/* The weights of samples i, as bzi_kernel_weight: 0 behind the last. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_weight(const bzi_kernel_turned_axis *axis, __m256i i,
+                                                              float narrow)
 {
-    const __m256i low = _mm256_set1_epi32(255), most = _mm256_set1_epi32(end - 3);
-    __m256 sum = _mm256_setzero_ps();
-    for (int32_t k = 0; k < taps; k += 4) {
-        const __m256i from = _mm256_add_epi32(first, _mm256_set1_epi32(k)), at = _mm256_min_epi32(from, most);
-        __m256i four = _mm256_i32gather_epi32((const int *)(const void *)plane, _mm256_add_epi32(row, at), 1);
-        four = _mm256_srlv_epi32(four, _mm256_slli_epi32(_mm256_sub_epi32(from, at), 3));
-        for (int32_t i = k; i < taps && i < k + 4; i++) {
-            sum = _mm256_add_ps(sum, _mm256_mul_ps(weights[i], _mm256_cvtepi32_ps(_mm256_and_si256(four, low))));
-            four = _mm256_srli_epi32(four, 8);
-        }
-    }
-    return sum;
+    const __m256 away = _mm256_sub_ps(_mm256_cvtepi32_ps(i), axis->position);
+    const __m256 x = _mm256_mul_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0f), away), _mm256_set1_ps(narrow));
+    const __m256 w = _mm256_max_ps(_mm256_sub_ps(_mm256_set1_ps(1.0f), x), _mm256_setzero_ps());
+    return _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(i, axis->last)), w);
 }
 
-/* Plane p, and Cr beside Cb, of eight pixels at u, v. */
+/* Where in a plane the samples of eight pixels lie: their first columns, and rows. Where those of four neighbors lie
+ * within sixteen columns and begin in one row or the next, they come out of windows of sixteen bytes, one a row: a warp
+ * by 9 degrees, of three samples an axis, takes 22 cycles a pixel so, and 31 where all samples are gathered (Zen 4). */
+typedef struct bzi_kernel_turned_place {
+    __m256i column, row;
+    __m256i pick;             /* bytes of the windows: each pixel's first four samples */
+    __m256i is_below;         /* pixels whose samples begin in the second row */
+    int64_t left[2], top[2];  /* of the first windows, of four pixels each */
+} bzi_kernel_turned_place;
+
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_least_of_four(__m256i a)
+{
+    a = _mm256_min_epi32(a, _mm256_shuffle_epi32(a, 0xb1));
+    return _mm256_min_epi32(a, _mm256_shuffle_epi32(a, 0x4e));
+}
+
+/* Fills in the windows. last: the last columns. Returns 0 where samples lie farther apart. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN int bzi_kernel_turned_windows(const bzi_kernel_turned *t, __m256i last,
+                                                            bzi_kernel_turned_place *place)
+{
+    const __m256i end = _mm256_set1_epi32(t->end[0] - 15), top = bzi_kernel_least_of_four(place->row);
+    const __m256i left = _mm256_min_epi32(bzi_kernel_least_of_four(place->column), end);
+    const __m256i down = _mm256_sub_epi32(place->row, top), one = _mm256_set1_epi32(1);
+    const __m256i far = _mm256_or_si256(_mm256_cmpgt_epi32(_mm256_sub_epi32(last, left), _mm256_set1_epi32(15)),
+                                        _mm256_cmpgt_epi32(down, one));
+    const __m256i at = _mm256_mullo_epi32(_mm256_sub_epi32(place->column, left), _mm256_set1_epi32(0x01010101));
+    place->pick = _mm256_add_epi32(at, _mm256_set1_epi32(0x03020100));
+    place->is_below = _mm256_cmpeq_epi32(down, one);
+    for (int i = 0; i < 2; i++) {
+        place->left[i] = i ? _mm256_extract_epi32(left, 4) : _mm256_extract_epi32(left, 0);
+        place->top[i] = i ? _mm256_extract_epi32(top, 4) : _mm256_extract_epi32(top, 0);
+    }
+    return t->end[0] >= 15 && _mm256_testz_si256(far, far);
+}
+
+/* Samples i..i + 3 of the windows of row k. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_window(const bzi_kernel_turned *t,
+                                                               const bzi_kernel_turned_place *place,
+                                                               const uint8_t *plane, int32_t pitch, int32_t k,
+                                                               int32_t i)
+{
+    const int64_t end = t->end[1], a = place->top[0] + k, b = place->top[1] + k;
+    const uint8_t *low = plane + (a < end ? a : end) * pitch + place->left[0];
+    const uint8_t *high = plane + (b < end ? b : end) * pitch + place->left[1];
+    const __m256i window = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)low)),
+                                                   _mm_loadu_si128((const void *)high), 1);
+    return _mm256_shuffle_epi8(window, _mm256_add_epi32(place->pick, _mm256_set1_epi32(i * 0x01010101)));
+}
+
+/* Samples i..i + 3 of row k of eight pixels; those behind the plane's last column are anything. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_gather(const bzi_kernel_turned *t,
+                                                               const bzi_kernel_turned_place *place,
+                                                               const uint8_t *plane, int32_t pitch, int32_t k,
+                                                               int32_t i)
+{
+    const __m256i below = _mm256_add_epi32(place->row, _mm256_set1_epi32(k));
+    const __m256i row = _mm256_mullo_epi32(_mm256_min_epi32(below, _mm256_set1_epi32(t->end[1])),
+                                           _mm256_set1_epi32(pitch));
+    const __m256i from = _mm256_add_epi32(place->column, _mm256_set1_epi32(i));
+    const __m256i at = _mm256_min_epi32(from, _mm256_set1_epi32(t->end[0] - 3));
+    const __m256i four = _mm256_i32gather_epi32((const int *)(const void *)plane, _mm256_add_epi32(row, at), 1);
+    return _mm256_srlv_epi32(four, _mm256_slli_epi32(_mm256_sub_epi32(from, at), 3));
+}
+
+/* Sample i of four. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sample(__m256i four, int32_t i)
+{
+    return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(four, 8 * i), _mm256_set1_epi32(255)));
+}
+
+/* A plane of eight pixels, filtered: rows one below the other, each by weights of its samples. taps, and is_near,
+ * whether windows hold the samples: constants where they can be. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sum(const bzi_kernel_turned *t, int32_t taps, int is_near,
+                                                           const bzi_kernel_turned_place *place, const uint8_t *plane,
+                                                           int32_t pitch, const __m256 *x, const __m256 *y)
+{
+    __m256i row[BZI_KERNEL_TURNED_TAPS / 4];
+    __m256 total = _mm256_setzero_ps();
+    for (int32_t i = 0; i < taps && is_near; i += 4)
+        row[i / 4] = bzi_kernel_turned_window(t, place, plane, pitch, 0, i);
+    for (int32_t k = 0; k < t->taps[1]; k++) {
+        __m256 sum = _mm256_setzero_ps();
+        for (int32_t i = 0; i < taps; i += 4) {
+            __m256i four;
+            if (is_near) {
+                const __m256i below = bzi_kernel_turned_window(t, place, plane, pitch, k + 1, i);
+                four = _mm256_blendv_epi8(row[i / 4], below, place->is_below);
+                row[i / 4] = below;
+            } else {
+                four = bzi_kernel_turned_gather(t, place, plane, pitch, k, i);
+            }
+            for (int32_t j = 0; j < 4 && i + j < taps; j++)
+                sum = _mm256_add_ps(sum, _mm256_mul_ps(x[i + j], bzi_kernel_turned_sample(four, j)));
+        }
+        total = _mm256_add_ps(total, _mm256_mul_ps(y[k], sum));
+    }
+    return total;
+}
+
+/* Plane p, and Cr beside Cb, of eight pixels at u, v. taps: t->taps[0]. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_ramp(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                                          const bzi_kernel_turned *t, int p, __m256 u, __m256 v,
-                                                          __m256 to[2])
+                                                          const bzi_kernel_turned *t, int p, int32_t taps, __m256 u,
+                                                          __m256 v, __m256 to[2])
 {
     const int c = p > 0;
-    __m256 x[BZI_KERNEL_TURNED_TAPS], y[BZI_KERNEL_TURNED_TAPS], norm_x, norm_y;
-    __m256i first, top;
-    bzi_kernel_turned_axis(t, view->x[c], 0, u, &first, x, &norm_x);
-    bzi_kernel_turned_axis(t, view->y[c], 1, v, &top, y, &norm_y);
-    to[0] = to[1] = _mm256_setzero_ps();
-    for (int32_t k = 0; k < t->taps[1]; k++) {
-        const __m256i row = _mm256_min_epi32(_mm256_add_epi32(top, _mm256_set1_epi32(k)), _mm256_set1_epi32(t->end[1]));
-        for (int q = 0; q <= c; q++) {
-            const uint8_t *plane = (const uint8_t *)(uintptr_t)view->plane[p + q];
-            const __m256i at = _mm256_mullo_epi32(row, _mm256_set1_epi32(slot->pitch[p + q]));
-            to[q] = _mm256_add_ps(to[q], _mm256_mul_ps(y[k], bzi_kernel_turned_sum(plane, at, first, t->end[0],
-                                                                                  t->taps[0], x)));
-        }
+    const bzi_kernel_turned_axis x = bzi_kernel_turned_reach(t, view->x[c], 0, u);
+    const bzi_kernel_turned_axis y = bzi_kernel_turned_reach(t, view->y[c], 1, v);
+    const __m256 one = _mm256_set1_ps(1.0f);
+    __m256 of_x[BZI_KERNEL_TURNED_TAPS], of_y[BZI_KERNEL_TURNED_TAPS], sum_x = _mm256_setzero_ps(), sum_y = sum_x;
+    bzi_kernel_turned_place place = { .column = x.first, .row = y.first };
+    for (int32_t k = 0; k < taps; k++) {
+        of_x[k] = bzi_kernel_turned_weight(&x, _mm256_add_epi32(x.first, _mm256_set1_epi32(k)), t->narrow[0]);
+        sum_x = _mm256_add_ps(sum_x, of_x[k]);
     }
-    to[0] = _mm256_mul_ps(to[0], _mm256_mul_ps(norm_x, norm_y));
-    to[1] = _mm256_mul_ps(to[1], _mm256_mul_ps(norm_x, norm_y));
+    for (int32_t k = 0; k < t->taps[1]; k++) {
+        of_y[k] = bzi_kernel_turned_weight(&y, _mm256_add_epi32(y.first, _mm256_set1_epi32(k)), t->narrow[1]);
+        sum_y = _mm256_add_ps(sum_y, of_y[k]);
+    }
+    const __m256 norm = _mm256_mul_ps(_mm256_div_ps(one, sum_x), _mm256_div_ps(one, sum_y));
+    const int is_near = bzi_kernel_turned_windows(t, x.last, &place);
+    for (int q = 0; q <= c; q++) {
+        const uint8_t *plane = (const uint8_t *)(uintptr_t)view->plane[p + q];
+        const int32_t pitch = slot->pitch[p + q];
+        to[q] = is_near ? bzi_kernel_turned_sum(t, taps, 1, &place, plane, pitch, of_x, of_y) :
+                          bzi_kernel_turned_sum(t, taps, 0, &place, plane, pitch, of_x, of_y);
+        to[q] = _mm256_mul_ps(to[q], norm);
+    }
 }
 
-/* Where two samples of an axis lie, as bzi_kernel_place and bzi_kernel_tap_of. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_tap(bzi_kernel_axis axis, float last, __m256 at, __m256i *index,
-                                                           __m256i *next)
+/* Where two samples of an axis lie, as bzi_kernel_place and bzi_kernel_tap_of: the first, and the second's weight. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_tap(bzi_kernel_axis axis, float last, __m256 at, __m256i *index)
 {
     const __m256 zero = _mm256_setzero_ps(), end = _mm256_set1_ps(axis.last);
     __m256 position = _mm256_min_ps(_mm256_max_ps(at, zero), _mm256_set1_ps(last));
     position = _mm256_add_ps(_mm256_mul_ps(position, _mm256_set1_ps(axis.scale)), _mm256_set1_ps(axis.offset));
     position = _mm256_min_ps(_mm256_max_ps(position, zero), end);
     *index = _mm256_cvttps_epi32(position);
-    *next = _mm256_sub_epi32(*index, _mm256_castps_si256(_mm256_cmp_ps(position, end, _CMP_LT_OQ)));
     return _mm256_sub_ps(position, _mm256_cvtepi32_ps(*index));
 }
 
-/* The sample between two neighbors of eight rows. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_pair(const uint8_t *plane, __m256i row, __m256i left,
-                                                            __m256i right, int32_t end, __m256 weight)
+/* Between the first two of four samples: at a weight of 0, the second is anything. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_between(__m256i four, __m256 weight)
 {
-    const __m256i low = _mm256_set1_epi32(255), at = _mm256_min_epi32(left, _mm256_set1_epi32(end - 3));
-    const __m256i four = _mm256_i32gather_epi32((const int *)(const void *)plane, _mm256_add_epi32(row, at), 1);
-    const __m256i i = _mm256_slli_epi32(_mm256_sub_epi32(left, at), 3);
-    const __m256i j = _mm256_slli_epi32(_mm256_sub_epi32(right, at), 3);
-    const __m256 a = _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srlv_epi32(four, i), low));
-    const __m256 b = _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srlv_epi32(four, j), low));
+    const __m256 a = bzi_kernel_turned_sample(four, 0), b = bzi_kernel_turned_sample(four, 1);
     return _mm256_add_ps(a, _mm256_mul_ps(_mm256_sub_ps(b, a), weight));
 }
 
@@ -2249,22 +2331,30 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_lerp(const bzi_kernel_slot 
                                                           __m256 to[2])
 {
     const int c = p > 0;
-    __m256i left, right, above, below;
-    const __m256 x = bzi_kernel_turned_tap(view->x[c], view->x[0].last, u, &left, &right);
-    const __m256 y = bzi_kernel_turned_tap(view->y[c], view->y[0].last, v, &above, &below);
+    bzi_kernel_turned_place place;
+    const __m256 x = bzi_kernel_turned_tap(view->x[c], view->x[0].last, u, &place.column);
+    const __m256 y = bzi_kernel_turned_tap(view->y[c], view->y[0].last, v, &place.row);
+    const __m256i last = _mm256_min_epi32(_mm256_add_epi32(place.column, _mm256_set1_epi32(1)),
+                                          _mm256_set1_epi32(t->end[0]));
+    const int is_near = bzi_kernel_turned_windows(t, last, &place);
     for (int q = 0; q <= c; q++) {
         const uint8_t *plane = (const uint8_t *)(uintptr_t)view->plane[p + q];
-        const __m256i pitch = _mm256_set1_epi32(slot->pitch[p + q]);
-        const __m256 a = bzi_kernel_turned_pair(plane, _mm256_mullo_epi32(above, pitch), left, right, t->end[0], x);
-        const __m256 b = bzi_kernel_turned_pair(plane, _mm256_mullo_epi32(below, pitch), left, right, t->end[0], x);
-        to[q] = _mm256_add_ps(a, _mm256_mul_ps(_mm256_sub_ps(b, a), y));
+        const int32_t pitch = slot->pitch[p + q];
+        __m256i rows[3];
+        for (int32_t k = 0; k < 3 && is_near; k++)
+            rows[k] = bzi_kernel_turned_window(t, &place, plane, pitch, k, 0);
+        for (int32_t k = 0; k < 2; k++)
+            rows[k] = is_near ? _mm256_blendv_epi8(rows[k], rows[k + 1], place.is_below) :
+                                bzi_kernel_turned_gather(t, &place, plane, pitch, k, 0);
+        const __m256 above = bzi_kernel_turned_between(rows[0], x), below = bzi_kernel_turned_between(rows[1], x);
+        to[q] = _mm256_add_ps(above, _mm256_mul_ps(_mm256_sub_ps(below, above), y));
     }
 }
 
-/* Y', Cb, Cr of columns first..end - 1 of row y, to rows. */
-BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                                          const bzi_kernel_turned t[2], int32_t y, int32_t first,
-                                                          int32_t end, float *const rows[3])
+/* Plane p, and Cr beside Cb, of columns first..end - 1 of row y, to rows. taps: as above; 0: lerp. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_plane(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                                           const bzi_kernel_turned *t, int p, int32_t taps, int32_t y,
+                                                           int32_t first, int32_t end, float *const rows[3])
 {
     const float *h = slot->h;
     const __m256 row = _mm256_set1_ps((float)y);
@@ -2276,16 +2366,28 @@ BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot 
         __m256 made[2];
         u = _mm256_add_ps(u, _mm256_set1_ps(h[2]));
         v = _mm256_add_ps(v, _mm256_set1_ps(h[5]));
-        for (int p = 0; p < (view->plane[1] ? 2 : 1); p++) {
-            if (view->kind == BZI_KERNEL_LERP)
-                bzi_kernel_turned_lerp(slot, view, &t[p], p, u, v, made);
-            else
-                bzi_kernel_turned_ramp(slot, view, &t[p], p, u, v, made);
-            _mm256_storeu_ps(rows[p] + i - first, made[0]);
-            if (p)
-                _mm256_storeu_ps(rows[2] + i - first, made[1]);
-        }
+        if (taps)
+            bzi_kernel_turned_ramp(slot, view, t, p, taps, u, v, made);
+        else
+            bzi_kernel_turned_lerp(slot, view, t, p, u, v, made);
+        _mm256_storeu_ps(rows[p] + i - first, made[0]);
+        if (p)
+            _mm256_storeu_ps(rows[2] + i - first, made[1]);
     }
+}
+
+/* Y', Cb, Cr of columns first..end - 1 of row y, to rows. */
+BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                                          const bzi_kernel_turned t[2], int32_t y, int32_t first,
+                                                          int32_t end, float *const rows[3])
+{
+#  define PLANE(n) case n: bzi_kernel_turned_plane(slot, view, &t[p], p, n, y, first, end, rows); break;
+    for (int p = 0; p < (view->plane[1] ? 2 : 1); p++)
+        switch (view->kind == BZI_KERNEL_LERP ? 0 : t[p].taps[0]) {
+        PLANE(0) PLANE(2) PLANE(3) PLANE(4) PLANE(5) PLANE(6)
+        default: bzi_kernel_turned_plane(slot, view, &t[p], p, t[p].taps[0], y, first, end, rows);
+        }
+#  undef PLANE
 }
 #else
 BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
@@ -3408,13 +3510,31 @@ BZI_KERNEL_CPU void bzi_kernel_operate_plain(const bzi_kernel_pass *view, const 
 /* The rest is faster, with the same bits: loops over planes, of which compilers make vectors. Samples go through their
  * tables in place, before a pass that has neighbors or channels to look at. */
 
+#if BZI_KERNEL_X86
+/* Samples through a table that registers hold, 64 at a time; returns how many. */
+BZI_KERNEL_VBMI BZI_KERNEL_CPU int64_t bzi_kernel_look_up_512(const uint8_t *table, uint8_t *samples, int64_t count)
+{
+    const __m512i a = _mm512_loadu_si512(table), b = _mm512_loadu_si512(table + 64);
+    const __m512i c = _mm512_loadu_si512(table + 128), d = _mm512_loadu_si512(table + 192);
+    int64_t i = 0;
+    for (; i + 64 <= count; i += 64) {
+        const __m512i v = _mm512_loadu_si512(samples + i);
+        const __m512i low = _mm512_permutex2var_epi8(a, v, b), high = _mm512_permutex2var_epi8(c, v, d);
+        _mm512_storeu_si512(samples + i, _mm512_mask_blend_epi8(_mm512_movepi8_mask(v), low, high));
+    }
+    return i;
+}
+#else
+#  define bzi_kernel_look_up_512(table, samples, count) 0
+#endif
+
 BZI_KERNEL_FN void bzi_kernel_apply_tables(bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out);
     for (int c = 0; c < 3 && pass->tables; c++) {
         const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables + c * BZI_KERNEL_TABLE;
         uint8_t *samples = (uint8_t *)(uintptr_t)pass->src + c * plane;
-        for (int64_t i = 0; i < plane; i++)
+        for (int64_t i = bzi_kernel_level() >= 3 ? bzi_kernel_look_up_512(table, samples, plane) : 0; i < plane; i++)
             samples[i] = table[samples[i]];
     }
     pass->tables = 0;
@@ -3429,10 +3549,18 @@ BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bz
         const uint8_t *samples = (const uint8_t *)(uintptr_t)pass->src + c * plane;
         const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables + (pass->tables ? c * BZI_KERNEL_TABLE : 0);
         uint32_t part[4][BZI_KERNEL_TABLE] = { { 0 } };
-        for (int64_t i = 0; i < plane; i++)
-            part[i & 3][samples[i]]++;
-        for (uint32_t i = 0; i < BZI_KERNEL_TABLE; i++)
-            counts[pass->tables ? table[i] : i] += part[0][i] + part[1][i] + part[2][i] + part[3][i];
+        int64_t i = 0;
+        for (uint32_t four; i + 4 <= plane; i += 4) {
+            memcpy(&four, samples + i, 4);
+            part[0][four & 255]++;
+            part[1][four >> 8 & 255]++;
+            part[2][four >> 16 & 255]++;
+            part[3][four >> 24]++;
+        }
+        for (; i < plane; i++)
+            part[0][samples[i]]++;
+        for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++)
+            counts[pass->tables ? table[v] : v] += part[0][v] + part[1][v] + part[2][v] + part[3][v];
     }
 }
 
@@ -3610,50 +3738,22 @@ BZI_KERNEL_FN void bzi_kernel_blur_planes(const bzi_kernel_pass *pass, const bzi
     }
 }
 
-/* The elements of the 256 samples of a plane that becomes channel i, behind its table. */
-BZI_KERNEL_CPU void bzi_kernel_elements(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint32_t i,
-                                        uint8_t elements[4 * BZI_KERNEL_TABLE])
+/* Samples to the batch: a copy of whole pixels, or, where it takes more than that, pixel by pixel. */
+BZI_KERNEL_CPU void bzi_kernel_finish_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
-    const int plane = pass->flags & BZI_KERNEL_SWAP ? 2 - (int)i : (int)i;
-    const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables;
-    const bzi_kernel_output one = { .channels = 1 };
-    for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++) {
-        const float value = (float)(pass->tables ? table[plane * BZI_KERNEL_TABLE + (int)v] : v);
-        const float c[3] = { (value - pass->bias[i] - 0.0f) * pass->scale[i], 0.0f, 0.0f };
-        const uint64_t to = (uint64_t)(uintptr_t)elements + (v << bzi_kernel_element_shift(out));
-        BZI_KERNEL_BY_TYPE(out->dtype, put, to, &one, c);
+    const bzi_kernel_thread all = { 0, 0, 1, 1 };
+    bzi_kernel_slot slot = { .dst = pass->dst, .x1 = out->width - 1, .y1 = out->height - 1, .depth = 8,
+                             .h = { 1.0f, 0.0f, 0.0f, 0.0f, 1.0f, 0.0f, 0.0f, 0.0f, 1.0f } };
+    for (int i = 0; i < 3; i++) {
+        slot.plane[i] = pass->src + (uint64_t)(i * bzi_kernel_plane_bytes(out));
+        slot.pitch[i] = out->width;
+        slot.step[i] = 1;
+        slot.rgb[4 * i + (pass->flags & BZI_KERNEL_SWAP ? 2 - i : i)] = 1.0f;
+        slot.bias[i] = pass->bias[i];
+        slot.scale[i] = pass->scale[i];
     }
-}
-
-/* Samples of a row as elements, which lie step apart. type: of as many bytes. */
-#define BZI_KERNEL_LOOK_UP(type)                                                                                       \
-    for (int32_t x = 0; x < out->width; x++)                                                                           \
-        memcpy(to + (int64_t)x * step * (int64_t)sizeof(type), elements + from[x] * sizeof(type), sizeof(type))
-
-/* Samples to the batch, where each element depends on one sample alone; returns 0 where it does not. */
-BZI_KERNEL_FN int bzi_kernel_finish_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    const int shift = bzi_kernel_element_shift(out);
-    const int64_t step = out->stride_x;
-    uint8_t elements[4 * BZI_KERNEL_TABLE];
-    if ((pass->flags & BZI_KERNEL_GRAY) || out->mean || out->channels != 3)
-        return 0;
-    for (uint32_t i = 0; i < 3; i++) {
-        const uint32_t plane = pass->flags & BZI_KERNEL_SWAP ? 2 - i : i;
-        bzi_kernel_elements(pass, out, i, elements);
-        for (int32_t y = 0; y < out->height; y++) {
-            const uint8_t *from = (const uint8_t *)(uintptr_t)pass->src + plane * bzi_kernel_plane_bytes(out) +
-                                  (int64_t)y * out->width;
-            uint8_t *to = (uint8_t *)(uintptr_t)pass->dst + ((y * out->stride_y + i * out->stride_c) << shift);
-            if (shift == 2)
-                BZI_KERNEL_LOOK_UP(uint32_t);
-            else if (shift == 1)
-                BZI_KERNEL_LOOK_UP(uint16_t);
-            else
-                BZI_KERNEL_LOOK_UP(uint8_t);
-        }
-    }
-    return 1;
+    if ((pass->flags & BZI_KERNEL_GRAY) || !bzi_kernel_warp_copy(&slot, out, bzi_kernel_level()))
+        bzi_kernel_pass_finish(pass, out, all, 0);
 }
 
 /* What covers pixels: each operation its own rectangle. */
@@ -3680,7 +3780,8 @@ BZI_KERNEL_FN void bzi_kernel_run_pass(bzi_kernel_pass *pass, const bzi_kernel_o
 {
     const bzi_kernel_thread all = { 0, 0, 1, 1 };
     const uint32_t kind = pass->kind;
-    if (kind == BZI_KERNEL_PASS_MAP || kind == BZI_KERNEL_PASS_SHARPEN || kind == BZI_KERNEL_PASS_BLUR_X)
+    if (kind == BZI_KERNEL_PASS_MAP || kind == BZI_KERNEL_PASS_SHARPEN || kind == BZI_KERNEL_PASS_BLUR_X ||
+        kind == BZI_KERNEL_PASS_FINISH)
         bzi_kernel_apply_tables(pass, out);
     switch (kind) {
     case BZI_KERNEL_PASS_CLEAR:   bzi_kernel_pass_clear(pass, all); break;
@@ -3697,10 +3798,7 @@ BZI_KERNEL_FN void bzi_kernel_run_pass(bzi_kernel_pass *pass, const bzi_kernel_o
     case BZI_KERNEL_PASS_SHARPEN: bzi_kernel_sharpen_planes(pass, out); break;
     case BZI_KERNEL_PASS_BLUR_X:  bzi_kernel_blur_planes(pass, out, row, 0); break;
     case BZI_KERNEL_PASS_BLUR_Y:  bzi_kernel_blur_planes(pass, out, row, 1); break;
-    case BZI_KERNEL_PASS_FINISH:
-        if (!bzi_kernel_finish_planes(pass, out))
-            bzi_kernel_pass_finish(pass, out, all, pass->tables != 0);
-        break;
+    case BZI_KERNEL_PASS_FINISH:  bzi_kernel_finish_planes(pass, out); break;
     default:                      bzi_kernel_cover_planes(pass, out);
     }
 }

@@ -92,6 +92,47 @@ TEST(rows_behind_the_last_one_change_no_bit_and_the_last_one_does)
     printf("  %d of %d axis-aligned warps read the row itself; %d read none\n", exact, aligned, none);
 }
 
+/* Rows outside of a clip are read no more than those outside of the output. */
+TEST(rows_outside_those_that_a_clip_keeps_change_no_bit)
+{
+    static uint8_t planes[3][EDGE * EDGE];
+    static float before[PIXELS], after[PIXELS];
+    int wrong = 0, fewer = 0;
+    random_state = 43;
+    for (int i = 0; i < 3000; i++) {
+        const int32_t width = random_int(1, 12), height = random_int(1, 12);
+        for (int k = 0; k < 3 * EDGE * EDGE; k++)
+            planes[k % 3][k / 3] = (uint8_t)random_u32();
+        bzi_kernel_slot slot = slot_make(planes, width, height, before);
+        const bzi_kernel_output out = { width, height, (int64_t)width * height, width, 1, 0, 3, 0 };
+        if (i % 4 == 1)
+            turn(slot.h);
+        for (int k = 0; i % 4 >= 2 && k < 2; k++)
+            slot.h[1 + 2 * k] += (float)random_real(-0.5, 0.5);
+        const bzi_rows whole = bzi_slot_rows(&slot, &out);
+        slot.flags |= BZI_KERNEL_CLIP;
+        for (int k = 0; k < 2; k++) {
+            slot.clip[4 * k] = (float)random_real(0.5, 1.5);
+            slot.clip[1 + 2 * k] = i % 3 ? (float)random_real(-0.5, 0.5) : 0.0f;
+            slot.clip[2 + 3 * k] = (float)random_real(-6, 6);
+            slot.clip_last[k] = (float)random_int(0, 8);
+        }
+        const bzi_rows rows = bzi_slot_rows(&slot, &out);
+        CHECK((rows.first >= whole.first && rows.end <= whole.end) || rows.end == 0);
+        fewer += rows.end - rows.first < whole.end - whole.first;
+        bzi_kernel_warp_plain(&slot, &out);
+        overwrite(planes, &slot, rows.end, 0x55);
+        for (int p = 0; p < 3; p++)
+            memset(planes[p], 0x2a, (size_t)((rows.first >> (p ? slot.shift_y : 0)) * slot.pitch[p]));
+        slot.dst = (uint64_t)(uintptr_t)after;
+        bzi_kernel_warp_plain(&slot, &out);
+        wrong += memcmp(before, after, sizeof(float) * 3 * (size_t)(width * height)) != 0;
+    }
+    CHECK_EQ(wrong, 0);
+    CHECK(fewer > 800);
+    printf("  %d of 3000 clips need fewer rows\n", fewer);
+}
+
 TEST(a_matrix_from_nowhere_has_some_last_row)
 {
     static const float hostile[] = { 0, -0.0f, 1e30f, -3.4e38f, NAN, INFINITY, -INFINITY };
@@ -128,5 +169,6 @@ TEST(a_picture_that_was_shrunk_while_decoding_shows_the_same)
 
 TEST_MAIN(
     RUN(rows_behind_the_last_one_change_no_bit_and_the_last_one_does)
+    RUN(rows_outside_those_that_a_clip_keeps_change_no_bit)
     RUN(a_matrix_from_nowhere_has_some_last_row)
     RUN(a_picture_that_was_shrunk_while_decoding_shows_the_same))
