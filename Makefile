@@ -130,7 +130,7 @@ $(BUILD)/benzina_kernels.ptx: benzina_kernels.cu | $(BUILD)
 	$(CLANG_PTX) $(CLANG_ISA) -o $@ benzina_kernels.cu
 
 $(BUILD)/benzina_kernels.ptx.h: $(BUILD)/benzina_kernels.ptx tests/make/ptx_header.awk
-	awk -f tests/make/ptx_header.awk $< > $@
+	LC_ALL=C awk -f tests/make/ptx_header.awk $< > $@
 
 $(BUILD)/benzina.o: benzina.c benzina.h benzina_kernels.cu $(PTX) | $(BUILD)
 	$(CC) $(BASE_CFLAGS) -fPIC $(AV_CFLAGS) $(CUDA_CFLAGS) -c -o $@ benzina.c
@@ -374,9 +374,12 @@ gpu-bundle: all $(GPU_RUN)
 	@BUILD="$(BUILD)" sh tests/gpu.sh bundle
 
 # The vendorable pair (benzina.c with the kernels inside), a CMakeLists.txt for it, the list of its switches, and a
-# tarball of the sources that builds and tests itself.
+# tarball of the sources that builds and tests itself. WITHOUT="HEIF WRITER": a pair from which these are removed, as
+# the header's chapter 1 says. DIST: the folder.
+DIST ?= $(BUILD)/dist
 dist: $(PTX) | $(BUILD)
-	@sh tests/make/dist.sh $(BUILD) $(VERSION)
+	@WITHOUT="$(WITHOUT)" CLANG_PTX="$(CLANG_PTX) $(CLANG_ISA)" PYTHON="$(PYTHON)" \
+	    sh tests/make/dist.sh $(BUILD) $(VERSION) "$(DIST)"
 # The pair and its CMakeLists.txt alone, with PTX where clang is: pip install ./examples/python compiles it.
 pair: $(PTX) | $(BUILD)
 	@sh tests/make/pair.sh $(BUILD)/pair $(PTX)

@@ -10,44 +10,50 @@
  *       9  blocks            the cache of file parts that were read last, with its locks
  *   10-11  host              errors, log, limits; open files, whose number is limited; sources
  *      12  cursor            bounded bytes and bits, sticky overrun
- *   13-20  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; JPEG 2000; the table of codecs
- *   21-22  HEIF              the items of a file, their properties, grids
+ *   13-17  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG
+ *   17-19  stills            PNG, WebP, GIF; BMP, TIFF, PNM; JPEG 2000
+ *      20  codecs            the table of codecs
+ *   21-23  HEIF              the items of a file, their properties, grids
  *   23-24  pictures          finding a codec; a picture as container and stream describe it
  *   25-26  boxes             mp4 boxes by table; fragments
  *      27  sample tables     the places of a track's samples
- *      28  containers        their types: a type of container is a row of operations
- *      29  HEIF files        alone, or among other pictures
- *   30-31  mp4               archives, plain video; their samples
- *   32-35  folders           lists of samples; directories; pictures that are files; pairs of folders
- *   36-38  tar               headers; WebDataset shards, with or without an index; their samples
- *   39-40  records           MXNet's RecordIO; records of one size
- *      41  providers         samples that the caller's functions give
- *   42-43  opening           paths and patterns; the table of containers
- *   44-45  data sets         a sample, its pictures and fields; parts over containers
- *   46-48  writer            the same boxes, the other way: pictures, tracks, archives
- *      49  elementary        exp, log, sin, cos, tan, the same on every machine
- *      50  random, order     Philox, the keyed permutation, shards
- *      51  transforms        parameters -> homography
- *      52  color             jitter, color -> matrix
- *      53  policies          operations that are drawn for a view
- *      54  kernels           benzina_kernels.cu as plain C
- *      55  operations        what is drawn -> the passes of the kernels
- *      56  JPEG decode       libjpeg-turbo; nothing else touches it
- *   57-58  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
- *   59-61  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   62-65  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *   66-67  loader            its state; the locks live here; its tensors
- *      68  queues            runs of samples, and who is woken for them
- *   69-73  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
- *   74-75  readers           threads that read samples in the planned order; reading
- *   76-80  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      81  contexts          the host, the device and its pool
- *      82  parts, closing    a loader's batches, queues, order, threads
- *      83  without threads   the caller's thread reads and decodes
- *   84-85  delivering        what the consumer's calls do; positions
- *      86  statistics        what was counted, and what limits a loader
- *   87-89  configuration     defaults, checks; outputs; opening
- *   90-94  public API        validate, delegate
+ *      29  containers        their types: a type of container is a row of operations
+ *      30  HEIF files        alone, or among other pictures
+ *      31  pictures          that are files
+ *   32-33  mp4               archives, plain video; their samples
+ *      34  lists             of samples, as text
+ *      35  names             texts in one buffer
+ *   36-38  folders           directories; pictures that are files; pairs of folders
+ *   39-42  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
+ *      43  records           of one size
+ *      44  providers         samples that the caller's functions give
+ *      45  paths             and patterns
+ *      46  opening           the table of containers
+ *   47-48  data sets         a sample, its pictures and fields; parts over containers
+ *   49-51  writer            the same boxes, the other way: pictures, tracks, archives
+ *      52  elementary        exp, log, sin, cos, tan, the same on every machine
+ *      53  random, order     Philox, the keyed permutation, shards
+ *      54  transforms        parameters -> homography
+ *      55  color             jitter, color -> matrix
+ *      56  policies          operations that are drawn for a view
+ *      57  kernels           benzina_kernels.cu as plain C
+ *      58  operations        what is drawn -> the passes of the kernels
+ *      59  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   60-61  software decode   libavcodec; nothing else touches it; who decodes what; regions, grids
+ *   62-64  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   65-68  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *   69-70  loader            its state; the locks live here; its tensors
+ *      71  queues            runs of samples, and who is woken for them
+ *   72-76  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
+ *   77-78  readers           threads that read samples in the planned order; reading
+ *   79-83  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      84  contexts          the host, the device and its pool
+ *      85  parts, closing    a loader's batches, queues, order, threads
+ *      86  without threads   the caller's thread reads and decodes
+ *   87-88  delivering        what the consumer's calls do; positions
+ *      89  statistics        what was counted, and what limits a loader
+ *   90-92  configuration     defaults, checks; outputs; opening
+ *   93-96  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -101,6 +107,9 @@
 #  include <libavutil/error.h>
 #  include <libavutil/imgutils.h>
 #  include <libavutil/pixdesc.h>
+#  define BZI_AV_ID(name) AV_CODEC_ID_##name                /* libavcodec's number of a codec */
+#else
+#  define BZI_AV_ID(name) 0
 #endif
 
 #ifndef BENZINA_NO_JPEG
@@ -125,9 +134,11 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #if defined(__GNUC__) || defined(__clang__)
 #  define BZI_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #  define BZI_MAYBE_UNUSED __attribute__((unused))        /* not every build uses it */
+#  define BZI_COLD __attribute__((cold))                  /* runs seldom: small rather than fast, with what it calls */
 #else
 #  define BZI_PRINTF(text, first)
 #  define BZI_MAYBE_UNUSED
+#  define BZI_COLD
 #endif
 
 
@@ -353,7 +364,7 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
         bzi_text_trim(dst);
 }
 
-static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+BZI_MAYBE_UNUSED static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* Makes a name from a file fit for a message: each byte that is not printable ASCII becomes '?'. */
 static void bzi_text_printable(char *text)
@@ -573,16 +584,7 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *     bzi_os_file_close(file), bzi_os_descriptor_close(fd)
  *     bzi_os_file_limit()                      how many files the process may have open
  *
- *   bzi_os_folder, with id, which tells it from all other folders
- *     bzi_os_folder_open(folder, path), bzi_os_folder_close(folder)
- *     bzi_os_folder_next(folder, &kind, &error)         the next name and its kind. NULL: the end, or an error
- *     bzi_os_kind(path)                        BZI_OS_...; a link counts as what it leads to
- *
- *   bzi_os_matches, with paths and count, in no order
- *     bzi_os_glob(pattern, &matches)           paths that match a pattern of *, ? and []. ENOENT: there are none
- *     bzi_os_glob_free(&matches)               after 0
- *     BZI_OS_ESCAPE                            in patterns, the character after it stands for itself; 0: there is none
- *     bzi_os_plain_path(path)                  replaces other separators than /
+ *   bzi_os_kind(path)                          BZI_OS_...; a link counts as what it leads to
  *     bzi_os_is_absolute(path)                 1 or 0
  *     bzi_os_here(path, capacity)              writes the path of the working folder. 0: there is none that fits
  *
@@ -603,6 +605,18 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *     bzi_os_cond_init, _free, bzi_os_wake_one, _wake_all
  *     bzi_os_wait(cond, mutex)                 may return without a reason
  *     bzi_os_wait_until(cond, mutex, deadline_ns)       likewise with 0; 1 when the deadline has passed */
+
+#ifndef BENZINA_NO_FOLDERS
+/*   bzi_os_folder, with id, which tells it from all other folders
+ *     bzi_os_folder_open(folder, path), bzi_os_folder_close(folder)
+ *     bzi_os_folder_next(folder, &kind, &error)         the next name and its kind. NULL: the end, or an error
+ *
+ *   bzi_os_matches, with paths and count, in no order
+ *     bzi_os_glob(pattern, &matches)           paths that match a pattern of *, ? and []. ENOENT: there are none
+ *     bzi_os_glob_free(&matches)               after 0
+ *     BZI_OS_ESCAPE                            in patterns, the character after it stands for itself; 0: there is none
+ *     bzi_os_plain_path(path)                  replaces other separators than / */
+#endif
 
 /* What a path names. NONE: nothing is there, or the system does not tell. */
 enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
@@ -778,6 +792,8 @@ static int bzi_os_kind_at(int folder, const char *path)
 
 static int bzi_os_kind(const char *path) { return bzi_os_kind_at(AT_FDCWD, path); }
 
+#ifndef BENZINA_NO_FOLDERS
+
 /* A folder that is being listed. */
 typedef struct bzi_os_folder {
     DIR     *entries;                 /* the stream that readdir reads */
@@ -848,6 +864,9 @@ static int bzi_os_glob(const char *pattern, bzi_os_matches *matches)
 static void bzi_os_glob_free(bzi_os_matches *matches) { globfree(&matches->found); }
 
 static void bzi_os_plain_path(char *path) { (void)path; }
+
+#endif
+
 static int bzi_os_is_absolute(const char *path) { return path[0] == '/'; }
 static int bzi_os_here(char *path, size_t capacity) { return getcwd(path, capacity) && path[0] == '/'; }
 
@@ -1262,7 +1281,7 @@ typedef struct bzi_os_folder {
     uint64_t         id[2];           /* volume, number */
 } bzi_os_folder;
 
-static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
+BZI_MAYBE_UNUSED static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
 {
     BY_HANDLE_FILE_INFORMATION info = { 0 };
     char pattern[BZI_LIMIT_PATH_BYTES + 2];
@@ -1289,7 +1308,7 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
     return folder->find == INVALID_HANDLE_VALUE ? bzi_windows_error(GetLastError()) : 0;
 }
 
-static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
+BZI_MAYBE_UNUSED static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
 {
     *error = 0;
     if (folder->error != ERROR_SUCCESS) {
@@ -1306,7 +1325,7 @@ static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *err
     return folder->name;
 }
 
-static void bzi_os_folder_close(bzi_os_folder *folder) { FindClose(folder->find); }
+BZI_MAYBE_UNUSED static void bzi_os_folder_close(bzi_os_folder *folder) { FindClose(folder->find); }
 
 /* --- Patterns --- */
 
@@ -1420,7 +1439,7 @@ static int bzi_windows_expand(bzi_os_matches *matches, const char *pattern, size
     return error == ENOMEM ? ENOMEM : 0;
 }
 
-static int bzi_os_glob(const char *pattern, bzi_os_matches *matches)
+BZI_MAYBE_UNUSED static int bzi_os_glob(const char *pattern, bzi_os_matches *matches)
 {
     char plain[BZI_LIMIT_PATH_BYTES];
     int error = ENOENT;
@@ -2050,7 +2069,7 @@ static void bzi_error_init(bzna_error *err)
 
 /* Fills in an error and returns its status. offset: a byte of the file, or BZNA_NO_OFFSET. fourcc: the box type, or 0.
  * native: an errno or a driver's code, or 0. A code that does not fit into 32 bits becomes -1. */
-BZI_PRINTF(6, 7)
+BZI_COLD BZI_PRINTF(6, 7)
 static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset, uint32_t fourcc, int64_t native,
                             const char *format, ...)
 {
@@ -2073,12 +2092,14 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
 #define BZI_FAIL(err, status, ...) bzi_fail((err), (status), BZNA_NO_OFFSET, 0, 0, __VA_ARGS__)
 
 /* Makes the error for memory that could not be allocated. what: its use, after "out of memory for". */
+BZI_COLD
 static bzna_status bzi_fail_memory(bzna_error *err, const char *what)
 {
     return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for %s", what);
 }
 
 /* Puts "name: " before the message; only the end of a long name is used. Returns the error's status. */
+BZI_COLD
 static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
 {
     char message[sizeof err->message + 128];
@@ -2219,7 +2240,7 @@ static void bzi_log_call(bzi_host *host, int32_t level, bzna_status code, const 
 
 /* Logs a message; any thread may call it. The message is queued until the caller's next call, unless the user wants
  * messages at once. */
-BZI_PRINTF(4, 5)
+BZI_COLD BZI_PRINTF(4, 5)
 static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char *format, ...)
 {
     bzi_log_entry entry;
@@ -2252,6 +2273,7 @@ static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char 
 }
 
 /* Hands queued messages to the user's function. Pre: this is the caller's thread, and it holds no lock. */
+BZI_COLD
 static void bzi_log_deliver(bzi_host *host)
 {
     bzi_log_entry entry;
@@ -2626,7 +2648,7 @@ static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, cons
 }
 
 /* Returns when the source's file was changed last. Pre: the source was opened by a path. */
-static int64_t bzi_source_modified_ns(const bzi_source *source)
+BZI_MAYBE_UNUSED static int64_t bzi_source_modified_ns(const bzi_source *source)
 {
     return source->shared ? source->shared->file.modified_ns : source->file.modified_ns;
 }
@@ -3791,7 +3813,7 @@ static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
 }
 
 /* Returns the first value of a tag, or 0 if there is none. */
-static uint32_t bzi_tiff_value(bzi_span tiff, uint32_t tag)
+BZI_MAYBE_UNUSED static uint32_t bzi_tiff_value(bzi_span tiff, uint32_t tag)
 {
     bzi_tiff_values values;
     return bzi_tiff_find(tiff, tag, &values) ? bzi_tiff_number(tiff, values.at, values.bytes) : 0;
@@ -3986,7 +4008,7 @@ static int bzi_inflate_data(bzi_inflater *z)
 }
 
 /* Inflates zlib's data, up to capacity bytes. Returns how many there are: fewer where the data end or are damaged. */
-static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
+BZI_MAYBE_UNUSED static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
 {
     bzi_inflater z = { .in = in, .out = out, .capacity = capacity };
     uint32_t last = 0, sound = (bzi_cursor_u16(&z.in) & 0x0f20) == 0x0800;  /* deflated, without a dictionary */
@@ -4020,7 +4042,7 @@ static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
 
 /* Returns the orientation in EXIF data as ImageMagick writes them into texts: three lines of words, then hexadecimal
  * digits. */
-static uint32_t bzi_profile_orientation(bzi_span text)
+BZI_MAYBE_UNUSED static uint32_t bzi_profile_orientation(bzi_span text)
 {
     uint8_t bytes[BZI_LIMIT_TEXT_BYTES / 2];
     uint32_t lines = 0, digits = 0;
@@ -4044,7 +4066,7 @@ static uint32_t bzi_profile_orientation(bzi_span text)
 }
 
 
-/* ==== 16. JPEG ======================================================================================================
+/* ==== 17. JPEG ======================================================================================================
  * Calls: rooms 10, 12, 15.
  *
  * The markers of a JPEG, and what they state (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP).
@@ -4593,11 +4615,12 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 }
 
 
+#ifndef BENZINA_NO_STILLS
 /* ==== 17. Stills ====================================================================================================
  * Calls: rooms 2, 10, 12, 15.
  *
- * PNG, WebP and GIF. Room 14 has the other kinds of stills, and the list of all. Sizes and orientation are read from
- * the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
+ * PNG, WebP and GIF. The next rooms have the other kinds of stills, and the list of all. Sizes and orientation are read
+ * from the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
  * components and of their bits is known only after decoding: the format's are provisional here. */
 
 /* Reads a little-endian number of some bytes. */
@@ -5453,12 +5476,6 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
 
 /* --- The list --- */
 
-#ifndef BENZINA_NO_AVCODEC
-#  define BZI_AV_ID(name) AV_CODEC_ID_##name
-#else
-#  define BZI_AV_ID(name) 0
-#endif
-
 /* A kind of still. */
 typedef struct bzi_still {
     const char *name;                 /* for messages */
@@ -5545,6 +5562,11 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
     return BZNA_OK;
 }
 
+static bzna_status bzi_image_still(const bzna_image *image, bzi_format *format, bzna_error *err)
+{
+    return bzi_still_inspect((bzi_span){ image->data, image->data_size }, format, err);
+}
+
 BZI_MAYBE_UNUSED static uint64_t bzi_still_strip(uint8_t *data, uint64_t size)
 {
     const bzi_still *still = bzi_still_find((bzi_span){ data, size });
@@ -5559,12 +5581,14 @@ BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t siz
         bzi_gif_number_colors(data, size);
 }
 
+#endif
+
 
 /* ==== 20. Codecs ====================================================================================================
  * Calls: rooms 2, 10, 12-14, 16, 19.
  *
- * A codec is a row of the table below, with its functions; HEIF's row is in room 22. Other rooms ask the row, and do
- * not need to know which codec it is. */
+ * A codec is a row of the table below, with its functions; HEIF's row stands with HEIF's functions. Other rooms ask
+ * the row, and do not need to know which codec it is. */
 
 /* Colors of pictures for which neither container nor stream states one. In archives: BT.709 primaries, sRGB curve,
  * BT.601 matrix, full range. Elsewhere it is what the codecs' standards and FFmpeg assume: limited range, and an
@@ -5755,11 +5779,6 @@ static bzna_status bzi_image_jpeg(const bzna_image *image, bzi_format *format, b
     return bzi_jpeg_inspect(bzi_image_data(image), format, err);
 }
 
-static bzna_status bzi_image_still(const bzna_image *image, bzi_format *format, bzna_error *err)
-{
-    return bzi_still_inspect(bzi_image_data(image), format, err);
-}
-
 /* Writes the bytes of a picture that is a file of its own, as they are. */
 static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                    bzna_error *err)
@@ -5780,12 +5799,14 @@ static uint64_t bzi_image_key_jpeg(const bzna_image *image, uint8_t *key, uint64
            bzi_image_key_add(key, at, capacity, (bzi_span){ &none, sizeof none });
 }
 
+#ifndef BENZINA_NO_STILLS
 static uint64_t bzi_image_key_still(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
 {
     const bzi_still *still = bzi_still_find(bzi_image_data(image));
     bzi_span number = { (const uint8_t *)&still->av_id, sizeof still->av_id };
     return bzi_image_key_add(key, at, capacity, number);
 }
+#endif
 
 /* --- Pictures that are not coded --- */
 
@@ -6025,6 +6046,7 @@ static const bzi_codec bzi_codecs[] = {
       .cut = bzi_jpeg_cut,
       .strip = bzi_jpeg_strip,
       .is_file = 1 },
+#ifndef BENZINA_NO_STILLS
     { .id = BZNA_CODEC_STILL,                   /* bzi_stills has libavcodec's numbers */
       .name = "still",
       .inspect = bzi_image_still,
@@ -6032,6 +6054,7 @@ static const bzi_codec bzi_codecs[] = {
       .key = bzi_image_key_still,
       .strip = bzi_still_strip,
       .is_file = 1 },
+#endif
     { .id = BZNA_CODEC_RAW, .name = "raw",
       .inspect = bzi_image_raw,
       .stream = bzi_image_bytes,
@@ -6476,7 +6499,7 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 }
 
 
-/* ==== 22. HEIF: properties ==========================================================================================
+/* ==== 23. HEIF: properties ==========================================================================================
  * Calls: rooms 2, 10, 12-14, 20-21.
  *
  * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
@@ -6903,7 +6926,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
     return BZNA_OK;
 }
 
-/* The codec of HEIF files that are one picture. Its row stands here, because its functions need rooms 21 and 22. */
+/* The codec of HEIF files that are one picture. Its row stands here, with its functions. */
 static const bzi_codec bzi_codec_heif = {
     .id = BZNA_CODEC_HEIF,
     .name = "HEIF",
@@ -6912,13 +6935,11 @@ static const bzi_codec bzi_codec_heif = {
     .is_file = 1
 };
 
-#else
-static int bzi_heif_probe(bzi_span head) { (void)head; return 0; }
 #endif
 
 
 /* ==== 23. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 19-22.
+ * Calls: rooms 2, 19-20, 22.
  *
  * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read. */
 
@@ -6938,9 +6959,12 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
 /* Returns 1 if an image may be decoded, else 0. codecs: context_config.codecs. Pixels that are not coded always may. */
 BZI_MAYBE_UNUSED static int bzi_codec_is_allowed(uint32_t codecs, const bzna_image *image)
 {
-    const bzi_still *still = image->codec == BZNA_CODEC_STILL ? bzi_still_find(bzi_image_data(image)) : NULL;
-    const uint32_t allow = still ? still->allow : bzi_codec_find(image->codec)->allow;
+    uint32_t allow = bzi_codec_find(image->codec)->allow;
 
+#ifndef BENZINA_NO_STILLS
+    if (image->codec == BZNA_CODEC_STILL)
+        allow = bzi_still_find(bzi_image_data(image))->allow;
+#endif
     return !codecs || !allow || (codecs & allow);
 }
 
@@ -6952,8 +6976,16 @@ BZI_MAYBE_UNUSED static uint32_t bzi_codec_recognize(bzi_span head)
 {
     if (head.size >= 3 && !memcmp(head.data, "\xff\xd8\xff", 3))
         return BZNA_CODEC_JPEG;
-    return bzi_still_find(head) ? BZNA_CODEC_STILL : BZNA_CODEC_UNKNOWN;
+#ifndef BENZINA_NO_STILLS
+    if (bzi_still_find(head))
+        return BZNA_CODEC_STILL;
+#endif
+    return BZNA_CODEC_UNKNOWN;
 }
+
+#ifdef BENZINA_NO_HEIF
+static int bzi_heif_probe(bzi_span head) { (void)head; return 0; }
+#endif
 
 /* Returns 1 if bytes begin like a picture that is a file, else 0. */
 BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
@@ -6963,6 +6995,9 @@ BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
 
 /* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
+
+/* The end of messages about pictures of a build without their room. */
+#define BZI_NO_STILL ", which this build does not decode (BENZINA_NO_STILLS)"
 
 /* Kinds of files that users try, and that are not read. */
 static const struct bzi_unread {
@@ -6990,6 +7025,25 @@ static const struct bzi_unread {
     { "ftyphe", 4, 6, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmif1", 4, 8, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
+#endif
+#ifdef BENZINA_NO_STILLS
+    { "\x89PNG\r\n\x1a\n", 0, 8, 0, "a PNG picture" BZI_NO_STILL },
+    { "WEBP", 8, 4, 0, "a WebP picture" BZI_NO_STILL },
+    { "GIF8", 0, 4, 0, "a GIF picture" BZI_NO_STILL },
+    { "II*\0", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
+    { "MM\0*", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
+    { "II+\0", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
+    { "MM\0+", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
+    { "\0\0\0\x0cjP  ", 0, 8, 0, "a JPEG 2000 picture" BZI_NO_STILL },
+    { "\xff\x4f\xff\x51", 0, 4, 0, "a JPEG 2000 picture" BZI_NO_STILL },
+    { "BM", 0, 2, 1, "a BMP picture" BZI_NO_STILL },
+    { "P1", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
+    { "P2", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
+    { "P3", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
+    { "P4", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
+    { "P5", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
+    { "P6", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
+    { "P7", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
 #endif
     { "\0\0\0\x0cJXL ", 0, 8, 0, "a JPEG XL picture, which is not read" },
     { "\xff\x0a", 0, 2, 0, "a JPEG XL picture, which is not read" },
@@ -7095,7 +7149,11 @@ static const char *bzi_codec_unread_shape(bzi_span head)
 /* Returns the name of the picture's codec for messages; for stills that of their kind. Pre: the codec is known. */
 BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image)
 {
-    return image->codec == BZNA_CODEC_STILL ? bzi_still_name(bzi_image_data(image)) : bzi_codec_name(image->codec);
+#ifndef BENZINA_NO_STILLS
+    if (image->codec == BZNA_CODEC_STILL)
+        return bzi_still_name(bzi_image_data(image));
+#endif
+    return bzi_codec_name(image->codec);
 }
 
 /* Writes the key by which decoders are kept: the codec and the parameter sets. Pictures with the same key can share a
@@ -7504,7 +7562,7 @@ typedef struct bzi_movie {
     uint32_t           trex[BZI_LIMIT_TRACKS][4];
     bzi_fragment       fragment;      /* the moof being read */
     bzi_fragment_sink *sink;          /* where samples of fragments are listed; NULL: they are only counted */
-    bzi_span           names;         /* payload of our box 'uuid', after its id: see room 48 */
+    bzi_span           names;         /* payload of our box 'uuid', after its id */
     uint64_t           names_at;      /* file offset of names */
     uint32_t           brand_count;   /* brands in use */
     uint32_t           brands[8];     /* of ftyp, the major one first */
@@ -8434,11 +8492,11 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 }
 
 
-/* ==== 28. Containers ================================================================================================
+/* ==== 29. Containers ================================================================================================
  * Calls: rooms 2, 10.
  *
  * The types of containers only. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
- * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 28 to 45
+ * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 27 to 47
  * knows which type of container a sample comes from. */
 
 /* The place of a sample's bytes: in a source, in a file of its own, or in memory. */
@@ -8592,13 +8650,12 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 }
 
 
+#ifndef BENZINA_NO_HEIF
 /* ==== 29. HEIF: files ===============================================================================================
- * Calls: rooms 2, 10, 12, 20-22, 24-28.
+ * Calls: rooms 2, 10, 12, 20-22, 25-28.
  *
  * A HEIF or AVIF file, alone or among other pictures. It stands for the picture that it shows: its primary item, or
  * if it has none, the first picture of its first track of pictures. */
-
-#ifndef BENZINA_NO_HEIF
 
 /* Returns what the file has beside the picture that is read: BZNA_BESIDE_... */
 static uint32_t bzi_heif_beside(const bzi_heif *heif)
@@ -8716,6 +8773,7 @@ static int bzi_heif_row_probe(const uint8_t *head, uint64_t size) { return bzi_h
 
 static const bzi_field bzi_heif_fields[] = { { BZNA_FIELD_IMAGE, 1, "image" }, { BZNA_FIELD_IMAGE, 1, "thumb" } };
 
+BZI_COLD
 static bzna_status bzi_heif_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     (void)config, (void)err;
@@ -8781,6 +8839,12 @@ static const bzi_container_ops bzi_heif_ops = {
 
 #endif
 
+
+/* ==== 30. Pictures in files ========================================================================================
+ * Calls: rooms 21, 24, 29.
+ *
+ * A picture that is a file of its own, by itself or among the bytes of a sample. */
+
 /* Describes a picture that is a file, at offset in the file that holds it. Its first bytes tell its kind. */
 BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offset, bzi_scratch *scratch,
                                                    bzi_image *image, bzna_error *err)
@@ -8794,7 +8858,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 }
 
 
-/* ==== 30. Containers: mp4 ===========================================================================================
+/* ==== 31. Containers: mp4 ===========================================================================================
  * Calls: rooms 2, 8, 10-12, 20, 23, 25-28.
  *
  * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
@@ -9271,6 +9335,7 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
 }
 
 /* Opens an archive: its bzna_input track holds files. If it holds video, the file is a sample of an archive, alone. */
+BZI_COLD
 static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -9299,6 +9364,7 @@ static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, b
 }
 
 /* Opens a video. The archive's row has its turn first, and has read the movie, unless the user named the format. */
+BZI_COLD
 static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -9330,8 +9396,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 }
 
 
-/* ==== 31. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 8, 10-11, 20, 23, 25-30.
+/* ==== 32. Containers: mp4, samples ==================================================================================
+ * Calls: rooms 2, 8, 10-11, 20, 23, 25-28, 30-31.
  *
  * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
@@ -9779,7 +9845,8 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
-/* ==== 32. Lists =====================================================================================================
+#if !defined(BENZINA_NO_FOLDERS) || !defined(BENZINA_NO_SHARDS)
+/* ==== 33. Lists =====================================================================================================
  * Calls: rooms 2, 8, 10-12.
  *
  * Text that lists samples, one a line. The first line tells which kind of list it is:
@@ -10313,84 +10380,13 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
     return i < list->count && list->rows[i].index == index ? &list->rows[i] : NULL;
 }
 
+#endif
 
-/* ==== 33. Directories ===============================================================================================
- * Calls: rooms 2, 4, 8, 10.
+
+/* ==== 34. Names ====================================================================================================
+ * Calls: rooms 8, 10.
  *
- * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
- * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with
- * a dot are left out. No file is opened or looked at. */
-
-/* Joins folder and name with a slash. Either may be empty; then there is none. */
-static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name, bzna_error *err)
-{
-    const size_t length = strlen(folder), size = strlen(name) + 1;
-    const size_t slash = *folder && *name && folder[length - 1] != '/';
-
-    if (length + slash + size > capacity)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", *name ? name : folder,
-                        BZI_LIMIT_PATH_BYTES - 1);
-
-    memcpy(path, folder, length);
-    path[length] = '/';
-    memcpy(path + length + slash, name, size);
-    return BZNA_OK;
-}
-
-/* Returns 1 if a word is in a list, in upper or lower case. list: words in small letters, each between blanks. */
-static int bzi_word_is_in(const char *word, const char *list)
-{
-    char wanted[16];
-    size_t length = strlen(word);
-
-    if (length == 0 || length > sizeof wanted - 3 || strchr(word, ' '))
-        return 0;
-
-    wanted[0] = ' ';
-    for (size_t i = 0; i < length; i++)
-        wanted[i + 1] = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] + 32) : word[i];
-
-    memcpy(wanted + length + 1, " ", 2);
-    return strstr(list, wanted) != NULL;
-}
-
-/* Returns 1 if a name has one of these extensions. list: as for bzi_word_is_in. */
-static int bzi_path_has_extension(const char *name, const char *list)
-{
-    const char *dot = strrchr(name, '.');
-    return dot && bzi_word_is_in(dot + 1, list);
-}
-
-/* Compares two things that begin with a pointer to a text. */
-static int bzi_path_is_before(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b) < 0;
-}
-
-/* The files of one folder. */
-typedef struct bzi_tree_folder {
-    const char *path;                 /* below the root; "": the root itself */
-    uint64_t    first;                /* number of its first name */
-    uint64_t    count;                /* how many names it has */
-} bzi_tree_folder;
-
-/* The files under a folder, in order. */
-typedef struct bzi_tree {
-    char            *text;            /* the texts that the other members point into */
-    uint64_t         text_size;       /* bytes of text */
-    const char     **names;           /* of files, folder by folder */
-    uint64_t         count;           /* files */
-    bzi_tree_folder *folders;         /* that have files, by path */
-    uint64_t         folder_count;    /* how many they are */
-} bzi_tree;
-
-static void bzi_tree_free(bzi_tree *tree, const bzi_memory *memory)
-{
-    bzi_release(memory, tree->text, tree->text_size, 1);
-    bzi_release(memory, tree->names, tree->count, sizeof *tree->names);
-    bzi_release(memory, tree->folders, tree->folder_count, sizeof *tree->folders);
-    memset(tree, 0, sizeof *tree);
-}
+ * Texts in one buffer: paths of files, names of classes. */
 
 /* Texts, one after the other. Some of them are names, which are counted; the others are paths of folders. */
 typedef struct bzi_names {
@@ -10443,6 +10439,86 @@ static const char *bzi_names_get(const bzi_names *names, uint64_t i)
 
     memcpy(&at, names->at.data + i * sizeof at, sizeof at);
     return (const char *)names->text.data + at;
+}
+
+/* Returns 1 if a word is in a list, in upper or lower case. list: words in small letters, each between blanks. */
+BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
+{
+    char wanted[16];
+    size_t length = strlen(word);
+
+    if (length == 0 || length > sizeof wanted - 3 || strchr(word, ' '))
+        return 0;
+
+    wanted[0] = ' ';
+    for (size_t i = 0; i < length; i++)
+        wanted[i + 1] = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] + 32) : word[i];
+
+    memcpy(wanted + length + 1, " ", 2);
+    return strstr(list, wanted) != NULL;
+}
+
+
+#ifndef BENZINA_NO_FOLDERS
+/* ==== 35. Directories ===============================================================================================
+ * Calls: rooms 2, 4, 8, 10, 34.
+ *
+ * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
+ * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with
+ * a dot are left out. No file is opened or looked at. */
+
+/* Joins folder and name with a slash. Either may be empty; then there is none. */
+static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name, bzna_error *err)
+{
+    const size_t length = strlen(folder), size = strlen(name) + 1;
+    const size_t slash = *folder && *name && folder[length - 1] != '/';
+
+    if (length + slash + size > capacity)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", *name ? name : folder,
+                        BZI_LIMIT_PATH_BYTES - 1);
+
+    memcpy(path, folder, length);
+    path[length] = '/';
+    memcpy(path + length + slash, name, size);
+    return BZNA_OK;
+}
+
+/* Returns 1 if a name has one of these extensions. list: as for bzi_word_is_in. */
+static int bzi_path_has_extension(const char *name, const char *list)
+{
+    const char *dot = strrchr(name, '.');
+    return dot && bzi_word_is_in(dot + 1, list);
+}
+
+/* Compares two things that begin with a pointer to a text. */
+static int bzi_path_is_before(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b) < 0;
+}
+
+/* The files of one folder. */
+typedef struct bzi_tree_folder {
+    const char *path;                 /* below the root; "": the root itself */
+    uint64_t    first;                /* number of its first name */
+    uint64_t    count;                /* how many names it has */
+} bzi_tree_folder;
+
+/* The files under a folder, in order. */
+typedef struct bzi_tree {
+    char            *text;            /* the texts that the other members point into */
+    uint64_t         text_size;       /* bytes of text */
+    const char     **names;           /* of files, folder by folder */
+    uint64_t         count;           /* files */
+    bzi_tree_folder *folders;         /* that have files, by path */
+    uint64_t         folder_count;    /* how many they are */
+} bzi_tree;
+
+static void bzi_tree_free(bzi_tree *tree, const bzi_memory *memory)
+{
+    bzi_release(memory, tree->text, tree->text_size, 1);
+    bzi_release(memory, tree->names, tree->count, sizeof *tree->names);
+    bzi_release(memory, tree->folders, tree->folder_count, sizeof *tree->folders);
+    memset(tree, 0, sizeof *tree);
 }
 
 /* A folder that a walk has found. */
@@ -10648,8 +10724,8 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
 }
 
 
-/* ==== 34. Containers: folder ========================================================================================
- * Calls: rooms 2, 4, 8, 10-11, 23, 28-29, 32-33.
+/* ==== 36. Containers: folder ========================================================================================
+ * Calls: rooms 2, 4, 8, 10-11, 23, 28, 30, 33-35.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
@@ -10811,6 +10887,7 @@ static uint32_t bzi_folder_count_splits(const bzi_walk *walk)
 }
 
 /* Finds the files of one class. Runs on several threads, each with a class of its own. */
+BZI_COLD
 static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error *err)
 {
     const bzi_folder *folder = user;
@@ -11175,8 +11252,8 @@ static const bzi_container_ops bzi_folder_ops = {
 };
 
 
-/* ==== 35. Containers: pairs of folders =============================================================================
- * Calls: rooms 2, 4, 8, 10, 28-29, 33.
+/* ==== 37. Containers: pairs of folders =============================================================================
+ * Calls: rooms 2, 4, 8, 10, 28, 30, 35.
  *
  * Folders side by side whose files make one sample where their paths below the folders are the same but for the
  * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
@@ -11442,10 +11519,12 @@ static const bzi_container_ops bzi_pairs_ops = {
     .path = bzi_pairs_path
 };
 
+#endif
+
 
 #ifndef BENZINA_NO_SHARDS
-/* ==== 36. tar: headers ==============================================================================================
- * Calls: rooms 8, 10-12, 32.
+/* ==== 38. tar: headers ==============================================================================================
+ * Calls: rooms 8, 10-12, 33.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
  * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
@@ -11756,8 +11835,8 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 37. Containers: tar ===========================================================================================
- * Calls: rooms 2, 8, 10, 32-33, 36.
+/* ==== 39. Containers: tar ===========================================================================================
+ * Calls: rooms 2, 8, 10, 33-34, 38.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -12209,6 +12288,7 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 }
 
 /* Takes the index beside the tar, if there is one, or builds it. One that is older than the tar is confirmed first. */
+BZI_COLD
 static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_tar_build b;
@@ -12230,8 +12310,8 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 }
 
 
-/* ==== 38. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 10-11, 28-29, 32, 36-37. */
+/* ==== 40. Containers: tar, samples ==================================================================================
+ * Calls: rooms 2, 10-11, 28, 30, 33, 38-39. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -12413,8 +12493,8 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 39. Containers: RecordIO ======================================================================================
- * Calls: rooms 2, 8, 10-11, 28-29, 32.
+/* ==== 41. Containers: RecordIO ======================================================================================
+ * Calls: rooms 2, 8, 10-11, 28, 30, 33.
  *
  * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
  * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
@@ -12672,6 +12752,7 @@ static const bzi_field bzi_recordio_fields[BZI_RECORDIO_FIELDS] = {
     { BZNA_FIELD_INTEGER, 1, "target" }, { BZNA_FIELD_TEXT, 1, "name" },    { BZNA_FIELD_BYTES, 1, "record" },
 };
 
+BZI_COLD
 static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_recordio *own = c->own;
@@ -12949,7 +13030,8 @@ static const bzi_container_ops bzi_recordio_ops = {
 #endif
 
 
-/* ==== 40. Containers: raw records ===================================================================================
+#ifndef BENZINA_NO_RECORDS
+/* ==== 42. Containers: raw records ===================================================================================
  * Calls: rooms 2, 10, 20, 24, 28.
  *
  * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
@@ -13069,6 +13151,7 @@ static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, b
 }
 
 /* Opens a file as the caller describes its records, and says which fields they have. */
+BZI_COLD
 static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_records *own = c->own;
@@ -13258,8 +13341,8 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
-/* ==== 41. Containers: providers ====================================================================================
- * Calls: rooms 2, 7-8, 10-11, 20, 24, 28-29, 33.
+/* ==== 43. Containers: providers ====================================================================================
+ * Calls: rooms 2, 7-8, 10-11, 20, 24, 28, 30, 34.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -13784,9 +13867,12 @@ static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
     return &bzi_provider_stills;
 }
 
+#endif
 
-/* ==== 42. Paths and patterns ========================================================================================
- * Calls: rooms 2, 4, 10, 33.
+
+#ifndef BENZINA_NO_FOLDERS
+/* ==== 44. Paths and patterns ========================================================================================
+ * Calls: rooms 2, 4, 10, 34-35.
  *
  * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
  *
@@ -14121,19 +14207,14 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
     for (uint64_t i = 0; i < expanded.count && status == BZNA_OK; i++)
         status = bzi_paths_resolve_one(paths, bzi_names_get(&expanded, i), config, err);
     bzi_names_free(&expanded);
-
-    if (status == BZNA_OK && config->index && paths->count > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: it is of one file, and these are %llu",
-                        (unsigned long long)paths->count);
-    if (status == BZNA_OK && config->name && paths->count > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%llu) is named by its path",
-                        (unsigned long long)paths->count);
     return status;
 }
 
+#endif
 
-/* ==== 43. Containers: opening =======================================================================================
- * Calls: rooms 2, 8, 10-11, 23, 29, 31, 34-35, 38-41.
+
+/* ==== 45. Containers: opening =======================================================================================
+ * Calls: rooms 2, 8, 10-11, 23, 29, 32, 36-37, 40-43.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -14149,8 +14230,24 @@ static const bzi_container_ops *const bzi_containers[] = {
 #endif
     &bzi_mp4_archive,
     &bzi_mp4_video,
+#ifndef BENZINA_NO_RECORDS
     &bzi_records_ops
+#endif
 };
+
+/* The rows that settings ask for; NULL: this build has none. */
+#ifndef BENZINA_NO_FOLDERS
+#  define BZI_FOLDER_ROW  (&bzi_folder_ops)
+#  define BZI_PAIRS_ROW   (&bzi_pairs_ops)
+#else
+#  define BZI_FOLDER_ROW  NULL
+#  define BZI_PAIRS_ROW   NULL
+#endif
+#ifndef BENZINA_NO_RECORDS
+#  define BZI_RECORDS_ROW (&bzi_records_ops)
+#else
+#  define BZI_RECORDS_ROW NULL
+#endif
 
 #ifdef BENZINA_NO_SHARDS
 #  define BZI_OTHER_KINDS "this build reads neither tar nor RecordIO (BENZINA_NO_SHARDS)"
@@ -14185,7 +14282,7 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t
                                            const char *format, bzna_error *err)
 {
     const char *what = bzi_codec_unread((bzi_span){ head, size }, 0);
-    char guess[160];
+    char guess[160] = "";
 
     if (what)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
@@ -14194,7 +14291,12 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t
                         format);
     if (bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN)
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "it is one picture: open the folder that holds it");
-    if (bzi_records_guess((bzi_span){ head, size }, c->source.size, guess, sizeof guess))
+#ifndef BENZINA_NO_RECORDS
+    bzi_records_guess((bzi_span){ head, size }, c->source.size, guess, sizeof guess);
+#else
+    (void)c;
+#endif
+    if (*guess)
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "%s", guess);
     if ((what = bzi_codec_unread_shape((bzi_span){ head, size })) != NULL)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
@@ -14211,13 +14313,13 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
         { "split", config->split != NULL, ops->track != NULL, "mp4 files" },
         { "list", config->list != NULL, ops->listed != 0, "folders and RecordIO files" },
         { "index", config->index != NULL, ops->indexed != 0, "tars and RecordIO files" },
-        { "classes", config->classes != NULL, ops == &bzi_folder_ops, "folders" },
-        { "class_order", config->class_order != 0, ops == &bzi_folder_ops, "folders" },
+        { "classes", config->classes != NULL, ops == BZI_FOLDER_ROW, "folders" },
+        { "class_order", config->class_order != 0, ops == BZI_FOLDER_ROW, "folders" },
         { "orientation", config->orientation != 0, ops->still || ops->track,
           "folders, tars, RecordIO and mp4 files, and providers of still pictures" },
         { "palette", config->palette != 0, ops->still != 0, "folders, tars, RecordIO files and providers" },
-        { "records", config->records != NULL, ops == &bzi_records_ops, "the format \"records\"" },
-        { "pairs", config->pairs != NULL, ops == &bzi_pairs_ops, "folders" },
+        { "records", config->records != NULL, ops == BZI_RECORDS_ROW, "the format \"records\"" },
+        { "pairs", config->pairs != NULL, ops == BZI_PAIRS_ROW, "folders" },
     };
 
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
@@ -14242,7 +14344,7 @@ static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_
 {
     if (config->format)
         return strcmp(config->format, ops->name) == 0;
-    return config->records ? ops == &bzi_records_ops : ops->probe && ops->probe(head, size);
+    return config->records ? ops == BZI_RECORDS_ROW : ops->probe && ops->probe(head, size);
 }
 
 /* Returns 1 if the container has a track of that name, or its variant for a split, else 0. */
@@ -14285,6 +14387,10 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
     uint64_t size = bzi_min(c->source.size, sizeof head);
     bzna_status status = BZNA_AGAIN;
 
+#ifdef BENZINA_NO_RECORDS
+    if (config->records)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "dataset_config.records: this build reads none (BENZINA_NO_RECORDS)");
+#endif
     if (size == 0)
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "the file is empty");
     if (bzi_source_read(&c->source, 0, head, size, err) != BZNA_OK)
@@ -14355,6 +14461,8 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
     return BZNA_OK;
 }
 
+#ifndef BENZINA_NO_FOLDERS
+
 /* Opens a folder of pictures. */
 static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, const bzna_dataset_config *config,
                                              bzi_container **out, bzna_error *err)
@@ -14381,6 +14489,10 @@ static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, c
     *out = c;
     return BZNA_OK;
 }
+
+#endif
+
+#ifndef BENZINA_NO_RECORDS
 
 /* Opens a provider of samples and takes it. On failure it still belongs to the caller. */
 static bzna_status bzi_container_open_provider(bzi_host *host, const bzna_provider *provider, const char *name,
@@ -14411,6 +14523,8 @@ static bzna_status bzi_container_open_provider(bzi_host *host, const bzna_provid
     return BZNA_OK;
 }
 
+#endif
+
 /* Puts "train.bzna: sample 12: " before the message. A sample that is a file of its own is named by that file's path,
  * instead of the container. */
 static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bzna_error *err)
@@ -14431,7 +14545,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 44. Samples ===================================================================================================
+/* ==== 46. Samples ===================================================================================================
  * Calls: rooms 2, 8, 10-11, 23-24.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
@@ -14853,8 +14967,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 45. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 8, 10-11, 33, 42-43.
+/* ==== 47. Datasets ==================================================================================================
+ * Calls: rooms 2, 4, 8, 10-11, 34, 45.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -14937,6 +15051,8 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, co
     return BZNA_OK;
 }
 
+#ifndef BENZINA_NO_RECORDS
+
 /* Opens a provider of samples and takes it. On failure it still belongs to the caller. */
 static bzna_status bzi_dataset_open_provider(bzi_host *host, const bzna_provider *provider, const char *name,
                                              const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
@@ -14955,6 +15071,8 @@ static bzna_status bzi_dataset_open_provider(bzi_host *host, const bzna_provider
     *out = dataset;
     return BZNA_OK;
 }
+
+#endif
 
 /* Makes a data set of the parts of others, in their order. */
 static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from, uint32_t from_count,
@@ -14991,7 +15109,11 @@ static bzna_status bzi_container_open_path(bzi_host *host, const char *path, con
 
     memset(&source, 0, sizeof source);
     if (bzi_os_kind(path) == BZI_OS_FOLDER) {
+#ifndef BENZINA_NO_FOLDERS
         status = bzi_container_open_folder(host, path, config, out, err);
+#else
+        status = BZI_FAIL(err, BZNA_E_UNSUPPORTED, "it is a folder, and this build reads none (BENZINA_NO_FOLDERS)");
+#endif
         return status == BZNA_OK ? status : bzi_error_prefix(err, name);
     }
 
@@ -15004,6 +15126,37 @@ static bzna_status bzi_container_open_path(bzi_host *host, const char *path, con
     return bzi_error_prefix(err, name);
 }
 
+#ifdef BENZINA_NO_FOLDERS
+/* In this build every path stands for itself. */
+static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given, uint32_t count,
+                                     const bzna_dataset_config *config, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    (void)config;
+
+    for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
+        if (bzi_os_kind(given[i]) == BZI_OS_NONE && (given[i][strcspn(given[i], "{*?[")] || strstr(given[i], "::"))) {
+            BZI_FAIL(err, BZNA_E_UNSUPPORTED, "no such file, and this build expands no patterns (BENZINA_NO_FOLDERS)");
+            return bzi_error_prefix(err, given[i]);
+        }
+        status = bzi_names_add(paths, given[i], err);
+    }
+    return status;
+}
+#endif
+
+/* Refuses settings that are of one file, if there are several. */
+static bzna_status bzi_paths_check(const bzi_names *paths, const bzna_dataset_config *config, bzna_error *err)
+{
+    if (config->index && paths->count > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: it is of one file, and these are %llu",
+                        (unsigned long long)paths->count);
+    if (config->name && paths->count > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%llu) is named by its path",
+                        (unsigned long long)paths->count);
+    return BZNA_OK;
+}
+
 /* Several containers that are opened at once. */
 typedef struct bzi_opening {
     bzi_host                  *host;          /* of the data set */
@@ -15012,6 +15165,7 @@ typedef struct bzi_opening {
     bzi_container            **opened;        /* one a path; NULL: not opened yet, or given to the data set */
 } bzi_opening;
 
+BZI_COLD
 static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
 {
     bzi_opening *opening = user;
@@ -15062,6 +15216,8 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
     bzna_status status = bzi_paths_resolve(&opening.paths, paths, count, config, err);
     uint64_t room = opening.paths.count;
 
+    if (status == BZNA_OK)
+        status = bzi_paths_check(&opening.paths, config, err);
     if (status == BZNA_OK && !(opening.opened = bzi_alloc_zero(memory, room, sizeof *opening.opened)))
         status = bzi_fail_memory(err, "a data set");
     if (status == BZNA_OK)
@@ -15233,14 +15389,13 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 }
 
 
-/* ==== 46. Writer: pictures ==========================================================================================
+#ifndef BENZINA_NO_WRITER
+/* ==== 48. Writer: pictures ==========================================================================================
  * Calls: rooms 2, 8, 10, 13-14, 20, 23-24.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has bytes that grow, coded pictures taken apart, their sample entries, and the log of what is kept of each
  * sample until the index is written, some 12 bytes. */
-
-#ifndef BENZINA_NO_WRITER
 
 /* A place among bytes where a table is missing. The table is made while the bytes are written to the file. */
 typedef struct bzi_hole {
@@ -15775,8 +15930,9 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 #endif
 
 
-/* ==== 47. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 23, 25, 28, 46.
+#ifndef BENZINA_NO_WRITER
+/* ==== 49. Writer: tracks, samples ===================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 23, 25, 28, 48.
  *
  * The boxes of one track, in a sample or in the index. A track of the index has a hole for each of its tables: tables
  * are made while they are written and are never in memory. Also here: a whole sample, made by the thread that hands it
@@ -15790,8 +15946,6 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
  *
  * The index has the same box, with the fields of all samples, without values. After them come the number of classes
  * that have names, where each name begins and the last one ends, and the names end to end. */
-
-#ifndef BENZINA_NO_WRITER
 
 #define BZI_WRITER_TIMESCALE 20u
 #define BZI_WRITER_FIRST     40u      /* where samples begin, after ftyp, 24 bytes, and the header of mdat, 16 */
@@ -16312,8 +16466,9 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
 #endif
 
 
-/* ==== 48. Writer: archives ==========================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 46-47.
+#ifndef BENZINA_NO_WRITER
+/* ==== 50. Writer: archives ==========================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 48-49.
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
  * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
@@ -16321,8 +16476,6 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
  * as unfinished, until bzna_writer_finish sets the length. */
 
 #define BZI_INDEX_LAST UINT64_MAX     /* the sample comes after all that were given */
-
-#ifndef BENZINA_NO_WRITER
 
 /* --- Opening --- */
 
@@ -16847,22 +17000,10 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
     return status;
 }
 
-#else
-
-/* In this build no writer is ever made. */
-struct bzna_writer {
-    bzi_host *host;                   /* where its messages would go */
-};
-#define bzi_writer_make(host, path, sink, config, out, err)        \
-    BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)")
-#define bzi_writer_add(writer, index, sample, timeout_ns, err) ((void)(index), (void)(timeout_ns), BZNA_E_UNSUPPORTED)
-#define bzi_writer_finish(writer, err)                         BZNA_E_UNSUPPORTED
-#define bzi_writer_close(writer)                               ((void)(writer))
-
 #endif
 
 
-/* ==== 49. Elementary functions ======================================================================================
+/* ==== 51. Elementary functions ======================================================================================
  * Calls: nothing.
  *
  * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
@@ -17019,8 +17160,8 @@ static double bzi_math_tan(double degrees)
 }
 
 
-/* ==== 50. Random numbers, order =====================================================================================
- * Calls: rooms 2, 49.
+/* ==== 52. Random numbers, order =====================================================================================
+ * Calls: rooms 2, 51.
  *
  * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
  * and restarted run gets the same ones. */
@@ -17378,8 +17519,8 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
 }
 
 
-/* ==== 51. Transforms ================================================================================================
- * Calls: rooms 2, 10, 49-50.
+/* ==== 53. Transforms ================================================================================================
+ * Calls: rooms 2, 10, 51-52.
  *
  * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
  * rounding of floats is wanted. */
@@ -17911,8 +18052,8 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
 }
 
 
-/* ==== 52. Transforms: color =========================================================================================
- * Calls: rooms 2, 50-51.
+/* ==== 54. Transforms: color =========================================================================================
+ * Calls: rooms 2, 52-53.
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
@@ -18028,8 +18169,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 53. Policies =================================================================================================
- * Calls: rooms 2, 10, 49-51.
+/* ==== 55. Policies =================================================================================================
+ * Calls: rooms 2, 10, 51-53.
  *
  * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
  * homography. */
@@ -18570,8 +18711,8 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
 #endif
 
 
-/* ==== 54. Kernels on the CPU ========================================================================================
- * Calls: rooms 2, 10, 20, 51-53.
+/* ==== 56. Kernels on the CPU ========================================================================================
+ * Calls: rooms 2, 10, 20, 53-55.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -19002,8 +19143,8 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 55. Operations ===============================================================================================
- * Calls: rooms 2, 49, 53-54.
+/* ==== 57. Operations ===============================================================================================
+ * Calls: rooms 2, 51, 55-56.
  *
  * Turns the operations of a transform into what the kernels' passes read, and runs those on the CPU. A view with
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
@@ -19246,7 +19387,7 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 #endif
 
 
-/* ==== 56. JPEG decode ===============================================================================================
+/* ==== 58. JPEG decode ===============================================================================================
  * Calls: rooms 2, 8, 10.
  *
  * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
@@ -19656,13 +19797,11 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
     return status;
 }
 
-#else
-#  define BZI_TURBO ""
 #endif
 
 
-/* ==== 57. Software decode ===========================================================================================
- * Calls: rooms 2, 8, 10, 19-20, 23, 56.
+/* ==== 59. Software decode ===========================================================================================
+ * Calls: rooms 2, 8, 10, 19-20, 23, 58.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, if it is
  * built in, and libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -19725,8 +19864,10 @@ static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int fl
 static const AVCodec *bzi_software_find(const bzna_image *image)
 {
     const bzi_codec *row = bzi_codec_find(image->codec);
+#ifndef BENZINA_NO_STILLS
     if (image->codec == BZNA_CODEC_STILL)
         return avcodec_find_decoder((enum AVCodecID)bzi_still_find(bzi_image_data(image))->av_id);
+#endif
     return row->av_decoder ? avcodec_find_decoder_by_name(row->av_decoder) :
                              avcodec_find_decoder((enum AVCodecID)row->av_id);
 }
@@ -19774,15 +19915,18 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
                                        bzna_error *err)
 {
     uint64_t size = bzi_image_key(image, NULL, 0);
-    uint32_t index;
+    uint32_t index, forgets = 1;
     bzna_status status;
 
+#ifndef BENZINA_NO_STILLS
+    if (image->codec == BZNA_CODEC_STILL)
+        forgets = bzi_still_find(bzi_image_data(image))->forgets;
+#endif
     if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
 
     bzi_image_key(image, software->key.data, size);
-    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) ||
-        (image->codec == BZNA_CODEC_STILL && !bzi_still_find(bzi_image_data(image))->forgets)) {
+    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) || !forgets) {
         avcodec_free_context(&software->codecs[index]);
         if (!bzi_lru_set(&software->keys, software->memory, index, software->key.data, size))
             return bzi_fail_memory(err, "parameter sets");
@@ -19895,6 +20039,8 @@ static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_for
     return BZNA_OK;
 }
 
+#ifndef BENZINA_NO_STILLS
+
 /* Returns 1 if the kernel can read the first `count` components where libavcodec has put them, else 0. */
 static int bzi_frame_is_planar(const AVPixFmtDescriptor *format, int count)
 {
@@ -20001,6 +20147,8 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     return BZNA_OK;
 }
 
+#endif
+
 /* Writes the picture as libavcodec takes it: padded, and without what the codec's `cut` and `strip` remove. */
 static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, uint32_t rows[2], bzna_error *err)
 {
@@ -20021,8 +20169,10 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
 
     if (row->strip)
         size = row->strip(software->stream.data, size);
+#ifndef BENZINA_NO_STILLS
     if (image->palette == BZNA_PALETTE_INDEX)
         bzi_still_number_colors(software->stream.data, size);
+#endif
     memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     software->packet->data = software->stream.data;
     software->packet->size = (int)size;
@@ -20057,12 +20207,18 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
         return status;
     }
 
+#ifndef BENZINA_NO_STILLS
     if (image->codec == BZNA_CODEC_STILL)
         return bzi_software_still(software, image, picture, err);
+#endif
     return bzi_software_planes(software->frame, format->chroma_format,
                                image->codec == BZNA_CODEC_JPEG ? rows[1] : picture->frame_height, picture, err);
 }
 
+#endif
+
+#ifdef BENZINA_NO_JPEG
+#  define BZI_TURBO ""
 #endif
 
 /* Names the libraries that decode, for people. */
@@ -20138,8 +20294,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 58. Software decode: HEIF =====================================================================================
- * Calls: rooms 2, 8, 10, 21-22, 24, 57.
+/* ==== 60. Software decode: HEIF =====================================================================================
+ * Calls: rooms 2, 8, 10, 21-22, 24, 59.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
@@ -20435,7 +20591,7 @@ struct bzna_decoder {
 };
 
 
-/* ==== 59. CUDA: the driver ==========================================================================================
+/* ==== 61. CUDA: the driver ==========================================================================================
  * Calls: rooms 4, 10.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
@@ -20645,8 +20801,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 60. CUDA: the device ==========================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 20, 23, 59, and the kernels' structs.
+/* ==== 62. CUDA: the device ==========================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 20, 23, 61, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -20734,18 +20890,19 @@ struct bzi_device {
     atomic_uint_fast64_t sessions_lost;           /* that ended because of failures */
 };
 
-/* The kernel's PTX, a string for each line. make writes the file with clang, and make dist puts it in this place. A
- * checkout compiles without it, but opens no device. */
+/* The kernel's PTX, packed as tests/make/ptx_header.awk says: bzi_kernel_unpack. make writes the file with clang, and
+ * make dist puts it in this place. A checkout compiles without it, but opens no device. */
 #ifdef __has_include
 #  if !__has_include("benzina_kernels.ptx.h")
 #    define BZI_NO_PTX
 #  endif
 #endif
-static const char *const bzi_kernel_ptx[] = {
+static const uint8_t bzi_kernel_ptx[] = {
 #ifndef BZI_NO_PTX
 #include "benzina_kernels.ptx.h"
+#else
+    0, 0, 0, 0
 #endif
-    ""
 };
 
 /* Notes that the device is lost. The first reason counts. */
@@ -20895,7 +21052,7 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     CUresult result;
     bzna_status status;
 
-    if (!bzi_kernel_ptx[0][0])
+    if (!bzi_le32(bzi_kernel_ptx))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the files of make dist");
     if ((status = bzi_cuda_start(cu, &count, err)) != BZNA_OK)
         return status;
@@ -20932,29 +21089,51 @@ static void bzi_device_explain_load(bzna_error *err)
             snprintf(err->message + length, sizeof err->message - length, ": %s", reasons[i].text);
 }
 
-/* Puts the lines of the PTX together, and has the driver compile them. */
+/* Writes the PTX as text, with its NUL. Returns how many bytes that needs, always; writes only if there are so many.
+ * Packed are its size with 32 bits, the lowest first, then bytes. Those below 128 stand for themselves. Others begin a
+ * reference to bytes before:
+ *   10llllbb bbbbbbbb             l + 3 bytes, from b + 1 bytes before
+ *   11llllll bbbbbbbb bbbbbbbb    l + 4 bytes, likewise */
+static uint64_t bzi_kernel_unpack(char *text, uint64_t capacity)
+{
+    const uint8_t *in = bzi_kernel_ptx + 4;
+    const uint64_t size = bzi_le32(bzi_kernel_ptx);
+    uint64_t at = 0;
+
+    while (at < size && size < capacity) {
+        const uint32_t first = *in++;
+        uint64_t back, length;
+
+        if (first < 128) {
+            text[at++] = (char)first;
+            continue;
+        }
+        length = first < 192 ? (first >> 2 & 15) + 3 : (first & 63) + 4;
+        back = first < 192 ? (first & 3) : *in++;
+        back = (back << 8 | *in++) + 1;
+        for (; length && back <= at && at < size; length--, at++)
+            text[at] = text[at - back];
+    }
+    if (size < capacity)
+        text[size] = 0;
+    return size + 1;
+}
+
+/* Unpacks the PTX, and has the driver compile it. */
 static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
 {
 #define BZI_KERNEL_NAME(name, function, bounds) #name,
     static const char *const names[] = { BZI_KERNELS(BZI_KERNEL_NAME) };
-    const size_t lines = sizeof bzi_kernel_ptx / sizeof bzi_kernel_ptx[0];
     const bzi_memory *memory = &device->desc.host->memory;
-    uint64_t size = 1;
-    char *text, *at;
+    const uint64_t size = bzi_kernel_unpack(NULL, 0);
+    char *text;
     CUresult result;
     bzna_status status;
 
-    for (size_t i = 0; i < lines; i++)
-        size += strlen(bzi_kernel_ptx[i]);
     if (!(text = bzi_alloc(memory, size, 1, 16)))
         return bzi_fail_memory(err, "the kernel");
 
-    at = text;
-    for (size_t i = 0; i < lines; i++) {
-        const size_t length = strlen(bzi_kernel_ptx[i]);
-        memcpy(at, bzi_kernel_ptx[i], length + 1);
-        at += length;
-    }
+    bzi_kernel_unpack(text, size);
     status = bzi_device_check(device, device->cu.module_load(&device->module, text), "cuModuleLoadData", err);
     if (status != BZNA_OK)
         bzi_device_explain_load(err);
@@ -21056,6 +21235,7 @@ static void bzi_device_turn(bzi_device *device, uint32_t begins)
 }
 
 /* Closes the device. Pre: the pool on it is closed. */
+BZI_COLD
 static void bzi_device_close(bzi_device *device)
 {
     const bzi_memory memory = device->desc.host->memory;
@@ -21080,8 +21260,8 @@ static void bzi_device_close(bzi_device *device)
 }
 
 
-/* ==== 61. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 4, 7-8, 10, 52, 54, 59-60.
+/* ==== 63. CUDA: memory, streams, kernels ============================================================================
+ * Calls: rooms 4, 7-8, 10, 54, 56, 61-62.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -21401,6 +21581,7 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 
 /* Opens a device: its CUDA context, the kernel, which is tried unless checks are off, and NVDEC. A device without NVDEC
  * is opened, too. */
+BZI_COLD
 static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
 {
     const char *checks = bzi_os_setting("BENZINA_NVDEC_CHECK");
@@ -21535,8 +21716,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 62. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 4, 10, 23, 60.
+/* ==== 64. NVDEC decoders ============================================================================================
+ * Calls: rooms 2, 4, 10, 23, 62.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -22010,8 +22191,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 63. NVDEC sessions ============================================================================================
- * Calls: rooms 8, 10, 20, 23, 60, 62.
+/* ==== 65. NVDEC sessions ============================================================================================
+ * Calls: rooms 8, 10, 20, 23, 62, 64.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -22427,8 +22608,8 @@ static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_ima
 
 #endif
 
-/* ==== 64. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2, 4, 8, 10, 57, 59-63.
+/* ==== 66. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 2, 4, 8, 10, 59, 61-65.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -22772,8 +22953,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 65. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 10, 23-24, 57-58, 60-64.
+/* ==== 67. NVDEC: self-check =========================================================================================
+ * Calls: rooms 2, 10, 23-24, 59-60, 62-66.
  *
  * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
  * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
@@ -23246,6 +23427,7 @@ static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
 /* Tells whether NVDEC may decode pictures of a kind. A kind that was not checked is checked first, while other sessions
  * wait. image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if the check is due, nothing is in
  * flight. */
+BZI_COLD
 static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzna_image *image,
                                        const bzi_format *format, const bzna_picture *picture, bzna_error *err)
 {
@@ -23282,6 +23464,7 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
 }
 
 /* Makes the decoder for an example's pictures, if NVDEC may decode them. Pre: nothing is in flight. */
+BZI_COLD
 static int bzi_check_prepare(bzi_session *session, const bzi_example *example)
 {
     const bzi_nvdec_format want = bzi_nvdec_format_of(example->image.codec, &example->format);
@@ -23292,6 +23475,7 @@ static int bzi_check_prepare(bzi_session *session, const bzi_example *example)
 }
 
 /* Fills in what is known of a kind that NVDEC decodes. Built-in pictures check it now. Pre: in the CUDA context. */
+BZI_COLD
 static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 {
     const bzi_nvdec_format want = { info->codec, info->chroma_format, info->depth, 0, 0 };
@@ -23312,7 +23496,7 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 #endif
 
 
-/* ==== 66. Loader: state =============================================================================================
+/* ==== 68. Loader: state =============================================================================================
  * Calls: nothing.
  *
  * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
@@ -23751,8 +23935,8 @@ struct bzna_loader {
 };
 
 
-/* ==== 67. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 7, 54.
+/* ==== 69. Loader: tensors ==========================================================================================
+ * Calls: rooms 2, 4, 7, 56.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
@@ -23900,7 +24084,7 @@ static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, c
 }
 
 
-/* ==== 68. Loader: queues ===========================================================================================
+/* ==== 70. Loader: queues ===========================================================================================
  * Calls: rooms 2, 4, 10.
  *
  * The queues of runs and items, their counts, and the rules for waking threads. */
@@ -24113,8 +24297,8 @@ BZI_MAYBE_UNUSED static void bzi_item_to_workers(bzi_item *item)
 }
 
 
-/* ==== 69. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 7-8, 45, 50, 68.
+/* ==== 71. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 2, 4, 7-8, 47, 52, 70.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room are called with the loader's lock held, but for bzi_pool_begin. */
@@ -24437,8 +24621,8 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 70. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 50, 67, 69.
+/* ==== 72. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 52, 69, 71.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -24693,8 +24877,8 @@ static bzna_status bzi_loader_no_batch(const bzna_loader *loader, bzna_error *er
 }
 
 
-/* ==== 71. Loader: fields ============================================================================================
- * Calls: rooms 2, 8, 10, 23, 43-44, 67.
+/* ==== 73. Loader: fields ============================================================================================
+ * Calls: rooms 2, 8, 10, 23, 45-46, 69.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -25210,8 +25394,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 72. Loader: outputs ===========================================================================================
- * Calls: rooms 7, 10, 50-55, 58.
+/* ==== 74. Loader: outputs ===========================================================================================
+ * Calls: rooms 7, 10, 52-57, 60.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -25423,8 +25607,8 @@ BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, con
 }
 
 
-/* ==== 73. Loader: rules ============================================================================================
- * Calls: rooms 7, 10, 54, 71-72.
+/* ==== 75. Loader: rules ============================================================================================
+ * Calls: rooms 7, 10, 56, 73-74.
  *
  * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
  * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
@@ -25655,8 +25839,8 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 }
 
 
-/* ==== 74. Readers ===================================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 61, 67-69.
+/* ==== 76. Readers ===================================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 63, 69-71.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -25884,8 +26068,8 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 }
 
 
-/* ==== 75. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 7, 10-11, 21, 24, 44, 60, 67-69, 71, 74.
+/* ==== 77. Readers: reading =========================================================================================
+ * Calls: rooms 2, 4, 7, 10-11, 21, 24, 46, 62, 69-71, 73, 76.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -26222,8 +26406,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 76. Decode stages: lanes ======================================================================================
- * Calls: rooms 4, 7, 10, 43-44, 54-55, 61, 67-69, 73.
+/* ==== 78. Decode stages: lanes ======================================================================================
+ * Calls: rooms 4, 7, 10, 45-46, 56-57, 63, 69-71, 75.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -26621,8 +26805,8 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 }
 
 
-/* ==== 77. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 7-8, 10, 23-24, 54-55, 61, 67, 72-73, 76.
+/* ==== 79. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 7-8, 10, 23-24, 56-57, 63, 69, 74-75, 78.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -26931,8 +27115,8 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 78. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 4, 7, 58, 60-61, 67-68, 73, 76-77.
+/* ==== 80. Decode stages: workers, samples ==========================================================================
+ * Calls: rooms 4, 7, 60, 62-63, 69-70, 75, 78-79.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -27190,8 +27374,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 79. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 7, 10, 20, 61-65, 67-68, 72-73, 76.
+/* ==== 81. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 7, 10, 20, 63-67, 69-70, 74-75, 78.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -27628,8 +27812,8 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 
 #endif
 
-/* ==== 80. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7-8, 10, 24, 58, 60-64, 67, 72-73, 76, 79.
+/* ==== 82. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 24, 60, 62-66, 69, 74-75, 78, 81.
  *
  * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -27987,6 +28171,7 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
 
 /* Makes the pool of a device. It has as many sessions as the config says. The default is 3 on a GPU that has one
  * decoding engine, and 2 for each engine on others. */
+BZI_COLD
 static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **out, bzna_error *err)
 {
     bzi_pool *pool = bzi_alloc_zero(&host->memory, 1, sizeof *pool);
@@ -28015,8 +28200,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 81. Contexts ==================================================================================================
- * Calls: rooms 7-8, 10, 59-61, 80.
+/* ==== 83. Contexts ==================================================================================================
+ * Calls: rooms 7-8, 10, 61-63, 82.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -28181,8 +28366,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 82. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 45, 57, 60-62, 67-71, 74-75, 77-78, 81.
+/* ==== 84. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 47, 59, 62-64, 69-73, 76-77, 79-80, 83.
  *
  * Makes a loader's batches, queues, order, locks and threads, and frees them. */
 
@@ -28721,8 +28906,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 83. Without threads ============================================================================================
- * Calls: rooms 10, 60, 68-69, 74-75, 78.
+/* ==== 85. Without threads ============================================================================================
+ * Calls: rooms 10, 62, 70-71, 76-77, 80.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what readers and workers do, one run after the other.
  * Whatever was read is decoded before more is read. Thus no item that holds memory waits while that is short, and what
@@ -28786,8 +28971,8 @@ static void bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 84. Delivering ================================================================================================
- * Calls: rooms 4, 7, 10, 60-61, 67-70, 82-83.
+/* ==== 86. Delivering ================================================================================================
+ * Calls: rooms 4, 7, 10, 62-63, 69-72, 84-85.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -29092,8 +29277,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 85. Positions ==================================================================================================
- * Calls: rooms 2, 7, 10, 60, 67-70, 82.
+/* ==== 87. Positions ==================================================================================================
+ * Calls: rooms 2, 7, 10, 62, 69-72, 84.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -29343,8 +29528,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 
-/* ==== 86. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 7, 61, 67-68.
+/* ==== 88. Statistics ===============================================================================================
+ * Calls: rooms 2, 4, 7, 63, 69-70.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -29524,8 +29709,8 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 87. Configuration =============================================================================================
- * Calls: rooms 2, 4, 10, 50, 52, 54.
+/* ==== 89. Configuration =============================================================================================
+ * Calls: rooms 2, 4, 10, 52, 54, 56.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -29913,8 +30098,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 88. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 10, 51-54, 87.
+/* ==== 90. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 10, 53-56, 89.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -30129,7 +30314,9 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 89. Opening ============================================================================================ *
+/* ==== 91. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 8, 10, 45-47, 57, 62-63, 67, 69, 71, 73, 83-84.
+ *
  * Chooses the decoder and opens loaders. */
 
 /* The parts of the context's GPU that a loader may use. */
@@ -30586,7 +30773,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 90. Public API: contexts ======================================================================================
+/* ==== 92. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
@@ -30688,6 +30875,7 @@ BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struc
     bzi_struct_init(config, struct_size, NULL, sizeof *config);
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err)
 {
     bzna_context_config c;
@@ -30714,6 +30902,7 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
     BZI_API_END(status);
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_context_close(bzna_context *context)
 {
     if (!context)
@@ -30727,6 +30916,7 @@ BZNA_API bzna_status bzna_context_close(bzna_context *context)
 
 /* --- Devices --- */
 
+BZI_COLD
 BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err)
 {
     BZI_API_BEGIN;
@@ -30734,6 +30924,7 @@ BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err)
     BZI_API_END(bzi_device_count(count, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device_info *info, size_t struct_size,
                                                   bzna_error *err)
 {
@@ -30760,6 +30951,7 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t codec, uint32_t chroma_format,
                                                  uint32_t depth, bzna_codec_info *info, size_t struct_size,
                                                  bzna_error *err)
@@ -30856,7 +31048,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 91. Public API: data sets =====================================================================================
+/* ==== 93. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -30928,6 +31120,7 @@ static bzna_status bzi_api_open_paths(bzna_context *context, const char *const *
     return status;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config,
                                        bzna_dataset **out, bzna_error *err)
 {
@@ -30940,6 +31133,7 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, 
     BZI_API_END(bzi_api_open_paths(context, &path, 1, config, out, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t count,
                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -30959,6 +31153,8 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
     BZI_API_END(bzi_api_open_paths(context, paths, count, config, out, &e));
 }
 
+#ifndef BENZINA_NO_FOLDERS
+
 /* Lays texts end to end, each with its NUL and without backslashes before characters. Returns their size always; writes
  * only what fits. */
 static uint64_t bzi_api_join(const bzi_names *texts, char *dst, uint64_t capacity)
@@ -30976,6 +31172,7 @@ static uint64_t bzi_api_join(const bzi_names *texts, char *dst, uint64_t capacit
     return size;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity, size_t *needed,
                                         uint32_t *count, bzna_error *err)
 {
@@ -31004,6 +31201,25 @@ BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t c
     BZI_API_END(status);
 }
 
+#else
+
+BZI_COLD
+BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity, size_t *needed,
+                                        uint32_t *count, bzna_error *err)
+{
+    BZI_API_BEGIN;
+    BZI_API_NEED(pattern);
+
+    (void)dst, (void)capacity;
+    if (needed)
+        *needed = 0;
+    if (count)
+        *count = 0;
+    BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build expands no patterns (BENZINA_NO_FOLDERS)");
+}
+
+#endif
+
 /* Opens what lies in memory or, if callbacks are given, a user's source. */
 static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source, const bzna_source *callbacks,
                                        const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
@@ -31027,6 +31243,7 @@ static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source
     return status;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size,
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -31042,6 +31259,7 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
     BZI_API_END(bzi_api_open_source(context, &source, NULL, config, out, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -31063,6 +31281,7 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     BZI_API_END(bzi_api_open_source(context, &opened, &callbacks, config, out, &e));
 }
 
+#ifndef BENZINA_NO_RECORDS
 /* Opens a provider whose struct was completed. */
 static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provider *provider,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
@@ -31085,12 +31304,17 @@ static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provi
     return status;
 }
 
+#endif
+
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzna_provider *provider,
                                                 const bzna_dataset_config *config, bzna_dataset **out,
                                                 bzna_error *err)
 {
+#ifndef BENZINA_NO_RECORDS
     bzna_provider all;
     bzna_status status;
+#endif
 
     BZI_API_BEGIN;
     BZI_API_NEED(out);
@@ -31098,11 +31322,17 @@ BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzn
     BZI_API_NEED(context);
     BZI_API_NEED(provider);
 
+#ifndef BENZINA_NO_RECORDS
     if ((status = bzi_api_in(&all, sizeof all, provider, 0, "provider", &e)) != BZNA_OK)
         BZI_API_END(status);
     BZI_API_END(bzi_api_open_provider(context, &all, config, out, &e));
+#else
+    (void)config;
+    BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build takes no providers (BENZINA_NO_RECORDS)");
+#endif
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count,
                                          bzna_dataset **out, bzna_error *err)
 {
@@ -31119,6 +31349,7 @@ BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *co
     BZI_API_END(bzi_dataset_concat(context->host, parts, part_count, out, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out,
                                         bzna_error *err)
 {
@@ -31135,6 +31366,7 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
     BZI_API_END(bzi_dataset_range(dataset, first, count, out, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
 {
     if (!dataset)
@@ -31147,6 +31379,7 @@ BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
 
 BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset) { return dataset ? dataset->count : 0; }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dataset_info *info, size_t struct_size,
                                            bzna_error *err)
 {
@@ -31159,6 +31392,7 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32_t field, bzna_field_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
@@ -31177,6 +31411,7 @@ BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
@@ -31319,9 +31554,10 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 92. Public API: pictures, numbers, warps ======================================================================
+/* ==== 94. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
+BZI_COLD
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
 {
     bzna_decoder *decoder;
@@ -31350,6 +31586,7 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder)
 {
     bzi_host *host;
@@ -31477,6 +31714,7 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *policy,
                                         bzna_error *err)
 {
@@ -31665,7 +31903,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 93. Public API: loaders =======================================================================================
+/* ==== 95. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
@@ -31689,6 +31927,7 @@ BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *na
     output->color = &plain;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
                                       bzna_loader **out, bzna_error *err)
 {
@@ -31722,6 +31961,7 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     BZI_API_FAIL(BZNA_E_STATE, "%s: must not be called %s", __func__,                                   \
                  bzi_loader_forked(loader) ? "after fork" : "inside a callback")
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
 {
     bzna_context *context;
@@ -31772,6 +32012,7 @@ static bzna_status bzi_api_give(bzna_loader *loader, const char *call, const bzi
     return status == BZNA_OK ? status : bzi_error_prefix(err, call);
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_set_indices(bzna_loader *loader, uint64_t epoch, const uint64_t *indices,
                                              uint64_t count, bzna_error *err)
 {
@@ -31784,6 +32025,7 @@ BZNA_API bzna_status bzna_loader_set_indices(bzna_loader *loader, uint64_t epoch
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch, const uint64_t *indices,
                                              uint64_t count, const uint32_t *sizes, uint64_t batch_count,
                                              bzna_error *err)
@@ -31800,6 +32042,7 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 {
     BZI_API_BEGIN;
@@ -31809,6 +32052,7 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
 {
     BZI_API_BEGIN;
@@ -31817,6 +32061,7 @@ BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna
     BZI_API_END(bzi_loader_reset(loader, epoch, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state, size_t struct_size,
                                       bzna_error *err)
 {
@@ -31832,6 +32077,7 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
 {
     bzna_status status;
@@ -31878,6 +32124,7 @@ static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
                                   "the output has at most 512 pixels; samples without thumbnails give the picture");
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info, size_t struct_size,
                                           bzna_error *err)
 {
@@ -31893,6 +32140,7 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics *stats, size_t struct_size,
                                            bzna_error *err)
 {
@@ -31907,6 +32155,7 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
     BZI_API_END(bzi_api_out(stats, struct_size, &all, sizeof all, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const bzna_statistics *earlier,
                                            bzna_statistics *since, size_t struct_size, bzna_error *err)
 {
@@ -31945,8 +32194,24 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 94. Public API: batches, writers =============================================================================
+/* ==== 96. Public API: batches, writers =============================================================================
  * Calls: all rooms above. */
+
+#ifdef BENZINA_NO_WRITER
+
+#define BZI_INDEX_LAST UINT64_MAX
+
+/* In this build no writer is ever made. */
+struct bzna_writer {
+    bzi_host *host;                   /* where its messages would go */
+};
+#define bzi_writer_make(host, path, sink, config, out, err)        \
+    BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)")
+#define bzi_writer_add(writer, index, sample, timeout_ns, err) ((void)(index), (void)(timeout_ns), BZNA_E_UNSUPPORTED)
+#define bzi_writer_finish(writer, err)                         BZNA_E_UNSUPPORTED
+#define bzi_writer_close(writer)                               ((void)(writer))
+
+#endif
 
 /* --- Batches --- */
 
@@ -32158,6 +32423,7 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
     return bzi_writer_make(context->host, path, sink ? &callbacks : NULL, &c, out, err);
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, const bzna_writer_config *config,
                                       bzna_writer **out, bzna_error *err)
 {
@@ -32167,6 +32433,7 @@ BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, c
     BZI_API_END(bzi_api_writer(context, path, NULL, config, out, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink,
                                            const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
@@ -32231,6 +32498,7 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
     BZI_API_END(bzi_api_add(writer, index, sample, timeout_ns, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
 {
     bzna_status status;
@@ -32244,6 +32512,7 @@ BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
     BZI_API_END(status);
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_writer_close(bzna_writer *writer)
 {
     if (!writer)

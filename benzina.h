@@ -43,6 +43,12 @@
  *     BENZINA_NO_WRITER    no writer: bzna_writer_open returns E_UNSUPPORTED
  *     BENZINA_NO_SHARDS    neither tar nor RecordIO
  *     BENZINA_NO_HEIF      neither HEIF nor AVIF
+ *     BENZINA_NO_STILLS    no pictures but JPEG and HEIF: neither PNG, WebP, GIF, BMP, TIFF, PNM
+ *                          nor JPEG 2000
+ *     BENZINA_NO_FOLDERS   no folders, lists of their samples, nor patterns: a path is that of a
+ *                          file, and bzna_braces_expand returns E_UNSUPPORTED
+ *     BENZINA_NO_RECORDS   no dataset_config.records, and bzna_dataset_open_provider returns
+ *                          E_UNSUPPORTED
  *     BENZINA_NO_AUGMENT   no policies: settings with some are refused, and transforms with
  *                          operations
  *     BENZINA_NO_THREADS   no threads, so -lpthread is not needed: one thread alone may use the
@@ -50,6 +56,12 @@
  *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in a file of yours
  *     BENZINA_HIDDEN       no function is exported: for a plugin or shared library with a copy of
  *                          the pair inside. Several copies may then live in one process
+ *
+ * What the switches BENZINA_NO_... leave out can also be removed from the text:
+ * make dist WITHOUT="HEIF SHARDS" writes a benzina.c without these rooms, and a benzina.h that
+ * defines BENZINA_NO_HEIF and BENZINA_NO_SHARDS. A call, file or setting that needs such a room
+ * fails with E_UNSUPPORTED either way, and the message names the switch. A program that must have
+ * the room can ask #ifdef BENZINA_NO_HEIF of such a header when it is compiled.
  *
  * 2. THE FIRST PROGRAM
  *

@@ -1555,8 +1555,8 @@ static void ptx_section(void)
     bzna_context *context = NULL;
     bzna_context_config config;
     bzna_error err = fresh_error();
-    const size_t lines = sizeof bzi_kernel_ptx / sizeof bzi_kernel_ptx[0];
-    char *text = calloc(1, 1 << 20), *at = text;
+    char *text = calloc(1, 1 << 20);
+    uint64_t size;
     bzi_cuda cu;
     CUcontext cuda, popped;
     CUdevice handle;
@@ -1564,8 +1564,7 @@ static void ptx_section(void)
     int count;
     double start = now(), begun = start;
     memset(&cu, 0, sizeof cu);
-    for (size_t i = 0; i < lines; i++)
-        at += snprintf(at, (size_t)((1 << 20) - (at - text)), "%s", bzi_kernel_ptx[i]);
+    size = bzi_kernel_unpack(text, 1 << 20);
     if (bzi_cuda_start(&cu, &count, &err) != BZNA_OK || cu.device_get(&handle, (int)device_number) != CUDA_SUCCESS ||
         cu.primary_retain(&cuda, handle) != CUDA_SUCCESS || cu.push(cuda) != CUDA_SUCCESS)
         fail("starting the driver", &err);
@@ -1575,7 +1574,7 @@ static void ptx_section(void)
     start = now();
     if (cu.module_load(&module, text) != CUDA_SUCCESS)
         fail("cuModuleLoadData", &err);
-    snprintf(err.message, sizeof err.message, "loading %ld bytes of PTX, the cache %s", (long)(at - text),
+    snprintf(err.message, sizeof err.message, "loading %ld bytes of PTX, the cache %s", (long)size - 1,
              getenv("PTX_CACHE") ? getenv("PTX_CACHE") : "as it is");
     other_figure(err.message, "ms", (now() - start) * 1e3, 1);
     cu.module_unload(module);

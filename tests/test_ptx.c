@@ -1544,14 +1544,9 @@ static int ptx_run(ptx_launch *launch)
 /* The text that bzi_device_load_kernel gives to the driver. */
 static char *shipped_text(void)
 {
-    size_t size = 1;
-    for (size_t i = 0; i < COUNT(bzi_kernel_ptx); i++)
-        size += strlen(bzi_kernel_ptx[i]);
-    char *text = room(size), *at = text;
-    for (size_t i = 0; i < COUNT(bzi_kernel_ptx); i++) {
-        memcpy(at, bzi_kernel_ptx[i], strlen(bzi_kernel_ptx[i]));
-        at += strlen(bzi_kernel_ptx[i]);
-    }
+    const uint64_t size = bzi_kernel_unpack(NULL, 0);
+    char *text = room(size);
+    bzi_kernel_unpack(text, size);
     return text;
 }
 
@@ -1593,6 +1588,43 @@ TEST(a_driver_of_cuda_9_loads_it)
         *entry = 0;
     CHECK_CONTAINS(text, ".version 5.0\n.target sm_60\n.address_size 64\n");
     free(text);
+}
+
+/* What the driver is given is the file that clang wrote, without comments, empty lines and indentation. */
+TEST(the_packed_text_is_that_of_clang)
+{
+    FILE *file = fopen(TEST_BUILD "/benzina_kernels.ptx", "rb");
+    char *text = shipped_text(), *at = text, line[1 << 12];
+
+    if (!file)
+        SKIP("no " TEST_BUILD "/benzina_kernels.ptx");
+    CHECK_EQ(strlen(text) + 1, bzi_kernel_unpack(NULL, 0));
+    while (fgets(line, sizeof line, file)) {
+        char *from = line + strspn(line, " \t"), *to = line;
+        if (*from == '\n' || !strncmp(from, "//", 2))
+            continue;
+        for (; *from; from++) {
+            const int is_blank = *from == ' ' || *from == '\t';
+            *to++ = is_blank ? ' ' : *from;
+            from += is_blank ? strspn(from, " \t") - 1 : 0;
+        }
+        *to = 0;
+        if (strncmp(at, line, strlen(line)))
+            break;
+        at += strlen(line);
+    }
+    CHECK(feof(file));
+    CHECK_EQ(*at, 0);
+    fclose(file);
+    free(text);
+}
+
+/* Without room for all of it, nothing is written. */
+TEST(the_text_is_not_unpacked_into_too_little_room)
+{
+    char few[8] = "1234567";
+    CHECK(bzi_kernel_unpack(few, sizeof few) > sizeof few);
+    CHECK_STR(few, "1234567");
 }
 
 /* ---- The interpreter itself -------------------------------------------------------------------------------------- */
@@ -2978,6 +3010,8 @@ TEST(one_altered_instruction_of_an_operation_gives_another_picture)
 
 TEST_MAIN(
     RUN(every_line_is_understood_and_none_changes_bits)
+    RUN(the_packed_text_is_that_of_clang)
+    RUN(the_text_is_not_unpacked_into_too_little_room)
     RUN(a_driver_of_cuda_9_loads_it)
     RUN(instructions_do_what_the_manual_says)
     RUN(what_is_not_known_or_changes_bits_is_refused)

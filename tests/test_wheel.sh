@@ -100,7 +100,7 @@ installed() { # name, venv, what pip is to install: the package is in the venv, 
     check "$1_brings_its_own_library" grep -q "$t/$2/.*/benzina/_lib/libbenzina.so" "$t/library"
     check "$1_makes_the_same_pixels" same_pixels
     if have clang && pkg-config --exists ffnvcodec; then
-        check "$1_has_the_kernels_ptx" grep -qa "entry bzi_kernel_warp_any" "$t/$2"/lib/python*/site-packages/benzina/_lib/libbenzina.so
+        check "$1_has_the_kernels_ptx" grep -qa "^.target sm_60" "$t/$2"/lib/python*/site-packages/benzina/_lib/libbenzina.so
     fi
 }
 fresh() { "$python" -m venv --system-site-packages "$t/$1" >"$t/log" 2>&1; }

@@ -1,13 +1,14 @@
 #!/bin/sh
 # The pair (benzina.c with the kernels and, if given, their PTX inside) and a CMakeLists.txt for it. Usage, from the
-# repository's root:
-#     sh tests/make/pair.sh FOLDER [PTX_HEADER]
+# repository's root; SOURCES: the folder of the library's three files, if it is another:
+#     sh tests/make/pair.sh FOLDER [PTX_HEADER [SOURCES]]
 set -e
-out=$1; ptx=$2
+out=$1; ptx=$2; sources=${3:-.}
 mkdir -p "$out"
-cp benzina.h examples/vendoring/CMakeLists.txt "$out/"
-awk -v ptx="$ptx" 'function insert(file,  line) { while ((getline line < file) > 0) print line }
-    /^#include "benzina_kernels.cu"/    { insert("benzina_kernels.cu"); next }
+cp "$sources/benzina.h" examples/vendoring/CMakeLists.txt "$out/"
+awk -v ptx="$ptx" -v kernels="$sources/benzina_kernels.cu" '
+    function insert(file,  line) { while ((getline line < file) > 0) print line }
+    /^#include "benzina_kernels.cu"/    { insert(kernels); next }
     ptx && /__has_include\("benzina_kernels.ptx.h"\)/ { print "#  if 0"; next }
     ptx && /^#include "benzina_kernels.ptx.h"/ { insert(ptx); next }
-    { print }' benzina.c > "$out/benzina.c"
+    { print }' "$sources/benzina.c" > "$out/benzina.c"
