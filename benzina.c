@@ -10,50 +10,50 @@
  *       9  blocks            the cache of file parts that were read last, with its locks
  *   10-11  host              errors, log, limits; open files, whose number is limited; sources
  *      12  cursor            bounded bytes and bits, sticky overrun
- *   13-17  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG
+ *   13-16  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG
  *   17-19  stills            PNG, WebP, GIF; BMP, TIFF, PNM; JPEG 2000
  *      20  codecs            the table of codecs
- *   21-23  HEIF              the items of a file, their properties, grids
+ *   21-22  HEIF              the items of a file, their properties, grids
  *   23-24  pictures          finding a codec; a picture as container and stream describe it
  *   25-26  boxes             mp4 boxes by table; fragments
  *      27  sample tables     the places of a track's samples
- *      29  containers        their types: a type of container is a row of operations
- *      30  HEIF files        alone, or among other pictures
- *      31  pictures          that are files
- *   32-33  mp4               archives, plain video; their samples
- *      34  lists             of samples, as text
- *      35  names             texts in one buffer
- *   36-38  folders           directories; pictures that are files; pairs of folders
- *   39-42  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
- *      43  records           of one size
- *      44  providers         samples that the caller's functions give
- *      45  paths             and patterns
- *      46  opening           the table of containers
- *   47-48  data sets         a sample, its pictures and fields; parts over containers
- *   49-51  writer            the same boxes, the other way: pictures, tracks, archives
- *      52  elementary        exp, log, sin, cos, tan, the same on every machine
- *      53  random, order     Philox, the keyed permutation, shards
- *      54  transforms        parameters -> homography
- *      55  color             jitter, color -> matrix
- *      56  policies          operations that are drawn for a view
- *      57  kernels           benzina_kernels.cu as plain C
- *      58  operations        what is drawn -> the passes of the kernels
- *      59  JPEG decode       libjpeg-turbo; nothing else touches it
- *   60-61  software decode   libavcodec; nothing else touches it; who decodes what; regions, grids
- *   62-64  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   65-68  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *   69-70  loader            its state; the locks live here; its tensors
- *      71  queues            runs of samples, and who is woken for them
- *   72-76  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
- *   77-78  readers           threads that read samples in the planned order; reading
- *   79-83  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      84  contexts          the host, the device and its pool
- *      85  parts, closing    a loader's batches, queues, order, threads
- *      86  without threads   the caller's thread reads and decodes
- *   87-88  delivering        what the consumer's calls do; positions
- *      89  statistics        what was counted, and what limits a loader
- *   90-92  configuration     defaults, checks; outputs; opening
- *   93-96  public API        validate, delegate
+ *      28  containers        their types: a type of container is a row of operations
+ *      29  HEIF files        alone, or among other pictures
+ *      30  pictures          that are files
+ *   31-32  mp4               archives, plain video; their samples
+ *      33  lists             of samples, as text
+ *      34  names             texts in one buffer
+ *   35-37  folders           directories; pictures that are files; pairs of folders
+ *   38-41  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
+ *      42  records           of one size
+ *      43  providers         samples that the caller's functions give
+ *      44  paths             and patterns
+ *      45  opening           the table of containers
+ *   46-47  data sets         a sample, its pictures and fields; parts over containers
+ *   48-50  writer            the same boxes, the other way: pictures, tracks, archives
+ *      51  elementary        exp, log, sin, cos, tan, the same on every machine
+ *      52  random, order     Philox, the keyed permutation, shards
+ *      53  transforms        parameters -> homography
+ *      54  color             jitter, color -> matrix
+ *      55  policies          operations that are drawn for a view
+ *      56  kernels           benzina_kernels.cu as plain C
+ *      57  operations        what is drawn -> the passes of the kernels
+ *      58  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   59-60  software decode   libavcodec; nothing else touches it; who decodes what; regions, grids
+ *   61-63  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   64-67  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *   68-69  loader            its state; the locks live here; its tensors
+ *      70  queues            runs of samples, and who is woken for them
+ *   71-75  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
+ *   76-77  readers           threads that read samples in the planned order; reading
+ *   78-82  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      83  contexts          the host, the device and its pool
+ *      84  parts, closing    a loader's batches, queues, order, threads
+ *      85  without threads   the caller's thread reads and decodes
+ *   86-87  delivering        what the consumer's calls do; positions
+ *      88  statistics        what was counted, and what limits a loader
+ *   89-91  configuration     defaults, checks; outputs; opening
+ *   92-96  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -4066,7 +4066,7 @@ BZI_MAYBE_UNUSED static uint32_t bzi_profile_orientation(bzi_span text)
 }
 
 
-/* ==== 17. JPEG ======================================================================================================
+/* ==== 16. JPEG ======================================================================================================
  * Calls: rooms 10, 12, 15.
  *
  * The markers of a JPEG, and what they state (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP).
@@ -6499,7 +6499,7 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 }
 
 
-/* ==== 23. HEIF: properties ==========================================================================================
+/* ==== 22. HEIF: properties ==========================================================================================
  * Calls: rooms 2, 10, 12-14, 20-21.
  *
  * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
@@ -8492,7 +8492,7 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 }
 
 
-/* ==== 29. Containers ================================================================================================
+/* ==== 28. Containers ================================================================================================
  * Calls: rooms 2, 10.
  *
  * The types of containers only. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
