@@ -51,7 +51,7 @@ TEST_SMALL  = $(filter %_basics %_cursor %_filters %_kernels %_lists %_numbers %
               %_transforms,$@)
 TEST_LONG   = $(if $(SANITIZE),$(foreach name,_loader _training _sessions _contract,$(findstring $(name),$@)))
 TEST_OPT    = $(if $(TEST_SMALL),$(if $(filter %_ptx,$@),-O2,-O1),$(if $(strip $(TEST_LONG)),$(OPT),-O0))
-TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) $(if $(TEST_SMALL),-DBENZINA_STATIC)
+TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) -DBENZINA_CHECK_LOCKS $(if $(TEST_SMALL),-DBENZINA_STATIC)
 ifeq ($(HAVE_AVCODEC),yes)
 AV_CFLAGS := $(shell pkg-config --cflags libavcodec libavutil)
 AV_LIBS   := $(shell pkg-config --libs libavcodec libavutil)
@@ -105,7 +105,7 @@ TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
     dist pair sdist wheel size install
 .PHONY: uninstall clean what
 .PHONY: bench bench-model bench-peers bench-codecs bench-scaling bench-speed static-deps
-.PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets
+.PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets soak
 
 all: what $(LIB) $(PROGRAMS)
 
@@ -198,7 +198,7 @@ test test-all:
 test-ports: $(BUILD)/bzna $(BUILD)/draw_pictures $(BUILD)/decode_batch
 	@status=0; \
 	nice sh tests/test_variants.sh $(BUILD)/bzna $(BUILD) musl windows_arm64 macos_arm64 macos_x86_64 freebsd aarch64 \
-	    arm s390x || status=1; \
+	    aarch64_16k aarch64_64k arm s390x || status=1; \
 	nice sh tests/ports_compilers.sh $(BUILD) || status=1; \
 	nice sh tests/ports_windows.sh $(BUILD)/bzna $(BUILD) || status=1; \
 	exit $$status
@@ -235,7 +235,7 @@ $(BUILD)/tests/%: tests/%.c $(wildcard tests/*.h) benzina.c benzina.h benzina_ke
               $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
 	@mkdir -p $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) $(if $(filter %_nvdec \
-	    %_device %_driver %_sessions \
+	    %_device %_driver %_sessions %_soak %_races %_limits \
 	    %_nvparser,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< \
 	    $(if $(filter %_stream,$@),$(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS)) $(LIBS)
 $(BUILD)/tests/test_stream: $(STREAM) $(STREAM_H)
@@ -270,12 +270,18 @@ nvparser-packets:
 # reach what the corpora reach, for tests/data/fuzz.
 SECONDS   ?= 60
 FUZZ_FLAGS = -std=c11 -O1 -gline-tables-only -fno-omit-frame-pointer -fsanitize=address,undefined \
-              -fno-sanitize-recover=all -I.
+              -fno-sanitize-recover=all -DBENZINA_CHECK_LOCKS -I.
 fuzz fuzz-long fuzz-pack: $(PTX) $(BUILD)/libbenzina.a | $(BUILD)
 	@BUILD="$(BUILD)" CLANG="$(CLANG)" FLAGS="$(FUZZ_FLAGS) $(AV_CFLAGS)" CUDA_FLAGS="$(CUDA_CFLAGS)" LIBS="$(LIBS)" \
 	    TOOL_SOURCES="$(filter-out %/main.c %/pack_journal.c,$(TOOL)) $(STREAM)" TOOL_FLAGS="$(TOOL_CFLAGS) \
 	    $(STREAM_CFLAGS)" TOOL_LIBS="$(TOOL_LIBS) $(STREAM_LIBS)" TARGETS="$(TARGETS)" nice sh tests/fuzz/fuzz.sh \
 	    $(if $(filter fuzz,$@),run $(SECONDS),$(@:fuzz-%=%))
+
+# An hour of loaders with random settings; memory, descriptors and threads must stay flat, and equal seeds make equal
+# batches. SEED: of a run that is to be repeated.
+soak: SECONDS = 3600
+soak: $(BUILD)/tests/test_soak
+	@CUDA_VISIBLE_DEVICES= nice $(BUILD)/tests/test_soak --soak $(SECONDS) $(SEED)
 
 # Opening a large archive, and the loader against its decoder alone. PHOTOS=DIR packs and times pictures of yours
 # instead of drawn ones.
@@ -338,8 +344,8 @@ $(BUILD)/bench/lib%.so.1: tests/null_driver.c tests/null_driver.h
 # encoder is, what they compare and measure with (PHOTOS=DIR: of pictures of yours). gpu-check: what must hold, with
 # all failures. The bundle also measures how rates grow with CPU threads, by programs linked statically with libjpeg
 # and a small FFmpeg, where `make static-deps` has been run.
-GPU_HEADERS = tests/test.h tests/known.h tests/gate.h tests/gpu_dice.h tests/gpu_look.h benzina.c benzina.h \
-              benzina_kernels.cu
+GPU_HEADERS = tests/test.h tests/known.h tests/gate.h tests/gpu_dice.h tests/gpu_look.h tests/random.h \
+              tests/operations.h benzina.c benzina.h benzina_kernels.cu
 $(BUILD)/gpu/%: tests/%.c $(GPU_HEADERS) $(PTX)
 	@mkdir -p $(BUILD)/gpu
 	$(CC) $(BASE_CFLAGS:-O3=-O2) -DBENZINA_NO_AVCODEC \

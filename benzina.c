@@ -5,54 +5,55 @@
  *       1  limits            named constants, each with its reason
  *       2  basics            checked arithmetic, big-endian loads, spans, versioned structs
  *     3-6  OS                files, folders, clock, threads: the interface, and a room for each platform
- *       7  memory            the only caller of the user's allocator
- *       8  blocks            the cache of file parts that were read last, with its locks
- *    9-10  host              errors, log, limits; open files, whose number is limited; sources
- *      11  cursor            bounded bytes and bits, sticky overrun
- *   12-15  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG
- *   16-18  stills            PNG, WebP, GIF; BMP, TIFF, PNM; JPEG 2000
- *      19  codecs            the table of codecs
- *   20-21  HEIF              the items of a file, their properties, grids
- *   22-23  pictures          finding a codec; a picture as container and stream describe it
- *   24-25  boxes             mp4 boxes by table; fragments
- *      26  sample tables     the places of a track's samples
- *      27  containers        their types: a type of container is a row of operations
- *      28  HEIF files        alone, or among other pictures
- *      29  pictures          that are files
- *   30-31  mp4               archives, plain video; their samples
- *      32  lists             of samples, as text
- *      33  names             texts in one buffer
- *   34-36  folders           directories; pictures that are files; pairs of folders
- *   37-40  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
- *      41  records           of one size
- *      42  providers         samples that the caller's functions give
- *      43  paths             and patterns
- *      44  opening           the table of containers
- *   45-46  data sets         a sample, its pictures and fields; parts over containers
- *   47-49  writer            the same boxes, the other way: pictures, tracks, archives
- *      50  elementary        exp, log, sin, cos, tan, the same on every machine
- *      51  random, order     Philox, the keyed permutation, shards
- *      52  transforms        parameters -> homography
- *      53  color             jitter, color -> matrix
- *      54  policies          operations that are drawn for a view
- *      55  kernels           benzina_kernels.cu as plain C
- *      56  operations        what is drawn -> the passes of the kernels
- *      57  JPEG decode       libjpeg-turbo; nothing else touches it
- *   58-59  software decode   libavcodec; nothing else touches it; who decodes what; regions, grids
- *   60-62  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   63-66  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *   67-68  loader            its state; the locks live here; its tensors
- *      69  queues            runs of samples, and who is woken for them
- *   70-74  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
- *   75-76  readers           threads that read samples in the planned order; reading
- *   77-81  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      82  contexts          the host, the device and its pool
- *      83  parts, closing    a loader's batches, queues, order, threads
- *      84  without threads   the caller's thread reads and decodes
- *   85-86  delivering        what the consumer's calls do; positions
- *      87  statistics        what was counted, and what limits a loader
- *   88-90  configuration     defaults, checks; outputs; opening
- *   91-95  public API        validate, delegate
+ *       7  order of locks    each has a rank; tests check it
+ *       8  memory            the only caller of the user's allocator
+ *       9  blocks            the cache of file parts that were read last, with its locks
+ *   10-11  host              errors, log, limits; open files, whose number is limited; sources
+ *      12  cursor            bounded bytes and bits, sticky overrun
+ *   13-16  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG
+ *   17-19  stills            PNG, WebP, GIF; BMP, TIFF, PNM; JPEG 2000
+ *      20  codecs            the table of codecs
+ *   21-22  HEIF              the items of a file, their properties, grids
+ *   23-24  pictures          finding a codec; a picture as container and stream describe it
+ *   25-26  boxes             mp4 boxes by table; fragments
+ *      27  sample tables     the places of a track's samples
+ *      28  containers        their types: a type of container is a row of operations
+ *      29  HEIF files        alone, or among other pictures
+ *      30  pictures          that are files
+ *   31-32  mp4               archives, plain video; their samples
+ *      33  lists             of samples, as text
+ *      34  names             texts in one buffer
+ *   35-37  folders           directories; pictures that are files; pairs of folders
+ *   38-41  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
+ *      42  records           of one size
+ *      43  providers         samples that the caller's functions give
+ *      44  paths             and patterns
+ *      45  opening           the table of containers
+ *   46-47  data sets         a sample, its pictures and fields; parts over containers
+ *   48-50  writer            the same boxes, the other way: pictures, tracks, archives
+ *      51  elementary        exp, log, sin, cos, tan, the same on every machine
+ *      52  random, order     Philox, the keyed permutation, shards
+ *      53  transforms        parameters -> homography
+ *      54  color             jitter, color -> matrix
+ *      55  policies          operations that are drawn for a view
+ *      56  kernels           benzina_kernels.cu as plain C
+ *      57  operations        what is drawn -> the passes of the kernels
+ *      58  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   59-60  software decode   libavcodec; nothing else touches it; who decodes what; regions, grids
+ *   61-63  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   64-67  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *   68-69  loader            its state; the locks live here; its tensors
+ *      70  queues            runs of samples, and who is woken for them
+ *   71-75  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
+ *   76-77  readers           threads that read samples in the planned order; reading
+ *   78-82  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      83  contexts          the host, the device and its pool
+ *      84  parts, closing    a loader's batches, queues, order, threads
+ *      85  without threads   the caller's thread reads and decodes
+ *   86-87  delivering        what the consumer's calls do; positions
+ *      88  statistics        what was counted, and what limits a loader
+ *   89-91  configuration     defaults, checks; outputs; opening
+ *   92-96  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -461,17 +462,24 @@ static uint64_t bzi_hash_numbers(uint64_t hash, const void *data, size_t size, s
     return hash;
 }
 
-/* Makes little-endian numbers of this machine's, in place, or the reverse. */
-static void bzi_flip_to_little(void *data, uint64_t size, size_t width)
+/* Reverses the bytes of numbers, in place. */
+static void bzi_flip(void *data, uint64_t size, size_t width)
 {
     uint8_t *p = data;
 
-    for (uint64_t i = 0; bzi_is_big_endian() && i + width <= size; i += width)
+    for (uint64_t i = 0; i + width <= size; i += width)
         for (size_t k = 0; k < width / 2; k++) {
             const uint8_t byte = p[i + k];
             p[i + k] = p[i + width - 1 - k];
             p[i + width - 1 - k] = byte;
         }
+}
+
+/* Makes little-endian numbers of this machine's, in place, or the reverse. */
+static void bzi_flip_to_little(void *data, uint64_t size, size_t width)
+{
+    if (bzi_is_big_endian())
+        bzi_flip(data, size, width);
 }
 
 /* Versioned structs: caller and library may know different sizes of the same struct.
@@ -590,7 +598,9 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *   bzi_thread, bzi_mutex, bzi_cond; with BENZINA_NO_THREADS, none is started and locks do nothing
  *     bzi_os_thread_start(&thread, run, argument, cpu)  on one processor, or on any if cpu < 0
  *     bzi_os_thread_join(thread)
- *     bzi_os_mutex_init, _free, bzi_os_lock, _unlock
+ *     bzi_native_mutex and its functions are for the room of locks alone, which makes these of them:
+ *     bzi_os_mutex_init(mutex, rank)           BZI_RANK_...: where it stands in the order of locks
+ *     bzi_os_mutex_free(mutex), bzi_os_lock(mutex), bzi_os_unlock(mutex)
  *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
  *     bzi_os_cond_init, _free, bzi_os_wake_one, _wake_all
  *     bzi_os_wait(cond, mutex)                 may return without a reason
@@ -908,7 +918,7 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 #ifndef BENZINA_NO_THREADS
 
-typedef pthread_mutex_t bzi_mutex;
+typedef pthread_mutex_t bzi_native_mutex;
 typedef pthread_cond_t  bzi_cond;
 typedef pthread_t       bzi_thread;
 
@@ -961,16 +971,16 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
 static void bzi_os_thread_join(bzi_thread thread) { pthread_join(thread, NULL); }
 
-static int bzi_os_mutex_init(bzi_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
-static void bzi_os_mutex_free(bzi_mutex *mutex) { pthread_mutex_destroy(mutex); }
-static void bzi_os_lock(bzi_mutex *mutex) { pthread_mutex_lock(mutex); }
-static int bzi_os_try_lock(bzi_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
-static void bzi_os_unlock(bzi_mutex *mutex) { pthread_mutex_unlock(mutex); }
+static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
+static void bzi_native_mutex_free(bzi_native_mutex *mutex) { pthread_mutex_destroy(mutex); }
+static void bzi_native_lock(bzi_native_mutex *mutex) { pthread_mutex_lock(mutex); }
+static int bzi_native_try_lock(bzi_native_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
+static void bzi_native_unlock(bzi_native_mutex *mutex) { pthread_mutex_unlock(mutex); }
 
 static void bzi_os_cond_free(bzi_cond *cond) { pthread_cond_destroy(cond); }
 static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { pthread_cond_wait(cond, mutex); }
+static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *mutex) { pthread_cond_wait(cond, mutex); }
 
 static struct timespec bzi_posix_time(uint64_t ns)
 {
@@ -980,7 +990,7 @@ static struct timespec bzi_posix_time(uint64_t ns)
 #ifdef __APPLE__
 static int bzi_os_cond_init(bzi_cond *cond) { return pthread_cond_init(cond, NULL); }
 
-static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns();
     const struct timespec left = bzi_posix_time(deadline_ns > now ? deadline_ns - now : 0);
@@ -1003,7 +1013,7 @@ static int bzi_os_cond_init(bzi_cond *cond)
     return error;
 }
 
-static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
 {
     const struct timespec deadline = bzi_posix_time(deadline_ns);
     return pthread_cond_timedwait(cond, mutex, &deadline) == ETIMEDOUT;
@@ -1493,7 +1503,7 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 #ifndef BENZINA_NO_THREADS
 
-typedef SRWLOCK            bzi_mutex;
+typedef SRWLOCK            bzi_native_mutex;
 typedef CONDITION_VARIABLE bzi_cond;
 typedef HANDLE             bzi_thread;
 
@@ -1542,19 +1552,19 @@ static void bzi_os_thread_join(bzi_thread thread)
     CloseHandle(thread);
 }
 
-static int bzi_os_mutex_init(bzi_mutex *mutex) { return InitializeSRWLock(mutex), 0; }
-static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
-static void bzi_os_lock(bzi_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
-static int bzi_os_try_lock(bzi_mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
-static void bzi_os_unlock(bzi_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
+static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return InitializeSRWLock(mutex), 0; }
+static void bzi_native_mutex_free(bzi_native_mutex *mutex) { (void)mutex; }
+static void bzi_native_lock(bzi_native_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
+static int bzi_native_try_lock(bzi_native_mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
+static void bzi_native_unlock(bzi_native_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
 
 static int bzi_os_cond_init(bzi_cond *cond) { return InitializeConditionVariable(cond), 0; }
 static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_one(bzi_cond *cond) { WakeConditionVariable(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { WakeAllConditionVariable(cond); }
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { SleepConditionVariableSRW(cond, mutex, INFINITE, 0); }
+static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *m) { SleepConditionVariableSRW(cond, m, INFINITE, 0); }
 
-static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
 
@@ -1572,7 +1582,7 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 
 #ifdef BENZINA_NO_THREADS
 
-typedef char bzi_mutex;
+typedef char bzi_native_mutex;
 typedef char bzi_cond;
 typedef char bzi_thread;
 
@@ -1584,20 +1594,20 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
 static void bzi_os_thread_join(bzi_thread thread) { (void)thread; }
 
-static int bzi_os_mutex_init(bzi_mutex *mutex) { return *mutex = 0; }
-static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
-static void bzi_os_lock(bzi_mutex *mutex) { (void)mutex; }
-static int bzi_os_try_lock(bzi_mutex *mutex) { return (void)mutex, 1; }
-static void bzi_os_unlock(bzi_mutex *mutex) { (void)mutex; }
+static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return *mutex = 0; }
+static void bzi_native_mutex_free(bzi_native_mutex *mutex) { (void)mutex; }
+static void bzi_native_lock(bzi_native_mutex *mutex) { (void)mutex; }
+static int bzi_native_try_lock(bzi_native_mutex *mutex) { return (void)mutex, 1; }
+static void bzi_native_unlock(bzi_native_mutex *mutex) { (void)mutex; }
 
 static int bzi_os_cond_init(bzi_cond *cond) { return *cond = 0; }
 static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_one(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_all(bzi_cond *cond) { (void)cond; }
 /* Nothing ever waits without a deadline: what another thread would have to do is an error before that. */
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { (void)cond, (void)mutex; }
+static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *mutex) { (void)cond, (void)mutex; }
 
-static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns();
 
@@ -1610,8 +1620,146 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 #endif
 
 
-/* ==== 7. Memory =====================================================================================================
- * Calls: rooms 2.
+/* ==== 7. OS: the order of locks ====================================================================================
+ * Calls: rooms 4.
+ *
+ * Each lock has a rank. While a thread holds a lock, it takes only such that stand behind it here, and none while it
+ * holds one of the last group (a leaf). It holds none but the lock of the condition while it waits, and none while a
+ * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS: what breaks these rules ends the process there, and says
+ * which locks it was. Elsewhere, ranks take neither time nor memory. */
+
+enum {
+    BZI_RANK_LOADER,
+    BZI_RANK_POOL,                    /* the engines' queue */
+    BZI_RANK_CONTEXT,
+    BZI_RANK_WRITER,
+    BZI_RANK_CREW,                    /* threads that open files */
+    BZI_RANK_DEVICE,
+    BZI_RANK_FILES,
+    BZI_RANK_LOG,
+    BZI_RANK_BLOCKS,
+    BZI_RANKS,
+    BZI_RANK_LEAVES = BZI_RANK_CONTEXT       /* the first of the last group */
+};
+
+#if defined(BENZINA_CHECK_LOCKS) && BZI_THREADS
+
+static const char *const bzi_rank_names[BZI_RANKS] = { "loader", "pool", "context", "writer", "crew", "device", "files",
+                                                       "log", "blocks" };
+static _Thread_local uint32_t bzi_ranks_held[BZI_RANKS], bzi_ranks_count;    /* in the order in which they were taken */
+
+static void bzi_rank_fail(const char *what, uint32_t held)
+{
+    fprintf(stderr, "benzina: order of locks: %s while \"%s\" is held\n", what, bzi_rank_names[held]);
+    abort();
+}
+
+static void bzi_rank_take(uint32_t rank)
+{
+    for (uint32_t i = 0; i < bzi_ranks_count; i++)
+        if (bzi_ranks_held[i] >= rank || bzi_ranks_held[i] >= BZI_RANK_LEAVES) {
+            char what[64];
+            snprintf(what, sizeof what, "\"%s\" is taken", bzi_rank_names[rank]);
+            bzi_rank_fail(what, bzi_ranks_held[i]);
+        }
+    bzi_ranks_held[bzi_ranks_count++] = rank;
+}
+
+static void bzi_rank_drop(uint32_t rank)
+{
+    uint32_t at = 0;
+
+    while (at < bzi_ranks_count && bzi_ranks_held[at] != rank)
+        at++;
+    if (at == bzi_ranks_count)
+        bzi_rank_fail("a lock is given back that this thread does not have, nothing", rank);
+    for (bzi_ranks_count--; at < bzi_ranks_count; at++)
+        bzi_ranks_held[at] = bzi_ranks_held[at + 1];
+}
+
+/* A thread is about to wait with this lock, or to call the user (BZI_RANKS). */
+static void bzi_rank_alone(uint32_t rank)
+{
+    for (uint32_t i = 0; i < bzi_ranks_count; i++)
+        if (bzi_ranks_held[i] != rank)
+            bzi_rank_fail(rank == BZI_RANKS ? "a callback runs" : "a thread waits", bzi_ranks_held[i]);
+}
+
+#  define BZI_RANK_MEMBER         uint32_t rank;             /* BZI_RANK_... */
+#  define BZI_RANK_SET(mutex, of) ((void)((mutex)->rank = (of)))
+#  define BZI_RANK_TAKE(mutex)    bzi_rank_take((mutex)->rank)
+#  define BZI_RANK_DROP(mutex)    bzi_rank_drop((mutex)->rank)
+#  define BZI_RANK_WAIT(mutex)    bzi_rank_alone((mutex)->rank)
+#  define BZI_RANK_CALLBACK()     bzi_rank_alone(BZI_RANKS)
+
+#else
+
+#  define BZI_RANK_MEMBER
+#  define BZI_RANK_SET(mutex, of) ((void)(of))
+#  define BZI_RANK_TAKE(mutex)    ((void)0)
+#  define BZI_RANK_DROP(mutex)    ((void)0)
+#  define BZI_RANK_WAIT(mutex)    ((void)0)
+#  define BZI_RANK_CALLBACK()     ((void)0)
+
+#endif
+
+typedef struct bzi_mutex {
+    bzi_native_mutex native;
+    BZI_RANK_MEMBER
+} bzi_mutex;
+
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
+{
+    BZI_RANK_SET(mutex, rank);
+    return bzi_native_mutex_init(&mutex->native);
+}
+
+static void bzi_os_mutex_free(bzi_mutex *mutex) { bzi_native_mutex_free(&mutex->native); }
+
+static void bzi_os_lock(bzi_mutex *mutex)
+{
+    BZI_RANK_TAKE(mutex);
+    bzi_native_lock(&mutex->native);
+}
+
+static int bzi_os_try_lock(bzi_mutex *mutex)
+{
+    if (!bzi_native_try_lock(&mutex->native))
+        return 0;
+    BZI_RANK_TAKE(mutex);
+    return 1;
+}
+
+static void bzi_os_unlock(bzi_mutex *mutex)
+{
+    BZI_RANK_DROP(mutex);
+    bzi_native_unlock(&mutex->native);
+}
+
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex)
+{
+    BZI_RANK_WAIT(mutex);
+    bzi_native_wait(cond, &mutex->native);
+}
+
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+{
+    BZI_RANK_WAIT(mutex);
+    return bzi_native_wait_until(cond, &mutex->native, deadline_ns);
+}
+
+/* Around each call of a function of the user's. */
+static void bzi_os_callback_begin(void)
+{
+    BZI_RANK_CALLBACK();
+    bzi_os_in_callback++;
+}
+
+static void bzi_os_callback_end(void) { bzi_os_in_callback--; }
+
+
+/* ==== 8. Memory =====================================================================================================
+ * Calls: rooms 2, 7.
  *
  * The only caller of the user's allocator. Sizes are counted in 64 bits and checked. The owner of an allocation
  * remembers its size, because the allocator's release function gets it back. */
@@ -1630,9 +1778,9 @@ static void *bzi_alloc(const bzi_memory *memory, uint64_t count, uint64_t size, 
     if (!bzi_mul(count, size, &bytes) || bytes > PTRDIFF_MAX)
         return NULL;
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     p = memory->allocator.alloc(memory->allocator.user, bytes ? (size_t)bytes : 1, align);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 
     return p;
 }
@@ -1654,9 +1802,9 @@ static void bzi_release(const bzi_memory *memory, void *ptr, uint64_t count, uin
     if (!ptr)
         return;
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     memory->allocator.release(memory->allocator.user, ptr, bytes ? bytes : 1);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 }
 
 /* A buffer that only grows. */
@@ -1774,8 +1922,8 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
 }
 
 
-/* ==== 8. Blocks =====================================================================================================
- * Calls: rooms 4, 7.
+/* ==== 9. Blocks =====================================================================================================
+ * Calls: rooms 7-8.
  *
  * The parts of files that were read last, for files whose index entries are read one by one. Small blocks lie in sets.
  * Each set has a leaf lock, which is held for a few comparisons and a copy: nothing is allocated, read or called while
@@ -1823,7 +1971,7 @@ static bzi_blocks *bzi_blocks_make(const bzi_memory *memory)
     memset(blocks, 0, offsetof(bzi_blocks, bytes));         /* not the bytes: all of them would become resident */
     atomic_init(&blocks->files, 0);
     for (uint32_t i = 0; i < BZI_BLOCK_SETS; i++)
-        if (bzi_os_mutex_init(&blocks->sets[i].mutex)) {
+        if (bzi_os_mutex_init(&blocks->sets[i].mutex, BZI_RANK_BLOCKS)) {
             bzi_blocks_free(blocks, i, memory);
             return NULL;
         }
@@ -1883,8 +2031,8 @@ static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, c
 }
 
 
-/* ==== 9. Host =======================================================================================================
- * Calls: rooms 2, 4, 7-8.
+/* ==== 10. Host =======================================================================================================
+ * Calls: rooms 2, 4, 7-9.
  *
  * Errors, the log, limits, open files: what every room may use. Inside the library, a pointer to a bzna_error is never
  * NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL or smaller. */
@@ -2039,9 +2187,9 @@ static void bzi_host_drop(bzi_host *host)
 /* Makes the host's locks. Returns 0 if the system has none left; no lock exists then. */
 static int bzi_host_make_locks(bzi_host *host)
 {
-    if (bzi_os_mutex_init(&host->log_mutex))
+    if (bzi_os_mutex_init(&host->log_mutex, BZI_RANK_LOG))
         return 0;
-    if (!bzi_os_mutex_init(&host->files.mutex)) {
+    if (!bzi_os_mutex_init(&host->files.mutex, BZI_RANK_FILES)) {
         if (!bzi_os_cond_init(&host->files.wake))
             return 1;
         bzi_os_mutex_free(&host->files.mutex);
@@ -2085,9 +2233,9 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
 /* Calls the user's function. Pre: no lock is held. */
 static void bzi_log_call(bzi_host *host, int32_t level, bzna_status code, const char *message)
 {
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     host->log(host->log_user, level, code, message);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 }
 
 /* Logs a message; any thread may call it. The message is queued until the caller's next call, unless the user wants
@@ -2199,7 +2347,7 @@ static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *
     uint32_t started = 0;
 
     atomic_init(&crew.failed, count);
-    if (bzi_os_mutex_init(&crew.mutex))
+    if (bzi_os_mutex_init(&crew.mutex, BZI_RANK_CREW))
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
@@ -2216,8 +2364,8 @@ static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *
 }
 
 
-/* ==== 10. Host: files, sources =======================================================================================
- * Calls: rooms 2, 4, 7-9.
+/* ==== 11. Host: files, sources =======================================================================================
+ * Calls: rooms 2, 4, 7-10.
  *
  * Where bytes come from. A context limits how many files of its data sets are open at once. Files are read, never
  * mapped: if one is shortened while it is open, or a disk fails, a read fails, and the process lives on. */
@@ -2509,9 +2657,9 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
 {
     int64_t size;
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     size = callbacks->size(callbacks->user);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
     if (size < 0)
         return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, size, "the source's size callback failed with %lld",
                         (long long)size);
@@ -2553,9 +2701,9 @@ static void bzi_source_close(bzi_source *source, const bzi_memory *memory)
     } else if (source->owns_file) {
         bzi_os_file_close(&source->file);
     } else if (source->callbacks.close) {
-        bzi_os_in_callback++;
+        bzi_os_callback_begin();
         source->callbacks.close(source->callbacks.user);
-        bzi_os_in_callback--;
+        bzi_os_callback_end();
     }
 }
 
@@ -2583,9 +2731,9 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
 
     while (done < size) {
         int64_t n;
-        bzi_os_in_callback++;
+        bzi_os_callback_begin();
         n = source->callbacks.read_at(source->callbacks.user, offset + done, p + done, size - done);
-        bzi_os_in_callback--;
+        bzi_os_callback_end();
         if (n <= 0)
             return bzi_source_fail(source, n, offset + done, size - done, err);
         if (n == INT64_MAX)
@@ -2766,7 +2914,7 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 }
 
 
-/* ==== 11. Cursor =====================================================================================================
+/* ==== 12. Cursor =====================================================================================================
  * Calls: rooms 2.
  *
  * Readers of bytes and bits in memory. Reading past the end gives zeros and sets overrun, which stays set: one check at
@@ -2917,8 +3065,8 @@ static int32_t bzi_bits_se(bzi_bits *b)
 }
 
 
-/* ==== 12. NAL units ==================================================================================================
- * Calls: rooms 2, 11.
+/* ==== 13. NAL units ==================================================================================================
+ * Calls: rooms 2, 12.
  *
  * Coded pictures of H.264 and H.265: their NAL units, and what their parameter sets state. This room works on memory
  * that others own, and allocates nothing. */
@@ -3437,8 +3585,8 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 }
 
 
-/* ==== 13. AV1 =======================================================================================================
- * Calls: rooms 11-12.
+/* ==== 14. AV1 =======================================================================================================
+ * Calls: rooms 12-13.
  *
  * Coded pictures of AV1: their open bitstream units, and what the sequence header states. Numbers of sections are those
  * of the "AV1 Bitstream & Decoding Process Specification". */
@@ -3603,8 +3751,8 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 }
 
 
-/* ==== 14. TIFF, EXIF, XMP ===========================================================================================
- * Calls: rooms 11.
+/* ==== 15. TIFF, EXIF, XMP ===========================================================================================
+ * Calls: rooms 12.
  *
  * The orientation that programs write beside the pixels: how the picture is to be turned. EXIF data have TIFF's format,
  * and count before XMP's text, as in PIL's ImageOps.exif_transpose. PNG may have either as deflated text (RFC 1950,
@@ -3918,8 +4066,8 @@ BZI_MAYBE_UNUSED static uint32_t bzi_profile_orientation(bzi_span text)
 }
 
 
-/* ==== 15. JPEG ======================================================================================================
- * Calls: rooms 9, 11, 14.
+/* ==== 16. JPEG ======================================================================================================
+ * Calls: rooms 10, 12, 15.
  *
  * The markers of a JPEG, and what they state (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP).
  *
@@ -4468,8 +4616,8 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 
 
 #ifndef BENZINA_NO_STILLS
-/* ==== 16. Stills ====================================================================================================
- * Calls: rooms 2, 9, 11, 14.
+/* ==== 17. Stills ====================================================================================================
+ * Calls: rooms 2, 10, 12, 15.
  *
  * PNG, WebP and GIF. The next rooms have the other kinds of stills, and the list of all. Sizes and orientation are read
  * from the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
@@ -4803,8 +4951,8 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 }
 
 
-/* ==== 17. Stills: BMP, TIFF, PNM ====================================================================================
- * Calls: rooms 2, 9, 11, 14, 16.
+/* ==== 18. Stills: BMP, TIFF, PNM ====================================================================================
+ * Calls: rooms 2, 10, 12, 15, 17.
  *
  * Four more kinds of stills, and the list of all. Stills are pictures that are files of their own, and are told apart
  * by their first bytes. libavcodec decodes some variants of them to wrong pixels without an error. So only variants
@@ -5127,8 +5275,8 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
 }
 
 
-/* ==== 18. Stills: JPEG 2000, the list ==============================================================================
- * Calls: rooms 2, 9, 11, 16-17.
+/* ==== 19. Stills: JPEG 2000, the list ==============================================================================
+ * Calls: rooms 2, 10, 12, 17-18.
  *
  * libavcodec decodes these. A row of the list is a kind of still. */
 
@@ -5436,8 +5584,8 @@ BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t siz
 #endif
 
 
-/* ==== 19. Codecs ====================================================================================================
- * Calls: rooms 2, 9, 11-13, 15, 18.
+/* ==== 20. Codecs ====================================================================================================
+ * Calls: rooms 2, 10, 12-14, 16, 19.
  *
  * A codec is a row of the table below, with its functions; HEIF's row stands with HEIF's functions. Other rooms ask
  * the row, and do not need to know which codec it is. */
@@ -5984,8 +6132,8 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 
 
 #ifndef BENZINA_NO_HEIF
-/* ==== 20. HEIF: items ===============================================================================================
- * Calls: rooms 2, 9, 11, 19.
+/* ==== 21. HEIF: items ===============================================================================================
+ * Calls: rooms 2, 10, 12, 20.
  *
  * The pictures of a HEIF or AVIF file (ISO/IEC 23008-12): the items of its meta box, where their bytes lie, and which
  * item refers to which. Room 17 has their properties. This room works on memory that others own, and allocates nothing:
@@ -6351,8 +6499,8 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 }
 
 
-/* ==== 21. HEIF: properties ==========================================================================================
- * Calls: rooms 2, 9, 11-13, 19-20.
+/* ==== 22. HEIF: properties ==========================================================================================
+ * Calls: rooms 2, 10, 12-14, 20-21.
  *
  * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
@@ -6481,8 +6629,11 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
     for (uint32_t i = 0; i < count && !c.overrun; i++) {
         uint32_t of = (uint32_t)bzi_cursor_number(&c, version >> 24 ? 4 : 2), n = bzi_cursor_u8(&c);
 
-        if (i == BZI_LIMIT_ITEMS || (of == id && n > BZI_LIMIT_PROPERTIES))
-            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "%u items, %u properties", count, n);
+        if (i == BZI_LIMIT_ITEMS)
+            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "more than %u items", i);
+        if (of == id && n > BZI_LIMIT_PROPERTIES)
+            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "item %u has %u properties, more than %u", id,
+                                 n, BZI_LIMIT_PROPERTIES);
         /* only once in all ipma boxes: else a file could make this take any time */
         if (of == id && item->associated == id)
             return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u is listed twice", id);
@@ -6787,8 +6938,8 @@ static const bzi_codec bzi_codec_heif = {
 #endif
 
 
-/* ==== 22. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 18-19, 21.
+/* ==== 23. Codecs: finding them ======================================================================================
+ * Calls: rooms 2, 19-20, 22.
  *
  * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read. */
 
@@ -7025,8 +7176,8 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 }
 
 
-/* ==== 23. Pictures ==================================================================================================
- * Calls: rooms 2, 9, 22.
+/* ==== 24. Pictures ==================================================================================================
+ * Calls: rooms 2, 10, 23.
  *
  * A picture as its container and its stream describe it together. */
 
@@ -7322,8 +7473,8 @@ typedef struct bzi_example {
 } bzi_example;
 
 
-/* ==== 24. Boxes =====================================================================================================
- * Calls: rooms 2, 9, 11, 19.
+/* ==== 25. Boxes =====================================================================================================
+ * Calls: rooms 2, 10, 12, 20.
  *
  * mp4 by tables: rules state which box is read by which function, and unknown boxes are skipped. Boxes are read in
  * memory, or through a window over a file. There, a track's tables stay in the file. */
@@ -7734,8 +7885,8 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 }
 
 
-/* ==== 25. Boxes: fragments, rules ===================================================================================
- * Calls: rooms 2, 10-11, 24.
+/* ==== 26. Boxes: fragments, rules ===================================================================================
+ * Calls: rooms 2, 11-12, 25.
  *
  * Samples in fragments (moof); the table of boxes that are read; the walk over boxes. */
 
@@ -8059,8 +8210,10 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
             return status;
         if (bzi_box_padding(header, left))
             break;
-        if (n == BZI_LIMIT_BOX_CHILDREN || movie->depth == BZI_LIMIT_DEPTH)
-            return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, n ? "too many boxes" : "boxes nest too deep");
+        if (n == BZI_LIMIT_BOX_CHILDREN)
+            return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u boxes in one", n);
+        if (movie->depth == BZI_LIMIT_DEPTH)
+            return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "boxes nest too deep, more than %u", BZI_LIMIT_DEPTH);
         if ((status = bzi_box_header(movie, header, left, at, &box, err)) != BZNA_OK)
             return status;
 
@@ -8090,8 +8243,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c,
 }
 
 
-/* ==== 26. Sample tables =============================================================================================
- * Calls: rooms 2, 9-10, 19.
+/* ==== 27. Sample tables =============================================================================================
+ * Calls: rooms 2, 10-11, 20.
  *
  * Where the samples of a track lie, and what the track states about its pictures. */
 
@@ -8339,11 +8492,11 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 }
 
 
-/* ==== 27. Containers ================================================================================================
- * Calls: rooms 2, 9.
+/* ==== 28. Containers ================================================================================================
+ * Calls: rooms 2, 10.
  *
  * The types of containers only. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
- * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 27 to 46
+ * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 28 to 47
  * knows which type of container a sample comes from. */
 
 /* The place of a sample's bytes: in a source, in a file of its own, or in memory. */
@@ -8498,8 +8651,8 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 
 
 #ifndef BENZINA_NO_HEIF
-/* ==== 28. HEIF: files ===============================================================================================
- * Calls: rooms 2, 9, 11, 19-21, 24-27.
+/* ==== 29. HEIF: files ===============================================================================================
+ * Calls: rooms 2, 10, 12, 20-22, 25-28.
  *
  * A HEIF or AVIF file, alone or among other pictures. It stands for the picture that it shows: its primary item, or
  * if it has none, the first picture of its first track of pictures. */
@@ -8687,8 +8840,8 @@ static const bzi_container_ops bzi_heif_ops = {
 #endif
 
 
-/* ==== 29. Pictures in files ========================================================================================
- * Calls: rooms 20, 23, 28.
+/* ==== 30. Pictures in files ========================================================================================
+ * Calls: rooms 21, 24, 29.
  *
  * A picture that is a file of its own, by itself or among the bytes of a sample. */
 
@@ -8705,8 +8858,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 }
 
 
-/* ==== 30. Containers: mp4 ===========================================================================================
- * Calls: rooms 2, 7, 9-11, 19, 22, 24-27.
+/* ==== 31. Containers: mp4 ===========================================================================================
+ * Calls: rooms 2, 8, 10-12, 20, 23, 25-28.
  *
  * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
  * first video track every sample is a sync sample: each frame is then a sample. The tables of the movie box stay in
@@ -9115,7 +9268,8 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
     for (uint32_t i = 0; i < count; i++) {
         char name[BZNA_NAME_MAX];
         if (i == BZI_LIMIT_ARCHIVE_FIELDS)
-            return BZI_FAIL(err, BZNA_E_LIMIT, "moov/uuid: more than %u fields", i);
+            return bzi_fail(err, BZNA_E_LIMIT, bzi_cursor_offset(&cursor), BZI_UUID, 0, "moov/uuid: more than %u "
+                            "fields", i);
         if ((status = bzi_named_next(&cursor, &n, err)) != BZNA_OK)
             return status;
         bzi_text_copy(name, sizeof name, n.name.data, n.name.size);
@@ -9242,8 +9396,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 }
 
 
-/* ==== 31. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 7, 9-10, 19, 22, 24-27, 29-30.
+/* ==== 32. Containers: mp4, samples ==================================================================================
+ * Calls: rooms 2, 8, 10-11, 20, 23, 25-28, 30-31.
  *
  * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
@@ -9692,8 +9846,8 @@ static const bzi_container_ops bzi_mp4_video = {
 
 
 #if !defined(BENZINA_NO_FOLDERS) || !defined(BENZINA_NO_SHARDS)
-/* ==== 32. Lists =====================================================================================================
- * Calls: rooms 2, 7, 9-11.
+/* ==== 33. Lists =====================================================================================================
+ * Calls: rooms 2, 8, 10-12.
  *
  * Text that lists samples, one a line. The first line tells which kind of list it is:
  * - index, labels and path with tabs between them (MXNet's .lst)
@@ -10229,8 +10383,8 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
 #endif
 
 
-/* ==== 33. Names ====================================================================================================
- * Calls: rooms 7, 9.
+/* ==== 34. Names ====================================================================================================
+ * Calls: rooms 8, 10.
  *
  * Texts in one buffer: paths of files, names of classes. */
 
@@ -10306,8 +10460,8 @@ BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
 
 
 #ifndef BENZINA_NO_FOLDERS
-/* ==== 34. Directories ===============================================================================================
- * Calls: rooms 2, 4, 7, 9, 33.
+/* ==== 35. Directories ===============================================================================================
+ * Calls: rooms 2, 4, 8, 10, 34.
  *
  * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
  * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with
@@ -10570,8 +10724,8 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
 }
 
 
-/* ==== 35. Containers: folder ========================================================================================
- * Calls: rooms 2, 4, 7, 9-10, 22, 27, 29, 32-34.
+/* ==== 36. Containers: folder ========================================================================================
+ * Calls: rooms 2, 4, 8, 10-11, 23, 28, 30, 33-35.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
@@ -11098,8 +11252,8 @@ static const bzi_container_ops bzi_folder_ops = {
 };
 
 
-/* ==== 36. Containers: pairs of folders =============================================================================
- * Calls: rooms 2, 4, 7, 9, 27, 29, 34.
+/* ==== 37. Containers: pairs of folders =============================================================================
+ * Calls: rooms 2, 4, 8, 10, 28, 30, 35.
  *
  * Folders side by side whose files make one sample where their paths below the folders are the same but for the
  * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
@@ -11369,8 +11523,8 @@ static const bzi_container_ops bzi_pairs_ops = {
 
 
 #ifndef BENZINA_NO_SHARDS
-/* ==== 37. tar: headers ==============================================================================================
- * Calls: rooms 7, 9-11, 32.
+/* ==== 38. tar: headers ==============================================================================================
+ * Calls: rooms 8, 10-12, 33.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
  * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
@@ -11681,8 +11835,8 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 38. Containers: tar ===========================================================================================
- * Calls: rooms 2, 7, 9, 32-33, 37.
+/* ==== 39. Containers: tar ===========================================================================================
+ * Calls: rooms 2, 8, 10, 33-34, 38.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -12156,8 +12310,8 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 }
 
 
-/* ==== 39. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 9-10, 27, 29, 32, 37-38. */
+/* ==== 40. Containers: tar, samples ==================================================================================
+ * Calls: rooms 2, 10-11, 28, 30, 33, 38-39. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -12339,8 +12493,8 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 40. Containers: RecordIO ======================================================================================
- * Calls: rooms 2, 7, 9-10, 27, 29, 32.
+/* ==== 41. Containers: RecordIO ======================================================================================
+ * Calls: rooms 2, 8, 10-11, 28, 30, 33.
  *
  * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
  * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
@@ -12877,8 +13031,8 @@ static const bzi_container_ops bzi_recordio_ops = {
 
 
 #ifndef BENZINA_NO_RECORDS
-/* ==== 41. Containers: raw records ===================================================================================
- * Calls: rooms 2, 9, 19, 23, 27.
+/* ==== 42. Containers: raw records ===================================================================================
+ * Calls: rooms 2, 10, 20, 24, 28.
  *
  * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
  * and tensors written as they lie in memory. */
@@ -13187,8 +13341,8 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
-/* ==== 42. Containers: providers ====================================================================================
- * Calls: rooms 2, 7, 9-10, 19, 23, 27, 29, 33.
+/* ==== 43. Containers: providers ====================================================================================
+ * Calls: rooms 2, 7-8, 10-11, 20, 24, 28, 30, 34.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -13406,9 +13560,9 @@ static void bzi_provider_close(bzi_container *c)
         bzi_names_free(&own->classes);
 
     if (own->taken && own->c.close) {
-        bzi_os_in_callback++;
+        bzi_os_callback_begin();
         own->c.close(own->c.user);
-        bzi_os_in_callback--;
+        bzi_os_callback_end();
     }
 }
 
@@ -13462,9 +13616,9 @@ static bzna_status bzi_provider_place(const bzi_provider *own, uint64_t index, u
 
     memset(place, 0, sizeof *place);
     place->size = BZI_PROVIDER_NONE;
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     status = own->c.locate(own->c.user, index, number, place);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
     return status;
 }
 
@@ -13502,9 +13656,9 @@ static bzna_status bzi_provider_read_field(const bzi_provider *own, uint64_t ind
     bzna_status status;
 
     *size = BZI_PROVIDER_NONE;
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     status = own->c.read(own->c.user, index, number, bytes, capacity, size);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 
     if (status == BZNA_E_BUFFER && *size != BZI_PROVIDER_NONE && *size > capacity)
         status = BZNA_OK;                                   /* it said how many bytes it needs */
@@ -13717,8 +13871,8 @@ static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
 
 
 #ifndef BENZINA_NO_FOLDERS
-/* ==== 43. Paths and patterns ========================================================================================
- * Calls: rooms 2, 4, 9, 33-34.
+/* ==== 44. Paths and patterns ========================================================================================
+ * Calls: rooms 2, 4, 10, 34-35.
  *
  * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
  *
@@ -14059,8 +14213,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 #endif
 
 
-/* ==== 44. Containers: opening =======================================================================================
- * Calls: rooms 2, 7, 9-10, 22, 28, 31, 35-36, 39-42.
+/* ==== 45. Containers: opening =======================================================================================
+ * Calls: rooms 2, 8, 10-11, 23, 29, 32, 36-37, 40-43.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -14391,8 +14545,8 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 45. Samples ===================================================================================================
- * Calls: rooms 2, 7, 9-10, 22-23.
+/* ==== 46. Samples ===================================================================================================
+ * Calls: rooms 2, 8, 10-11, 23-24.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
@@ -14813,8 +14967,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 46. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 7, 9-10, 33, 44.
+/* ==== 47. Datasets ==================================================================================================
+ * Calls: rooms 2, 4, 8, 10-11, 34, 45.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -15236,8 +15390,8 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 47. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 7, 9, 12-13, 19, 22-23.
+/* ==== 48. Writer: pictures ==========================================================================================
+ * Calls: rooms 2, 8, 10, 13-14, 20, 23-24.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has bytes that grow, coded pictures taken apart, their sample entries, and the log of what is kept of each
@@ -15777,8 +15931,8 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 48. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7, 9, 22, 24, 27, 47.
+/* ==== 49. Writer: tracks, samples ===================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 23, 25, 28, 48.
  *
  * The boxes of one track, in a sample or in the index. A track of the index has a hole for each of its tables: tables
  * are made while they are written and are never in memory. Also here: a whole sample, made by the thread that hands it
@@ -16258,9 +16412,9 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     if (size == 0)
         return BZNA_OK;
     if (writer->sink.write_at) {
-        bzi_os_in_callback++;
+        bzi_os_callback_begin();
         status = writer->sink.write_at(writer->sink.user, offset, bytes, size);
-        bzi_os_in_callback--;
+        bzi_os_callback_end();
     } else {
         error = bzi_os_file_write_at(&writer->file, offset, bytes, size);
     }
@@ -16287,6 +16441,8 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
 /* Copies the names of classes, each with its NUL, and the limit of the queue. */
 static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
 {
+    uint64_t bytes = 0;
+
     writer->queue_limit = config->queue_bytes ? config->queue_bytes : BZI_QUEUE_BYTES;
     writer->class_count = config->class_count;
     if (!config->classes != !config->class_count)
@@ -16298,22 +16454,21 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
         if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes[%u]: %s", i,
                             name ? "longer than 65535 bytes" : "is NULL");
-        bzi_out_bytes(&writer->class_names, name, strlen(name) + 1);
-        if (writer->class_names.failed)
-            return bzi_fail_memory(err, "the names of classes");
+        if ((bytes += strlen(name) + 1) > BZI_LIMIT_CLASS_BYTES)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
     }
 
-    if (writer->class_names.size > BZI_LIMIT_CLASS_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
-    return BZNA_OK;
+    for (uint32_t i = 0; i < config->class_count; i++)
+        bzi_out_bytes(&writer->class_names, config->classes[i], strlen(config->classes[i]) + 1);
+    return writer->class_names.failed ? bzi_fail_memory(err, "the names of classes") : BZNA_OK;
 }
 
 #endif
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 49. Writer: archives ==========================================================================================
- * Calls: rooms 2, 4, 7, 9, 47-48.
+/* ==== 50. Writer: archives ==========================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 48-49.
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
  * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
@@ -16325,8 +16480,7 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
 /* --- Opening --- */
 
 /* Makes a writer without a file. */
-static bzna_status bzi_writer_alloc(bzi_host *host, const bzna_writer_config *config, bzna_writer **out,
-                                    bzna_error *err)
+static bzna_status bzi_writer_new(bzi_host *host, const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
     bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
     bzna_status status;
@@ -16335,7 +16489,8 @@ static bzna_status bzi_writer_alloc(bzi_host *host, const bzna_writer_config *co
     if (!writer)
         return bzi_fail_memory(err, "a writer");
 
-    if ((error = bzi_os_mutex_init(&writer->lock)) == 0 && (error = bzi_os_cond_init(&writer->changed)) != 0)
+    error = bzi_os_mutex_init(&writer->lock, BZI_RANK_WRITER);
+    if (!error && (error = bzi_os_cond_init(&writer->changed)) != 0)
         bzi_os_mutex_free(&writer->lock);
     if (error) {
         bzi_release(&host->memory, writer, 1, sizeof *writer);
@@ -16360,9 +16515,9 @@ static void bzi_writer_close(bzna_writer *writer)
     if (!writer->sink.write_at) {
         bzi_os_file_close(&writer->file);
     } else if (writer->sink.close) {
-        bzi_os_in_callback++;
+        bzi_os_callback_begin();
         writer->sink.close(writer->sink.user);
-        bzi_os_in_callback--;
+        bzi_os_callback_end();
     }
     bzi_writer_free(writer);
 }
@@ -16374,7 +16529,7 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
                                                     'm', 0,   0, 0,  0,   'b', 'z', 'n', 'a', 'i', 's',
                                                     'o', 'm', 0, 0,  0,   1,   'm', 'd', 'a', 't' };
     bzna_writer *writer = NULL;
-    bzna_status status = bzi_writer_alloc(host, config, &writer, err);
+    bzna_status status = bzi_writer_new(host, config, &writer, err);
     int error;
 
     if (status != BZNA_OK)
@@ -16848,7 +17003,7 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 #endif
 
 
-/* ==== 50. Elementary functions ======================================================================================
+/* ==== 51. Elementary functions ======================================================================================
  * Calls: nothing.
  *
  * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
@@ -17005,8 +17160,8 @@ static double bzi_math_tan(double degrees)
 }
 
 
-/* ==== 51. Random numbers, order =====================================================================================
- * Calls: rooms 2, 50.
+/* ==== 52. Random numbers, order =====================================================================================
+ * Calls: rooms 2, 51.
  *
  * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
  * and restarted run gets the same ones. */
@@ -17364,8 +17519,8 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
 }
 
 
-/* ==== 52. Transforms ================================================================================================
- * Calls: rooms 2, 9, 50-51.
+/* ==== 53. Transforms ================================================================================================
+ * Calls: rooms 2, 10, 51-52.
  *
  * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
  * rounding of floats is wanted. */
@@ -17897,8 +18052,8 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
 }
 
 
-/* ==== 53. Transforms: color =========================================================================================
- * Calls: rooms 2, 51-52.
+/* ==== 54. Transforms: color =========================================================================================
+ * Calls: rooms 2, 52-53.
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
@@ -18014,8 +18169,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 54. Policies =================================================================================================
- * Calls: rooms 2, 9, 50-52.
+/* ==== 55. Policies =================================================================================================
+ * Calls: rooms 2, 10, 51-53.
  *
  * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
  * homography. */
@@ -18556,8 +18711,8 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
 #endif
 
 
-/* ==== 55. Kernels on the CPU ========================================================================================
- * Calls: rooms 2, 9, 19, 52-54.
+/* ==== 56. Kernels on the CPU ========================================================================================
+ * Calls: rooms 2, 10, 20, 53-55.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -18988,8 +19143,8 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 56. Operations ===============================================================================================
- * Calls: rooms 2, 50, 54-55.
+/* ==== 57. Operations ===============================================================================================
+ * Calls: rooms 2, 51, 55-56.
  *
  * Turns the operations of a transform into what the kernels' passes read, and runs those on the CPU. A view with
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
@@ -18997,7 +19152,7 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 #ifndef BENZINA_NO_AUGMENT
 _Static_assert((int)BZI_KERNEL_OP_BRIGHTNESS == BZNA_OP_BRIGHTNESS && (int)BZI_KERNEL_OP_BLUR == BZNA_OP_BLUR &&
                    (int)BZI_KERNEL_OP_ERASE == BZNA_OP_ERASE && (int)BZI_KERNEL_OP_GRID_MASK == BZNA_OP_GRID_MASK &&
-                   BZI_KERNEL_OPS == BZNA_OPERATIONS_MAX,
+                   BZI_KERNEL_OPS == BZNA_OPERATIONS_MAX && BZI_KERNEL_RADIUS >= BZI_BLUR_MOST / 2,
                "the kernel's operations are the API's");
 
 /* Returns what the warp of a view with operations on pixels writes: three planes of bytes. */
@@ -19126,14 +19281,32 @@ static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_
     return pass->pixels ? bzi_operations_planes(out) : *out;
 }
 
-/* Returns the bytes of scratch memory that a view needs, a multiple of 256. */
+/* Returns 1 if policies may draw operations on pixels. */
+static int bzi_augment_has_pixels(const bzna_loader_augment *a)
+{
+    int found = 0;
+
+    for (uint32_t i = 0; i < a->policy_count; i++)
+        for (uint32_t k = 0; k < a->policies[i].operation_count; k++)
+            found |= bzi_op_is(a->policies[i].operations[k].kind, BZI_OP_PIXELS);
+    return found;
+}
+
+/* Returns the bytes of scratch memory that a view with operations on pixels needs on the device, a multiple of 256. */
+static uint64_t bzi_scratch_device_bytes(const bzi_kernel_output *out)
+{
+    return bzi_kernel_scratch_of(out).bytes;
+}
+
+/* Returns those that a view needs on the CPU. */
 static uint64_t bzi_scratch_bytes(const bzi_kernel_output *out, const bzi_kernel_pass *pass)
 {
+    const bzi_kernel_scratch scratch = bzi_kernel_scratch_of(out);
     int blurs = 0;
 
     for (uint32_t i = 0; i < pass->pixels; i++)
         blurs |= pass->op[i].kind == BZNA_OP_BLUR;
-    return pass->pixels ? (bzi_kernel_scratch_of(out, blurs).bytes + 255) & ~(uint64_t)255 : 0;
+    return !pass->pixels ? 0 : blurs ? scratch.host_bytes : scratch.bytes;
 }
 
 /* Lets a view's warp write to scratch memory if it has operations on pixels, and its passes to its slot. */
@@ -19183,6 +19356,14 @@ static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_
     return *out;
 }
 
+static int bzi_augment_has_pixels(const bzna_loader_augment *a) { return a->policy_count != 0; }
+
+static uint64_t bzi_scratch_device_bytes(const bzi_kernel_output *out)
+{
+    (void)out;
+    return 0;
+}
+
 static uint64_t bzi_scratch_bytes(const bzi_kernel_output *out, const bzi_kernel_pass *pass)
 {
     (void)out;
@@ -19206,8 +19387,8 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 #endif
 
 
-/* ==== 57. JPEG decode ===============================================================================================
- * Calls: rooms 2, 7, 9.
+/* ==== 58. JPEG decode ===============================================================================================
+ * Calls: rooms 2, 8, 10.
  *
  * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
  *
@@ -19619,8 +19800,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 58. Software decode ===========================================================================================
- * Calls: rooms 2, 7, 9, 18-19, 22, 57.
+/* ==== 59. Software decode ===========================================================================================
+ * Calls: rooms 2, 8, 10, 19-20, 23, 58.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, if it is
  * built in, and libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -20113,8 +20294,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 59. Software decode: HEIF =====================================================================================
- * Calls: rooms 2, 7, 9, 20-21, 23, 58.
+/* ==== 60. Software decode: HEIF =====================================================================================
+ * Calls: rooms 2, 8, 10, 21-22, 24, 59.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
@@ -20410,8 +20591,8 @@ struct bzna_decoder {
 };
 
 
-/* ==== 60. CUDA: the driver ==========================================================================================
- * Calls: rooms 4, 9.
+/* ==== 61. CUDA: the driver ==========================================================================================
+ * Calls: rooms 4, 10.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
  * error names the one that is missing. Drivers do not survive being unloaded, so their libraries stay open. */
@@ -20620,8 +20801,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 61. CUDA: the device ==========================================================================================
- * Calls: rooms 2, 4, 7, 9, 19, 22, 60, and the kernels' structs.
+/* ==== 62. CUDA: the device ==========================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 20, 23, 61, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -20631,7 +20812,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
  *
  *   mark   lock               guards                          order
  *   (D)    device->mutex      the device's counts and lists   a leaf: only slow queries of the driver are made under it
- *   (K)    device->checking   the check of one kind           before (D); held by the session that checks */
+ *
+ * One session at a time checks what NVDEC decodes. It holds no lock meanwhile, because a check allocates. */
 
 typedef struct bzi_device bzi_device;
 
@@ -20668,9 +20850,9 @@ enum { BZI_CHECKS_NONE, BZI_CHECKS_SAFE, BZI_CHECKS_ALL };
 typedef struct bzi_caps {
     uint32_t        known;            /* 1: `caps` is filled in */
     CUVIDDECODECAPS caps;
-    atomic_uint     check;            /* (K) BZNA_CHECK_...; set after the two members below */
-    uint32_t        quirks;           /* (K) BZI_QUIRK_... */
-    char            report[sizeof ((bzna_codec_info *)0)->check_message];     /* (K) what the check found */
+    atomic_uint     check;            /* BZNA_CHECK_...; set after the two members below */
+    uint32_t        quirks;           /* BZI_QUIRK_...; this and report are written by the session that checks */
+    char            report[sizeof ((bzna_codec_info *)0)->check_message];     /* what the check found */
 } bzi_caps;
 
 struct bzi_device {
@@ -20693,9 +20875,10 @@ struct bzi_device {
     atomic_uint      given_up;        /* a bit for each codec that no session decodes any more because of failures */
     uint32_t         spins;           /* 1: a thread that waits in a call of the driver keeps a processor busy */
     uint32_t         checks;          /* BZI_CHECKS_... */
-    uint32_t         has_checking;    /* 1: `checking` was made */
-    bzi_mutex        checking;        /* (K) */
+    uint32_t         has_checked;     /* 1: `checked` was made */
     bzi_mutex        mutex;           /* (D) */
+    bzi_cond         checked;         /* is_checking is 0 again */
+    uint32_t         is_checking;     /* (D) 1: a session checks a kind of pictures */
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
     uint64_t         decoder_budget;  /* bytes that decoder_bytes may reach */
     atomic_uint_fast64_t decoder_extra;           /* bytes of a decoder beside its surfaces, as measured */
@@ -21039,6 +21222,18 @@ static void bzi_device_open_video(bzi_device *device)
     bzi_string_copy(device->info.message, sizeof device->info.message, device->video.message);
 }
 
+/* Waits until no session checks, and then begins (1); or ends (0). */
+static void bzi_device_turn(bzi_device *device, uint32_t begins)
+{
+    bzi_os_lock(&device->mutex);
+    while (begins && device->is_checking)
+        bzi_os_wait(&device->checked, &device->mutex);
+    device->is_checking = begins;
+    if (!begins)
+        bzi_os_wake_one(&device->checked);
+    bzi_os_unlock(&device->mutex);
+}
+
 /* Closes the device. Pre: the pool on it is closed. */
 BZI_COLD
 static void bzi_device_close(bzi_device *device)
@@ -21057,16 +21252,16 @@ static void bzi_device_close(bzi_device *device)
             device->cu.primary_release(device->handle);
     }
 
+    if (device->has_checked)
+        bzi_os_cond_free(&device->checked);
     if (device->has_mutex)
         bzi_os_mutex_free(&device->mutex);
-    if (device->has_checking)
-        bzi_os_mutex_free(&device->checking);
     bzi_release(&memory, device, 1, sizeof *device);
 }
 
 
-/* ==== 62. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 4, 7, 9, 53, 55, 60-61.
+/* ==== 63. CUDA: memory, streams, kernels ============================================================================
+ * Calls: rooms 4, 7-8, 10, 54, 56, 61-62.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -21083,18 +21278,18 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
         return status;
     }
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     *out = (uint64_t)(uintptr_t)allocator->alloc(allocator->user, (size_t)bytes, stream);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
     if (!*out)
         return BZI_FAIL(err, BZNA_E_MEMORY, "device_allocator.alloc returned NULL for %llu bytes",
                         (unsigned long long)bytes);
     if (*out % 256 == 0)
         return BZNA_OK;
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     allocator->release(allocator->user, (void *)(uintptr_t)*out, (size_t)bytes, stream);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
     *out = 0;
     return BZI_FAIL(err, BZNA_E_CALLBACK, "device_allocator.alloc: its memory is not aligned to 256 bytes");
 }
@@ -21109,9 +21304,9 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
         device->cu.release(ptr);
         return;
     }
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     allocator->release(allocator->user, (void *)(uintptr_t)ptr, (size_t)bytes, stream);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 }
 
 /* Allocates pinned host memory, which copies to and from the device use directly. Pre: in the CUDA context. */
@@ -21403,9 +21598,9 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     device->info.struct_size = sizeof device->info;
     device->info.device.kind = BZNA_DEVICE_CUDA;
     atomic_init(&device->decoder_oom_bytes, UINT64_MAX);
-    device->has_mutex = bzi_os_mutex_init(&device->mutex) == 0;
-    device->has_checking = device->has_mutex && bzi_os_mutex_init(&device->checking) == 0;
-    status = device->has_checking ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    device->has_mutex = bzi_os_mutex_init(&device->mutex, BZI_RANK_DEVICE) == 0;
+    device->has_checked = device->has_mutex && bzi_os_cond_init(&device->checked) == 0;
+    status = device->has_checked ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
         (status = bzi_device_enter(device, err)) == BZNA_OK) {
@@ -21521,8 +21716,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 63. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 4, 9, 22, 61.
+/* ==== 64. NVDEC decoders ============================================================================================
+ * Calls: rooms 2, 4, 10, 23, 62.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -21996,8 +22191,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 64. NVDEC sessions ============================================================================================
- * Calls: rooms 7, 9, 19, 22, 61, 63.
+/* ==== 65. NVDEC sessions ============================================================================================
+ * Calls: rooms 8, 10, 20, 23, 62, 64.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -22413,8 +22608,8 @@ static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_ima
 
 #endif
 
-/* ==== 65. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2, 4, 7, 9, 58, 60-64.
+/* ==== 66. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 2, 4, 8, 10, 59, 61-65.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -22758,8 +22953,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 66. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 4, 9, 22-23, 58-59, 61-65.
+/* ==== 67. NVDEC: self-check =========================================================================================
+ * Calls: rooms 2, 10, 23-24, 59-60, 62-66.
  *
  * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
  * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
@@ -23248,12 +23443,12 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
             check.picture = *picture;
         }
 
-        bzi_os_lock(&device->checking);
+        bzi_device_turn(device, 1);
         if (atomic_load(&device->stuck))
             status = bzi_device_video(device, err);
         else if (bzi_check_is_due(device, want))
             status = bzi_check_begin(&check, err);
-        bzi_os_unlock(&device->checking);
+        bzi_device_turn(device, 0);
     }
 
     if (status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST)
@@ -23301,7 +23496,7 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 #endif
 
 
-/* ==== 67. Loader: state =============================================================================================
+/* ==== 68. Loader: state =============================================================================================
  * Calls: nothing.
  *
  * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
@@ -23434,7 +23629,7 @@ typedef struct bzi_views {
 } bzi_views;
 
 /* A stream that writes slots of batches. It gathers one launch an output, for items of one loader. */
-#define BZI_LANE_SUMS (BZI_KERNEL_SLOTS * 2 * sizeof(uint64_t))
+#define BZI_LANE_SUMS 256                                   /* bytes for the lumas of a launch's slots, added up */
 typedef struct bzi_lane {
     bzi_device       *device;
     void             *stream;
@@ -23446,9 +23641,6 @@ typedef struct bzi_lane {
     uint32_t          slot_count[BZI_LIMIT_OUTPUTS];        /* of the launch that each output gathers */
     bzi_kernel_slots  slots[BZI_LIMIT_OUTPUTS];             /* of that launch */
     bzi_kernel_pass   passes[BZI_LIMIT_OUTPUTS][BZI_KERNEL_SLOTS];          /* of those slots */
-    uint64_t          scratch;        /* on the device, for passes over a launch; 0: none yet */
-    uint64_t          scratch_bytes;
-    uint64_t          sums;           /* BZI_LANE_SUMS bytes on the device, for slots with a contrast; 0: none yet */
     bzna_error        error;          /* of a launch since the last flush; status BZNA_OK: none failed */
 } bzi_lane;
 
@@ -23652,6 +23844,9 @@ struct bzna_loader {
     bzi_pool          *pool;          /* NULL: software decodes */
     uint32_t           on_device;     /* 1: batches lie on the device */
     uint32_t           lanes;         /* that may write to its batches: the pool's engines, and its workers if needed */
+    uint64_t           scratch;       /* of the lanes, on the device: bzi_lane_scratch */
+    uint64_t           scratch_bytes;
+    uint64_t           view_scratch;  /* bytes of it for a view; 0: none is given operations on pixels */
     void              *stream;        /* the consumer's */
     uint32_t           owns_stream;   /* 1: the library made it */
     uint32_t           worker_count;
@@ -23740,8 +23935,8 @@ struct bzna_loader {
 };
 
 
-/* ==== 68. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 55.
+/* ==== 69. Loader: tensors ==========================================================================================
+ * Calls: rooms 2, 4, 7, 56.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
@@ -23889,8 +24084,8 @@ static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, c
 }
 
 
-/* ==== 69. Loader: queues ===========================================================================================
- * Calls: rooms 2, 4, 9.
+/* ==== 70. Loader: queues ===========================================================================================
+ * Calls: rooms 2, 4, 10.
  *
  * The queues of runs and items, their counts, and the rules for waking threads. */
 
@@ -24102,8 +24297,8 @@ BZI_MAYBE_UNUSED static void bzi_item_to_workers(bzi_item *item)
 }
 
 
-/* ==== 70. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 7, 46, 51, 69.
+/* ==== 71. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 2, 4, 7-8, 47, 52, 70.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room are called with the loader's lock held, but for bzi_pool_begin. */
@@ -24426,8 +24621,8 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 71. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 7, 9, 51, 68, 70.
+/* ==== 72. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 52, 69, 71.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -24682,8 +24877,8 @@ static bzna_status bzi_loader_no_batch(const bzna_loader *loader, bzna_error *er
 }
 
 
-/* ==== 72. Loader: fields ============================================================================================
- * Calls: rooms 2, 7, 9, 22, 44-45, 68.
+/* ==== 73. Loader: fields ============================================================================================
+ * Calls: rooms 2, 8, 10, 23, 45-46, 69.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -25199,8 +25394,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 73. Loader: outputs ===========================================================================================
- * Calls: rooms 9, 51-56, 59.
+/* ==== 74. Loader: outputs ===========================================================================================
+ * Calls: rooms 7, 10, 52-57, 60.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -25259,9 +25454,9 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
     bzna_sample_info info = bzi_item_info(item, output, view, picture);
     bzna_status status;
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     status = pipeline->transform(pipeline->transform_user, &info, &random, transform);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 
     if (status < 0)
         return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d",
@@ -25412,8 +25607,8 @@ BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, con
 }
 
 
-/* ==== 74. Loader: rules ============================================================================================
- * Calls: rooms 9, 55, 72-73.
+/* ==== 75. Loader: rules ============================================================================================
+ * Calls: rooms 7, 10, 56, 73-74.
  *
  * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
  * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
@@ -25566,9 +25761,9 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
     int is_fault;
 
     memset(out, 0, (size_t)column->bytes);
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     status = rule->call(rule->user, &input, out, column->bytes, &count);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
 
     if (status >= 0 && (rule->kind != BZNA_RULE_ROWS || count <= (uint64_t)column->shape[0])) {
         if (rule->kind == BZNA_RULE_ROWS)
@@ -25644,8 +25839,8 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 }
 
 
-/* ==== 75. Readers ===================================================================================================
- * Calls: rooms 2, 4, 7, 9, 62, 68-70.
+/* ==== 76. Readers ===================================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 63, 69-71.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -25873,8 +26068,8 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 }
 
 
-/* ==== 76. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 9-10, 20, 23, 45, 61, 68-70, 72, 75.
+/* ==== 77. Readers: reading =========================================================================================
+ * Calls: rooms 2, 4, 7, 10-11, 21, 24, 46, 62, 69-71, 73, 76.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -26211,8 +26406,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 77. Decode stages: lanes ======================================================================================
- * Calls: rooms 4, 9, 44-45, 55-56, 62, 68-70, 74.
+/* ==== 78. Decode stages: lanes ======================================================================================
+ * Calls: rooms 4, 7, 10, 45-46, 56-57, 63, 69-71, 75.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -26353,74 +26548,36 @@ static uint64_t bzi_lane_target(const bzi_item *item, const bzi_output *output, 
                                       batch->device_data + bzi_output_at(output, view, batch->slots, item->slot);
 }
 
-/* Gives slots that have a contrast memory in which the kernel adds up their lumas. One memory serves all launches of
- * the lane, because a stream runs them one after the other. */
-static bzna_status bzi_lane_sums(bzi_lane *lane, bzi_kernel_slot *slots, uint32_t count, bzna_error *err)
+/* Returns the lane's part of the loader's scratch memory: BZI_LANE_SUMS bytes, then memory for each view of a launch.
+ * One launch's is enough, because a stream runs them one after the other. */
+static uint64_t bzi_lane_scratch(const bzi_lane *lane, const bzna_loader *loader)
 {
-    bzna_status status = BZNA_OK;
-    uint32_t wanted = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        wanted |= slots[i].flags & BZI_KERNEL_MEAN_LUMA;
-
-    if (wanted && !lane->sums)
-        status = bzi_device_alloc(lane->device, BZI_LANE_SUMS, lane->stream, &lane->sums, err);
-    for (uint32_t i = 0; i < count; i++)
-        slots[i].sums = lane->sums + i * 2 * sizeof(uint64_t);
-    if (wanted && status == BZNA_OK)
-        status = bzi_device_zero(lane->device, lane->sums, BZI_LANE_SUMS, lane->stream, err);
-    return status;
+    return loader->scratch + lane->number * (BZI_LANE_SUMS + BZI_KERNEL_SLOTS * loader->view_scratch);
 }
 
-/* Frees the memory for passes, once no launch uses it. */
-static void bzi_lane_free_scratch(bzi_lane *lane)
+/* Gives slots and passes of a launch their scratch memory. Sums of lumas begin with 0. */
+static bzna_status bzi_lane_place(bzi_lane *lane, const bzna_loader *loader, bzi_kernel_slot *slots,
+                                  bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
 {
-    if (lane->scratch)
-        bzi_device_stream_wait(lane->device, lane->stream);
-    bzi_device_free(lane->device, lane->scratch, lane->scratch_bytes, lane->stream);
-    lane->scratch = lane->scratch_bytes = 0;
-}
-
-/* Frees the lane's memory, once no launch uses it. */
-static void bzi_lane_free_memory(bzi_lane *lane)
-{
-    if (lane->sums)
-        bzi_device_stream_wait(lane->device, lane->stream);
-    bzi_device_free(lane->device, lane->sums, BZI_LANE_SUMS, lane->stream);
-    bzi_lane_free_scratch(lane);
-}
-
-/* Makes the lane's scratch memory large enough for a launch, and gives each view its part. What was enqueued before
- * runs before this launch, so one memory serves all. */
-static bzna_status bzi_lane_scratch(bzi_lane *lane, const bzi_kernel_output *out, bzi_kernel_slot *slots,
-                                    bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
-{
-    bzna_status status = BZNA_OK;
-    uint64_t each = 0;
+    const uint64_t sums = bzi_lane_scratch(lane, loader);
+    uint32_t summed = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        const uint64_t bytes = bzi_scratch_bytes(out, &passes[i]);
-        each = bytes > each ? bytes : each;
+        summed |= slots[i].flags & BZI_KERNEL_MEAN_LUMA;
+        slots[i].sums = sums + i * 2 * sizeof(uint64_t);
+        bzi_view_place(&slots[i], &passes[i], sums + BZI_LANE_SUMS + i * loader->view_scratch);
     }
-    if (lane->scratch_bytes < each * BZI_KERNEL_SLOTS) {
-        bzi_lane_free_scratch(lane);
-        status = bzi_device_alloc(lane->device, each * BZI_KERNEL_SLOTS, lane->stream, &lane->scratch, err);
-        lane->scratch_bytes = status == BZNA_OK ? each * BZI_KERNEL_SLOTS : 0;
-    }
-
-    for (uint32_t i = 0; i < count; i++)
-        bzi_view_place(&slots[i], &passes[i], lane->scratch + i * each);
-    return status;
+    return summed ? bzi_device_zero(lane->device, sums, BZI_LANE_SUMS, lane->stream, err) : BZNA_OK;
 }
 
 /* Enqueues warps and passes of views, of which all have operations on pixels, or none. */
-static bzna_status bzi_lane_operate(bzi_lane *lane, const bzi_kernel_output *out, bzi_kernel_slots *slots,
-                                    bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
+static bzna_status bzi_lane_operate(bzi_lane *lane, const bzna_loader *loader, const bzi_kernel_output *out,
+                                    bzi_kernel_slots *slots, bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
 {
     const bzi_kernel_output target = bzi_view_target(passes, out);
-    bzna_status status = bzi_lane_scratch(lane, out, slots->slot, passes, count, err);
+    bzna_status status = bzi_lane_place(lane, loader, slots->slot, passes, count, err);
 
-    if (status == BZNA_OK && (status = bzi_lane_sums(lane, slots->slot, count, err)) == BZNA_OK &&
+    if (status == BZNA_OK &&
         (status = bzi_device_warp(lane->device, slots, count, &target, lane->stream, err)) == BZNA_OK)
         status = bzi_device_operate(lane->device, passes, count, out, lane->stream, err);
     return status;
@@ -26445,7 +26602,7 @@ static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t nu
                 passes[count++] = lane->passes[number][i];
             }
         if (count && lane->error.status == BZNA_OK)
-            bzi_lane_operate(lane, &out, &slots, passes, count, &lane->error);
+            bzi_lane_operate(lane, loader, &out, &slots, passes, count, &lane->error);
     }
     lane->slot_count[number] = 0;
 }
@@ -26648,8 +26805,8 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 }
 
 
-/* ==== 78. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 7, 9, 22-23, 55-56, 62, 68, 73-74, 77.
+/* ==== 79. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 7-8, 10, 23-24, 56-57, 63, 69, 74-75, 78.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -26676,7 +26833,6 @@ static void bzi_worker_free_lane(bzi_worker *worker)
     bzi_device_stream_wait(lane->device, lane->stream);
     bzi_device_event_free(lane->device, worker->uploaded);
     bzi_device_free(lane->device, worker->upload, worker->upload_bytes, lane->stream);
-    bzi_lane_free_memory(lane);
     bzi_device_unpin(lane->device, worker->staging);
     bzi_device_stream_free(lane->device, lane->stream);
 }
@@ -26949,9 +27105,9 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
         output++;
     info = bzi_item_info(item, output, 0, picture);
 
-    bzi_os_in_callback++;
+    bzi_os_callback_begin();
     status = pipeline->picture(pipeline->picture_user, &info, &random, picture, drawn);
-    bzi_os_in_callback--;
+    bzi_os_callback_end();
     if (status < 0)
         return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the picture callback returned %d",
                         (int)status);
@@ -26959,8 +27115,8 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 79. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 4, 59, 61-62, 68-69, 74, 77-78.
+/* ==== 80. Decode stages: workers, samples ==========================================================================
+ * Calls: rooms 4, 7, 60, 62-63, 69-70, 75, 78-79.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -27218,8 +27374,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 80. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 9, 19, 62-66, 68-69, 73-74, 77.
+/* ==== 81. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 7, 10, 20, 63-67, 69-70, 74-75, 78.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -27656,8 +27812,8 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 
 #endif
 
-/* ==== 81. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7, 9, 23, 59, 61-65, 68, 73-74, 77, 80.
+/* ==== 82. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 24, 60, 62-66, 69, 74-75, 78, 81.
  *
  * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -27945,7 +28101,6 @@ static void *bzi_engine_run(void *argument)
     if (entered) {
         bzi_device_stream_wait(pool->device, engine->session.stream);
         bzi_device_free(pool->device, engine->canvas.address, engine->canvas_bytes, engine->session.stream);
-        bzi_lane_free_memory(&engine->lane);
         bzi_session_close(&engine->session);
         bzi_device_leave(pool->device);
     }
@@ -27990,7 +28145,7 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
     if (!pool->engines)
         return bzi_fail_memory(err, "decode sessions");
 
-    pool->has_mutex = bzi_os_mutex_init(&pool->mutex) == 0;
+    pool->has_mutex = bzi_os_mutex_init(&pool->mutex, BZI_RANK_POOL) == 0;
     pool->has_cond = pool->has_mutex && bzi_os_cond_init(&pool->wake) == 0;
     pool->has_turns = pool->has_cond && bzi_os_cond_init(&pool->turns) == 0;
     if (!pool->has_turns)
@@ -28045,8 +28200,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 82. Contexts ==================================================================================================
- * Calls: rooms 4, 7, 9, 60-62, 81.
+/* ==== 83. Contexts ==================================================================================================
+ * Calls: rooms 7-8, 10, 61-63, 82.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -28095,7 +28250,7 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
         return status;
 
     context = bzi_alloc_zero(&host->memory, 1, sizeof *context);
-    if (!context || bzi_os_mutex_init(&context->mutex)) {
+    if (!context || bzi_os_mutex_init(&context->mutex, BZI_RANK_CONTEXT)) {
         status = context ? BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock") : bzi_fail_memory(err, "a context");
         bzi_release(&host->memory, context, 1, sizeof *context);
         bzi_host_drop(host);
@@ -28211,8 +28366,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 83. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7, 9, 46, 58, 61-63, 68-72, 75-76, 78-79, 82.
+/* ==== 84. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 47, 59, 62-64, 69-73, 76-77, 79-80, 83.
  *
  * Makes a loader's batches, queues, order, locks and threads, and frees them. */
 
@@ -28494,7 +28649,7 @@ static bzi_cond *bzi_loader_cond(bzna_loader *loader, uint32_t number)
 /* Makes the mutex and the condition variables. */
 static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
 {
-    loader->has_mutex = bzi_os_mutex_init(&loader->mutex) == 0;
+    loader->has_mutex = bzi_os_mutex_init(&loader->mutex, BZI_RANK_LOADER) == 0;
     while (loader->has_mutex && loader->cond_count < BZI_CONDS &&
            bzi_os_cond_init(bzi_loader_cond(loader, loader->cond_count)) == 0)
         loader->cond_count++;
@@ -28622,6 +28777,7 @@ static void bzi_loader_free_device(bzna_loader *loader)
             bzi_batch_free_device(&loader->batches[i]);
     for (uint32_t i = 0; i < loader->output_count; i++)
         bzi_device_free(loader->device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
+    bzi_device_free(loader->device, loader->scratch, loader->scratch_bytes, loader->stream);
     if (loader->owns_stream)
         bzi_device_stream_free(loader->device, loader->stream);
     if (entered)
@@ -28750,8 +28906,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 84. Without threads ============================================================================================
- * Calls: rooms 9, 61, 69-70, 75-76, 79.
+/* ==== 85. Without threads ============================================================================================
+ * Calls: rooms 10, 62, 70-71, 76-77, 80.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what readers and workers do, one run after the other.
  * Whatever was read is decoded before more is read. Thus no item that holds memory waits while that is short, and what
@@ -28815,8 +28971,8 @@ static void bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 85. Delivering ================================================================================================
- * Calls: rooms 4, 9, 61-62, 68-71, 83-84.
+/* ==== 86. Delivering ================================================================================================
+ * Calls: rooms 4, 7, 10, 62-63, 69-72, 84-85.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -29121,8 +29277,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 86. Positions ==================================================================================================
- * Calls: rooms 2, 4, 9, 61, 68-71, 83.
+/* ==== 87. Positions ==================================================================================================
+ * Calls: rooms 2, 7, 10, 62, 69-72, 84.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -29305,16 +29461,34 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     state->check = bzi_loader_state_check(state);
 }
 
-/* Copies a state of any known version. Members that version 1 did not have are 0. */
+/* Makes a state of this machine's byte order of one of the other order. */
+static void bzi_loader_state_flip(bzna_loader_state *state)
+{
+    bzi_flip(&state->seed, offsetof(bzna_loader_state, order) - offsetof(bzna_loader_state, seed), 8);
+    bzi_flip(&state->order, 2 * sizeof state->order, 4);
+    bzi_flip(&state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels), 8);
+}
+
+/* Copies a state of any known version, of either byte order. Members that version 1 did not have are 0. */
 static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_loader_state *state, bzna_error *err)
 {
-    const uint32_t bytes = given->version == 1 ? BZI_STATE_BYTES_1 : (uint32_t)sizeof *state;
+    uint32_t start[2] = { given->struct_size, given->version };
+    const int flipped = start[1] > 0xffff;                  /* no version is as large, unless of the other order */
+    uint32_t bytes;
 
-    memset(state, 0, sizeof *state);
-    if (given->version < 1 || given->version > 2 || given->struct_size != bytes)
+    if (flipped)
+        bzi_flip(start, sizeof start, sizeof start[0]);
+    bytes = start[1] == 1 ? BZI_STATE_BYTES_1 : (uint32_t)sizeof *state;
+    if (start[1] < 1 || start[1] > 2 || start[0] != bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.version: %u of %u bytes is not known", given->version,
                         given->struct_size);
+
+    memset(state, 0, sizeof *state);
     memcpy(state, given, bytes);
+    if (flipped)
+        bzi_loader_state_flip(state);
+    state->struct_size = start[0];
+    state->version = start[1];
     return BZNA_OK;
 }
 
@@ -29354,8 +29528,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 
-/* ==== 87. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 62, 68-69.
+/* ==== 88. Statistics ===============================================================================================
+ * Calls: rooms 2, 4, 7, 63, 69-70.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -29535,8 +29709,8 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 88. Configuration =============================================================================================
- * Calls: rooms 2, 4, 9, 51, 53, 55.
+/* ==== 89. Configuration =============================================================================================
+ * Calls: rooms 2, 4, 10, 52, 54, 56.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -29853,7 +30027,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
 #undef BZI_GROUP
 
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-        if (groups[i].padding || !bzi_is_zero(groups[i].words, groups[i].bytes))
+        if (groups[i].padding || !bzi_is_zero(groups[i].words, (size_t)groups[i].bytes))
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "loader_config.%s: reserved words are set", groups[i].group);
     return BZNA_OK;
 }
@@ -29924,8 +30098,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 89. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 9, 52-55, 88.
+/* ==== 90. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 10, 53-56, 89.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -30140,9 +30314,7 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 90. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7, 9, 44-46, 61-62, 66, 68, 70, 72, 82-83.
- *
+/* ==== 91. Opening ===================================================================================================
  * Chooses the decoder and opens loaders. */
 
 /* The parts of the context's GPU that a loader may use. */
@@ -30417,6 +30589,21 @@ static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
+/* Makes the lanes' scratch memory, so that none is made while they run: for views of the largest output, if policies or
+ * a callback may give them operations on pixels. Pre: in the CUDA context. */
+static bzna_status bzi_loader_make_scratch(bzna_loader *loader, bzna_error *err)
+{
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        const uint64_t bytes = bzi_scratch_device_bytes(&output->kernel);
+        if ((loader->config.pipeline.transform || bzi_augment_has_pixels(&output->augment)) &&
+            loader->view_scratch < bytes)
+            loader->view_scratch = bytes;
+    }
+    loader->scratch_bytes = loader->lanes * (BZI_LANE_SUMS + BZI_KERNEL_SLOTS * loader->view_scratch);
+    return bzi_device_alloc(loader->device, loader->scratch_bytes, loader->stream, &loader->scratch, err);
+}
+
 /* Takes the consumer's stream, or makes one. Pre: in the CUDA context. */
 static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
 {
@@ -30432,7 +30619,8 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 
     if (loader->device && (status = bzi_device_enter(loader->device, err)) != BZNA_OK)
         return status;
-    if (loader->device && (status = bzi_loader_make_stream(loader, err)) == BZNA_OK)
+    if (loader->device && (status = bzi_loader_make_stream(loader, err)) == BZNA_OK &&
+        (status = bzi_loader_make_scratch(loader, err)) == BZNA_OK)
         status = bzi_loader_upload_means(loader, err);
     if (status == BZNA_OK && (status = bzi_loader_make_batches(loader, err)) == BZNA_OK &&
         (status = bzi_loader_start_workers(loader, err)) == BZNA_OK)
@@ -30583,7 +30771,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 91. Public API: contexts ======================================================================================
+/* ==== 92. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
@@ -30858,7 +31046,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 92. Public API: data sets =====================================================================================
+/* ==== 93. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -31364,7 +31552,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 93. Public API: pictures, numbers, warps ======================================================================
+/* ==== 94. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 BZI_COLD
@@ -31713,7 +31901,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 94. Public API: loaders =======================================================================================
+/* ==== 95. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
@@ -32004,7 +32192,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 95. Public API: batches, writers =============================================================================
+/* ==== 96. Public API: batches, writers =============================================================================
  * Calls: all rooms above. */
 
 #ifdef BENZINA_NO_WRITER

@@ -2978,8 +2978,9 @@ typedef struct bzna_statistics {
     char             advice[240];
 } bzna_statistics;
 
-/* Where a run stands: 128 bytes of plain little-endian data without pointers, to be kept beside a
- * model's checkpoint. bzna_loader_save fills it in, and bzna_loader_restore takes it. */
+/* Where a run stands: 128 bytes of plain data without pointers, to be kept beside a model's
+ * checkpoint. bzna_loader_save fills it in, and bzna_loader_restore takes it. Its numbers have the
+ * byte order of the machine that saved it; a machine of the other order restores it, too. */
 typedef struct bzna_loader_state {
     uint32_t struct_size;             /* 128 */
     uint32_t version;                 /* 2; 1 of a state of 0.1, which has 64 bytes */

@@ -59,14 +59,17 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_TWO   __attribute__((launch_bounds(256, 2)))
 #  define BZI_KERNEL_FN    static inline __attribute__((device, always_inline))
 #  define BZI_KERNEL_GLOBAL __attribute__((address_space(1)))
-#  define BZI_KERNEL_FIRST(d)                                                                        \
-    ((uint32_t)(__nvvm_read_ptx_sreg_ctaid_##d() * __nvvm_read_ptx_sreg_ntid_##d() + __nvvm_read_ptx_sreg_tid_##d()))
-#  define BZI_KERNEL_STRIDE(d) ((uint32_t)(__nvvm_read_ptx_sreg_nctaid_##d() * __nvvm_read_ptx_sreg_ntid_##d()))
-#  define BZI_KERNEL_SLOT()    __nvvm_read_ptx_sreg_ctaid_z()
+#  define BZI_KERNEL_SHARED    static __attribute__((shared))
+#  define BZI_KERNEL_SHARED_ADDRESS(p) ((uint64_t)(__attribute__((address_space(3))) uint32_t *)(p))
+#  define BZI_KERNEL_THREAD(d)  ((uint32_t)__nvvm_read_ptx_sreg_tid_##d())        /* of the block */
+#  define BZI_KERNEL_THREADS(d) ((uint32_t)__nvvm_read_ptx_sreg_ntid_##d())
+#  define BZI_KERNEL_BLOCK(d)   ((uint32_t)__nvvm_read_ptx_sreg_ctaid_##d())      /* of the grid */
+#  define BZI_KERNEL_BLOCKS(d)  ((uint32_t)__nvvm_read_ptx_sreg_nctaid_##d())
 #  define BZI_KERNEL_READ8(p)  __nvvm_ldg_uc(p)
 #  define BZI_KERNEL_READ16(p) __nvvm_ldg_us((const uint16_t *)(p))
 #  define BZI_KERNEL_READF(p)  __nvvm_ldg_f(p)
 #  define BZI_KERNEL_READ64(p) __nvvm_ldg_ll(p)
+#  define BZI_KERNEL_SYNC()    __syncthreads()
 #  define BZI_KERNEL_ROLLED    _Pragma("unroll 1")
 #  define BZI_KERNEL_MIN(a, b) __builtin_fminf(a, b)
 #  define BZI_KERNEL_MAX(a, b) __builtin_fmaxf(a, b)
@@ -77,13 +80,17 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_TWO   __launch_bounds__(256, 2)
 #  define BZI_KERNEL_FN    static __device__ __forceinline__
 #  define BZI_KERNEL_GLOBAL
-#  define BZI_KERNEL_FIRST(d)  (blockIdx.d * blockDim.d + threadIdx.d)
-#  define BZI_KERNEL_STRIDE(d) (gridDim.d * blockDim.d)
-#  define BZI_KERNEL_SLOT()    blockIdx.z
+#  define BZI_KERNEL_SHARED    __shared__
+#  define BZI_KERNEL_SHARED_ADDRESS(p) ((uint64_t)__cvta_generic_to_shared(p))
+#  define BZI_KERNEL_THREAD(d)  threadIdx.d
+#  define BZI_KERNEL_THREADS(d) blockDim.d
+#  define BZI_KERNEL_BLOCK(d)   blockIdx.d
+#  define BZI_KERNEL_BLOCKS(d)  gridDim.d
 #  define BZI_KERNEL_READ8(p)  __ldg(p)
 #  define BZI_KERNEL_READ16(p) __ldg((const uint16_t *)(p))
 #  define BZI_KERNEL_READF(p)  __ldg(p)
 #  define BZI_KERNEL_READ64(p) __ldg(p)
+#  define BZI_KERNEL_SYNC()    __syncthreads()
 #  define BZI_KERNEL_ROLLED    _Pragma("unroll 1")
 #  define BZI_KERNEL_MIN(a, b) fminf(a, b)
 #  define BZI_KERNEL_MAX(a, b) fmaxf(a, b)
@@ -102,6 +109,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_READ16(p) bzi_kernel_read16(p)
 #  define BZI_KERNEL_READF(p)  (*(p))
 #  define BZI_KERNEL_READ64(p) (*(p))
+#  define BZI_KERNEL_SYNC()    ((void)0)
 #  define BZI_KERNEL_ROLLED
 #  define BZI_KERNEL_MIN(a, b) ((a) < (b) ? (a) : (b))   /* instructions differ on NaN and -0; the uses below do not */
 #  define BZI_KERNEL_MAX(a, b) ((a) > (b) ? (a) : (b))
@@ -112,6 +120,11 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #    define BZI_KERNEL_FN  static inline
 #    define BZI_KERNEL_CPU static
 #  endif
+#endif
+
+#if BZI_KERNEL_CUDA
+#  define BZI_KERNEL_FIRST(d)  (BZI_KERNEL_BLOCK(d) * BZI_KERNEL_THREADS(d) + BZI_KERNEL_THREAD(d))
+#  define BZI_KERNEL_STRIDE(d) (BZI_KERNEL_BLOCKS(d) * BZI_KERNEL_THREADS(d))
 #endif
 
 #ifdef __cplusplus
@@ -1119,7 +1132,7 @@ BZI_KERNEL_FN int bzi_kernel_of(const bzi_kernel_slot *slot, const bzi_kernel_ou
     {                                                                                                                  \
         bzi_kernel_thread thread = { BZI_KERNEL_FIRST(x), BZI_KERNEL_FIRST(y), BZI_KERNEL_STRIDE(x),                   \
                                      BZI_KERNEL_STRIDE(y) };                                                           \
-        function(&slots.slot[BZI_KERNEL_SLOT()], &out, thread);                                                        \
+        function(&slots.slot[BZI_KERNEL_BLOCK(z)], &out, thread);                                                      \
     }
 BZI_KERNELS(BZI_KERNEL_ENTRY)
 
@@ -2806,17 +2819,33 @@ BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kerne
 /* ---- 6. operations ----------------------------------------------------------------------------------------------- */
 
 /* Operations on a view that was warped to planes R, G, B of 8 bits. They are done in passes, each over the whole view
- * and each a launch of its own, which is what keeps threads apart: a pass reads what passes before it wrote, and writes
- * something else. What changes each sample by itself is a table of 256 entries a channel. Tables are composed, and
- * samples go through them where the next pass reads them. Only sums and histograms are added up by several threads, as
- * integers, which have no order.
+ * and each a launch of its own, which is what keeps blocks apart: a pass reads what passes before it wrote, and writes
+ * something else, each byte once. What changes each sample by itself is a table of 256 entries a channel. Tables are
+ * composed, and samples go through them where the next pass reads them. A view has the passes of what was drawn for it,
+ * and no others.
+ *
+ * The threads of a block share histograms, and tiles with what surrounds them, so that a sample is read from global
+ * memory once for each tile that it is in or beside, and nothing is added up there: each block counts the samples of
+ * some consecutive pixels, and who makes tables adds those parts up.
  *
  * Arithmetic and rounding are those of torchvision's functions for uint8 tensors, in float32: blends are truncated, a
  * Gaussian blur is rounded once, here at 1/256 between its two directions, too.
  *
- * Instructions of PTX a pixel, as build/tests/test_ptx executes and prints them for a view of 64 x 64: tally 73, map
- * 122 (saturation), sharpen 265, blur along x or y 1200 (kernel of 23), finish 92, cover 77. A table takes 977 there,
- * whatever the view's size: 80 at 224 x 224. No shared memory: histograms are added up by atomics in global memory. */
+ * Instructions of PTX a pixel of 224 x 224, and loads and stores of global memory, as build/tests/test_ptx counts and
+ * limits them. Behind them, the same where each thread reads what it needs from global memory, and adds up there:
+ *
+ *     tally         58.4    3.00  0.20       101    3.00  3.02
+ *     table         19.5    0.20  0.02        88    3.92  0.02    of an operation that needs a tally
+ *     map          124.8    3.00  3.00                            saturation
+ *     sharpen      257.7    3.39  3.00       289   26.57  3.00
+ *     blur        1075.8    8.54  3.00      2464  138.00  6.00    kernel of 23 x 23
+ *     cover         85.4    0.00  0.00                            a small rectangle
+ *     finish       111.2    3.00  3.00
+ *
+ * 62 registers (ptxas 13.0, sm_75 and sm_80; 61 for sm_90) and 15168 bytes of shared memory: four blocks of 256 threads
+ * a multiprocessor, also where that has 64 KiB. Blurs keep windows of four samples in registers, so that a weight costs
+ * two loads of shared memory for four samples; unrolled by four they would take 69 registers for a tenth fewer
+ * instructions. */
 
 /* BZNA_OP_... */
 enum {
@@ -2829,7 +2858,10 @@ enum {
 
 #define BZI_KERNEL_OPS 8              /* of a view, at most */
 #define BZI_KERNEL_TABLE 256          /* entries of a table, and bins of a histogram, of a channel */
-#define BZI_KERNEL_COUNTS 3080        /* bytes of a view's histograms, and of the sum of its grays behind them */
+#define BZI_KERNEL_PART 4096          /* consecutive pixels whose histograms a block makes */
+#define BZI_KERNEL_TILE 32            /* columns and rows of a tile, whose neighbors a block looks at */
+#define BZI_KERNEL_RADIUS 31          /* of a blur, at most */
+#define BZI_KERNEL_REACH (BZI_KERNEL_TILE + 2 * BZI_KERNEL_RADIUS)      /* columns and rows of a tile and around it */
 
 typedef struct bzi_kernel_op {
     uint32_t kind;
@@ -2847,7 +2879,7 @@ typedef struct bzi_kernel_op {
 typedef struct bzi_kernel_pass {
     uint64_t src, dst;        /* planes R, G, B, side by side; FINISH, COVER: dst is the slot in the batch */
     uint64_t tables;          /* through which samples of src go; 0: as they are */
-    uint64_t counts;          /* three histograms of uint32_t, then the sum of grays, uint64_t */
+    uint64_t counts;          /* of each part of the pixels, three histograms of uint32_t */
     float    bias[3], scale[3], luma[3];
     uint32_t flags;           /* BZI_KERNEL_GRAY, _SWAP */
     uint32_t kind;            /* BZI_KERNEL_PASS_... */
@@ -2866,17 +2898,38 @@ BZI_KERNEL_ASSERT(sizeof(bzi_kernel_passes) + sizeof(bzi_kernel_output) <= 4096)
 
 /* Kinds of passes. */
 enum {
-    BZI_KERNEL_PASS_CLEAR,            /* counts become 0 */
-    BZI_KERNEL_PASS_TALLY,            /* histograms of src, or the sum of its grays, as the operation first needs */
+    BZI_KERNEL_PASS_TALLY,            /* histograms of src, or one of its grays, as the operation first needs */
     BZI_KERNEL_PASS_TABLE,            /* operations first..end - 1 on tables, to dst */
     BZI_KERNEL_PASS_MAP,              /* operations that mix channels, from src to dst */
     BZI_KERNEL_PASS_SHARPEN,
-    BZI_KERNEL_PASS_BLUR_X,           /* to rows of uint16_t, in 1/256 */
-    BZI_KERNEL_PASS_BLUR_Y,           /* from those */
+    BZI_KERNEL_PASS_BLUR,
     BZI_KERNEL_PASS_FINISH,           /* from src to the batch */
-    BZI_KERNEL_PASS_COVER,            /* what covers pixels, in the batch */
-    BZI_KERNEL_PASS_KINDS
+    BZI_KERNEL_PASS_COVER             /* what covers pixels, in the batch */
 };
+
+/* What the threads of a block share, in one pass or another. In C one thread is the block, and the grid. */
+typedef union bzi_kernel_shared {
+    uint32_t counts[3 * BZI_KERNEL_TABLE];
+    struct {
+        uint64_t sum[2][BZI_KERNEL_TABLE];          /* of the first bins of a histogram, made from one to the other */
+        uint32_t least, most;                       /* samples that occur */
+    } table;
+    struct {
+        float    weight[BZI_KERNEL_RADIUS + 1];     /* of a blur, by distance from the middle; [0]: 1 by their sum */
+        uint16_t row[BZI_KERNEL_REACH][BZI_KERNEL_TILE];            /* blurred along x */
+        uint8_t  sample[BZI_KERNEL_REACH][BZI_KERNEL_REACH + 2];    /* as they are */
+    } tile;
+} bzi_kernel_shared;
+
+BZI_KERNEL_ASSERT(sizeof(bzi_kernel_shared) <= 16384);              /* four blocks, of the 64 KiB that some GPUs have */
+
+/* A thread's place among those that share. */
+typedef struct bzi_kernel_block {
+    bzi_kernel_shared *shared;
+    bzi_kernel_thread at;             /* x and y in the block */
+    uint32_t thread, threads;         /* its number, and how many there are */
+    uint32_t number, blocks;          /* the block's, likewise */
+} bzi_kernel_block;
 
 BZI_KERNEL_FN int64_t bzi_kernel_plane_bytes(const bzi_kernel_output *out)
 {
@@ -2931,18 +2984,6 @@ BZI_KERNEL_FN uint32_t bzi_kernel_read_count(const bzi_kernel_pass *pass, uint32
 {
     const float *counts = (const float *)(uintptr_t)pass->counts;
     return bzi_kernel_bits(BZI_KERNEL_READF(counts + at));
-}
-
-/* Adds the bin i of a channel. */
-BZI_KERNEL_FN void bzi_kernel_stats_add(bzi_kernel_stats *stats, uint32_t i, uint32_t count, uint32_t value)
-{
-    if (!count)
-        return;
-    stats->least = stats->total ? stats->least : i;
-    stats->most = i;
-    stats->at_most = count;
-    stats->total += count;
-    stats->below += i < value ? count : 0;
 }
 
 /* The square root, rounded to nearest. */
@@ -3021,90 +3062,126 @@ BZI_KERNEL_FN int bzi_kernel_counts(uint32_t kind)
     return kind == BZI_KERNEL_OP_CONTRAST || kind == BZI_KERNEL_OP_AUTOCONTRAST || kind == BZI_KERNEL_OP_EQUALIZE;
 }
 
-BZI_KERNEL_FN float bzi_kernel_mean_gray(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+/* A histogram of grays stands for the sum that it gives. */
+BZI_KERNEL_FN int bzi_kernel_is_gray(uint32_t kind) { return kind == BZI_KERNEL_OP_CONTRAST; }
+
+BZI_KERNEL_FN uint32_t bzi_kernel_parts(const bzi_kernel_output *out)
 {
-    const long long *sum = (const long long *)(uintptr_t)(pass->counts + BZI_KERNEL_COUNTS - 8);
-    return (float)BZI_KERNEL_READ64(sum) / (float)bzi_kernel_plane_bytes(out);
+    return (uint32_t)((bzi_kernel_plane_bytes(out) + BZI_KERNEL_PART - 1) / BZI_KERNEL_PART);
 }
 
-/* The statistics that the operation first needs for a sample of channel c. */
-BZI_KERNEL_FN bzi_kernel_stats bzi_kernel_stats_of(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                                   const bzi_kernel_op *op, int c, uint32_t value)
+/* Sums of a channel's bins 0 .. i, in shared->table.sum[0][i], and which bins are the first and the last that count
+ * anything. Grays: of bins times their number. */
+BZI_KERNEL_FN void bzi_kernel_sum_up(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                     bzi_kernel_block block, uint32_t c, int is_gray)
 {
-    bzi_kernel_stats stats = { 0, 0, 0, 0, 0, 0.0f };
-    if (op->kind == BZI_KERNEL_OP_CONTRAST)
-        stats.mean = bzi_kernel_mean_gray(pass, out);
-    const int is_counted = bzi_kernel_counts(op->kind) && op->kind != BZI_KERNEL_OP_CONTRAST;
+    uint64_t (*sum)[BZI_KERNEL_TABLE] = block.shared->table.sum;
+    const uint32_t parts = bzi_kernel_parts(out);
+    for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE; i += block.threads) {
+        uint64_t count = 0;
+        BZI_KERNEL_ROLLED
+        for (uint32_t part = 0; part < parts; part++)
+            count += bzi_kernel_read_count(pass, (part * 3 + (is_gray ? 0 : c)) * BZI_KERNEL_TABLE + i);
+        sum[0][i] = is_gray ? count * i : count;
+    }
+    BZI_KERNEL_SYNC();
     BZI_KERNEL_ROLLED
-    for (uint32_t i = 0; i < BZI_KERNEL_TABLE && is_counted; i++)
-        bzi_kernel_stats_add(&stats, i, bzi_kernel_read_count(pass, (uint32_t)c * BZI_KERNEL_TABLE + i), value);
+    for (uint32_t k = 0; k < 8; k++) {
+        for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE; i += block.threads)
+            sum[~k & 1][i] = sum[k & 1][i] + (i >= 1u << k ? sum[k & 1][i - (1u << k)] : 0);
+        BZI_KERNEL_SYNC();
+    }
+    for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE && !is_gray; i += block.threads) {
+        const uint64_t below = i ? sum[0][i - 1] : 0;
+        if (below == 0 && sum[0][i])
+            block.shared->table.least = i;
+        if (below < sum[0][i] && sum[0][i] == sum[0][BZI_KERNEL_TABLE - 1])
+            block.shared->table.most = i;
+    }
+    BZI_KERNEL_SYNC();
+}
+
+/* The statistics that an operation needs for a sample, from those sums. */
+BZI_KERNEL_FN bzi_kernel_stats bzi_kernel_stats_of(const bzi_kernel_shared *shared, const bzi_kernel_output *out,
+                                                   uint32_t value, int is_gray)
+{
+    const uint64_t *sum = shared->table.sum[0], total = sum[BZI_KERNEL_TABLE - 1];
+    bzi_kernel_stats stats = { 0, 0, 0, 0, 0, 0.0f };
+    if (is_gray) {
+        stats.mean = (float)(int64_t)total / (float)bzi_kernel_plane_bytes(out);
+        return stats;
+    }
+    stats.least = shared->table.least;
+    stats.most = shared->table.most;
+    stats.total = (uint32_t)total;
+    stats.at_most = (uint32_t)(total - (stats.most ? sum[stats.most - 1] : 0));
+    stats.below = (uint32_t)(value ? sum[value - 1] : 0);
     return stats;
 }
 
-/* Entries x of the tables of channels y. */
+/* Tables: a block makes a channel's. */
 BZI_KERNEL_FN void bzi_kernel_pass_table(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                         bzi_kernel_thread thread)
+                                         bzi_kernel_block block)
 {
     const uint8_t *from = (const uint8_t *)(uintptr_t)pass->tables;
     uint8_t BZI_KERNEL_GLOBAL *to = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
-    for (uint32_t c = thread.y; c < 3; c += thread.step_y)
-        for (uint32_t i = thread.x; i < BZI_KERNEL_TABLE; i += thread.step_x) {
+    const uint32_t kind = pass->op[pass->first].kind;
+    for (uint32_t c = block.number; c < 3; c += block.blocks) {
+        if (bzi_kernel_counts(kind))
+            bzi_kernel_sum_up(pass, out, block, c, bzi_kernel_is_gray(kind));
+        for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE; i += block.threads) {
             const uint32_t at = c * BZI_KERNEL_TABLE + i;
             uint32_t value = from ? BZI_KERNEL_READ8(from + at) : i;
-            const bzi_kernel_stats stats = bzi_kernel_stats_of(pass, out, &pass->op[pass->first], (int)c, value);
+            bzi_kernel_stats stats = { 0, 0, 0, 0, 0, 0.0f };
+            if (bzi_kernel_counts(kind))
+                stats = bzi_kernel_stats_of(block.shared, out, value, bzi_kernel_is_gray(kind));
             BZI_KERNEL_ROLLED
             for (uint32_t k = pass->first; k < pass->end; k++)
                 value = bzi_kernel_entry(&pass->op[k], (int)c, value, &stats);
             to[at] = (uint8_t)value;
         }
+        BZI_KERNEL_SYNC();                          /* the next channel's sums take the place of these */
+    }
 }
 
 /* --- Counts --- */
 
-BZI_KERNEL_FN void bzi_kernel_pass_clear(const bzi_kernel_pass *pass, bzi_kernel_thread thread)
-{
-    uint32_t BZI_KERNEL_GLOBAL *counts = (uint32_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->counts;
-    if (thread.y == 0)
-        for (uint32_t i = thread.x; i < BZI_KERNEL_COUNTS / 4; i += thread.step_x)
-            counts[i] = 0;
-}
-
-BZI_KERNEL_FN void bzi_kernel_add32(uint64_t counts, uint32_t at)
+BZI_KERNEL_FN void bzi_kernel_add_count(bzi_kernel_shared *shared, uint32_t bin)
 {
 #if BZI_KERNEL_CUDA
-    __asm__ volatile("red.global.add.u32 [%0], 1;" : : "l"(counts + 4 * at) : "memory");
+    __asm__ volatile("red.shared.add.u32 [%0], 1;" : : "l"(BZI_KERNEL_SHARED_ADDRESS(&shared->counts[bin])) : "memory");
 #else
-    ((uint32_t *)(uintptr_t)counts)[at]++;
+    shared->counts[bin]++;
 #endif
 }
 
-BZI_KERNEL_FN void bzi_kernel_add64(uint64_t address, uint64_t value)
-{
-#if BZI_KERNEL_CUDA
-    __asm__ volatile("red.global.add.u64 [%0], %1;" : : "l"(address), "l"(value) : "memory");
-#else
-    *(uint64_t *)(uintptr_t)address += value;
-#endif
-}
-
+/* Histograms: a block makes those of a part. */
 BZI_KERNEL_FN void bzi_kernel_pass_tally(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                         bzi_kernel_thread thread, int mapped)
+                                         bzi_kernel_block block, int mapped)
 {
-    const int is_gray = pass->op[pass->first].kind == BZI_KERNEL_OP_CONTRAST;
-    uint64_t sum = 0;
-    for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y)
-        for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x) {
-            const int64_t at = (int64_t)y * out->width + x;
+    const int is_gray = bzi_kernel_is_gray(pass->op[pass->first].kind);
+    const uint32_t bins = is_gray ? BZI_KERNEL_TABLE : 3 * BZI_KERNEL_TABLE, parts = bzi_kernel_parts(out);
+    for (uint32_t part = block.number; part < parts; part += block.blocks) {
+        uint32_t BZI_KERNEL_GLOBAL *to = (uint32_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->counts +
+                                         (int64_t)part * (3 * BZI_KERNEL_TABLE);
+        const int64_t first = (int64_t)part * BZI_KERNEL_PART, rest = bzi_kernel_plane_bytes(out) - first;
+        const uint32_t count = rest < BZI_KERNEL_PART ? (uint32_t)rest : BZI_KERNEL_PART;
+        for (uint32_t i = block.thread; i < bins; i += block.threads)
+            block.shared->counts[i] = 0;
+        BZI_KERNEL_SYNC();
+        for (uint32_t i = block.thread; i < count; i += block.threads) {
             uint32_t v[3];
-            for (int c = 0; c < 3; c++) {
-                v[c] = bzi_kernel_take8(pass, out, c, at, mapped);
-                if (!is_gray)
-                    bzi_kernel_add32(pass->counts, (uint32_t)c * BZI_KERNEL_TABLE + v[c]);
-            }
-            sum += bzi_kernel_gray8(v);
+            for (int c = 0; c < 3; c++)
+                v[c] = bzi_kernel_take8(pass, out, c, first + i, mapped);
+            if (is_gray)
+                bzi_kernel_add_count(block.shared, bzi_kernel_gray8(v));
+            for (uint32_t c = 0; c < 3 && !is_gray; c++)
+                bzi_kernel_add_count(block.shared, c * BZI_KERNEL_TABLE + v[c]);
         }
-    if (is_gray)
-        bzi_kernel_add64(pass->counts + BZI_KERNEL_COUNTS - 8, sum);
+        BZI_KERNEL_SYNC();
+        for (uint32_t i = block.thread; i < bins; i += block.threads)
+            to[i] = block.shared->counts[i];        /* and the same thread makes that 0 for the next part */
+    }
 }
 
 /* --- Channels --- */
@@ -3172,27 +3249,6 @@ BZI_KERNEL_FN uint32_t bzi_kernel_smooth(uint32_t nine, uint32_t middle)
     return (2 * (nine + 4 * middle) + 13) * 40330 >> 20;
 }
 
-BZI_KERNEL_FN void bzi_kernel_pass_sharpen(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                           bzi_kernel_thread thread, int mapped)
-{
-    const bzi_kernel_op *op = &pass->op[pass->first];
-    const uint32_t width = (uint32_t)out->width, height = (uint32_t)out->height;
-    const int is_small = width < 3 || height < 3;
-    for (uint32_t y = thread.y; y < height; y += thread.step_y)
-        for (uint32_t x = thread.x; x < width; x += thread.step_x)
-            for (int c = 0; c < 3; c++) {
-                const int64_t at = (int64_t)y * out->width + x;
-                const uint32_t value = bzi_kernel_take8(pass, out, c, at, mapped);
-                uint32_t sum = 0;
-                for (int32_t i = 0; i < 9 && x > 0 && y > 0 && x + 1 < width && y + 1 < height; i++)
-                    sum += bzi_kernel_take8(pass, out, c, at + (i / 3 - 1) * out->width + i % 3 - 1, mapped);
-                sum = sum ? bzi_kernel_smooth(sum, value) : x > 0 && y > 0 && x + 1 < width && y + 1 < height ? 0 :
-                                                                                                               value;
-                bzi_kernel_put8(pass, out, c, at,
-                                is_small ? value : bzi_kernel_blend(op, value, (float)(int32_t)sum));
-            }
-}
-
 /* The weights of a Gaussian blur, from the middle on: 1, q, q^4, q^9, ... Begin with weight q and step q^3. */
 typedef struct bzi_kernel_bell {
     float weight, step, ratio;
@@ -3233,39 +3289,166 @@ BZI_KERNEL_FN int32_t bzi_kernel_reflect(int32_t i, int32_t last)
 BZI_KERNEL_FN uint16_t bzi_kernel_fixed(float value) { return (uint16_t)(int32_t)(value * 256.0f + 0.5f); }
 BZI_KERNEL_FN float bzi_kernel_unfixed(float value) { return value * 0.00390625f; }
 
-/* mapped concerns the horizontal direction alone. is_vertical is a constant. */
-BZI_KERNEL_FN void bzi_kernel_pass_blur(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                        bzi_kernel_thread thread, int mapped, int is_vertical)
+/* A tile of a plane, and of what surrounds it. */
+typedef struct bzi_kernel_tile {
+    const uint8_t *src, *table;       /* of the plane; table NULL: samples are taken as they are */
+    uint8_t BZI_KERNEL_GLOBAL *dst;
+    int32_t width, height;            /* of the plane */
+    int32_t x, y;                     /* of the tile's first sample */
+    int32_t radius;                   /* columns and rows around it */
+} bzi_kernel_tile;
+
+/* Beyond the plane by more than the radius, where a tile ends outside, is any sample. */
+BZI_KERNEL_FN int32_t bzi_kernel_tile_inside(int32_t i, int32_t last)
+{
+    i = bzi_kernel_reflect(i, last);
+    return i > 0 ? i : 0;
+}
+
+/* Samples of a tile and around it to shared memory. */
+BZI_KERNEL_FN void bzi_kernel_tile_load(const bzi_kernel_tile *tile, bzi_kernel_block block)
+{
+    const int32_t side = BZI_KERNEL_TILE + 2 * tile->radius;
+    for (int32_t x = (int32_t)block.at.x; x < side; x += (int32_t)block.at.step_x) {
+        const int32_t column = bzi_kernel_tile_inside(tile->x - tile->radius + x, tile->width - 1);
+        BZI_KERNEL_ROLLED
+        for (int32_t y = (int32_t)block.at.y; y < side; y += (int32_t)block.at.step_y) {
+            const int32_t row = bzi_kernel_tile_inside(tile->y - tile->radius + y, tile->height - 1);
+            const uint8_t value = BZI_KERNEL_READ8(tile->src + ((int64_t)row * tile->width + column));
+            block.shared->tile.sample[y][x] = tile->table ? BZI_KERNEL_READ8(tile->table + value) : value;
+        }
+    }
+}
+
+/* Four samples of a column of a tile, which may be beyond the plane. */
+BZI_KERNEL_FN void bzi_kernel_tile_put(const bzi_kernel_tile *tile, uint32_t x, uint32_t y, const uint32_t four[4])
+{
+    const int32_t column = tile->x + (int32_t)x, row = tile->y + (int32_t)y;
+    uint8_t BZI_KERNEL_GLOBAL *to = tile->dst + ((int64_t)row * tile->width + column);
+    for (int32_t i = 0; i < 4; i++, to += tile->width)
+        if (column < tile->width && row + i < tile->height)
+            *to = (uint8_t)four[i];
+}
+
+BZI_KERNEL_FN void bzi_kernel_tile_sharpen(const bzi_kernel_op *op, const bzi_kernel_tile *tile, bzi_kernel_block block)
+{
+    const int is_small = tile->width < 3 || tile->height < 3;
+    const float share = is_small ? 1.0f : op->a[0], other = is_small ? 0.0f : op->a[1];
+    BZI_KERNEL_ROLLED
+    for (uint32_t i = block.thread; i < BZI_KERNEL_TILE * BZI_KERNEL_TILE / 4; i += block.threads) {
+        const uint32_t x = i % BZI_KERNEL_TILE, y = i / BZI_KERNEL_TILE * 4;
+        const int32_t column = tile->x + (int32_t)x, row = tile->y + (int32_t)y;
+        uint32_t three[6], middle[6], four[4];
+        for (uint32_t k = 0; k < 6; k++) {
+            const uint8_t *at = &block.shared->tile.sample[y + k][x];
+            middle[k] = at[1];
+            three[k] = at[0] + middle[k] + at[2];
+        }
+        for (uint32_t k = 0; k < 4; k++) {
+            const uint32_t value = middle[k + 1], nine = three[k] + three[k + 1] + three[k + 2];
+            const int is_inside = (uint32_t)(column - 1) < (uint32_t)(tile->width - 2) &&      /* if not small */
+                                  (uint32_t)(row - 1) + k < (uint32_t)(tile->height - 2);
+            const uint32_t smooth = is_inside ? bzi_kernel_smooth(nine, value) : value;
+            four[k] = bzi_kernel_truncate(share * (float)(int32_t)value + other * (float)(int32_t)smooth);
+        }
+        bzi_kernel_tile_put(tile, x, y, four);
+    }
+}
+
+/* The weights of a blur, by one thread. */
+BZI_KERNEL_FN void bzi_kernel_weights(const bzi_kernel_op *op, bzi_kernel_shared *shared)
+{
+    bzi_kernel_bell bell = bzi_kernel_bell_of(op);
+    shared->tile.weight[0] = bzi_kernel_bell_norm(op);
+    BZI_KERNEL_ROLLED
+    for (uint32_t k = 1; k <= op->bits; k++, bzi_kernel_bell_next(&bell))
+        shared->tile.weight[k] = bell.weight;
+}
+
+/* A sample of a tile, or one that was blurred along x: i behind `at`, in the direction of the blur. */
+BZI_KERNEL_FN float bzi_kernel_tile_take(const uint8_t *at, int32_t i, int is_vertical)
+{
+    return is_vertical ? (float)((const uint16_t *)(const void *)at)[i * BZI_KERNEL_TILE] : (float)at[i];
+}
+
+/* Blurs four samples, the first of which is at `at`. Their neighbors at either side are four too, of which one is new
+ * with each step. is_vertical is a constant. */
+BZI_KERNEL_FN void bzi_kernel_tile_four(const bzi_kernel_shared *shared, const uint8_t *at, int32_t radius,
+                                        int is_vertical, float four[4])
+{
+    float low[4], high[4];
+    for (int32_t i = 0; i < 4; i++)
+        four[i] = low[i] = high[i] = bzi_kernel_tile_take(at, i, is_vertical);
+    BZI_KERNEL_ROLLED
+    for (int32_t k = 1; k <= radius; k++) {
+        const float weight = shared->tile.weight[k];
+        for (int32_t i = 0; i < 3; i++) {
+            low[3 - i] = low[2 - i];
+            high[i] = high[i + 1];
+        }
+        low[0] = bzi_kernel_tile_take(at, -k, is_vertical);
+        high[3] = bzi_kernel_tile_take(at, 3 + k, is_vertical);
+        for (int32_t i = 0; i < 4; i++)
+            four[i] += weight * (low[i] + high[i]);
+    }
+    for (int32_t i = 0; i < 4; i++)
+        four[i] *= shared->tile.weight[0];
+}
+
+/* Rows of a tile and of what is above and below it, then its columns. A thread does four samples of either. */
+BZI_KERNEL_FN void bzi_kernel_tile_blur(const bzi_kernel_tile *tile, bzi_kernel_block block)
+{
+    const uint32_t radius = (uint32_t)tile->radius, rows = BZI_KERNEL_TILE + 2 * radius;
+    float four[4];
+    BZI_KERNEL_ROLLED
+    for (uint32_t i = block.thread; i < BZI_KERNEL_TILE / 4 * rows; i += block.threads) {
+        const uint32_t x = i % (BZI_KERNEL_TILE / 4) * 4, y = i / (BZI_KERNEL_TILE / 4);
+        bzi_kernel_tile_four(block.shared, &block.shared->tile.sample[y][x + radius], tile->radius, 0, four);
+        for (uint32_t k = 0; k < 4; k++)
+            block.shared->tile.row[y][x + k] = bzi_kernel_fixed(four[k]);
+    }
+    BZI_KERNEL_SYNC();
+    BZI_KERNEL_ROLLED
+    for (uint32_t i = block.thread; i < BZI_KERNEL_TILE * BZI_KERNEL_TILE / 4; i += block.threads) {
+        const uint32_t x = i % BZI_KERNEL_TILE, y = i / BZI_KERNEL_TILE * 4;
+        const uint16_t *row = &block.shared->tile.row[y + radius][x];
+        uint32_t bytes[4];
+        bzi_kernel_tile_four(block.shared, (const uint8_t *)(const void *)row, tile->radius, 1, four);
+        for (uint32_t k = 0; k < 4; k++)
+            bytes[k] = bzi_kernel_byte(bzi_kernel_unfixed(four[k]));
+        bzi_kernel_tile_put(tile, x, y, bytes);
+    }
+}
+
+/* Operations that look at neighbors: a block does tiles, a channel after the other. */
+BZI_KERNEL_FN void bzi_kernel_pass_tiles(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                         bzi_kernel_block block)
 {
     const bzi_kernel_op *op = &pass->op[pass->first];
-    const float norm = bzi_kernel_bell_norm(op);
-    const int32_t last = (is_vertical ? out->height : out->width) - 1;
-    const uint8_t *lines = (const uint8_t *)(uintptr_t)pass->src;      /* of two bytes each */
-    uint16_t BZI_KERNEL_GLOBAL *to = (uint16_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
-    for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y)
-        for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x)
-            for (int c = 0; c < 3; c++) {
-                const int64_t plane = c * bzi_kernel_plane_bytes(out), row = (int64_t)y * out->width;
-                const int32_t middle = (int32_t)(is_vertical ? y : x);
-                bzi_kernel_bell bell = bzi_kernel_bell_of(op);
-                float sum = is_vertical ? (float)(int32_t)BZI_KERNEL_READ16(lines + 2 * (plane + row + x)) :
-                                          (float)(int32_t)bzi_kernel_take8(pass, out, c, row + x, mapped);
-                BZI_KERNEL_ROLLED
-                for (int32_t k = 1; k <= (int32_t)op->bits; k++, bzi_kernel_bell_next(&bell)) {
-                    const int64_t low = bzi_kernel_reflect(middle - k, last);
-                    const int64_t high = bzi_kernel_reflect(middle + k, last);
-                    const float two = is_vertical ?
-                        (float)(int32_t)((uint32_t)BZI_KERNEL_READ16(lines + 2 * (plane + low * out->width + x)) +
-                                         BZI_KERNEL_READ16(lines + 2 * (plane + high * out->width + x))) :
-                        (float)(int32_t)(bzi_kernel_take8(pass, out, c, row + low, mapped) +
-                                         bzi_kernel_take8(pass, out, c, row + high, mapped));
-                    sum += bell.weight * two;
-                }
-                if (is_vertical)
-                    bzi_kernel_put8(pass, out, c, row + x, bzi_kernel_byte(bzi_kernel_unfixed(sum * norm)));
-                else
-                    to[plane + row + x] = bzi_kernel_fixed(sum * norm);
-            }
+    const int is_blur = pass->kind == BZI_KERNEL_PASS_BLUR;
+    const uint32_t across = ((uint32_t)out->width + BZI_KERNEL_TILE - 1) / BZI_KERNEL_TILE;
+    const uint32_t tiles = ((uint32_t)out->height + BZI_KERNEL_TILE - 1) / BZI_KERNEL_TILE * across;
+    if (is_blur && block.thread == 0)
+        bzi_kernel_weights(op, block.shared);
+    for (uint32_t i = block.number; i < tiles; i += block.blocks)
+        BZI_KERNEL_ROLLED
+        for (int64_t c = 0; c < 3; c++) {
+            const int64_t plane = c * bzi_kernel_plane_bytes(out);
+            const bzi_kernel_tile tile = {
+                (const uint8_t *)(uintptr_t)pass->src + plane,
+                pass->tables ? (const uint8_t *)(uintptr_t)pass->tables + c * BZI_KERNEL_TABLE : 0,
+                (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst + plane, out->width, out->height,
+                (int32_t)(i % across * BZI_KERNEL_TILE), (int32_t)(i / across * BZI_KERNEL_TILE),
+                is_blur ? (int32_t)op->bits : 1
+            };
+            bzi_kernel_tile_load(&tile, block);
+            BZI_KERNEL_SYNC();
+            if (is_blur)
+                bzi_kernel_tile_blur(&tile, block);
+            else
+                bzi_kernel_tile_sharpen(op, &tile, block);
+            BZI_KERNEL_SYNC();                      /* the next tile takes the place of this one */
+        }
 }
 
 /* --- The batch --- */
@@ -3367,16 +3550,14 @@ BZI_KERNEL_FN void bzi_kernel_pass_cover(const bzi_kernel_pass *pass, const bzi_
 
 /* What one thread does of a pass. mapped is a constant where it can be. */
 BZI_KERNEL_FN void bzi_kernel_pass_thread(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                          bzi_kernel_thread thread, int mapped)
+                                          bzi_kernel_thread thread, bzi_kernel_block block, int mapped)
 {
     switch (pass->kind) {
-    case BZI_KERNEL_PASS_CLEAR:   bzi_kernel_pass_clear(pass, thread); break;
-    case BZI_KERNEL_PASS_TALLY:   bzi_kernel_pass_tally(pass, out, thread, mapped); break;
-    case BZI_KERNEL_PASS_TABLE:   bzi_kernel_pass_table(pass, out, thread); break;
+    case BZI_KERNEL_PASS_TALLY:   bzi_kernel_pass_tally(pass, out, block, mapped); break;
+    case BZI_KERNEL_PASS_TABLE:   bzi_kernel_pass_table(pass, out, block); break;
     case BZI_KERNEL_PASS_MAP:     bzi_kernel_pass_map(pass, out, thread, mapped); break;
-    case BZI_KERNEL_PASS_SHARPEN: bzi_kernel_pass_sharpen(pass, out, thread, mapped); break;
-    case BZI_KERNEL_PASS_BLUR_X:  bzi_kernel_pass_blur(pass, out, thread, mapped, 0); break;
-    case BZI_KERNEL_PASS_BLUR_Y:  bzi_kernel_pass_blur(pass, out, thread, 0, 1); break;
+    case BZI_KERNEL_PASS_SHARPEN:
+    case BZI_KERNEL_PASS_BLUR:    bzi_kernel_pass_tiles(pass, out, block); break;
     case BZI_KERNEL_PASS_FINISH:  bzi_kernel_pass_finish(pass, out, thread, mapped); break;
     default:                      bzi_kernel_pass_cover(pass, out, thread);
     }
@@ -3386,17 +3567,19 @@ BZI_KERNEL_FN void bzi_kernel_pass_thread(const bzi_kernel_pass *pass, const bzi
 
 /* Where in a view's scratch memory what lies; offsets in bytes, multiples of 256. */
 typedef struct bzi_kernel_scratch {
-    uint64_t image[2], table[2], counts, lines, row, bytes;
+    uint64_t image[2], table[2], counts, bytes;
+    uint64_t lines, row, host_bytes;  /* of a blur on the CPU, behind those bytes */
 } bzi_kernel_scratch;
 
-/* blurs: a view may be blurred. */
-BZI_KERNEL_FN bzi_kernel_scratch bzi_kernel_scratch_of(const bzi_kernel_output *out, int blurs)
+BZI_KERNEL_FN bzi_kernel_scratch bzi_kernel_scratch_of(const bzi_kernel_output *out)
 {
     const uint64_t image = (3 * (uint64_t)bzi_kernel_plane_bytes(out) + 255) / 256 * 256;
-    bzi_kernel_scratch scratch = { { 0, image }, { 2 * image, 2 * image + 768 }, 2 * image + 1536, 2 * image + 4864,
-                                   0, 0 };
+    const uint64_t counts = (uint64_t)bzi_kernel_parts(out) * (3 * BZI_KERNEL_TABLE * sizeof(uint32_t));
+    bzi_kernel_scratch scratch = { { 0, image }, { 2 * image, 2 * image + 768 }, 2 * image + 1536,
+                                   2 * image + 1536 + counts, 0, 0, 0 };
+    scratch.lines = scratch.bytes;
     scratch.row = scratch.lines + 2 * image;
-    scratch.bytes = blurs ? scratch.row + 4 * ((uint64_t)out->width + 128) : scratch.lines;
+    scratch.host_bytes = scratch.row + (4 * ((uint64_t)out->width + 128) + 255) / 256 * 256;
     return scratch;
 }
 
@@ -3423,7 +3606,7 @@ BZI_KERNEL_FN void bzi_kernel_next_table(const bzi_kernel_pass *view, bzi_kernel
                                          bzi_kernel_stage *stage, bzi_kernel_pass *pass)
 {
     const int counts = bzi_kernel_counts(view->op[stage->at].kind);
-    pass->kind = counts && stage->step < 2 ? BZI_KERNEL_PASS_CLEAR + stage->step : BZI_KERNEL_PASS_TABLE;
+    pass->kind = counts && stage->step == 0 ? BZI_KERNEL_PASS_TALLY : BZI_KERNEL_PASS_TABLE;
     stage->step++;
     if (pass->kind != BZI_KERNEL_PASS_TABLE)
         return;
@@ -3440,18 +3623,10 @@ BZI_KERNEL_FN void bzi_kernel_next_image(const bzi_kernel_pass *view, bzi_kernel
                                          bzi_kernel_stage *stage, bzi_kernel_pass *pass)
 {
     const uint32_t kind = view->op[stage->at].kind;
-    pass->kind = kind == BZI_KERNEL_OP_SHARPNESS ? BZI_KERNEL_PASS_SHARPEN : kind != BZI_KERNEL_OP_BLUR ?
-                 BZI_KERNEL_PASS_MAP : BZI_KERNEL_PASS_BLUR_X + stage->step;
+    pass->kind = kind == BZI_KERNEL_OP_SHARPNESS ? BZI_KERNEL_PASS_SHARPEN : kind == BZI_KERNEL_OP_BLUR ?
+                 BZI_KERNEL_PASS_BLUR : BZI_KERNEL_PASS_MAP;
     while (pass->kind == BZI_KERNEL_PASS_MAP && pass->end < view->pixels && bzi_kernel_is_mix(view->op[pass->end].kind))
         pass->end++;
-    if (pass->kind == BZI_KERNEL_PASS_BLUR_X) {
-        pass->dst = view->src + scratch.lines;
-        stage->step++;
-        stage->mapped = 0;
-        return;
-    }
-    if (pass->kind == BZI_KERNEL_PASS_BLUR_Y)
-        pass->src = view->src + scratch.lines;
     stage->image ^= 1;
     pass->dst = view->src + (stage->image ? scratch.image[1] : scratch.image[0]);
     stage->mapped = 0;
@@ -3462,7 +3637,7 @@ BZI_KERNEL_FN void bzi_kernel_next_image(const bzi_kernel_pass *view, bzi_kernel
 BZI_KERNEL_FN int bzi_kernel_next_pass(const bzi_kernel_pass *view, const bzi_kernel_output *out,
                                        bzi_kernel_stage *stage, bzi_kernel_pass *pass)
 {
-    const bzi_kernel_scratch scratch = bzi_kernel_scratch_of(out, 0);
+    const bzi_kernel_scratch scratch = bzi_kernel_scratch_of(out);
     *pass = *view;
     pass->src = view->src + (stage->image ? scratch.image[1] : scratch.image[0]);
     pass->tables = stage->mapped ? view->src + (stage->table ? scratch.table[1] : scratch.table[0]) : 0;
@@ -3474,7 +3649,7 @@ BZI_KERNEL_FN int bzi_kernel_next_pass(const bzi_kernel_pass *view, const bzi_ke
             bzi_kernel_next_table(view, scratch, stage, pass);
         else
             bzi_kernel_next_image(view, scratch, stage, pass);
-        if (pass->kind >= BZI_KERNEL_PASS_TABLE && pass->kind != BZI_KERNEL_PASS_BLUR_X) {
+        if (pass->kind != BZI_KERNEL_PASS_TALLY) {
             stage->at = pass->end;
             stage->step = 0;
         }
@@ -3492,19 +3667,34 @@ BZI_KERNEL_FN int bzi_kernel_next_pass(const bzi_kernel_pass *view, const bzi_ke
 /* Passes of views 0 .. grid.z - 1, of one output; blocks and grids as those of the warps. */
 BZI_KERNEL_GLOBAL_FN BZI_KERNEL_TWO bzi_kernel_augment(const bzi_kernel_passes passes, const bzi_kernel_output out)
 {
-    bzi_kernel_thread thread = { BZI_KERNEL_FIRST(x), BZI_KERNEL_FIRST(y), BZI_KERNEL_STRIDE(x), BZI_KERNEL_STRIDE(y) };
-    const bzi_kernel_pass *pass = &passes.pass[BZI_KERNEL_SLOT()];
-    bzi_kernel_pass_thread(pass, &out, thread, pass->tables != 0);
+    BZI_KERNEL_SHARED bzi_kernel_shared shared;
+    const bzi_kernel_thread thread = { BZI_KERNEL_FIRST(x), BZI_KERNEL_FIRST(y), BZI_KERNEL_STRIDE(x),
+                                       BZI_KERNEL_STRIDE(y) };
+    const bzi_kernel_thread at = { BZI_KERNEL_THREAD(x), BZI_KERNEL_THREAD(y), BZI_KERNEL_THREADS(x),
+                                   BZI_KERNEL_THREADS(y) };
+    const bzi_kernel_block block = { &shared, at, at.y * at.step_x + at.x, at.step_x * at.step_y,
+                                     BZI_KERNEL_BLOCK(y) * BZI_KERNEL_BLOCKS(x) + BZI_KERNEL_BLOCK(x),
+                                     BZI_KERNEL_BLOCKS(x) * BZI_KERNEL_BLOCKS(y) };
+    const bzi_kernel_pass *pass = &passes.pass[BZI_KERNEL_BLOCK(z)];
+    bzi_kernel_pass_thread(pass, &out, thread, block, pass->tables != 0);
 }
 #else
-/* All passes of a view by the functions of a GPU's thread: what tests compare with. */
-BZI_KERNEL_CPU void bzi_kernel_operate_plain(const bzi_kernel_pass *view, const bzi_kernel_output *out)
+/* A pass by the functions of a GPU's thread, which is all of its block, and that all of the grid. */
+BZI_KERNEL_CPU void bzi_kernel_pass_plain(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const bzi_kernel_thread all = { 0, 0, 1, 1 };
+    bzi_kernel_shared shared;
+    const bzi_kernel_block block = { &shared, all, 0, 1, 0, 1 };
+    bzi_kernel_pass_thread(pass, out, all, block, pass->tables != 0);
+}
+
+/* All passes of a view by them: what tests compare with. */
+BZI_KERNEL_CPU void bzi_kernel_operate_plain(const bzi_kernel_pass *view, const bzi_kernel_output *out)
+{
     bzi_kernel_stage stage = { 0, 0, 0, 0, 0 };
     bzi_kernel_pass pass;
     while (bzi_kernel_next_pass(view, out, &stage, &pass))
-        bzi_kernel_pass_thread(&pass, out, all, pass.tables != 0);
+        bzi_kernel_pass_plain(&pass, out);
 }
 
 /* The rest is faster, with the same bits: loops over planes, of which compilers make vectors. Samples go through their
@@ -3540,11 +3730,13 @@ BZI_KERNEL_FN void bzi_kernel_apply_tables(bzi_kernel_pass *pass, const bzi_kern
     pass->tables = 0;
 }
 
-/* Several histograms, since an addition waits for the one before it to the same bin. */
+/* The histograms of all pixels are those of the first part. Several are made, since an addition waits for the one
+ * before it to the same bin. */
 BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out);
     uint32_t *counts = (uint32_t *)(uintptr_t)pass->counts;
+    memset(counts, 0, 3 * BZI_KERNEL_TABLE * sizeof *counts);
     for (int c = 0; c < 3; c++, counts += BZI_KERNEL_TABLE) {
         const uint8_t *samples = (const uint8_t *)(uintptr_t)pass->src + c * plane;
         const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables + (pass->tables ? c * BZI_KERNEL_TABLE : 0);
@@ -3564,21 +3756,42 @@ BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bz
     }
 }
 
-BZI_KERNEL_FN void bzi_kernel_tally_grays(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+/* The sum of all grays, in place of a histogram. */
+BZI_KERNEL_FN void bzi_kernel_tally_grays(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int mapped)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out);
     const uint8_t *restrict r = (const uint8_t *)(uintptr_t)pass->src, *restrict g = r + plane, *restrict b = g + plane;
+    const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables;
     uint64_t total = 0;
     for (int64_t first = 0; first < plane; first += 65536) {
         const int64_t end = first + 65536 < plane ? first + 65536 : plane;
         uint32_t sum = 0;
         for (int64_t i = first; i < end; i++) {
-            const uint32_t v[3] = { r[i], g[i], b[i] };
+            const uint32_t v[3] = { mapped ? table[r[i]] : r[i], mapped ? table[BZI_KERNEL_TABLE + g[i]] : g[i],
+                                    mapped ? table[2 * BZI_KERNEL_TABLE + b[i]] : b[i] };
             sum += bzi_kernel_gray8(v);
         }
         total += sum;
     }
-    bzi_kernel_add64(pass->counts + BZI_KERNEL_COUNTS - 8, total);
+    *(uint64_t *)(uintptr_t)pass->counts = total;
+}
+
+/* What counts say of a channel; below is left for each sample. */
+BZI_KERNEL_FN bzi_kernel_stats bzi_kernel_stats_all(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                                    uint32_t kind, int c)
+{
+    const uint32_t *counts = (const uint32_t *)(uintptr_t)pass->counts + c * BZI_KERNEL_TABLE;
+    bzi_kernel_stats stats = { 0, 0, 0, 0, 0, 0.0f };
+    if (bzi_kernel_is_gray(kind))
+        stats.mean = (float)(int64_t)*(const uint64_t *)(uintptr_t)pass->counts / (float)bzi_kernel_plane_bytes(out);
+    for (uint32_t i = 0; i < BZI_KERNEL_TABLE && bzi_kernel_counts(kind) && !bzi_kernel_is_gray(kind); i++)
+        if (counts[i]) {
+            stats.least = stats.total ? stats.least : i;
+            stats.most = i;
+            stats.at_most = counts[i];
+            stats.total += counts[i];
+        }
+    return stats;
 }
 
 /* Tables, whose samples below an entry's are added up once. */
@@ -3588,8 +3801,8 @@ BZI_KERNEL_CPU void bzi_kernel_make_tables(const bzi_kernel_pass *pass, const bz
     uint8_t *to = (uint8_t *)(uintptr_t)pass->dst;
     for (int c = 0; c < 3; c++) {
         const bzi_kernel_op *op = &pass->op[pass->first];
-        const int is_counted = bzi_kernel_counts(op->kind) && op->kind != BZI_KERNEL_OP_CONTRAST;
-        bzi_kernel_stats stats = bzi_kernel_stats_of(pass, out, op, c, 0);
+        const int is_counted = bzi_kernel_counts(op->kind) && !bzi_kernel_is_gray(op->kind);
+        bzi_kernel_stats stats = bzi_kernel_stats_all(pass, out, op->kind, c);
         uint32_t below[BZI_KERNEL_TABLE] = { 0 };
         for (uint32_t i = 1; i < BZI_KERNEL_TABLE && is_counted; i++)
             below[i] = below[i - 1] + bzi_kernel_read_count(pass, (uint32_t)c * BZI_KERNEL_TABLE + i - 1);
@@ -3671,7 +3884,7 @@ BZI_KERNEL_FN void bzi_kernel_sharpen_planes(const bzi_kernel_pass *pass, const 
     }
 }
 
-#define BZI_KERNEL_REACH 32           /* samples that a row has before and behind it: more than a blur's radius */
+#define BZI_KERNEL_BESIDE 32          /* samples that a row has before and behind it: more than a blur's radius */
 
 /* A row of a plane, and what is reflected beyond it, blurred along x. */
 BZI_KERNEL_FN void bzi_kernel_blur_row(const bzi_kernel_op *op, float norm, float *restrict row, int32_t width,
@@ -3679,14 +3892,14 @@ BZI_KERNEL_FN void bzi_kernel_blur_row(const bzi_kernel_op *op, float norm, floa
 {
     const int32_t radius = (int32_t)op->bits;
     for (int32_t i = 0; i < width; i++)
-        row[BZI_KERNEL_REACH + i] = (float)from[i];
+        row[BZI_KERNEL_BESIDE + i] = (float)from[i];
     for (int32_t i = 1; i <= radius; i++) {
-        row[BZI_KERNEL_REACH - i] = (float)from[i];
-        row[BZI_KERNEL_REACH + width - 1 + i] = (float)from[width - 1 - i];
+        row[BZI_KERNEL_BESIDE - i] = (float)from[i];
+        row[BZI_KERNEL_BESIDE + width - 1 + i] = (float)from[width - 1 - i];
     }
     for (int32_t first = 0; first < width; first += 64) {
         const int32_t count = first + 64 < width ? 64 : width - first;
-        const float *at = row + BZI_KERNEL_REACH + first;
+        const float *at = row + BZI_KERNEL_BESIDE + first;
         bzi_kernel_bell bell = bzi_kernel_bell_of(op);
         float sum[64];
         memcpy(sum, at, (size_t)count * sizeof *sum);
@@ -3721,21 +3934,19 @@ BZI_KERNEL_FN void bzi_kernel_blur_column(const bzi_kernel_op *op, float norm, c
     }
 }
 
-BZI_KERNEL_FN void bzi_kernel_blur_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out, float *row,
-                                          int is_vertical)
+/* Rows to lines of uint16_t, in 1/256, and those to columns. row: for one row and what is beside it. */
+BZI_KERNEL_FN void bzi_kernel_blur_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint16_t *lines,
+                                          float *row)
 {
     const bzi_kernel_op op = pass->op[pass->first];
     const float norm = bzi_kernel_bell_norm(&op);
     for (int32_t y = 0; y < 3 * out->height; y++) {
         const int64_t at = (int64_t)y * out->width;
-        if (is_vertical)
-            bzi_kernel_blur_column(&op, norm, (const uint16_t *)(uintptr_t)pass->src +
-                                                  y / out->height * bzi_kernel_plane_bytes(out),
-                                   out, y % out->height, (uint8_t *)(uintptr_t)pass->dst + at);
-        else
-            bzi_kernel_blur_row(&op, norm, row, out->width, (const uint8_t *)(uintptr_t)pass->src + at,
-                                (uint16_t *)(uintptr_t)pass->dst + at);
+        bzi_kernel_blur_row(&op, norm, row, out->width, (const uint8_t *)(uintptr_t)pass->src + at, lines + at);
     }
+    for (int32_t y = 0; y < 3 * out->height; y++)
+        bzi_kernel_blur_column(&op, norm, lines + y / out->height * bzi_kernel_plane_bytes(out), out, y % out->height,
+                               (uint8_t *)(uintptr_t)pass->dst + (int64_t)y * out->width);
 }
 
 /* Samples to the batch: a copy of whole pixels, or, where it takes more than that, pixel by pixel. */
@@ -3776,52 +3987,53 @@ BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const 
     }
 }
 
-BZI_KERNEL_FN void bzi_kernel_run_pass(bzi_kernel_pass *pass, const bzi_kernel_output *out, float *row)
+/* scratch: that of the view. */
+BZI_KERNEL_FN void bzi_kernel_run_pass(bzi_kernel_pass *pass, const bzi_kernel_output *out, uint64_t scratch)
 {
-    const bzi_kernel_thread all = { 0, 0, 1, 1 };
+    const bzi_kernel_scratch at = bzi_kernel_scratch_of(out);
     const uint32_t kind = pass->kind;
-    if (kind == BZI_KERNEL_PASS_MAP || kind == BZI_KERNEL_PASS_SHARPEN || kind == BZI_KERNEL_PASS_BLUR_X ||
+    if (kind == BZI_KERNEL_PASS_MAP || kind == BZI_KERNEL_PASS_SHARPEN || kind == BZI_KERNEL_PASS_BLUR ||
         kind == BZI_KERNEL_PASS_FINISH)
         bzi_kernel_apply_tables(pass, out);
     switch (kind) {
-    case BZI_KERNEL_PASS_CLEAR:   bzi_kernel_pass_clear(pass, all); break;
     case BZI_KERNEL_PASS_TALLY:
-        if (pass->op[pass->first].kind == BZI_KERNEL_OP_CONTRAST && pass->tables)
-            bzi_kernel_pass_tally(pass, out, all, 1);
-        else if (pass->op[pass->first].kind == BZI_KERNEL_OP_CONTRAST)
-            bzi_kernel_tally_grays(pass, out);
-        else
+        if (!bzi_kernel_is_gray(pass->op[pass->first].kind))
             bzi_kernel_tally_planes(pass, out);
+        else if (pass->tables)
+            bzi_kernel_tally_grays(pass, out, 1);
+        else
+            bzi_kernel_tally_grays(pass, out, 0);
         break;
     case BZI_KERNEL_PASS_TABLE:   bzi_kernel_make_tables(pass, out); break;
     case BZI_KERNEL_PASS_MAP:     bzi_kernel_map_all(pass, out); break;
     case BZI_KERNEL_PASS_SHARPEN: bzi_kernel_sharpen_planes(pass, out); break;
-    case BZI_KERNEL_PASS_BLUR_X:  bzi_kernel_blur_planes(pass, out, row, 0); break;
-    case BZI_KERNEL_PASS_BLUR_Y:  bzi_kernel_blur_planes(pass, out, row, 1); break;
+    case BZI_KERNEL_PASS_BLUR:
+        bzi_kernel_blur_planes(pass, out, (uint16_t *)(uintptr_t)(scratch + at.lines),
+                               (float *)(uintptr_t)(scratch + at.row));
+        break;
     case BZI_KERNEL_PASS_FINISH:  bzi_kernel_finish_planes(pass, out); break;
     default:                      bzi_kernel_cover_planes(pass, out);
     }
 }
 
-BZI_KERNEL_CPU void bzi_kernel_run_pass_any(bzi_kernel_pass *pass, const bzi_kernel_output *out, float *row)
+BZI_KERNEL_CPU void bzi_kernel_run_pass_any(bzi_kernel_pass *pass, const bzi_kernel_output *out, uint64_t scratch)
 {
-    bzi_kernel_run_pass(pass, out, row);
+    bzi_kernel_run_pass(pass, out, scratch);
 }
 
 BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_run_pass_256(bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                                            float *row)
+                                                            uint64_t scratch)
 {
-    bzi_kernel_run_pass(pass, out, row);
+    bzi_kernel_run_pass(pass, out, scratch);
 }
 
 /* All passes of a view whose src is its scratch memory, and whose dst is its slot in the batch. */
 BZI_KERNEL_CPU void bzi_kernel_operate(const bzi_kernel_pass *view, const bzi_kernel_output *out)
 {
-    float *row = (float *)(uintptr_t)(view->src + bzi_kernel_scratch_of(out, 1).row);
     bzi_kernel_stage stage = { 0, 0, 0, 0, 0 };
     bzi_kernel_pass pass;
     while (bzi_kernel_next_pass(view, out, &stage, &pass))
-        (bzi_kernel_level() ? bzi_kernel_run_pass_256 : bzi_kernel_run_pass_any)(&pass, out, row);
+        (bzi_kernel_level() ? bzi_kernel_run_pass_256 : bzi_kernel_run_pass_any)(&pass, out, view->src);
 }
 #endif
 #endif

@@ -150,7 +150,8 @@ typedef struct bzna_stream_mark {
     uint64_t own_pass, own_place;                  /* the first shard that the window before did not have */
 } bzna_stream_mark;
 
-/* A place in a run, as bzna_stream_save fills it in: plain bytes to be kept in a file. */
+/* A place in a run, as bzna_stream_save fills it in: plain bytes to be kept in a file. Numbers have this machine's byte
+ * order, and machines of the other order refuse it. */
 typedef struct bzna_stream_state {
     uint32_t          struct_size;    /* of this struct */
     uint32_t          version;        /* 1 */

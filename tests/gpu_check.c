@@ -26,6 +26,8 @@ int main(void)
 #include "known.h"
 #include "gate.h"
 #include "gpu_dice.h"
+#include "random.h"
+#include "operations.h"
 #include <sys/wait.h>
 #ifdef __GLIBC__
 #  include <malloc.h>
@@ -1180,6 +1182,73 @@ TEST(the_kernel_equals_its_c_side_to_the_bit)
     free(got);
 }
 
+/* Passes of several views on the device, and on the processor. Returns how many bytes of the batches differ. */
+static long long operations_round(uint64_t scratch, uint64_t batch, uint8_t *host, uint8_t *wanted, uint8_t *got,
+                                  void *stream)
+{
+    const bzna_output o = { .width = 1 + dice(250), .height = 1 + dice(250), .dtype = dice(4), .channels = dice(3),
+                            .layout = dice(2) };
+    const bzi_kernel_output out = bzi_output_make(&o);
+    const uint32_t count = 1 + dice(BZI_KERNEL_SLOTS);
+    bzi_kernel_pass passes[BZI_KERNEL_SLOTS];
+    bzna_error err = fresh_error();
+    long long different = 0;
+    memset(wanted, 0xa5, (size_t)count * ARENA);
+    memset(got, 0xa5, (size_t)count * ARENA);
+    for (size_t i = 0; i < (size_t)count * ARENA; i++)
+        host[i] = (uint8_t)(dice(2) ? random_u32() : i / 7);
+    CHECK_EQ(bzi_device_upload(device, scratch, host, (uint64_t)count * ARENA, stream, &err), BZNA_OK);
+    CHECK_EQ(bzi_device_upload(device, batch, got, (uint64_t)count * ARENA, stream, &err), BZNA_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        const bzna_transform t = any_operations(1 + dice(BZNA_OPERATIONS_MAX), out.width, out.height);
+        bzi_operations_make(&t, o.channels, &out, &passes[i]);
+        bzi_kernel_pass view = passes[i];
+        passes[i].src = scratch + i * ARENA;
+        passes[i].dst = batch + i * ARENA;
+        view.src = (uint64_t)(uintptr_t)(host + i * (size_t)ARENA);
+        view.dst = (uint64_t)(uintptr_t)(wanted + i * (size_t)ARENA);
+        CHECK(bzi_scratch_bytes(&out, &view) <= ARENA && bzi_output_bytes(&o) <= ARENA);
+        bzi_device_drain(device, stream, &err);             /* before what was uploaded changes */
+        if (view.end)
+            bzi_kernel_operate(&view, &out);
+        else
+            i--;
+    }
+    CHECK_EQ(bzi_device_operate(device, passes, count, &out, stream, &err), BZNA_OK);
+    CHECK_EQ(bzi_device_download(device, got, batch, (uint64_t)count * ARENA, stream, &err), BZNA_OK);
+    CHECK_EQ(bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", &err), BZNA_OK);
+    if (test_failures)
+        printf("  %s\n", err.message);
+    for (size_t i = 0; i < (size_t)count * ARENA; i++)
+        different += got[i] != wanted[i];
+    return different;
+}
+
+TEST(operations_equal_those_of_the_processor_to_the_bit)
+{
+    const uint64_t bytes = BZI_KERNEL_SLOTS * (uint64_t)ARENA;
+    uint8_t *host = aligned_alloc(64, bytes), *wanted = malloc(bytes), *got = malloc(bytes);
+    uint64_t scratch = 0, batch = 0;
+    bzna_error err = fresh_error();
+    long long different = 0;
+    void *stream = NULL;
+    const int rounds = is_short ? 8 : is_fake ? 10 : 120;
+    REQUIRE(host && wanted && got);
+    REQUIRE(bzi_device_alloc(device, bytes, NULL, &scratch, &err) == BZNA_OK);
+    REQUIRE(bzi_device_alloc(device, bytes, NULL, &batch, &err) == BZNA_OK);
+    REQUIRE(stream_make(device, &stream, &err) == BZNA_OK);
+    for (int i = 0; i < rounds && test_failures < 5; i++)
+        different += operations_round(scratch, batch, host, wanted, got, stream);
+    printf("  %d launches of passes of 1 to %d views: %lld bytes differ\n", rounds, BZI_KERNEL_SLOTS, different);
+    CHECK_EQ(different, 0);
+    bzi_device_stream_free(device, stream);
+    bzi_device_free(device, scratch, bytes, NULL);
+    bzi_device_free(device, batch, bytes, NULL);
+    free(host);
+    free(wanted);
+    free(got);
+}
+
 /* ---- Batches ---- */
 
 /* What became of the slots of a run. */
@@ -2262,7 +2331,7 @@ static void sanitized(const char *arguments)
     if (!(pipe = popen(command, "r")))
         SKIP("compute-sanitizer cannot be started");
     while (fgets(line, sizeof line, pipe)) {
-        named |= strstr(line, "=========") && strstr(line, "bzi_kernel_warp_");
+        named |= strstr(line, "=========") && strstr(line, "bzi_kernel_");
         if (line[0] != '\n')
             snprintf(last, sizeof last, "%.*s", (int)strcspn(line, "\n"), line);
         if ((strstr(line, "=========") || strstr(line, "passed") || strstr(line, "FAIL")) && lines++ < 60)
@@ -2299,6 +2368,8 @@ static const struct test { const char *name; void (*run)(void); int in_short, is
     SHORT(there_is_a_device_with_video_engines_and_it_takes_the_kernel)
     ALL(the_self_check_passes_for_the_kernel_and_for_every_kind_that_has_pictures_for_it)
     { "the_kernel_equals_its_c_side_to_the_bit", test_the_kernel_equals_its_c_side_to_the_bit, 1, 1 },
+    { "operations_equal_those_of_the_processor_to_the_bit", test_operations_equal_those_of_the_processor_to_the_bit,
+      1, 1 },
     SHORT(frames_of_the_original_archives_equal_their_md5)
     ALL(frames_of_every_kind_equal_libavcodec)
     ALL(a_decoder_given_another_size_decodes_the_same)

@@ -17,10 +17,12 @@ check() { # name, command...
     name=$1; shift
     if "$@" > "$T/log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL $name"; tail -n 12 "$T/log"; fi
 }
-numbers() { # compiler and its switches
-    "$@" -ffp-contract=off $lenient -I. $neither "-DTEST_BUILD=\"$T\"" -DTEST_EMULATED -DBENZINA_STATIC -o "$T/numbers" \
-        tests/test_numbers.c -lm -lpthread -ldl && "$T/numbers"
+suite() { # its name, compiler and switches
+    suite=$1; shift
+    "$@" -ffp-contract=off $lenient -I. $neither "-DTEST_BUILD=\"$T\"" -DTEST_EMULATED -DBENZINA_STATIC -o "$T/$suite" \
+        "tests/test_$suite.c" -lm -lpthread -ldl && "$T/$suite"
 }
+numbers() { suite numbers "$@"; }
 
 for compiler in gcc clang; do
     have $compiler || { skip "$compiler" "no $compiler here [$compiler]"; continue; }
@@ -35,7 +37,10 @@ for compiler in gcc clang; do
     else skip "clang -flto" "no ld.lld here [lld]"; fi
     if echo 'int main(void) { return sizeof(void *) != 4; }' | $compiler -m32 -I/usr/include/x86_64-linux-gnu -x c -o "$T/m32" - 2>/dev/null && "$T/m32"; then
         lenient="$WARN -Wno-error"    # tests put 64-bit sizes into a size_t
-        check "$compiler -m32 with SSE" numbers $compiler -std=c11 -O1 -m32 -msse2 -mfpmath=sse -I/usr/include/x86_64-linux-gnu
+        x86="$compiler -std=c11 -O1 -m32 -msse2 -mfpmath=sse -I/usr/include/x86_64-linux-gnu"
+        check "$compiler -m32 with SSE" numbers $x86
+        check "$compiler -m32 reads files of 5 GiB" suite platforms $x86
+        check "$compiler -m32 without warnings" $x86 -ffp-contract=off $WARN $neither -I. -c benzina.c -o "$T/benzina.o"
         check "$compiler -m32 without SSE is refused" sh -c "$compiler -std=c11 -m32 -mno-sse -I/usr/include/x86_64-linux-gnu $neither -I. -fsyntax-only benzina.c 2>&1 | grep 'floats must be floats'"
     else skip "$compiler -m32" "no libraries of 32 bits here [libc6-dev-i386 lib32gcc-12-dev]"; fi
 done

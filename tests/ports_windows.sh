@@ -21,17 +21,17 @@ if has_decoders; then
 else
     flags="$flags -DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG"; libs=
 fi
-plain="numbers basics cursor boxes dataset tar recordio records lists writer writer_fields dlpack pictures host"
-decoding="decode fields filters format heif joint jpeg kernels given loader no_threads provider resampling rules runs sampler
+plain="numbers platforms limits truth basics cursor boxes dataset tar recordio records lists writer writer_fields dlpack pictures host"
+decoding="augment outputs changes contract decode fields files folder filters format heif joint jpeg kernels given loader no_threads provider resampling rules runs sampler
     slices statistics training transforms ptx"
-on_fakes="outputs_nvdec outputs_device heif_nvdec records_device jpeg_device loader_nvdec sessions driver nvparser"
+on_fakes="outputs_nvdec outputs_device heif_nvdec records_device jpeg_device loader_nvdec training_nvdec augment_device sessions driver nvparser"
 
 job() { # suite: its log, and its closing line in the form of the suites'
     program="$T/bin/test_$1.exe"
     case " $on_fakes " in *" $1 "*) folder="$T/fakes"; WINEPATH="$WINEPATH;Z:$(cd "$T/fakes" && pwd | tr / '\\')"; unset CUDA_VISIBLE_DEVICES ;; *) folder="$T/bin" ;; esac
     program="$folder/test_$1.exe"
     # shellcheck disable=SC2086
-    if $cc $flags -O0 -w -D_WIN32_WINNT=0x0602 -Itests/windows "-DTEST_BUILD=\"$T\"" -DTEST_EMULATED -o "$program" "tests/test_$1.c" \
+    if $cc $flags -O0 -Werror=incompatible-pointer-types -D_WIN32_WINNT=0x0602 -Itests/windows "-DTEST_BUILD=\"$T\"" -DTEST_EMULATED -o "$program" "tests/test_$1.c" \
         $libs $static -lsynchronization; then timeout 900 wine "$program"
     else echo "FAIL test_$1 does not compile"; echo "test_$1: 0 passed, 1 failed"; fi > "$T/$1.log" 2>&1
     echo "exit status $?" >> "$T/$1.log"
@@ -68,6 +68,8 @@ else
 fi
 
 # --- the suites ---
+[ -n "$ONLY" ] || skip stream "streams read commands and pipes of POSIX, and are not of Windows"
+[ -n "$ONLY" ] || skip faults "the calls that fail there one by one are those of POSIX"
 [ -z "$ONLY" ] || suites=$(for s in $suites; do case " $ONLY " in *" $s "*) echo "$s" ;; esac; done)
 # shellcheck disable=SC2086
 [ -z "$suites" ] || printf '%s\n' $suites | xargs -P "$(getconf _NPROCESSORS_ONLN)" -n 1 sh "$0" - "$BUILD" --job
@@ -95,7 +97,7 @@ cat > "$own" <<EOF
 #!/bin/sh
 found=
 if [ -s "\$LD_LIBRARY_PATH/libnvcuvid.so.1" ]; then found=fakes; elif [ -s "\$LD_LIBRARY_PATH/libcuda.so.1" ]; then found=novideo; fi
-[ -z "\$found" ] || { unset CUDA_VISIBLE_DEVICES; WINEPATH="\$WINEPATH;Z:$(cd "$T" && pwd | tr / '\\')\\\$found"; }
+[ -z "\$found" ] || { unset CUDA_VISIBLE_DEVICES; WINEPATH="\$WINEPATH;Z:$(cd "$T" && pwd | tr / '\\')\\\\\$found"; }
 unset LD_LIBRARY_PATH
 exec wine "$PWD/$T/bin/bzna.exe" "\$@"
 EOF

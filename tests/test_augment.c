@@ -835,6 +835,109 @@ TEST(a_transform_callback_sees_operations_and_changes_them)
     bzna_loader_close(loader);
 }
 
+#if defined(TEST_NVDEC) && TEST_NVDEC == 2
+/* Runs a loader on the device. Returns the scratch memory that it made for a view; opening, running: how often memory
+ * was allocated meanwhile. */
+static uint64_t scratch_of(const bzna_loader_config *c, long long *opening, long long *running)
+{
+    fake_control *control = fake_load()->control;
+    const long long before = control->calls[FAKE_cuMemAlloc_v2];
+    bzna_loader *loader = open_loader(c);
+    const long long opened = control->calls[FAKE_cuMemAlloc_v2];
+    CHECK(loader);
+    if (!loader)
+        return 0;
+    const uint64_t bytes = loader->view_scratch;
+    CHECK_EQ(loader->scratch_bytes, loader->lanes * (256 + 8 * bytes));
+    hash_rest(loader);
+    *opening = opened - before;
+    *running = control->calls[FAKE_cuMemAlloc_v2] - opened;
+    bzna_loader_close(loader);
+    return bytes;
+}
+
+TEST(device_memory_for_operations_is_allocated_when_a_loader_opens_and_bounded)
+{
+    static const bzna_operation equalize = { .kind = BZNA_OP_EQUALIZE };
+    static const bzna_policy counts = { .operations = &equalize, .operation_count = 1 };
+    const bzna_loader_augment own = { .policies = &counts, .policy_count = 1 };
+    bzna_loader_output larger = { .name = "larger", .width = 2 * OUT, .height = 3 * OUT };
+    const bzi_kernel_output out = { .width = OUT, .height = OUT }, large = { .width = 2 * OUT, .height = 3 * OUT };
+    long long opening[6] = { 0 }, running[6] = { 0 };
+    atomic_uint given = 0;
+    uint64_t bytes[6];
+    NEED_LOADERS();
+    open_all();
+    bzna_loader_config c = config_of();
+    c.decode.threads = 1;
+    c.augment = (bzna_loader_augment){ 0 };
+    bytes[0] = scratch_of(&c, &opening[0], &running[0]);                  /* no operations */
+    c.color.jitter.contrast[0] = 0.5f;
+    c.color.jitter.contrast[1] = 1.5f;
+    bytes[1] = scratch_of(&c, &opening[1], &running[1]);                  /* a mean of lumas */
+    c.augment.policies = &recipe[1];
+    c.augment.policy_count = 1;
+    bytes[2] = scratch_of(&c, &opening[2], &running[2]);                  /* erasing, which is done in the batch */
+    c.augment.policies = recipe;
+    c.augment.policy_count = 2;
+    bytes[3] = scratch_of(&c, &opening[3], &running[3]);
+    c.augment = (bzna_loader_augment){ 0 };
+    c.pipeline.transform = only_invert;
+    c.pipeline.transform_user = &given;
+    c.errors.policy = BZNA_ON_ERROR_FILL;
+    c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+    bytes[4] = scratch_of(&c, &opening[4], &running[4]);                  /* whatever a callback says */
+    c.pipeline.transform = NULL;
+    larger.augment = &own;
+    c.extra_outputs.ptr = &larger;
+    c.extra_outputs.count = 1;
+    bytes[5] = scratch_of(&c, &opening[5], &running[5]);                  /* another output's */
+    for (int i = 0; i < 6; i++) {
+        CHECK_EQ(opening[i] + running[i], opening[0] + running[0]);
+        CHECK(running[i] <= 1);                             /* the worker's, for its pictures, perhaps made before */
+        CHECK_EQ(bytes[i], i < 3 ? 0 : bzi_scratch_device_bytes(i < 5 ? &out : &large));
+    }
+    CHECK(bytes[5] <= 2 * 3 * 2 * OUT * 3 * OUT + 2 * 3072 + 4096);       /* two images, and little else */
+}
+
+/* Gives samples of an even index an operation; user: its kind. */
+static bzna_status every_second(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *t)
+{
+    (void)random;
+    t->operation_count = sample->index % 2 == 0;
+    t->operations[0] = (bzna_drawn){ .kind = *(const uint32_t *)user, .magnitude = 1, .area = { 0, 0, 9, 9 } };
+    return BZNA_OK;
+}
+
+TEST(samples_have_no_part_in_launches_of_operations_that_others_drew)
+{
+    /* tally, table, finish; sharpen or blur, finish; map, finish; table, finish; cover */
+    static const struct { uint32_t kind, passes; } known[] = {
+        { BZNA_OP_EQUALIZE, 3 }, { BZNA_OP_CONTRAST, 3 }, { BZNA_OP_SHARPNESS, 2 }, { BZNA_OP_BLUR, 2 },
+        { BZNA_OP_GRAYSCALE, 2 }, { BZNA_OP_BRIGHTNESS, 2 }, { BZNA_OP_ERASE, 1 }
+    };
+    fake_control *control = fake_load()->control;
+    NEED_LOADERS();
+    open_all();
+    for (size_t i = 0; i < COUNT(known); i++) {
+        uint32_t kind = known[i].kind;
+        bzna_loader_config c = config_of();
+        c.augment = (bzna_loader_augment){ 0 };
+        c.pipeline.transform = every_second;
+        c.pipeline.transform_user = &kind;
+        c.order.epochs = 1;
+        const long long before = control->slots;
+        hash_of(&c);
+        CHECK_EQ(control->slots - before, SAMPLES + SAMPLES / 2 * known[i].passes);
+    }
+}
+#  define RUN_ON_DEVICE                                                                   \
+    RUN(device_memory_for_operations_is_allocated_when_a_loader_opens_and_bounded)        \
+    RUN(samples_have_no_part_in_launches_of_operations_that_others_drew)
+#else
+#  define RUN_ON_DEVICE
+#endif
+
 TEST(what_a_translation_brings_in_is_fill_or_the_picture)
 {
     static const bzna_operation right = { .kind = BZNA_OP_TRANSLATE_X_PX, .magnitude = { 8, 8 } };
@@ -886,6 +989,7 @@ TEST_MAIN(
     RUN(outputs_have_policies_of_their_own_and_masks_follow_what_moves)
     RUN(a_state_of_a_run_with_other_policies_is_refused)
     RUN(a_transform_callback_sees_operations_and_changes_them)
+    RUN_ON_DEVICE
     RUN(what_a_translation_brings_in_is_fill_or_the_picture)
     RUN(all_is_given_back)
 )

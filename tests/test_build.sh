@@ -298,11 +298,12 @@ check only_the_os_rooms_ask_for_the_platform not_rooms "($platforms)"
 check only_the_os_rooms_include_its_headers not_rooms "include <$system_headers>"
 check only_os_files_of_the_tool_ask_for_the_platform not_os_files "$platforms"
 check the_search_for_platforms_finds_some sh -c "! awk '/^[ \t]*#.*(_WIN32|__APPLE__)/ { exit 1 }' benzina.c"
-# What MSVC lacks: arrays of a variable size, statement expressions, attributes outside of a macro, C11's threads, GNU's built-ins.
+# What MSVC lacks: arrays of a variable size, statement expressions, attributes outside of a macro, C11's threads, GNU's built-ins
+# and types, POSIX's functions. What is of GNU's syntax alone, -Wpedantic refuses.
 only_gnu_has() {
-    awk '/^[ \t]*#[ \t]*if/ { gnu[++depth] = gnu[depth - 1] || /__GNUC__|__clang__|BZI_KERNEL_(CUDA|X86)/ }
+    awk '/^[ \t]*#[ \t]*if/ { gnu[++depth] = gnu[depth - 1] || /__GNUC__|__clang__|ifndef _WIN32|BZI_KERNEL_(CUDA|X86)/ }
          /^[ \t]*#[ \t]*el/ { gnu[depth] = gnu[depth - 1] || /__GNUC__|__clang__/ } /^[ \t]*#[ \t]*endif/ { depth-- }
-         !gnu[depth] && /__attribute__|__builtin_|__extension__|__typeof|__asm|<threads\.h>|alloca\(/ { print FILENAME ": " FNR ": " $0; bad = 1 }
+         !gnu[depth] && /__attribute__|__builtin_|__extension__|typeof|__asm|__int128|__thread|ssize_t|aligned_alloc|strn?casecmp|<threads\.h>|<stdalign\.h>|[^a-z_]alloca\(/ { print FILENAME ": " FNR ": " $0; bad = 1 }
          END { exit bad }' "$1"
 }
 # Numbers in files do not depend on the locale, nor anything on the size of a page.

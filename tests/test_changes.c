@@ -328,7 +328,8 @@ static void forget_blocks(const subject *s)
         memset(s->context->host->files.blocks->sets[i].blocks, 0, sizeof(bzi_block) * BZI_BLOCK_WAYS);
 }
 
-/* The file's descriptor becomes that of a folder, which can't be read: each read fails, also those of the index. */
+/* The file's descriptor becomes that of a folder, or on Windows, where those have none, of the file itself to write it:
+ * each read fails, also those of the index. */
 TEST(reads_of_the_index_that_fail_count_towards_retries)
 {
     bzna_loader_config c = { .struct_size = sizeof c, .output.batch_size = 4, .output.width = 16, .output.height = 16,
@@ -349,8 +350,8 @@ TEST(reads_of_the_index_that_fail_count_towards_retries)
     targets = &bzi_mp4_track(container, ((const bzi_mp4 *)container->own)->target)->table;
     broken = container->source.shared->file.fd;
     saved = dup(broken);
-    folder = open("/", O_RDONLY);
-    REQUIRE(saved >= 0 && folder >= 0 && dup2(folder, broken) == broken);
+    folder = open(ON_WINDOWS ? s.path : "/", ON_WINDOWS ? O_WRONLY : O_RDONLY);
+    REQUIRE(saved >= 0 && folder >= 0 && dup2(folder, broken) >= 0);
     forget_blocks(&s);                                      /* what opening has read */
     CHECK_EQ(bzna_loader_open(s.context, s.dataset, &c, &loader, &e), BZNA_OK);
     while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e) == BZNA_OK) {
@@ -358,7 +359,7 @@ TEST(reads_of_the_index_that_fail_count_towards_retries)
         for (uint32_t i = 0; i < info.count; i++) {
             bzna_error why = { 0 };
             CHECK_EQ(bzna_batch_error(batch, i, &why), BZNA_E_IO);
-            CHECK_EQ(why.native_code, EISDIR);
+            CHECK_EQ(why.native_code, ON_WINDOWS ? EACCES : EISDIR);
             CHECK(why.byte_offset + BZI_BLOCK_BYTES > targets->chunks_at);          /* in the index, in no sample */
             CHECK_CONTAINS(why.message, "a.bzna: sample ");
         }
@@ -368,7 +369,7 @@ TEST(reads_of_the_index_that_fail_count_towards_retries)
     CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, NULL), BZNA_OK);
     CHECK_EQ(stats.retries, 3 * SAMPLES);
     bzna_loader_close(loader);
-    CHECK_EQ(dup2(saved, broken), broken);                  /* nothing of it was kept */
+    CHECK(dup2(saved, broken) >= 0);                  /* nothing of it was kept */
     CHECK_EQ(look_at_all(&s, ARCHIVE, UNLINK), 0);
     close(saved);
     close(folder);

@@ -1503,16 +1503,17 @@ static void overwrite(piece *p, uint64_t local, uint64_t at, const uint8_t *byte
 {
     const sample *s = &p->samples[local];
     struct timespec times[2];
-    struct stat info;
+    bzi_file file;
     char path[300];
     int fd;
     snprintf(path, sizeof path, "%s%s%s", p->path, p->file.bytes ? "" : "/", p->file.bytes ? "" : s->name);
-    fd = open(path, O_WRONLY);
-    if (fd < 0 || fstat(fd, &info) || pwrite(fd, bytes, (size_t)size, (off_t)at) != (ssize_t)size)
+    if (bzi_os_file_open(&file, path, 0))
         abort();
-    times[0] = info.st_atim;
-    times[1] = info.st_mtim;
-    if (futimens(fd, times) || close(fd))
+    bzi_os_file_close(&file);
+    times[0] = times[1] = (struct timespec){ file.modified_ns / 1000000000, (long)(file.modified_ns % 1000000000) };
+    fd = open(path, O_WRONLY);
+    if (fd < 0 || pwrite(fd, bytes, (size_t)size, (off_t)at) != (ssize_t)size || close(fd) ||
+        utimensat(AT_FDCWD, path, times, 0))
         abort();
     if (p->file.bytes)
         memcpy(p->file.bytes + at, bytes, (size_t)size);

@@ -6,7 +6,14 @@
 #ifndef _FILE_OFFSET_BITS
 #  define _FILE_OFFSET_BITS 64
 #endif
-#include <dlfcn.h>
+#ifdef _WIN32
+#  define WIN32_LEAN_AND_MEAN
+#  define NOGDI
+#  include <windows.h>
+#  include <process.h>
+#else
+#  include <dlfcn.h>
+#endif
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,17 +22,11 @@
 /* Libraries and symbols that the library under test does not find. */
 static const char *missing_library[2], *missing_symbol;
 
-__attribute__((unused)) static void *find_library(const char *name, int flags)
+__attribute__((unused)) static int is_missing(const char *name)
 {
-    for (int i = 0; i < 2; i++)
-        if (missing_library[i] && !strcmp(name, missing_library[i]))
-            return NULL;
-    return dlopen(name, flags);
-}
-
-__attribute__((unused)) static void *find_symbol(void *library, const char *name)
-{
-    return missing_symbol && !strcmp(name, missing_symbol) ? NULL : dlsym(library, name);
+    return (missing_library[0] && !strcmp(name, missing_library[0])) ||
+           (missing_library[1] && !strcmp(name, missing_library[1])) ||
+           (missing_symbol && !strcmp(name, missing_symbol));
 }
 
 /* So many threads and locks can be had, the next one cannot; 0: all. */
@@ -38,13 +39,23 @@ __attribute__((unused)) static int is_last(_Atomic int *left)
     return seen == 1;
 }
 
-#define dlopen(name, flags) find_library(name, flags)
-#define dlsym(library, name) find_symbol(library, name)
-#define pthread_create(thread, with, run, argument) \
+#ifdef _WIN32
+#  define LoadLibraryA(name)            (is_missing(name) ? NULL : LoadLibraryA(name))
+#  define GetProcAddress(library, name) (is_missing(name) ? NULL : GetProcAddress(library, name))
+#  define _beginthreadex(with, size, run, argument, how, id) \
+    (is_last(&threads_left) ? 0 : _beginthreadex(with, size, run, argument, how, id))
+#else
+#  define dlopen(name, flags)  (is_missing(name) ? NULL : dlopen(name, flags))
+#  define dlsym(library, name) (is_missing(name) ? NULL : dlsym(library, name))
+#  define pthread_create(thread, with, run, argument) \
     (is_last(&threads_left) ? EAGAIN : pthread_create(thread, with, run, argument))
-#define pthread_mutex_init(mutex, with) (is_last(&locks_left) ? EAGAIN : pthread_mutex_init(mutex, with))
-#define pthread_cond_init(cond, with) (is_last(&locks_left) ? EAGAIN : pthread_cond_init(cond, with))
+#  define pthread_mutex_init(mutex, with) (is_last(&locks_left) ? EAGAIN : pthread_mutex_init(mutex, with))
+#  define pthread_cond_init(cond, with) (is_last(&locks_left) ? EAGAIN : pthread_cond_init(cond, with))
+#endif
 #include "../benzina.c"
+#undef LoadLibraryA
+#undef GetProcAddress
+#undef _beginthreadex
 #undef dlopen
 #undef dlsym
 #undef pthread_create
@@ -276,7 +287,7 @@ TEST(each_symbol_of_libcuda_that_is_missing_is_named)
         missing_symbol = cuda_names[i];
         CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
         CHECK_CONTAINS(e.message, cuda_names[i]);
-        CHECK_CONTAINS(e.message, "libcuda.so.1");
+        CHECK_CONTAINS(e.message, BZI_OS_CUDA);
         e = no_error();
         CHECK_EQ(bzna_device_count(&count, &e), BZNA_E_DEVICE);
         CHECK_EQ(count, 0);
@@ -313,7 +324,7 @@ TEST(each_symbol_of_libnvcuvid_that_is_missing_is_named_and_costs_only_nvdec)
         CHECK_EQ(info.video, BZNA_E_DEVICE);
         CHECK_EQ(info.engines, 0);
         CHECK_CONTAINS(info.message, nvcuvid_names[i]);
-        CHECK_CONTAINS(info.message, "libnvcuvid.so.1");
+        CHECK_CONTAINS(info.message, BZI_OS_NVCUVID);
         CHECK_EQ(bzna_context_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
         CHECK_CONTAINS(e.message, nvcuvid_names[i]);
         check_refused(context, BZNA_DECODER_NVDEC, on_auto, BZNA_E_DEVICE, nvcuvid_names[i]);
@@ -358,20 +369,20 @@ TEST(without_a_driver_auto_works_on_the_cpu_and_a_device_by_number_is_refused)
     uint32_t count = 9;
     BEGIN;
     memset(&m, 0, sizeof m);
-    missing_library[0] = "libcuda.so.1";
-    missing_library[1] = "libnvcuvid.so.1";
+    missing_library[0] = BZI_OS_CUDA;
+    missing_library[1] = BZI_OS_NVCUVID;
     bzna_context_config_init(&config, sizeof config);
     config.log = take_message;
     config.log_user = &m;
     config.log_level = BZNA_LOG_INFO;
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
     check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cpu,
-                "libcuda.so.1 was not found: there is no NVIDIA driver here");
+                BZI_OS_CUDA " was not found: there is no NVIDIA driver here");
     check_works(context, BZNA_DECODER_SOFTWARE, on_cpu, BZNA_DECODER_SOFTWARE, on_cpu, NULL);
-    check_refused(context, BZNA_DECODER_NVDEC, on_cpu, BZNA_E_DEVICE, "libcuda.so.1");
-    check_refused(context, BZNA_DECODER_SOFTWARE, on_cuda(0), BZNA_E_DEVICE, "libcuda.so.1");
+    check_refused(context, BZNA_DECODER_NVDEC, on_cpu, BZNA_E_DEVICE, BZI_OS_CUDA);
+    check_refused(context, BZNA_DECODER_SOFTWARE, on_cuda(0), BZNA_E_DEVICE, BZI_OS_CUDA);
     CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
-    CHECK_CONTAINS(e.message, "libcuda.so.1");
+    CHECK_CONTAINS(e.message, BZI_OS_CUDA);
     CHECK_EQ(bzna_context_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
     CHECK_EQ(bzna_device_count(&count, &e), BZNA_E_DEVICE);
     CHECK_EQ(count, 0);
@@ -381,7 +392,7 @@ TEST(without_a_driver_auto_works_on_the_cpu_and_a_device_by_number_is_refused)
     CHECK_EQ(bzna_context_open(&config, &other, &e), BZNA_E_DEVICE);
     CHECK(!other);
     CHECK_CONTAINS(e.message, "context_config.device");
-    CHECK_CONTAINS(e.message, "libcuda.so.1");
+    CHECK_CONTAINS(e.message, BZI_OS_CUDA);
     bzna_context_close(context);
     for (int i = 0; i < FAKE_FUNCTION_COUNT; i++)
         CHECK_EQ(control->calls[i], 0);
@@ -396,21 +407,21 @@ TEST(without_libnvcuvid_the_device_is_usable_and_says_which_capability_container
     bzna_error e = no_error();
     BEGIN;
     memset(&info, 0, sizeof info);
-    missing_library[0] = "libnvcuvid.so.1";
+    missing_library[0] = BZI_OS_NVCUVID;
     context = context_of(on_cuda(0));
     CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.video, BZNA_E_DEVICE);
     CHECK_EQ(info.engines, 0);
-    CHECK_STR(info.message, "libnvcuvid.so.1 was not found: the driver's video part is not installed "
+    CHECK_STR(info.message, BZI_OS_NVCUVID " was not found: the driver's video part is not installed "
                             "(in a container: set NVIDIA_DRIVER_CAPABILITIES=compute,video)");
     CHECK_EQ(bzna_context_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
     CHECK_CONTAINS(e.message, "NVIDIA_DRIVER_CAPABILITIES");
     check_refused(context, BZNA_DECODER_NVDEC, on_cuda(0), BZNA_E_DEVICE, "NVIDIA_DRIVER_CAPABILITIES");
     check_refused(context, BZNA_DECODER_NVDEC, on_cpu, BZNA_E_DEVICE, "video");
-    check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cuda(0), "libnvcuvid.so.1");
+    check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cuda(0), BZI_OS_NVCUVID);
     check_works(context, BZNA_DECODER_SOFTWARE, on_cuda(0), BZNA_DECODER_SOFTWARE, on_cuda(0), NULL);
     CHECK(control->launches > 0);
-    check_works(context, BZNA_DECODER_AUTO, on_cpu, BZNA_DECODER_SOFTWARE, on_cpu, "libnvcuvid.so.1");
+    check_works(context, BZNA_DECODER_AUTO, on_cpu, BZNA_DECODER_SOFTWARE, on_cpu, BZI_OS_NVCUVID);
     bzna_context_close(context);
     finish();
 }
@@ -1038,13 +1049,13 @@ TEST(without_libnvcuvid_the_caps_are_refused_with_the_reason)
     CUVIDDECODECAPS caps;
     bzna_error e = no_error();
     BEGIN;
-    missing_library[0] = "libnvcuvid.so.1";
+    missing_library[0] = BZI_OS_NVCUVID;
     context = context_of(on_cuda(0));
     require(bzi_context_gpu(context, &device, &e), "a device");
     for (uint32_t codec = BZNA_CODEC_H264; codec <= BZNA_CODEC_HEIF; codec++) {
         e = no_error();
         CHECK_EQ(bzi_device_caps(device, codec, 1, 8, &caps, &e), BZNA_E_DEVICE);
-        CHECK_CONTAINS(e.message, "libnvcuvid.so.1 was not found");
+        CHECK_CONTAINS(e.message, BZI_OS_NVCUVID " was not found");
         CHECK(!caps.bIsSupported);
     }
     bzna_context_close(context);

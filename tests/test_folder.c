@@ -215,6 +215,8 @@ TEST(samples_have_the_order_and_targets_of_ImageFolder)
 
 TEST(torchvision_itself_has_that_order)
 {
+    if (ON_WINDOWS)
+        SKIP("no python3 for Windows");
     MAKE("d/b/2.jpg", "d/b/10.PNG", "d/b/sub/1.jpg", "d/b/sub-a/1.jpg", "d/b/sub/z/1.bmp", "d/a.b/1.webp", "d/A/1.tiff",
          "d/\xc3\xa9/1.jpg", "d/a/1.jpg", "d/a/1.txt");    /* hidden ones, which it takes, are left out here */
     CHECK(!symlink("../a", under("d/b/link")));
@@ -558,6 +560,8 @@ TEST(a_list_of_other_labels_gives_vectors)
 
 TEST(links_that_lead_back_are_refused_by_their_path)
 {
+    if (ON_WINDOWS)
+        SKIP("links need a right that few have here");
     MAKE("d/a/1.jpg", "d/b/in/1.jpg", "c/a/1.jpg");
     make_link("..", "d/b/in/back");
     check_refused("d", NULL, BZNA_E_ARGUMENT, "b/in/back: this link leads back");
@@ -567,6 +571,8 @@ TEST(links_that_lead_back_are_refused_by_their_path)
 
 TEST(folders_that_links_multiply_are_met_in_each_place)
 {
+    if (ON_WINDOWS)
+        SKIP("links need a right that few have here");
     bzna_dataset *dataset;
     MAKE("d/a/1.jpg", "x/1.jpg");
     make_link("../../x", "d/a/one");
@@ -579,6 +585,8 @@ TEST(folders_that_links_multiply_are_met_in_each_place)
 
 TEST(pipes_and_sockets_are_no_pictures)
 {
+    if (ON_WINDOWS)
+        SKIP("pipes and sockets have no paths here");
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     bzna_dataset *dataset;
@@ -615,6 +623,8 @@ TEST(paths_that_are_too_long_are_refused)
 
 TEST(a_folder_that_cannot_be_read_is_named)
 {
+    if (ON_WINDOWS)
+        SKIP("no folder can be made unreadable here");
     if (geteuid() == 0 && !getenv("BENZINA_TEST_OBEYS")) {
         /* root reads all folders: this test again, by a root who must obey */
         char program[512], command[1024];
@@ -639,20 +649,24 @@ TEST(a_folder_that_cannot_be_read_is_named)
 TEST(a_file_that_is_gone_fails_its_own_sample_by_name)
 {
     bzna_dataset *dataset;
-    MAKE("d/a/1.jpg", "d/a/2\n.jpg", "d/a/3.jpg");
-    make_link("nowhere", "d/a/4.jpg");
+    const char *const odd = ON_WINDOWS ? "d/a/2+.jpg" : "d/a/2\n.jpg";      /* names have no \n there */
+    MAKE("d/a/1.jpg", odd, "d/a/3.jpg");
+    if (ON_WINDOWS)
+        make("d/a/4.jpg");
+    else
+        make_link("nowhere", "d/a/4.jpg");
     dataset = open_folder("d");
     REQUIRE(dataset);
     CHECK_EQ(bzna_dataset_count(dataset), 4);
-    CHECK(!unlink(under("d/a/2\n.jpg")));
+    CHECK(!unlink(under(odd)) && (!ON_WINDOWS || !unlink(under("d/a/4.jpg"))));
     CHECK(!unlink(under("d/a/3.jpg")) && !mkdir(under("d/a/3.jpg"), 0777));
     CHECK_EQ(look_at(dataset, 0), BZNA_OK);
     CHECK_EQ(look_at(dataset, 1), BZNA_E_NOT_FOUND);
-    CHECK_CONTAINS(why.message, "d/a/2?.jpg: cannot open");
+    CHECK_CONTAINS(why.message, ON_WINDOWS ? "d/a/2+.jpg: cannot open" : "d/a/2?.jpg: cannot open");
     CHECK_CONTAINS(why.message, "sample 1: ");
     CHECK_EQ(look_at(dataset, 2), BZNA_E_IO);
     CHECK_EQ(look_at(dataset, 3), BZNA_E_NOT_FOUND);
-    CHECK_STR(name_of(dataset, 1), "a/2\n.jpg");
+    CHECK_STR(name_of(dataset, 1), odd + 2);
     bzna_dataset_close(dataset);
 }
 
@@ -669,7 +683,8 @@ TEST(a_loader_goes_on_past_files_that_are_gone)
     MAKE("d/a/1.jpg", "d/a/2.jpg", "d/b/1.jpg", "d/b/2.jpg");
     dataset = open_folder("d");
     REQUIRE(dataset);
-    CHECK(!unlink(under("d/a/1.jpg")) && !unlink(under("d/b/1.jpg")) && !mkfifo(under("d/b/1.jpg"), 0666));
+    CHECK(!unlink(under("d/a/1.jpg")) && !unlink(under("d/b/1.jpg")));
+    CHECK(!(ON_WINDOWS ? mkdir(under("d/b/1.jpg"), 0777) : mkfifo(under("d/b/1.jpg"), 0666)));
     bzna_loader_config_init(&config, sizeof config);
     config.output.batch_size = 4;
     config.output.width = config.output.height = 8;
@@ -678,7 +693,8 @@ TEST(a_loader_goes_on_past_files_that_are_gone)
     REQUIRE(loader);
     CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &why), BZNA_OK);
     if (batch) {
-        const bzna_status expected[4] = { BZNA_E_NOT_FOUND, BZNA_E_CODEC, BZNA_E_UNSUPPORTED, BZNA_E_CODEC };
+        const bzna_status expected[4] = { BZNA_E_NOT_FOUND, BZNA_E_CODEC, ON_WINDOWS ? BZNA_E_IO : BZNA_E_UNSUPPORTED,
+                                           BZNA_E_CODEC };
         CHECK_EQ(info_of(batch).failed, 4);
         for (uint32_t i = 0; i < 4; i++) {
             bzna_error_init(&why, sizeof why);

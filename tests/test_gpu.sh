@@ -212,7 +212,7 @@ check data_is_made says "4 pictures of" env GPU_FEW=1 BUILD="$T" sh tests/gpu.sh
 some=; if [ -n "$SANITIZE" ]; then some="--only frames_of"; fi     # the loaders' suites run under sanitizers anyway
 check gpu_check_holds_on_the_fake says " 0 failed, " faked sh tests/gpu.sh check $some
 check a_short_run_holds_on_the_fake says " 0 failed, 0 skipped" faked sh tests/gpu.sh check --short
-check the_kernel_alone_holds_on_the_fake says "1 passed, 0 failed, 0 skipped" faked sh tests/gpu.sh check --short --kernel
+check the_kernels_alone_hold_on_the_fake says "2 passed, 0 failed, 0 skipped" faked sh tests/gpu.sh check --short --kernel
 if [ -n "$SANITIZE" ]; then finish; fi              # what follows is of scripts, which sanitizers do not watch
 
 # A bundle runs by itself, from anywhere, without the repository.

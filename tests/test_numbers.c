@@ -147,12 +147,13 @@ static void hash_float(float value)
 }
 
 #define BEGIN_HASH() (hash = 0xcbf29ce484222325u)
-#define CHECK_HASH(expected)                                                                         \
-    do {                                                                                             \
-        if (hash != (expected)) {                                                                    \
-            test_failures++;                                                                         \
+#define CHECK_HASH(expected)                                                                          \
+    do {                                                                                              \
+        printf("%s: 0x%016llx\n", &__func__[sizeof "test"], (unsigned long long)hash);               \
+        if (hash != (expected)) {                                                                     \
+            test_failures++;                                                                          \
             printf("  %s:%d: the hash is 0x%016llx\n", __FILE__, __LINE__, (unsigned long long)hash); \
-        }                                                                                            \
+        }                                                                                             \
     } while (0)
 
 static bzna_random stream(uint64_t sample)
@@ -436,17 +437,17 @@ static void hash_batch(const bzna_loader_state *state, const bzna_batch *batch)
     hash_bits(state->order), hash_bits(state->check), hash_bits(state->pixels), hash_bits(state->list);
 }
 
-TEST(batches_and_states_are_the_same_on_every_machine)
+/* A data set of records of noise in memory, and a loader that shuffles it. */
+typedef struct run { bzna_context *context; bzna_dataset *dataset; bzna_loader *loader; } run;
+
+static int run_open(run *r)
 {
     enum { RECORDS = 100, BYTES = 8 + 1 };
     static uint8_t bytes[RECORDS * BYTES];
-    bzna_context *context;
-    bzna_dataset *dataset;
     bzna_dataset_config opening;
     bzna_records records;
     bzna_loader_config config;
-    bzna_loader *loader;
-    bzna_error err = fresh_error();
+    memset(r, 0, sizeof *r);
     drawn = 3;
     for (int i = 0; i < RECORDS * BYTES; i++)
         bytes[i] = (uint8_t)draw_bits();
@@ -461,26 +462,92 @@ TEST(batches_and_states_are_the_same_on_every_machine)
     records.label_offset = 8;
     bzna_dataset_config_init(&opening, sizeof opening);
     opening.records = &records;
-    REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
-    REQUIRE(bzna_dataset_open_memory(context, bytes, sizeof bytes, &opening, &dataset, &err) == BZNA_OK);
     bzna_loader_config_init(&config, sizeof config);
     config.output.batch_size = 7;
     config.fields.tensors = "data";
     config.order.kind = BZNA_ORDER_SHUFFLE;
     config.order.seed = 1234;
     config.order.epochs = 3;
-    REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
+    return bzna_context_open(NULL, &r->context, NULL) == BZNA_OK &&
+           bzna_dataset_open_memory(r->context, bytes, sizeof bytes, &opening, &r->dataset, NULL) == BZNA_OK &&
+           bzna_loader_open(r->context, r->dataset, &config, &r->loader, NULL) == BZNA_OK;
+}
+
+static void run_close(run *r)
+{
+    bzna_loader_close(r->loader);
+    bzna_dataset_close(r->dataset);
+    bzna_context_close(r->context);
+}
+
+/* Hashes all batches that are left; returns how many. */
+static int hash_run(const run *r)
+{
+    int count = 0;
     BEGIN_HASH();
-    for (bzna_batch *batch; bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) == BZNA_OK;) {
+    for (bzna_batch *batch; bzna_loader_next(r->loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK; count++) {
         bzna_loader_state state;
-        CHECK_EQ(bzna_loader_save(loader, &state, sizeof state, NULL), BZNA_OK);
+        CHECK_EQ(bzna_loader_save(r->loader, &state, sizeof state, NULL), BZNA_OK);
         hash_batch(&state, batch);
         bzna_batch_release(batch);
     }
+    return count;
+}
+
+TEST(batches_and_states_are_the_same_on_every_machine)
+{
+    run r;
+    REQUIRE(run_open(&r));
+    hash_run(&r);
     CHECK_HASH(0xf4b2dad8b11d4beau);
-    bzna_loader_close(loader);
-    bzna_dataset_close(dataset);
-    bzna_context_close(context);
+    run_close(&r);
+}
+
+/* A state after 20 of the batches, in the bytes of a machine of either order. */
+static void state_write(uint8_t out[sizeof(bzna_loader_state)], int is_big)
+{
+    static const struct { uint64_t value; int bytes; } members[] = {
+        { 128, 4 }, { 2, 4 }, { 1234, 8 }, { 1, 8 }, { 35, 8 }, { 0xbecbb856d690845bu, 8 }, { 100, 8 },
+        { 3, 8 }, { BZNA_ORDER_SHUFFLE, 4 }, { 0x90de3202, 4 }, { 0xe25cbefdf2b29a9u, 8 },
+    };
+    size_t at = 0;
+    memset(out, 0, sizeof(bzna_loader_state));
+    for (size_t i = 0; i < COUNT(members); i++)
+        for (int k = 0; k < members[i].bytes; k++)
+            out[at++] = (uint8_t)(members[i].value >> 8 * (is_big ? members[i].bytes - 1 - k : k));
+}
+
+TEST(states_of_machines_of_either_byte_order_are_restored_on_every_machine)
+{
+    const uint16_t one = 1;
+    const int is_big = !*(const uint8_t *)&one;
+    run r;
+    bzna_loader_state given, saved;
+    bzna_error err = fresh_error();
+    REQUIRE(run_open(&r));
+    for (int i = 0; i < 20; i++) {
+        bzna_batch *batch;
+        REQUIRE(bzna_loader_next(r.loader, BZNA_WAIT_FOREVER, &batch, &err) == BZNA_OK);
+        bzna_batch_release(batch);
+    }
+    for (int order = 0; order < 3; order++) {               /* the run itself goes on, then from both states */
+        state_write((uint8_t *)&given, order > 1);
+        if (order)
+            CHECK_EQ(bzna_loader_restore(r.loader, &given, &err), BZNA_OK);
+        CHECK_EQ(bzna_loader_save(r.loader, &saved, sizeof saved, &err), BZNA_OK);
+        state_write((uint8_t *)&given, is_big);
+        CHECK(!memcmp(&saved, &given, sizeof saved));
+        CHECK_EQ(hash_run(&r), 25);
+        CHECK_HASH(0x3e9a18221abbc117u);
+    }
+
+    /* One byte that is not as it was, wherever it is, and any version or size. */
+    for (size_t i = 0; i < sizeof given; i++) {
+        state_write((uint8_t *)&given, !is_big);
+        ((uint8_t *)&given)[i] ^= 4;
+        CHECK_EQ(bzna_loader_restore(r.loader, &given, &err), BZNA_E_ARGUMENT);
+    }
+    run_close(&r);
 }
 
 TEST_MAIN(RUN(elementary_functions_are_off_by_less_than_1_ulp)
@@ -490,4 +557,5 @@ TEST_MAIN(RUN(elementary_functions_are_off_by_less_than_1_ulp)
     RUN(warps_and_jitters_are_the_same_on_every_machine)
     RUN(pixels_are_the_same_on_every_machine)
     RUN(archives_are_the_same_bytes_on_every_machine)
-    RUN(batches_and_states_are_the_same_on_every_machine))
+    RUN(batches_and_states_are_the_same_on_every_machine)
+    RUN(states_of_machines_of_either_byte_order_are_restored_on_every_machine))

@@ -551,9 +551,9 @@ TEST(jpeg_headers_that_are_damaged_are_refused_where_they_are)
 TEST(a_jpeg_has_500_scans_at_most)
 {
     bytes whole = fixture("jpeg_420_progressive.jpg"), b;
-    size_t at = 0, next, scan;
+    size_t at = 0, next, scan, scans = 0;
     while ((next = find(whole, at + 1, "\xff\xda", 2)) < whole.size)
-        at = next;
+        at = next, scans++;
     scan = whole.size - 2 - at;
     b = bytes_make(NULL, whole.size + 500 * scan);
     memcpy(b.data, whole.data, at);
@@ -561,6 +561,13 @@ TEST(a_jpeg_has_500_scans_at_most)
         memcpy(b.data + at + i * scan, whole.data + at, scan);
     memcpy(b.data + b.size - 2, "\xff\xd9", 2);
     check_refused(BZNA_CODEC_JPEG, b, BZNA_E_LIMIT, "more than 500 scans");
+    b.size = at + (BZI_LIMIT_JPEG_SCANS + 2 - scans) * scan + 2;             /* one more than may be */
+    memcpy(b.data + b.size - 2, "\xff\xd9", 2);
+    check_refused(BZNA_CODEC_JPEG, b, BZNA_E_LIMIT, "more than 500 scans");
+    b.size -= scan;                                         /* as many as may be */
+    memcpy(b.data + b.size - 2, "\xff\xd9", 2);
+    free(look_at(BZNA_CODEC_JPEG, b, 0));
+    CHECK(last.status != BZNA_E_LIMIT);
     free(b.data);
     free(whole.data);
 }

@@ -1,11 +1,11 @@
-/* test_ptx.c - the GPU's kernel as it ships: the PTX inside benzina.c, run here by a small interpreter, one thread
- * after the other, on host memory. Its pictures must be those of bzi_kernel_warp_plain to the bit, and it may read
- * samples of its picture and write elements of its slot only.
+/* test_ptx.c - the GPU's kernels as they ship: the PTX inside benzina.c, run here by a small interpreter, one thread
+ * after the other, from barrier to barrier, on host memory. Their pictures must be those of bzi_kernel_warp_plain, and
+ * of the CPU's loops, to the bit, and they may read samples of their picture and write elements of their slot only.
  *
  * That proves what clang has made of benzina_kernels.cu, instruction by instruction, each with the meaning that
  * NVIDIA's manual "PTX ISA" gives it; every instruction is executed, and altered ones are found out. It proves nothing
- * about ptxas, the driver or the hardware, nor about threads that run at the same time: those never share an element,
- * which is proven here too.
+ * about ptxas, the driver or the hardware. That threads run one after the other hides nothing: those of a launch never
+ * share an element, and those of a block share memory only across a barrier, which is proven here too.
  *
  * An instruction that the interpreter does not know is a failure which names it: another compiler gives others. */
 #include "../benzina.c"
@@ -23,7 +23,8 @@ TEST_MAIN(RUN(the_ptx_gives_the_bits_of_the_plain_loop))
 /* ---- A program, decoded ------------------------------------------------------------------------------------------ */
 
 enum {
-    MAX_REGISTERS = 16384,
+    MAX_REGISTERS = 4096,                 /* of an entry */
+    MAX_SHARED = 49152,
     MAX_CODE = 16384,
     MAX_LABELS = 4096,
     MAX_BANKS = 16,
@@ -73,6 +74,7 @@ typedef enum ptx_op {
     OP_LD,
     OP_ST,
     OP_RED,
+    OP_BAR,
     OP_BRA,
     OP_RET
 } ptx_op;
@@ -81,7 +83,7 @@ enum { ARG_NONE, ARG_REGISTER, ARG_INTEGER, ARG_FLOAT, ARG_ADDRESS, ARG_SPECIAL 
 enum { GUARD_NONE, GUARD_IF, GUARD_UNLESS };
 enum { PART_NONE, PART_LO, PART_HI, PART_WIDE };
 enum { ROUND_NONE, ROUND_RN, ROUND_RNI, ROUND_RZI, ROUND_RMI, ROUND_RPI };
-enum { SPACE_GENERIC, SPACE_GLOBAL, SPACE_PARAM };
+enum { SPACE_GENERIC, SPACE_GLOBAL, SPACE_PARAM, SPACE_SHARED };
 enum {
     COMPARE_NONE,
     COMPARE_EQ,
@@ -149,13 +151,17 @@ typedef struct ptx_program {
     ptx_bank      banks[MAX_BANKS];
     ptx_parameter parameters[MAX_PARAMETERS], of_entry[MAX_ENTRIES][MAX_PARAMETERS];
     uint32_t      reading;                        /* the entry whose body is being read */
+    ptx_parameter shared;                         /* memory of a block; bytes 0: none */
     uint32_t      count, label_count, bank_count, parameter_count, registers;
-    uint32_t      entry[MAX_ENTRIES], entries;    /* where each kernel begins; banks, parameters: of the last one */
+    uint32_t      entry[MAX_ENTRIES], entries;    /* where each kernel begins; banks, parameters, shared: of the last */
+    uint32_t      shared_bytes[MAX_ENTRIES];
 } ptx_program;
 
 /* Addresses of parameters are of a space of their own; nothing else lies where they point to. */
 #define PARAM_SPACE 0x5ab0000000000000u
 static uint64_t ptx_parameter_address(uint32_t index) { return PARAM_SPACE + ((uint64_t)index << 32); }
+
+#define SHARED_SPACE 0x5ac0000000000000u
 
 static uint64_t bits_mask(uint32_t bits) { return bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1; }
 
@@ -280,6 +286,8 @@ static ptx_arg ptx_parameter_of(ptx_parser *parser, const char *name)
     for (uint32_t i = 0; i < parser->program->parameter_count; i++)
         if (!strcmp(name, parser->program->parameters[i].name))
             return (ptx_arg){ .kind = ARG_ADDRESS, .value = ptx_parameter_address(i) };
+    if (parser->program->shared.bytes && !strcmp(name, parser->program->shared.name))
+        return (ptx_arg){ .kind = ARG_ADDRESS, .value = SHARED_SPACE };
     ptx_refuse(parser, "a name that is not known");
     return (ptx_arg){ .kind = ARG_NONE };
 }
@@ -372,7 +380,7 @@ static const ptx_form ptx_forms[] = {
     { "cvta", OP_CVTA, 1, T_INT, 0 },
     { "cvt",  OP_CVT,  1, T_INT | T_BYTE | T_FLOAT | T_HALF, N_FROM },
     { "ld",   OP_LD,   0, T_ALL | T_BYTE, 0 },              { "st",   OP_ST,   0, T_ALL | T_BYTE, 0 },
-    { "red",  OP_RED,  0, T_INT, 0 },
+    { "red",  OP_RED,  0, T_INT, 0 },                       { "bar",  OP_BAR,  0, 0, N_UNTYPED },
     { "bra",  OP_BRA,  0, 0, N_UNTYPED },                   { "ret",  OP_RET,  0, 0, N_UNTYPED },
     { "exit", OP_RET,  0, 0, N_UNTYPED },
 };
@@ -401,7 +409,7 @@ static uint8_t ptx_choice(const char *name, const char *const *names, size_t cou
 
 static int ptx_memory_suffix(ptx_code *code, const char *suffix)
 {
-    uint8_t space = CHOICE(suffix, "global", "param"), vector = CHOICE(suffix, "v2", "v4");
+    uint8_t space = CHOICE(suffix, "global", "param", "shared"), vector = CHOICE(suffix, "v2", "v4");
     if (space && !code->space)
         code->space = space;
     else if (vector && code->vector == 1)
@@ -423,6 +431,8 @@ static int ptx_suffix(ptx_code *code, const ptx_form *form, const char *suffix)
         return ptx_memory_suffix(code, suffix);
     if (code->op == OP_BRA)
         return !strcmp(suffix, "uni");
+    if (code->op == OP_BAR)
+        return !strcmp(suffix, "sync") && !code->part && (code->part = 1);
     if (code->op == OP_CVTA)
         return !strcmp(suffix, "to") || (!strcmp(suffix, "global") && (code->space = SPACE_GLOBAL));
     if ((form->needs & N_COMPARE) && (choice = CHOICE(suffix, "eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu",
@@ -480,8 +490,11 @@ static void ptx_check_suffixes(ptx_parser *parser, const ptx_code *code, const p
         ptx_refuse(parser, "its space is not known");
     else if (code->op == OP_ST && code->space == SPACE_PARAM)
         ptx_refuse(parser, "parameters are not written");
-    else if (code->op == OP_RED && (code->space != SPACE_GLOBAL || code->type.bits < 32 || code->vector != 1))
+    else if (code->op == OP_RED && ((code->space != SPACE_GLOBAL && code->space != SPACE_SHARED) ||
+                                    code->type.bits < 32 || code->vector != 1))
         ptx_refuse(parser, "its sum is not known");
+    else if (code->op == OP_BAR && !code->part)
+        ptx_refuse(parser, "its barrier is not known");
 }
 
 static void ptx_opcode(ptx_parser *parser, ptx_code *code)
@@ -637,6 +650,8 @@ static void ptx_instruction(ptx_parser *parser)
         return;
     if (code.op == OP_BRA)
         ptx_word(parser, code.label);
+    else if (code.op == OP_BAR)
+        ptx_expect(parser, "0");
     else if (code.op == OP_LD || code.op == OP_ST || code.op == OP_RED)
         ptx_transfer(parser, &code);
     else if (code.op != OP_RET)
@@ -676,12 +691,11 @@ static void ptx_registers(ptx_parser *parser)
     program->registers += bank.count;
 }
 
-/* .param .align 8 .b8 name[40] */
-static void ptx_parameter_line(ptx_parser *parser)
+/* .param .align 8 .b8 name[40], behind its first word */
+static ptx_parameter ptx_bytes(ptx_parser *parser)
 {
     ptx_parameter parameter;
     memset(&parameter, 0, sizeof parameter);
-    ptx_expect(parser, ".param");
     ptx_expect(parser, ".align");
     parameter.alignment = (uint32_t)ptx_number(parser);
     ptx_expect(parser, ".b8");
@@ -689,11 +703,30 @@ static void ptx_parameter_line(ptx_parser *parser)
     ptx_expect(parser, "[");
     parameter.bytes = (uint32_t)ptx_number(parser);
     ptx_expect(parser, "]");
+    return parameter;
+}
+
+static void ptx_parameter_line(ptx_parser *parser)
+{
+    ptx_expect(parser, ".param");
+    const ptx_parameter parameter = ptx_bytes(parser);
     ptx_accept(parser, ",");
     if (parser->program->parameter_count == MAX_PARAMETERS)
         ptx_refuse(parser, "too many parameters");
     else
         parser->program->parameters[parser->program->parameter_count++] = parameter;
+}
+
+static void ptx_shared_line(ptx_parser *parser)
+{
+    ptx_program *program = parser->program;
+    if (program->shared.bytes)
+        ptx_refuse(parser, "a second variable");
+    program->shared = ptx_bytes(parser);
+    ptx_expect(parser, ";");
+    if (program->shared.bytes == 0 || program->shared.bytes > MAX_SHARED || program->shared.alignment < 8)
+        ptx_refuse(parser, "its size is not known");
+    program->shared_bytes[program->reading] = program->shared.bytes;
 }
 
 static int ptx_label_line(ptx_parser *parser)
@@ -717,6 +750,8 @@ static void ptx_body_line(ptx_parser *parser)
         parser->where = BEHIND_BODY;
     else if (ptx_accept(parser, ".reg"))
         ptx_registers(parser);
+    else if (ptx_accept(parser, ".shared"))
+        ptx_shared_line(parser);
     else if (ptx_accept(parser, ".pragma \"nounroll\";"))
         return;
     else if (!ptx_label_line(parser))
@@ -741,7 +776,7 @@ static void ptx_module_line(ptx_parser *parser)
             program->reading = i;
             program->entries++;
         }
-    program->bank_count = program->parameter_count = 0;
+    program->bank_count = program->parameter_count = program->registers = program->shared.bytes = 0;
     parser->where = IN_PARAMETERS;
 }
 
@@ -848,9 +883,18 @@ typedef struct ptx_writable {
 typedef struct ptx_range {
     uint64_t first;
     size_t   bytes;
-    uint8_t *count;                   /* of writes to each byte; NULL: it is read alone */
+    uint8_t *used;                    /* BYTE_... for each byte; NULL: it is read alone */
 } ptx_range;
 enum { RANGES = 4 };
+enum { BYTE_READ = 1, BYTE_WRITTEN = 2, BYTE_ADDED = 4 };
+
+/* A byte that the threads of a block share. Numbers of threads begin with 1; 0: none since the last barrier. */
+typedef struct ptx_shared {
+    uint8_t  value, known;            /* known: it was written */
+    uint16_t reader, writer;          /* SEVERAL: more than one */
+    uint32_t phase;                   /* in which that was */
+} ptx_shared;
+enum { SEVERAL = UINT16_MAX };
 
 /* min and max of zeros: the manual's formula in ISA 5.0, (a > b) ? a : b; later it says "+0.0 > -0.0". */
 enum { ZEROS_ORDERED, ZEROS_BY_FORMULA };
@@ -865,13 +909,17 @@ typedef struct ptx_launch {
     const ptx_range  (*ranges)[RANGES];           /* of views, in place of the three above; NULL: these count */
     uint32_t           element;                   /* bytes */
     int                zeros, kernel[BZI_KERNEL_SLOTS];
-    uint64_t           steps, limit;
+    ptx_shared        *shared;                    /* of the block that runs */
+    uint32_t           phase;                     /* counts barriers */
+    uint64_t           steps, limit, loads, stores;         /* the last two: of global memory */
     char               fault[400];
 } ptx_launch;
 
 typedef struct ptx_thread {
     ptx_launch *launch;
     uint32_t    special[12];
+    uint32_t    number, at;                       /* of the block's, from 1 on; the instruction that is next */
+    enum { RUNS, WAITS, ENDED } state;
     uint8_t     known[MAX_REGISTERS];             /* was it written? */
     uint64_t    value[MAX_REGISTERS];             /* zero above the register's size */
 } ptx_thread;
@@ -1170,6 +1218,19 @@ static const ptx_range *ptx_range_of(ptx_thread *thread, const ptx_code *code, u
     return NULL;
 }
 
+/* The same, where it is read: nothing that the launch writes, whose threads may be before or behind this one. */
+static const uint8_t *ptx_range_bytes(ptx_thread *thread, const ptx_code *code, uint64_t address, uint32_t bytes)
+{
+    const ptx_range *range = ptx_range_of(thread, code, address, bytes);
+    for (uint32_t i = 0; range && range->used && i < bytes; i++) {
+        uint8_t *used = &range->used[address - range->first + i];
+        if (*used & (BYTE_WRITTEN | BYTE_ADDED))
+            ptx_fault(thread->launch, code, "reads what the launch writes");
+        *used |= BYTE_READ;
+    }
+    return range ? (const uint8_t *)(uintptr_t)address : NULL;
+}
+
 /* Writes to it, each byte once, or adds. */
 static void ptx_range_put(ptx_thread *thread, const ptx_code *code, uint64_t address, uint64_t value)
 {
@@ -1177,22 +1238,27 @@ static void ptx_range_put(ptx_thread *thread, const ptx_code *code, uint64_t add
     const ptx_range *range = ptx_range_of(thread, code, address, size);
     uint8_t *to = (uint8_t *)(uintptr_t)address;
     uint64_t old = 0;
-    if (!range || !range->count) {
+    if (!range || !range->used) {
         ptx_fault(thread->launch, code, "writes what is to be read");
         return;
     }
     memcpy(&old, to, size);
     value += code->op == OP_RED ? old : 0;
     memcpy(to, &value, size);
-    for (uint32_t i = 0; i < size && code->op != OP_RED; i++)
-        if (range->count[address - range->first + i]++)
+    for (uint32_t i = 0; i < size; i++) {
+        uint8_t *used = &range->used[address - range->first + i];
+        if (*used & BYTE_READ)
+            ptx_fault(thread->launch, code, "writes what the launch reads");
+        if (code->op == OP_RED ? *used & BYTE_WRITTEN : *used)
             ptx_fault(thread->launch, code, "writes a byte again");
+        *used |= code->op == OP_RED ? BYTE_ADDED : BYTE_WRITTEN;
+    }
 }
 
 static const uint8_t *ptx_global_bytes(ptx_thread *thread, const ptx_code *code, uint64_t address, uint32_t bytes)
 {
     if (thread->launch->ranges)
-        return ptx_range_of(thread, code, address, bytes) ? (const uint8_t *)(uintptr_t)address : NULL;
+        return ptx_range_bytes(thread, code, address, bytes);
     const ptx_readable *planes = thread->launch->readable[thread->special[8]];
     for (int p = 0; p < READABLE; p++) {
         uint64_t offset = address - planes[p].first;
@@ -1209,12 +1275,76 @@ static const uint8_t *ptx_global_bytes(ptx_thread *thread, const ptx_code *code,
     return NULL;
 }
 
+/* Bytes of shared memory; NULL, and a fault, where there are none. */
+static ptx_shared *ptx_shared_bytes(ptx_thread *thread, const ptx_code *code, uint64_t address, uint32_t bytes)
+{
+    ptx_launch *launch = thread->launch;
+    const uint64_t offset = address - SHARED_SPACE;
+    const uint32_t size = launch->program->shared_bytes[launch->kernel[thread->special[8]]];
+    if (offset >= size || bytes > size - offset)
+        ptx_fault(launch, code, "uses shared memory that the block does not have");
+    else if (offset % bytes)
+        ptx_fault(launch, code, "uses an address that is not aligned");
+    else {
+        for (uint32_t i = 0; i < bytes; i++) {
+            ptx_shared *byte = &launch->shared[offset + i];
+            if (byte->phase != launch->phase)
+                byte->reader = byte->writer = 0;
+            byte->phase = launch->phase;
+        }
+        return &launch->shared[offset];
+    }
+    return NULL;
+}
+
+/* What a thread reads, no other has written since the last barrier. */
+static const uint8_t *ptx_shared_read(ptx_thread *thread, const ptx_code *code, uint64_t address, uint32_t bytes)
+{
+    static uint8_t copy[8 * MAX_VECTOR];
+    ptx_shared *from = ptx_shared_bytes(thread, code, address, bytes);
+    for (uint32_t i = 0; from && i < bytes; i++) {
+        if (!from[i].known)
+            ptx_fault(thread->launch, code, "reads shared memory that nothing has written");
+        if (from[i].writer && from[i].writer != thread->number)
+            ptx_fault(thread->launch, code, "reads what another thread writes, without a barrier between");
+        from[i].reader = (uint16_t)(!from[i].reader || from[i].reader == thread->number ? thread->number : SEVERAL);
+        copy[i] = from[i].value;
+    }
+    return from ? copy : NULL;
+}
+
+/* What a thread writes, no other has read or written since the last barrier; several may add to it. */
+static void ptx_shared_put(ptx_thread *thread, const ptx_code *code, uint64_t address, uint64_t value)
+{
+    const uint32_t size = code->type.bits / 8u;
+    const int adds = code->op == OP_RED;
+    ptx_shared *to = ptx_shared_bytes(thread, code, address, size);
+    uint64_t old = 0;
+    for (uint32_t i = 0; to && i < size; i++)
+        old |= (uint64_t)to[i].value << (8 * i);
+    value += adds ? old : 0;
+    for (uint32_t i = 0; to && i < size; i++) {
+        if (adds && !to[i].known)
+            ptx_fault(thread->launch, code, "adds to shared memory that nothing has written");
+        if (to[i].writer && to[i].writer != (adds ? SEVERAL : thread->number))
+            ptx_fault(thread->launch, code, "writes what another thread writes, without a barrier between");
+        if (to[i].reader && (adds || to[i].reader != thread->number))
+            ptx_fault(thread->launch, code, "writes what another thread reads, without a barrier between");
+        to[i].writer = (uint16_t)(adds ? SEVERAL : thread->number);
+        to[i].value = (uint8_t)(value >> (8 * i));
+        to[i].known = 1;
+    }
+}
+
 static void ptx_load(ptx_thread *thread, const ptx_code *code)
 {
     uint32_t size = code->type.bits / 8u;
     uint64_t address = ptx_read(thread, code, &code->base) + (uint64_t)code->offset;
-    const uint8_t *from = code->space == SPACE_PARAM ? ptx_parameter_bytes(thread, code, address, size * code->vector)
-                                                     : ptx_global_bytes(thread, code, address, size * code->vector);
+    const uint8_t *from =
+        code->space == SPACE_PARAM ? ptx_parameter_bytes(thread, code, address, size * code->vector) :
+        code->space == SPACE_SHARED ? ptx_shared_read(thread, code, address, size * code->vector) :
+                                      ptx_global_bytes(thread, code, address, size * code->vector);
+    thread->launch->loads += code->space == SPACE_GLOBAL;
     for (uint32_t i = 0; from && i < code->vector; i++) {
         uint64_t value = 0;
         for (uint32_t k = 0; k < size; k++)       /* little-endian */
@@ -1242,6 +1372,12 @@ static void ptx_store(ptx_thread *thread, const ptx_code *code)
 {
     uint32_t size = code->type.bits / 8u;
     uint64_t address = ptx_read(thread, code, &code->base) + (uint64_t)code->offset;
+    thread->launch->stores += code->space != SPACE_SHARED;
+    if (code->space == SPACE_SHARED) {
+        for (uint32_t i = 0; i < code->vector; i++)
+            ptx_shared_put(thread, code, address + i * size, ptx_read(thread, code, &code->a[i]));
+        return;
+    }
     if (thread->launch->ranges) {
         for (uint32_t i = 0; i < code->vector; i++)
             ptx_range_put(thread, code, address + i * size, ptx_read(thread, code, &code->a[i]));
@@ -1262,6 +1398,11 @@ static void ptx_add(ptx_thread *thread, const ptx_code *code)
     uint64_t *sums = launch->sums ? launch->sums[thread->special[8]] : NULL;
     const uint64_t address = ptx_read(thread, code, &code->base) + (uint64_t)code->offset;
     const uint64_t offset = address - (uint64_t)(uintptr_t)sums;
+    launch->stores += code->space != SPACE_SHARED;
+    if (code->space == SPACE_SHARED) {
+        ptx_shared_put(thread, code, address, ptx_read(thread, code, &code->a[0]));
+        return;
+    }
     if (launch->ranges) {
         ptx_range_put(thread, code, address, ptx_read(thread, code, &code->a[0]));
         return;
@@ -1315,16 +1456,24 @@ static void ptx_execute(ptx_thread *thread, const ptx_code *code)
     ptx_write(thread, &code->to[0], result);
 }
 
+static void ptx_start_thread(ptx_thread *thread)
+{
+    const ptx_program *program = thread->launch->program;
+    memset(thread->known, 0, sizeof thread->known);
+    thread->at = program->entry[thread->launch->kernel[thread->special[8]]];
+    thread->state = RUNS;
+}
+
+/* Runs it to the next barrier, or to its end. */
 static void ptx_run_thread(ptx_thread *thread)
 {
     ptx_launch *launch = thread->launch;
-    memset(thread->known, 0, launch->program->registers);
-    for (uint32_t at = launch->program->entry[launch->kernel[thread->special[8]]]; !launch->fault[0];) {
-        if (at >= launch->program->count) {
+    while (!launch->fault[0]) {
+        if (thread->at >= launch->program->count) {
             snprintf(launch->fault, sizeof launch->fault, "runs past its last instruction");
             return;
         }
-        ptx_code *code = &launch->program->code[at++];
+        ptx_code *code = &launch->program->code[thread->at++];
         if (++launch->steps > launch->limit)
             ptx_fault(launch, code, "does not end");
         if (code->guard && ptx_read_register(thread, code, code->guard_register) != (code->guard == GUARD_IF)) {
@@ -1332,38 +1481,61 @@ static void ptx_run_thread(ptx_thread *thread)
             continue;
         }
         code->runs++;
-        if (code->op == OP_RET)
+        if (code->op == OP_RET || code->op == OP_BAR) {
+            thread->state = code->op == OP_RET ? ENDED : WAITS;
             return;
+        }
         if (code->op == OP_BRA)
-            at = code->target;
+            thread->at = code->target;
         else
             ptx_execute(thread, code);
     }
 }
 
-/* All threads, one after the other. Returns 1, or 0 with a fault. */
+/* All threads of a block, from barrier to barrier. All come to the same ones: hardware hangs, or is not told to care,
+ * where some do not. */
+static void ptx_run_block(ptx_launch *launch, ptx_thread *threads, uint32_t count)
+{
+    uint32_t waiting = 0;
+    do {
+        waiting = 0;
+        launch->phase++;
+        for (uint32_t i = 0; i < count && !launch->fault[0]; i++) {
+            ptx_run_thread(&threads[i]);
+            waiting += threads[i].state == WAITS;
+            if (threads[i].state != threads[0].state || (waiting && threads[i].at != threads[0].at))
+                ptx_fault(launch, &launch->program->code[threads[i].at - 1],
+                          "is not where all threads of the block are");
+        }
+    } while (waiting && !launch->fault[0]);
+}
+
+/* All blocks, one after the other. Returns 1, or 0 with a fault. */
 static int ptx_run(ptx_launch *launch)
 {
-    static ptx_thread thread;
-    uint32_t count[6], i[6];
-    uint64_t total = 1;
-    thread.launch = launch;
-    for (int k = 0; k < 3; k++) {
-        thread.special[3 + k] = count[k] = launch->block[k];
-        thread.special[9 + k] = count[3 + k] = launch->grid[k];
-    }
-    for (int k = 0; k < 6; k++)
-        total *= count[k];
-    for (uint64_t t = 0; t < total && !launch->fault[0]; t++) {
-        uint64_t rest = t;
-        for (int k = 0; k < 6; k++, rest /= count[k - 1])
-            i[k] = (uint32_t)(rest % count[k]);
-        for (int k = 0; k < 3; k++) {
-            thread.special[k] = i[k];
-            thread.special[6 + k] = i[3 + k];
+    const uint32_t *block = launch->block, *grid = launch->grid, count = block[0] * block[1] * block[2];
+    ptx_thread *threads = room(count * sizeof *threads);
+    launch->shared = room(MAX_SHARED * sizeof *launch->shared);
+    for (uint32_t b = 0; b < grid[0] * grid[1] * grid[2] && !launch->fault[0]; b++) {
+        const uint32_t at[3] = { b % grid[0], b / grid[0] % grid[1], b / grid[0] / grid[1] };
+        for (uint32_t t = 0; t < count; t++) {
+            const uint32_t in[3] = { t % block[0], t / block[0] % block[1], t / block[0] / block[1] };
+            threads[t].launch = launch;
+            threads[t].number = t + 1;
+            for (int k = 0; k < 3; k++) {
+                threads[t].special[k] = in[k];
+                threads[t].special[3 + k] = block[k];
+                threads[t].special[6 + k] = at[k];
+                threads[t].special[9 + k] = grid[k];
+            }
+            ptx_start_thread(&threads[t]);
         }
-        ptx_run_thread(&thread);
+        for (uint32_t i = 0; i < launch->program->shared_bytes[launch->kernel[at[2]]]; i++)
+            launch->shared[i].known = 0;
+        ptx_run_block(launch, threads, count);
     }
+    free(launch->shared);
+    free(threads);
     return !launch->fault[0];
 }
 
@@ -1397,7 +1569,9 @@ TEST(every_line_is_understood_and_none_changes_bits)
         CHECK(of[0].alignment >= 8 && of[1].alignment >= 8);
     }
     for (uint32_t i = 0; i < program->count; i++)
-        CHECK(!(program->code[i].op == OP_LD && program->code[i].space != SPACE_PARAM && !program->code[i].read_only));
+        CHECK(!(program->code[i].op == OP_LD && program->code[i].space == SPACE_GLOBAL &&
+                !program->code[i].read_only) && (program->code[i].op != OP_LD || program->code[i].space));
+    CHECK(program->shared_bytes[AUGMENT] > 0 && program->shared_bytes[AUGMENT] <= 16384);
     if (program->error[0])
         ptx_free(program);
     else
@@ -1625,7 +1799,14 @@ TEST(what_is_not_known_or_changes_bits_is_refused)
         "cvt.rz.f16.f32 %rs0, %f1;",
         "sin.approx.f32 %f0, %f1;",
         "tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [t, {%f0, %f1}];",
-        "bar.sync 0;",
+        "bar.sync 1;",
+        "bar.sync 0, 32;",
+        "bar.arrive 0, 32;",
+        "bar 0;",
+        "bar.sync.sync 0;",
+        "red.param.add.u32 [p0], %r1;",
+        "red.shared.add.u16 [%rd1], %rs1;",
+        "red.shared.max.u32 [%rd1], %r1;",
         "atom.global.add.u32 %r0, [%rd1], %r2;",
         "add.s32 %r0, %r1, %rd2;",
         "add.s32 %r0, %r1, %r9;",
@@ -1635,7 +1816,11 @@ TEST(what_is_not_known_or_changes_bits_is_refused)
         "setp.ltu.s32 %p0, %r1, %r2;",
         "mov.u64 %rd0, nothing;",
         "st.param.u32 [p0], %r1;",
-        "ld.shared.u32 %r0, [%rd1];",
+        "ld.local.u32 %r0, [%rd1];",
+        ".shared .align 8 .b8 x[0];",
+        ".shared .align 4 .b8 x[8];",
+        ".shared .align 8 .b8 x[8];\n.shared .align 8 .b8 y[8];",
+        ".shared .align 8 .b8 x[65536];",
         "call f;",
         ".local .b8 x[4];",
         "add.s32 %r0, %r1, %r2; ret;",
@@ -1674,6 +1859,7 @@ static const char *snippet_fault(const char *instructions)
                            .limit = 100 };
     memset(count, 0, sizeof count);
     thread.launch = &launch;
+    ptx_start_thread(&thread);
     ptx_run_thread(&thread);
     ptx_free(program);
     return launch.fault;
@@ -1703,6 +1889,59 @@ TEST(what_a_thread_must_not_do_is_a_fault)
     CHECK_CONTAINS(snippet_fault(MEMORY "red.global.add.u64 [%%rd1], %%rd1;"), "no sum");
     CHECK_CONTAINS(snippet_fault(MEMORY "AGAIN:\nbra AGAIN;"), "does not end");
 #undef MEMORY
+}
+
+/* The fault of a block of two threads, whose numbers are in %r0, and the address of shared memory in %rd0. */
+static const char *shared_fault(const char *instructions)
+{
+    static ptx_launch launch;
+    static const uint8_t parameters[2240];
+    char text[600];
+    snprintf(text, sizeof text, ".shared .align 8 .b8 x[16];\nmov.u32 %%r0, %%tid.x;\nsetp.eq.u32 %%p0, %%r0, 0;\n"
+             "mov.u64 %%rd0, x;\nmov.u32 %%r1, 5;\nmul.wide.u32 %%rd1, %%r0, 4;\nadd.s64 %%rd1, %%rd1, %%rd0;\n%s",
+             instructions);
+    ptx_program *program = snippet(text);
+    CHECK_STR(program->error, "");
+    launch = (ptx_launch){ .program = program, .parameters = { parameters, parameters }, .grid = { 2, 1, 1 },
+                           .block = { 2, 1, 1 }, .limit = 200 };
+    ptx_run(&launch);
+    ptx_free(program);
+    return launch.fault;
+}
+
+/* The steps between which there is no barrier have no order on a GPU, whatever theirs is here. */
+TEST(threads_share_memory_only_across_barriers)
+{
+#define PUT   "st.shared.u32 [%rd1], %r1;\n"
+#define TAKE  "ld.shared.u32 %r2, [%rd0+4];\n"
+#define ZERO  "@%p0 st.shared.u32 [x+8], %r0;\n"
+#define COUNT_UP "red.shared.add.u32 [%rd0+8], 1;\n"
+#define LOOK  "ld.shared.u32 %r2, [x+8];\n"
+#define SYNC  "bar.sync 0;\n"
+    CHECK_STR(shared_fault(PUT SYNC TAKE), "");
+    CHECK_STR(shared_fault(PUT SYNC TAKE TAKE SYNC PUT), "");
+    CHECK_STR(shared_fault(ZERO SYNC COUNT_UP SYNC LOOK "setp.ne.u32 %p1, %r2, 2;\n@%p1 ld.param.u8 %rs1, [%rd0];\n"),
+              "");
+    CHECK_CONTAINS(shared_fault(PUT TAKE), "has written");                    /* the first thread is too early */
+    CHECK_CONTAINS(shared_fault(PUT "ld.shared.u32 %r2, [x];\n"), "reads what another thread writes");
+    CHECK_CONTAINS(shared_fault(PUT SYNC TAKE PUT), "writes what another thread reads");
+    CHECK_CONTAINS(shared_fault(PUT SYNC LOOK), "nothing has written");
+    CHECK_CONTAINS(shared_fault("st.shared.u32 [x], %r1;\n"), "writes what another thread writes");
+    CHECK_CONTAINS(shared_fault(COUNT_UP), "nothing has written");
+    CHECK_CONTAINS(shared_fault(ZERO COUNT_UP), "writes what another thread writes");
+    CHECK_CONTAINS(shared_fault(ZERO SYNC COUNT_UP LOOK), "reads what another thread writes");
+    CHECK_CONTAINS(shared_fault(ZERO SYNC LOOK COUNT_UP), "writes what another thread reads");
+    CHECK_CONTAINS(shared_fault("ld.shared.u32 %r2, [x+16];\n"), "does not have");
+    CHECK_CONTAINS(shared_fault("st.shared.u32 [x+2], %r1;\n"), "not aligned");
+    CHECK_CONTAINS(shared_fault("ld.shared.u8 %rs1, [%rd1+-8];\n"), "does not have");
+    CHECK_CONTAINS(shared_fault("@%p0 ret;\n" SYNC), "is not where");
+    CHECK_CONTAINS(shared_fault("@%p0 bra OTHER;\n" SYNC "ret;\nOTHER:\n" SYNC), "is not where");
+#undef PUT
+#undef TAKE
+#undef ZERO
+#undef COUNT_UP
+#undef LOOK
+#undef SYNC
 }
 
 /* ---- Random pictures --------------------------------------------------------------------------------------------- */
@@ -2251,97 +2490,125 @@ TEST(either_rule_for_the_larger_of_two_zeros_gives_the_same_bits)
 
 #include "operations.h"
 
-/* A view whose passes are run here and by the functions in C, each with memory of its own. */
+/* A view whose passes are run by the functions in C, here, and by the CPU's loops, each with memory of its own. */
+enum { BY_C, BY_PTX, BY_LOOPS, WAYS };
+
 typedef struct view {
     bzi_kernel_output out;
     bzi_kernel_pass   pass;
     uint64_t          scratch_bytes, batch_bytes;
-    uint8_t          *scratch[2], *batch[2];
+    uint8_t          *scratch[WAYS], *batch[WAYS];
+    uint32_t          grid[2], block[2];
 } view;
 
 static view view_make(const bzna_transform *t, const bzna_output *o, uint64_t mean)
 {
-    view v = { .out = bzi_output_make(o) };
+    view v = { .out = bzi_output_make(o), .grid = { 2, 2 }, .block = { 8, 4 } };
     bzi_operations_make(t, o->channels, &v.out, &v.pass);
     v.out.mean = mean;
-    v.scratch_bytes = bzi_scratch_bytes(&v.out, &v.pass) + 256;
+    v.scratch_bytes = bzi_kernel_scratch_of(&v.out).host_bytes;
     v.batch_bytes = bzi_output_bytes(o);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < WAYS; i++) {
         v.scratch[i] = room(v.scratch_bytes);
         v.batch[i] = room(v.batch_bytes);
         memset(v.batch[i], 0xc5, v.batch_bytes);
     }
     for (uint32_t i = 0; v.pass.pixels && i < 3u * o->width * o->height; i++)
-        v.scratch[0][i] = v.scratch[1][i] = (uint8_t)(i % 3 ? random_u32() : i / 5);
+        v.scratch[0][i] = v.scratch[1][i] = v.scratch[2][i] = (uint8_t)(i % 3 ? random_u32() : i / 5);
     return v;
+}
+
+static void view_aim(view *v, int way)
+{
+    v->pass.src = (uint64_t)(uintptr_t)v->scratch[way];
+    v->pass.dst = (uint64_t)(uintptr_t)v->batch[way];
 }
 
 static void view_free(view *v)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < WAYS; i++) {
         free(v->scratch[i]);
         free(v->batch[i]);
     }
 }
 
-/* Runs one pass by the program, in a grid of fewer threads than pixels; returns 0 and a fault where it must not. */
-static int pass_run(const view *v, const bzi_kernel_pass *pass, ptx_program *program, uint64_t *steps, char fault[400])
+/* Runs one pass by the program. Returns 0 and a fault where it must not. launched: what it took; its limit before. */
+static int pass_run(const view *v, const bzi_kernel_pass *pass, ptx_program *program, ptx_launch *launched,
+                    char fault[400])
 {
     static bzi_kernel_passes passes;
-    ptx_range ranges[1][RANGES] = { { { (uint64_t)(uintptr_t)v->scratch[1], v->scratch_bytes, room(v->scratch_bytes) },
-                                      { (uint64_t)(uintptr_t)v->batch[1], v->batch_bytes, room(v->batch_bytes) },
-                                      { v->out.mean, v->out.mean ? sizeof mean_picture : 0, NULL } } };
-    ptx_launch launch = { .program = program, .grid = { 2, 2, 1 }, .block = { 8, 4, 1 },
+    ptx_range ranges[1][RANGES] = {
+        { { (uint64_t)(uintptr_t)v->scratch[BY_PTX], bzi_kernel_scratch_of(&v->out).bytes, room(v->scratch_bytes) },
+          { (uint64_t)(uintptr_t)v->batch[BY_PTX], v->batch_bytes, room(v->batch_bytes) },
+          { v->out.mean, v->out.mean ? sizeof mean_picture : 0, NULL } }
+    };
+    ptx_launch launch = { .program = program, .grid = { v->grid[0], v->grid[1], 1 },
+                          .block = { v->block[0], v->block[1], 1 },
                           .parameters = { (const uint8_t *)&passes, (const uint8_t *)&v->out },
                           .ranges = (const ptx_range(*)[RANGES])ranges, .kernel = { AUGMENT },
-                          .limit = *steps ? *steps : UINT64_MAX };
+                          .limit = launched->limit ? launched->limit : UINT64_MAX };
     memset(&passes, 0xa5, sizeof passes);
     passes.pass[0] = *pass;
     const int ran = ptx_run(&launch);
-    *steps = launch.steps;
+    *launched = launch;
     memcpy(fault, launch.fault, sizeof launch.fault);
-    free(ranges[0][0].count);
-    free(ranges[0][1].count);
+    free(ranges[0][0].used);
+    free(ranges[0][1].used);
     return ran;
 }
 
-/* Runs all passes both ways; returns 1 where all memory is equal after each. limit: of a pass's steps; 0: any. */
+/* Runs all passes: returns 1 where all memory is equal after each, here and in C, and the batch that the CPU's loops
+ * make is the same. limit: of a pass's steps; 0: any. */
 static int view_agrees(view *v, ptx_program *program, uint64_t limit, char fault[400])
 {
-    const bzi_kernel_thread all = { 0, 0, 1, 1 };
     bzi_kernel_stage stages[2] = { { 0, 0, 0, 0, 0 } };
     bzi_kernel_pass passes[2];
     int same = 1;
     for (int more = 1; more && same;) {
         for (int i = 0; i < 2; i++) {
-            v->pass.src = (uint64_t)(uintptr_t)v->scratch[i];
-            v->pass.dst = (uint64_t)(uintptr_t)v->batch[i];
+            view_aim(v, i);
             more = bzi_kernel_next_pass(&v->pass, &v->out, &stages[i], &passes[i]);
         }
         if (!more)
             break;
-        uint64_t steps = limit;
-        bzi_kernel_pass_thread(&passes[0], &v->out, all, passes[0].tables != 0);
-        same = pass_run(v, &passes[1], program, &steps, fault) &&
-               !memcmp(v->scratch[0], v->scratch[1], v->scratch_bytes) &&
-               !memcmp(v->batch[0], v->batch[1], v->batch_bytes);
+        ptx_launch launched = { .limit = limit };
+        bzi_kernel_pass_plain(&passes[BY_C], &v->out);
+        same = pass_run(v, &passes[BY_PTX], program, &launched, fault) &&
+               !memcmp(v->scratch[BY_C], v->scratch[BY_PTX], v->scratch_bytes) &&
+               !memcmp(v->batch[BY_C], v->batch[BY_PTX], v->batch_bytes);
     }
-    return same;
+    view_aim(v, BY_LOOPS);
+    bzi_kernel_operate(&v->pass, &v->out);
+    return same && !memcmp(v->batch[BY_LOOPS], v->batch[BY_PTX], v->batch_bytes);
 }
 
+/* Blocks and grids of every kind. Some views have several tiles, and several parts that are counted, of which a block
+ * does one or all. */
 static view any_view(int number)
 {
-    const bzna_output o = { .width = (uint32_t)random_int(1, 24), .height = (uint32_t)random_int(1, 20),
+    static const uint32_t large_kinds[] = { BZNA_OP_AUTOCONTRAST, BZNA_OP_BLUR, BZNA_OP_SHARPNESS, BZNA_OP_CONTRAST,
+                                            BZNA_OP_EQUALIZE };
+    const int is_large = number % 12 == 7, large = number / 12, one_block = is_large && large % 2 == 0;
+    const int least = one_block ? 65 : is_large ? 33 : 1;
+    const bzna_output o = { .width = (uint32_t)random_int(least, is_large ? 70 : 24),
+                            .height = (uint32_t)random_int(least, is_large ? 70 : 20),
                             .dtype = (uint32_t)number & 3, .layout = (uint32_t)number >> 2 & 1,
                             .channels = number % 5 == 0 ? BZNA_CHANNELS_GRAY : (uint32_t)random_int(0, 1) };
-    bzna_transform t = any_operations((uint32_t)random_int(1, 4), (int32_t)o.width, (int32_t)o.height);
-    if (number % 3 == 0)                          /* each kind, however many */
-        t.operations[0] = any_drawn(pixel_kinds[(size_t)number / 3 % COUNT(pixel_kinds)], (int32_t)o.width,
-                                    (int32_t)o.height);
-    return view_make(&t, &o, number % 7 ? 0 : (uint64_t)(uintptr_t)mean_picture);
+    const int32_t width = (int32_t)o.width, height = (int32_t)o.height;
+    bzna_transform t = any_operations((uint32_t)random_int(1, 4), width, height);
+    if (is_large)
+        t.operations[0] = any_drawn(large_kinds[(size_t)large % COUNT(large_kinds)], width, height);
+    else if (number % 3 == 0)                     /* each kind, however many */
+        t.operations[0] = any_drawn(pixel_kinds[(size_t)number / 3 % COUNT(pixel_kinds)], width, height);
+    view v = view_make(&t, &o, number % 7 ? 0 : (uint64_t)(uintptr_t)mean_picture);
+    for (int k = 0; k < 2 && number % 2; k++) {
+        v.grid[k] = one_block ? 1 : (uint32_t)random_int(1, 3);
+        v.block[k] = (uint32_t)random_int(1, k ? 8 : 32);
+    }
+    return v;
 }
 
-TEST(operations_give_the_bits_of_the_functions_in_c)
+TEST(operations_give_the_bits_of_the_functions_in_c_and_of_the_cpus_loops)
 {
     NEED_SHIPPED();
     random_state = 28;
@@ -2363,7 +2630,6 @@ TEST(operations_give_the_bits_of_the_functions_in_c)
 TEST(kinds_that_do_not_exist_do_in_c_what_they_do_here)
 {
     const bzna_output o = { .width = 9, .height = 7 };
-    const bzi_kernel_thread all = { 0, 0, 1, 1 };
     bzna_transform t;
     NEED_SHIPPED();
     random_state = 31;
@@ -2371,57 +2637,77 @@ TEST(kinds_that_do_not_exist_do_in_c_what_they_do_here)
     t.operation_count = 2;
     for (uint32_t kind = 0; kind < 70; kind++) {
         char fault[400] = "";
-        uint64_t steps = 0;
+        ptx_launch launched = { .limit = 0 };
         t.operations[0] = any_drawn(BZNA_OP_LIGHTING, 9, 7);
         t.operations[1] = any_drawn(BZNA_OP_ERASE, 9, 7);
         view v = view_make(&t, &o, 0);
-        const bzi_kernel_scratch at = bzi_kernel_scratch_of(&v.out, 0);
+        const bzi_kernel_scratch at = bzi_kernel_scratch_of(&v.out);
         bzi_kernel_pass pass[2];
         for (int i = 0; i < 2; i++) {
             pass[i] = v.pass;
             pass[i].src = (uint64_t)(uintptr_t)v.scratch[i];
             pass[i].counts = pass[i].src + at.counts;
+            memset(v.scratch[i] + at.counts, 1, at.bytes - at.counts);
             pass[i].dst = kind < 64 ? pass[i].src + at.table[0] : (uint64_t)(uintptr_t)v.batch[i];
             pass[i].op[0].kind = kind < 64 ? kind : pass[i].op[0].kind;
             pass[i].kind = kind < 64 ? BZI_KERNEL_PASS_TABLE : kind < 66 ? ~(kind - 64) : kind;
             pass[i].first = kind < 64 ? 0 : 1;
             pass[i].end = pass[i].first + 1;
         }
-        bzi_kernel_pass_thread(&pass[0], &v.out, all, 0);
-        CHECK(pass_run(&v, &pass[1], shipped, &steps, fault));
+        bzi_kernel_pass_plain(&pass[BY_C], &v.out);
+        CHECK(pass_run(&v, &pass[BY_PTX], shipped, &launched, fault));
         CHECK(!memcmp(v.scratch[0], v.scratch[1], v.scratch_bytes) && !memcmp(v.batch[0], v.batch[1], v.batch_bytes));
         view_free(&v);
     }
 }
 
-/* The table in benzina_kernels.cu: instructions of PTX a pixel of a view of 64 x 64, by pass. */
-TEST(instructions_a_pixel_are_counted_by_pass)
+/* The table in benzina_kernels.cu: of a view of 224 x 224, by pass, instructions of PTX and accesses to global memory a
+ * pixel. */
+TEST(instructions_and_accesses_a_pixel_are_counted_by_pass)
 {
-    static const char *const names[BZI_KERNEL_PASS_KINDS] = { "clear", "tally", "table", "map", "sharpen",
-                                                              "blur along x", "blur along y", "finish", "cover" };
-    static const uint32_t kinds[] = { BZNA_OP_EQUALIZE, BZNA_OP_SATURATION, BZNA_OP_SHARPNESS, BZNA_OP_BLUR,
-                                      BZNA_OP_ERASE };
-    const bzna_output o = { .width = 64, .height = 64 };
+    static const struct { uint32_t kind, pass; const char *name; double instructions, loads, stores; } known[] = {
+        { BZNA_OP_EQUALIZE, BZI_KERNEL_PASS_TALLY, "tally", 58.4, 3.0, 0.2 },
+        { BZNA_OP_CONTRAST, BZI_KERNEL_PASS_TALLY, "tally, grays", 53.4, 3.0, 0.07 },
+        { BZNA_OP_EQUALIZE, BZI_KERNEL_PASS_TABLE, "table", 19.5, 0.2, 0.02 },
+        { BZNA_OP_SATURATION, BZI_KERNEL_PASS_MAP, "map", 124.8, 3.0, 3.0 },
+        { BZNA_OP_SHARPNESS, BZI_KERNEL_PASS_SHARPEN, "sharpen", 257.7, 3.39, 3.0 },
+        { BZNA_OP_BLUR, BZI_KERNEL_PASS_BLUR, "blur", 1075.8, 8.54, 3.0 },
+        { BZNA_OP_ERASE, BZI_KERNEL_PASS_COVER, "cover", 85.4, 0, 0 },
+        { BZNA_OP_SATURATION, BZI_KERNEL_PASS_FINISH, "finish", 111.2, 3.0, 3.0 },
+    };
+    enum { SIDE = 224, PIXELS = SIDE * SIDE };
+    const bzna_output o = { .width = SIDE, .height = SIDE };
     bzna_transform t;
-    bzi_kernel_stage stage = { 0, 0, 0, 0, 0 };
-    bzi_kernel_pass pass;
-    char fault[400];
     NEED_SHIPPED();
     random_state = 29;
     bzna_transform_init(&t, sizeof t);
-    for (t.operation_count = 0; t.operation_count < COUNT(kinds); t.operation_count++) {
-        t.operations[t.operation_count] = any_drawn(kinds[t.operation_count], 64, 64);
-        t.operations[t.operation_count].kernel_px = 23;
+    t.operation_count = 1;
+    for (size_t i = 0; i < COUNT(known); i++) {
+        bzi_kernel_stage stage = { 0, 0, 0, 0, 0 };
+        bzi_kernel_pass pass;
+        char fault[400];
+        t.operations[0] = any_drawn(known[i].kind, SIDE, SIDE);
+        t.operations[0].kernel_px = known[i].kind == BZNA_OP_BLUR ? 23 : 0;
+        view v = view_make(&t, &o, 0);
+        v.grid[0] = v.grid[1] = SIDE / 32;
+        v.block[0] = 32;
+        v.block[1] = 8;
+        view_aim(&v, BY_PTX);
+        while (bzi_kernel_next_pass(&v.pass, &v.out, &stage, &pass)) {
+            ptx_launch launched = { .limit = 0 };
+            CHECK(pass_run(&v, &pass, shipped, &launched, fault));
+            if (pass.kind != known[i].pass)
+                continue;
+            const double steps = (double)launched.steps / PIXELS, loads = (double)launched.loads / PIXELS;
+            const double stores = (double)launched.stores / PIXELS;
+            printf("  %-14s %6.1f instructions, %5.2f loads, %5.2f stores a pixel\n", known[i].name, steps, loads,
+                   stores);
+            CHECK(steps < known[i].instructions * 1.1 + 1);
+            CHECK(loads < known[i].loads * 1.02 + 0.01);
+            CHECK(stores < known[i].stores * 1.02 + 0.01);
+        }
+        view_free(&v);
     }
-    view v = view_make(&t, &o, 0);
-    v.pass.src = (uint64_t)(uintptr_t)v.scratch[1];
-    v.pass.dst = (uint64_t)(uintptr_t)v.batch[1];
-    while (bzi_kernel_next_pass(&v.pass, &v.out, &stage, &pass)) {
-        uint64_t steps = 0;
-        CHECK(pass_run(&v, &pass, shipped, &steps, fault));
-        printf("  %-14s %6.0f instructions a pixel\n", names[pass.kind], (double)steps / (64 * 64));
-    }
-    view_free(&v);
 }
 
 /* ---- That a difference would be found ---------------------------------------------------------------------------- */
@@ -2730,15 +3016,16 @@ TEST_MAIN(
     RUN(instructions_do_what_the_manual_says)
     RUN(what_is_not_known_or_changes_bits_is_refused)
     RUN(what_a_thread_must_not_do_is_a_fault)
+    RUN(threads_share_memory_only_across_barriers)
     RUN(nv12_gives_the_bits_of_the_plain_loop)
     RUN(every_other_format_gives_the_bits_of_the_plain_loop)
     RUN(every_kernel_stores_numbers_of_every_kind_in_every_layout)
     RUN(slots_of_different_kinds_in_one_launch_are_not_mixed_up)
     RUN(any_grid_and_block_write_every_pixel_once)
     RUN(either_rule_for_the_larger_of_two_zeros_gives_the_same_bits)
-    RUN(operations_give_the_bits_of_the_functions_in_c)
+    RUN(operations_give_the_bits_of_the_functions_in_c_and_of_the_cpus_loops)
     RUN(kinds_that_do_not_exist_do_in_c_what_they_do_here)
-    RUN(instructions_a_pixel_are_counted_by_pass)
+    RUN(instructions_and_accesses_a_pixel_are_counted_by_pass)
     RUN(every_instruction_was_executed)
     RUN(instructions_a_pixel_are_counted_by_kernel)
     RUN(one_altered_instruction_gives_another_picture)

@@ -32,7 +32,7 @@ describe() {
     without_jpeg)    flags="$flags $AV_CFLAGS $NV_CFLAGS -I$BUILD -DBENZINA_NO_JPEG"; libs=$AV_LIBS
                      suites="pictures contract"; switch=BENZINA_NO_JPEG ;;
     without_both)    flags="$flags $neither"
-                     suites="host boxes dataset $containers writer dlpack numbers" ;;
+                     suites="host boxes dataset $containers writer dlpack numbers platforms" ;;
     gcc_native|clang_native)
                      cc=${1%_native}; flags="-O3 -march=native $neither"; standard=-std=gnu11
                      suites="kernels numbers"; lenient=-Wno-error ;;    # gcc warns of what it inlines into tests
@@ -46,22 +46,27 @@ describe() {
                      suites="augment outputs"; switch=BENZINA_NO_AUGMENT ;;
     aarch64)         cc=aarch64-linux-gnu-gcc; flags="-O1 $neither -DTEST_EMULATED"; standard=-std=gnu11
                      run="qemu-aarch64 -L /usr/aarch64-linux-gnu"
-                     suites="kernels numbers basics host cursor boxes dataset $containers"
+                     suites="kernels numbers platforms basics host cursor boxes dataset $containers"
                      suites="$suites writer sampler transforms dlpack" ;;
+    aarch64_16k|aarch64_64k)
+                     cc=aarch64-linux-gnu-gcc; flags="-O1 $neither -DTEST_EMULATED"; standard=-std=gnu11
+                     page=65536; [ "$1" = aarch64_64k ] || page=16384
+                     run="env TEST_PAGE=$page qemu-aarch64 -p $page -L /usr/aarch64-linux-gnu"
+                     suites="platforms host records numbers" ;;
     arm)             cc=arm-linux-gnueabihf-gcc; flags="-O1 $neither -DTEST_EMULATED"
                      run="qemu-arm -L /usr/arm-linux-gnueabihf"
-                     suites="numbers basics host cursor boxes dataset $containers writer"
+                     suites="numbers platforms basics host cursor boxes dataset $containers writer"
                      suites="$suites transforms"
                      lenient=-Wno-conversion ;;             # tests put 64-bit sizes into a size_t
     s390x)           cc=s390x-linux-gnu-gcc; flags="-O1 $neither -DTEST_EMULATED"; standard=-std=gnu11
                      run="qemu-s390x -L /usr/s390x-linux-gnu"
-                     suites="numbers transforms" ;;
+                     suites="numbers platforms transforms" ;;
     musl)            cc=musl-gcc; flags="-O1 -static $neither"
-                     suites="numbers kernels basics host cursor boxes dataset $containers"
+                     suites="numbers platforms kernels basics host cursor boxes dataset $containers"
                      suites="$suites writer sampler transforms dlpack no_threads" ;;
-    macos_arm64)     cc="$ZIG cc -target aarch64-macos"; flags="$neither"; suites="numbers"; linked=1 ;;
-    macos_x86_64)    cc="$ZIG cc -target x86_64-macos"; flags="$neither"; suites="numbers"; linked=1 ;;
-    freebsd)         cc="$ZIG cc -target x86_64-freebsd"; flags="$neither"; suites="numbers"; linked=1 ;;
+    macos_arm64)     cc="$ZIG cc -target aarch64-macos"; flags="$neither"; suites="numbers platforms"; linked=1 ;;
+    macos_x86_64)    cc="$ZIG cc -target x86_64-macos"; flags="$neither"; suites="numbers platforms"; linked=1 ;;
+    freebsd)         cc="$ZIG cc -target x86_64-freebsd"; flags="$neither"; suites="numbers platforms"; linked=1 ;;
     windows_arm64)   cc="$ZIG cc -target aarch64-windows-gnu"; flags="$neither"; linked=1 ;;
     esac
     flags="$standard $flags -fvisibility=hidden -I. $WARN"
@@ -133,7 +138,8 @@ for compiler in gcc clang; do
     wanted "${compiler}_native" || continue
     if have "$compiler"; then add "${compiler}_native"; else skip "${compiler}_native" "no $compiler here [$compiler]"; fi
 done
-for machine in aarch64:aarch64-linux-gnu-gcc:qemu-aarch64 arm:arm-linux-gnueabihf-gcc:qemu-arm s390x:s390x-linux-gnu-gcc:qemu-s390x; do
+for machine in aarch64:aarch64-linux-gnu-gcc:qemu-aarch64 aarch64_16k:aarch64-linux-gnu-gcc:qemu-aarch64 \
+    aarch64_64k:aarch64-linux-gnu-gcc:qemu-aarch64 arm:arm-linux-gnueabihf-gcc:qemu-arm s390x:s390x-linux-gnu-gcc:qemu-s390x; do
     variant=${machine%%:*}; qemu=${machine##*:}; cross=${machine#*:}; cross=${cross%:*}
     wanted "$variant" || continue
     if ! have "$cross"; then skip "$variant" "no $cross here [gcc-${cross%-gcc}]"

@@ -8,6 +8,7 @@
 #  define NOGDI
 #endif
 #include <direct.h>
+#include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,31 @@ static void *dlsym(void *library, const char *name)
 
 static const char *dlerror(void) { return "LoadLibrary failed"; }
 
+/* No pipe, socket or device has a name here, links need a right that few have, and the C library opens 2048 files. */
+struct sockaddr { int family; };
+struct sockaddr_un {
+    int  sun_family;
+    char sun_path[108];
+};
+#define AF_UNIX     1
+#define SOCK_STREAM 1
+#define socket(family, kind, protocol)  (errno = ENOSYS, -1)
+#define bind(fd, address, size)         ((void)(address), -1)
+#define mkfifo(path, mode)              (errno = ENOSYS, -1)
+#define symlink(to, path)               ((void)(to), (void)(path), errno = ENOSYS, -1)
+#define link(from, to)                  (CreateHardLinkA(to, from, NULL) ? 0 : -1)
+#define pipe(ends)                      _pipe(ends, 4096, _O_BINARY)
+#define geteuid()                       1
+typedef uint64_t rlim_t;
+struct rlimit { rlim_t rlim_cur; };
+#define RLIMIT_NOFILE 0
+#define getrlimit(what, limit)          ((limit)->rlim_cur = 2048, 0)
+#define setrlimit(what, limit)          ((void)(limit), 0)
+struct FTW { int level; };
+#define FTW_DEPTH 0
+#define FTW_PHYS  0
+#define nftw(path, function, files, how) ((void)(function), remove_all(path))
+
 /* There are no signals but Ctrl-C's, and nothing forks: tests of these are skipped. */
 struct sigaction {
     void   (*sa_handler)(int);
@@ -121,7 +147,7 @@ static void remove_all(const char *path)
         DeleteFileA(path);
 }
 
-static void make_all(char *path)
+static void make_folder_all(char *path)
 {
     for (char *at = strchr(path, '/'); at; at = strchr(at + 1, '/')) {
         *at = 0;
@@ -144,11 +170,22 @@ static int test_system(const char *command)
         else if (!strcmp(word, "mkdir"))                     removes = 0;
         else if (*word == '-' || !strcmp(word, "&&"))        continue;
         else if (removes)                                    remove_all(word);
-        else                                                 make_all(word);
+        else                                                 make_folder_all(word);
     }
     return 0;
 }
 #define system(command) test_system(command)
+
+/* Nothing takes the name of a file that is open: that one goes out of its way first. */
+static int test_rename(const char *from, const char *to)
+{
+    char away[1024];
+    if (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING))
+        return 0;
+    snprintf(away, sizeof away, "%s.away", to);
+    return MoveFileExA(to, away, MOVEFILE_REPLACE_EXISTING) && MoveFileExA(from, to, 0) ? 0 : -1;
+}
+#define rename(from, to) test_rename(from, to)
 
 static int setenv(const char *name, const char *value, int replace)
 {
@@ -177,6 +214,7 @@ static ssize_t readlink(const char *path, char *out, size_t size)
 
 static ssize_t pwrite(int fd, const void *src, size_t size, int64_t offset)
 {
+    _setmode(fd, _O_BINARY);
     return _lseeki64(fd, offset, SEEK_SET) == offset ? _write(fd, src, (unsigned)size) : -1;
 }
 

@@ -1281,9 +1281,8 @@ static void work_kernel(void *payload, int is_lost)
     launch *l = payload;
     if (!is_lost && !fake_happens(FAKE_stream_kernel, l->stream, NULL, l->count))
         for (unsigned z = 0; z < l->count; z++) {
-            const bzi_kernel_thread all = { 0, 0, 1, 1 };
             if (l->entry == AUGMENT) {
-                bzi_kernel_pass_thread(&l->passes.pass[z], &l->out, all, l->passes.pass[z].tables != 0);
+                bzi_kernel_pass_plain(&l->passes.pass[z], &l->out);
                 continue;
             }
             if (FAKE_GET(control->wrong_kernel) < 2)
@@ -1303,8 +1302,8 @@ static int check_launch(const launch *l, int entry)
         const bzi_kernel_pass *pass = &l->passes.pass[z];
         const uint32_t kind = pass->kind;
         if ((kind >= BZI_KERNEL_PASS_TABLE && !check_address(pass->dst, 1, 1, "cuLaunchKernel: dst")) ||
-            (kind < BZI_KERNEL_PASS_TABLE && !check_address(pass->counts, BZI_KERNEL_COUNTS, 0,
-                                                            "cuLaunchKernel: counts")) ||
+            (kind == BZI_KERNEL_PASS_TALLY &&
+             !check_address(pass->counts, bzi_kernel_parts(&l->out) * 3072, 0, "cuLaunchKernel: counts")) ||
             (kind != BZI_KERNEL_PASS_COVER && !check_address(pass->src, 1, 1, "cuLaunchKernel: src")) ||
             (pass->tables && !check_address(pass->tables, 768, 1, "cuLaunchKernel: tables")))
             return 0;

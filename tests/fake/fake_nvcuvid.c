@@ -407,6 +407,15 @@ static void engine_give(int engine)
     fake_wake(&engine_word[engine]);
 }
 
+/* Memory that is cleared, so that what a damaged picture leaves out is the same each time. */
+static int software_buffer(AVCodecContext *context, AVFrame *frame, int flags)
+{
+    const int result = avcodec_default_get_buffer2(context, frame, flags);
+    for (int i = 0; result >= 0 && i < AV_NUM_DATA_POINTERS && frame->buf[i]; i++)
+        memset(frame->buf[i]->data, 0, frame->buf[i]->size);
+    return result;
+}
+
 static AVCodecContext *software_open(int codec)
 {
     AVCodecContext *context = avcodec_alloc_context3(software_of(codec));
@@ -415,6 +424,7 @@ static AVCodecContext *software_open(int codec)
     context->thread_count = 1;
     context->flags |= AV_CODEC_FLAG_LOW_DELAY;
     context->err_recognition = AV_EF_EXPLODE | AV_EF_BITSTREAM | AV_EF_BUFFER;
+    context->get_buffer2 = software_buffer;
     context->apply_cropping = 0;        /* surfaces hold coded frames */
     context->log_level_offset = 64;     /* below every level */
     if (avcodec_open2(context, NULL, NULL) < 0)

@@ -61,7 +61,7 @@ static void fake_setup(void)
     memset(&action, 0, sizeof action);
     action.sa_handler = on_alarm;
     sigaction(SIGALRM, &action, NULL);
-    setvbuf(stdout, NULL, _IOLBF, 0);
+    setvbuf(stdout, NULL, ON_WINDOWS ? _IONBF : _IOLBF, 0);
     setenv("BENZINA_NVDEC_CHECK", "0", 1);                  /* its calls are not those that these suites count */
     fake = fake_load();
     control = fake->control;

@@ -295,6 +295,7 @@ end
 function restore!(loader::Loader, bytes::AbstractVector{UInt8})
     state, err = from_bytes(bzna_loader_state, bytes), sized(bzna_error)
     GC.@preserve loader state err check(bzna_loader_restore(loader.handle, address(state), address(err)), err)
+    GC.@preserve loader state err check(bzna_loader_save(loader.handle, address(state), sizeof(bzna_loader_state), address(err)), err)
     loader.epoch, loader.midway = state.epoch, false
     loader.lists === nothing || empty!(loader.lists)
     loader.iteration += 1                           # an iteration that is under way ends here

@@ -1132,8 +1132,9 @@ mutable struct bzna_statistics
     bzna_statistics() = new()
 end
 
-# Where a run stands: 128 bytes of plain little-endian data without pointers, to be kept beside a model's checkpoint.
-# bzna_loader_save fills it in, and bzna_loader_restore takes it.
+# Where a run stands: 128 bytes of plain data without pointers, to be kept beside a model's checkpoint.
+# bzna_loader_save fills it in, and bzna_loader_restore takes it. Its numbers have the byte order of the machine that
+# saved it; a machine of the other order restores it, too.
 mutable struct bzna_loader_state
     struct_size::UInt32
     version::UInt32

@@ -753,6 +753,7 @@ class DataLoader(_handles.Handled):
         former, was_inside = self._epoch, self._inside
         check(lib.bzna_loader_restore(self.handle, state, err), err)
         self._forget()
+        state = told("loader_state", lib.bzna_loader_save, self.handle)      # in this machine's byte order
         self.seed, self._epoch = state.seed, state.epoch
         self._inside = self._resumed = state.position > 0
         self._is_iterated = False

@@ -2154,8 +2154,9 @@ structs! {
         advice: [c_char; 240],
     }
 
-    /// Where a run stands: 128 bytes of plain little-endian data without pointers, to be kept beside a model's
-    /// checkpoint. bzna_loader_save fills it in, and bzna_loader_restore takes it.
+    /// Where a run stands: 128 bytes of plain data without pointers, to be kept beside a model's checkpoint.
+    /// bzna_loader_save fills it in, and bzna_loader_restore takes it. Its numbers have the byte order of the machine
+    /// that saved it; a machine of the other order restores it, too.
     struct bzna_loader_state {
         /// 128
         struct_size: u32,
