@@ -177,6 +177,15 @@ static void http_give_back(http *h, const http_exchange *x, int retry)
     if (!keep) curl_easy_cleanup(x->curl);
 }
 
+/* Whether a server has closed the connection of a request before, as it may at any time: no fault, and no retry. */
+static int http_was_closed(const http_exchange *x, CURLcode code)
+{
+    long connections = 0;
+    curl_easy_getinfo(x->curl, CURLINFO_NUM_CONNECTS, &connections);
+    return !connections && !x->got &&
+           (code == CURLE_GOT_NOTHING || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR);
+}
+
 /* One attempt at size bytes from offset. *file_size, unless NULL, is set to the file's. */
 static int64_t http_get(http *h, uint64_t offset, void *dst, uint64_t size, int retry, uint64_t *file_size)
 {
@@ -187,7 +196,13 @@ static int64_t http_get(http *h, uint64_t offset, void *dst, uint64_t size, int 
     curl_easy_setopt(x.curl, CURLOPT_RANGE, range);
     curl_easy_setopt(x.curl, CURLOPT_HEADERDATA, &x);
     curl_easy_setopt(x.curl, CURLOPT_WRITEDATA, &x);
-    int64_t result = http_result(h, &x, curl_easy_perform(x.curl));
+    CURLcode code = curl_easy_perform(x.curl);
+    if (http_was_closed(&x, code)) {
+        curl_easy_setopt(x.curl, CURLOPT_FRESH_CONNECT, 1L);
+        code = curl_easy_perform(x.curl);
+        curl_easy_setopt(x.curl, CURLOPT_FRESH_CONNECT, 0L);
+    }
+    int64_t result = http_result(h, &x, code);
     if (result > 0 && file_size) {
         *file_size = x.size;
         strcpy(h->version, x.version);

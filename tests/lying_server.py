@@ -53,7 +53,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         first, last = map(int, self.headers["Range"][len("bytes="):].split("-"))
         body, size = data[first:last + 1], len(data)
         span = "bytes %d-%d/%d" % (first, first + len(body) - 1, size)
-        self.close_connection = way != "honest"
+        self.close_connection = way not in ("honest", "fewer")
         if way == "short":                          # fewer bytes than its length says
             self.head(206, len(body), span)
             self.wfile.write(body[:len(body) // 2])
