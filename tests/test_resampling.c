@@ -43,6 +43,19 @@ static void turn(float h[9])
     h[0] = h[4] = 0;
 }
 
+/* A slot of random samples. kind: 0 axis-aligned; 1 turned by 90 degrees; else sheared. */
+static bzi_kernel_slot slot_of_kind(int kind, uint8_t planes[3][EDGE * EDGE], int32_t width, int32_t height, float *dst)
+{
+    for (int k = 0; k < 3 * EDGE * EDGE; k++)
+        planes[k % 3][k / 3] = (uint8_t)random_u32();
+    bzi_kernel_slot slot = slot_make(planes, width, height, dst);
+    if (kind == 1)
+        turn(slot.h);
+    for (int k = 0; kind >= 2 && k < 2; k++)
+        slot.h[1 + 2 * k] += (float)random_real(-0.5, 0.5);
+    return slot;
+}
+
 /* Other bytes from a row of luma on, and from chroma's row that lies there. */
 static void overwrite(uint8_t planes[3][EDGE * EDGE], const bzi_kernel_slot *slot, int32_t row, uint8_t change)
 {
@@ -61,14 +74,8 @@ TEST(rows_behind_the_last_one_change_no_bit_and_the_last_one_does)
     random_state = 41;
     for (int i = 0; i < 3000; i++) {
         const int32_t width = random_int(1, 12), height = random_int(1, 12);
-        for (int k = 0; k < 3 * EDGE * EDGE; k++)
-            planes[k % 3][k / 3] = (uint8_t)random_u32();
-        bzi_kernel_slot slot = slot_make(planes, width, height, before);
+        bzi_kernel_slot slot = slot_of_kind(i % 4, planes, width, height, before);
         const bzi_kernel_output out = { width, height, (int64_t)width * height, width, 1, 0, 3, 0 };
-        if (i % 4 == 1)
-            turn(slot.h);
-        for (int k = 0; i % 4 >= 2 && k < 2; k++)
-            slot.h[1 + 2 * k] += (float)random_real(-0.5, 0.5);
         for (int k = 0; i % 4 == 3 && k < 2; k++)
             slot.h[6 + k] += (float)random_real(-0.02, 0.02);
         const int32_t last = bzi_slot_rows(&slot, &out).end - 1;
@@ -101,14 +108,8 @@ TEST(rows_outside_those_that_a_clip_keeps_change_no_bit)
     random_state = 43;
     for (int i = 0; i < 3000; i++) {
         const int32_t width = random_int(1, 12), height = random_int(1, 12);
-        for (int k = 0; k < 3 * EDGE * EDGE; k++)
-            planes[k % 3][k / 3] = (uint8_t)random_u32();
-        bzi_kernel_slot slot = slot_make(planes, width, height, before);
+        bzi_kernel_slot slot = slot_of_kind(i % 4, planes, width, height, before);
         const bzi_kernel_output out = { width, height, (int64_t)width * height, width, 1, 0, 3, 0 };
-        if (i % 4 == 1)
-            turn(slot.h);
-        for (int k = 0; i % 4 >= 2 && k < 2; k++)
-            slot.h[1 + 2 * k] += (float)random_real(-0.5, 0.5);
         const bzi_rows whole = bzi_slot_rows(&slot, &out);
         slot.flags |= BZI_KERNEL_CLIP;
         for (int k = 0; k < 2; k++) {
