@@ -329,10 +329,52 @@ class Kept(unittest.TestCase):
         gc.collect()
         return gone() is None
 
+    @unittest.skipUnless(os.environ.get("TEST_ALL"), "what a busy machine interrupts is drawn by chance: make test-all")
     def test_a_notebook_cell_runs_again_after_interrupts_from_the_keyboard(self):
         """One of some hundreds still costs a buffer: Python drops those that are raised as a finalizer begins."""
         for output in OUTPUTS:
             self.assertTrue(any(self.interrupted_loops(output) for _ in range(5)), output)
+
+    def test_an_interrupt_at_any_line_of_the_package_leaves_whole_epochs(self):
+        """At each line in turn that two epochs run, but for those of finalizers, whose exceptions Python drops."""
+        folder, finalizers = os.path.dirname(benzina.__file__), ("_dispose", "undisturbed", "_release")
+        lines, images, targets = 0, None, None
+
+        def interrupt(at):
+            def trace(frame, event, _):
+                nonlocal lines
+                if os.path.dirname(frame.f_code.co_filename) != folder or frame.f_code.co_name in finalizers:
+                    return None
+                lines += event == "line"
+                if lines == at:
+                    sys.settrace(None)
+                    raise KeyboardInterrupt
+                return trace
+            return trace
+
+        def interrupted(at):
+            """Whether one came."""
+            nonlocal lines, images, targets     # as those of a notebook's cells, no traceback's
+            lines, former = 0, sys.gettrace()
+            try:
+                sys.settrace(interrupt(at))
+                for _ in range(2):
+                    for images, targets in loader:
+                        pass
+            except KeyboardInterrupt as error:
+                tracebacks.append(error)
+                return True
+            finally:
+                sys.settrace(former)
+            return False
+
+        for output in OUTPUTS:
+            loader, tracebacks, at = loader_of(batch_size=4, output=output), [], 1
+            epoch = len(loader)
+            while interrupted(at):
+                self.assertEqual([len(list(loader)) for _ in range(2)], [epoch] * 2, (output, at))
+                at += 1
+            self.assertGreater(at, 100)
 
     def test_batches_whose_release_was_cut_off_are_found_again(self):
         loader = loader_of(batch_size=1, output=OUTPUTS[-1], multibuffering=2)

@@ -714,6 +714,7 @@ class DataLoader(_handles.Handled):
             self._reset(self._epoch + 1)
             return None
         if self._held:
+            self._inside = True                 # as _take says it
             batch, self._held = self._held[0], None
         else:
             before = None if self._under_way else self._save()
@@ -721,10 +722,10 @@ class DataLoader(_handles.Handled):
             if batch is not None and batch.epoch != self._epoch:
                 self._held, self._epoch = (batch, before), batch.epoch
                 batch = None
-        self._inside = self._under_way = batch is not None and not batch.last_of_epoch
-        self._left = self.batches_left - 1 if self._inside else None
         if batch is not None and batch.last_of_epoch:
             self._epoch += 1
+        self._inside = self._under_way = batch is not None and not batch.last_of_epoch
+        self._left = self.batches_left - 1 if self._inside else None
         return batch
 
     def state_dict(self) -> Dict[str, Any]:
@@ -791,6 +792,7 @@ class DataLoader(_handles.Handled):
 
     def _take(self) -> Batch:
         handle = self._arrived.value
+        self._inside = True                     # an interrupt from here on loses it: the epoch is no longer whole
         self._lent[handle] = None
         self._arrived.value = None
         batch = Batch(handle, self._failures, self._tensors)
