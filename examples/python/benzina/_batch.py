@@ -12,8 +12,8 @@ from . import _arguments as arg
 from . import _c, _handles
 from ._augment import Drawn, drawn_numbers, drawn_of
 from ._c import lib
-from ._dlpack import (_CAPSULES, _DL_CODES, _DTYPES, _FORMATS, _KINDS, _capsule_new, _delete_managed,
-                      _DLManagedTensor, _export, _export_copy)
+from ._dlpack import (_CAPSULES, _DL_CODES, _DTYPES, _FORMATS, _KINDS, _capsule_new, _delete_held,
+                      _delete_managed, _DLManagedTensor, _export, _export_copy)
 from ._errors import Error, check, error_of, told
 
 
@@ -25,9 +25,9 @@ class Field:
 
     def __init__(self, batch: Batch, name: str) -> None:
         self._batch, self._name = batch, name.encode()
-        address = _export(batch.handle, self._name)
-        self._managed = _DLManagedTensor.from_address(address)
-        weakref.finalize(self, _delete_managed, address, os.getpid()).atexit = False
+        held = ctypes.c_void_p()
+        weakref.finalize(self, _delete_held, held, os.getpid()).atexit = False
+        self._managed = _DLManagedTensor.from_address(_export(batch.handle, self._name, held=held))
         tensor = self._managed.tensor
         self.shape: Tuple[int, ...] = tuple(tensor.shape[:tensor.dimensions])
         self._kind = _DL_CODES[tensor.code] + str(tensor.bits // 8)

@@ -49,6 +49,12 @@ def _delete_managed(address, process=None, managed=_DLManagedTensor):
         undisturbed(_delete_fn(managed.from_address(address).deleter), address)
 
 
+def _delete_held(held, process):
+    """What becomes of an export whose owner is gone: held is a c_void_p, empty until the library has filled it."""
+    if held.value:
+        _delete_managed(held.value, process)
+
+
 def _capsules(text, managed):
     """(name, destructor, struct) of one kind of capsule; capsules point to the first two for ever."""
     label = ctypes.create_string_buffer(text)
@@ -75,9 +81,10 @@ _CAPSULES = {_c.DLPACK_0: _capsules(b"dltensor", _DLManagedTensor),
              _c.DLPACK_1: _capsules(b"dltensor_versioned", _DLManagedTensorVersioned)}
 
 
-def _export(batch, name, version=_c.DLPACK_0):
-    """The address of a DLManagedTensor(Versioned), which keeps the batch on loan until its deleter has run."""
-    tensor, err = ctypes.c_void_p(), _c.new("error")
+def _export(batch, name, version=_c.DLPACK_0, held=None):
+    """The address of a DLManagedTensor(Versioned), which keeps the batch on loan until its deleter has run. held: a
+    c_void_p of the caller's that has it first, so that an interrupt behind the call loses nothing."""
+    tensor, err = ctypes.c_void_p() if held is None else held, _c.new("error")
     check(lib.bzna_batch_to_dlpack(batch, name, version, tensor, err), err)
     return tensor.value
 
