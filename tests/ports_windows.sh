@@ -21,10 +21,10 @@ if has_decoders; then
 else
     flags="$flags -DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG"; libs=
 fi
-plain="numbers platforms limits truth basics cursor boxes dataset tar recordio records lists writer writer_fields dlpack pictures host"
+plain="numbers platforms truth basics cursor boxes dataset tar recordio records lists writer writer_fields dlpack pictures host"
 decoding="augment outputs changes contract decode fields files folder filters format heif joint jpeg kernels given loader no_threads provider resampling rules runs sampler
     slices statistics training transforms ptx"
-on_fakes="outputs_nvdec outputs_device heif_nvdec records_device jpeg_device loader_nvdec training_nvdec augment_device sessions driver nvparser races soak"
+on_fakes="outputs_nvdec outputs_device heif_nvdec records_device jpeg_device loader_nvdec training_nvdec augment_device sessions driver nvparser races soak limits"
 
 job() { # suite: its log, and its closing line in the form of the suites'
     program="$T/bin/test_$1.exe"
@@ -64,6 +64,7 @@ if has_decoders; then
     # shellcheck disable=SC2086
     check "the fake of nvcuvid.dll" $cc $fakes $flags -o "$T/fakes/nvcuvid.dll" tests/fake/fake_nvcuvid.c "$T/nvcuda.dll.a" $libs $static -lsynchronization
 else
+    suites="$suites limits"
     skip "decoders, the tool and the fakes" "no libavcodec for Windows here [sh tests/make/windows.sh $W FFMPEG]"
 fi
 
