@@ -195,12 +195,12 @@ test test-all:
 
 # Where people compile C besides Linux with glibc, and on other processors: what is installed of the compilers and
 # emulators is used, the rest says SKIP.
-test-ports: $(BUILD)/bzna $(BUILD)/draw_pictures $(BUILD)/decode_batch
+test-ports: $(BUILD)/bzna $(BUILD)/draw_pictures $(BUILD)/decode_batch $(BUILD)/tests/test_soak
 	@status=0; \
+	nice sh tests/ports_windows.sh $(BUILD)/bzna $(BUILD) || status=1; \
 	nice sh tests/test_variants.sh $(BUILD)/bzna $(BUILD) musl windows_arm64 macos_arm64 macos_x86_64 freebsd aarch64 \
 	    aarch64_16k aarch64_64k arm s390x || status=1; \
 	nice sh tests/ports_compilers.sh $(BUILD) || status=1; \
-	nice sh tests/ports_windows.sh $(BUILD)/bzna $(BUILD) || status=1; \
 	exit $$status
 
 # The tests of examples/julia with the Julia of Debian 11 (1.5.3), gcc 10 and libavcodec 58, in a root of about 1 GB

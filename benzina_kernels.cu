@@ -1540,6 +1540,14 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_quads_256(const uint8_t *bytes, co
     quad[3] = _mm256_unpackhi_epi64(ab, cd);
 }
 
+/* Where chosen has all bits of a lane, b, otherwise a. _mm256_blendv_epi8 does not: gcc 12 makes a of it everywhere if
+ * characters have no sign (-funsigned-char). */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_choose_256(__m256i a, __m256i b, __m256i chosen)
+{
+    return _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b),
+                                                _mm256_castsi256_ps(chosen)));
+}
+
 /* Eight elements. The least integer, which NaN becomes, is the byte 0: min takes its second operand then. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_put_256(uint8_t *to, uint32_t dtype, int streams, __m256 v)
 {
@@ -1553,7 +1561,7 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_put_256(uint8_t *to, uint32_t dtyp
         odd  = _mm256_add_epi32(_mm256_set1_epi32(0x7fff), _mm256_and_si256(high, _mm256_set1_epi32(1)));
         nan  = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
         bits = _mm256_srli_epi32(_mm256_add_epi32(bits, odd), 16);
-        bits = _mm256_blendv_epi8(bits, _mm256_or_si256(high, _mm256_set1_epi32(0x40)), nan);
+        bits = bzi_kernel_choose_256(bits, _mm256_or_si256(high, _mm256_set1_epi32(0x40)), nan);
         bits = _mm256_permute4x64_epi64(_mm256_packus_epi32(bits, bits), 8);
         _mm_storeu_si128((void *)to, _mm256_castsi256_si128(bits));
     } else {
@@ -2278,7 +2286,7 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sum(const bzi_kernel_turn
             __m256i four;
             if (is_near) {
                 const __m256i below = bzi_kernel_turned_window(t, place, plane, pitch, k + 1, i);
-                four = _mm256_blendv_epi8(row[i / 4], below, place->is_below);
+                four = bzi_kernel_choose_256(row[i / 4], below, place->is_below);
                 row[i / 4] = below;
             } else {
                 four = bzi_kernel_turned_gather(t, place, plane, pitch, k, i);
@@ -2357,7 +2365,7 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_lerp(const bzi_kernel_slot 
         for (int32_t k = 0; k < 3 && is_near; k++)
             rows[k] = bzi_kernel_turned_window(t, &place, plane, pitch, k, 0);
         for (int32_t k = 0; k < 2; k++)
-            rows[k] = is_near ? _mm256_blendv_epi8(rows[k], rows[k + 1], place.is_below) :
+            rows[k] = is_near ? bzi_kernel_choose_256(rows[k], rows[k + 1], place.is_below) :
                                 bzi_kernel_turned_gather(t, &place, plane, pitch, k, 0);
         const __m256 above = bzi_kernel_turned_between(rows[0], x), below = bzi_kernel_turned_between(rows[1], x);
         to[q] = _mm256_add_ps(above, _mm256_mul_ps(_mm256_sub_ps(below, above), y));

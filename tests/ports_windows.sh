@@ -21,10 +21,10 @@ if has_decoders; then
 else
     flags="$flags -DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG"; libs=
 fi
-plain="numbers platforms limits truth basics cursor boxes dataset tar recordio records lists writer writer_fields dlpack pictures host"
+plain="numbers platforms truth basics cursor boxes dataset tar recordio records lists writer writer_fields dlpack pictures host"
 decoding="augment outputs changes contract decode fields files folder filters format heif joint jpeg kernels given loader no_threads provider resampling rules runs sampler
     slices statistics training transforms ptx"
-on_fakes="outputs_nvdec outputs_device heif_nvdec records_device jpeg_device loader_nvdec training_nvdec augment_device sessions driver nvparser"
+on_fakes="outputs_nvdec outputs_device heif_nvdec records_device jpeg_device loader_nvdec training_nvdec augment_device sessions driver nvparser races soak limits"
 
 job() { # suite: its log, and its closing line in the form of the suites'
     program="$T/bin/test_$1.exe"
@@ -64,6 +64,7 @@ if has_decoders; then
     # shellcheck disable=SC2086
     check "the fake of nvcuvid.dll" $cc $fakes $flags -o "$T/fakes/nvcuvid.dll" tests/fake/fake_nvcuvid.c "$T/nvcuda.dll.a" $libs $static -lsynchronization
 else
+    suites="$suites limits"
     skip "decoders, the tool and the fakes" "no libavcodec for Windows here [sh tests/make/windows.sh $W FFMPEG]"
 fi
 
@@ -82,6 +83,17 @@ for s in $suites; do
     [ "${f:-0}" -eq 0 ] || grep -aE '^  tests' "$log" | head -n 6
     passed=$((passed + ${p:-0})); failed=$((failed + ${f:-0})); skipped=$((skipped + ${k:-0}))
 done
+# Batches of random settings, from data of all kinds, on the CPU and on the fakes.
+replay() { "$@" 2>&1 | tr -d '\r' | grep -a '^hash'; }
+if [ -e "$T/fakes/test_soak.exe" ] && [ -x "$BUILD/tests/test_soak" ]; then
+    fakes="$WINEPATH;Z:$(cd "$T/fakes" && pwd | tr / '\\')"
+    for round in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+        here=$(replay "$BUILD/tests/test_soak" --replay 7 $round)
+        there=$(unset CUDA_VISIBLE_DEVICES; WINEPATH=$fakes; replay wine "$T/fakes/test_soak.exe" --replay 7 $round)
+        if [ -n "$here" ] && [ "$here" = "$there" ]; then pass
+        else fail "test_soak --replay 7 $round has other batches on Windows" "here: $here" "there: $there"; fi
+    done
+fi
 case $ONLY in ""|tool|checks) ;; *) end ;; esac
 has_decoders || end
 

@@ -625,6 +625,10 @@ TEST(a_folder_that_cannot_be_read_is_named)
 {
     if (ON_WINDOWS)
         SKIP("no folder can be made unreadable here");
+#ifdef TEST_EMULATED
+    if (geteuid() == 0)
+        SKIP("root reads all folders, and an emulated program does not run itself again");
+#endif
     if (geteuid() == 0 && !getenv("BENZINA_TEST_OBEYS")) {
         /* root reads all folders: this test again, by a root who must obey */
         char program[512], command[1024];

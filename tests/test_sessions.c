@@ -4701,7 +4701,7 @@ TEST(what_a_driver_gets_wrong_is_gone_around_and_said_and_pixels_stay_right)
         bzna_codec_info info;
         bzna_statistics stats;
         control->wrong_surface = way == 0;
-        control->stream_us = way == 0 ? 160 : 0;
+        control->lazy_streams = way == 0;                   /* copies run when somebody waits for them */
         control->wrong_intra = way == 1 || way >= 4;
         control->wrong_index = way == 2;
         control->parser_index = way == 2 ? FAKE_INDEX_ZERO : FAKE_INDEX_CYCLE;

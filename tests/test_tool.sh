@@ -632,7 +632,7 @@ bench_tests() {
     if command -v ffmpeg >/dev/null 2>&1; then
         # The rows of a JPEG above and below a crop cost little: the loader is faster than its decoder.
         mkdir "$t/rows"
-        ffmpeg -v error -f lavfi -i testsrc2=s=900x1600:d=0.04 -frames:v 1 -q:v 2 -y "$t/rows/a.jpg" 2>&1
+        ffmpeg -v error -f lavfi -i testsrc2=s=2700x4800:d=0.04 -frames:v 1 -q:v 2 -y "$t/rows/a.jpg" 2>&1
         expect 0 "bench of small crops" "$bzna" bench --seconds 0.6 --batch 2 --threads 1 --decoder software --warp none --size 16 "$t/rows"
         same "above 100 %, and only then, bench remarks on it" "$(grep -c 'more than 100 %' "$t/out")" \
             "$(sed -n 's/.*the loader reaches \([0-9.]*\) %.*/\1/p' "$t/out" | awk '{ print ($1 > 100) }')"

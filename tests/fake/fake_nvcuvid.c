@@ -354,6 +354,7 @@ typedef struct surface {
     int      status;                    /* cuvidDecodeStatus */
     int      asked;                     /* so often for the status, since it is mapped */
     picture *picture;
+    long long given_ms;                 /* when it was queued */
 } surface;
 
 typedef struct decoder {
@@ -565,8 +566,20 @@ static void *worker_main(void *argument)
 
 /* ---- Decoders: what the caller does ------------------------------------------------------------------------------ */
 
-/* Takes the decoder for a call; NULL and a violation: it may not be used so. */
-static decoder *decoder_take(CUvideodecoder handle, const char *function)
+static long long now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* A picture that takes so long, on a machine that is busy with other things, may be mapped by another thread: that call
+ * might hang. */
+enum { SLOW_MS = 500 };
+
+/* Takes the decoder for a call; NULL and a violation: it may not be used so. index: of the surface that is mapped, or
+ * -1 */
+static decoder *decoder_take_for(CUvideodecoder handle, const char *function, int index)
 {
     decoder *d = handle;
     int foreign;
@@ -578,7 +591,8 @@ static decoder *decoder_take(CUvideodecoder handle, const char *function)
         fake_violate("%s: another thread is using this decoder", function);
         return NULL;
     }
-    foreign = d->thread != fake_thread() && !FAKE_GET(control->any_thread);
+    foreign = d->thread != fake_thread() && !FAKE_GET(control->any_thread) &&
+              !(index >= 0 && index < SURFACES && now_ms() - d->surface[index].given_ms >= SLOW_MS);
     if (foreign)
         fake_violate("%s: by another thread than made the decoder", function);
     if (!fake_mine(d->context))
@@ -587,6 +601,11 @@ static decoder *decoder_take(CUvideodecoder handle, const char *function)
         return d;
     atomic_store_explicit(&d->busy, 0, memory_order_release);
     return NULL;
+}
+
+static decoder *decoder_take(CUvideodecoder handle, const char *function)
+{
+    return decoder_take_for(handle, function, -1);
 }
 
 static CUresult decoder_give(decoder *d, int result)
@@ -694,7 +713,7 @@ static void surfaces_drop(decoder *d)
             free(d->past[i]);
             d->past[i] = NULL;
         }
-        d->surface[i] = (surface){ EMPTY, cuvidDecodeStatus_Invalid, 0, NULL };
+        d->surface[i] = (surface){ EMPTY, cuvidDecodeStatus_Invalid, 0, NULL, 0 };
     }
 }
 
@@ -854,7 +873,7 @@ CUresult cuvidReconfigureDecoder(CUvideodecoder hDecoder, CUVIDRECONFIGUREDECODE
 static const char *check_submit(const decoder *d, const CUVIDPICPARAMS *p)
 {
     static const char *const occupied[] = { NULL, "is in flight", "was decoded and never mapped", "is mapped" };
-    surface empty = { EMPTY, 0, 0, NULL };
+    surface empty = { EMPTY, 0, 0, NULL, 0 };
     const surface *s = p->CurrPicIdx >= 0 && p->CurrPicIdx < (int)d->info.ulNumDecodeSurfaces ?
                            &d->surface[p->CurrPicIdx] :
                            &empty;
@@ -887,7 +906,7 @@ static CUresult submit(decoder *d, const CUVIDPICPARAMS *p)
     d->has_worker = 1;
     memcpy(j->data, p->pBitstreamData, j->size);
     free(s->picture);
-    *s = (surface){ QUEUED, cuvidDecodeStatus_InProgress, 0, NULL };
+    *s = (surface){ QUEUED, cuvidDecodeStatus_InProgress, 0, NULL, now_ms() };
     if (!d->count++)
         fake_peak(&control->max_busy_decoders, FAKE_ADD(control->busy_decoders, 1) + 1);
     fake_peak(&control->max_queued, d->count);
@@ -1011,7 +1030,7 @@ CUresult cuvidMapVideoFrame64(CUvideodecoder hDecoder, int nPicIdx, unsigned lon
                              nPicIdx);
     if (refused)
         return (CUresult)refused;
-    if (!(d = decoder_take(hDecoder, "cuvidMapVideoFrame64")))
+    if (!(d = decoder_take_for(hDecoder, "cuvidMapVideoFrame64", nPicIdx)))
         return (CUresult)FAKE_E_HANDLE;
     pthread_mutex_lock(&d->lock);
     if (!pVPP || !pDevPtr || !pPitch)
