@@ -270,7 +270,7 @@ nvparser-packets:
 # 30; it prints the table of tests/README.md. TARGETS="heif codecs": only these. fuzz-pack: the smallest inputs that
 # reach what the corpora reach, for tests/data/fuzz.
 SECONDS   ?= 60
-FUZZ_FLAGS = -std=c11 -O1 -gline-tables-only -fno-omit-frame-pointer -fsanitize=address,undefined \
+FUZZ_FLAGS = -std=c11 -O2 -gline-tables-only -fno-omit-frame-pointer -fsanitize=address,undefined \
               -fno-sanitize-recover=all -DBENZINA_CHECK_LOCKS -I.
 fuzz fuzz-long fuzz-pack: $(PTX) $(BUILD)/libbenzina.a | $(BUILD)
 	@BUILD="$(BUILD)" CLANG="$(CLANG)" FLAGS="$(FUZZ_FLAGS) $(AV_CFLAGS)" CUDA_FLAGS="$(CUDA_CFLAGS)" LIBS="$(LIBS)" \

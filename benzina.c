@@ -3799,7 +3799,13 @@ static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
     count = bzi_tiff_number(tiff, directory, 2);
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t at = directory + 2 + 12 * (uint64_t)i;
-        const uint32_t type = bzi_tiff_number(tiff, at + 2, 2), size = type < sizeof bytes ? bytes[type] : 0;
+        uint32_t type, size;
+
+        if (at >= tiff.size)                                /* the count says more than there is */
+            break;
+
+        type = bzi_tiff_number(tiff, at + 2, 2);
+        size = type < sizeof bytes ? bytes[type] : 0;
 
         if (bzi_tiff_number(tiff, at, 2) != tag || !size)
             continue;
@@ -6439,7 +6445,7 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
 
     e->in = where ? (bzi_span){ heif->idat.data, heif->idat.size } : heif->file;
     e->begin = where ? heif->idat.base : heif->base;
-    if (!e->left)
+    if (!e->left || !e->in.data)
         return bzi_heif_fail(&e->c, "meta/iloc", BZNA_E_BOX, err, "item %u has no bytes", id);
     return BZNA_OK;
 }
