@@ -15445,6 +15445,12 @@ static void bzi_out_number(bzi_out *out, uint64_t number, uint32_t bytes)
 static void bzi_out_u8(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 1); }
 static void bzi_out_u16(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 2); }
 static void bzi_out_u32(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 4); }
+static void bzi_out_u32s(bzi_out *out, uint32_t count, const uint32_t *numbers)
+{
+    for (uint32_t i = 0; i < count; i++)
+        bzi_out_u32(out, numbers[i]);
+}
+
 static void bzi_out_zeros(bzi_out *out, uint32_t bytes)
 {
     uint8_t *p = bzi_out_take(out, bytes);
@@ -15814,18 +15820,21 @@ static void bzi_out_config(bzi_out *out, const bzi_coded *coded)
     bzi_out_end(out);
 }
 
-/* Writes the clean aperture. The offsets are those of its center, in halves, as two's complement. */
+/* Writes the clean aperture. */
 static void bzi_out_clap(bzi_out *out, const bzna_image *image)
 {
+    const uint32_t numbers[] = {
+        image->width,                                       /* cleanApertureWidthN */
+        1,                                                  /* cleanApertureWidthD */
+        image->height,                                      /* cleanApertureHeightN */
+        1,                                                  /* cleanApertureHeightD */
+        2 * image->crop_x + image->width - image->frame_width,      /* horizOffN: of the center, in halves */
+        2,                                                  /* horizOffD */
+        2 * image->crop_y + image->height - image->frame_height,    /* vertOffN */
+        2,                                                  /* vertOffD */
+    };
     bzi_out_begin(out, "clap");
-    bzi_out_u32(out, image->width);
-    bzi_out_u32(out, 1);
-    bzi_out_u32(out, image->height);
-    bzi_out_u32(out, 1);
-    bzi_out_u32(out, 2 * image->crop_x + image->width - image->frame_width);
-    bzi_out_u32(out, 2);
-    bzi_out_u32(out, 2 * image->crop_y + image->height - image->frame_height);
-    bzi_out_u32(out, 2);
+    bzi_out_u32s(out, 8, numbers);
     bzi_out_end(out);
 }
 
@@ -15992,19 +16001,24 @@ typedef struct bzi_track_desc {
 /* Writes a time, which has 8 bytes in boxes of version 1. */
 static void bzi_out_time(bzi_out *out, uint32_t version, uint64_t time) { bzi_out_number(out, time, version ? 8 : 4); }
 
+/* Begins a box that has times: of creation and modification, which are not said. */
+static void bzi_out_begin_timed(bzi_out *out, const char type[5], uint32_t version, uint32_t flags)
+{
+    bzi_out_begin_full(out, type, version, flags);
+    bzi_out_time(out, version, 0);
+    bzi_out_time(out, version, 0);
+}
+
 /* Writes the matrix of pictures that are not turned. */
 static void bzi_out_upright(bzi_out *out)
 {
     static const uint32_t matrix[9] = { 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000 };
-    for (int i = 0; i < 9; i++)
-        bzi_out_u32(out, matrix[i]);
+    bzi_out_u32s(out, 9, matrix);
 }
 
 static void bzi_out_mvhd(bzi_out *out, uint32_t version, uint64_t duration, uint32_t next_track)
 {
-    bzi_out_begin_full(out, "mvhd", version, 0);
-    bzi_out_time(out, version, 0);                          /* creation_time */
-    bzi_out_time(out, version, 0);                          /* modification_time */
+    bzi_out_begin_timed(out, "mvhd", version, 0);
     bzi_out_u32(out, BZI_WRITER_TIMESCALE);
     bzi_out_time(out, version, duration);
     bzi_out_u32(out, 0x10000);                              /* rate */
@@ -16054,13 +16068,23 @@ static void bzi_out_table(bzi_out *out, const bzi_track_desc *t, int offsets)
  * tools. */
 static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
 {
+    const uint32_t durations[] = {
+        1,                                                  /* entry_count */
+        t->count,                                           /* sample_count */
+        BZI_WRITER_TIMESCALE,                               /* sample_delta */
+    };
+    const uint32_t chunks[] = {
+        t->count > 0,                                       /* entry_count. FFmpeg refuses runs without samples */
+        1,                                                  /* first_chunk */
+        1,                                                  /* samples_per_chunk */
+        1,                                                  /* sample_description_index */
+    };
+
     bzi_out_begin(out, "stbl");
     bzi_out_stsd(out, t);
 
     bzi_out_begin_full(out, "stts", 0, 0);
-    bzi_out_u32(out, 1);                                    /* entry_count */
-    bzi_out_u32(out, t->count);                             /* sample_count */
-    bzi_out_u32(out, BZI_WRITER_TIMESCALE);                 /* sample_delta */
+    bzi_out_u32s(out, 3, durations);
     bzi_out_end(out);
 
     bzi_out_begin_full(out, "stsz", 0, 0);
@@ -16071,12 +16095,7 @@ static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
     bzi_out_end(out);
 
     bzi_out_begin_full(out, "stsc", 0, 0);
-    bzi_out_u32(out, t->count > 0);                         /* entry_count. FFmpeg refuses runs without samples */
-    if (t->count) {
-        bzi_out_u32(out, 1);                                /* first_chunk */
-        bzi_out_u32(out, 1);                                /* samples_per_chunk */
-        bzi_out_u32(out, 1);                                /* sample_description_index */
-    }
+    bzi_out_u32s(out, t->count ? 4 : 1, chunks);
     bzi_out_end(out);
 
     bzi_out_begin_full(out, t->offset_bytes == 8 ? "co64" : "stco", 0, 0);
@@ -16119,9 +16138,7 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
     const uint64_t duration = (uint64_t)t->count * BZI_WRITER_TIMESCALE;
 
     bzi_out_begin(out, "trak");
-    bzi_out_begin_full(out, "tkhd", version, t->flags);
-    bzi_out_time(out, version, 0);                          /* creation_time */
-    bzi_out_time(out, version, 0);                          /* modification_time */
+    bzi_out_begin_timed(out, "tkhd", version, t->flags);
     bzi_out_u32(out, t->id);
     bzi_out_u32(out, 0);                                    /* reserved */
     bzi_out_time(out, version, duration);
@@ -16132,9 +16149,7 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
     bzi_out_end(out);
 
     bzi_out_begin(out, "mdia");
-    bzi_out_begin_full(out, "mdhd", version, 0);
-    bzi_out_time(out, version, 0);                          /* creation_time */
-    bzi_out_time(out, version, 0);                          /* modification_time */
+    bzi_out_begin_timed(out, "mdhd", version, 0);
     bzi_out_u32(out, BZI_WRITER_TIMESCALE);
     bzi_out_time(out, version, duration);
     bzi_out_u16(out, 0x55c4);                               /* language: und */
@@ -16150,6 +16165,15 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 
     bzi_out_minf(out, t);
     bzi_out_end(out);
+    bzi_out_end(out);
+}
+
+static void bzi_out_ftyp(bzi_out *out, const char *brands)
+{
+    bzi_out_begin(out, "ftyp");
+    bzi_out_bytes(out, "isom", 4);                          /* major_brand */
+    bzi_out_u32(out, 0);                                    /* minor_version */
+    bzi_out_bytes(out, brands, strlen(brands));             /* compatible_brands */
     bzi_out_end(out);
 }
 
@@ -16177,7 +16201,8 @@ static void bzi_out_inner_track(bzi_out *out, const char *name, const char *mime
                                 uint64_t offset, uint64_t size)
 {
     const bzi_track_desc t = { .name = name, .mime = mime, .coded = coded, .id = id, .count = 1, .offset = offset,
-                               .offset_bytes = 4, .flags = !strcmp(name, "bzna_thumb") || !strcmp(name, "bzna_fname") ? 3 : 0,
+                               .flags = !strcmp(name, "bzna_thumb") || !strcmp(name, "bzna_fname") ? 3 : 0,
+                               .offset_bytes = 4,
                                .size = size,
                                .width = coded ? coded->image.width : 0, .height = coded ? coded->image.height : 0 };
     bzi_out_trak(out, &t);
@@ -16300,11 +16325,7 @@ static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, co
     uint64_t input_size, media_at;
     uint32_t id = 1;
 
-    bzi_out_begin(out, "ftyp");
-    bzi_out_bytes(out, "isom", 4);                          /* major_brand */
-    bzi_out_u32(out, 0);                                    /* minor_version */
-    bzi_out_bytes(out, "isom", 4);                          /* compatible_brands */
-    bzi_out_end(out);
+    bzi_out_ftyp(out, "isom");
     media_at = out->size + 8;
     bzi_pending_put_media(p, sample, input, thumb, &input_size);
 
@@ -16399,7 +16420,7 @@ struct bzna_writer {
     uint32_t      thumb_width;        /* of the largest thumbnail, in pixels */
     uint32_t      thumb_height;
     bzi_out       name_bytes;         /* names of samples that are not written yet, each with its NUL */
-    bzi_out       class_names;        /* names of classes, each with its NUL */
+    bzi_out       class_names;        /* their number, where each begins and the last ends, and themselves */
     bzi_out       thumb_entry;        /* the first thumbnail's sample entry */
     bzi_out       tail;               /* what comes after the samples: targets, names, the movie box */
 };
@@ -16463,9 +16484,10 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
     return bzi_error_prefix(err, (const char *)writer->path.buffer.data);
 }
 
-/* Copies the names of classes, each with its NUL, and the limit of the queue. */
+/* Copies the names of classes, as they stand in the index, and the limit of the queue. */
 static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
 {
+    bzi_out *names = &writer->class_names;
     uint64_t bytes = 0;
 
     writer->queue_limit = config->queue_bytes ? config->queue_bytes : BZI_QUEUE_BYTES;
@@ -16483,9 +16505,14 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
             return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
     }
 
+    bytes = 0;
+    bzi_out_u32(names, config->class_count);
+    bzi_out_u32(names, 0);                                  /* where the first name begins */
     for (uint32_t i = 0; i < config->class_count; i++)
-        bzi_out_text(&writer->class_names, config->classes[i]);
-    return writer->class_names.failed ? bzi_fail_memory(err, "the names of classes") : BZNA_OK;
+        bzi_out_u32(names, bytes += strlen(config->classes[i]));
+    for (uint32_t i = 0; i < config->class_count; i++)
+        bzi_out_bytes(names, config->classes[i], strlen(config->classes[i]));
+    return names->failed ? bzi_fail_memory(err, "the names of classes") : BZNA_OK;
 }
 
 #endif
@@ -16546,12 +16573,23 @@ static void bzi_writer_close(bzna_writer *writer)
     bzi_writer_free(writer);
 }
 
+/* Writes what comes before the samples. */
+static bzna_status bzi_writer_begin(bzna_writer *writer, bzna_error *err)
+{
+    bzi_out *out = &writer->tail;
+
+    bzi_out_ftyp(out, "bznaisom");
+    bzi_out_u32(out, 1);                                    /* mdat's size is in the 8 bytes after its type */
+    bzi_out_bytes(out, "mdat", 4);
+    bzi_out_zeros(out, 8);                                  /* its size, at the end */
+    writer->position = out->size;
+    return out->failed ? bzi_fail_memory(err, "a writer")
+                       : bzi_writer_write(writer, 0, out->buffer.data, out->size, err);
+}
+
 static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink,
                                    const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
-    static const uint8_t head[BZI_WRITER_FIRST] = { 0,   0,   0, 24, 'f', 't', 'y', 'p', 'i', 's', 'o',
-                                                    'm', 0,   0, 0,  0,   'b', 'z', 'n', 'a', 'i', 's',
-                                                    'o', 'm', 0, 0,  0,   1,   'm', 'd', 'a', 't' };
     bzna_writer *writer = NULL;
     bzna_status status = bzi_writer_new(host, config, &writer, err);
     int error;
@@ -16573,12 +16611,13 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
         }
     }
 
-    if (status != BZNA_OK || (status = bzi_writer_write(writer, 0, head, sizeof head, err)) != BZNA_OK) {
+    if (status == BZNA_OK)
+        status = bzi_writer_begin(writer, err);
+    if (status != BZNA_OK) {
         writer->sink.close = NULL;    /* on failure, the sink still belongs to the caller */
         bzi_writer_close(writer);
         return status;
     }
-    writer->position = sizeof head;
     *out = writer;
     return BZNA_OK;
 }
@@ -16866,20 +16905,11 @@ static void bzi_writer_playable(bzna_writer *writer, uint32_t id, uint32_t offse
 static void bzi_writer_names(bzna_writer *writer)
 {
     bzi_out *out = &writer->tail;
-    const char *const names = (const char *)writer->class_names.buffer.data;
-    uint64_t from = 0, begin = 0;
 
     bzi_out_begin_fields(out, writer->field_count);
     for (uint32_t i = 0; i < writer->field_count; i++)
         bzi_out_field(out, writer->fields[i].kind, writer->fields[i].name, NULL, 0);
-
-    bzi_out_u32(out, writer->class_count);
-    bzi_out_u32(out, 0);                                    /* where the first name begins */
-    for (uint32_t i = 0; i < writer->class_count; i++, from += strlen(names + from) + 1)
-        bzi_out_u32(out, begin += strlen(names + from));
-    from = 0;
-    for (uint32_t i = 0; i < writer->class_count; i++, from += strlen(names + from) + 1)
-        bzi_out_bytes(out, names + from, strlen(names + from));
+    bzi_out_bytes(out, writer->class_names.buffer.data, writer->class_names.size);
     bzi_out_end(out);
 }
 
