@@ -30816,7 +30816,15 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
 #define BZI_API_BEGIN bzna_error e; bzi_error_init(&e)
 #define BZI_API_FAIL(...) return bzi_api_error(err, &e, BZI_FAIL(&e, __VA_ARGS__))
 #define BZI_API_END(status) return bzi_api_error(err, &e, (status))
+#define BZI_API_TRY(call)                                                                    \
+    do {                                                                                     \
+        const bzna_status bzi_tried = (call);                                                \
+        if (bzi_tried != BZNA_OK)                                                            \
+            BZI_API_END(bzi_tried);                                                          \
+    } while (0)
 #define BZI_API_NEED(argument) if (!(argument)) BZI_API_FAIL(BZNA_E_ARGUMENT, "%s: " #argument " is NULL", __func__)
+
+#define BZI_API_NEED_OUT(out) BZI_API_NEED(out); *(out) = NULL
 
 /* Copies an answer to the caller's struct, as far as that has room. */
 static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known, bzna_error *err)
@@ -30827,6 +30835,9 @@ static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known,
     bzi_struct_out(out, given, all, known);
     return BZNA_OK;
 }
+
+/* Ends a function that answers with `all`. */
+#define BZI_API_ANSWER(to) BZI_API_END(bzi_api_out((to), struct_size, &all, sizeof all, &e))
 
 BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size)
 {
@@ -30841,21 +30852,25 @@ BZNA_API uint32_t bzna_version(void) { return BZNA_VERSION; }
 BZNA_API const char *bzna_status_name(bzna_status status) { return bzi_status_name(status); }
 BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_text(status); }
 
+static bzna_status bzi_api_reserved(const void *words, size_t bytes, const char *name, bzna_error *err)
+{
+    return bzi_is_zero(words, bytes) ? BZNA_OK :
+                                       BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", name);
+}
+
 /* Completes the caller's struct over the defaults that are in dst. reserved: offset of a word that must be zero; 0:
  * there is none. */
 static bzna_status bzi_api_in_over(void *dst, size_t known, const void *given, size_t reserved, const char *name,
                                    bzna_error *err)
 {
-    uint32_t size, word = 0;
+    uint32_t size;
 
     memcpy(&size, given, sizeof size);
     if (!bzi_struct_in_over(dst, known, given))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", name,
                         size);
 
-    if (reserved)
-        memcpy(&word, (const uint8_t *)dst + reserved, sizeof word);
-    return word ? BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", name) : BZNA_OK;
+    return reserved ? bzi_api_reserved((const uint8_t *)dst + reserved, sizeof size, name, err) : BZNA_OK;
 }
 
 /* Does the same if all defaults are zeros. */
@@ -30866,46 +30881,48 @@ static bzna_status bzi_api_in(void *dst, size_t known, const void *given, size_t
     return bzi_api_in_over(dst, known, given, reserved, name, err);
 }
 
-/* --- Host services --- */
+#define BZI_API_IN(all, given, reserved, name)                                               \
+    BZI_API_TRY(bzi_api_in(&(all), sizeof(all), given, reserved, name, &e))
 
-BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size)
-{
-    bzi_struct_init(source, struct_size, NULL, sizeof *source);
-}
+/* Functions that clear a struct of the caller's, and set its size. */
+#define BZI_API_INIT(name)                                                                   \
+    BZNA_API void bzna_##name##_init(bzna_##name *all, size_t struct_size)                   \
+    {                                                                                        \
+        bzi_struct_init(all, struct_size, NULL, sizeof *all);                                \
+    }
 
-BZNA_API void bzna_provider_init(bzna_provider *provider, size_t struct_size)
-{
-    bzi_struct_init(provider, struct_size, NULL, sizeof *provider);
-}
-
-BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size)
-{
-    bzi_struct_init(sink, struct_size, NULL, sizeof *sink);
-}
+BZI_API_INIT(source)
+BZI_API_INIT(provider)
+BZI_API_INIT(sink)
+BZI_API_INIT(context_config)
+BZI_API_INIT(image)
+BZI_API_INIT(picture)
+BZI_API_INIT(dataset_config)
+BZI_API_INIT(records)
+BZI_API_INIT(rule)
+BZI_API_INIT(output)
+BZI_API_INIT(affine)
+BZI_API_INIT(loader_config)
+BZI_API_INIT(writer_config)
+BZI_API_INIT(field_value)
+BZI_API_INIT(writer_sample)
 
 /* --- Context --- */
-
-BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size)
-{
-    bzi_struct_init(config, struct_size, NULL, sizeof *config);
-}
 
 BZI_COLD
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err)
 {
     bzna_context_config c;
     bzi_device *device;
-    bzna_status status;
+    bzna_status status = BZNA_OK;
 
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     memset(&c, 0, sizeof c);
-    if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "context_config", &e)) != BZNA_OK)
-        BZI_API_END(status);
-    if ((status = bzi_context_check(&c, &e)) != BZNA_OK || (status = bzi_context_make(&c, out, &e)) != BZNA_OK)
-        BZI_API_END(status);
+    if (config)
+        BZI_API_IN(c, config, 0, "context_config");
+    BZI_API_TRY(bzi_context_check(&c, &e));
+    BZI_API_TRY(bzi_context_make(&c, out, &e));
 
     if ((c.device.kind == BZNA_DEVICE_CUDA || c.cuda_context) &&
         (status = bzi_context_gpu(*out, &device, &e)) != BZNA_OK) {
@@ -30963,7 +30980,7 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
     bzi_os_lock(&context->mutex);
     all.sessions = context->pool ? context->pool->count : 0;
     bzi_os_unlock(&context->mutex);
-    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(info);
 }
 
 BZI_COLD
@@ -31004,16 +31021,6 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
 
 /* --- Coded pictures --- */
 
-BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size)
-{
-    bzi_struct_init(image, struct_size, NULL, sizeof *image);
-}
-
-BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size)
-{
-    bzi_struct_init(picture, struct_size, NULL, sizeof *picture);
-}
-
 /* Checks and completes a picture from the caller. */
 static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
 {
@@ -31042,18 +31049,15 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
 {
     bzna_image whole;
     uint64_t size = 0;
-    bzna_status status;
 
     BZI_API_BEGIN;
     if (needed)
         *needed = 0;
 
-    if ((status = bzi_api_image(image, &whole, &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_api_image(image, &whole, &e));
     if (!bzi_codec_find(whole.codec))
         BZI_API_FAIL(BZNA_E_CODEC, "image.codec: %u is not known", whole.codec);
-    if ((status = bzi_image_stream(&whole, dst, dst ? capacity : 0, &size, &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_image_stream(&whole, dst, dst ? capacity : 0, &size, &e));
 
     if (needed)
         *needed = (size_t)size;
@@ -31065,16 +31069,6 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
 
 /* ==== 93. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
-
-BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
-{
-    bzi_struct_init(config, struct_size, NULL, sizeof *config);
-}
-
-BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size)
-{
-    bzi_struct_init(records, struct_size, NULL, sizeof *records);
-}
 
 /* Checks the enumerations, reserved words and classes of a config. */
 static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bzna_error *err)
@@ -31140,8 +31134,7 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, 
                                        bzna_dataset **out, bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(path);
 
@@ -31153,8 +31146,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(paths);
 
@@ -31265,8 +31257,7 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
     bzi_source source = { .size = 0 };
 
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(bytes);
 
@@ -31280,17 +31271,13 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
 {
     bzi_source opened = { .size = 0 };
     bzna_source callbacks;
-    bzna_status status;
 
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(source);
 
-    if ((status = bzi_api_in(&callbacks, sizeof callbacks, source, offsetof(bzna_source, reserved0), "source", &e)) !=
-        BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_IN(callbacks, source, offsetof(bzna_source, reserved0), "source");
     if (!callbacks.read_at || !callbacks.size)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "source.%s: must be given", callbacks.read_at ? "size" : "read_at");
     BZI_API_END(bzi_api_open_source(context, &opened, &callbacks, config, out, &e));
@@ -31304,12 +31291,9 @@ static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provi
     bzna_dataset_config c;
     bzna_records records;
     const char *name;
-    bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
+    bzna_status status = bzi_api_reserved(provider->reserved, sizeof provider->reserved, "provider", err);
 
-    for (size_t i = 0; i < sizeof provider->reserved / sizeof provider->reserved[0]; i++)
-        if (provider->reserved[i])
-            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "provider: reserved words are set");
-    if (status != BZNA_OK)
+    if (status != BZNA_OK || (status = bzi_api_dataset_config(config, &c, &records, err)) != BZNA_OK)
         return status;
 
     name = c.name ? c.name : "provider";
@@ -31328,18 +31312,15 @@ BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzn
 {
 #ifndef BENZINA_NO_RECORDS
     bzna_provider all;
-    bzna_status status;
 #endif
 
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(provider);
 
 #ifndef BENZINA_NO_RECORDS
-    if ((status = bzi_api_in(&all, sizeof all, provider, 0, "provider", &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_IN(all, provider, 0, "provider");
     BZI_API_END(bzi_api_open_provider(context, &all, config, out, &e));
 #else
     (void)config;
@@ -31352,8 +31333,7 @@ BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *co
                                          bzna_dataset **out, bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(context);
 
     if (!parts || !part_count)
@@ -31369,8 +31349,7 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
                                         bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(dataset);
 
     if (count == 0)
@@ -31404,7 +31383,7 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
     BZI_API_NEED(info);
 
     bzi_dataset_describe(dataset, &all);
-    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(info);
 }
 
 BZI_COLD
@@ -31423,7 +31402,7 @@ BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", dataset->parts[0].container->name, field);
     all.kind = found->kind;
     memcpy(all.name, found->name, sizeof all.name);
-    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(info);
 }
 
 BZI_COLD
@@ -31441,7 +31420,7 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
     c = dataset->parts[0].container;
     if (!c->ops->track || c->ops->track(c, track, &all) != BZNA_OK)
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no track %u", c->name, track);
-    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(info);
 }
 
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
@@ -31493,7 +31472,6 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
 
     BZI_API_BEGIN;
     if (needed)
-
         *needed = 0;
     BZI_API_NEED(dataset);
 
@@ -31520,7 +31498,7 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
     if ((status = bzi_container_sample(c, local, &all, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, local, &e));
     all.index = index;
-    BZI_API_END(bzi_api_out(sample, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(sample);
 }
 
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index, const char *field,
@@ -31565,7 +31543,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
     if ((status = bzi_container_describe_image(c, index, &pick, &image, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     all = bzi_image_info(&image);
-    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(info);
 }
 
 
@@ -31579,9 +31557,7 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
     bzna_status status;
 
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(context);
 
     decoder = bzi_alloc_zero(&context->host->memory, 1, sizeof *decoder);
@@ -31632,8 +31608,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     if (picture->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "picture.struct_size: not set");
 
-    if ((status = bzi_api_image(image, &whole, &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_api_image(image, &whole, &e));
 
     alone = bzi_image_alone(&whole);
     if ((status = bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e)) == BZNA_OK &&
@@ -31680,24 +31655,9 @@ BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size)
     bzi_struct_init(transform, struct_size, &all, sizeof all);
 }
 
-BZNA_API void bzna_rule_init(bzna_rule *rule, size_t struct_size)
-{
-    bzi_struct_init(rule, struct_size, NULL, sizeof *rule);
-}
-
 BZNA_API uint32_t bzna_geometry_box(const bzna_geometry *geometry, const double area[4], double out[4])
 {
     return geometry && area && out ? (uint32_t)bzi_geometry_box(geometry, area, out) : 0;
-}
-
-BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size)
-{
-    bzi_struct_init(output, struct_size, NULL, sizeof *output);
-}
-
-BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size)
-{
-    bzi_struct_init(affine, struct_size, NULL, sizeof *affine);
 }
 
 BZNA_API void bzna_homography_multiply(const double a[9], const double b[9], double out[9])
@@ -31710,7 +31670,6 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
 {
     bzna_transform all;
     const char *fault;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(random);
@@ -31720,8 +31679,7 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     if ((fault = bzi_jitter_fault(jitter)) != NULL)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "jitter.%s: out of its range, or not a number", fault);
     bzi_transform_init(&all);
-    if ((status = bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e));
 
     bzi_transform_resolve(&all);
     bzi_jitter_draw(random, jitter, &all);
@@ -31748,7 +31706,6 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
 {
     const uint32_t size[2] = { out_width, out_height };
     bzna_transform all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(random);
@@ -31756,9 +31713,8 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
     BZI_API_NEED(transform);
 
     bzi_transform_init(&all);
-    if ((status = bzi_augment_check(augment, "augment", 1, &e)) != BZNA_OK ||
-        (status = bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_augment_check(augment, "augment", 1, &e));
+    BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e));
     if (!out_width || !out_height || out_width > BZI_LIMIT_EDGE || out_height > BZI_LIMIT_EDGE)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "out_width, out_height: %u, %u; 1 to %u are allowed", out_width, out_height,
                      BZI_LIMIT_EDGE);
@@ -31776,13 +31732,11 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
 {
     double numbers[7];
     bzna_affine a;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(affine);
     BZI_API_NEED(homography);
-    if ((status = bzi_api_in(&a, sizeof a, affine, 0, "affine", &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_IN(a, affine, 0, "affine");
 
     numbers[0] = a.crop_x;
     numbers[1] = a.crop_y;
@@ -31874,7 +31828,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     bzi_kernel_output out;
     bzi_kernel_slot slot;
     bzi_kernel_pass pass;
-    bzna_status status;
+    bzna_status status = BZNA_OK;
 
     BZI_API_BEGIN;
     BZI_API_NEED(picture);
@@ -31883,18 +31837,16 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     BZI_API_NEED(dst);
 
     bzi_transform_init(&t);
-    if ((status = bzi_api_in(&p, sizeof p, picture, 0, "picture", &e)) != BZNA_OK ||
-        (status = bzi_api_in_over(&t, sizeof t, transform, 0, "transform", &e)) != BZNA_OK ||
-        (status = bzi_api_in(&o, sizeof o, output, 0, "output", &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_IN(p, picture, 0, "picture");
+    BZI_API_TRY(bzi_api_in_over(&t, sizeof t, transform, 0, "transform", &e));
+    BZI_API_IN(o, output, 0, "output");
 
     bzi_transform_resolve(&t);
     bzi_api_picture_resolve(&p);
     out = bzi_output_make(&o);
-    if ((status = bzi_output_check("output", &o, &e)) != BZNA_OK ||
-        (status = bzi_api_picture_check(&p, &e)) != BZNA_OK ||
-        (status = bzi_view_make(&slot, &pass, &p, &t, o.channels, &out, &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_output_check("output", &o, &e));
+    BZI_API_TRY(bzi_api_picture_check(&p, &e));
+    BZI_API_TRY(bzi_view_make(&slot, &pass, &p, &t, o.channels, &out, &e));
 
     if (dst_bytes < bzi_output_bytes(&o))
         BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for %u x %u x %u elements of %u bytes",
@@ -31921,11 +31873,6 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 /* ==== 95. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
-BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
-{
-    bzi_struct_init(config, struct_size, NULL, sizeof *config);
-}
-
 BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *name, const char *field)
 {
     static const bzna_loader_filter nearest = { .kind = BZNA_FILTER_NEAREST };
@@ -31950,17 +31897,13 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     bzna_status status;
 
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(dataset);
     BZI_API_NEED(config);
 
     memset(&settings, 0, sizeof settings);
-    if ((status = bzi_api_in(&settings.config, sizeof settings.config, config,
-                             offsetof(bzna_loader_config, reserved0), "loader_config", &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_IN(settings.config, config, offsetof(bzna_loader_config, reserved0), "loader_config");
     if (context->host->no_threads)
         settings.config.pipeline.no_threads |= 1;
     if ((status = bzi_loader_check(&settings, dataset, &e)) == BZNA_OK)
@@ -32152,7 +32095,7 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
         BZI_API_PLACE(loader, 0);
 
     bzi_api_loader_info(loader, &all);
-    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(info);
 }
 
 BZI_COLD
@@ -32167,7 +32110,7 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
     BZI_API_NEED(stats);
 
     bzi_loader_stats(loader, &all);
-    BZI_API_END(bzi_api_out(stats, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(stats);
 }
 
 BZI_COLD
@@ -32175,19 +32118,17 @@ BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const b
                                            bzna_statistics *since, size_t struct_size, bzna_error *err)
 {
     bzna_statistics all, before;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(later);
     BZI_API_NEED(earlier);
     BZI_API_NEED(since);
 
-    if ((status = bzi_api_in(&all, sizeof all, later, 0, "statistics", &e)) != BZNA_OK ||
-        (status = bzi_api_in(&before, sizeof before, earlier, 0, "statistics", &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_IN(all, later, 0, "statistics");
+    BZI_API_IN(before, earlier, 0, "statistics");
     bzi_statistics_subtract(&all, &before);
     bzi_statistics_judge(&all);
-    BZI_API_END(bzi_api_out(since, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(since);
 }
 
 BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor, size_t struct_size,
@@ -32205,7 +32146,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
     if (number >= count)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_loader_tensor: %u is not below %u", number, count);
     bzi_loader_describe_tensor(loader, first + number, loader->config.output.batch_size, &all);
-    BZI_API_END(bzi_api_out(tensor, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(tensor);
 }
 
 
@@ -32265,7 +32206,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
         bzi_os_unlock(&batch->loader->mutex);
     }
 
-    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(info);
 }
 
 /* Gives a tensor's number. A batch in slices does not have its image in one piece, which is an error. */
@@ -32285,17 +32226,15 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
 {
     bzna_tensor all;
     uint32_t number;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
     BZI_API_NEED(name);
     BZI_API_NEED(tensor);
 
-    if ((status = bzi_api_find_tensor(batch, name, &number, &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_api_find_tensor(batch, name, &number, &e));
     bzi_batch_tensor(batch, number, &all);
-    BZI_API_END(bzi_api_out(tensor, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(tensor);
 }
 
 BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name, uint32_t slot, const void **data,
@@ -32396,21 +32335,6 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
 
 /* --- Writers --- */
 
-BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size)
-{
-    bzi_struct_init(config, struct_size, NULL, sizeof *config);
-}
-
-BZNA_API void bzna_field_value_init(bzna_field_value *value, size_t struct_size)
-{
-    bzi_struct_init(value, struct_size, NULL, sizeof *value);
-}
-
-BZNA_API void bzna_writer_sample_init(bzna_writer_sample *sample, size_t struct_size)
-{
-    bzi_struct_init(sample, struct_size, NULL, sizeof *sample);
-}
-
 static bzna_status bzi_api_writer(bzna_context *context, const char *path, const bzna_sink *sink,
                                   const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
@@ -32428,13 +32352,9 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
         return status;
     if (sink && !callbacks.write_at)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sink.write_at: must be given");
-    if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "writer_config", err)) != BZNA_OK)
+    if ((config && (status = bzi_api_in(&c, sizeof c, config, 0, "writer_config", err)) != BZNA_OK) ||
+        (status = bzi_api_reserved(c.reserved, sizeof c.reserved, "writer_config", err)) != BZNA_OK)
         return status;
-
-
-    for (size_t i = 0; i < sizeof c.reserved / sizeof c.reserved[0]; i++)
-        if (c.reserved[i])
-            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "writer_config: reserved words are set");
     return bzi_writer_make(context->host, path, sink ? &callbacks : NULL, &c, out, err);
 }
 
@@ -32484,10 +32404,9 @@ static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_w
         return bzi_writer_add(writer, index, NULL, timeout_ns, err);
 
     if ((status = bzi_api_in(&sample, sizeof sample, given, 0, "sample", err)) != BZNA_OK ||
-        (status = bzi_api_target(&sample, &sample.target, err)) != BZNA_OK)
+        (status = bzi_api_target(&sample, &sample.target, err)) != BZNA_OK ||
+        (status = bzi_api_reserved(sample.reserved, sizeof sample.reserved, "sample", err)) != BZNA_OK)
         return status;
-    if (!bzi_is_zero(sample.reserved, sizeof sample.reserved))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sample: reserved words are set");
     if (!sample.image)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.image: must be given");
     return bzi_writer_add(writer, index, &sample, timeout_ns, err);
