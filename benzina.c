@@ -16185,8 +16185,7 @@ typedef struct bzi_pending {
     uint64_t            index;        /* of the sample in the archive */
     bzi_index_entry     entry;
     uint64_t            name_at;      /* offset of the name in the sample */
-    uint32_t            left_out;     /* 1: no sample comes at this index */
-    bzi_out             out;          /* the sample, then the thumbnail's sample entry */
+    bzi_out             out;          /* the sample, then the thumbnail's sample entry; empty: none comes here */
 } bzi_pending;
 
 static void bzi_pending_free(const bzi_memory *memory, bzi_pending *p)
@@ -16801,7 +16800,7 @@ static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
         bzna_status status;
         writer->next++;
         bzi_os_unlock(&writer->lock);
-        status = p->left_out ? BZNA_OK : bzi_writer_write_sample(writer, p, err);
+        status = p->out.size ? bzi_writer_write_sample(writer, p, err) : BZNA_OK;
         bzi_pending_free(&writer->host->memory, p);
         bzi_os_lock(&writer->lock);
         writer->poison = status;
@@ -16852,7 +16851,6 @@ static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzn
     if (!p)
         return bzi_fail_memory(err, "a sample");
 
-    p->left_out = !sample;
     p->out.memory = memory;
     bzi_os_lock(&writer->lock);
     status = bzi_writer_check_index(writer, index, err);
@@ -16871,33 +16869,26 @@ static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzn
 
 /* --- The index --- */
 
-/* Adds bzna_input, bzna_target and bzna_fname of all samples (split 0) or of a split. Returns the next track's id. */
-static uint32_t bzi_writer_metadata(bzna_writer *writer, uint32_t split, uint32_t id, uint32_t offset_bytes)
+/* Adds a track of all samples (split 0) or of a split. */
+static void bzi_writer_track(bzna_writer *writer, uint32_t table, uint32_t split, uint32_t id, uint32_t offset_bytes)
 {
     static const char *const suffixes[4] = { "", "_train", "_validation", "_test" };
-    static const char *const names[3] = { "bzna_input", "bzna_target", "bzna_fname" };
-    static const char *const mimes[3] = { "video/mp4", "application/octet-stream", "text/plain" };
+    static const char *const names[4] = { "bzna_input", "bzna_target", "bzna_fname", "bzna_thumb" };
+    static const char *const mimes[4] = { "video/mp4", "application/octet-stream", "text/plain", NULL };
     const bzi_index *index = &writer->index;
+    char name[BZNA_NAME_MAX];
+    bzi_track_desc t = { .name = name, .mime = mimes[table], .id = id, .index = index, .table = table, .split = split,
+                         .offset_bytes = offset_bytes,
+                         .count = table == BZI_TABLE_TARGETS ? index->targets[split] : index->counts[split] };
 
-    for (uint32_t i = 0; i < (index->names ? 3u : 2u); i++) {
-        char name[BZNA_NAME_MAX];
-        const bzi_track_desc t = { .name = name, .mime = mimes[i], .id = id++, .index = index, .table = i,
-                                   .split = split, .offset_bytes = offset_bytes,
-                                   .count = i == 1 ? index->targets[split] : index->counts[split] };
-        snprintf(name, sizeof name, "%s%s", names[i], suffixes[split]);
-        bzi_out_trak(&writer->tail, &t);
+    snprintf(name, sizeof name, "%s%s", names[table], suffixes[split]);
+    if (table == BZI_TABLE_THUMBS) {  /* the one that players show */
+        t.entry = &writer->thumb_entry;
+        t.flags = 3;
+        t.width = writer->thumb_width;
+        t.height = writer->thumb_height;
+        bzi_put_be32(t.entry->buffer.data + BZI_ENTRY_SIZE_AT, t.width << 16 | t.height);
     }
-    return id;
-}
-
-/* Adds the playable track, last, as the format asks. */
-static void bzi_writer_playable(bzna_writer *writer, uint32_t id, uint32_t offset_bytes)
-{
-    const bzi_track_desc t = { .name = "bzna_thumb", .entry = &writer->thumb_entry, .id = id, .flags = 3,
-                               .width = writer->thumb_width, .height = writer->thumb_height, .index = &writer->index,
-                               .table = BZI_TABLE_THUMBS, .offset_bytes = offset_bytes,
-                               .count = writer->index.counts[0] };
-    bzi_put_be32(writer->thumb_entry.buffer.data + BZI_ENTRY_SIZE_AT, writer->thumb_width << 16 | writer->thumb_height);
     bzi_out_trak(&writer->tail, &t);
 }
 
@@ -16918,12 +16909,13 @@ static int bzi_writer_has_thumbs(const bzna_writer *writer)
     return writer->index.thumbs == writer->index.counts[0] && !writer->thumbs_differ;
 }
 
-/* Adds the outer movie box. */
+/* Adds the outer movie box. The playable track is its last, as the format asks. */
 static void bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes)
 {
     const bzi_index *index = &writer->index;
     const uint32_t has_thumbs = (uint32_t)bzi_writer_has_thumbs(writer);
     bzi_out *out = &writer->tail;
+    const uint32_t tracks = index->names ? 3 : 2;           /* of all samples, and of each split */
     uint32_t sets = 1, id = 1;
 
     for (uint32_t split = 1; split < 4; split++)
@@ -16931,12 +16923,12 @@ static void bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes)
 
     bzi_out_begin(out, "moov");
     bzi_out_mvhd(out, 1, (uint64_t)index->counts[0] * BZI_WRITER_TIMESCALE,
-                 1 + sets * (2u + (index->names > 0)) + has_thumbs);
+                 1 + sets * tracks + has_thumbs);
     for (uint32_t split = 0; split < 4; split++)
-        if (split == 0 || index->counts[split])
-            id = bzi_writer_metadata(writer, split, id, offset_bytes);
+        for (uint32_t table = 0; table < tracks && index->counts[split]; table++)
+            bzi_writer_track(writer, table, split, id++, offset_bytes);
     if (has_thumbs)
-        bzi_writer_playable(writer, id, offset_bytes);
+        bzi_writer_track(writer, BZI_TABLE_THUMBS, 0, id, offset_bytes);
     if (writer->class_count || writer->field_count)
         bzi_writer_names(writer);
     bzi_out_end(out);
@@ -17903,6 +17895,9 @@ static void bzi_warp_draw(bzna_random *random, const bzi_similarity *p, const ui
     }
 }
 
+/* Returns 1 if a pair of numbers was given. */
+static int bzi_is_set(const double pair[2]) { return pair[0] != 0 || pair[1] != 0; }
+
 /* Refuses unknown values, and fields that are set but have no effect on the kind of warp. */
 static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, bzna_error *err)
 {
@@ -17911,11 +17906,11 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
         int         set;              /* 1: the caller has set it */
         uint32_t    kinds;            /* a bit for each kind that reads the field */
     } fields[] = {
-        { "scale", w->scale[0] != 0 || w->scale[1] != 0, 2 | 4 | 8 | 16 },
+        { "scale", bzi_is_set(w->scale), 2 | 4 | 8 | 16 },
         { "scale[1]", w->scale[1] != 0, 2 | 8 | 16 },
-        { "ratio", w->ratio[0] != 0 || w->ratio[1] != 0, 2 | 8 | 16 },
-        { "degrees", w->degrees[0] != 0 || w->degrees[1] != 0, 8 | 16 },
-        { "translate", w->translate[0] != 0 || w->translate[1] != 0, 8 },
+        { "ratio", bzi_is_set(w->ratio), 2 | 8 | 16 },
+        { "degrees", bzi_is_set(w->degrees), 8 | 16 },
+        { "translate", bzi_is_set(w->translate), 8 },
         { "resize", w->resize != 0, 8 },
         { "keep_ratio", w->keep_ratio != 0, 8 },
         { "random_crop", w->random_crop != 0, 8 | 16 },
@@ -17966,7 +17961,7 @@ static const char *bzi_ranges_fault(const bzi_range *ranges, size_t count)
 /* Returns the name of the first field that is out of its range, or NULL if none is. */
 static const char *bzi_similarity_fault(const bzi_similarity *p)
 {
-    const int has_ratio = p->ratio[0] != 0 || p->ratio[1] != 0;
+    const int has_ratio = bzi_is_set(p->ratio);
     const bzi_range ranges[] = {
         { "scale", p->scale[0], p->scale[1], DBL_MIN, 1e6 },
         { "ratio", p->ratio[0], p->ratio[1], has_ratio ? DBL_MIN : 0, 1e6 },
@@ -18040,9 +18035,9 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
         p->translate[i] = w->translate[i];
         if (p->edge > 0)
             p->scale[i] = p->edge * p->edge;
-        else if (w->scale[0] != 0 || w->scale[1] != 0)
+        else if (bzi_is_set(w->scale))
             p->scale[i] = w->scale[i];
-        if (w->ratio[0] != 0 || w->ratio[1] != 0)
+        if (bzi_is_set(w->ratio))
             p->ratio[i] = w->ratio[i];
     }
     p->law = w->law ? w->law : p->law;
@@ -18203,43 +18198,51 @@ static bzna_status bzi_transform_check_clip(const bzna_transform *t, bzna_error 
 
 #ifndef BENZINA_NO_AUGMENT
 /* What is known of a kind of operations. */
-enum { BZI_OP_MOVES = 1, BZI_OP_PIXELS = 2, BZI_OP_COVERS = 4, BZI_OP_SIZED = 8 };
+enum {
+    BZI_OP_MOVES = 1,
+    BZI_OP_PIXELS = 2,
+    BZI_OP_COVERS = 4,
+    BZI_OP_SIZED = 8,                 /* it has a magnitude, as the next three */
+    BZI_OP_MOVES_BY = BZI_OP_MOVES | BZI_OP_SIZED,
+    BZI_OP_PIXELS_BY = BZI_OP_PIXELS | BZI_OP_SIZED,
+    BZI_OP_COVERS_BY = BZI_OP_COVERS | BZI_OP_SIZED,
+};
 
 typedef struct bzi_op_kind {
     uint32_t kind;                    /* BZNA_OP_... */
-    uint32_t traits;                  /* BZI_OP_...; SIZED: it has a magnitude */
+    uint32_t traits;                  /* BZI_OP_... */
     float    least;                   /* of its magnitude, as the next one */
     float    most;
 } bzi_op_kind;
 
 static const bzi_op_kind bzi_op_kinds[] = {
     { BZNA_OP_IDENTITY, 0, 0, 0 },
-    { BZNA_OP_SHEAR_X, BZI_OP_MOVES | BZI_OP_SIZED, -10, 10 },
-    { BZNA_OP_SHEAR_Y, BZI_OP_MOVES | BZI_OP_SIZED, -10, 10 },
-    { BZNA_OP_TRANSLATE_X, BZI_OP_MOVES | BZI_OP_SIZED, -10, 10 },
-    { BZNA_OP_TRANSLATE_Y, BZI_OP_MOVES | BZI_OP_SIZED, -10, 10 },
-    { BZNA_OP_TRANSLATE_X_PX, BZI_OP_MOVES | BZI_OP_SIZED, -65536, 65536 },
-    { BZNA_OP_TRANSLATE_Y_PX, BZI_OP_MOVES | BZI_OP_SIZED, -65536, 65536 },
-    { BZNA_OP_ROTATE, BZI_OP_MOVES | BZI_OP_SIZED, -1e6f, 1e6f },
-    { BZNA_OP_BRIGHTNESS, BZI_OP_PIXELS | BZI_OP_SIZED, -1, 1e6f },
-    { BZNA_OP_CONTRAST, BZI_OP_PIXELS | BZI_OP_SIZED, -1, 1e6f },
-    { BZNA_OP_SATURATION, BZI_OP_PIXELS | BZI_OP_SIZED, -1, 1e6f },
-    { BZNA_OP_HUE, BZI_OP_PIXELS | BZI_OP_SIZED, -0.5f, 0.5f },
-    { BZNA_OP_GAMMA, BZI_OP_PIXELS | BZI_OP_SIZED, 1e-6f, 65535 },
-    { BZNA_OP_POSTERIZE, BZI_OP_PIXELS | BZI_OP_SIZED, 0, 8 },
-    { BZNA_OP_SOLARIZE, BZI_OP_PIXELS | BZI_OP_SIZED, 0, 256 },
-    { BZNA_OP_SOLARIZE_ADD, BZI_OP_PIXELS | BZI_OP_SIZED, -255, 255 },
+    { BZNA_OP_SHEAR_X, BZI_OP_MOVES_BY, -10, 10 },
+    { BZNA_OP_SHEAR_Y, BZI_OP_MOVES_BY, -10, 10 },
+    { BZNA_OP_TRANSLATE_X, BZI_OP_MOVES_BY, -10, 10 },
+    { BZNA_OP_TRANSLATE_Y, BZI_OP_MOVES_BY, -10, 10 },
+    { BZNA_OP_TRANSLATE_X_PX, BZI_OP_MOVES_BY, -65536, 65536 },
+    { BZNA_OP_TRANSLATE_Y_PX, BZI_OP_MOVES_BY, -65536, 65536 },
+    { BZNA_OP_ROTATE, BZI_OP_MOVES_BY, -1e6f, 1e6f },
+    { BZNA_OP_BRIGHTNESS, BZI_OP_PIXELS_BY, -1, 1e6f },
+    { BZNA_OP_CONTRAST, BZI_OP_PIXELS_BY, -1, 1e6f },
+    { BZNA_OP_SATURATION, BZI_OP_PIXELS_BY, -1, 1e6f },
+    { BZNA_OP_HUE, BZI_OP_PIXELS_BY, -0.5f, 0.5f },
+    { BZNA_OP_GAMMA, BZI_OP_PIXELS_BY, 1e-6f, 65535 },
+    { BZNA_OP_POSTERIZE, BZI_OP_PIXELS_BY, 0, 8 },
+    { BZNA_OP_SOLARIZE, BZI_OP_PIXELS_BY, 0, 256 },
+    { BZNA_OP_SOLARIZE_ADD, BZI_OP_PIXELS_BY, -255, 255 },
     { BZNA_OP_INVERT, BZI_OP_PIXELS, 0, 0 },
     { BZNA_OP_GRAYSCALE, BZI_OP_PIXELS, 0, 0 },
-    { BZNA_OP_LIGHTING, BZI_OP_PIXELS | BZI_OP_SIZED, 0, 100 },
+    { BZNA_OP_LIGHTING, BZI_OP_PIXELS_BY, 0, 100 },
     { BZNA_OP_SHUFFLE, BZI_OP_PIXELS, 0, 0 },
     { BZNA_OP_AUTOCONTRAST, BZI_OP_PIXELS, 0, 0 },
     { BZNA_OP_EQUALIZE, BZI_OP_PIXELS, 0, 0 },
-    { BZNA_OP_SHARPNESS, BZI_OP_PIXELS | BZI_OP_SIZED, -1, 1e6f },
-    { BZNA_OP_BLUR, BZI_OP_PIXELS | BZI_OP_SIZED, 1e-3f, 1000 },
-    { BZNA_OP_ERASE, BZI_OP_COVERS | BZI_OP_SIZED, FLT_MIN, 1 },
-    { BZNA_OP_CUTOUT, BZI_OP_COVERS | BZI_OP_SIZED, 0, 1 },
-    { BZNA_OP_GRID_MASK, BZI_OP_COVERS | BZI_OP_SIZED, FLT_MIN, 1 },
+    { BZNA_OP_SHARPNESS, BZI_OP_PIXELS_BY, -1, 1e6f },
+    { BZNA_OP_BLUR, BZI_OP_PIXELS_BY, 1e-3f, 1000 },
+    { BZNA_OP_ERASE, BZI_OP_COVERS_BY, FLT_MIN, 1 },
+    { BZNA_OP_CUTOUT, BZI_OP_COVERS_BY, 0, 1 },
+    { BZNA_OP_GRID_MASK, BZI_OP_COVERS_BY, FLT_MIN, 1 },
 };
 
 /* Returns what is known of a kind; NULL: there is no such kind. */
@@ -18273,11 +18276,10 @@ static int bzi_within(const float *numbers, int count, double least, double most
 static const char *bzi_drawn_fault(const bzna_drawn *d)
 {
     const bzi_op_kind *known = bzi_op_find(d->kind);
-    const uint32_t checked = BZI_OP_PIXELS | BZI_OP_SIZED;
 
     if (!known)
         return "kind";
-    if (!isfinite(d->magnitude) || ((known->traits & checked) == checked &&
+    if (!isfinite(d->magnitude) || ((known->traits & BZI_OP_PIXELS_BY) == BZI_OP_PIXELS_BY &&
                                     !bzi_within(&d->magnitude, 1, known->least, known->most)))
         return "magnitude";
     if (d->kernel_px > BZI_BLUR_MOST || (d->kernel_px && d->kernel_px % 2 == 0))
