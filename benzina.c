@@ -31072,6 +31072,11 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
 /* ==== 93. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
+/* Finds the container of a sample, and makes its index the one in there. */
+#define BZI_API_FIND(c, index)                                                               \
+    if (!((c) = bzi_dataset_find(dataset, (index), &e)))                                     \
+    BZI_API_END(e.status)
+
 /* Checks the enumerations, reserved words and classes of a config. */
 static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bzna_error *err)
 {
@@ -31435,8 +31440,7 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
     BZI_API_NEED(target);
 
     *target = BZNA_TARGET_NONE;
-    if (!(c = bzi_dataset_find(dataset, &index, &e)))
-        BZI_API_END(e.status);
+    BZI_API_FIND(c, &index);
     if ((status = bzi_container_look_target(c, index, target, &e)) != BZNA_OK) {
         *target = BZNA_TARGET_NONE;
         bzi_container_fail(c, index, &e);
@@ -31457,8 +31461,7 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
     BZI_API_NEED(dataset);
     BZI_API_NEED(field);
 
-    if (!(c = bzi_dataset_find(dataset, &index, &e)))
-        BZI_API_END(e.status);
+    BZI_API_FIND(c, &index);
     if ((status = bzi_container_field(c, index, field, &value, &e)) != BZNA_OK)
         bzi_container_fail(c, index, &e);
     if (needed)
@@ -31495,8 +31498,7 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
     BZI_API_NEED(dataset);
     BZI_API_NEED(sample);
 
-    if (!(c = bzi_dataset_find(dataset, &local, &e)))
-        BZI_API_END(e.status);
+    BZI_API_FIND(c, &local);
     if ((status = bzi_container_sample(c, local, &all, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, local, &e));
     all.index = index;
@@ -31519,8 +31521,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     if (image->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
 
-    if (!(c = bzi_dataset_find(dataset, &index, &e)))
-        BZI_API_END(e.status);
+    BZI_API_FIND(c, &index);
     if ((status = bzi_container_read_image(c, index, &pick, room, &all, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     bzi_struct_out(image, image->struct_size, &all.coded, sizeof all.coded);
@@ -31540,8 +31541,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
 
-    if (!(c = bzi_dataset_find(dataset, &index, &e)))
-        BZI_API_END(e.status);
+    BZI_API_FIND(c, &index);
     if ((status = bzi_container_describe_image(c, index, &pick, &image, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     all = bzi_image_info(&image);
