@@ -9,7 +9,7 @@
  *       8  memory            the only caller of the user's allocator
  *       9  blocks            the cache of file parts that were read last, with its locks
  *   10-11  host              errors, log, limits; open files, whose number is limited; sources
- *      12  cursor            bounded bytes and bits, sticky overrun
+ *      12  cursor            bounded bytes and bits, sticky overrun; bytes that grow, with boxes
  *   13-16  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG
  *   17-19  stills            PNG, WebP, GIF; BMP, TIFF, PNM; JPEG 2000
  *      20  codecs            the table of codecs
@@ -2913,10 +2913,10 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 
 
 /* ==== 12. Cursor =====================================================================================================
- * Calls: rooms 2.
+ * Calls: rooms 2, 8.
  *
  * Readers of bytes and bits in memory. Reading past the end gives zeros and sets overrun, which stays set: one check at
- * the end of a structure is enough. */
+ * the end of a structure is enough. Also the other way: bytes that grow, with mp4 boxes. */
 
 /* A place in a range of bytes. */
 typedef struct bzi_cursor {
@@ -3061,6 +3061,112 @@ static int32_t bzi_bits_se(bzi_bits *b)
     uint32_t k = bzi_bits_ue(b);
     return k & 1 ? (int32_t)(k / 2 + 1) : -(int32_t)(k / 2);
 }
+
+#ifndef BENZINA_NO_WRITER
+/* --- Writing --- */
+
+/* Bytes that grow, and the boxes among them that are open. A failed allocation is remembered, so that it is enough to
+ * look at `failed` at the end. */
+typedef struct bzi_out {
+    const bzi_memory *memory;         /* from which the buffer is allocated */
+    bzi_buffer        buffer;         /* room for the bytes */
+    uint64_t          size;           /* bytes in the buffer */
+    uint64_t          boxes[BZI_LIMIT_DEPTH];     /* where the open boxes begin, from outside to inside */
+    uint32_t          depth;          /* open boxes */
+    uint32_t          failed;         /* 1: an allocation failed */
+    uint32_t          too_large;      /* 1: a box would have 4 GiB or more */
+} bzi_out;
+
+/* Returns room for n more bytes, or NULL if memory is out. */
+static uint8_t *bzi_out_take(bzi_out *out, uint64_t n)
+{
+    uint64_t size;
+
+    if (out->failed || !bzi_add(out->size, n, &size) || !bzi_buffer_reserve(out->memory, &out->buffer, size, 1)) {
+        out->failed = 1;
+        return NULL;
+    }
+    out->size = size;
+    return out->buffer.data + size - n;
+}
+
+static void bzi_out_bytes(bzi_out *out, const void *bytes, uint64_t n)
+{
+    uint8_t *p = bzi_out_take(out, n);
+    if (p && n)
+        memcpy(p, bytes, (size_t)n);
+}
+
+static void bzi_put_be32(uint8_t *p, uint32_t v)
+{
+    p[0] = (uint8_t)(v >> 24);
+    p[1] = (uint8_t)(v >> 16);
+    p[2] = (uint8_t)(v >> 8);
+    p[3] = (uint8_t)v;
+}
+
+/* Writes a big-endian number. */
+static void bzi_out_number(bzi_out *out, uint64_t number, uint32_t bytes)
+{
+    uint8_t *p = bzi_out_take(out, bytes);
+    for (uint32_t i = 0; p && i < bytes; i++)
+        p[i] = (uint8_t)(number >> 8 * (bytes - 1 - i));
+}
+
+static void bzi_out_u8(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 1); }
+static void bzi_out_u16(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 2); }
+static void bzi_out_u32(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 4); }
+static void bzi_out_u32s(bzi_out *out, uint32_t count, const uint32_t *numbers)
+{
+    for (uint32_t i = 0; i < count; i++)
+        bzi_out_u32(out, numbers[i]);
+}
+
+static void bzi_out_zeros(bzi_out *out, uint32_t bytes)
+{
+    uint8_t *p = bzi_out_take(out, bytes);
+    if (p)
+        memset(p, 0, bytes);
+}
+
+static void bzi_out_text(bzi_out *out, const char *text) { bzi_out_bytes(out, text, strlen(text) + 1); }
+
+static void bzi_out_le64(bzi_out *out, int64_t number)
+{
+    for (int i = 0; i < 64; i += 8)
+        bzi_out_u8(out, (uint64_t)number >> i);
+}
+
+/* Begins a box, whose size bzi_out_end sets. */
+static void bzi_out_begin(bzi_out *out, const char type[5])
+{
+    out->boxes[out->depth++] = out->size;
+    bzi_out_u32(out, 0);
+    bzi_out_bytes(out, type, 4);
+}
+
+/* Begins a box that has a version and flags. */
+static void bzi_out_begin_full(bzi_out *out, const char type[5], uint32_t version, uint32_t flags)
+{
+    bzi_out_begin(out, type);
+    bzi_out_u32(out, version << 24 | flags);
+}
+
+/* Ends the box that was begun last. */
+static void bzi_out_end(bzi_out *out)
+{
+    const uint64_t at = out->boxes[--out->depth], size = out->size - at;
+    out->too_large |= size > UINT32_MAX;
+    if (!out->failed)
+        bzi_put_be32(out->buffer.data + at, (uint32_t)size);
+}
+
+static void bzi_out_reset(bzi_out *out)
+{
+    out->size = 0;
+    out->depth = out->failed = out->too_large = 0;
+}
+#endif
 
 
 /* ==== 13. NAL units ==================================================================================================
@@ -15389,112 +15495,11 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 #ifndef BENZINA_NO_WRITER
 /* ==== 48. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 8, 10, 13-14, 20, 23-24.
+ * Calls: rooms 2, 8, 10, 12-14, 20, 23-24.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
- * This room has bytes that grow, the boxes in them, coded pictures taken apart, and their sample entries. */
-
-/* Bytes that grow, and the boxes among them that are open. A failed allocation is remembered, so that it is enough to
- * look at `failed` at the end. */
-typedef struct bzi_out {
-    const bzi_memory *memory;         /* from which the buffer is allocated */
-    bzi_buffer        buffer;         /* room for the bytes */
-    uint64_t          size;           /* bytes in the buffer */
-    uint64_t          boxes[BZI_LIMIT_DEPTH];     /* where the open boxes begin, from outside to inside */
-    uint32_t          depth;          /* open boxes */
-    uint32_t          failed;         /* 1: an allocation failed */
-    uint32_t          too_large;      /* 1: a box would have 4 GiB or more */
-} bzi_out;
-
-/* Returns room for n more bytes, or NULL if memory is out. */
-static uint8_t *bzi_out_take(bzi_out *out, uint64_t n)
-{
-    uint64_t size;
-
-    if (out->failed || !bzi_add(out->size, n, &size) || !bzi_buffer_reserve(out->memory, &out->buffer, size, 1)) {
-        out->failed = 1;
-        return NULL;
-    }
-    out->size = size;
-    return out->buffer.data + size - n;
-}
-
-static void bzi_out_bytes(bzi_out *out, const void *bytes, uint64_t n)
-{
-    uint8_t *p = bzi_out_take(out, n);
-    if (p && n)
-        memcpy(p, bytes, (size_t)n);
-}
-
-static void bzi_put_be32(uint8_t *p, uint32_t v)
-{
-    p[0] = (uint8_t)(v >> 24);
-    p[1] = (uint8_t)(v >> 16);
-    p[2] = (uint8_t)(v >> 8);
-    p[3] = (uint8_t)v;
-}
-
-/* Writes a big-endian number. */
-static void bzi_out_number(bzi_out *out, uint64_t number, uint32_t bytes)
-{
-    uint8_t *p = bzi_out_take(out, bytes);
-    for (uint32_t i = 0; p && i < bytes; i++)
-        p[i] = (uint8_t)(number >> 8 * (bytes - 1 - i));
-}
-
-static void bzi_out_u8(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 1); }
-static void bzi_out_u16(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 2); }
-static void bzi_out_u32(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 4); }
-static void bzi_out_u32s(bzi_out *out, uint32_t count, const uint32_t *numbers)
-{
-    for (uint32_t i = 0; i < count; i++)
-        bzi_out_u32(out, numbers[i]);
-}
-
-static void bzi_out_zeros(bzi_out *out, uint32_t bytes)
-{
-    uint8_t *p = bzi_out_take(out, bytes);
-    if (p)
-        memset(p, 0, bytes);
-}
-
-static void bzi_out_text(bzi_out *out, const char *text) { bzi_out_bytes(out, text, strlen(text) + 1); }
-
-static void bzi_out_le64(bzi_out *out, int64_t number)
-{
-    for (int i = 0; i < 64; i += 8)
-        bzi_out_u8(out, (uint64_t)number >> i);
-}
-
-/* Begins a box, whose size bzi_out_end sets. */
-static void bzi_out_begin(bzi_out *out, const char type[5])
-{
-    out->boxes[out->depth++] = out->size;
-    bzi_out_u32(out, 0);
-    bzi_out_bytes(out, type, 4);
-}
-
-/* Begins a box that has a version and flags. */
-static void bzi_out_begin_full(bzi_out *out, const char type[5], uint32_t version, uint32_t flags)
-{
-    bzi_out_begin(out, type);
-    bzi_out_u32(out, version << 24 | flags);
-}
-
-/* Ends the box that was begun last. */
-static void bzi_out_end(bzi_out *out)
-{
-    const uint64_t at = out->boxes[--out->depth], size = out->size - at;
-    out->too_large |= size > UINT32_MAX;
-    if (!out->failed)
-        bzi_put_be32(out->buffer.data + at, (uint32_t)size);
-}
-
-static void bzi_out_reset(bzi_out *out)
-{
-    out->size = 0;
-    out->depth = out->failed = out->too_large = 0;
-}
+ * This room has coded pictures taken apart, their sample entries, and what is kept of each sample until the index is
+ * written. */
 
 /* A picture to write, taken apart once, from config and data. */
 typedef struct bzi_coded {
@@ -15866,30 +15871,9 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
     bzi_out_end(out);
 }
 
-#endif
+/* --- Samples in the index --- */
 
-
-#ifndef BENZINA_NO_WRITER
-/* ==== 49. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 23, 25, 28, 48.
- *
- * What is kept of each sample until the index is written, and the boxes of one track, in a sample or in the index. Also
- * here: a whole sample, made by the thread that hands it in, and the struct of a writer.
- *
- * Fields lie in a box 'uuid', which is the last one in the sample's moov. Its numbers are little-endian:
- *   version and flags, 0
- *   the number of fields
- *   for each field: its kind and the length of its name (a byte each), the name, the size of the value, the value (of a
- *   picture: a whole file)
- *
- * The index has the same box, with the fields of all samples, without values. After them come the number of classes
- * that have names, where each name begins and the last one ends, and the names end to end. */
-
-#define BZI_WRITER_TIMESCALE 20u
-#define BZI_WRITER_FIRST     40u      /* where samples begin, after ftyp, 24 bytes, and the header of mdat, 16 */
 #define BZI_WRITER_NUL       12u      /* offset of a byte in ftyp that is 0: the name of samples that have none */
-
-/* --- The index --- */
 
 /* What is kept of a sample until the index is written: 40 bytes. */
 typedef struct bzi_index_entry {
@@ -15976,6 +15960,28 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t 
         return e->offset + e->thumb;
     }
 }
+
+#endif
+
+
+#ifndef BENZINA_NO_WRITER
+/* ==== 49. Writer: tracks, samples ===================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 12, 23, 25, 28, 48.
+ *
+ * The boxes of one track, in a sample or in the index. Also here: a whole sample, made by the thread that hands it in,
+ * and the struct of a writer.
+ *
+ * Fields lie in a box 'uuid', which is the last one in the sample's moov. Its numbers are little-endian:
+ *   version and flags, 0
+ *   the number of fields
+ *   for each field: its kind and the length of its name (a byte each), the name, the size of the value, the value (of a
+ *   picture: a whole file)
+ *
+ * The index has the same box, with the fields of all samples, without values. After them come the number of classes
+ * that have names, where each name begins and the last one ends, and the names end to end. */
+
+#define BZI_WRITER_TIMESCALE 20u
+#define BZI_WRITER_FIRST     40u      /* where samples begin, after ftyp, 24 bytes, and the header of mdat, 16 */
 
 /* --- Tracks --- */
 
@@ -16483,6 +16489,22 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
     return bzi_error_prefix(err, (const char *)writer->path.buffer.data);
 }
 
+#endif
+
+
+#ifndef BENZINA_NO_WRITER
+/* ==== 50. Writer: archives ==========================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 12, 48-49.
+ *
+ * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
+ * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
+ * end of mdat; if they are many, in boxes 'free' between the samples. The archive's mdat has length 0, which marks it
+ * as unfinished, until bzna_writer_finish sets the length. */
+
+#define BZI_INDEX_LAST UINT64_MAX     /* the sample comes after all that were given */
+
+/* --- Opening --- */
+
 /* Copies the names of classes, as they stand in the index, and the limit of the queue. */
 static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
 {
@@ -16513,22 +16535,6 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
         bzi_out_bytes(names, config->classes[i], strlen(config->classes[i]));
     return names->failed ? bzi_fail_memory(err, "the names of classes") : BZNA_OK;
 }
-
-#endif
-
-
-#ifndef BENZINA_NO_WRITER
-/* ==== 50. Writer: archives ==========================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 48-49.
- *
- * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
- * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
- * end of mdat; if they are many, in boxes 'free' between the samples. The archive's mdat has length 0, which marks it
- * as unfinished, until bzna_writer_finish sets the length. */
-
-#define BZI_INDEX_LAST UINT64_MAX     /* the sample comes after all that were given */
-
-/* --- Opening --- */
 
 /* Makes a writer without a file. */
 static bzna_status bzi_writer_new(bzi_host *host, const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
