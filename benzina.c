@@ -9,7 +9,7 @@
  *       8  memory            the only caller of the user's allocator
  *       9  blocks            the cache of file parts that were read last, with its locks
  *   10-11  host              errors, log, limits; open files, whose number is limited; sources
- *      12  cursor            bounded bytes and bits, sticky overrun
+ *      12  cursor            bounded bytes and bits, sticky overrun; bytes that grow, with boxes
  *   13-16  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG
  *   17-19  stills            PNG, WebP, GIF; BMP, TIFF, PNM; JPEG 2000
  *      20  codecs            the table of codecs
@@ -219,8 +219,6 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_ARCHIVE_FIELDS 60u             /* fields that an archive has beside image, thumb, target and name */
 #define BZI_LIMIT_PAIRED         4u              /* folders whose files make one sample */
 #define BZI_LIMIT_CLASS_BYTES    (256u << 20)    /* bytes of the names of an archive's classes */
-/* tables of an archive's index: two a track, and there are at most 13 tracks */
-#define BZI_LIMIT_HOLES          26u
 /* fields that a batch carries as tensors, and as many again that it carries as bytes */
 #define BZI_LIMIT_COLUMNS        16u
 #define BZI_LIMIT_RULES          16u             /* rules for fields, of a loader */
@@ -2915,10 +2913,10 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 
 
 /* ==== 12. Cursor =====================================================================================================
- * Calls: rooms 2.
+ * Calls: rooms 2, 8.
  *
  * Readers of bytes and bits in memory. Reading past the end gives zeros and sets overrun, which stays set: one check at
- * the end of a structure is enough. */
+ * the end of a structure is enough. Also the other way: bytes that grow, with mp4 boxes. */
 
 /* A place in a range of bytes. */
 typedef struct bzi_cursor {
@@ -3063,6 +3061,112 @@ static int32_t bzi_bits_se(bzi_bits *b)
     uint32_t k = bzi_bits_ue(b);
     return k & 1 ? (int32_t)(k / 2 + 1) : -(int32_t)(k / 2);
 }
+
+#ifndef BENZINA_NO_WRITER
+/* --- Writing --- */
+
+/* Bytes that grow, and the boxes among them that are open. A failed allocation is remembered, so that it is enough to
+ * look at `failed` at the end. */
+typedef struct bzi_out {
+    const bzi_memory *memory;         /* from which the buffer is allocated */
+    bzi_buffer        buffer;         /* room for the bytes */
+    uint64_t          size;           /* bytes in the buffer */
+    uint64_t          boxes[BZI_LIMIT_DEPTH];     /* where the open boxes begin, from outside to inside */
+    uint32_t          depth;          /* open boxes */
+    uint32_t          failed;         /* 1: an allocation failed */
+    uint32_t          too_large;      /* 1: a box would have 4 GiB or more */
+} bzi_out;
+
+/* Returns room for n more bytes, or NULL if memory is out. */
+static uint8_t *bzi_out_take(bzi_out *out, uint64_t n)
+{
+    uint64_t size;
+
+    if (out->failed || !bzi_add(out->size, n, &size) || !bzi_buffer_reserve(out->memory, &out->buffer, size, 1)) {
+        out->failed = 1;
+        return NULL;
+    }
+    out->size = size;
+    return out->buffer.data + size - n;
+}
+
+static void bzi_out_bytes(bzi_out *out, const void *bytes, uint64_t n)
+{
+    uint8_t *p = bzi_out_take(out, n);
+    if (p && n)
+        memcpy(p, bytes, (size_t)n);
+}
+
+static void bzi_put_be32(uint8_t *p, uint32_t v)
+{
+    p[0] = (uint8_t)(v >> 24);
+    p[1] = (uint8_t)(v >> 16);
+    p[2] = (uint8_t)(v >> 8);
+    p[3] = (uint8_t)v;
+}
+
+/* Writes a big-endian number. */
+static void bzi_out_number(bzi_out *out, uint64_t number, uint32_t bytes)
+{
+    uint8_t *p = bzi_out_take(out, bytes);
+    for (uint32_t i = 0; p && i < bytes; i++)
+        p[i] = (uint8_t)(number >> 8 * (bytes - 1 - i));
+}
+
+static void bzi_out_u8(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 1); }
+static void bzi_out_u16(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 2); }
+static void bzi_out_u32(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 4); }
+static void bzi_out_u32s(bzi_out *out, uint32_t count, const uint32_t *numbers)
+{
+    for (uint32_t i = 0; i < count; i++)
+        bzi_out_u32(out, numbers[i]);
+}
+
+static void bzi_out_zeros(bzi_out *out, uint32_t bytes)
+{
+    uint8_t *p = bzi_out_take(out, bytes);
+    if (p)
+        memset(p, 0, bytes);
+}
+
+static void bzi_out_text(bzi_out *out, const char *text) { bzi_out_bytes(out, text, strlen(text) + 1); }
+
+static void bzi_out_le64(bzi_out *out, int64_t number)
+{
+    for (int i = 0; i < 64; i += 8)
+        bzi_out_u8(out, (uint64_t)number >> i);
+}
+
+/* Begins a box, whose size bzi_out_end sets. */
+static void bzi_out_begin(bzi_out *out, const char type[5])
+{
+    out->boxes[out->depth++] = out->size;
+    bzi_out_u32(out, 0);
+    bzi_out_bytes(out, type, 4);
+}
+
+/* Begins a box that has a version and flags. */
+static void bzi_out_begin_full(bzi_out *out, const char type[5], uint32_t version, uint32_t flags)
+{
+    bzi_out_begin(out, type);
+    bzi_out_u32(out, version << 24 | flags);
+}
+
+/* Ends the box that was begun last. */
+static void bzi_out_end(bzi_out *out)
+{
+    const uint64_t at = out->boxes[--out->depth], size = out->size - at;
+    out->too_large |= size > UINT32_MAX;
+    if (!out->failed)
+        bzi_put_be32(out->buffer.data + at, (uint32_t)size);
+}
+
+static void bzi_out_reset(bzi_out *out)
+{
+    out->size = 0;
+    out->depth = out->failed = out->too_large = 0;
+}
+#endif
 
 
 /* ==== 13. NAL units ==================================================================================================
@@ -15397,126 +15501,11 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 #ifndef BENZINA_NO_WRITER
 /* ==== 48. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 8, 10, 13-14, 20, 23-24.
+ * Calls: rooms 2, 8, 10, 12-14, 20, 23-24.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
- * This room has bytes that grow, coded pictures taken apart, their sample entries, and the log of what is kept of each
- * sample until the index is written, some 12 bytes. */
-
-/* A place among bytes where a table is missing. The table is made while the bytes are written to the file. */
-typedef struct bzi_hole {
-    uint64_t at;                      /* its place among the bytes */
-    uint32_t table;                   /* BZI_TABLE_... */
-    uint32_t split;                   /* of the samples that it has; 0: all */
-    uint32_t width;                   /* bytes of an entry */
-    uint32_t offsets;                 /* 1: entries are offsets; 0: sizes */
-    uint32_t count;                   /* of entries */
-} bzi_hole;
-
-/* Bytes that grow. A failed allocation is remembered, so that it is enough to look at `failed` at the end. */
-typedef struct bzi_out {
-    const bzi_memory *memory;         /* from which the buffer is allocated */
-    bzi_buffer        buffer;         /* room for the bytes */
-    uint64_t          size;           /* bytes in the buffer */
-    uint32_t          failed;         /* 1: an allocation failed */
-    uint32_t          too_large;      /* 1: a box would have 4 GiB or more */
-    bzi_hole         *holes;          /* room for BZI_LIMIT_HOLES; NULL: no holes are made */
-    uint32_t          hole_count;
-} bzi_out;
-
-/* Returns room for n more bytes, or NULL if memory is out. */
-static uint8_t *bzi_out_take(bzi_out *out, uint64_t n)
-{
-    uint64_t size;
-
-    if (out->failed || !bzi_add(out->size, n, &size) || !bzi_buffer_reserve(out->memory, &out->buffer, size, 1)) {
-        out->failed = 1;
-        return NULL;
-    }
-    out->size = size;
-    return out->buffer.data + size - n;
-}
-
-static void bzi_out_bytes(bzi_out *out, const void *bytes, uint64_t n)
-{
-    uint8_t *p = bzi_out_take(out, n);
-    if (p && n)
-        memcpy(p, bytes, (size_t)n);
-}
-
-static void bzi_put_be32(uint8_t *p, uint32_t v)
-{
-    p[0] = (uint8_t)(v >> 24);
-    p[1] = (uint8_t)(v >> 16);
-    p[2] = (uint8_t)(v >> 8);
-    p[3] = (uint8_t)v;
-}
-
-/* Writes big-endian numbers. Each digit of `widths` is the bytes of one number. A "t" is a time: it has 8 bytes if the
- * first number's top byte, the version of the box, is not 0, else 4. */
-static void bzi_out_numbers(bzi_out *out, const char *widths, const uint64_t *numbers)
-{
-    const uint32_t time_bytes = *numbers >> 24 ? 8 : 4;
-    for (; *widths; widths++, numbers++) {
-        const uint32_t n = *widths == 't' ? time_bytes : (uint32_t)(*widths - '0');
-        uint8_t *p = bzi_out_take(out, n);
-        for (uint32_t i = 0; p && i < n; i++)
-            p[i] = (uint8_t)(*numbers >> 8 * (n - 1 - i));
-    }
-}
-
-/* Writes numbers that are spelled out: BZI_OUT(out, "41", 7, 1). */
-#define BZI_OUT(out, widths, ...)                                                                                \
-    do {                                                                                                         \
-        const uint64_t bzi_numbers[] = { __VA_ARGS__ };                                                          \
-        _Static_assert(sizeof(widths) - 1 == sizeof bzi_numbers / sizeof *bzi_numbers, "a width a number");      \
-        bzi_out_numbers(out, widths, bzi_numbers);                                                               \
-    } while (0)
-
-static void bzi_out_le64(bzi_out *out, uint64_t v)
-{
-    for (int i = 0; i < 64; i += 8)
-        BZI_OUT(out, "1", v >> i);
-}
-
-/* Begins a box. Returns its place, which bzi_out_end needs to set its size. */
-static uint64_t bzi_out_begin(bzi_out *out, uint32_t type)
-{
-    BZI_OUT(out, "44", 0, type);
-    return out->size - 8;
-}
-
-/* Ends a box. Its size includes the tables of the holes in it. */
-static void bzi_out_end(bzi_out *out, uint64_t at)
-{
-    uint64_t size = out->size - at;
-
-    for (uint32_t i = 0; i < out->hole_count; i++)
-        size += out->holes[i].at > at ? (uint64_t)out->holes[i].count * out->holes[i].width : 0;
-    out->too_large |= size > UINT32_MAX;
-    if (!out->failed)
-        bzi_put_be32(out->buffer.data + at, (uint32_t)size);
-}
-
-/* Writes a box that consists of numbers. */
-#define BZI_OUT_BOX(out, type, widths, ...)                                                                      \
-    do {                                                                                                         \
-        const uint64_t bzi_begin = bzi_out_begin(out, type);                                                     \
-        BZI_OUT(out, widths, __VA_ARGS__);                                                                       \
-        bzi_out_end(out, bzi_begin);                                                                             \
-    } while (0)
-
-static void bzi_out_hole(bzi_out *out, const bzi_hole *hole)
-{
-    out->holes[out->hole_count] = *hole;
-    out->holes[out->hole_count++].at = out->size;
-}
-
-static void bzi_out_reset(bzi_out *out)
-{
-    out->size = 0;
-    out->failed = out->too_large = out->hole_count = 0;
-}
+ * This room has coded pictures taken apart, their sample entries, and what is kept of each sample until the index is
+ * written. */
 
 /* A picture to write, taken apart once, from config and data. */
 typedef struct bzi_coded {
@@ -15624,7 +15613,7 @@ static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind)
 {
     for (uint32_t i = 0; i < coded->set_count; i++)
         if (bzi_nal_kind(coded->image.codec, coded->sets[i]) == kind) {
-            BZI_OUT(out, "2", coded->sets[i].size);
+            bzi_out_u16(out, coded->sets[i].size);
             bzi_out_bytes(out, coded->sets[i].data, coded->sets[i].size);
         }
 }
@@ -15636,12 +15625,19 @@ static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
     static const uint32_t kinds[3] = { BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS };
     const bzi_format *sps = &coded->sps;
 
-    BZI_OUT(out, "1", 1);
-    bzi_out_bytes(out, sps->profile, 12);
-    BZI_OUT(out, "21111211", 0xf000, 0xfc, 0xfc | sps->chroma_format, 0xf8 | (sps->depth_luma - 8),
-            0xf8 | (sps->depth_chroma - 8), 0, sps->sub_layers << 3 | sps->nested << 2 | 3, 3);
+    bzi_out_u8(out, 1);                                     /* version */
+    bzi_out_bytes(out, sps->profile, 12);                   /* profile, compatibility, constraints, level */
+    bzi_out_u16(out, 0xf000);                               /* min_spatial_segmentation_idc */
+    bzi_out_u8(out, 0xfc);                                  /* parallelismType */
+    bzi_out_u8(out, 0xfc | sps->chroma_format);
+    bzi_out_u8(out, 0xf8 | (sps->depth_luma - 8));
+    bzi_out_u8(out, 0xf8 | (sps->depth_chroma - 8));
+    bzi_out_u16(out, 0);                                    /* avgFrameRate */
+    bzi_out_u8(out, sps->sub_layers << 3 | sps->nested << 2 | 3);      /* 3: lengths of 4 bytes */
+    bzi_out_u8(out, 3);                                     /* arrays */
     for (uint32_t i = 0; i < 3; i++) {
-        BZI_OUT(out, "12", 0x80 | (32 + i), bzi_coded_count(coded, kinds[i]));
+        bzi_out_u8(out, 0x80 | (32 + i));                   /* all sets of this type */
+        bzi_out_u16(out, bzi_coded_count(coded, kinds[i]));
         bzi_out_sets(out, coded, kinds[i]);
     }
 }
@@ -15650,15 +15646,21 @@ static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
 static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
 {
     const bzi_format *sps = &coded->sps;
-    const uint8_t *p = sps->profile;
+    const uint8_t profile = sps->profile[0];
 
-    BZI_OUT(out, "111111", 1, p[0], p[1], p[2], 0xff, 0xe0 | bzi_coded_count(coded, BZI_NAL_SPS));
+    bzi_out_u8(out, 1);                                     /* version */
+    bzi_out_bytes(out, sps->profile, 3);                    /* profile, compatibility, level */
+    bzi_out_u8(out, 0xff);                                  /* lengths of 4 bytes */
+    bzi_out_u8(out, 0xe0 | bzi_coded_count(coded, BZI_NAL_SPS));
     bzi_out_sets(out, coded, BZI_NAL_SPS);
-    BZI_OUT(out, "1", bzi_coded_count(coded, BZI_NAL_PPS));
+    bzi_out_u8(out, bzi_coded_count(coded, BZI_NAL_PPS));
     bzi_out_sets(out, coded, BZI_NAL_PPS);
-    if (p[0] == 100 || p[0] == 110 || p[0] == 122 || p[0] == 144)
-        BZI_OUT(out, "1111", 0xfc | sps->chroma_format, 0xf8 | (sps->depth_luma - 8), 0xf8 | (sps->depth_chroma - 8),
-                0);
+    if (profile == 100 || profile == 110 || profile == 122 || profile == 144) {
+        bzi_out_u8(out, 0xfc | sps->chroma_format);
+        bzi_out_u8(out, 0xf8 | (sps->depth_luma - 8));
+        bzi_out_u8(out, 0xf8 | (sps->depth_chroma - 8));
+        bzi_out_u8(out, 0);                                 /* sets of SPS extensions */
+    }
 }
 
 /* Writes the access unit with 4-byte lengths, without parameter sets and discardable units. */
@@ -15669,7 +15671,7 @@ static void bzi_out_nals(bzi_out *out, const bzi_coded *coded)
     while (bzi_nals_next(&n, &nal) > 0) {
         if (bzi_nal_is_parameter_set(coded->image.codec, nal) || bzi_nal_is_discardable(coded->image.codec, nal))
             continue;
-        BZI_OUT(out, "4", nal.size);
+        bzi_out_u32(out, nal.size);
         bzi_out_bytes(out, nal.data, nal.size);
     }
 }
@@ -15679,10 +15681,10 @@ static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
 {
     uint64_t size = payload.size;
 
-    BZI_OUT(out, "1", BZI_OBU_SEQUENCE_HEADER << 3 | 2);
+    bzi_out_u8(out, BZI_OBU_SEQUENCE_HEADER << 3 | 2);      /* 2: it has a size */
     for (; size > 127; size >>= 7)
-        BZI_OUT(out, "1", 128 | (size & 127));
-    BZI_OUT(out, "1", size);
+        bzi_out_u8(out, 128 | (size & 127));
+    bzi_out_u8(out, size);
     bzi_out_bytes(out, payload.data, payload.size);
 }
 
@@ -15695,8 +15697,10 @@ static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
     const uint32_t depth = sps->depth_luma > 10 ? 3 : sps->depth_luma > 8 ? 2 : 0;
     const uint32_t chroma = sps->chroma_format == 0 ? 7 : sps->chroma_format == 1 ? 3 : sps->chroma_format == 2 ? 2 : 0;
 
-    BZI_OUT(out, "1111", 0x81, (uint32_t)sps->profile[0] << 5 | sps->profile[1],
-            (uint32_t)sps->profile[2] << 7 | depth << 5 | chroma << 2 | place, 0);
+    bzi_out_u8(out, 0x81);                                  /* marker, version */
+    bzi_out_u8(out, (uint32_t)sps->profile[0] << 5 | sps->profile[1]);
+    bzi_out_u8(out, (uint32_t)sps->profile[2] << 7 | depth << 5 | chroma << 2 | place);
+    bzi_out_u8(out, 0);                                     /* initial_presentation_delay */
     bzi_out_sequence_header(out, coded->sets[0]);
 }
 
@@ -15807,129 +15811,159 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     return status == BZNA_OK ? bzi_coded_fit(coded, field, err) : status;
 }
 
+/* Writes how a picture's bytes are to be understood: the codec's configuration, and the colors. */
+static void bzi_out_config(bzi_out *out, const bzi_coded *coded)
+{
+    const bzna_color *color = &coded->image.color;
+    char type[5];
+
+    bzi_fourcc_text(bzi_codec_find(coded->image.codec)->config, type);
+    bzi_out_begin(out, type);
+    coded->ops->config(out, coded);
+    bzi_out_end(out);
+
+    bzi_out_begin(out, "colr");
+    bzi_out_bytes(out, "nclx", 4);
+    bzi_out_u16(out, color->primaries);
+    bzi_out_u16(out, color->transfer);
+    bzi_out_u16(out, color->matrix);
+    bzi_out_u8(out, color->full_range ? 0x80 : 0);
+    bzi_out_end(out);
+}
+
+/* Writes the clean aperture. */
+static void bzi_out_clap(bzi_out *out, const bzna_image *image)
+{
+    const uint32_t numbers[] = {
+        image->width,                                       /* cleanApertureWidthN */
+        1,                                                  /* cleanApertureWidthD */
+        image->height,                                      /* cleanApertureHeightN */
+        1,                                                  /* cleanApertureHeightD */
+        2 * image->crop_x + image->width - image->frame_width,      /* horizOffN: of the center, in halves */
+        2,                                                  /* horizOffD */
+        2 * image->crop_y + image->height - image->frame_height,    /* vertOffN */
+        2,                                                  /* vertOffD */
+    };
+    bzi_out_begin(out, "clap");
+    bzi_out_u32s(out, 8, numbers);
+    bzi_out_end(out);
+}
+
 /* Writes the sample entry: hvc1, avc1 and av01 with colors, or mjpg, whose pictures have their own. with_clap: adds a
  * clean aperture. */
 static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 {
     const bzna_image *image = &coded->image;
-    const bzi_codec *codec = bzi_codec_find(image->codec);
-    const uint64_t entry = bzi_out_begin(out, codec->entries[0]);
-    uint64_t box;
+    char type[5];
 
-    BZI_OUT(out, "6288224442888822", 0, 1, 0, 0, image->frame_width, image->frame_height, 72u << 16, 72u << 16,
-            0, 1, 0, 0, 0, 0, 24, 0xffff);
-    if (coded->ops->config) {
-        box = bzi_out_begin(out, codec->config);
-        coded->ops->config(out, coded);
-        bzi_out_end(out, box);
-        BZI_OUT_BOX(out, BZI_FOURCC('c', 'o', 'l', 'r'), "42221", BZI_FOURCC('n', 'c', 'l', 'x'),
-                    image->color.primaries, image->color.transfer, image->color.matrix,
-                    image->color.full_range ? 0x80 : 0);
+    bzi_fourcc_text(bzi_codec_find(image->codec)->entries[0], type);
+    bzi_out_begin(out, type);
+    bzi_out_zeros(out, 6);                                  /* reserved */
+    bzi_out_u16(out, 1);                                    /* data_reference_index */
+    bzi_out_zeros(out, 16);                                 /* pre_defined, reserved */
+    bzi_out_u16(out, image->frame_width);
+    bzi_out_u16(out, image->frame_height);
+    bzi_out_u32(out, 72u << 16);                            /* horizresolution, in dots an inch */
+    bzi_out_u32(out, 72u << 16);                            /* vertresolution */
+    bzi_out_u32(out, 0);                                    /* reserved */
+    bzi_out_u16(out, 1);                                    /* frame_count */
+    bzi_out_zeros(out, 32);                                 /* compressorname */
+    bzi_out_u16(out, 24);                                   /* depth */
+    bzi_out_u16(out, 0xffff);                               /* pre_defined */
+    if (coded->ops->config)
+        bzi_out_config(out, coded);
+    if (with_clap)
+        bzi_out_clap(out, image);
+    bzi_out_end(out);
+}
+
+/* --- Samples in the index --- */
+
+#define BZI_WRITER_NUL       12u      /* offset of a byte in ftyp that is 0: the name of samples that have none */
+
+/* What is kept of a sample until the index is written: 40 bytes. */
+typedef struct bzi_index_entry {
+    uint64_t offset;                  /* where the sample begins in the file */
+    uint64_t name_at;                 /* where its name lies in the file, once that is known */
+    int64_t  target;                  /* BZNA_TARGET_NONE: it has none */
+    uint32_t size;                    /* bytes of the sample */
+    uint32_t thumb;                   /* offset of the thumbnail in the sample */
+    uint32_t thumb_size;              /* its bytes; 0: there is none */
+    uint16_t name_length;             /* bytes of its name, without the NUL */
+    uint8_t  has_name;
+    uint8_t  split;                   /* BZNA_SPLIT_... */
+} bzi_index_entry;
+
+/* The samples of an archive, in their order in the file, and how many they are: [0] all, else by split. */
+typedef struct bzi_index {
+    bzi_buffer buffer;                /* a bzi_index_entry for each */
+    uint64_t   targets_at;            /* where the first target lies in the file; they are in one piece */
+    uint32_t   counts[4];             /* samples */
+    uint32_t   targets[4];            /* targets that are indexed: those before the first sample without one */
+    uint32_t   names;                 /* samples that have a name */
+    uint32_t   thumbs;                /* samples that have a thumbnail */
+    uint32_t   placed;                /* samples whose names lie in a box of the file */
+} bzi_index;
+
+static bzi_index_entry *bzi_index_at(const bzi_index *index, uint64_t i)
+{
+    return (bzi_index_entry *)(void *)index->buffer.data + i;
+}
+
+/* Makes room for one more entry. Returns 0 if memory is out, else 1. */
+static int bzi_index_reserve(bzi_index *index, const bzi_memory *memory)
+{
+    return bzi_buffer_reserve(memory, &index->buffer, (index->counts[0] + 1ull) * sizeof(bzi_index_entry), 1);
+}
+
+static uint32_t bzi_index_name_size(const bzi_index_entry *e) { return e->has_name ? e->name_length + 1u : 0; }
+
+/* Appends a sample. Pre: there is room. */
+static void bzi_index_add(bzi_index *index, const bzi_index_entry *e)
+{
+    const uint32_t is_target = e->target != BZNA_TARGET_NONE && index->targets[0] == index->counts[0];
+
+    *bzi_index_at(index, index->counts[0]++) = *e;
+    index->targets[0] += is_target;
+    if (e->split) {
+        index->counts[e->split]++;
+        index->targets[e->split] += is_target;
     }
-
-    if (with_clap)                    /* offsets of the center, in halves, as two's complement */
-        BZI_OUT_BOX(out, BZI_FOURCC('c', 'l', 'a', 'p'), "44444444", image->width, 1, image->height, 1,
-                    2 * image->crop_x + image->width - image->frame_width, 2,
-                    2 * image->crop_y + image->height - image->frame_height, 2);
-    bzi_out_end(out, entry);
+    index->names += e->has_name;
+    index->thumbs += e->thumb_size > 0;
 }
 
-/* --- What is kept of samples --- */
-
-/* The facts about a sample from which the index is made. */
-typedef struct bzi_index_note {
-    uint64_t size;                    /* bytes of the sample */
-    uint64_t gap;                     /* bytes after it: a box with the names since the last such box; mostly 0 */
-    uint64_t thumb;                   /* offset of the thumbnail in the sample */
-    uint64_t thumb_size;              /* its bytes; 0: there is none */
-    uint64_t name_size;               /* with its NUL; 0: there is none */
-    uint64_t split;                   /* BZNA_SPLIT_... */
-    uint64_t target;                  /* zigzag code, so that small numbers stay short; 1: BZNA_TARGET_NONE */
-} bzi_index_note;
-
-#define BZI_NOTE_NUMBERS (sizeof(bzi_index_note) / sizeof(uint64_t))
-
-static uint64_t bzi_note_target(int64_t target) { return (uint64_t)target << 1 ^ (target < 0 ? UINT64_MAX : 0); }
-static uint64_t bzi_target_of(const bzi_index_note *r) { return r->target >> 1 ^ (r->target & 1 ? UINT64_MAX : 0); }
-
-/* The notes on all samples, end to end in blocks. Each number is written with 7 bits a byte. */
-#define BZI_LOG_BLOCK_BYTES 65520u
-#define BZI_NOTE_MAX      70u         /* bytes of a note at most: 7 numbers of 10 bytes */
-typedef struct bzi_index_block {
-    struct bzi_index_block *next;       /* NULL: this is the last */
-    uint64_t              used;         /* bytes in use */
-    uint8_t               bytes[BZI_LOG_BLOCK_BYTES];
-} bzi_index_block;
-
-/* The beginning of a note. */
-typedef struct bzi_index_place {
-    const bzi_index_block *block;       /* NULL: past the end */
-    uint64_t             at;            /* offset in the block's bytes */
-} bzi_index_place;
-
-typedef struct bzi_index_log {
-    bzi_index_block *first;             /* NULL: there are none */
-    bzi_index_block *last;              /* the one that is being filled */
-} bzi_index_log;
-
-/* Makes room for one more note. Returns 0 if memory is out, else 1. */
-static int bzi_index_reserve(bzi_index_log *log, const bzi_memory *memory)
+/* Takes note that the names which are in no box yet lie at a place in the file, end to end. */
+static void bzi_index_place_names(bzi_index *index, uint64_t at)
 {
-    bzi_index_block *block;
-
-    if (log->last && log->last->used + BZI_NOTE_MAX <= BZI_LOG_BLOCK_BYTES)
-        return 1;
-    if (!(block = bzi_alloc(memory, 1, sizeof *block, 16)))
-        return 0;
-
-    block->next = NULL;
-    block->used = 0;
-    if (log->last)
-        log->last->next = block;
-    else
-        log->first = block;
-    log->last = block;
-    return 1;
-}
-
-/* Appends a note. Pre: there is room. */
-static void bzi_index_put(bzi_index_log *log, const bzi_index_note *r)
-{
-    bzi_index_block *block = log->last;
-    uint64_t numbers[BZI_NOTE_NUMBERS];
-    memcpy(numbers, r, sizeof numbers);
-
-    for (size_t i = 0; i < BZI_NOTE_NUMBERS; i++) {
-        for (; numbers[i] > 127; numbers[i] >>= 7)
-            block->bytes[block->used++] = (uint8_t)(128 | (numbers[i] & 127));
-        block->bytes[block->used++] = (uint8_t)numbers[i];
+    for (uint32_t i = index->placed; i < index->counts[0]; i++) {
+        bzi_index_entry *e = bzi_index_at(index, i);
+        e->name_at = e->has_name ? at : BZI_WRITER_NUL;
+        at += bzi_index_name_size(e);
     }
 }
 
-/* Reads the note at a place and steps to the next. Returns 0 past the end, else 1. */
-static int bzi_index_next(bzi_index_place *place, bzi_index_note *r)
+/* The tracks of the index, by what their samples are. */
+enum { BZI_TABLE_SAMPLES, BZI_TABLE_TARGETS, BZI_TABLE_NAMES, BZI_TABLE_THUMBS };
+
+/* Finds what a track has of the i-th sample: returns where it lies in the file, and sets its bytes. */
+static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t i, uint32_t *size)
 {
-    uint64_t numbers[BZI_NOTE_NUMBERS] = { 0 };
+    const bzi_index_entry *e = bzi_index_at(index, i);
 
-    while (place->block && place->at == place->block->used)
-        *place = (bzi_index_place){ place->block->next, 0 };
-
-    for (size_t i = 0; i < BZI_NOTE_NUMBERS && place->block; i++)
-        for (uint32_t shift = 0, byte = 128; byte & 128; shift += 7) {
-            byte = place->block->bytes[place->at++];
-            numbers[i] |= (uint64_t)(byte & 127) << shift;
-        }
-
-    memcpy(r, numbers, sizeof numbers);
-    return place->block != NULL;
-}
-
-static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
-{
-    while (log->first) {
-        bzi_index_block *next = log->first->next;
-        bzi_release(memory, log->first, 1, sizeof *log->first);
-        log->first = next;
+    switch (table) {
+    case BZI_TABLE_SAMPLES:
+        *size = e->size;
+        return e->offset;
+    case BZI_TABLE_TARGETS:
+        *size = 8;
+        return index->targets_at + 8ull * i;
+    case BZI_TABLE_NAMES:
+        *size = e->name_length + 1u;
+        return e->name_at;
+    default:
+        *size = e->thumb_size;
+        return e->offset + e->thumb;
     }
 }
 
@@ -15938,11 +15972,10 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 
 #ifndef BENZINA_NO_WRITER
 /* ==== 49. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 23, 25, 28, 48.
+ * Calls: rooms 2, 4, 7-8, 10, 12, 23, 25, 28, 48.
  *
- * The boxes of one track, in a sample or in the index. A track of the index has a hole for each of its tables: tables
- * are made while they are written and are never in memory. Also here: a whole sample, made by the thread that hands it
- * in, and the struct of a writer.
+ * The boxes of one track, in a sample or in the index. Also here: a whole sample, made by the thread that hands it in,
+ * and the struct of a writer.
  *
  * Fields lie in a box 'uuid', which is the last one in the sample's moov. Its numbers are little-endian:
  *   version and flags, 0
@@ -15955,67 +15988,6 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 
 #define BZI_WRITER_TIMESCALE 20u
 #define BZI_WRITER_FIRST     40u      /* where samples begin, after ftyp, 24 bytes, and the header of mdat, 16 */
-#define BZI_WRITER_NUL       12u      /* offset of a byte in ftyp that is 0: the name of samples that have none */
-
-/* --- Tables --- */
-
-/* The kinds of outer tracks, by what their entries are. */
-enum { BZI_TABLE_SAMPLES, BZI_TABLE_TARGETS, BZI_TABLE_NAMES, BZI_TABLE_THUMBS };
-
-/* Walks over the entries of an outer track. Names are in boxes between the samples, each box after the last sample
- * whose name it holds. Therefore a second walk is ahead of the first, by as many samples as share a box. */
-typedef struct bzi_entries {
-    bzi_index_place next;             /* the note on the next entry */
-    bzi_index_place ahead;            /* the note after the box from which names are taken now */
-    uint32_t      table;              /* BZI_TABLE_... */
-    uint32_t      split;              /* 0: all */
-    uint64_t      sample_at;          /* where the sample of `next` begins in the file */
-    uint64_t      ahead_at;           /* where the sample of `ahead` begins */
-    uint64_t      target_at;          /* where the target of `next` lies */
-    uint64_t      name_at;            /* where the next name lies */
-    uint64_t      last_names_at;      /* where the names lie that are in no box */
-    uint64_t      offset;             /* of the entry in the file */
-    uint64_t      size;               /* of the entry, in bytes */
-    uint64_t      target;             /* of the entry's sample */
-} bzi_entries;
-
-/* Finds the box that has the next names, or else those after the targets. */
-static void bzi_entries_find_names(bzi_entries *e)
-{
-    bzi_index_note r = { .gap = 0 };
-    while (!r.gap && bzi_index_next(&e->ahead, &r))
-        e->ahead_at += r.size + r.gap;
-    e->name_at = r.gap ? e->ahead_at - r.gap + 8 : e->last_names_at;
-}
-
-/* Steps to the next entry. Returns 0 if there is none, else 1. */
-static int bzi_entries_next(bzi_entries *e)
-{
-    bzi_index_note r;
-
-    while (bzi_index_next(&e->next, &r)) {
-        const uint64_t at[] = { e->sample_at, e->target_at, r.name_size ? e->name_at : BZI_WRITER_NUL,
-                                e->sample_at + r.thumb };
-        const uint64_t sizes[] = { r.size, 8, r.name_size ? r.name_size : 1, r.thumb_size };
-
-        if (e->table == BZI_TABLE_TARGETS && r.target == 1)
-            return 0;                                       /* targets after the first missing one are not indexed */
-
-        e->sample_at += r.size + r.gap;
-        e->target_at += 8;
-        e->name_at += r.name_size;
-
-        if (r.gap && e->table == BZI_TABLE_NAMES)
-            bzi_entries_find_names(e);
-
-        e->offset = at[e->table];
-        e->size = sizes[e->table];
-        e->target = bzi_target_of(&r);
-        if (!e->split || e->split == r.split)
-            return 1;
-    }
-    return 0;
-}
 
 /* --- Tracks --- */
 
@@ -16025,110 +15997,196 @@ typedef struct bzi_track_desc {
     const char      *mime;            /* of metadata */
     const bzi_coded *coded;           /* of video: the picture that it shows, from which its sample entry is made */
     const bzi_out   *entry;           /* of video, if `coded` is gone: its sample entry */
+    const bzi_index *index;           /* in the index: the samples; NULL: in a sample */
     uint32_t         id;
     uint32_t         flags;           /* of its tkhd; 3: it is enabled and in the movie */
-    uint32_t         version;         /* of its boxes; 1: with times of 64 bits */
     uint32_t         width;           /* of its tkhd, in pixels */
     uint32_t         height;
     uint32_t         count;           /* of its samples */
-    uint32_t         offset_bytes;    /* of offsets in the index, where tables are holes; 0: in a sample */
+    uint32_t         offset_bytes;    /* of offsets: 4 or 8 */
     uint32_t         table;           /* in the index: BZI_TABLE_... */
     uint32_t         split;           /* in the index: of its samples; 0: all */
     uint64_t         offset;          /* in a sample: of the one entry, from the sample's beginning */
     uint64_t         size;            /* in a sample: its bytes */
 } bzi_track_desc;
 
-#define BZI_OUT_UPRIGHT_WIDTHS "444444444"
-#define BZI_OUT_UPRIGHT        0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000
+/* Writes a time, which has 8 bytes in boxes of version 1. */
+static void bzi_out_time(bzi_out *out, uint32_t version, uint64_t time) { bzi_out_number(out, time, version ? 8 : 4); }
+
+/* Begins a box that has times: of creation and modification, which are not said. */
+static void bzi_out_begin_timed(bzi_out *out, const char type[5], uint32_t version, uint32_t flags)
+{
+    bzi_out_begin_full(out, type, version, flags);
+    bzi_out_time(out, version, 0);
+    bzi_out_time(out, version, 0);
+}
+
+/* Writes the matrix of pictures that are not turned. */
+static void bzi_out_upright(bzi_out *out)
+{
+    static const uint32_t matrix[9] = { 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000 };
+    bzi_out_u32s(out, 9, matrix);
+}
 
 static void bzi_out_mvhd(bzi_out *out, uint32_t version, uint64_t duration, uint32_t next_track)
 {
-    BZI_OUT_BOX(out, BZI_FOURCC('m', 'v', 'h', 'd'), "4tt4t4282" BZI_OUT_UPRIGHT_WIDTHS "8884", version << 24, 0, 0,
-                BZI_WRITER_TIMESCALE, duration, 0x10000, 0x100, 0, 0, BZI_OUT_UPRIGHT, 0, 0, 0, next_track);
+    bzi_out_begin_timed(out, "mvhd", version, 0);
+    bzi_out_u32(out, BZI_WRITER_TIMESCALE);
+    bzi_out_time(out, version, duration);
+    bzi_out_u32(out, 0x10000);                              /* rate */
+    bzi_out_u16(out, 0x100);                                /* volume */
+    bzi_out_zeros(out, 10);                                 /* reserved */
+    bzi_out_upright(out);
+    bzi_out_zeros(out, 24);                                 /* pre_defined */
+    bzi_out_u32(out, next_track);
+    bzi_out_end(out);
 }
 
 /* Writes the description of a track's samples: a picture's sample entry, or a mime type. */
 static void bzi_out_stsd(bzi_out *out, const bzi_track_desc *t)
 {
-    const uint64_t box = bzi_out_begin(out, BZI_STSD);
-
-    BZI_OUT(out, "44", 0, 1);
+    bzi_out_begin_full(out, "stsd", 0, 0);
+    bzi_out_u32(out, 1);                                    /* entry_count */
     if (t->coded) {
         bzi_out_visual(out, t->coded, 1);
     } else if (t->entry) {
         bzi_out_bytes(out, t->entry->buffer.data, t->entry->size);
     } else {
-        const uint64_t entry = bzi_out_begin(out, BZI_FOURCC('m', 'e', 't', 't'));
-        BZI_OUT(out, "621", 0, 1, 0);
-        bzi_out_bytes(out, t->mime, strlen(t->mime) + 1);
-        bzi_out_end(out, entry);
+        bzi_out_begin(out, "mett");
+        bzi_out_zeros(out, 6);                              /* reserved */
+        bzi_out_u16(out, 1);                                /* data_reference_index */
+        bzi_out_text(out, "");                              /* content_encoding */
+        bzi_out_text(out, t->mime);
+        bzi_out_end(out);
     }
-    bzi_out_end(out, box);
+    bzi_out_end(out);
+}
+
+/* Writes the sizes or the offsets of a track of the index. */
+static void bzi_out_table(bzi_out *out, const bzi_track_desc *t, int offsets)
+{
+    const bzi_index *index = t->index;
+    const uint32_t end = t->table == BZI_TABLE_TARGETS ? index->targets[0] : index->counts[0];
+
+    for (uint32_t i = 0; i < end && !out->failed; i++) {
+        uint32_t size;
+        const uint64_t offset = bzi_index_find(index, t->table, i, &size);
+        if (!t->split || t->split == bzi_index_at(index, i)->split)
+            bzi_out_number(out, offsets ? offset : size, offsets ? t->offset_bytes : 4);
+    }
 }
 
 /* Writes the tables of a track. The index has a size for each sample even if all are equal, as with the original
  * tools. */
 static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
 {
-    const int wide = t->offset_bytes == 8;
-    const uint64_t stbl = bzi_out_begin(out, BZI_STBL);
-    uint64_t box;
+    const uint32_t durations[] = {
+        1,                                                  /* entry_count */
+        t->count,                                           /* sample_count */
+        BZI_WRITER_TIMESCALE,                               /* sample_delta */
+    };
+    const uint32_t chunks[] = {
+        t->count > 0,                                       /* entry_count. FFmpeg refuses runs without samples */
+        1,                                                  /* first_chunk */
+        1,                                                  /* samples_per_chunk */
+        1,                                                  /* sample_description_index */
+    };
 
+    bzi_out_begin(out, "stbl");
     bzi_out_stsd(out, t);
-    BZI_OUT_BOX(out, BZI_FOURCC('s', 't', 't', 's'), "4444", 0, 1, t->count, BZI_WRITER_TIMESCALE);
 
-    box = bzi_out_begin(out, BZI_FOURCC('s', 't', 's', 'z'));
-    BZI_OUT(out, "444", 0, t->size, t->count);
-    if (t->offset_bytes)
-        bzi_out_hole(out, &(bzi_hole){ 0, t->table, t->split, 4, 0, t->count });
-    bzi_out_end(out, box);
+    bzi_out_begin_full(out, "stts", 0, 0);
+    bzi_out_u32s(out, 3, durations);
+    bzi_out_end(out);
 
-    if (t->count)
-        BZI_OUT_BOX(out, BZI_FOURCC('s', 't', 's', 'c'), "44444", 0, 1, 1, 1, 1);
-    else                              /* no run of chunks without samples: FFmpeg refuses a file that has one */
-        BZI_OUT_BOX(out, BZI_FOURCC('s', 't', 's', 'c'), "44", 0, 0);
+    bzi_out_begin_full(out, "stsz", 0, 0);
+    bzi_out_u32(out, t->size);                              /* sample_size; 0: each has its own */
+    bzi_out_u32(out, t->count);                             /* sample_count */
+    if (t->index)
+        bzi_out_table(out, t, 0);
+    bzi_out_end(out);
 
-    box = bzi_out_begin(out, wide ? BZI_FOURCC('c', 'o', '6', '4') : BZI_FOURCC('s', 't', 'c', 'o'));
-    BZI_OUT(out, "44", 0, t->count);
-    if (t->offset_bytes)
-        bzi_out_hole(out, &(bzi_hole){ 0, t->table, t->split, t->offset_bytes, 1, t->count });
+    bzi_out_begin_full(out, "stsc", 0, 0);
+    bzi_out_u32s(out, t->count ? 4 : 1, chunks);
+    bzi_out_end(out);
+
+    bzi_out_begin_full(out, t->offset_bytes == 8 ? "co64" : "stco", 0, 0);
+    bzi_out_u32(out, t->count);                             /* entry_count */
+    if (t->index)
+        bzi_out_table(out, t, 1);
     else
-        BZI_OUT(out, "4", t->offset);
+        bzi_out_u32(out, t->offset);
+    bzi_out_end(out);
+    bzi_out_end(out);
+}
 
-    bzi_out_end(out, box);
-    bzi_out_end(out, stbl);
+/* Writes what a track's media are, and that they lie in this file. */
+static void bzi_out_minf(bzi_out *out, const bzi_track_desc *t)
+{
+    bzi_out_begin(out, "minf");
+    if (t->coded || t->entry) {
+        bzi_out_begin_full(out, "vmhd", 0, 1);
+        bzi_out_zeros(out, 8);                              /* graphicsmode, opcolor */
+    } else {
+        bzi_out_begin_full(out, "nmhd", 0, 0);
+    }
+    bzi_out_end(out);
+
+    bzi_out_begin(out, "dinf");
+    bzi_out_begin_full(out, "dref", 0, 0);
+    bzi_out_u32(out, 1);                                    /* entry_count */
+    bzi_out_begin_full(out, "url ", 0, 1);                  /* 1: in this file */
+    bzi_out_end(out);
+    bzi_out_end(out);
+    bzi_out_end(out);
+
+    bzi_out_stbl(out, t);
+    bzi_out_end(out);
 }
 
 static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 {
-    const uint64_t duration = (uint64_t)t->count * BZI_WRITER_TIMESCALE, trak = bzi_out_begin(out, BZI_TRAK);
-    const int video = t->coded || t->entry;
-    uint64_t mdia, box;
+    const uint32_t version = t->index != NULL;
+    const uint64_t duration = (uint64_t)t->count * BZI_WRITER_TIMESCALE;
 
-    BZI_OUT_BOX(out, BZI_FOURCC('t', 'k', 'h', 'd'), "4tt44t88" BZI_OUT_UPRIGHT_WIDTHS "44",
-                t->version << 24 | t->flags, 0, 0, t->id, 0, duration, 0, 0, BZI_OUT_UPRIGHT, t->width << 16,
-                t->height << 16);
+    bzi_out_begin(out, "trak");
+    bzi_out_begin_timed(out, "tkhd", version, t->flags);
+    bzi_out_u32(out, t->id);
+    bzi_out_u32(out, 0);                                    /* reserved */
+    bzi_out_time(out, version, duration);
+    bzi_out_zeros(out, 16);                                 /* reserved, layer, alternate_group, volume */
+    bzi_out_upright(out);
+    bzi_out_u32(out, t->width << 16);
+    bzi_out_u32(out, t->height << 16);
+    bzi_out_end(out);
 
-    mdia = bzi_out_begin(out, BZI_MDIA);
-    BZI_OUT_BOX(out, BZI_FOURCC('m', 'd', 'h', 'd'), "4tt4t22", t->version << 24, 0, 0, BZI_WRITER_TIMESCALE, duration,
-                0x55c4 /* und */, 0);
+    bzi_out_begin(out, "mdia");
+    bzi_out_begin_timed(out, "mdhd", version, 0);
+    bzi_out_u32(out, BZI_WRITER_TIMESCALE);
+    bzi_out_time(out, version, duration);
+    bzi_out_u16(out, 0x55c4);                               /* language: und */
+    bzi_out_u16(out, 0);                                    /* pre_defined */
+    bzi_out_end(out);
 
-    box = bzi_out_begin(out, BZI_FOURCC('h', 'd', 'l', 'r'));
-    BZI_OUT(out, "44484", 0, 0, video ? BZI_FOURCC('v', 'i', 'd', 'e') : BZI_FOURCC('m', 'e', 't', 'a'), 0, 0);
-    bzi_out_bytes(out, t->name, strlen(t->name) + 1);
-    bzi_out_end(out, box);
+    bzi_out_begin_full(out, "hdlr", 0, 0);
+    bzi_out_u32(out, 0);                                    /* pre_defined */
+    bzi_out_bytes(out, t->coded || t->entry ? "vide" : "meta", 4);
+    bzi_out_zeros(out, 12);                                 /* reserved */
+    bzi_out_text(out, t->name);
+    bzi_out_end(out);
 
-    box = bzi_out_begin(out, BZI_MINF);
-    if (video)
-        BZI_OUT_BOX(out, BZI_FOURCC('v', 'm', 'h', 'd'), "48", 1, 0);
-    else
-        BZI_OUT_BOX(out, BZI_FOURCC('n', 'm', 'h', 'd'), "4", 0);
-    BZI_OUT(out, "444444444", 36, BZI_FOURCC('d', 'i', 'n', 'f'), 28, BZI_FOURCC('d', 'r', 'e', 'f'), 0, 1,
-            12, BZI_FOURCC('u', 'r', 'l', ' '), 1);         /* 1: the media are in this file */
-    bzi_out_stbl(out, t);
-    bzi_out_end(out, box);
-    bzi_out_end(out, mdia);
-    bzi_out_end(out, trak);
+    bzi_out_minf(out, t);
+    bzi_out_end(out);
+    bzi_out_end(out);
+}
+
+static void bzi_out_ftyp(bzi_out *out, const char *brands)
+{
+    bzi_out_begin(out, "ftyp");
+    bzi_out_bytes(out, "isom", 4);                          /* major_brand */
+    bzi_out_u32(out, 0);                                    /* minor_version */
+    bzi_out_bytes(out, brands, strlen(brands));             /* compatible_brands */
+    bzi_out_end(out);
 }
 
 /* --- Samples --- */
@@ -16137,10 +16195,9 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 typedef struct bzi_pending {
     struct bzi_pending *next;         /* in the same slot of the queue */
     uint64_t            index;        /* of the sample in the archive */
-    bzi_index_note          note;
+    bzi_index_entry     entry;
     uint64_t            name_at;      /* offset of the name in the sample */
-    uint32_t            left_out;     /* 1: no sample comes at this index */
-    bzi_out             out;          /* the sample, then the thumbnail's sample entry */
+    bzi_out             out;          /* the sample, then the thumbnail's sample entry; empty: none comes here */
 } bzi_pending;
 
 static void bzi_pending_free(const bzi_memory *memory, bzi_pending *p)
@@ -16156,24 +16213,26 @@ static void bzi_out_inner_track(bzi_out *out, const char *name, const char *mime
 {
     const bzi_track_desc t = { .name = name, .mime = mime, .coded = coded, .id = id, .count = 1, .offset = offset,
                                .flags = !strcmp(name, "bzna_thumb") || !strcmp(name, "bzna_fname") ? 3 : 0,
+                               .offset_bytes = 4,
                                .size = size,
                                .width = coded ? coded->image.width : 0, .height = coded ? coded->image.height : 0 };
     bzi_out_trak(out, &t);
 }
 
-static uint64_t bzi_out_begin_fields(bzi_out *out, uint32_t count)
+static void bzi_out_begin_fields(bzi_out *out, uint32_t count)
 {
-    const uint64_t box = bzi_out_begin(out, BZI_UUID);
+    bzi_out_begin(out, "uuid");
     bzi_out_bytes(out, bzi_box_uuid, sizeof bzi_box_uuid);
-    BZI_OUT(out, "44", 0, count);
-    return box;
+    bzi_out_u32(out, 0);                                    /* version and flags */
+    bzi_out_u32(out, count);
 }
 
 static void bzi_out_field(bzi_out *out, uint32_t kind, const char *name, const void *value, uint64_t size)
 {
-    BZI_OUT(out, "11", kind, strlen(name));
+    bzi_out_u8(out, kind);
+    bzi_out_u8(out, strlen(name));
     bzi_out_bytes(out, name, strlen(name));
-    BZI_OUT(out, "4", size);
+    bzi_out_u32(out, size);
     bzi_out_bytes(out, value, size);
     if (!out->failed && value && size)
         bzi_flip_to_little(out->buffer.data + out->size - size, size, bzi_number_bytes(kind));
@@ -16247,60 +16306,59 @@ static void bzi_pending_put_media(bzi_pending *p, const bzna_writer_sample *samp
                                   const bzi_coded *thumb, uint64_t *input_size)
 {
     bzi_out *out = &p->out;
-    const uint64_t box = bzi_out_begin(out, BZI_FOURCC('m', 'd', 'a', 't'));
+    uint64_t thumb_at = out->size + 8;
 
-    p->note.thumb = out->size;
+    bzi_out_begin(out, "mdat");
     input->ops->unit(out, input);
-    *input_size = out->size - p->note.thumb;
+    *input_size = out->size - thumb_at;
     if (thumb && thumb != input) {
-        p->note.thumb = out->size;
+        thumb_at = out->size;
         thumb->ops->unit(out, thumb);
     }
 
-    p->note.thumb_size = thumb ? out->size - p->note.thumb : 0;
+    p->entry.thumb = (uint32_t)thumb_at;
+    p->entry.thumb_size = thumb ? (uint32_t)(out->size - thumb_at) : 0;
     if (sample->target != BZNA_TARGET_NONE)
-        bzi_out_le64(out, (uint64_t)sample->target);
+        bzi_out_le64(out, sample->target);
 
     p->name_at = out->size;
-    p->note.name_size = sample->name ? strlen(sample->name) + 1 : 0;
-    bzi_out_bytes(out, sample->name, p->note.name_size);
-    bzi_out_end(out, box);
+    if (sample->name)
+        bzi_out_text(out, sample->name);
+    bzi_out_end(out);
 }
 
 /* Writes the whole small mp4 of one sample. */
 static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
                             const bzi_coded *thumb)
 {
-    static const uint8_t ftyp[20] = { 0, 0, 0, 20, 'f', 't', 'y', 'p', 'i', 's', 'o', 'm', 0, 0, 0, 0,
-                                      'i', 's', 'o', 'm' };
     const uint32_t has_target = sample->target != BZNA_TARGET_NONE, has_name = sample->name != NULL;
     bzi_out *out = &p->out;
-    uint64_t box, input_size;
+    uint64_t input_size, media_at;
     uint32_t id = 1;
 
-    bzi_out_bytes(out, ftyp, sizeof ftyp);
+    bzi_out_ftyp(out, "isom");
+    media_at = out->size + 8;
     bzi_pending_put_media(p, sample, input, thumb, &input_size);
 
-    box = bzi_out_begin(out, BZI_MOOV);
+    bzi_out_begin(out, "moov");
     bzi_out_mvhd(out, 0, BZI_WRITER_TIMESCALE, 2u + has_name + has_target + (thumb != NULL));
-    bzi_out_inner_track(out, "bzna_input", NULL, input, id++, sizeof ftyp + 8, input_size);
+    bzi_out_inner_track(out, "bzna_input", NULL, input, id++, media_at, input_size);
     if (has_name)
-        bzi_out_inner_track(out, "bzna_fname", "text/plain", NULL, id++, p->name_at, p->note.name_size);
+        bzi_out_inner_track(out, "bzna_fname", "text/plain", NULL, id++, p->name_at, strlen(sample->name) + 1);
     if (has_target)
         bzi_out_inner_track(out, "bzna_target", "application/octet-stream", NULL, id++, p->name_at - 8, 8);
     if (thumb)
-        bzi_out_inner_track(out, "bzna_thumb", NULL, thumb, id++, p->note.thumb, p->note.thumb_size);
+        bzi_out_inner_track(out, "bzna_thumb", NULL, thumb, id++, p->entry.thumb, p->entry.thumb_size);
 
     if (sample->field_count) {
-        const uint64_t fields = bzi_out_begin_fields(out, sample->field_count);
+        bzi_out_begin_fields(out, sample->field_count);
         for (uint32_t i = 0; i < sample->field_count; i++) {
             const bzna_field_value v = bzi_sample_field(sample, i);
             bzi_out_field(out, v.kind, v.name, v.data, v.size);
         }
-        bzi_out_end(out, fields);
+        bzi_out_end(out);
     }
-
-    bzi_out_end(out, box);
+    bzi_out_end(out);
 }
 
 #define BZI_ENTRY_SIZE_AT 32u         /* offset of width and height in a sample entry, 16 bits each */
@@ -16326,12 +16384,14 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sa
     if ((status = bzi_sample_check(sample, err)) != BZNA_OK)
         return status;
 
-    p->note.split = sample->split;
-    p->note.target = bzi_note_target(sample->target);
+    p->entry.split = (uint8_t)sample->split;
+    p->entry.target = sample->target;
+    p->entry.has_name = sample->name != NULL;
+    p->entry.name_length = sample->name ? (uint16_t)strlen(sample->name) : 0;
     bzi_pending_put(p, sample, &input, thumb);
-    p->note.size = p->out.size;
+    p->entry.size = (uint32_t)p->out.size;
 
-    if (p->note.size > UINT32_MAX)
+    if (p->out.size > UINT32_MAX)
         return BZI_FAIL(err, BZNA_E_LIMIT, "a sample has at most 4 GiB");
 
     if (thumb)
@@ -16342,7 +16402,6 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sa
 /* --- Writers --- */
 
 #define BZI_WRITER_NAMES_BYTES (64u << 10)   /* names kept in memory before a box of them is written */
-#define BZI_WRITER_TAIL_BYTES  (64u << 10)   /* bytes of the index written by one call */
 #define BZI_QUEUE_SLOTS        4096u         /* lists of samples in the queue */
 #define BZI_QUEUE_BYTES        (64u << 20)   /* limit of the queue, if the caller sets none */
 
@@ -16365,23 +16424,16 @@ struct bzna_writer {
     bzi_field     fields[BZI_LIMIT_ARCHIVE_FIELDS];   /* of all samples so far, sorted by name */
     uint32_t      field_count;
     /* The rest belongs to the busy thread. */
-    uint32_t      no_more_targets;    /* 1: a sample had no target, and later ones are not indexed */
     uint32_t      thumbs_differ;      /* 1: thumbnails have different sample entries, so no track can hold them all */
-    uint32_t      names;              /* samples that have a name */
-    uint32_t      thumbs;             /* samples that have a thumbnail */
-    uint32_t      counts[4];          /* samples by split; [0]: all */
-    uint32_t      targets[4];         /* those of them whose targets are indexed */
-    uint64_t      position;           /* where the next sample goes, and later the next piece of the index */
-    bzi_index_log log;
-    bzi_hole      holes[BZI_LIMIT_HOLES];             /* of `movie` */
+    uint64_t      position;           /* where the next sample goes, and at last the index */
+    bzi_index     index;
     uint32_t      class_count;        /* of class_names */
     uint32_t      thumb_width;        /* of the largest thumbnail, in pixels */
     uint32_t      thumb_height;
     bzi_out       name_bytes;         /* names of samples that are not written yet, each with its NUL */
-    bzi_out       class_names;        /* names of classes, each with its NUL */
+    bzi_out       class_names;        /* their number, where each begins and the last ends, and themselves */
     bzi_out       thumb_entry;        /* the first thumbnail's sample entry */
-    bzi_out       movie;              /* the index without its tables */
-    bzi_out       tail;               /* bytes of the index to write next */
+    bzi_out       tail;               /* what comes after the samples: targets, names, the movie box */
 };
 
 static void bzi_writer_free(bzna_writer *writer)
@@ -16393,15 +16445,14 @@ static void bzi_writer_free(bzna_writer *writer)
     bzi_buffer_free(memory, &writer->name_bytes.buffer);
     bzi_buffer_free(memory, &writer->class_names.buffer);
     bzi_buffer_free(memory, &writer->thumb_entry.buffer);
-    bzi_buffer_free(memory, &writer->movie.buffer);
     bzi_buffer_free(memory, &writer->tail.buffer);
+    bzi_buffer_free(memory, &writer->index.buffer);
     for (uint32_t i = 0; i < BZI_QUEUE_SLOTS; i++)
         for (bzi_pending *p = writer->queue[i], *next; p; p = next) {
             next = p->next;
             bzi_pending_free(memory, p);
         }
 
-    bzi_index_free(&writer->log, memory);
     bzi_os_cond_free(&writer->changed);
     bzi_os_mutex_free(&writer->lock);
     bzi_release(memory, writer, 1, sizeof *writer);
@@ -16444,9 +16495,26 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
     return bzi_error_prefix(err, (const char *)writer->path.buffer.data);
 }
 
-/* Copies the names of classes, each with its NUL, and the limit of the queue. */
+#endif
+
+
+#ifndef BENZINA_NO_WRITER
+/* ==== 50. Writer: archives ==========================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 12, 48-49.
+ *
+ * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
+ * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
+ * end of mdat; if they are many, in boxes 'free' between the samples. The archive's mdat has length 0, which marks it
+ * as unfinished, until bzna_writer_finish sets the length. */
+
+#define BZI_INDEX_LAST UINT64_MAX     /* the sample comes after all that were given */
+
+/* --- Opening --- */
+
+/* Copies the names of classes, as they stand in the index, and the limit of the queue. */
 static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
 {
+    bzi_out *names = &writer->class_names;
     uint64_t bytes = 0;
 
     writer->queue_limit = config->queue_bytes ? config->queue_bytes : BZI_QUEUE_BYTES;
@@ -16464,26 +16532,15 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
             return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
     }
 
+    bytes = 0;
+    bzi_out_u32(names, config->class_count);
+    bzi_out_u32(names, 0);                                  /* where the first name begins */
     for (uint32_t i = 0; i < config->class_count; i++)
-        bzi_out_bytes(&writer->class_names, config->classes[i], strlen(config->classes[i]) + 1);
-    return writer->class_names.failed ? bzi_fail_memory(err, "the names of classes") : BZNA_OK;
+        bzi_out_u32(names, bytes += strlen(config->classes[i]));
+    for (uint32_t i = 0; i < config->class_count; i++)
+        bzi_out_bytes(names, config->classes[i], strlen(config->classes[i]));
+    return names->failed ? bzi_fail_memory(err, "the names of classes") : BZNA_OK;
 }
-
-#endif
-
-
-#ifndef BENZINA_NO_WRITER
-/* ==== 50. Writer: archives ==========================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 48-49.
- *
- * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
- * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
- * end of mdat; if they are many, in boxes 'free' between the samples. The archive's mdat has length 0, which marks it
- * as unfinished, until bzna_writer_finish sets the length. */
-
-#define BZI_INDEX_LAST UINT64_MAX     /* the sample comes after all that were given */
-
-/* --- Opening --- */
 
 /* Makes a writer without a file. */
 static bzna_status bzi_writer_new(bzi_host *host, const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
@@ -16507,8 +16564,7 @@ static bzna_status bzi_writer_new(bzi_host *host, const bzna_writer_config *conf
     writer->file.fd = -1;
     bzi_host_retain(host);
     writer->name_bytes = writer->class_names = writer->thumb_entry = (bzi_out){ .memory = &host->memory };
-    writer->movie = writer->tail = writer->path = writer->name_bytes;
-    writer->movie.holes = writer->holes;
+    writer->tail = writer->path = writer->name_bytes;
     if ((status = bzi_writer_name_classes(writer, config, err)) == BZNA_OK)
         *out = writer;
     else
@@ -16528,12 +16584,23 @@ static void bzi_writer_close(bzna_writer *writer)
     bzi_writer_free(writer);
 }
 
+/* Writes what comes before the samples. */
+static bzna_status bzi_writer_begin(bzna_writer *writer, bzna_error *err)
+{
+    bzi_out *out = &writer->tail;
+
+    bzi_out_ftyp(out, "bznaisom");
+    bzi_out_u32(out, 1);                                    /* mdat's size is in the 8 bytes after its type */
+    bzi_out_bytes(out, "mdat", 4);
+    bzi_out_zeros(out, 8);                                  /* its size, at the end */
+    writer->position = out->size;
+    return out->failed ? bzi_fail_memory(err, "a writer")
+                       : bzi_writer_write(writer, 0, out->buffer.data, out->size, err);
+}
+
 static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink,
                                    const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
-    static const uint8_t head[BZI_WRITER_FIRST] = { 0,   0,   0, 24, 'f', 't', 'y', 'p', 'i', 's', 'o',
-                                                    'm', 0,   0, 0,  0,   'b', 'z', 'n', 'a', 'i', 's',
-                                                    'o', 'm', 0, 0,  0,   1,   'm', 'd', 'a', 't' };
     bzna_writer *writer = NULL;
     bzna_status status = bzi_writer_new(host, config, &writer, err);
     int error;
@@ -16544,7 +16611,7 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
     if (sink) {
         writer->sink = *sink;
     } else {
-        bzi_out_bytes(&writer->path, path, strlen(path) + 1);
+        bzi_out_text(&writer->path, path);
         if (writer->path.failed) {
             status = bzi_fail_memory(err, "a path");
         } else if ((error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
@@ -16555,12 +16622,13 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
         }
     }
 
-    if (status != BZNA_OK || (status = bzi_writer_write(writer, 0, head, sizeof head, err)) != BZNA_OK) {
+    if (status == BZNA_OK)
+        status = bzi_writer_begin(writer, err);
+    if (status != BZNA_OK) {
         writer->sink.close = NULL;    /* on failure, the sink still belongs to the caller */
         bzi_writer_close(writer);
         return status;
     }
-    writer->position = sizeof head;
     *out = writer;
     return BZNA_OK;
 }
@@ -16572,63 +16640,62 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
 static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
 {
     bzi_out *first = &writer->thumb_entry;
-    const uint64_t size = p->out.size - p->note.size;
-    uint8_t *entry = p->out.buffer.data + p->note.size, *edges = entry + BZI_ENTRY_SIZE_AT;
+    const uint64_t size = p->out.size - p->entry.size;
+    uint8_t *entry = p->out.buffer.data + p->entry.size, *edges = entry + BZI_ENTRY_SIZE_AT;
 
     writer->thumb_width = bzi_max32(writer->thumb_width, bzi_be16(edges));
     writer->thumb_height = bzi_max32(writer->thumb_height, bzi_be16(edges + 2));
     memset(edges, 0, 4);
-    if (writer->thumbs++ == 0)
+    if (writer->index.thumbs == 0)
         bzi_out_bytes(first, entry, size);
     else
         writer->thumbs_differ |= first->size != size || memcmp(first->buffer.data, entry, (size_t)size) != 0;
 }
 
-/* Takes note of a sample that is in the file. Pre: there is room in the log. */
-static void bzi_writer_note(bzna_writer *writer, const bzi_index_note *r)
+/* Takes note of a sample that is in the file. Pre: there is room in the index. */
+static void bzi_writer_note(bzna_writer *writer, bzi_index_entry entry)
 {
-    writer->no_more_targets |= r->target == 1;
-    writer->counts[0]++;
-    writer->targets[0] += !writer->no_more_targets;
-    if (r->split) {
-        writer->counts[r->split]++;
-        writer->targets[r->split] += !writer->no_more_targets;
-    }
-    writer->names += r->name_size > 0;
-    bzi_index_put(&writer->log, r);
-    writer->position += r->size + r->gap;
+    entry.offset = writer->position;
+    writer->position += entry.size;
+    bzi_index_add(&writer->index, &entry);
 }
 
 /* Writes the sample whose turn it is and, once the names kept are many, a box of them after it. Calls the sink once. */
 static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, bzna_error *err)
 {
     const bzi_memory *memory = &writer->host->memory;
-    bzi_index_note *r = &p->note;
     bzi_out *names = &writer->name_bytes;
-    const uint64_t name_bytes = names->size + r->name_size;
+    const uint32_t size = p->entry.size, name_size = bzi_index_name_size(&p->entry);
+    const uint64_t name_bytes = names->size + name_size;
+    const int with_names = name_bytes >= BZI_WRITER_NAMES_BYTES;
     bzna_status status;
 
-    r->gap = name_bytes >= BZI_WRITER_NAMES_BYTES ? 8 + name_bytes : 0;
-    if (!bzi_index_reserve(&writer->log, memory) || !bzi_buffer_reserve(memory, &names->buffer, name_bytes, 1) ||
-        !bzi_buffer_reserve(memory, &p->out.buffer, r->size + r->gap, 1) ||
-        !bzi_buffer_reserve(memory, &writer->thumb_entry.buffer, p->out.size - r->size, 1))
+    if (!bzi_index_reserve(&writer->index, memory) || !bzi_buffer_reserve(memory, &names->buffer, name_bytes, 1) ||
+        !bzi_buffer_reserve(memory, &p->out.buffer, size + (with_names ? 8 + name_bytes : 0), 1) ||
+        !bzi_buffer_reserve(memory, &writer->thumb_entry.buffer, p->out.size - size, 1))
         return bzi_fail_memory(err, "the archive's index");
 
-    if (r->thumb_size)
+    if (p->entry.thumb_size)
         bzi_writer_note_thumb(writer, p);
-    p->out.size = r->size;
-    if (r->name_size)
-        bzi_out_bytes(names, p->out.buffer.data + p->name_at, r->name_size);
-
-    if (r->gap) {
-        const uint64_t box = bzi_out_begin(&p->out, BZI_FOURCC('f', 'r', 'e', 'e'));
+    p->out.size = size;
+    bzi_out_bytes(names, p->out.buffer.data + p->name_at, name_size);
+    if (with_names) {
+        bzi_out_begin(&p->out, "free");
         bzi_out_bytes(&p->out, names->buffer.data, names->size);
-        bzi_out_end(&p->out, box);
+        bzi_out_end(&p->out);
         names->size = 0;
     }
-    if ((status = bzi_writer_write(writer, writer->position, p->out.buffer.data, p->out.size, err)) == BZNA_OK)
-        bzi_writer_note(writer, r);
-    return status;
+
+    status = bzi_writer_write(writer, writer->position, p->out.buffer.data, p->out.size, err);
+    if (status != BZNA_OK)
+        return status;
+    bzi_writer_note(writer, p->entry);
+    if (with_names) {
+        bzi_index_place_names(&writer->index, writer->position + 8);
+        writer->index.placed = writer->index.counts[0];
+        writer->position += p->out.size - size;
+    }
+    return BZNA_OK;
 }
 
 /* --- The queue. Under the lock, which bzi_writer_add takes --- */
@@ -16745,7 +16812,7 @@ static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
         bzna_status status;
         writer->next++;
         bzi_os_unlock(&writer->lock);
-        status = p->left_out ? BZNA_OK : bzi_writer_write_sample(writer, p, err);
+        status = p->out.size ? bzi_writer_write_sample(writer, p, err) : BZNA_OK;
         bzi_pending_free(&writer->host->memory, p);
         bzi_os_lock(&writer->lock);
         writer->poison = status;
@@ -16796,7 +16863,6 @@ static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzn
     if (!p)
         return bzi_fail_memory(err, "a sample");
 
-    p->left_out = !sample;
     p->out.memory = memory;
     bzi_os_lock(&writer->lock);
     status = bzi_writer_check_index(writer, index, err);
@@ -16815,151 +16881,98 @@ static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzn
 
 /* --- The index --- */
 
-/* Appends what has gathered to the file if it has at least so many bytes. */
-static bzna_status bzi_writer_flush(bzna_writer *writer, uint64_t at_least, bzna_error *err)
-{
-    bzi_out *tail = &writer->tail;
-    bzna_status status;
-    if (tail->size < at_least)
-        return BZNA_OK;
-    status = bzi_writer_write(writer, writer->position, tail->buffer.data, tail->size, err);
-    writer->position += tail->size;
-    tail->size = 0;
-    return status;
-}
-
-/* Writes a table of the index or, if its width is 0, the targets themselves. Targets come after the samples, and after
- * them the names that are in no box. Pre: tail has room for an entry more than BZI_WRITER_TAIL_BYTES. */
-static bzna_status bzi_writer_put_table(bzna_writer *writer, const bzi_hole *hole, uint64_t targets_at,
-                                        uint64_t names_at, bzna_error *err)
-{
-    const bzi_index_place first = { writer->log.first, 0 };
-    bzi_entries e = { .next = first, .ahead = first, .table = hole->table, .split = hole->split,
-                      .sample_at = BZI_WRITER_FIRST, .ahead_at = BZI_WRITER_FIRST, .target_at = targets_at,
-                      .last_names_at = names_at };
-    bzna_status status = BZNA_OK;
-
-    if (hole->table == BZI_TABLE_NAMES)
-        bzi_entries_find_names(&e);
-    while (status == BZNA_OK && bzi_entries_next(&e)) {
-        const uint64_t v = hole->offsets ? e.offset : e.size;
-        if (hole->width)
-            bzi_out_numbers(&writer->tail, hole->width == 8 ? "8" : "4", &v);
-        else
-            bzi_out_le64(&writer->tail, e.target);
-        status = bzi_writer_flush(writer, BZI_WRITER_TAIL_BYTES, err);
-    }
-    return status;
-}
-
-/* Adds bzna_input, bzna_target and bzna_fname of all samples (split 0) or of a split. Returns the next track's id. */
-static uint32_t bzi_writer_metadata(bzna_writer *writer, uint32_t split, uint32_t id, uint32_t offset_bytes)
+/* Adds a track of all samples (split 0) or of a split. */
+static void bzi_writer_track(bzna_writer *writer, uint32_t table, uint32_t split, uint32_t id, uint32_t offset_bytes)
 {
     static const char *const suffixes[4] = { "", "_train", "_validation", "_test" };
-    static const char *const names[3] = { "bzna_input", "bzna_target", "bzna_fname" };
-    static const char *const mimes[3] = { "video/mp4", "application/octet-stream", "text/plain" };
+    static const char *const names[4] = { "bzna_input", "bzna_target", "bzna_fname", "bzna_thumb" };
+    static const char *const mimes[4] = { "video/mp4", "application/octet-stream", "text/plain", NULL };
+    const bzi_index *index = &writer->index;
+    char name[BZNA_NAME_MAX];
+    bzi_track_desc t = { .name = name, .mime = mimes[table], .id = id, .index = index, .table = table, .split = split,
+                         .offset_bytes = offset_bytes,
+                         .count = table == BZI_TABLE_TARGETS ? index->targets[split] : index->counts[split] };
 
-    for (uint32_t i = 0; i < (writer->names ? 3u : 2u); i++) {
-        char name[BZNA_NAME_MAX];
-        const bzi_track_desc t = { .name = name, .mime = mimes[i], .id = id++, .version = 1, .table = i,
-                                   .split = split, .offset_bytes = offset_bytes,
-                                   .count = i == 1 ? writer->targets[split] : writer->counts[split] };
-        snprintf(name, sizeof name, "%s%s", names[i], suffixes[split]);
-        bzi_out_trak(&writer->movie, &t);
+    snprintf(name, sizeof name, "%s%s", names[table], suffixes[split]);
+    if (table == BZI_TABLE_THUMBS) {  /* the one that players show */
+        t.entry = &writer->thumb_entry;
+        t.flags = 3;
+        t.width = writer->thumb_width;
+        t.height = writer->thumb_height;
+        bzi_put_be32(t.entry->buffer.data + BZI_ENTRY_SIZE_AT, t.width << 16 | t.height);
     }
-    return id;
-}
-
-/* Adds the playable track, last, as the format asks. */
-static void bzi_writer_playable(bzna_writer *writer, uint32_t id, uint32_t offset_bytes)
-{
-    const bzi_track_desc t = { .name = "bzna_thumb", .entry = &writer->thumb_entry, .id = id, .version = 1, .flags = 3,
-                               .width = writer->thumb_width, .height = writer->thumb_height,
-                               .table = BZI_TABLE_THUMBS, .offset_bytes = offset_bytes, .count = writer->counts[0] };
-    bzi_put_be32(writer->thumb_entry.buffer.data + BZI_ENTRY_SIZE_AT, writer->thumb_width << 16 | writer->thumb_height);
-    bzi_out_trak(&writer->movie, &t);
+    bzi_out_trak(&writer->tail, &t);
 }
 
 /* Adds the names and kinds of fields and the names of classes. */
 static void bzi_writer_names(bzna_writer *writer)
 {
-    bzi_out *out = &writer->movie;
-    const char *const names = (const char *)writer->class_names.buffer.data;
-    const uint64_t box = bzi_out_begin_fields(out, writer->field_count);
-    uint64_t from = 0, begin = 0;
+    bzi_out *out = &writer->tail;
 
+    bzi_out_begin_fields(out, writer->field_count);
     for (uint32_t i = 0; i < writer->field_count; i++)
         bzi_out_field(out, writer->fields[i].kind, writer->fields[i].name, NULL, 0);
-    BZI_OUT(out, "44", writer->class_count, 0);
-    for (uint32_t i = 0; i < writer->class_count; i++, from += strlen(names + from) + 1)
-        BZI_OUT(out, "4", begin += strlen(names + from));
-    from = 0;
-    for (uint32_t i = 0; i < writer->class_count; i++, from += strlen(names + from) + 1)
-        bzi_out_bytes(out, names + from, strlen(names + from));
-    bzi_out_end(out, box);
+    bzi_out_bytes(out, writer->class_names.buffer.data, writer->class_names.size);
+    bzi_out_end(out);
 }
 
-/* Makes the outer movie box, with holes for its tables. */
-static bzna_status bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes, bzna_error *err)
+static int bzi_writer_has_thumbs(const bzna_writer *writer)
 {
-    bzi_out *out = &writer->movie;
-    const uint32_t with_thumb = writer->thumbs == writer->counts[0] && !writer->thumbs_differ;
+    return writer->index.thumbs == writer->index.counts[0] && !writer->thumbs_differ;
+}
+
+/* Adds the outer movie box. The playable track is its last, as the format asks. */
+static void bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes)
+{
+    const bzi_index *index = &writer->index;
+    const uint32_t has_thumbs = (uint32_t)bzi_writer_has_thumbs(writer);
+    bzi_out *out = &writer->tail;
+    const uint32_t tracks = index->names ? 3 : 2;           /* of all samples, and of each split */
     uint32_t sets = 1, id = 1;
-    uint64_t box;
 
     for (uint32_t split = 1; split < 4; split++)
-        sets += writer->counts[split] > 0;
-    bzi_out_reset(out);
-    bzi_out_reset(&writer->tail);
-    box = bzi_out_begin(out, BZI_MOOV);
-    bzi_out_mvhd(out, 1, (uint64_t)writer->counts[0] * BZI_WRITER_TIMESCALE,
-                 1 + sets * (2u + (writer->names > 0)) + with_thumb);
+        sets += index->counts[split] > 0;
+
+    bzi_out_begin(out, "moov");
+    bzi_out_mvhd(out, 1, (uint64_t)index->counts[0] * BZI_WRITER_TIMESCALE,
+                 1 + sets * tracks + has_thumbs);
     for (uint32_t split = 0; split < 4; split++)
-        if (split == 0 || writer->counts[split])
-            id = bzi_writer_metadata(writer, split, id, offset_bytes);
-    if (with_thumb)
-        bzi_writer_playable(writer, id, offset_bytes);
+        for (uint32_t table = 0; table < tracks && index->counts[split]; table++)
+            bzi_writer_track(writer, table, split, id++, offset_bytes);
+    if (has_thumbs)
+        bzi_writer_track(writer, BZI_TABLE_THUMBS, 0, id, offset_bytes);
     if (writer->class_count || writer->field_count)
         bzi_writer_names(writer);
-
-    bzi_out_end(out, box);
-    if (out->too_large)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "the index of %u samples would have more than 4 GiB", writer->counts[0]);
-    if (out->failed || !bzi_buffer_reserve(&writer->host->memory, &writer->tail.buffer,
-                                             BZI_WRITER_TAIL_BYTES + 8 + writer->name_bytes.size + out->size, 0))
-        return bzi_fail_memory(err, "the archive's index");
-    return BZNA_OK;
+    bzi_out_end(out);
 }
 
 /* Writes targets, names and movie box, then the length of mdat, which marks the archive as finished. */
 static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
 {
-    const bzi_hole targets = { .table = BZI_TABLE_TARGETS };
-    const bzi_out *out = &writer->movie;
-    const uint64_t targets_at = writer->position, names_at = targets_at + (uint64_t)writer->targets[0] * 8;
+    bzi_out *out = &writer->tail;
+    bzi_index *index = &writer->index;
+    const uint64_t names_at = writer->position + 8ull * index->targets[0];
     const uint64_t end = names_at + writer->name_bytes.size;
-    uint64_t at = 0;
     uint8_t length[8];
-    bzna_status status = bzi_writer_movie(writer, end > UINT32_MAX ? 8 : 4, err);
+    bzna_status status;
 
-    if (status == BZNA_OK)
-        status = bzi_writer_put_table(writer, &targets, targets_at, names_at, err);
-    if (status == BZNA_OK)
-        bzi_out_bytes(&writer->tail, writer->name_bytes.buffer.data, writer->name_bytes.size);
+    index->targets_at = writer->position;
+    bzi_index_place_names(index, names_at);
+    bzi_out_reset(out);
+    for (uint32_t i = 0; i < index->targets[0]; i++)
+        bzi_out_le64(out, bzi_index_at(index, i)->target);
+    bzi_out_bytes(out, writer->name_bytes.buffer.data, writer->name_bytes.size);
+    bzi_writer_movie(writer, end > UINT32_MAX ? 8 : 4);
 
-    for (uint32_t i = 0; i < out->hole_count && status == BZNA_OK; i++) {
-        bzi_out_bytes(&writer->tail, out->buffer.data + at, out->holes[i].at - at);
-        status = bzi_writer_put_table(writer, &out->holes[i], targets_at, names_at, err);
-        at = out->holes[i].at;
-    }
-    if (status == BZNA_OK) {
-        bzi_out_bytes(&writer->tail, out->buffer.data + at, out->size - at);
-        status = bzi_writer_flush(writer, 0, err);
-    }
+    if (out->too_large)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the index of %u samples would have more than 4 GiB", index->counts[0]);
+    if (out->failed)
+        return bzi_fail_memory(err, "the archive's index");
 
     bzi_put_be32(length, (uint32_t)((end - 24) >> 32));
     bzi_put_be32(length + 4, (uint32_t)(end - 24));
-    if (status == BZNA_OK && (status = bzi_writer_sync(writer, err)) == BZNA_OK &&
+    if ((status = bzi_writer_write(writer, writer->position, out->buffer.data, out->size, err)) == BZNA_OK &&
+        (status = bzi_writer_sync(writer, err)) == BZNA_OK &&
         (status = bzi_writer_write(writer, 32, length, 8, err)) == BZNA_OK)
         status = bzi_writer_sync(writer, err);
     return status;
@@ -16979,7 +16992,7 @@ static bzna_status bzi_writer_check_complete(bzna_writer *writer, bzna_error *er
         bzi_queue_name_missing(writer, missing);
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "samples that were never given: %s", missing);
     }
-    return writer->counts[0] ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES, "nothing was added to the archive");
+    return writer->index.counts[0] ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES, "nothing was added to the archive");
 }
 
 static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
@@ -16999,9 +17012,9 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
         bzi_os_wake_all(&writer->changed);
     }
     bzi_os_unlock(&writer->lock);
-    if (status == BZNA_OK && (writer->thumbs != writer->counts[0] || writer->thumbs_differ))
+    if (status == BZNA_OK && !bzi_writer_has_thumbs(writer))
         bzi_log(writer->host, BZNA_LOG_WARNING, BZNA_OK, "no outer bzna_thumb track: %s",
-                writer->thumbs != writer->counts[0] ? "not every sample has a thumbnail" :
+                writer->index.thumbs != writer->index.counts[0] ? "not every sample has a thumbnail" :
                                                       "the thumbnails do not share one decoder configuration");
     return status;
 }
@@ -17894,6 +17907,9 @@ static void bzi_warp_draw(bzna_random *random, const bzi_similarity *p, const ui
     }
 }
 
+/* Returns 1 if a pair of numbers was given. */
+static int bzi_is_set(const double pair[2]) { return pair[0] != 0 || pair[1] != 0; }
+
 /* Refuses unknown values, and fields that are set but have no effect on the kind of warp. */
 static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, bzna_error *err)
 {
@@ -17902,11 +17918,11 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
         int         set;              /* 1: the caller has set it */
         uint32_t    kinds;            /* a bit for each kind that reads the field */
     } fields[] = {
-        { "scale", w->scale[0] != 0 || w->scale[1] != 0, 2 | 4 | 8 | 16 },
+        { "scale", bzi_is_set(w->scale), 2 | 4 | 8 | 16 },
         { "scale[1]", w->scale[1] != 0, 2 | 8 | 16 },
-        { "ratio", w->ratio[0] != 0 || w->ratio[1] != 0, 2 | 8 | 16 },
-        { "degrees", w->degrees[0] != 0 || w->degrees[1] != 0, 8 | 16 },
-        { "translate", w->translate[0] != 0 || w->translate[1] != 0, 8 },
+        { "ratio", bzi_is_set(w->ratio), 2 | 8 | 16 },
+        { "degrees", bzi_is_set(w->degrees), 8 | 16 },
+        { "translate", bzi_is_set(w->translate), 8 },
         { "resize", w->resize != 0, 8 },
         { "keep_ratio", w->keep_ratio != 0, 8 },
         { "random_crop", w->random_crop != 0, 8 | 16 },
@@ -17957,7 +17973,7 @@ static const char *bzi_ranges_fault(const bzi_range *ranges, size_t count)
 /* Returns the name of the first field that is out of its range, or NULL if none is. */
 static const char *bzi_similarity_fault(const bzi_similarity *p)
 {
-    const int has_ratio = p->ratio[0] != 0 || p->ratio[1] != 0;
+    const int has_ratio = bzi_is_set(p->ratio);
     const bzi_range ranges[] = {
         { "scale", p->scale[0], p->scale[1], DBL_MIN, 1e6 },
         { "ratio", p->ratio[0], p->ratio[1], has_ratio ? DBL_MIN : 0, 1e6 },
@@ -18031,9 +18047,9 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
         p->translate[i] = w->translate[i];
         if (p->edge > 0)
             p->scale[i] = p->edge * p->edge;
-        else if (w->scale[0] != 0 || w->scale[1] != 0)
+        else if (bzi_is_set(w->scale))
             p->scale[i] = w->scale[i];
-        if (w->ratio[0] != 0 || w->ratio[1] != 0)
+        if (bzi_is_set(w->ratio))
             p->ratio[i] = w->ratio[i];
     }
     p->law = w->law ? w->law : p->law;
@@ -18194,43 +18210,51 @@ static bzna_status bzi_transform_check_clip(const bzna_transform *t, bzna_error 
 
 #ifndef BENZINA_NO_AUGMENT
 /* What is known of a kind of operations. */
-enum { BZI_OP_MOVES = 1, BZI_OP_PIXELS = 2, BZI_OP_COVERS = 4, BZI_OP_SIZED = 8 };
+enum {
+    BZI_OP_MOVES = 1,
+    BZI_OP_PIXELS = 2,
+    BZI_OP_COVERS = 4,
+    BZI_OP_SIZED = 8,                 /* it has a magnitude, as the next three */
+    BZI_OP_MOVES_BY = BZI_OP_MOVES | BZI_OP_SIZED,
+    BZI_OP_PIXELS_BY = BZI_OP_PIXELS | BZI_OP_SIZED,
+    BZI_OP_COVERS_BY = BZI_OP_COVERS | BZI_OP_SIZED,
+};
 
 typedef struct bzi_op_kind {
     uint32_t kind;                    /* BZNA_OP_... */
-    uint32_t traits;                  /* BZI_OP_...; SIZED: it has a magnitude */
+    uint32_t traits;                  /* BZI_OP_... */
     float    least;                   /* of its magnitude, as the next one */
     float    most;
 } bzi_op_kind;
 
 static const bzi_op_kind bzi_op_kinds[] = {
     { BZNA_OP_IDENTITY, 0, 0, 0 },
-    { BZNA_OP_SHEAR_X, BZI_OP_MOVES | BZI_OP_SIZED, -10, 10 },
-    { BZNA_OP_SHEAR_Y, BZI_OP_MOVES | BZI_OP_SIZED, -10, 10 },
-    { BZNA_OP_TRANSLATE_X, BZI_OP_MOVES | BZI_OP_SIZED, -10, 10 },
-    { BZNA_OP_TRANSLATE_Y, BZI_OP_MOVES | BZI_OP_SIZED, -10, 10 },
-    { BZNA_OP_TRANSLATE_X_PX, BZI_OP_MOVES | BZI_OP_SIZED, -65536, 65536 },
-    { BZNA_OP_TRANSLATE_Y_PX, BZI_OP_MOVES | BZI_OP_SIZED, -65536, 65536 },
-    { BZNA_OP_ROTATE, BZI_OP_MOVES | BZI_OP_SIZED, -1e6f, 1e6f },
-    { BZNA_OP_BRIGHTNESS, BZI_OP_PIXELS | BZI_OP_SIZED, -1, 1e6f },
-    { BZNA_OP_CONTRAST, BZI_OP_PIXELS | BZI_OP_SIZED, -1, 1e6f },
-    { BZNA_OP_SATURATION, BZI_OP_PIXELS | BZI_OP_SIZED, -1, 1e6f },
-    { BZNA_OP_HUE, BZI_OP_PIXELS | BZI_OP_SIZED, -0.5f, 0.5f },
-    { BZNA_OP_GAMMA, BZI_OP_PIXELS | BZI_OP_SIZED, 1e-6f, 65535 },
-    { BZNA_OP_POSTERIZE, BZI_OP_PIXELS | BZI_OP_SIZED, 0, 8 },
-    { BZNA_OP_SOLARIZE, BZI_OP_PIXELS | BZI_OP_SIZED, 0, 256 },
-    { BZNA_OP_SOLARIZE_ADD, BZI_OP_PIXELS | BZI_OP_SIZED, -255, 255 },
+    { BZNA_OP_SHEAR_X, BZI_OP_MOVES_BY, -10, 10 },
+    { BZNA_OP_SHEAR_Y, BZI_OP_MOVES_BY, -10, 10 },
+    { BZNA_OP_TRANSLATE_X, BZI_OP_MOVES_BY, -10, 10 },
+    { BZNA_OP_TRANSLATE_Y, BZI_OP_MOVES_BY, -10, 10 },
+    { BZNA_OP_TRANSLATE_X_PX, BZI_OP_MOVES_BY, -65536, 65536 },
+    { BZNA_OP_TRANSLATE_Y_PX, BZI_OP_MOVES_BY, -65536, 65536 },
+    { BZNA_OP_ROTATE, BZI_OP_MOVES_BY, -1e6f, 1e6f },
+    { BZNA_OP_BRIGHTNESS, BZI_OP_PIXELS_BY, -1, 1e6f },
+    { BZNA_OP_CONTRAST, BZI_OP_PIXELS_BY, -1, 1e6f },
+    { BZNA_OP_SATURATION, BZI_OP_PIXELS_BY, -1, 1e6f },
+    { BZNA_OP_HUE, BZI_OP_PIXELS_BY, -0.5f, 0.5f },
+    { BZNA_OP_GAMMA, BZI_OP_PIXELS_BY, 1e-6f, 65535 },
+    { BZNA_OP_POSTERIZE, BZI_OP_PIXELS_BY, 0, 8 },
+    { BZNA_OP_SOLARIZE, BZI_OP_PIXELS_BY, 0, 256 },
+    { BZNA_OP_SOLARIZE_ADD, BZI_OP_PIXELS_BY, -255, 255 },
     { BZNA_OP_INVERT, BZI_OP_PIXELS, 0, 0 },
     { BZNA_OP_GRAYSCALE, BZI_OP_PIXELS, 0, 0 },
-    { BZNA_OP_LIGHTING, BZI_OP_PIXELS | BZI_OP_SIZED, 0, 100 },
+    { BZNA_OP_LIGHTING, BZI_OP_PIXELS_BY, 0, 100 },
     { BZNA_OP_SHUFFLE, BZI_OP_PIXELS, 0, 0 },
     { BZNA_OP_AUTOCONTRAST, BZI_OP_PIXELS, 0, 0 },
     { BZNA_OP_EQUALIZE, BZI_OP_PIXELS, 0, 0 },
-    { BZNA_OP_SHARPNESS, BZI_OP_PIXELS | BZI_OP_SIZED, -1, 1e6f },
-    { BZNA_OP_BLUR, BZI_OP_PIXELS | BZI_OP_SIZED, 1e-3f, 1000 },
-    { BZNA_OP_ERASE, BZI_OP_COVERS | BZI_OP_SIZED, FLT_MIN, 1 },
-    { BZNA_OP_CUTOUT, BZI_OP_COVERS | BZI_OP_SIZED, 0, 1 },
-    { BZNA_OP_GRID_MASK, BZI_OP_COVERS | BZI_OP_SIZED, FLT_MIN, 1 },
+    { BZNA_OP_SHARPNESS, BZI_OP_PIXELS_BY, -1, 1e6f },
+    { BZNA_OP_BLUR, BZI_OP_PIXELS_BY, 1e-3f, 1000 },
+    { BZNA_OP_ERASE, BZI_OP_COVERS_BY, FLT_MIN, 1 },
+    { BZNA_OP_CUTOUT, BZI_OP_COVERS_BY, 0, 1 },
+    { BZNA_OP_GRID_MASK, BZI_OP_COVERS_BY, FLT_MIN, 1 },
 };
 
 /* Returns what is known of a kind; NULL: there is no such kind. */
@@ -18264,11 +18288,10 @@ static int bzi_within(const float *numbers, int count, double least, double most
 static const char *bzi_drawn_fault(const bzna_drawn *d)
 {
     const bzi_op_kind *known = bzi_op_find(d->kind);
-    const uint32_t checked = BZI_OP_PIXELS | BZI_OP_SIZED;
 
     if (!known)
         return "kind";
-    if (!isfinite(d->magnitude) || ((known->traits & checked) == checked &&
+    if (!isfinite(d->magnitude) || ((known->traits & BZI_OP_PIXELS_BY) == BZI_OP_PIXELS_BY &&
                                     !bzi_within(&d->magnitude, 1, known->least, known->most)))
         return "magnitude";
     if (d->kernel_px > BZI_BLUR_MOST || (d->kernel_px && d->kernel_px % 2 == 0))
@@ -30807,7 +30830,15 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
 #define BZI_API_BEGIN bzna_error e; bzi_error_init(&e)
 #define BZI_API_FAIL(...) return bzi_api_error(err, &e, BZI_FAIL(&e, __VA_ARGS__))
 #define BZI_API_END(status) return bzi_api_error(err, &e, (status))
+#define BZI_API_TRY(call)                                                                    \
+    do {                                                                                     \
+        const bzna_status bzi_tried = (call);                                                \
+        if (bzi_tried != BZNA_OK)                                                            \
+            BZI_API_END(bzi_tried);                                                          \
+    } while (0)
 #define BZI_API_NEED(argument) if (!(argument)) BZI_API_FAIL(BZNA_E_ARGUMENT, "%s: " #argument " is NULL", __func__)
+
+#define BZI_API_NEED_OUT(out) BZI_API_NEED(out); *(out) = NULL
 
 /* Copies an answer to the caller's struct, as far as that has room. */
 static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known, bzna_error *err)
@@ -30818,6 +30849,9 @@ static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known,
     bzi_struct_out(out, given, all, known);
     return BZNA_OK;
 }
+
+/* Ends a function that answers with `all`. */
+#define BZI_API_ANSWER(to) BZI_API_END(bzi_api_out((to), struct_size, &all, sizeof all, &e))
 
 BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size)
 {
@@ -30832,21 +30866,25 @@ BZNA_API uint32_t bzna_version(void) { return BZNA_VERSION; }
 BZNA_API const char *bzna_status_name(bzna_status status) { return bzi_status_name(status); }
 BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_text(status); }
 
+static bzna_status bzi_api_reserved(const void *words, size_t bytes, const char *name, bzna_error *err)
+{
+    return bzi_is_zero(words, bytes) ? BZNA_OK :
+                                       BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", name);
+}
+
 /* Completes the caller's struct over the defaults that are in dst. reserved: offset of a word that must be zero; 0:
  * there is none. */
 static bzna_status bzi_api_in_over(void *dst, size_t known, const void *given, size_t reserved, const char *name,
                                    bzna_error *err)
 {
-    uint32_t size, word = 0;
+    uint32_t size;
 
     memcpy(&size, given, sizeof size);
     if (!bzi_struct_in_over(dst, known, given))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", name,
                         size);
 
-    if (reserved)
-        memcpy(&word, (const uint8_t *)dst + reserved, sizeof word);
-    return word ? BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", name) : BZNA_OK;
+    return reserved ? bzi_api_reserved((const uint8_t *)dst + reserved, sizeof size, name, err) : BZNA_OK;
 }
 
 /* Does the same if all defaults are zeros. */
@@ -30857,46 +30895,48 @@ static bzna_status bzi_api_in(void *dst, size_t known, const void *given, size_t
     return bzi_api_in_over(dst, known, given, reserved, name, err);
 }
 
-/* --- Host services --- */
+#define BZI_API_IN(all, given, reserved, name)                                               \
+    BZI_API_TRY(bzi_api_in(&(all), sizeof(all), given, reserved, name, &e))
 
-BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size)
-{
-    bzi_struct_init(source, struct_size, NULL, sizeof *source);
-}
+/* Functions that clear a struct of the caller's, and set its size. */
+#define BZI_API_INIT(name)                                                                   \
+    BZNA_API void bzna_##name##_init(bzna_##name *all, size_t struct_size)                   \
+    {                                                                                        \
+        bzi_struct_init(all, struct_size, NULL, sizeof *all);                                \
+    }
 
-BZNA_API void bzna_provider_init(bzna_provider *provider, size_t struct_size)
-{
-    bzi_struct_init(provider, struct_size, NULL, sizeof *provider);
-}
-
-BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size)
-{
-    bzi_struct_init(sink, struct_size, NULL, sizeof *sink);
-}
+BZI_API_INIT(source)
+BZI_API_INIT(provider)
+BZI_API_INIT(sink)
+BZI_API_INIT(context_config)
+BZI_API_INIT(image)
+BZI_API_INIT(picture)
+BZI_API_INIT(dataset_config)
+BZI_API_INIT(records)
+BZI_API_INIT(rule)
+BZI_API_INIT(output)
+BZI_API_INIT(affine)
+BZI_API_INIT(loader_config)
+BZI_API_INIT(writer_config)
+BZI_API_INIT(field_value)
+BZI_API_INIT(writer_sample)
 
 /* --- Context --- */
-
-BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size)
-{
-    bzi_struct_init(config, struct_size, NULL, sizeof *config);
-}
 
 BZI_COLD
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err)
 {
     bzna_context_config c;
     bzi_device *device;
-    bzna_status status;
+    bzna_status status = BZNA_OK;
 
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     memset(&c, 0, sizeof c);
-    if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "context_config", &e)) != BZNA_OK)
-        BZI_API_END(status);
-    if ((status = bzi_context_check(&c, &e)) != BZNA_OK || (status = bzi_context_make(&c, out, &e)) != BZNA_OK)
-        BZI_API_END(status);
+    if (config)
+        BZI_API_IN(c, config, 0, "context_config");
+    BZI_API_TRY(bzi_context_check(&c, &e));
+    BZI_API_TRY(bzi_context_make(&c, out, &e));
 
     if ((c.device.kind == BZNA_DEVICE_CUDA || c.cuda_context) &&
         (status = bzi_context_gpu(*out, &device, &e)) != BZNA_OK) {
@@ -30954,7 +30994,7 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
     bzi_os_lock(&context->mutex);
     all.sessions = context->pool ? context->pool->count : 0;
     bzi_os_unlock(&context->mutex);
-    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(info);
 }
 
 BZI_COLD
@@ -30995,16 +31035,6 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
 
 /* --- Coded pictures --- */
 
-BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size)
-{
-    bzi_struct_init(image, struct_size, NULL, sizeof *image);
-}
-
-BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size)
-{
-    bzi_struct_init(picture, struct_size, NULL, sizeof *picture);
-}
-
 /* Checks and completes a picture from the caller. */
 static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
 {
@@ -31033,18 +31063,15 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
 {
     bzna_image whole;
     uint64_t size = 0;
-    bzna_status status;
 
     BZI_API_BEGIN;
     if (needed)
         *needed = 0;
 
-    if ((status = bzi_api_image(image, &whole, &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_api_image(image, &whole, &e));
     if (!bzi_codec_find(whole.codec))
         BZI_API_FAIL(BZNA_E_CODEC, "image.codec: %u is not known", whole.codec);
-    if ((status = bzi_image_stream(&whole, dst, dst ? capacity : 0, &size, &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_image_stream(&whole, dst, dst ? capacity : 0, &size, &e));
 
     if (needed)
         *needed = (size_t)size;
@@ -31057,15 +31084,10 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
 /* ==== 93. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
-BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
-{
-    bzi_struct_init(config, struct_size, NULL, sizeof *config);
-}
-
-BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size)
-{
-    bzi_struct_init(records, struct_size, NULL, sizeof *records);
-}
+/* Finds the container of a sample, and makes its index the one in there. */
+#define BZI_API_FIND(c, index)                                                               \
+    if (!((c) = bzi_dataset_find(dataset, (index), &e)))                                     \
+    BZI_API_END(e.status)
 
 /* Checks the enumerations, reserved words and classes of a config. */
 static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bzna_error *err)
@@ -31131,8 +31153,7 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, 
                                        bzna_dataset **out, bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(path);
 
@@ -31144,8 +31165,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(paths);
 
@@ -31256,8 +31276,7 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
     bzi_source source = { .size = 0 };
 
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(bytes);
 
@@ -31271,17 +31290,13 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
 {
     bzi_source opened = { .size = 0 };
     bzna_source callbacks;
-    bzna_status status;
 
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(source);
 
-    if ((status = bzi_api_in(&callbacks, sizeof callbacks, source, offsetof(bzna_source, reserved0), "source", &e)) !=
-        BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_IN(callbacks, source, offsetof(bzna_source, reserved0), "source");
     if (!callbacks.read_at || !callbacks.size)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "source.%s: must be given", callbacks.read_at ? "size" : "read_at");
     BZI_API_END(bzi_api_open_source(context, &opened, &callbacks, config, out, &e));
@@ -31295,12 +31310,9 @@ static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provi
     bzna_dataset_config c;
     bzna_records records;
     const char *name;
-    bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
+    bzna_status status = bzi_api_reserved(provider->reserved, sizeof provider->reserved, "provider", err);
 
-    for (size_t i = 0; i < sizeof provider->reserved / sizeof provider->reserved[0]; i++)
-        if (provider->reserved[i])
-            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "provider: reserved words are set");
-    if (status != BZNA_OK)
+    if (status != BZNA_OK || (status = bzi_api_dataset_config(config, &c, &records, err)) != BZNA_OK)
         return status;
 
     name = c.name ? c.name : "provider";
@@ -31319,18 +31331,15 @@ BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzn
 {
 #ifndef BENZINA_NO_RECORDS
     bzna_provider all;
-    bzna_status status;
 #endif
 
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(provider);
 
 #ifndef BENZINA_NO_RECORDS
-    if ((status = bzi_api_in(&all, sizeof all, provider, 0, "provider", &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_IN(all, provider, 0, "provider");
     BZI_API_END(bzi_api_open_provider(context, &all, config, out, &e));
 #else
     (void)config;
@@ -31343,8 +31352,7 @@ BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *co
                                          bzna_dataset **out, bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(context);
 
     if (!parts || !part_count)
@@ -31360,8 +31368,7 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
                                         bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(dataset);
 
     if (count == 0)
@@ -31395,7 +31402,7 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
     BZI_API_NEED(info);
 
     bzi_dataset_describe(dataset, &all);
-    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(info);
 }
 
 BZI_COLD
@@ -31414,7 +31421,7 @@ BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", dataset->parts[0].container->name, field);
     all.kind = found->kind;
     memcpy(all.name, found->name, sizeof all.name);
-    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(info);
 }
 
 BZI_COLD
@@ -31432,7 +31439,7 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
     c = dataset->parts[0].container;
     if (!c->ops->track || c->ops->track(c, track, &all) != BZNA_OK)
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no track %u", c->name, track);
-    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(info);
 }
 
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
@@ -31445,8 +31452,7 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
     BZI_API_NEED(target);
 
     *target = BZNA_TARGET_NONE;
-    if (!(c = bzi_dataset_find(dataset, &index, &e)))
-        BZI_API_END(e.status);
+    BZI_API_FIND(c, &index);
     if ((status = bzi_container_look_target(c, index, target, &e)) != BZNA_OK) {
         *target = BZNA_TARGET_NONE;
         bzi_container_fail(c, index, &e);
@@ -31467,8 +31473,7 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
     BZI_API_NEED(dataset);
     BZI_API_NEED(field);
 
-    if (!(c = bzi_dataset_find(dataset, &index, &e)))
-        BZI_API_END(e.status);
+    BZI_API_FIND(c, &index);
     if ((status = bzi_container_field(c, index, field, &value, &e)) != BZNA_OK)
         bzi_container_fail(c, index, &e);
     if (needed)
@@ -31484,7 +31489,6 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
 
     BZI_API_BEGIN;
     if (needed)
-
         *needed = 0;
     BZI_API_NEED(dataset);
 
@@ -31506,12 +31510,11 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
     BZI_API_NEED(dataset);
     BZI_API_NEED(sample);
 
-    if (!(c = bzi_dataset_find(dataset, &local, &e)))
-        BZI_API_END(e.status);
+    BZI_API_FIND(c, &local);
     if ((status = bzi_container_sample(c, local, &all, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, local, &e));
     all.index = index;
-    BZI_API_END(bzi_api_out(sample, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(sample);
 }
 
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index, const char *field,
@@ -31530,8 +31533,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     if (image->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
 
-    if (!(c = bzi_dataset_find(dataset, &index, &e)))
-        BZI_API_END(e.status);
+    BZI_API_FIND(c, &index);
     if ((status = bzi_container_read_image(c, index, &pick, room, &all, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     bzi_struct_out(image, image->struct_size, &all.coded, sizeof all.coded);
@@ -31551,12 +31553,11 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
 
-    if (!(c = bzi_dataset_find(dataset, &index, &e)))
-        BZI_API_END(e.status);
+    BZI_API_FIND(c, &index);
     if ((status = bzi_container_describe_image(c, index, &pick, &image, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     all = bzi_image_info(&image);
-    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(info);
 }
 
 
@@ -31570,9 +31571,7 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
     bzna_status status;
 
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(context);
 
     decoder = bzi_alloc_zero(&context->host->memory, 1, sizeof *decoder);
@@ -31623,8 +31622,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     if (picture->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "picture.struct_size: not set");
 
-    if ((status = bzi_api_image(image, &whole, &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_api_image(image, &whole, &e));
 
     alone = bzi_image_alone(&whole);
     if ((status = bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e)) == BZNA_OK &&
@@ -31671,24 +31669,9 @@ BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size)
     bzi_struct_init(transform, struct_size, &all, sizeof all);
 }
 
-BZNA_API void bzna_rule_init(bzna_rule *rule, size_t struct_size)
-{
-    bzi_struct_init(rule, struct_size, NULL, sizeof *rule);
-}
-
 BZNA_API uint32_t bzna_geometry_box(const bzna_geometry *geometry, const double area[4], double out[4])
 {
     return geometry && area && out ? (uint32_t)bzi_geometry_box(geometry, area, out) : 0;
-}
-
-BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size)
-{
-    bzi_struct_init(output, struct_size, NULL, sizeof *output);
-}
-
-BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size)
-{
-    bzi_struct_init(affine, struct_size, NULL, sizeof *affine);
 }
 
 BZNA_API void bzna_homography_multiply(const double a[9], const double b[9], double out[9])
@@ -31701,7 +31684,6 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
 {
     bzna_transform all;
     const char *fault;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(random);
@@ -31711,8 +31693,7 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     if ((fault = bzi_jitter_fault(jitter)) != NULL)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "jitter.%s: out of its range, or not a number", fault);
     bzi_transform_init(&all);
-    if ((status = bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e));
 
     bzi_transform_resolve(&all);
     bzi_jitter_draw(random, jitter, &all);
@@ -31739,7 +31720,6 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
 {
     const uint32_t size[2] = { out_width, out_height };
     bzna_transform all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(random);
@@ -31747,9 +31727,8 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
     BZI_API_NEED(transform);
 
     bzi_transform_init(&all);
-    if ((status = bzi_augment_check(augment, "augment", 1, &e)) != BZNA_OK ||
-        (status = bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_augment_check(augment, "augment", 1, &e));
+    BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e));
     if (!out_width || !out_height || out_width > BZI_LIMIT_EDGE || out_height > BZI_LIMIT_EDGE)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "out_width, out_height: %u, %u; 1 to %u are allowed", out_width, out_height,
                      BZI_LIMIT_EDGE);
@@ -31767,13 +31746,11 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
 {
     double numbers[7];
     bzna_affine a;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(affine);
     BZI_API_NEED(homography);
-    if ((status = bzi_api_in(&a, sizeof a, affine, 0, "affine", &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_IN(a, affine, 0, "affine");
 
     numbers[0] = a.crop_x;
     numbers[1] = a.crop_y;
@@ -31865,7 +31842,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     bzi_kernel_output out;
     bzi_kernel_slot slot;
     bzi_kernel_pass pass;
-    bzna_status status;
+    bzna_status status = BZNA_OK;
 
     BZI_API_BEGIN;
     BZI_API_NEED(picture);
@@ -31874,18 +31851,16 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     BZI_API_NEED(dst);
 
     bzi_transform_init(&t);
-    if ((status = bzi_api_in(&p, sizeof p, picture, 0, "picture", &e)) != BZNA_OK ||
-        (status = bzi_api_in_over(&t, sizeof t, transform, 0, "transform", &e)) != BZNA_OK ||
-        (status = bzi_api_in(&o, sizeof o, output, 0, "output", &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_IN(p, picture, 0, "picture");
+    BZI_API_TRY(bzi_api_in_over(&t, sizeof t, transform, 0, "transform", &e));
+    BZI_API_IN(o, output, 0, "output");
 
     bzi_transform_resolve(&t);
     bzi_api_picture_resolve(&p);
     out = bzi_output_make(&o);
-    if ((status = bzi_output_check("output", &o, &e)) != BZNA_OK ||
-        (status = bzi_api_picture_check(&p, &e)) != BZNA_OK ||
-        (status = bzi_view_make(&slot, &pass, &p, &t, o.channels, &out, &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_output_check("output", &o, &e));
+    BZI_API_TRY(bzi_api_picture_check(&p, &e));
+    BZI_API_TRY(bzi_view_make(&slot, &pass, &p, &t, o.channels, &out, &e));
 
     if (dst_bytes < bzi_output_bytes(&o))
         BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for %u x %u x %u elements of %u bytes",
@@ -31912,11 +31887,6 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 /* ==== 95. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
-BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
-{
-    bzi_struct_init(config, struct_size, NULL, sizeof *config);
-}
-
 BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *name, const char *field)
 {
     static const bzna_loader_filter nearest = { .kind = BZNA_FILTER_NEAREST };
@@ -31941,17 +31911,13 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     bzna_status status;
 
     BZI_API_BEGIN;
-    BZI_API_NEED(out);
-
-    *out = NULL;
+    BZI_API_NEED_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(dataset);
     BZI_API_NEED(config);
 
     memset(&settings, 0, sizeof settings);
-    if ((status = bzi_api_in(&settings.config, sizeof settings.config, config,
-                             offsetof(bzna_loader_config, reserved0), "loader_config", &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_IN(settings.config, config, offsetof(bzna_loader_config, reserved0), "loader_config");
     if (context->host->no_threads)
         settings.config.pipeline.no_threads |= 1;
     if ((status = bzi_loader_check(&settings, dataset, &e)) == BZNA_OK)
@@ -32143,7 +32109,7 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
         BZI_API_PLACE(loader, 0);
 
     bzi_api_loader_info(loader, &all);
-    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(info);
 }
 
 BZI_COLD
@@ -32158,7 +32124,7 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
     BZI_API_NEED(stats);
 
     bzi_loader_stats(loader, &all);
-    BZI_API_END(bzi_api_out(stats, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(stats);
 }
 
 BZI_COLD
@@ -32166,19 +32132,17 @@ BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const b
                                            bzna_statistics *since, size_t struct_size, bzna_error *err)
 {
     bzna_statistics all, before;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(later);
     BZI_API_NEED(earlier);
     BZI_API_NEED(since);
 
-    if ((status = bzi_api_in(&all, sizeof all, later, 0, "statistics", &e)) != BZNA_OK ||
-        (status = bzi_api_in(&before, sizeof before, earlier, 0, "statistics", &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_IN(all, later, 0, "statistics");
+    BZI_API_IN(before, earlier, 0, "statistics");
     bzi_statistics_subtract(&all, &before);
     bzi_statistics_judge(&all);
-    BZI_API_END(bzi_api_out(since, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(since);
 }
 
 BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor, size_t struct_size,
@@ -32196,7 +32160,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
     if (number >= count)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_loader_tensor: %u is not below %u", number, count);
     bzi_loader_describe_tensor(loader, first + number, loader->config.output.batch_size, &all);
-    BZI_API_END(bzi_api_out(tensor, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(tensor);
 }
 
 
@@ -32256,7 +32220,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
         bzi_os_unlock(&batch->loader->mutex);
     }
 
-    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(info);
 }
 
 /* Gives a tensor's number. A batch in slices does not have its image in one piece, which is an error. */
@@ -32276,17 +32240,15 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
 {
     bzna_tensor all;
     uint32_t number;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
     BZI_API_NEED(name);
     BZI_API_NEED(tensor);
 
-    if ((status = bzi_api_find_tensor(batch, name, &number, &e)) != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_api_find_tensor(batch, name, &number, &e));
     bzi_batch_tensor(batch, number, &all);
-    BZI_API_END(bzi_api_out(tensor, struct_size, &all, sizeof all, &e));
+    BZI_API_ANSWER(tensor);
 }
 
 BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name, uint32_t slot, const void **data,
@@ -32387,21 +32349,6 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
 
 /* --- Writers --- */
 
-BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size)
-{
-    bzi_struct_init(config, struct_size, NULL, sizeof *config);
-}
-
-BZNA_API void bzna_field_value_init(bzna_field_value *value, size_t struct_size)
-{
-    bzi_struct_init(value, struct_size, NULL, sizeof *value);
-}
-
-BZNA_API void bzna_writer_sample_init(bzna_writer_sample *sample, size_t struct_size)
-{
-    bzi_struct_init(sample, struct_size, NULL, sizeof *sample);
-}
-
 static bzna_status bzi_api_writer(bzna_context *context, const char *path, const bzna_sink *sink,
                                   const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
@@ -32419,13 +32366,9 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
         return status;
     if (sink && !callbacks.write_at)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sink.write_at: must be given");
-    if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "writer_config", err)) != BZNA_OK)
+    if ((config && (status = bzi_api_in(&c, sizeof c, config, 0, "writer_config", err)) != BZNA_OK) ||
+        (status = bzi_api_reserved(c.reserved, sizeof c.reserved, "writer_config", err)) != BZNA_OK)
         return status;
-
-
-    for (size_t i = 0; i < sizeof c.reserved / sizeof c.reserved[0]; i++)
-        if (c.reserved[i])
-            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "writer_config: reserved words are set");
     return bzi_writer_make(context->host, path, sink ? &callbacks : NULL, &c, out, err);
 }
 
@@ -32475,10 +32418,9 @@ static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_w
         return bzi_writer_add(writer, index, NULL, timeout_ns, err);
 
     if ((status = bzi_api_in(&sample, sizeof sample, given, 0, "sample", err)) != BZNA_OK ||
-        (status = bzi_api_target(&sample, &sample.target, err)) != BZNA_OK)
+        (status = bzi_api_target(&sample, &sample.target, err)) != BZNA_OK ||
+        (status = bzi_api_reserved(sample.reserved, sizeof sample.reserved, "sample", err)) != BZNA_OK)
         return status;
-    if (!bzi_is_zero(sample.reserved, sizeof sample.reserved))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sample: reserved words are set");
     if (!sample.image)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.image: must be given");
     return bzi_writer_add(writer, index, &sample, timeout_ns, err);

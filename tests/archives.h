@@ -146,21 +146,16 @@ static bzna_source archive_source(const archive *a)
     return source;
 }
 
-/* A free box behind the sample just added, whose note is at last, and the index entry as long. */
-static void pad(bzna_writer *writer, archive *a, bzi_index_place last, uint64_t bytes)
+/* A free box behind the sample just added, and the index entry as long. */
+static void pad(bzna_writer *writer, archive *a, uint64_t bytes)
 {
     uint8_t box[8] = { 0, 0, 0, 0, 'f', 'r', 'e', 'e' };
-    const uint64_t used = last.at;
-    bzi_index_note note;
     if (bytes < 8)
         return;
     bzi_put_be32(box, (uint32_t)bytes);
     archive_write(a, writer->position + bytes - 1, "", 1);
     archive_write(a, writer->position, box, 8);
-    require(bzi_index_next(&last, &note) ? BZNA_OK : BZNA_E_STATE, "note");
-    note.size += bytes;
-    writer->log.last->used = used;
-    bzi_index_put(&writer->log, &note);
+    bzi_index_at(&writer->index, writer->index.counts[0] - 1)->size += (uint32_t)bytes;
     writer->position += bytes;
 }
 
@@ -182,11 +177,9 @@ static archive archive_build(bzna_context *context, const recipe *r)
         desc.name = r->letter ? name : NULL;
         desc.split = r->split ? r->split(i) : 0;
         snprintf(name, sizeof name, "%c%05d", r->letter, (int)i);
-        require(bzi_index_reserve(&writer->log, &writer->host->memory) ? BZNA_OK : BZNA_E_MEMORY, "index");
-        const bzi_index_place last = { writer->log.last, writer->log.last->used };
         require(bzna_writer_add(writer, &desc, NULL), "sample");
         if (r->padding)
-            pad(writer, &a, last, r->padding(i));
+            pad(writer, &a, r->padding(i));
     }
     require(bzna_writer_finish(writer, NULL), "archive");
     bzna_writer_close(writer);

@@ -41,15 +41,14 @@ static int make_archive(bzna_context *context, const char *path, bzna_error *err
     if (status == BZNA_OK)
         status = bzna_writer_open(context, path, NULL, &writer, err);
     for (uint32_t i = 0; status == BZNA_OK && i < SAMPLES; i++) {
-        const bzi_index_note record = { .size = SAMPLE_BYTES, .thumb = 28, .thumb_size = 15000 };
+        const bzi_index_entry entry = { .size = SAMPLE_BYTES, .thumb = 28, .thumb_size = 15000 };
         if (i % REAL_EVERY == 0) {
             status = bzna_writer_add(writer, &desc, err);
             continue;
         }
-        if (!bzi_index_reserve(&writer->log, &writer->host->memory))
+        if (!bzi_index_reserve(&writer->index, &writer->host->memory))
             return bzi_fail_memory(err, "the index");
-        bzi_writer_note(writer, &record);
-        writer->thumbs++;
+        bzi_writer_note(writer, entry);
     }
     if (status == BZNA_OK)
         status = bzna_writer_finish(writer, err);

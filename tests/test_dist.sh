@@ -56,7 +56,7 @@ lacks() { # folder, name...: what the rooms had is gone
         FOLDERS) gone="bzi_folder_ bzi_walk bzi_brace bzi_os_glob" ;;
         STILLS)  gone="bzi_png bzi_still bzi_j2k bzi_gif bzi_inflate" ;;
         RECORDS) gone="bzi_records_ops bzi_provider" ;;
-        WRITER)  gone="bzi_index_log bzi_hole" ;;
+        WRITER)  gone="bzi_index_entry bzi_coded" ;;
         CUDA)    gone="bzi_nvdec_cache bzi_engine_run cuInit" ;;
         AVCODEC) gone="avcodec_" ;;
         JPEG)    gone="jpeg_read_header" ;;

@@ -189,7 +189,6 @@ static const struct { const char *name, *suite, *test; } limits[] = {
     { "ARCHIVE_FIELDS", "test_limits", "an_archive_has_60_fields_of_its_own_at_most" },
     { "PAIRED", "test_folder", "pairs_that_are_written_wrong_are_refused" },
     { "CLASS_BYTES", "test_limits", "names_of_classes_have_256_mib_at_most" },
-    { "HOLES", NULL, "an array of the writer: two for each of the 13 tracks that it writes" },
     { "COLUMNS", "test_limits", "a_batch_has_16_fields_as_tensors_and_16_as_bytes_at_most" },
     { "RULES", "test_limits", "a_loader_has_16_rules_at_most" },
     { "MATCH", "test_limits", "patterns_and_shapes_of_rules_are_bounded" },

@@ -1473,11 +1473,9 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
     require(bzna_writer_open(context, path, NULL, &writer, NULL), "writer");
     require(bzna_writer_add(writer, &desc, NULL), "add");
     for (uint32_t i = 1; i < SAMPLES; i++) {
-        const bzi_index_note record = { .size = BYTES, .thumb = 28, .thumb_size = 100,
-                                    .target = bzi_note_target(i) };
-        REQUIRE(bzi_index_reserve(&writer->log, &writer->host->memory));
-        bzi_writer_note(writer, &record);
-        writer->thumbs++;
+        const bzi_index_entry entry = { .size = BYTES, .thumb = 28, .thumb_size = 100, .target = i };
+        REQUIRE(bzi_index_reserve(&writer->index, &writer->host->memory));
+        bzi_writer_note(writer, entry);
     }
     require(bzna_writer_finish(writer, NULL), "finish");
     bzna_writer_close(writer);

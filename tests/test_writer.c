@@ -1456,11 +1456,11 @@ TEST(offsets_are_64_bits_wide_only_when_the_archives_end_needs_it)
         bzna_context *context = context_of(&c);
         bzna_sink sink = { sizeof(bzna_sink), 0, &t, tail_write, NULL };
         bzna_writer *writer = NULL;
-        const bzi_index_note r = { .size = UINT32_MAX + over - BZI_WRITER_FIRST - 8, .target = bzi_note_target(7) };
+        const bzi_index_entry r = { .size = (uint32_t)(UINT32_MAX + over - BZI_WRITER_FIRST - 8), .target = 7 };
         size_t begin = 8, at;
         REQUIRE(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL) == BZNA_OK);
-        REQUIRE(bzi_index_reserve(&writer->log, &writer->host->memory));
-        bzi_writer_note(writer, &r);
+        REQUIRE(bzi_index_reserve(&writer->index, &writer->host->memory));
+        bzi_writer_note(writer, r);
         CHECK_EQ(bzna_writer_finish(writer, NULL), BZNA_OK);
         CHECK_EQ(bzi_le64(t.bytes), 7);
         at = box_at(t.bytes, begin, t.size, "moov/trak/mdia/minf/stbl/co64");
@@ -1468,7 +1468,7 @@ TEST(offsets_are_64_bits_wide_only_when_the_archives_end_needs_it)
         CHECK_EQ(box_at(t.bytes, begin, t.size, "moov/trak/mdia/minf/stbl/stco") != 0, !over);
         at = box_at(t.bytes, begin, t.size,
                     over ? "moov/trak.1/mdia/minf/stbl/co64" : "moov/trak.1/mdia/minf/stbl/stco");
-        CHECK(at && be_get(t.bytes + at + 16, over ? 8 : 4) == r.size + BZI_WRITER_FIRST);
+        CHECK(at && be_get(t.bytes + at + 16, over ? 8 : 4) == (uint64_t)r.size + BZI_WRITER_FIRST);
         bzna_writer_close(writer);
         bzna_context_close(context);
         CHECK_ALL_FREED(c);

@@ -557,7 +557,7 @@ TEST(several_threads_may_add_without_indices)
         pthread_join(threads[i], NULL);
     CHECK_EQ(w.failed, 0);
     CHECK_EQ(bzna_writer_finish(w.writer, NULL), BZNA_OK);
-    CHECK_EQ(w.writer->counts[0], 500);
+    CHECK_EQ(w.writer->index.counts[0], 500);
     CHECK(s.concurrent == 0 && s.wrong == 0);
     bzna_writer_close(w.writer);
     bzna_context_close(context);
@@ -681,7 +681,7 @@ TEST(names_of_many_samples_are_not_kept_in_memory)
     }
     CHECK(c.bytes - before < 400 << 10);                    /* with 64 KiB of names, twice as much while they grow */
     CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);
-    CHECK(c.bytes - before < 500 << 10);
+    CHECK(c.bytes - before < 1000 << 10);                   /* and the index, whose tables are in memory at last */
     bzna_writer_close(writer);
     REQUIRE(bzna_dataset_open_memory(context, s.data, s.size, NULL, &d, &err) == BZNA_OK);
     CHECK_EQ(bzna_dataset_count(d), N);
