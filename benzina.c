@@ -7464,14 +7464,6 @@ static bzi_wanted bzi_picture_all(const bzna_picture *picture)
     return (bzi_wanted){ { 0, (int32_t)picture->frame_height }, 1, { 0, 0, 0, 0 } };
 }
 
-/* A picture like those to come: the first session makes its decoder for it, before a sample is read. */
-typedef struct bzi_example {
-    bzna_image   image;               /* codec 0: there is no example */
-    bzna_picture picture;             /* its description */
-    bzi_format   format;              /* as its stream states it */
-    bzi_buffer   bytes;               /* config and data of the image */
-} bzi_example;
-
 
 /* ==== 25. Boxes =====================================================================================================
  * Calls: rooms 2, 10, 12, 20.
@@ -22165,20 +22157,6 @@ static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bz
     }
 }
 
-/* Makes a decoder like another session's. If that fails, the first sample tries again. */
-static void bzi_nvdec_cache_copy(bzi_nvdec_cache *cache, const bzi_nvdec *from)
-{
-    const CUVIDEOFORMAT parsed = {
-        .codec = bzi_nvdec_codec(from->format.codec), .chroma_format = (cudaVideoChromaFormat)from->format.chroma,
-        .bit_depth_luma_minus8 = (unsigned char)(from->format.depth - 8), .coded_width = from->width,
-        .coded_height = from->height, .min_num_decode_surfaces = (unsigned char)from->surfaces };
-    bzi_nvdec *made;
-    bzna_error ignored;
-
-    if (bzi_nvdec_cache_acquire(cache, &from->format, &parsed, &made, &ignored) == BZI_NVDEC_OK)
-        made->used = ++cache->clock;                        /* so that frames of another size get their own */
-}
-
 /* Takes note that a picture was submitted to a surface. */
 static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint32_t surface)
 {
@@ -23463,17 +23441,6 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
     return BZI_NVDEC_REFUSED;
 }
 
-/* Makes the decoder for an example's pictures, if NVDEC may decode them. Pre: nothing is in flight. */
-BZI_COLD
-static int bzi_check_prepare(bzi_session *session, const bzi_example *example)
-{
-    const bzi_nvdec_format want = bzi_nvdec_format_of(example->image.codec, &example->format);
-    bzna_error err;
-    return want.codec && bzi_session_accepts(session, want.codec, &example->format, &err) == BZI_NVDEC_OK &&
-           bzi_check_kind(session, &want, &example->image, &example->format, &example->picture, &err) ==
-           BZI_NVDEC_OK && bzi_session_prepare(session, &example->image, &example->format, 0, &err) == BZI_NVDEC_OK;
-}
-
 /* Fills in what is known of a kind that NVDEC decodes. Built-in pictures check it now. Pre: in the CUDA context. */
 BZI_COLD
 static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
@@ -23652,12 +23619,8 @@ typedef struct bzi_pool {
     uint32_t           count;         /* of engines; immutable */
     uint32_t           has_mutex;     /* 1: mutex was made and is to be freed */
     uint32_t           has_cond;      /* likewise, wake */
-    uint32_t           has_turns;     /* likewise, turns */
     bzi_mutex          mutex;
     bzi_cond           wake;          /* an item was queued, or the pool closes */
-    bzi_cond           turns;         /* turn has changed, or the pool closes */
-    bzi_example        example;       /* immutable once turn is 1 */
-    atomic_uint        turn;          /* engines that may start: all but the last of them have their main decoder */
     bzi_item          *first;         /* (P) of the queue */
     bzi_item          *last;          /* (P) of the queue */
     uint32_t           queued;        /* (P) items */
@@ -24298,10 +24261,10 @@ BZI_MAYBE_UNUSED static void bzi_item_to_workers(bzi_item *item)
 
 
 /* ==== 71. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 7-8, 47, 52, 70.
+ * Calls: rooms 2, 4, 7, 47, 52, 70.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
- * this room are called with the loader's lock held, but for bzi_pool_begin. */
+ * this room are called with the loader's lock held. */
 
 /* The plan may take the batch again. The batch comes from one of these states:
  *   - new or on loan, if nothing on the device reads it;
@@ -24539,35 +24502,6 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 }
 
 /* --- The pool's queue --- */
-
-/* Lets the engines start. Only the first call has an effect. It copies the example, if there is one and memory for it.
- * Without a lock. */
-static void bzi_pool_begin(bzi_pool *pool, const bzi_example *example)
-{
-    const bzi_memory *memory = &pool->host->memory;
-    bzi_example copy = *example;
-    bzna_image *image = &copy.image;
-
-    if (image->codec && bzi_buffer_reserve(memory, &copy.bytes, image->config_size + image->data_size, 0)) {
-        uint8_t *data = copy.bytes.data + image->config_size;
-        if (image->config_size)
-            image->config = memcpy(copy.bytes.data, image->config, (size_t)image->config_size);
-        image->data = memcpy(data, image->data, (size_t)image->data_size);
-    } else {
-        image->codec = 0;
-    }
-
-    bzi_os_lock(&pool->mutex);
-    if (pool->turn == 0) {
-        pool->turn = 1;
-        pool->example = copy;
-        memset(&copy, 0, sizeof copy);
-        bzi_os_wake_all(&pool->turns);
-    }
-
-    bzi_os_unlock(&pool->mutex);
-    bzi_buffer_free(memory, &copy.bytes);
-}
 
 /* Queues an item for the engines. Returns 1, or 0 if no engine is left. With the loader's lock held. */
 static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
@@ -26069,7 +26003,7 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 
 
 /* ==== 77. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 7, 10-11, 21, 24, 46, 62, 69-71, 73, 76.
+ * Calls: rooms 2, 4, 7, 10-11, 21, 46, 62, 69-71, 73, 76.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -26358,32 +26292,6 @@ static void bzi_reader_run_through(bzi_reader *reader)
         bzi_loader_done(reader->loader);
 }
 
-/* Lets the engines start. They make their main decoders for pictures like the first of the data set, if that can be
- * read now. */
-static void bzi_reader_begin_pool(bzna_loader *loader)
-{
-    const bzi_part *part = &loader->dataset->parts[0];
-    bzi_example example;
-    bzi_image image;
-    bzi_look look;
-    bzna_error ignored;
-    int looked;
-
-    memset(&example, 0, sizeof example);
-    if (loader->pool->turn)
-        return;
-
-    looked = bzi_look_begin(&look, part->container, part->first, 1, &ignored) == BZNA_OK;
-    if (looked && !bzi_container_image(part->container, &look.reading.sample, &loader->picks[0], &look.scratch, &image,
-                                       &ignored) &&
-        !bzi_picture_describe(&image, loader->host->max_edge_px, &example.format, &example.picture, &ignored) &&
-        (image.coded.codec != BZNA_CODEC_JPEG || bzi_loader_is_nvdec_jpeg(loader, BZNA_CODEC_JPEG, &example.format)))
-        example.image = image.coded;
-    bzi_pool_begin(loader->pool, &example);
-    if (looked)
-        bzi_look_end(&look);
-}
-
 /* The thread of a reader. */
 static void *bzi_reader_run(void *argument)
 {
@@ -26392,8 +26300,6 @@ static void *bzi_reader_run(void *argument)
     bzna_error err;
     int entered = loader->device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
 
-    if (loader->pool && reader == loader->readers)
-        bzi_reader_begin_pool(loader);
     bzi_loader_lock(loader);
     if (loader->device && !entered)
         bzi_loader_break(loader, &err);
@@ -27394,9 +27300,6 @@ typedef struct bzi_engine {
     bzi_pool   *pool;
     bzi_thread  thread;
     uint32_t    started;              /* 1: the thread is to be joined */
-    uint32_t    has_turn;             /* 1: the next engine waits until this one has its first decoder */
-    uint32_t    settled;              /* 1: all engines have their first decoder */
-    bzi_nvdec   main;                 /* a copy of its first decoder; handle NULL: none yet. (P) after the turn */
     uint32_t    oom_streak;           /* samples in a row for which it found no memory */
     uint32_t    retired;              /* 1: this engine ends, while others may continue */
     bzi_session session;
@@ -27723,75 +27626,6 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
         bzi_engine_retire(engine, &why);
 }
 
-/* --- The first decoders --- */
-
-/* Waits until it is this engine's turn to make its main decoder. Returns 1, or 0 if the pool closes.
- *
- * Engines make these decoders one after the other. If a driver binds a decoder to one of the GPU's decoder units for
- * good, it does so in the order in which they are made. The first engine makes one for the example, as NVIDIA's parser
- * sees that. The others make the same decoder. None makes a different one before all have theirs. If there is no
- * example, or no decoder can be made for it, the engine's first sample takes the example's place. */
-static int bzi_engine_await_turn(bzi_engine *engine)
-{
-    bzi_pool *pool = engine->pool;
-    const uint32_t number = engine->lane.number;
-
-    bzi_os_lock(&pool->mutex);
-    while (pool->turn <= number && !pool->quit)
-        bzi_os_wait(&pool->turns, &pool->mutex);
-    engine->has_turn = !pool->quit;
-    if (number && engine->has_turn)
-        engine->main = pool->engines[number - 1].main;
-    bzi_os_unlock(&pool->mutex);
-    return (int)engine->has_turn;
-}
-
-/* Lets the next engine make its main decoder, which will be like this one's. */
-static void bzi_engine_pass_turn(bzi_engine *engine)
-{
-    bzi_pool *pool = engine->pool;
-
-    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS && !engine->main.handle; i++)
-        if (engine->session.decoders.decoders[i].used)      /* by more than the self-check */
-            engine->main = engine->session.decoders.decoders[i];
-
-    engine->has_turn = 0;
-    bzi_os_lock(&pool->mutex);
-    pool->turn++;
-    bzi_os_wake_all(&pool->turns);
-    bzi_os_unlock(&pool->mutex);
-}
-
-/* Makes the main decoder, if an example or an earlier engine says which. An error is not reported here, because the
- * first samples will meet it again. */
-static void bzi_engine_prepare(bzi_engine *engine)
-{
-    if (!engine->main.handle && !bzi_check_prepare(&engine->session, &engine->pool->example))
-        return;
-    if (engine->main.handle && !atomic_load(&engine->pool->device->stuck))
-        bzi_nvdec_cache_copy(&engine->session.decoders, &engine->main);
-    bzi_engine_pass_turn(engine);
-}
-
-/* Waits until all engines have their main decoder, if the one to be made is of another kind or size than that. */
-static void bzi_engine_settle(bzi_engine *engine, const bzi_nvdec_format *want)
-{
-    bzi_pool *pool = engine->pool;
-    const uint64_t frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
-
-    if (engine->settled || !engine->main.handle || frames == engine->main.frames)
-        return;
-
-    while (bzi_engine_busy(engine))
-        bzi_engine_advance(engine);
-
-    bzi_os_lock(&pool->mutex);
-    while (pool->turn <= pool->count)
-        bzi_os_wait(&pool->turns, &pool->mutex);
-    bzi_os_unlock(&pool->mutex);
-    engine->settled = 1;
-}
-
 /* Decides whether the session decodes an image, which is the item's picture or a tile of it. sps and picture describe
  * it. Returns BZI_NVDEC_BUSY if the item was put back into the queue. The caller must not use the item after that. */
 static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzna_image *image,
@@ -27801,8 +27635,6 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
     const bzi_nvdec_format want = bzi_nvdec_format_of(image->codec, sps);
     bzi_nvdec_result result = bzi_session_accepts(session, image->codec, sps, err);
 
-    if (result == BZI_NVDEC_OK)
-        bzi_engine_settle(engine, &want);
     while (result == BZI_NVDEC_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
         bzi_engine_advance(engine);
     if (result == BZI_NVDEC_OK)
@@ -28069,8 +27901,6 @@ static void bzi_engine_work(bzi_engine *engine)
         else
             break;                                          /* the pool closes */
 
-        if (engine->has_turn)
-            bzi_engine_pass_turn(engine);
         if (engine->session.gave_up || engine->session.failed)
             bzi_engine_count_failures(engine);
     }
@@ -28082,22 +27912,15 @@ static void *bzi_engine_run(void *argument)
     bzi_engine *engine = argument;
     bzi_pool *pool = engine->pool;
     bzna_error err;
-    int entered;
+    int entered = bzi_device_enter_thread(pool->device, &err) == BZNA_OK;
 
-    if (!bzi_engine_await_turn(engine))
-        return NULL;
-
-    entered = bzi_device_enter_thread(pool->device, &err) == BZNA_OK;
     if (entered && bzi_session_open(&engine->session, pool->device, &pool->host->memory, &err) == BZNA_OK) {
         engine->lane.stream = engine->session.stream;
-        bzi_engine_prepare(engine);
         bzi_engine_work(engine);
     } else {
         bzi_engine_retire(engine, &err);
     }
 
-    if (engine->has_turn)
-        bzi_engine_pass_turn(engine);
     if (entered) {
         bzi_device_stream_wait(pool->device, engine->session.stream);
         bzi_device_free(pool->device, engine->canvas.address, engine->canvas_bytes, engine->session.stream);
@@ -28115,11 +27938,10 @@ static void bzi_pool_close(bzi_pool *pool)
     /* 1: in a forked child the pool's threads are not there, and one of them may have held its lock */
     int foreign = bzi_device_is_foreign(pool->device);
 
-    if (pool->has_turns && !foreign) {
+    if (pool->has_cond && !foreign) {
         bzi_os_lock(&pool->mutex);
         pool->quit = 1;
         bzi_os_wake_all(&pool->wake);
-        bzi_os_wake_all(&pool->turns);
         bzi_os_unlock(&pool->mutex);
     }
 
@@ -28128,12 +27950,9 @@ static void bzi_pool_close(bzi_pool *pool)
             bzi_os_thread_join(pool->engines[i].thread);
     if (pool->has_cond && !foreign)
         bzi_os_cond_free(&pool->wake);
-    if (pool->has_turns && !foreign)
-        bzi_os_cond_free(&pool->turns);
     if (pool->has_mutex && !foreign)
         bzi_os_mutex_free(&pool->mutex);
 
-    bzi_buffer_free(&memory, &pool->example.bytes);
     bzi_release(&memory, pool->engines, pool->count, sizeof *pool->engines);
     bzi_release(&memory, pool, 1, sizeof *pool);
 }
@@ -28147,8 +27966,7 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
 
     pool->has_mutex = bzi_os_mutex_init(&pool->mutex, BZI_RANK_POOL) == 0;
     pool->has_cond = pool->has_mutex && bzi_os_cond_init(&pool->wake) == 0;
-    pool->has_turns = pool->has_cond && bzi_os_cond_init(&pool->turns) == 0;
-    if (!pool->has_turns)
+    if (!pool->has_cond)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     pool->live = pool->count;
