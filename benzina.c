@@ -23484,8 +23484,8 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
  * hands it over, and a worker takes it. A run has many small samples, so that threads wake for a run and not for each
  * sample. A large sample is a run by itself, and so is a sample for the pool. Only one thread holds a run at a time:
  *
- *   free list -> reader -> (pool -> engine ->) ring -> worker -> free list
- *                                                      worker -> redo -> reader, when its slot takes another sample
+ *   free -> reader -> (pool -> engine ->) ready -> worker -> free
+ *                                                  worker -> redo -> reader, when its slot takes another sample
  *
  * Only the worker or engine that holds an item writes its slot. In steady state nothing is allocated: items, batches
  * and queues are made at open, and the memory of an item grows to the largest sample met, under a common ceiling. A
@@ -23518,8 +23518,20 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
  * Reset, restore and close wait for writes to batches that they discard. Close also waits for reads of batches that are
  * retiring. A release waits for the consumer's stream only if its event cannot be recorded. */
 
-typedef struct bzi_item {
-    struct bzi_item    *next;         /* in its run; (P) in the pool's queue */
+typedef struct bzi_item bzi_item;
+
+/* A list of items, linked by their next: a run, or a queue. An empty one is all zeros. */
+typedef struct bzi_run {
+    bzi_item *first;
+    bzi_item *last;
+    uint32_t  count;                  /* of items */
+    uint64_t  bytes;                  /* of the samples that were read without an error */
+} bzi_run;
+
+struct bzi_item {
+    bzi_item           *next;         /* in its list; (P) in the pool's queue */
+    bzna_loader        *loader;       /* that it belongs to for good */
+    bzi_run             run;          /* (L) the first item of a run that waits for a worker: that run */
     bzna_batch         *batch;        /* that the sample goes into */
     uint32_t            slot;         /* in the batch */
     uint32_t            replacements; /* samples tried for this slot before this one */
@@ -23542,15 +23554,7 @@ typedef struct bzi_item {
     uint64_t            frames;       /* a hash of the decoder format that it needs; 0: no engine has looked yet */
     uint32_t            in_pool;      /* (L) 1: it is with the pool or one of its engines */
     uint32_t            is_padding;   /* 1: there is no sample; its slot gets order.pad_value */
-} bzi_item;
-
-/* A list of items, linked by their next. An empty run is all zeros. */
-typedef struct bzi_run {
-    bzi_item *first;
-    bzi_item *last;
-    uint32_t  count;                  /* of items */
-    uint64_t  bytes;                  /* of the samples that were read without an error */
-} bzi_run;
+};
 
 /* The cost of a sample, as a moving average. The length of runs is chosen by it. */
 typedef struct bzi_pace {
@@ -23564,7 +23568,6 @@ typedef struct bzi_output {
     char              name[BZNA_NAME_MAX];
     bzna_output       shape;          /* of one picture */
     uint32_t          views;          /* of each sample */
-    uint32_t          first;          /* number of its first view among the views of all outputs */
     uint32_t          random;         /* the random numbers of its first view are forked with this */
     uint32_t          picture;        /* number of the pick that it is made from */
     uint32_t          own_warp;       /* 1: it has a warp of its own; 0: it uses the first output's */
@@ -23587,7 +23590,13 @@ typedef struct bzi_output {
     uint64_t          device_mean;    /* the copy on the device, or 0 */
 } bzi_output;
 
-/* Work memory of a thread: a transform and a slot for each view of each output, in order, for one sample. */
+/* A view of each sample. Those of all outputs stand in one table, in the order of the outputs. */
+typedef struct bzi_view {
+    const bzi_output *output;
+    uint32_t          number;         /* among the output's views */
+} bzi_view;
+
+/* Work memory of a thread: what each view of one sample needs, in the order of the loader's views. */
 typedef struct bzi_views {
     bzna_transform  transforms[BZI_LIMIT_VIEWS];
     bzi_kernel_slot slots[BZI_LIMIT_VIEWS];
@@ -23621,9 +23630,7 @@ typedef struct bzi_pool {
     uint32_t           has_cond;      /* likewise, wake */
     bzi_mutex          mutex;
     bzi_cond           wake;          /* an item was queued, or the pool closes */
-    bzi_item          *first;         /* (P) of the queue */
-    bzi_item          *last;          /* (P) of the queue */
-    uint32_t           queued;        /* (P) items */
+    bzi_run            queue;         /* (P) */
     uint32_t           idle;          /* (P) engines that wait for an item */
     uint32_t           live;          /* (P) engines that have not ended */
     uint32_t           quit;          /* (P) 1: the pool closes */
@@ -23703,6 +23710,7 @@ enum { BZI_BATCH_NEW, BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BA
 
 struct bzna_batch {
     bzna_loader *loader;
+    bzna_batch  *next;                /* (L) pending: the one that is delivered after it */
     uint32_t     state;               /* (L) only bzi_batch_to_free and the four functions after it change it */
     uint32_t     slots;               /* samples, with padding */
     uint32_t     real;                /* slots that are not padding */
@@ -23793,9 +23801,10 @@ struct bzna_loader {
     bzi_pick           picks[BZI_LIMIT_OUTPUTS];      /* the pictures of a sample; their names are copies */
     bzi_output         outputs[BZI_LIMIT_OUTPUTS];
     uint32_t           pick_count;
+    bzi_view           views[BZI_LIMIT_VIEWS];
     uint32_t           output_count;
-    uint32_t           drawn_views;   /* of all outputs, if any has policies; else 0 */
-    uint32_t           reserved0;     /* 0 */
+    uint32_t           view_count;
+    uint32_t           drawn_views;   /* as view_count, if any output has policies; else 0 */
     int64_t            process;       /* that opened it; see bzi_loader_forked */
     uint64_t           opened_ns;     /* when, for the rate that statistics report */
     uint64_t           fingerprint;   /* bzi_loader_fingerprint; states with another one are not restored */
@@ -23841,15 +23850,9 @@ struct bzna_loader {
     bzna_error poison;                /* (L) what every call of next returns, if its status is not BZNA_OK */
 
     bzi_item  *items;
-    bzi_item **free_items;            /* (L) a stack; its capacity, and that of the next two, is item_count */
-    bzi_item **redo;                  /* (L) a stack of items whose slots take another sample */
-    bzi_run   *ring;                  /* (L) a ring of runs that were read and wait for a worker */
-    uint32_t   free_item_count;       /* (L) */
-    uint32_t   redo_count;            /* (L) */
-    uint32_t   ring_first;            /* (L) place of the oldest run in the ring */
-    uint32_t   ring_count;            /* (L) of runs in the ring */
-    uint32_t   ring_samples;          /* (L) in all its runs */
-    uint64_t   ring_bytes;            /* (L) of those samples */
+    bzi_run    free;                  /* (L) items that the plan may use: a stack */
+    bzi_run    redo;                  /* (L) items whose slots take another sample */
+    bzi_run    ready;                 /* (L) runs that were read and wait for a worker */
     uint32_t   run_most;              /* samples of a run, at most; immutable, as the next two */
     uint32_t   ahead_least;           /* samples that are read ahead, whatever their bytes */
     uint64_t   ahead_bytes;           /* with at least so many samples, these bytes are enough to be read ahead */
@@ -23860,9 +23863,8 @@ struct bzna_loader {
     uint8_t    **slice_data;          /* memory for bzna_batch.slices */
     void       **events;              /* memory for bzna_batch.written */
     uint8_t     *touched;             /* memory for bzna_batch.touched */
-    bzna_batch **pending_batches;     /* (L) planned, not delivered, in order: a ring of batches_in_flight places */
-    uint32_t     pending_first;       /* (L) place of the batch that is delivered next */
-    uint32_t     pending_count;       /* (L) */
+    bzna_batch  *pending;             /* (L) planned, not delivered, linked by their next: this one is delivered first */
+    bzna_batch **pending_end;         /* (L) where the next one that is planned is linked */
 
     uint64_t  *indices;               /* this and the next three: arrays that order points to, or NULL */
     double    *weights;
@@ -23905,16 +23907,17 @@ struct bzna_loader {
 
 /* Returns the offset of a view of a slot in the data of a batch with so many slots. In an output, all slots of the
  * first view come first, then those of the next view. */
-static uint64_t bzi_output_at(const bzi_output *output, uint32_t view, uint32_t slots, uint32_t slot)
+static uint64_t bzi_view_at(const bzi_view *view, uint32_t slots, uint32_t slot)
 {
-    return output->offset + ((uint64_t)view * slots + slot) * output->picture_bytes;
+    const bzi_output *output = view->output;
+    return output->offset + ((uint64_t)view->number * slots + slot) * output->picture_bytes;
 }
 
-/* Returns where a view of a slot lies in a batch. If a batch has several slices, there is one output and one view. */
-static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_output *output, uint32_t view, uint32_t slot)
+/* Returns where a view of a slot lies in a batch. If a batch has several slices, there is one view. */
+static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_view *view, uint32_t slot)
 {
     uint32_t each = batch->loader->config.output.batch_size / batch->loader->config.output.slices;
-    return batch->slices[slot / each] + bzi_output_at(output, view, batch->slots, slot % each);
+    return batch->slices[slot / each] + bzi_view_at(view, batch->slots, slot % each);
 }
 
 /* Describes the tensor of a field. */
@@ -24031,6 +24034,8 @@ static void bzi_loader_lock(bzna_loader *loader)
     loader->stats.lock_wait_ns += bzi_os_now_ns() - start;
 }
 
+static void bzi_loader_unlock(bzna_loader *loader) { bzi_os_unlock(&loader->mutex); }
+
 /* Returns 1 in a child process of the one that opened the loader, else 0. The child has none of the loader's threads,
  * and the lock may be held by one of them. */
 static int bzi_loader_forked(const bzna_loader *loader) { return loader->process != bzi_os_process(); }
@@ -24089,20 +24094,20 @@ static void bzi_loader_count_starved(bzna_loader *loader)
 /* Counts an item that goes to the pool. With the lock held. */
 static void bzi_item_enter_pool(bzi_item *item)
 {
-    bzi_loader_count_starved(item->batch->loader);
-    item->batch->loader->in_pool++;
+    bzi_loader_count_starved(item->loader);
+    item->loader->in_pool++;
     item->in_pool = 1;
 }
 
 /* Counts an item that leaves the pool. With the lock held. */
 static void bzi_item_leave_pool(bzi_item *item)
 {
-    bzi_loader_count_starved(item->batch->loader);
-    item->batch->loader->in_pool--;
+    bzi_loader_count_starved(item->loader);
+    item->loader->in_pool--;
     item->in_pool = 0;
 }
 
-/* Ends the hold on a run, or on an item with the pool. Its items are now in a list or in the ring. With the lock
+/* Ends the hold on a run, or on an item with the pool. Its items are now in another list. With the lock
  * held. */
 static void bzi_loader_done(bzna_loader *loader)
 {
@@ -24118,7 +24123,7 @@ static void bzi_item_done(bzi_item *item)
     if (!item->in_pool)
         return;
     bzi_item_leave_pool(item);
-    bzi_loader_done(item->batch->loader);
+    bzi_loader_done(item->loader);
 }
 
 /* Ends a loader that cannot go on. Every call of next returns the first such error. With the lock held. */
@@ -24131,17 +24136,47 @@ static void bzi_loader_break(bzna_loader *loader, const bzna_error *err)
 
 /* --- Runs --- */
 
+/* Appends the items of a run. */
+static void bzi_run_join(bzi_run *run, bzi_run more)
+{
+    if (!more.count)
+        return;
+    *(run->last ? &run->last->next : &run->first) = more.first;
+    run->last = more.last;
+    run->count += more.count;
+    run->bytes += more.bytes;
+}
+
 /* Appends an item. Its bytes count only if it was read without an error. */
 static void bzi_run_add(bzi_run *run, bzi_item *item)
 {
     item->next = NULL;
-    if (run->last)
-        run->last->next = item;
-    else
-        run->first = item;
-    run->last = item;
-    run->count++;
-    run->bytes += item->status == BZNA_OK ? item->extent.size : 0;
+    bzi_run_join(run, (bzi_run){ item, item, 1, item->status == BZNA_OK ? item->extent.size : 0 });
+}
+
+/* Puts an item before all others. */
+static void bzi_run_push(bzi_run *run, bzi_item *item)
+{
+    const bzi_run rest = *run;
+
+    memset(run, 0, sizeof *run);
+    bzi_run_add(run, item);
+    bzi_run_join(run, rest);
+}
+
+/* Takes out and returns the item after this one, or the first one if that is NULL. Returns NULL if there is none. */
+static bzi_item *bzi_run_take(bzi_run *run, bzi_item *before)
+{
+    bzi_item **link = before ? &before->next : &run->first, *item = *link;
+
+    if (!item)
+        return NULL;
+    *link = item->next;
+    if (run->last == item)
+        run->last = before;
+    run->count--;
+    run->bytes -= item->status == BZNA_OK ? item->extent.size : 0;
+    return item;
 }
 
 /* Returns the new moving average of a value for one sample, where a run of `count` samples has that sum. The newest run
@@ -24165,11 +24200,11 @@ static uint32_t bzi_loader_run_length(const bzna_loader *loader)
     return (uint32_t)bzi_min(loader->run_most, 1 + bzi_min(BZI_RUN_BYTES / (pace->bytes + 1), BZI_RUN_NS / longer));
 }
 
-/* Returns 1 if 1/part of what should be read ahead waits in the ring, else 0. With the lock held. */
+/* Returns 1 if 1/part of what should be read ahead waits for workers, else 0. With the lock held. */
 static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
 {
-    return (uint64_t)loader->ring_samples * part >= loader->config.read.ahead_samples ||
-           (loader->ring_bytes * part >= loader->ahead_bytes && loader->ring_samples >= loader->ahead_least);
+    return (uint64_t)loader->ready.count * part >= loader->config.read.ahead_samples ||
+           (loader->ready.bytes * part >= loader->ahead_bytes && loader->ready.count >= loader->ahead_least);
 }
 
 /* Wakes an idle reader if one is needed. With the lock held.
@@ -24177,7 +24212,7 @@ static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
  *   - Otherwise it is woken once half of what was read ahead was taken, so that it finds much to do, and only if items
  *     and a batch are free for what it reads.
  *   - If another one reads already, that is enough, unless a read takes longer than a wake-up, or workers are idle and
- *     the ring is empty. */
+ *     no run is ready for them. */
 static void bzi_loader_wake_reader(bzna_loader *loader)
 {
     const uint32_t idle = loader->idle_readers, waiting = loader->reclaiming + loader->holding;
@@ -24186,11 +24221,11 @@ static void bzi_loader_wake_reader(bzna_loader *loader)
 
     if (!idle)
         return;
-    if (!loader->redo_count && !loader->pool) {
-        if (!loader->free_item_count || (!loader->planning && !loader->free_batches) ||
+    if (!loader->redo.count && !loader->pool) {
+        if (!loader->free.count || (!loader->planning && !loader->free_batches) ||
             bzi_loader_is_ahead(loader, 2))
             return;
-        if (reading && !slow && (loader->ring_count || !loader->idle_workers))
+        if (reading && !slow && (loader->ready.count || !loader->idle_workers))
             return;
     }
     bzi_os_wake_one(&loader->reader_wake);
@@ -24205,7 +24240,7 @@ static void bzi_loader_freed(bzna_loader *loader)
 }
 
 /* Queues a run for the workers. It comes from a reader, or from an engine that cannot decode it. With the lock held. */
-static void bzi_ring_push(bzna_loader *loader, const bzi_run *run)
+static void bzi_ready_push(bzna_loader *loader, bzi_run run)
 {
     bzna_error err;
 
@@ -24213,49 +24248,43 @@ static void bzi_ring_push(bzna_loader *loader, const bzi_run *run)
         BZI_FAIL(&err, BZNA_E_MEMORY, "no decode session is left, and this build has no libavcodec");
         bzi_loader_break(loader, &err);
     }
-    loader->ring[(loader->ring_first + loader->ring_count++) % loader->item_count] = *run;
-    loader->ring_samples += run->count;
-    loader->ring_bytes += run->bytes;
+    run.first->run = run;
+    bzi_run_join(&loader->ready, run);
     if (loader->idle_workers)
         bzi_os_wake_one(&loader->worker_wake);
 }
 
-/* Takes the oldest run from the ring. Pre: the ring is not empty. With the lock held. */
-static bzi_run bzi_ring_pop(bzna_loader *loader)
+/* Takes the oldest run that is ready. Pre: there is one. With the lock held. */
+static bzi_run bzi_ready_pop(bzna_loader *loader)
 {
-    const bzi_run run = loader->ring[loader->ring_first];
+    bzi_run *ready = &loader->ready;
+    const bzi_run run = ready->first->run;
 
-    loader->ring_first = (loader->ring_first + 1) % loader->item_count;
-    loader->ring_count--;
-    loader->ring_samples -= run.count;
-    loader->ring_bytes -= run.bytes;
+    ready->first = run.last->next;
+    ready->last = ready->first ? ready->last : NULL;
+    ready->count -= run.count;
+    ready->bytes -= run.bytes;
+    run.last->next = NULL;
     return run;
 }
 
-/* Puts an item on the stack of free ones. It keeps its memory. With the lock held. */
-static void bzi_item_free(bzi_item *item)
-{
-    bzna_loader *loader = item->batch->loader;
-    loader->free_items[loader->free_item_count++] = item;
-}
+/* Makes an item free. It keeps its memory. With the lock held. */
+static void bzi_item_free(bzi_item *item) { bzi_run_push(&item->loader->free, item); }
 
-/* Puts all items of a run there. With the lock held. */
-static void bzi_run_free(bzi_run run)
+/* Makes all items of a list free. With the lock held. */
+static void bzi_run_free(bzi_run *run)
 {
-    for (bzi_item *item = run.first, *next; item; item = next) {
-        next = item->next;
-        bzi_item_free(item);
-    }
+    while (run->first)
+        bzi_item_free(bzi_run_take(run, NULL));
 }
 
 /* Hands an item that an engine cannot decode to the workers, as a run of one. With the lock held. */
 BZI_MAYBE_UNUSED static void bzi_item_to_workers(bzi_item *item)
 {
-    bzna_loader *loader = item->batch->loader;
     bzi_run run = { NULL, NULL, 0, 0 };
 
     bzi_run_add(&run, item);
-    bzi_ring_push(loader, &run);
+    bzi_ready_push(item->loader, run);
     bzi_item_done(item);
 }
 
@@ -24285,11 +24314,12 @@ static void bzi_batch_to_free(bzna_batch *batch)
 static void bzi_batch_to_filling(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
-    uint32_t last = (loader->pending_first + loader->pending_count++) % loader->config.pipeline.batches_in_flight;
 
     batch->state = BZI_BATCH_FILLING;
     loader->free_batches--;
-    loader->pending_batches[last] = batch;
+    *loader->pending_end = batch;
+    loader->pending_end = &batch->next;
+    batch->next = NULL;
 }
 
 /* From filling: all slots of the batch are written, or the writes are enqueued. */
@@ -24307,8 +24337,9 @@ static void bzi_batch_to_loan(bzna_batch *batch)
 
     batch->state = BZI_BATCH_ON_LOAN;
     batch->owned = batch->references = 1;
-    loader->pending_first = (loader->pending_first + 1) % loader->config.pipeline.batches_in_flight;
-    loader->pending_count--;
+    loader->pending = batch->next;
+    if (!loader->pending)
+        loader->pending_end = &loader->pending;
     loader->on_loan++;
     loader->references++;
 
@@ -24512,13 +24543,7 @@ static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
     alive = pool->live > 0;
     if (alive) {
         bzi_item_enter_pool(item);
-        item->next = NULL;
-        if (pool->last)
-            pool->last->next = item;
-        else
-            pool->first = item;
-        pool->last = item;
-        pool->queued++;
+        bzi_run_add(&pool->queue, item);
     }
 
     wake = alive && pool->idle;
@@ -24532,31 +24557,30 @@ static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
 static void bzi_pool_withdraw(bzna_loader *loader)
 {
     bzi_pool *pool = loader->pool;
-    bzi_item **link, *item, *last = NULL;
+    bzi_item *item;
+    bzi_run queue;
 
     if (!pool)
         return;
 
     bzi_os_lock(&pool->mutex);
-    for (link = &pool->first; (item = *link) != NULL; ) {
-        if (item->batch->loader != loader) {
-            last = item;
-            link = &item->next;
+    queue = pool->queue;
+    memset(&pool->queue, 0, sizeof pool->queue);
+    while ((item = bzi_run_take(&queue, NULL)) != NULL) {
+        if (item->loader != loader) {
+            bzi_run_add(&pool->queue, item);
             continue;
         }
-        *link = item->next;
-        pool->queued--;
         bzi_item_free(item);
         bzi_item_done(item);
     }
 
-    pool->last = last;
     bzi_os_unlock(&pool->mutex);
 }
 
 
 /* ==== 72. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 52, 69, 71.
+ * Calls: rooms 2, 4, 8, 10, 52, 69, 71.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -24779,7 +24803,7 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
         list->next = old;
         old = list;
     }
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
 
     bzi_sequence_free_all(memory, old);
     return status;
@@ -24797,7 +24821,7 @@ static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint6
     *samples = bzi_shard_samples(&shard);
     *batches = bzi_shard_batches(&shard);
     if (is_given)
-        bzi_os_unlock(&loader->mutex);
+        bzi_loader_unlock(loader);
 }
 
 /* Says why the plan has no batch. Returns BZNA_END after the last epoch; before it, the next one lacks its list. With
@@ -25184,7 +25208,7 @@ static void bzi_column_clear(const bzi_column *column, uint8_t *at)
 /* Makes a slot that has no values yet: integers are -1, vectors NaN, and no bytes are present. */
 static void bzi_item_clear_fields(const bzi_item *item)
 {
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     uint32_t i = 0;
 
     for (; i < loader->column_count[0]; i++)
@@ -25198,7 +25222,7 @@ static void bzi_item_clear_fields(const bzi_item *item)
 static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                        bzna_error *err)
 {
-    const bzi_column *column = &item->batch->loader->columns[i];
+    const bzi_column *column = &item->loader->columns[i];
     const uint64_t bytes = column->bytes;
     bzi_value value = { (uint8_t *)item->batch->columns[i] + item->slot * bytes, bytes, 0, 0 };
     bzna_status status = bzi_container_value(item->container, sample, number, &value, err);
@@ -25339,7 +25363,7 @@ static bzna_random bzi_item_random(const bzi_item *item, uint32_t operation, uin
 {
     bzna_random random;
 
-    bzi_random_init(&random, item->batch->loader->config.order.seed, item->batch->epoch, item->index, operation);
+    bzi_random_init(&random, item->loader->config.order.seed, item->batch->epoch, item->index, operation);
     bzi_random_fork(&random, view, item->batch->order.repeats ? item->position : 0);
     return random;
 }
@@ -25360,9 +25384,9 @@ static int bzi_is_singular(const double h[9])
 }
 
 /* Returns what callbacks are told about a view, or about a picture whose first view it is. */
-static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_output *output, uint32_t view,
-                                      const bzna_picture *picture)
+static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_view *view, const bzna_picture *picture)
 {
+    const bzi_output *output = view->output;
     bzna_sample_info info = { .struct_size = sizeof info, .slot = item->slot, .index = item->index };
 
     info.epoch = item->batch->epoch;
@@ -25372,20 +25396,19 @@ static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_output *ou
     info.out_width = output->shape.width;
     info.out_height = output->shape.height;
     info.occurrence = item->batch->order.repeats ? item->position : 0;
-    info.view = output->random + view;
-    info.output = (uint32_t)(output - item->batch->loader->outputs);
+    info.view = output->random + view->number;
+    info.output = (uint32_t)(output - item->loader->outputs);
     return info;
 }
 
 /* Lets the user's callback change the transform of a view. Returns E_CALLBACK if it fails, or makes one that is not
  * valid. */
-static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, uint32_t view,
-                                const bzna_picture *picture, bzna_transform *transform, bzna_error *err)
+static bzna_status bzi_view_ask(const bzi_item *item, const bzi_view *view, const bzna_picture *picture,
+                                bzna_transform *transform, bzna_error *err)
 {
-    const bzna_loader *loader = item->batch->loader;
-    const bzna_loader_pipeline *pipeline = &loader->config.pipeline;
-    bzna_random random = bzi_item_random(item, BZNA_OPERATION_USER, output->random + view);
-    bzna_sample_info info = bzi_item_info(item, output, view, picture);
+    const bzna_loader_pipeline *pipeline = &item->loader->config.pipeline;
+    bzna_sample_info info = bzi_item_info(item, view, picture);
+    bzna_random random = bzi_item_random(item, BZNA_OPERATION_USER, info.view);
     bzna_status status;
 
     bzi_os_callback_begin();
@@ -25469,37 +25492,37 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
 static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictures, bzna_transform *transforms,
                                  bzna_error *err)
 {
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
+    for (uint32_t i = 0; i < loader->view_count && status == BZNA_OK; i++) {
+        const bzi_view *view = &loader->views[i];
+        const bzi_output *output = view->output;
         const bzna_picture *picture = &pictures[output->picture];
         const uint32_t in[2] = { bzi_picture_width(picture), bzi_picture_height(picture) };
         const uint32_t out[2] = { output->shape.width, output->shape.height };
-        for (uint32_t view = 0; view < output->views && status == BZNA_OK; view++) {
-            bzna_transform *transform = &transforms[output->first + view];
-            bzna_random random;
+        const uint32_t number = view->number + (output->own_warp ? output->random : 0);
+        bzna_transform *transform = &transforms[i];
+        bzna_random random;
 
-            if (output->own_warp) {
-                *transform = output->transform;
-                random = bzi_item_random(item, BZNA_OPERATION_WARP, output->random + view);
-                bzi_warp_draw(&random, &output->warp, in, out, transform->homography);
-            } else {
-                bzi_view_share(output, loader->outputs, &transforms[view], pictures, transform);
-            }
-
-            if (output->own_warp || output->own_color) {
-                random = bzi_item_random(item, BZNA_OPERATION_COLOR, output->own_warp ? output->random + view : view);
-                bzi_jitter_draw(&random, &output->jitter, transform);
-            }
-            if (output->augment.policy_count && (output->own_warp || output->own_augment)) {
-                random = bzi_item_random(item, BZNA_OPERATION_AUGMENT, output->own_warp ? output->random + view : view);
-                bzi_augment_draw(&random, &output->augment, out, transform);
-            }
-            if (output->own_warp && loader->config.pipeline.transform)
-                status = bzi_view_ask(item, output, view, picture, transform, err);
+        if (output->own_warp) {
+            *transform = output->transform;
+            random = bzi_item_random(item, BZNA_OPERATION_WARP, number);
+            bzi_warp_draw(&random, &output->warp, in, out, transform->homography);
+        } else {
+            bzi_view_share(output, loader->outputs, &transforms[view->number], pictures, transform);
         }
+
+        if (output->own_warp || output->own_color) {
+            random = bzi_item_random(item, BZNA_OPERATION_COLOR, number);
+            bzi_jitter_draw(&random, &output->jitter, transform);
+        }
+        if (output->augment.policy_count && (output->own_warp || output->own_augment)) {
+            random = bzi_item_random(item, BZNA_OPERATION_AUGMENT, number);
+            bzi_augment_draw(&random, &output->augment, out, transform);
+        }
+        if (output->own_warp && loader->config.pipeline.transform)
+            status = bzi_view_ask(item, view, picture, transform, err);
     }
 
     return status;
@@ -25510,17 +25533,16 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
 static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
                                   bzi_views *views, bzna_error *err)
 {
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        const uint32_t end = output->picture == number ? output->first + output->views : 0;
-        for (uint32_t n = output->first; n < end && status == BZNA_OK; n++) {
-            status = bzi_view_make(&views->slots[n], &views->passes[n], picture, &views->transforms[n],
-                                   output->shape.channels, &output->kernel, err);
-            bzi_slot_shrink(&views->slots[n], shrink);
-        }
+    for (uint32_t i = 0; i < loader->view_count && status == BZNA_OK; i++) {
+        const bzi_output *output = loader->views[i].output;
+        if (output->picture != number)
+            continue;
+        status = bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i],
+                               output->shape.channels, &output->kernel, err);
+        bzi_slot_shrink(&views->slots[i], shrink);
     }
 
     return status;
@@ -25531,12 +25553,9 @@ BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, con
 {
     bzi_region part = { UINT32_MAX, UINT32_MAX, 1, 1 };
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        for (uint32_t view = 0; output->picture == number && view < output->views; view++)
-            bzi_region_add(&part, &views->slots[output->first + view], &output->kernel);
-    }
-
+    for (uint32_t i = 0; i < loader->view_count; i++)
+        if (loader->views[i].output->picture == number)
+            bzi_region_add(&part, &views->slots[i], &loader->views[i].output->kernel);
     return part;
 }
 
@@ -25634,7 +25653,7 @@ static void bzi_geometry_invert(const double h[9], double inverse[9])
 static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna_picture *picture,
                               const bzna_transform *transform, uint32_t view)
 {
-    const bzi_output *output = item->batch->loader->outputs;
+    const bzi_output *output = item->loader->outputs;
     const double all[4] = { 0, 0, output->shape.width, output->shape.height };
     const double x = (all[2] - 1) / 2, y = (all[3] - 1) / 2;
     double *h = g->homography, at[2], sign;
@@ -25661,7 +25680,7 @@ static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna
 /* Writes the geometry of all views into its tensor. */
 static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *geometry)
 {
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     float *to = (float *)item->batch->columns[loader->geometry] + item->slot * loader->outputs[0].views * 16ull;
 
     for (uint32_t view = 0; view < loader->outputs[0].views; view++, to += 16) {
@@ -25681,7 +25700,7 @@ static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *geo
 static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *bytes, const bzna_sample_info *sample,
                                 const bzna_geometry *geometry, bzna_error *err)
 {
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     const bzi_rule *rule = &loader->rules[bytes->rule];
     const bzi_column *column = &loader->columns[rule->tensor];
     const bzi_field *field = &item->container->fields[bytes->field];
@@ -25721,7 +25740,7 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
 static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pictures, bzi_views *views, bzna_error *err)
 {
     static const bzna_picture none;
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     const bzi_output *output = loader->outputs;
     const bzna_picture *picture = pictures ? &pictures[output->picture] : &none;
     const uint32_t end = loader->column_count[0] + loader->column_count[1];
@@ -25731,7 +25750,7 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     if (!loader->rule_count && loader->geometry == BZI_NO_FIELD)
         return BZNA_OK;
 
-    info = bzi_item_info(item, output, 0, picture);
+    info = bzi_item_info(item, loader->views, picture);
     for (uint32_t view = 0; pictures && view < output->views; view++)
         bzi_geometry_make(&views->geometry[view], item, picture, &views->transforms[view], view);
     if (loader->geometry != BZI_NO_FIELD)
@@ -25819,7 +25838,7 @@ static void bzi_reader_reclaim(bzna_batch *batch)
     bzna_status status;
 
     loader->reclaiming = 1;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     status = bzi_batch_drain_reads(batch, &err);
     bzi_loader_lock(loader);
     loader->reclaiming = 0;
@@ -25842,16 +25861,15 @@ static bzi_run bzi_reader_next(bzna_loader *loader)
 
     if (bzi_loader_interrupted(loader))
         return run;
-    if (loader->redo_count) {
-        bzi_run_add(&run, loader->redo[--loader->redo_count]);
+    if (loader->redo.count) {
+        bzi_run_add(&run, bzi_run_take(&loader->redo, NULL));
         return run;
     }
 
     if (!loader->pool && bzi_loader_is_ahead(loader, 1))
         return run;
-    while (run.count < most && loader->free_item_count &&
-           bzi_plan_item(loader, loader->free_items[loader->free_item_count - 1]))
-        bzi_run_add(&run, loader->free_items[--loader->free_item_count]);
+    while (run.count < most && loader->free.count && bzi_plan_item(loader, loader->free.first))
+        bzi_run_add(&run, bzi_run_take(&loader->free, NULL));
     return run;
 }
 
@@ -25891,25 +25909,33 @@ static bzi_run bzi_reader_take(bzna_loader *loader)
 
 /* --- Memory for what is read --- */
 
+/* Returns the first item of a list that has memory, or NULL. */
+static bzi_item *bzi_run_find_memory(const bzi_run *run)
+{
+    bzi_item *item = run->first;
+
+    while (item && !item->bytes.capacity)
+        item = item->next;
+    return item;
+}
+
 /* Frees the memory of one item that is free or waits for another sample. Returns 1, or 0 if none of them has any. With
  * the lock held, but not during the call of the user's allocator. */
 static int bzi_reader_trim(bzna_loader *loader)
 {
-    for (uint32_t i = 0; i < loader->free_item_count + loader->redo_count; i++) {
-        uint32_t free_items = loader->free_item_count;
-        bzi_item *item = i < free_items ? loader->free_items[i] : loader->redo[i - free_items];
-        bzi_buffer bytes = item->bytes;
-        if (!bytes.capacity)
-            continue;
+    bzi_item *item = bzi_run_find_memory(&loader->free);
+    bzi_buffer bytes;
 
-        memset(&item->bytes, 0, sizeof item->bytes);
-        bzi_os_unlock(&loader->mutex);
-        bzi_release(&loader->host->memory, bytes.data, bytes.capacity, 1);
-        bzi_loader_lock(loader);
-        loader->held_bytes -= bytes.capacity;
-        return 1;
-    }
-    return 0;
+    if (!item && !(item = bzi_run_find_memory(&loader->redo)))
+        return 0;
+
+    bytes = item->bytes;
+    memset(&item->bytes, 0, sizeof item->bytes);
+    bzi_loader_unlock(loader);
+    bzi_release(&loader->host->memory, bytes.data, bytes.capacity, 1);
+    bzi_loader_lock(loader);
+    loader->held_bytes -= bytes.capacity;
+    return 1;
 }
 
 /* Waits until `want` bytes fit under the common ceiling, and counts them. The caller has freed `had` bytes before.
@@ -25928,7 +25954,7 @@ static bzna_status bzi_reader_wait_memory(bzna_loader *loader, uint64_t had, uin
     loader->holding--;
     fits = loader->held_bytes + want <= ceiling;
     loader->held_bytes += fits ? want : 0;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     return fits ? BZNA_OK : BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
 }
 
@@ -25957,7 +25983,7 @@ static int bzi_reader_take_memory(bzna_loader *loader, bzi_item *item, uint64_t 
     bzi_loader_lock(loader);
     fits = loader->held_bytes - had + want <= loader->config.read.memory_bytes;
     loader->held_bytes += fits ? want - had : 0;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
 
     if (fits)
         bzi_buffer_free(&loader->host->memory, &item->bytes);
@@ -25997,7 +26023,7 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 
     bzi_loader_lock(loader);
     loader->held_bytes -= want;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     return bzi_fail_memory(err, "a sample's bytes");
 }
 
@@ -26023,7 +26049,7 @@ static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
         bzi_os_wait_until(&loader->holder_wake, &loader->mutex, deadline);
     loader->holding--;
     go_on = !bzi_loader_interrupted(loader);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     return go_on;
 }
 
@@ -26224,6 +26250,7 @@ static int bzi_reader_submit(bzna_loader *loader, bzi_item *item)
 static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, bzi_run *rest)
 {
     bzi_run done = { NULL, NULL, 0, 0 }, tried = done;
+    bzi_item *item;
     int is_short = 0;
 
     memset(rest, 0, sizeof *rest);
@@ -26232,21 +26259,15 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
     /* On the device, the items of a run are given back one by one, so none may use the memory of another. */
     if (is_new && !reader->loader->on_device)
         bzi_reader_read_neighbors(reader, run.first);
-    for (bzi_item *item = run.first, *next; item; item = next) {
-        next = item->next;
+    while ((item = bzi_run_take(&run, NULL)) != NULL) {
         item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, &item->batch->errors[item->slot]);
         is_short |= item->status == BZNA_AGAIN && !item->tried;
-        for (bzi_item *after = item->tried ? next : NULL; after; after = after->next)
+        for (bzi_item *after = item->tried ? run.first : NULL; after; after = after->next)
             after->data = NULL;                             /* it may lie in this item's memory, which stays behind */
         bzi_run_add(item->status != BZNA_AGAIN ? &done : item->tried ? &tried : rest, item);
     }
 
-    if (rest->last)
-        rest->last->next = tried.first;
-    else
-        rest->first = tried.first;
-    rest->last = tried.last ? tried.last : rest->last;
-    rest->count += tried.count;
+    bzi_run_join(rest, tried);
     return done;
 }
 
@@ -26260,7 +26281,7 @@ static int bzi_reader_pass(bzi_reader *reader, int is_new)
     uint64_t took = bzi_os_now_ns();
     bzi_run rest, done;
 
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     done = bzi_reader_read_run(reader, reader->run, is_new, &rest);
     took = bzi_os_now_ns() - took;
     bzi_loader_lock(loader);
@@ -26277,7 +26298,7 @@ static int bzi_reader_pass(bzi_reader *reader, int is_new)
     loader->pace.bytes = bzi_pace_mean(loader->pace.bytes, done.bytes, done.count);
     if (loader->pool && bzi_reader_submit(loader, done.first))
         return 1;                                           /* the run had one item */
-    bzi_ring_push(loader, &done);
+    bzi_ready_push(loader, done);
     return 0;
 }
 
@@ -26305,7 +26326,7 @@ static void *bzi_reader_run(void *argument)
         bzi_loader_break(loader, &err);
     while ((reader->run = bzi_reader_take(loader)).count)
         bzi_reader_run_through(reader);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     if (entered)
         bzi_device_leave(loader->device);
     return NULL;
@@ -26313,7 +26334,7 @@ static void *bzi_reader_run(void *argument)
 
 
 /* ==== 78. Decode stages: lanes ======================================================================================
- * Calls: rooms 4, 7, 10, 45-46, 56-57, 63, 69-71, 75.
+ * Calls: rooms 4, 10, 45-46, 56-57, 63, 69-71, 75.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -26323,7 +26344,7 @@ static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_scr
 {
     bzi_sample sample = { item->local, item->extent, item->data };
 
-    return bzi_container_image(item->container, &sample, &item->batch->loader->picks[number], scratch, image, err);
+    return bzi_container_image(item->container, &sample, &item->loader->picks[number], scratch, image, err);
 }
 
 /* --- Bookkeeping for a sample that was decoded or has failed --- */
@@ -26331,7 +26352,7 @@ static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_scr
 /* Counts a failed sample by what was at fault: reading, decoding, the format, or anything else. With the lock held. */
 static void bzi_item_count_failure(const bzi_item *item, bzna_status status)
 {
-    bzna_statistics *stats = &item->batch->loader->stats;
+    bzna_statistics *stats = &item->loader->stats;
     const int unread = item->status != BZNA_OK;
 
     stats->samples_failed++;
@@ -26348,7 +26369,7 @@ static void bzi_item_count_failure(const bzi_item *item, bzna_status status)
 /* Counts the sample and the time spent on it. With the lock held. */
 static void bzi_item_account(const bzi_item *item, bzna_status status)
 {
-    bzna_loader *loader = item->batch->loader;
+    bzna_loader *loader = item->loader;
     bzna_statistics *stats = &loader->stats;
     bzna_stage_statistics *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
 
@@ -26379,7 +26400,7 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
  * callbacks of the user's also their own, except where the container itself is the user's code. */
 static int bzi_item_stops(const bzi_item *item, bzna_status status)
 {
-    const bzna_loader_errors *errors = &item->batch->loader->config.errors;
+    const bzna_loader_errors *errors = &item->loader->config.errors;
     const int of_container = item->status == BZNA_E_CALLBACK && item->container->ops->fetch;
 
     return (status == BZNA_E_CALLBACK && !of_container && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP) ||
@@ -26390,7 +26411,7 @@ static int bzi_item_stops(const bzi_item *item, bzna_status status)
  * Returns 1; 0 if the sample may not be replaced. With the lock held. */
 static int bzi_item_replace(bzi_item *item, bzna_status status)
 {
-    bzna_loader *loader = item->batch->loader;
+    bzna_loader *loader = item->loader;
 
     if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_item_stops(item, status) ||
         item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_loader_interrupted(loader))
@@ -26401,7 +26422,7 @@ static int bzi_item_replace(bzi_item *item, bzna_status status)
     bzi_plan_sample(loader, item);
 
     loader->stats.replaced++;
-    loader->redo[loader->redo_count++] = item;
+    bzi_run_add(&loader->redo, item);
     bzi_item_done(item);
     bzi_loader_freed(loader);
     return 1;
@@ -26431,7 +26452,7 @@ static void bzi_item_put(bzi_item *item, bzna_status status)
 static void bzi_item_finish(bzi_item *item, bzna_status status)
 {
     bzi_item_put(item, status);
-    bzi_loader_freed(item->batch->loader);
+    bzi_loader_freed(item->loader);
 }
 
 /* Completes the message of a failed sample, and logs it. */
@@ -26440,18 +26461,18 @@ static void bzi_item_report_failure(const bzi_item *item)
     bzna_error *err = &item->batch->errors[item->slot];
 
     bzi_container_fail(item->container, item->local, err);
-    bzi_log(item->batch->loader->host, BZNA_LOG_WARNING, err->status, "%s", err->message);
+    bzi_log(item->loader->host, BZNA_LOG_WARNING, err->status, "%s", err->message);
 }
 
 /* --- Lanes --- */
 
 /* Returns the device address to which the kernel writes a view of an item. */
-static uint64_t bzi_lane_target(const bzi_item *item, const bzi_output *output, uint32_t view)
+static uint64_t bzi_lane_target(const bzi_item *item, const bzi_view *view)
 {
     const bzna_batch *batch = item->batch;
 
-    return batch->loader->on_device ? (uint64_t)(uintptr_t)bzi_batch_slot(batch, output, view, item->slot) :
-                                      batch->device_data + bzi_output_at(output, view, batch->slots, item->slot);
+    return item->loader->on_device ? (uint64_t)(uintptr_t)bzi_batch_slot(batch, view, item->slot) :
+                                     batch->device_data + bzi_view_at(view, batch->slots, item->slot);
 }
 
 /* Returns the lane's part of the loader's scratch memory: BZI_LANE_SUMS bytes, then memory for each view of a launch.
@@ -26521,22 +26542,21 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
 
 /* Adds the slot of a view to the launch of its output. pass: its operations; NULL: none. Pre: the lane has a place for
  * the item, or has the item. */
-static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_output *output, uint32_t view,
-                         const bzi_kernel_slot *slot, const bzi_kernel_pass *pass)
+static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *view, const bzi_kernel_slot *slot,
+                         const bzi_kernel_pass *pass)
 {
-    const bzna_loader *loader = item->batch->loader;
-    const uint32_t number = (uint32_t)(output - loader->outputs);
-    bzi_kernel_slot *to;
+    const bzna_loader *loader = item->loader;
+    const uint32_t number = (uint32_t)(view->output - loader->outputs);
+    uint32_t at;
 
     if (lane->slot_count[number] == BZI_KERNEL_SLOTS)
         bzi_lane_warp(lane, loader, number);
-    to = &lane->slots[number].slot[lane->slot_count[number]];
-    memset(&lane->passes[number][lane->slot_count[number]], 0, sizeof(bzi_kernel_pass));
+    at = lane->slot_count[number]++;
+    memset(&lane->passes[number][at], 0, sizeof *pass);
     if (pass)
-        lane->passes[number][lane->slot_count[number]] = *pass;
-    lane->slot_count[number]++;
-    *to = *slot;
-    to->dst = bzi_lane_target(item, output, view);
+        lane->passes[number][at] = *pass;
+    lane->slots[number].slot[at] = *slot;
+    lane->slots[number].slot[at].dst = bzi_lane_target(item, view);
 }
 
 /* Adds an item, all of whose slots are in the lane. Pre: the lane has a place for the item, and its other items belong
@@ -26550,15 +26570,13 @@ static void bzi_lane_add(bzi_lane *lane, bzi_item *item, bzna_status status)
 /* Copies an item's slots to the host. */
 static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item, bzna_error *err)
 {
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        for (uint32_t view = 0; view < output->views && status == BZNA_OK; view++)
-            status = bzi_device_download(lane->device, bzi_batch_slot(item->batch, output, view, item->slot),
-                                         bzi_lane_target(item, output, view), output->picture_bytes, lane->stream,
-                                         err);
+    for (uint32_t i = 0; i < loader->view_count && status == BZNA_OK; i++) {
+        const bzi_view *view = &loader->views[i];
+        status = bzi_device_download(lane->device, bzi_batch_slot(item->batch, view, item->slot),
+                                     bzi_lane_target(item, view), view->output->picture_bytes, lane->stream, err);
     }
 
     return status;
@@ -26568,7 +26586,7 @@ static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item,
  * `more` gets no event yet, because the lane will write more slots of it. */
 static bzna_status bzi_lane_launch(bzi_lane *lane, const bzna_batch *more, bzna_error *err)
 {
-    const bzna_loader *loader = lane->items[0]->batch->loader;
+    const bzna_loader *loader = lane->items[0]->loader;
     bzna_status status;
 
     for (uint32_t i = lane->kept; i < lane->count; i++)
@@ -26600,7 +26618,7 @@ static bzna_status bzi_lane_launch(bzi_lane *lane, const bzna_batch *more, bzna_
  * its event is recorded. After a launch that failed, nothing is kept. */
 static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 {
-    bzna_loader *loader = lane->items[0]->batch->loader;
+    bzna_loader *loader = lane->items[0]->loader;
     const uint64_t start = bzi_os_now_ns();
     const uint32_t count = lane->count, kept = lane->kept;
     uint64_t each;
@@ -26626,7 +26644,7 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 
     lane->items[0] = lane->items[count - 1];
     lane->status[0] = lane->status[count - 1];
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
 }
 
 /* --- The end of a sample --- */
@@ -26644,7 +26662,7 @@ static void bzi_slot_pad(bzi_kernel_slot *slot, double value)
  * bzi_item_complete. */
 static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
 {
-    bzna_loader *loader = item->batch->loader;
+    bzna_loader *loader = item->loader;
     bzi_kernel_slot slot;
 
     memset(&slot, 0, sizeof slot);
@@ -26652,19 +26670,17 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
     slot.depth = 8;
     bzi_item_put_operations(item, NULL);
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
+    for (uint32_t i = 0; i < loader->view_count; i++) {
+        const bzi_view *view = &loader->views[i];
 
-        bzi_slot_colors(&slot, &output->transform, output->shape.channels);
+        bzi_slot_colors(&slot, &view->output->transform, view->output->shape.channels);
         if (item->is_padding)
             bzi_slot_pad(&slot, loader->config.order.pad_value);
-        for (uint32_t view = 0; view < output->views; view++) {
-            slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
-            if (lane)
-                bzi_lane_put(lane, item, output, view, &slot, NULL);
-            else
-                bzi_kernel_fill(&slot, &output->kernel);
-        }
+        slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
+        if (lane)
+            bzi_lane_put(lane, item, view, &slot, NULL);
+        else
+            bzi_kernel_fill(&slot, &view->output->kernel);
     }
 
     if (lane) {
@@ -26674,7 +26690,7 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
 
     bzi_loader_lock(loader);
     bzi_item_finish(item, status);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
 }
 
 /* Ends a sample that was warped or has failed: counts it, and finishes its item. If it failed, its slot takes another
@@ -26685,7 +26701,7 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
  * Without the lock. */
 static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane)
 {
-    bzna_loader *loader = item->batch->loader;
+    bzna_loader *loader = item->loader;
     int replaced = 0;
 
     if (item->is_padding) {
@@ -26704,7 +26720,7 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
         bzi_loader_break(loader, &item->batch->errors[item->slot]);
     else
         replaced = bzi_item_replace(item, status);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
 
     if (status != BZNA_OK && !replaced)
         bzi_item_fill(item, status, lane);
@@ -26844,21 +26860,20 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
 }
 
 /* Warps one view into its slot, on the host. */
-static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item, const bzi_output *output,
-                                        uint32_t view, bzna_error *err)
+static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item, uint32_t number, bzna_error *err)
 {
-    bzi_kernel_slot *slot = &worker->views.slots[output->first + view];
-
-    const bzi_kernel_pass *pass = &worker->views.passes[output->first + view];
-    const bzi_kernel_output target = bzi_view_target(pass, &output->kernel);
+    const bzi_view *view = &worker->loader->views[number];
+    const bzi_kernel_output *out = &view->output->kernel;
+    bzi_kernel_slot *slot = &worker->views.slots[number];
+    const bzi_kernel_pass *pass = &worker->views.passes[number];
+    const bzi_kernel_output target = bzi_view_target(pass, out);
     const bzi_memory *memory = &worker->loader->host->memory;
 
-    slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
+    slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
     if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
-        (pass->pixels && !bzi_buffer_reserve(memory, &worker->scratch_pixels,
-                                             bzi_scratch_bytes(&output->kernel, pass), 0)))
+        (pass->pixels && !bzi_buffer_reserve(memory, &worker->scratch_pixels, bzi_scratch_bytes(out, pass), 0)))
         return bzi_fail_memory(err, "the warp's workspace");
-    bzi_view_warp(slot, pass, &output->kernel, worker->workspace.data, (size_t)worker->workspace.capacity,
+    bzi_view_warp(slot, pass, out, worker->workspace.data, (size_t)worker->workspace.capacity,
                   worker->scratch_pixels.data);
     return BZNA_OK;
 }
@@ -26869,12 +26884,10 @@ static uint32_t bzi_worker_may_shrink(const bzi_worker *worker, uint32_t number)
     const bzna_loader *loader = worker->loader;
     uint32_t least = worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
 
-    for (uint32_t i = 0; i < loader->output_count && least > 1; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        for (uint32_t view = 0; output->picture == number && view < output->views; view++)
-            least = (uint32_t)bzi_min(least, bzi_slot_may_shrink(&worker->views.slots[output->first + view],
+    for (uint32_t i = 0; i < loader->view_count && least > 1; i++)
+        if (loader->views[i].output->picture == number)
+            least = (uint32_t)bzi_min(least, bzi_slot_may_shrink(&worker->views.slots[i],
                                                                  loader->config.decode.jpeg_shrink_margin));
-    }
     return least;
 }
 
@@ -26889,13 +26902,12 @@ static void bzi_worker_want_rows(bzi_worker *worker, bzi_item *item, uint32_t nu
     wanted->shrink = loader->config.decode.jpeg_shrink ? may : 1;
     item->shrinkable |= may > wanted->shrink;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        const uint32_t end = output->picture == number ? output->first + output->views : 0;
-        for (uint32_t n = output->first; n < end; n++) {
-            bzi_slot_shrink(&worker->views.slots[n], wanted->shrink);
-            bzi_rows_add(&wanted->rows, bzi_slot_rows(&worker->views.slots[n], &output->kernel));
-        }
+    for (uint32_t i = 0; i < loader->view_count; i++) {
+        bzi_kernel_slot *slot = &worker->views.slots[i];
+        if (loader->views[i].output->picture != number)
+            continue;
+        bzi_slot_shrink(slot, wanted->shrink);
+        bzi_rows_add(&wanted->rows, bzi_slot_rows(slot, &loader->views[i].output->kernel));
     }
 }
 
@@ -26933,14 +26945,13 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
         (status = bzi_item_slots(item, number, picture, shrink, &worker->views, err)) != BZNA_OK)
         return status;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        for (uint32_t view = 0; output->picture == number && view < output->views; view++)
-            if (loader->on_device)
-                bzi_lane_put(&worker->lane, item, output, view, &worker->views.slots[output->first + view],
-                             &worker->views.passes[output->first + view]);
-            else if ((status = bzi_worker_warp_view(worker, item, output, view, err)) != BZNA_OK)
-                return status;
+    for (uint32_t i = 0; i < loader->view_count; i++) {
+        if (loader->views[i].output->picture != number)
+            continue;
+        if (loader->on_device)
+            bzi_lane_put(&worker->lane, item, &loader->views[i], &worker->views.slots[i], &worker->views.passes[i]);
+        else if ((status = bzi_worker_warp_view(worker, item, i, err)) != BZNA_OK)
+            return status;
     }
 
     if (loader->on_device && loader->pick_count > 1)
@@ -26985,7 +26996,7 @@ static bzna_status bzi_worker_refuse_jpeg(bzna_error *err)
 static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uint32_t number, bzna_error *err)
 {
     const bzna_loader_pipeline *pipeline = &worker->loader->config.pipeline;
-    const bzi_output *output = worker->loader->outputs;
+    const bzi_view *view = worker->loader->views;
     bzna_random random = bzi_item_random(item, BZNA_OPERATION_PICTURE, number);
     bzna_picture *picture = &worker->pictures[number];
     bzna_sample_info info;
@@ -27007,9 +27018,9 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
         picture->plane[i] = drawn[i];
     }
 
-    while (output->picture != number)
-        output++;
-    info = bzi_item_info(item, output, 0, picture);
+    while (view->output->picture != number)
+        view++;
+    info = bzi_item_info(item, view, picture);
 
     bzi_os_callback_begin();
     status = pipeline->picture(pipeline->picture_user, &info, &random, picture, drawn);
@@ -27045,7 +27056,7 @@ static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
 
     of->next_tile++;
     of->tiles_begun++;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     begin = bzi_os_now_ns();
     status = bzi_software_tile(&worker->software, &of->tiles, number, &err);
     bzi_loader_lock(loader);
@@ -27096,7 +27107,7 @@ static bzna_status bzi_worker_grid(bzi_worker *worker, bzi_item *item, bzna_erro
     while (worker->tiles_begun)
         bzi_os_wait(&loader->tiles_wake, &loader->mutex);
     item->decode_ns += worker->helped_ns - (bzi_os_now_ns() - waited);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     if (worker->failed_tile != UINT32_MAX) {
         *err = worker->tile_error;
         return err->status;
@@ -27169,10 +27180,10 @@ static bzna_status bzi_worker_try(bzi_worker *worker, bzi_item *item)
 static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
 {
     bzi_lane *lane = &worker->lane;
+    bzi_item *item;
 
-    for (bzi_item *item = run.first, *next; item; item = next) {
+    while ((item = bzi_run_take(&run, NULL)) != NULL) {     /* another thread may have it after this */
         const bzna_status status = bzi_worker_try(worker, item);
-        next = item->next;                                  /* another thread may have the item after this */
         if (status != BZNA_OK)
             bzi_item_complete(item, status, lane);
         else
@@ -27188,12 +27199,12 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
 {
     bzna_loader *loader = worker->loader;
     bzi_run failed = { NULL, NULL, 0, 0 };
+    bzi_item *item;
 
-    for (bzi_item *item = run.first; item; item = item->next)
+    for (item = run.first; item; item = item->next)
         item->result = bzi_worker_try(worker, item);
     bzi_loader_lock(loader);
-    for (bzi_item *item = run.first, *next; item; item = next) {
-        next = item->next;
+    while ((item = bzi_run_take(&run, NULL)) != NULL) {
         if (item->result != BZNA_OK) {
             bzi_run_add(&failed, item);
             continue;
@@ -27203,11 +27214,9 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
     }
 
     bzi_loader_freed(loader);
-    bzi_os_unlock(&loader->mutex);
-    for (bzi_item *item = failed.first, *next; item; item = next) {
-        next = item->next;
+    bzi_loader_unlock(loader);
+    while ((item = bzi_run_take(&failed, NULL)) != NULL)
         bzi_item_complete(item, item->result, NULL);
-    }
 }
 
 /* Works on a run, and measures the time for the loader's pace. With the lock held, but not while it works. */
@@ -27216,7 +27225,7 @@ static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
     bzna_loader *loader = worker->loader;
     uint64_t took = bzi_os_now_ns();
 
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     if (loader->on_device)
         bzi_worker_launch_run(worker, run);
     else
@@ -27238,8 +27247,8 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
     while (!loader->quit) {
         uint64_t start;
         int blocked;
-        if (!bzi_loader_interrupted(loader) && loader->ring_count) {
-            run = bzi_ring_pop(loader);
+        if (!bzi_loader_interrupted(loader) && loader->ready.count) {
+            run = bzi_ready_pop(loader);
             loader->active++;
             bzi_loader_wake_reader(loader);
             break;
@@ -27273,7 +27282,7 @@ static void *bzi_worker_run(void *argument)
         bzi_loader_break(loader, &err);
     while ((run = bzi_worker_take(worker)).count)
         bzi_worker_run_through(worker, run);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     if (entered)
         bzi_device_leave(loader->device);
     return NULL;
@@ -27328,23 +27337,18 @@ static int bzi_engine_suits(const bzi_engine *engine, const bzi_item *item)
  * empty. With the pool's lock held. */
 static bzi_item *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
 {
-    bzi_item *before = NULL, *item = pool->first;
+    bzi_item *const first = pool->queue.first;
+    bzi_item *before = NULL, *item = first;
 
-    if (!item)
-        return NULL;
     for (uint32_t i = 0; item && !bzi_engine_suits(engine, item); i++) {
         before = item;
-        item = i < BZI_POOL_MAX_PASSED && pool->first->passed_over < BZI_POOL_MAX_PASSED ? item->next : NULL;
+        item = i < BZI_POOL_MAX_PASSED && first->passed_over < BZI_POOL_MAX_PASSED ? item->next : NULL;
     }
 
     before = item ? before : NULL;
-    item = item ? item : pool->first;
-    pool->first->passed_over += before != NULL;
-    *(before ? &before->next : &pool->first) = item->next;
-    if (pool->last == item)
-        pool->last = before;
-    pool->queued--;
-    return item;
+    if (before)
+        first->passed_over++;
+    return bzi_run_take(&pool->queue, before);
 }
 
 /* Puts an item back at the head of the queue if the engine has no decoder for it, so that another engine can take it.
@@ -27361,10 +27365,8 @@ static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec
         return 0;
 
     bzi_os_lock(&pool->mutex);
-    if (pool->first) {
-        item->next = pool->first;
-        pool->first = item;
-        pool->queued++;
+    if (pool->queue.count) {
+        bzi_run_push(&pool->queue, item);
         given = 1;
     }
     bzi_os_unlock(&pool->mutex);
@@ -27383,7 +27385,7 @@ static bzi_item *bzi_pool_take(bzi_engine *engine, int busy)
     bzi_item *item = NULL;
 
     bzi_os_lock(&pool->mutex);
-    if (busy && pool->queued > pool->idle)
+    if (busy && pool->queue.count > pool->idle)
         item = bzi_pool_pop(pool, engine);
     while (!busy && (item = bzi_pool_pop(pool, engine)) == NULL && !pool->quit) {
         pool->idle++;
@@ -27415,7 +27417,7 @@ static void bzi_engine_flush(bzi_engine *engine, int may_wait)
 static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
 {
     const bzi_lane *lane = &engine->lane;
-    const int other = lane->count && lane->items[0]->batch->loader != item->batch->loader;
+    const int other = lane->count && lane->items[0]->loader != item->loader;
 
     if (other || lane->count - lane->kept == BZI_KERNEL_SLOTS ||
         engine->session.mapped_count == engine->pool->device->desc.session_mapped)
@@ -27435,7 +27437,7 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item, bzna_status stat
  * a fallback. */
 static void bzi_engine_pass(bzi_engine *engine, bzi_item *item, bzna_status status)
 {
-    bzna_loader *loader = item->batch->loader;
+    bzna_loader *loader = item->loader;
 
     if (!loader->worker_count) {
         bzi_engine_fail(engine, item, status);
@@ -27444,7 +27446,7 @@ static void bzi_engine_pass(bzi_engine *engine, bzi_item *item, bzna_status stat
     bzi_loader_lock(loader);
     item->decode_ns = 0;
     bzi_item_to_workers(item);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
 }
 
 /* Hands an item that NVDEC does not decode to the workers, and counts a fallback. Without workers it fails. A loader
@@ -27452,7 +27454,7 @@ static void bzi_engine_pass(bzi_engine *engine, bzi_item *item, bzna_status stat
  * digit. */
 static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status status)
 {
-    bzna_loader *loader = item->batch->loader;
+    bzna_loader *loader = item->loader;
     bzna_error reason = item->batch->errors[item->slot];
     uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
     uint32_t i = 0;
@@ -27474,7 +27476,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
     loader->stats.fallbacks += was_read;
     item->decode_ns = item->by_nvdec = 0;
     bzi_item_to_workers(item);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
 
     /* The pool's host is used, because the loader may be closed by now. */
     if (i < 8 && was_read)
@@ -27484,15 +27486,12 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
 /* Adds all views of a mapped picture to the lane. */
 static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight *flight)
 {
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        for (uint32_t view = 0; view < output->views; view++) {
-            bzi_kernel_slot *slot = &engine->views.slots[output->first + view];
-            bzi_slot_on_surface(slot, flight->semi_planar);
-            bzi_lane_put(&engine->lane, item, output, view, slot, &engine->views.passes[output->first + view]);
-        }
+    for (uint32_t i = 0; i < loader->view_count; i++) {
+        bzi_kernel_slot *slot = &engine->views.slots[i];
+        bzi_slot_on_surface(slot, flight->semi_planar);
+        bzi_lane_put(&engine->lane, item, &loader->views[i], slot, &engine->views.passes[i]);
     }
     bzi_lane_add(&engine->lane, item, BZNA_OK);
 }
@@ -27500,7 +27499,7 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
 /* Returns 1 if NVDEC has decoded this sample before without damage, else 0. */
 static uint32_t bzi_item_is_sound(const bzi_item *item)
 {
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     return loader->sound && !atomic_load_explicit(&loader->changes, memory_order_relaxed) &&
            atomic_load_explicit(&loader->sound[item->index / 32], memory_order_relaxed) >> item->index % 32 & 1;
 }
@@ -27510,7 +27509,7 @@ static uint32_t bzi_item_is_sound(const bzi_item *item)
  *   sound   what bzi_item_is_sound returned */
 static void bzi_item_note(const bzi_item *item, uint32_t sound, bzna_status status, const bzi_flight *flight)
 {
-    bzna_loader *loader = item->batch->loader;
+    bzna_loader *loader = item->loader;
 
     if (sound && status == BZNA_E_DECODE)
         atomic_store(&loader->changes, 1);
@@ -27572,7 +27571,8 @@ static int bzi_engine_busy(const bzi_engine *engine)
 static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 {
     bzi_pool *pool = engine->pool;
-    bzi_item *rest = NULL;
+    bzi_run rest = { NULL, NULL, 0, 0 };
+    bzi_item *item;
     uint32_t left;
 
     engine->retired = 1;
@@ -27580,18 +27580,16 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 
     bzi_os_lock(&pool->mutex);
     left = --pool->live;
-    for (bzi_item **end = &rest; !left && (*end = bzi_pool_pop(pool, engine)) != NULL; end = &(*end)->next)
-        ;
+    while (!left && (item = bzi_run_take(&pool->queue, NULL)) != NULL)
+        bzi_run_add(&rest, item);
     bzi_os_unlock(&pool->mutex);
     bzi_log(pool->host, BZNA_LOG_WARNING, why->status, "a decode session has ended, %u are left: %s", left,
             why->message);
 
-    while (rest) {
-        bzi_item *next = rest->next;
-        if (rest->status == BZNA_OK)
-            rest->batch->errors[rest->slot] = *why;
-        bzi_engine_refuse(engine, rest, rest->status == BZNA_OK ? why->status : rest->status);
-        rest = next;
+    while ((item = bzi_run_take(&rest, NULL)) != NULL) {
+        if (item->status == BZNA_OK)
+            item->batch->errors[item->slot] = *why;
+        bzi_engine_refuse(engine, item, item->status == BZNA_OK ? why->status : item->status);
     }
 
     while (bzi_engine_busy(engine))
@@ -27707,7 +27705,7 @@ static bzi_nvdec_result bzi_engine_submit_tile(bzi_engine *engine, bzi_item *ite
 
     if (result != BZI_NVDEC_OK)
         return result;
-    if (bzi_picture_describe(&image, item->batch->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
+    if (bzi_picture_describe(&image, item->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
 
     want = bzi_nvdec_format_of(image.coded.codec, &sps);
@@ -27765,7 +27763,7 @@ static bzi_nvdec_result bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *it
         return BZI_NVDEC_FAILED;
     if ((result = bzi_engine_tile(engine, 0, &first, place, err)) != BZI_NVDEC_OK)
         return result;
-    if (bzi_picture_describe(&first, item->batch->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
+    if (bzi_picture_describe(&first, item->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
     engine->tile_format = bzi_nvdec_format_of(first.coded.codec, &sps);
     return bzi_engine_accept(engine, item, &first.coded, &sps, &picture, err);
@@ -27776,7 +27774,7 @@ static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, cons
                                         const bzi_format *sps, bzna_picture *picture, bzna_error *err)
 {
     const bzi_session *session = &engine->session;
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     bzi_views *views = &engine->views;
     bzna_error other;
     bzi_nvdec_result result = bzi_engine_accept_tiles(engine, item, image, err);
@@ -27819,7 +27817,7 @@ static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, cons
 static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bzna_error *err)
 {
     bzi_session *session = &engine->session;
-    bzna_loader *loader = item->batch->loader;
+    bzna_loader *loader = item->loader;
     bzna_picture picture;
     bzi_image image;
     bzi_format sps;
@@ -28355,10 +28353,6 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
         loader->item_count += loader->pool->count * bzi_nvdec_chosen(loader->device);
 
     loader->items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->items);
-    loader->free_items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->free_items);
-    loader->redo = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->redo);
-    loader->ring = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->ring);
-
     loader->batches = bzi_alloc_zero(memory, in_flight, sizeof *loader->batches);
     loader->slice_data = bzi_alloc_zero(memory, in_flight * config->output.slices, sizeof *loader->slice_data);
     loader->events = bzi_alloc_zero(memory, in_flight * loader->lanes, sizeof *loader->events);
@@ -28368,17 +28362,16 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
         loader->sound_words = loader->dataset->count / 32 + 1;
     loader->sound = loader->sound_words ? bzi_alloc_zero(memory, loader->sound_words, sizeof *loader->sound) : NULL;
 
-    loader->pending_batches = bzi_alloc_zero(memory, in_flight, sizeof *loader->pending_batches);
     loader->workers = bzi_alloc_zero(memory, config->decode.threads, sizeof *loader->workers);
     loader->readers = bzi_alloc_zero(memory, config->read.threads, sizeof *loader->readers);
-    if (!loader->items || !loader->free_items || !loader->redo || !loader->ring || !loader->batches ||
-        !loader->slice_data || !loader->events || !loader->touched ||
-        (loader->sound_words && !loader->sound) || !loader->pending_batches || !loader->workers ||
-        !loader->readers)
+    if (!loader->items || !loader->batches || !loader->slice_data || !loader->events || !loader->touched ||
+        (loader->sound_words && !loader->sound) || !loader->workers || !loader->readers)
         return bzi_fail_memory(err, "a loader's queues");
 
-    for (uint32_t i = 0; i < loader->item_count; i++)
-        loader->free_items[loader->free_item_count++] = &loader->items[i];
+    for (uint32_t i = 0; i < loader->item_count; i++) {
+        loader->items[i].loader = loader;
+        bzi_item_free(&loader->items[i]);
+    }
     return BZNA_OK;
 }
 
@@ -28643,7 +28636,7 @@ static void bzi_loader_join(bzna_loader *loader)
         bzi_pool_withdraw(loader);
         while (loader->waiting || loader->active)
             bzi_os_wait(&loader->control_wake, &loader->mutex);
-        bzi_os_unlock(&loader->mutex);
+        bzi_loader_unlock(loader);
     }
 
     for (uint32_t i = 0; loader->readers && i < loader->config.read.threads; i++)
@@ -28680,10 +28673,6 @@ static void bzi_loader_end(bzna_loader *loader)
     for (uint32_t i = 0; loader->items && i < loader->item_count; i++)
         bzi_buffer_free(memory, &loader->items[i].bytes);
     bzi_release(memory, loader->items, loader->item_count, sizeof *loader->items);
-    bzi_release(memory, loader->free_items, loader->item_count, sizeof *loader->free_items);
-    bzi_release(memory, loader->redo, loader->item_count, sizeof *loader->redo);
-    bzi_release(memory, loader->ring, loader->item_count, sizeof *loader->ring);
-    bzi_release(memory, loader->pending_batches, config->pipeline.batches_in_flight, sizeof *loader->pending_batches);
     bzi_release(memory, loader->workers, config->decode.threads, sizeof *loader->workers);
     bzi_release(memory, loader->readers, config->read.threads, sizeof *loader->readers);
     bzi_release(memory, loader->indices, loader->order.samples, sizeof *loader->indices);
@@ -28711,7 +28700,7 @@ static void bzi_loader_unref(bzna_loader *loader)
 
     bzi_loader_lock(loader);
     left = --loader->references;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     if (left == 0)
         bzi_loader_free(loader);
 }
@@ -28739,9 +28728,9 @@ static int bzi_loader_step(bzna_loader *loader)
     const int is_new = !reader->run.count;
     bzna_batch *batch;
 
-    if (loader->ring_count) {
+    if (loader->ready.count) {
         loader->active++;
-        bzi_worker_run_through(loader->workers, bzi_ring_pop(loader));
+        bzi_worker_run_through(loader->workers, bzi_ready_pop(loader));
         return 1;
     }
 
@@ -28764,9 +28753,9 @@ static int bzi_loader_step(bzna_loader *loader)
  * samples is finished when it is planned. With the lock held. */
 static int bzi_loader_lacks_work(bzna_loader *loader)
 {
-    if (!loader->pending_count)
+    if (!loader->pending)
         return bzi_plan_has_batch(loader);
-    return loader->pending_batches[loader->pending_first]->state != BZI_BATCH_READY;
+    return loader->pending->state != BZI_BATCH_READY;
 }
 
 /* Does the next piece of the work that the batch to be delivered needs. The error that ends the loader, if there is
@@ -28818,7 +28807,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
     int expired = timeout_ns == 0 && !no_threads;
 
     for (;;) {
-        bzna_batch *head = loader->pending_count ? loader->pending_batches[loader->pending_first] : NULL;
+        bzna_batch *head = loader->pending;
 
         if (loader->quit || loader->stopped)
             return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
@@ -28900,7 +28889,7 @@ static void bzi_batch_unref(bzna_batch *batch)
 
     bzi_loader_lock(loader);
     left = --batch->references;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     if (left)
         return;
 
@@ -28913,7 +28902,7 @@ static void bzi_batch_unref(bzna_batch *batch)
         bzi_batch_to_retiring(batch);
     else
         bzi_batch_to_free(batch);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     bzi_loader_unref(loader);
 }
 
@@ -28927,7 +28916,7 @@ static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
     bzi_loader_break(loader, err);
     *err = loader->poison;
     batch->owned = 0;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     bzi_batch_unref(batch);
     return err->status;
 }
@@ -28941,7 +28930,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
 
     bzi_loader_lock(loader);
     if (loader->waiting) {
-        bzi_os_unlock(&loader->mutex);
+        bzi_loader_unlock(loader);
         return BZI_FAIL(err, BZNA_E_STATE, "another thread is waiting in bzna_loader_next");
     }
 
@@ -28958,7 +28947,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     }
 
     stage->wait_before_ns += bzi_os_now_ns() - start;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     if (batch && loader->device && (status = bzi_batch_wait_written(batch, err)) != BZNA_OK)
         return bzi_loader_take_back(batch, err);
 
@@ -28977,7 +28966,7 @@ static bzna_status bzi_batch_release(bzna_batch *batch)
     bzi_loader_lock(batch->loader);
     owned = batch->state == BZI_BATCH_ON_LOAN && batch->owned;
     batch->owned = 0;
-    bzi_os_unlock(&batch->loader->mutex);
+    bzi_loader_unlock(batch->loader);
     if (!owned)
         return BZNA_E_STATE;
     bzi_batch_unref(batch);
@@ -29049,12 +29038,12 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
 {
     bzi_loader_lock(batch->loader);
     if (batch->state != BZI_BATCH_ON_LOAN || !batch->owned) {
-        bzi_os_unlock(&batch->loader->mutex);
+        bzi_loader_unlock(batch->loader);
         return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
     }
 
     if (batch->loader->on_device && batch->stream == BZNA_STREAM_PER_THREAD) {
-        bzi_os_unlock(&batch->loader->mutex);
+        bzi_loader_unlock(batch->loader);
         return BZI_FAIL(err, BZNA_E_STATE,
                         "bzna_batch_to_dlpack: the batch is on BZNA_STREAM_PER_THREAD, and a deleter on another "
                         "thread would record its release on another stream");
@@ -29062,7 +29051,7 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
 
     if (batch->references++ == batch->owned)                /* no other tensor is out */
         bzi_batch_tensors(batch);
-    bzi_os_unlock(&batch->loader->mutex);
+    bzi_loader_unlock(batch->loader);
     *out = version == BZNA_DLPACK_1 ? (void *)&batch->versioned[number] : (void *)&batch->tensors[number];
     return BZNA_OK;
 }
@@ -29077,7 +29066,7 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
     bzi_loader_lock(batch->loader);
     owned = batch->state == BZI_BATCH_ON_LOAN && batch->owned;
     tensors = batch->references - batch->owned;
-    bzi_os_unlock(&batch->loader->mutex);
+    bzi_loader_unlock(batch->loader);
     if (!owned)
         return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_move: the batch is not on loan");
     if (tensors && stream == BZNA_STREAM_PER_THREAD)
@@ -29105,28 +29094,25 @@ static void bzi_loader_stop(bzna_loader *loader)
     bzi_loader_lock(loader);
     loader->stopped = 1;
     bzi_loader_wake_all(loader);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
 }
 
 /* Throws away all that is planned and not on loan. With the lock held, while no item is in any thread's hands. */
 static void bzi_loader_clear(bzna_loader *loader)
 {
-    while (loader->ring_count)
-        bzi_run_free(bzi_ring_pop(loader));
-    if (loader->config.pipeline.no_threads) {
-        bzi_run_free(loader->readers->run);
-        memset(&loader->readers->run, 0, sizeof loader->readers->run);
-    }
+    bzi_run_free(&loader->ready);
+    bzi_run_free(&loader->redo);
+    if (loader->config.pipeline.no_threads)
+        bzi_run_free(&loader->readers->run);
 
-    while (loader->redo_count)
-        loader->free_items[loader->free_item_count++] = loader->redo[--loader->redo_count];
     for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++) {
         bzna_batch *batch = &loader->batches[i];
         if (batch->state == BZI_BATCH_FILLING || batch->state == BZI_BATCH_READY)
             bzi_batch_to_free(batch);
     }
 
-    loader->pending_count = 0;
+    loader->pending = NULL;
+    loader->pending_end = &loader->pending;
     loader->planning = NULL;
     memset(&loader->poison, 0, sizeof loader->poison);
 }
@@ -29152,7 +29138,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
 
     bzi_loader_lock(loader);
     if (loader->waiting) {
-        bzi_os_unlock(&loader->mutex);
+        bzi_loader_unlock(loader);
         return BZI_FAIL(err, BZNA_E_STATE, "a thread is waiting in bzna_loader_next: stop the loader first");
     }
 
@@ -29169,7 +29155,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     loader->paused--;
     loader->stopped = 0;
     bzi_loader_wake_all(loader);                            /* a thread that came to next meanwhile may be at the end */
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     bzi_sequence_free_all(&loader->host->memory, lists);
     return BZNA_OK;
 }
@@ -29275,7 +29261,7 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     state->end_epoch = loader->end_epoch;
     state->order = loader->config.order.kind;
     state->pixels = bzi_loader_pixels(loader);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     state->check = bzi_loader_state_check(state);
 }
 
@@ -29347,7 +29333,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 
 
 /* ==== 88. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 7, 63, 69-70.
+ * Calls: rooms 2, 4, 63, 69-70.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -29477,9 +29463,9 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     *stats = loader->stats;
     by_nvdec = loader->pool && stats->samples_nvdec >= stats->samples_software;
     decoders = no_threads ? 0 : by_nvdec ? bzi_loader_sessions(loader) : loader->config.decode.threads;
-    stats->stage[BZNA_STAGE_READ].depth = loader->redo_count;
+    stats->stage[BZNA_STAGE_READ].depth = loader->redo.count;
     stats->stage[BZNA_STAGE_READ].capacity = loader->item_count;
-    stats->stage[BZNA_STAGE_DECODE].depth = loader->ring_samples;
+    stats->stage[BZNA_STAGE_DECODE].depth = loader->ready.count;
     stats->stage[BZNA_STAGE_DECODE].capacity = loader->item_count;
     for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
         stats->stage[BZNA_STAGE_DELIVER].depth += loader->batches[i].state == BZI_BATCH_READY;
@@ -29492,7 +29478,7 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
             stats->stage[BZNA_STAGE_DECODE].wait_before_ns = loader->starved_ns;
     }
 
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     stats->elapsed_ns = bzi_os_now_ns() - loader->opened_ns;
     stats->stage[BZNA_STAGE_READ].threads = no_threads ? 0 : loader->config.read.threads;
     stats->stage[BZNA_STAGE_DECODE].threads = decoders;
@@ -29978,7 +29964,6 @@ static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, c
     if (output->picture == s->pick_count)
         s->fields[s->pick_count++] = field;
 
-    output->first = s->view_count;
     output->kernel = bzi_output_make(&output->shape);
     output->picture_bytes = bzi_output_bytes(&output->shape);
     output->offset = (s->data_bytes + 255) & ~(uint64_t)255;
@@ -30380,8 +30365,6 @@ static bzna_status bzi_output_copy_policies(const bzi_memory *memory, bzi_output
 /* Copies those of all outputs, if status is BZNA_OK, which is that of what was copied before. */
 static bzna_status bzi_loader_copy_policies(bzna_loader *loader, bzna_status status, bzna_error *err)
 {
-    const bzi_output *last = &loader->outputs[loader->output_count - 1];
-
     for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_output *output = &loader->outputs[i];
         if (status == BZNA_OK)
@@ -30389,7 +30372,7 @@ static bzna_status bzi_loader_copy_policies(bzna_loader *loader, bzna_status sta
         else
             output->augment.policies = NULL;
         if (output->augment.policy_count)
-            loader->drawn_views = last->first + last->views;
+            loader->drawn_views = loader->view_count;
     }
     return status;
 }
@@ -30560,10 +30543,14 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 
     memcpy(loader->outputs, settings->outputs, sizeof loader->outputs);
     loader->output_count = settings->output_count;
+    for (uint32_t i = 0; i < loader->output_count; i++)
+        for (uint32_t k = 0; k < loader->outputs[i].views; k++)
+            loader->views[loader->view_count++] = (bzi_view){ &loader->outputs[i], k };
     loader->pick_count = settings->pick_count;
     loader->slot_bytes = settings->slot_bytes;
     loader->data_bytes = settings->data_bytes;
     loader->references = 1;
+    loader->pending_end = &loader->pending;
     loader->process = bzi_os_process();
     loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
 
@@ -32065,7 +32052,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
     if (!bzi_loader_forked(batch->loader)) {
         bzi_loader_lock(batch->loader);
         all.on_loan = batch->loader->on_loan;
-        bzi_os_unlock(&batch->loader->mutex);
+        bzi_loader_unlock(batch->loader);
     }
 
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));

@@ -643,6 +643,7 @@ static bzna_status transform_of(const bzna_loader *loader, const copied *batch, 
     in.epoch = batch->epoch;
     in.targets = targets;
     item.batch = &in;
+    item.loader = in.loader;
     item.slot = slot;
     item.index = batch->indices[slot];
     return bzi_item_draw(&item, picture, transform, err);

@@ -2356,22 +2356,18 @@ TEST(the_queue_passes_over_its_first_item_so_often_and_keeps_the_order_of_others
         items[i].frames = i ? 7 : 8;
         items[i].next = i + 1 < ITEMS ? &items[i + 1] : NULL;
     }
-    pool.first = items;
-    pool.last = &items[ITEMS - 1];
-    pool.queued = ITEMS;
+    pool.queue = (bzi_run){ items, &items[ITEMS - 1], ITEMS, 0 };
     for (int i = 0; i < ITEMS; i++)
         CHECK(bzi_pool_pop(&pool, &engine) == &items[i < 16 ? i + 1 : i == 16 ? 0 : i]);
-    CHECK(!pool.first && !pool.last && !pool.queued && !bzi_pool_pop(&pool, &engine));
+    CHECK(!pool.queue.first && !pool.queue.last && !pool.queue.count && !bzi_pool_pop(&pool, &engine));
     items[0].frames = 8;                                    /* the last one suits: what is left has the right end */
     items[0].passed_over = 0;
     items[0].next = &items[1];
     items[1].next = NULL;
-    pool.first = items;
-    pool.last = &items[1];
-    pool.queued = 2;
+    pool.queue = (bzi_run){ items, &items[1], 2, 0 };
     CHECK(bzi_pool_pop(&pool, &engine) == &items[1]);
-    CHECK(pool.first == items && pool.last == items && !items[0].next && pool.queued == 1);
-    CHECK(bzi_pool_pop(&pool, &engine) == items && !pool.last);
+    CHECK(pool.queue.first == items && pool.queue.last == items && !items[0].next && pool.queue.count == 1);
+    CHECK(bzi_pool_pop(&pool, &engine) == items && !pool.queue.last);
 }
 
 /* Of four sessions with room for four small decoders, by their surfaces, two get one: a decoder takes as much again.
