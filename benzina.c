@@ -1858,6 +1858,52 @@ static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
     buffer->capacity = 0;
 }
 
+/* Memory that ends with its owner: blocks, each after its size. */
+typedef struct bzi_owned_block {
+    _Alignas(16) struct bzi_owned_block *next;
+    uint64_t bytes;                   /* of all of it */
+} bzi_owned_block;
+
+typedef struct bzi_owned {
+    const bzi_memory *memory;
+    bzi_owned_block        *blocks;
+} bzi_owned;
+
+/* Returns count * size zeroed bytes that are kept until bzi_owned_free, or NULL. */
+static void *bzi_keep(bzi_owned *kept, uint64_t count, uint64_t size)
+{
+    bzi_owned_block *block = NULL;
+    uint64_t bytes;
+
+    if (bzi_mul(count, size, &bytes) && bzi_add(bytes, sizeof *block, &bytes))
+        block = bzi_alloc_zero(kept->memory, bytes, 1);
+    if (!block)
+        return NULL;
+    block->next = kept->blocks;
+    block->bytes = bytes;
+    kept->blocks = block;
+    return block + 1;
+}
+
+/* Returns a copy that is kept as long, or NULL. */
+static void *bzi_keep_copy(bzi_owned *kept, const void *from, uint64_t count, uint64_t size)
+{
+    void *copy = bzi_keep(kept, count, size);
+
+    if (copy && count)
+        memcpy(copy, from, (size_t)(count * size));
+    return copy;
+}
+
+static void bzi_owned_free(bzi_owned *kept)
+{
+    while (kept->blocks) {
+        bzi_owned_block *block = kept->blocks;
+        kept->blocks = block->next;
+        bzi_release(kept->memory, block, block->bytes, 1);
+    }
+}
+
 /* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
  * slots. */
 #define BZI_LRU_SLOTS 8u
@@ -23579,7 +23625,6 @@ typedef struct bzi_output {
     bzna_loader_augment augment;      /* its policies; until the loader is open, the caller's, and then a copy */
     uint32_t          own_augment;    /* 1: they are its own; 0: the first output's */
     uint32_t          reserved0;      /* 0 */
-    uint64_t          augment_bytes;  /* of the copy */
     uint64_t          augment_hash;   /* for the check of saved states */
     bzi_kernel_output kernel;         /* what the kernel is told about it; its mean is the one on the host */
     uint64_t          picture_bytes;  /* of one view of one sample */
@@ -23727,7 +23772,7 @@ struct bzna_batch {
     uint64_t     next_epoch;          /* epoch and position where a saved state goes on after this batch */
     uint64_t     next_position;
     bzi_order    order;               /* of its epoch, because the plan may be in a later one already */
-    uint8_t     *block;               /* memory of the arrays below, and of data on the host that is the library's */
+    uint8_t     *block;               /* memory for data on the host that is the library's; else NULL */
     uint8_t    **slices;              /* where each slice of the data lies, on host or device */
     int64_t     *targets;             /* this and the next three: one element for each slot */
     uint64_t    *indices;
@@ -23810,8 +23855,9 @@ struct bzna_loader {
     uint64_t           fingerprint;   /* bzi_loader_fingerprint; states with another one are not restored */
     uint64_t           slot_bytes;    /* of a sample in all outputs; 0: batches have no pictures */
     uint64_t           data_bytes;    /* of a batch in all outputs; 0: likewise */
-    uint64_t           block_bytes;   /* of bzna_batch.block */
     uint32_t           item_count;
+    bzi_owned           own;           /* memory that only its threads use */
+    bzi_owned           lent;          /* memory that batches on loan need, too */
     bzi_device        *device;        /* NULL: nothing of this loader is on a device */
     bzi_pool          *pool;          /* NULL: software decodes */
     uint32_t           on_device;     /* 1: batches lie on the device */
@@ -23882,7 +23928,8 @@ struct bzna_loader {
     uint64_t   retired_count;         /* (L) how often a batch was retiring */
 
     bzi_column        columns[BZI_LIMIT_ALL_COLUMNS]; /* fields that are tensors, then fields that are bytes */
-    uint32_t          column_count[2];                /* of each of these two kinds */
+    uint32_t          tensor_count;   /* columns of the first kind */
+    uint32_t          column_count;   /* of both */
     bzi_rule          rules[BZI_LIMIT_RULES];
     uint32_t          rule_count;
     uint32_t          geometry;       /* number of the column with the geometry; or BZI_NO_FIELD */
@@ -23893,7 +23940,6 @@ struct bzna_loader {
     uint64_t          refusals[8];    /* (L) hashes of reasons, already logged, why NVDEC does not decode */
     uint32_t          in_pool;        /* (L) items with the pool or its engines */
     atomic_uint      *sound;          /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
-    uint64_t          sound_words;    /* of sound */
     atomic_uint       changes;        /* 1: a sound sample came out damaged, so the data changes; ignore sound */
     uint64_t          starved_ns;     /* (L) how long sessions had nothing to do, summed over sessions */
     uint64_t          pool_ns;        /* (L) the time up to which starved_ns counts */
@@ -23953,7 +23999,7 @@ static void bzi_loader_describe_output(const bzna_loader *loader, const bzi_outp
 /* Returns the number after that of the last tensor. */
 static uint32_t bzi_loader_tensors(const bzna_loader *loader)
 {
-    return BZI_TENSORS + loader->column_count[0] + loader->output_count - 1;
+    return BZI_TENSORS + loader->tensor_count + loader->output_count - 1;
 }
 
 /* Returns the number of the first tensor: 1 if batches have no pictures, because tensor 0 is the pictures. */
@@ -23962,7 +24008,7 @@ static uint32_t bzi_loader_first_tensor(const bzna_loader *loader) { return load
 /* Returns the output that a tensor belongs to, or NULL if it is not one of pictures. */
 static const bzi_output *bzi_loader_output(const bzna_loader *loader, uint32_t number)
 {
-    const uint32_t others = BZI_TENSORS + loader->column_count[0];
+    const uint32_t others = BZI_TENSORS + loader->tensor_count;
     return number == 0 ? loader->outputs : number >= others ? &loader->outputs[number - others + 1] : NULL;
 }
 
@@ -24844,7 +24890,7 @@ static bzna_status bzi_loader_no_batch(const bzna_loader *loader, bzna_error *er
 /* Returns the column of a field whose bytes batches carry, or BZI_NO_FIELD if they do not carry it. */
 static uint32_t bzi_loader_find_bytes(const bzna_loader *loader, const char *name)
 {
-    for (uint32_t i = loader->column_count[0]; i < loader->column_count[0] + loader->column_count[1]; i++)
+    for (uint32_t i = loader->tensor_count; i < loader->column_count; i++)
         if (*name && strcmp(loader->columns[i].name, name) == 0)
             return i;
     return BZI_NO_FIELD;
@@ -24945,13 +24991,13 @@ static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column
 static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list, int is_tensor, bzna_error *err)
 {
     const char *const setting = is_tensor ? "loader_config.fields.tensors" : "loader_config.fields.bytes";
-    uint32_t *count = &loader->column_count[!is_tensor];
+    const uint32_t first = is_tensor ? 0 : loader->tensor_count;
     bzi_column column;
     int64_t length;
     int got = 0;
 
     while (list && (got = bzi_columns_next(&list, &column)) > 0) {
-        if (*count == BZI_LIMIT_COLUMNS)
+        if (loader->column_count - first == BZI_LIMIT_COLUMNS)
             return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u names", setting, BZI_LIMIT_COLUMNS);
         if (bzi_column_make(loader, &column, is_tensor, err) != BZNA_OK)
             return bzi_error_prefix(err, setting);
@@ -24959,8 +25005,8 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
         length = column.length;
         bzi_column_shape(&column, column.kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32, &length,
                          column.kind != BZNA_FIELD_INTEGER);
-        loader->columns[is_tensor ? *count : loader->column_count[0] + *count] = column;
-        ++*count;
+        loader->columns[loader->column_count++] = column;
+        loader->tensor_count += is_tensor != 0;
     }
 
     return got < 0 ? BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: \"%.*s\" is neither a field's name nor a vector's name and "
@@ -25052,7 +25098,8 @@ static bzna_status bzi_loader_add_tensor(bzna_loader *loader, const bzi_column *
 {
     if (bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "another tensor has the name \"%s\"", column->name);
-    loader->columns[loader->column_count[0]++] = *column;
+    loader->columns[loader->column_count++] = *column;
+    loader->tensor_count++;
     return BZNA_OK;
 }
 
@@ -25075,7 +25122,7 @@ static bzna_status bzi_rule_make_tensors(bzna_loader *loader, bzi_rule *rule, co
 
     memset(&column, 0, sizeof column);
     count = column;
-    rule->tensor = twin ? twin->tensor : loader->column_count[0];
+    rule->tensor = twin ? twin->tensor : loader->tensor_count;
     if (twin && twin->kind != rule->kind)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "kind: differs from that of another rule with the name \"%s\"",
                         rule->name);
@@ -25134,14 +25181,12 @@ static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
     loader->geometry = BZI_NO_FIELD;
     if (status != BZNA_OK || !fields->geometry)
         return status;
-    if (fields->geometry > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.fields.geometry: neither 0 nor 1");
 
     memset(&geometry, 0, sizeof geometry);
     bzi_string_copy(geometry.name, sizeof geometry.name, "geometry");
     geometry.clear = 1;
     bzi_column_shape(&geometry, BZNA_DTYPE_FLOAT32, shape + (shape[0] == 1), 1 + (shape[0] > 1));
-    loader->geometry = loader->column_count[0];
+    loader->geometry = loader->tensor_count;
     status = bzi_loader_add_tensor(loader, &geometry, err);
     return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.fields.geometry");
 }
@@ -25162,7 +25207,7 @@ static bzna_status bzi_loader_make_rule_bytes(bzna_loader *loader, bzna_error *e
             return BZI_FAIL(err, BZNA_E_NOT_FOUND, "loader_config.fields.rules[%u].field: the data set has no field "
                             "that \"%s\" matches, and no rule before it", i, rule->match);
 
-        rule->bytes = twin ? twin->bytes : loader->column_count[0] + loader->column_count[1];
+        rule->bytes = twin ? twin->bytes : loader->column_count;
         if (twin)
             continue;
         if (rule->kind == BZNA_RULE_BYTES && bzi_loader_find_bytes(loader, rule->name) != BZI_NO_FIELD)
@@ -25171,7 +25216,7 @@ static bzna_status bzi_loader_make_rule_bytes(bzna_loader *loader, bzna_error *e
         memset(&loader->columns[rule->bytes], 0, sizeof loader->columns[rule->bytes]);
         if (rule->kind == BZNA_RULE_BYTES)
             bzi_string_copy(loader->columns[rule->bytes].name, BZNA_NAME_MAX, rule->name);
-        loader->column_count[1]++;
+        loader->column_count++;
     }
     return BZNA_OK;
 }
@@ -25211,10 +25256,10 @@ static void bzi_item_clear_fields(const bzi_item *item)
     const bzna_loader *loader = item->loader;
     uint32_t i = 0;
 
-    for (; i < loader->column_count[0]; i++)
+    for (; i < loader->tensor_count; i++)
         bzi_column_clear(&loader->columns[i], (uint8_t *)item->batch->columns[i] +
                                                   item->slot * loader->columns[i].bytes);
-    for (; i < loader->column_count[0] + loader->column_count[1]; i++)
+    for (; i < loader->column_count; i++)
         bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
 }
 
@@ -25311,7 +25356,7 @@ static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, con
                                    bzna_error *err)
 {
     const bzna_loader *loader = reader->loader;
-    const uint32_t tensors = loader->column_count[0], end = tensors + loader->column_count[1];
+    const uint32_t tensors = loader->tensor_count, end = loader->column_count;
     const uint32_t ruled = loader->rule_count ? loader->rules[0].bytes : end;   /* the first column for rules */
     bzna_status status = BZNA_OK;
 
@@ -25346,8 +25391,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 {
     const bzna_loader *loader = batch->loader;
 
-    for (uint32_t i = loader->column_count[0]; i < loader->column_count[0] + loader->column_count[1]; i++)
-        for (uint32_t slot = 0; slot < loader->config.output.batch_size; slot++)
+    for (uint32_t i = loader->tensor_count; i < loader->column_count; i++)
+        for (uint32_t slot = 0; batch->columns[i] && slot < loader->config.output.batch_size; slot++)
             bzi_buffer_free(&loader->host->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
 }
 
@@ -25743,7 +25788,7 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     const bzna_loader *loader = item->loader;
     const bzi_output *output = loader->outputs;
     const bzna_picture *picture = pictures ? &pictures[output->picture] : &none;
-    const uint32_t end = loader->column_count[0] + loader->column_count[1];
+    const uint32_t end = loader->column_count;
     bzna_sample_info info;
     bzna_status status = BZNA_OK;
 
@@ -28189,57 +28234,26 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 
 /* --- Batches --- */
 
-/* The arrays in a batch's block: data, targets, indices, status, errors, drawn operations and their counts, then one
- * for each field. */
-enum { BZI_BATCH_FIXED = 7, BZI_BATCH_ARRAYS = BZI_BATCH_FIXED + BZI_LIMIT_ALL_COLUMNS };
-
-/* Lays out the arrays of a batch. Returns 1, or 0 on overflow.
- *   data_bytes   0 if the data does not lie in the block
- *   offsets      of the arrays in the block
- *   total        bytes of the block */
-static int bzi_batch_layout(const bzna_loader *loader, uint64_t data_bytes, uint64_t offsets[BZI_BATCH_ARRAYS],
-                            uint64_t *total)
-{
-    const uint32_t tensors = loader->column_count[0], count = BZI_BATCH_FIXED + tensors + loader->column_count[1];
-    const uint64_t views = loader->drawn_views;
-    const uint64_t sizes[BZI_BATCH_FIXED] = { 0, sizeof(int64_t), sizeof(uint64_t), sizeof(bzna_status),
-                                              sizeof(bzna_error), views * BZNA_OPERATIONS_MAX * sizeof(bzna_drawn),
-                                              views * sizeof(uint32_t) };
-    uint64_t at = data_bytes + (BZI_BATCH_ALIGN - data_bytes % BZI_BATCH_ALIGN) % BZI_BATCH_ALIGN;
-
-    offsets[0] = 0;
-    for (uint32_t i = 1; i < count; i++) {
-        uint64_t size = i < BZI_BATCH_FIXED           ? sizes[i] :
-                        i - BZI_BATCH_FIXED < tensors ? loader->columns[i - BZI_BATCH_FIXED].bytes :
-                                                        sizeof(bzi_slot_bytes);
-        offsets[i] = at;
-        if (!bzi_mul(size, loader->config.output.batch_size, &size) || !bzi_add(at, size, &at) ||
-            !bzi_add(at, BZI_BATCH_ALIGN - 1, &at))
-            return 0;
-        at &= ~(uint64_t)(BZI_BATCH_ALIGN - 1);
-    }
-
-    *total = at;
-    return 1;
-}
-
-/* Points a batch to the arrays in its block. */
-static void bzi_batch_point(bzna_batch *batch, const uint64_t at[BZI_BATCH_ARRAYS])
+/* Makes the arrays of a batch, with one element for each slot. Returns 1, or 0 if there is no memory. */
+static int bzi_batch_make_arrays(bzna_batch *batch)
 {
     const bzna_loader *loader = batch->loader;
-    const uint32_t tensors = loader->column_count[0], count = tensors + loader->column_count[1];
+    const uint64_t slots = loader->config.output.batch_size, views = slots * loader->drawn_views;
+    bzi_owned *lent = &batch->loader->lent;
 
-    batch->targets = (int64_t *)(void *)(batch->block + at[1]);
-    batch->indices = (uint64_t *)(void *)(batch->block + at[2]);
-    batch->status = (bzna_status *)(void *)(batch->block + at[3]);
-    batch->errors = (bzna_error *)(void *)(batch->block + at[4]);
-    batch->operations = (bzna_drawn *)(void *)(batch->block + at[5]);
-    batch->operation_counts = (uint32_t *)(void *)(batch->block + at[6]);
-    for (uint32_t i = 0; i < count; i++) {
-        batch->columns[i] = batch->block + at[BZI_BATCH_FIXED + i];
-        if (i >= tensors)
-            memset(batch->columns[i], 0, loader->config.output.batch_size * sizeof(bzi_slot_bytes));
+    if (!(batch->targets = bzi_keep(lent, slots, sizeof *batch->targets)) ||
+        !(batch->indices = bzi_keep(lent, slots, sizeof *batch->indices)) ||
+        !(batch->status = bzi_keep(lent, slots, sizeof *batch->status)) ||
+        !(batch->errors = bzi_keep(lent, slots, sizeof *batch->errors)) ||
+        !(batch->operations = bzi_keep(lent, views, BZNA_OPERATIONS_MAX * sizeof *batch->operations)) ||
+        !(batch->operation_counts = bzi_keep(lent, views, sizeof *batch->operation_counts)))
+        return 0;
+    for (uint32_t i = 0; i < loader->column_count; i++) {
+        const uint64_t bytes = i < loader->tensor_count ? loader->columns[i].bytes : sizeof(bzi_slot_bytes);
+        if (!(batch->columns[i] = bzi_keep(lent, slots, bytes)))
+            return 0;
     }
+    return 1;
 }
 
 /* Makes what a batch needs on the device: memory, pinned memory if data goes to the host, and events. In the CUDA
@@ -28282,40 +28296,38 @@ static void bzi_batch_free_device(bzna_batch *batch)
 }
 
 /* Places the slices of a batch: in the user's buffers, or one after the other in the library's memory. */
-static void bzi_batch_place(bzna_batch *batch, uint32_t number, uint8_t *host)
+static void bzi_batch_place(bzna_batch *batch, uint32_t number)
 {
     const bzna_loader *loader = batch->loader;
     const bzna_loader_config *config = &loader->config;
     uint64_t slice_bytes = config->output.batch_size / config->output.slices * loader->slot_bytes;
     uint64_t first = (uint64_t)number * config->output.slices;
-    uint8_t *data = loader->on_device ? (uint8_t *)(uintptr_t)batch->device_data : batch->pinned ? batch->pinned : host;
+    uint8_t *data = loader->on_device ? (uint8_t *)(uintptr_t)batch->device_data : batch->pinned ? batch->pinned : batch->block;
 
     batch->slices = loader->slice_data + first;
     for (uint32_t k = 0; k < config->output.slices; k++)
         batch->slices[k] = config->output.buffers ? config->output.buffers[first + k].data : data + k * slice_bytes;
 }
 
-/* Makes one batch. In the CUDA context, if the loader has a device.
- *   at   the offsets of its arrays in its block */
-static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const uint64_t at[BZI_BATCH_ARRAYS],
-                                  bzna_error *err)
+/* Makes one batch. In the CUDA context, if the loader has a device. */
+static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_error *err)
 {
+    const int has_block = !loader->config.output.buffers && !loader->device;
     bzna_batch *batch = &loader->batches[number];
     bzna_status status;
 
-    batch->block = bzi_alloc(&loader->host->memory, loader->block_bytes, 1, BZI_BATCH_ALIGN);
-    if (!batch->block)
-        return BZI_FAIL(err, BZNA_E_MEMORY,
-                        "out of memory: batch %u needs %llu bytes (batch_size, width, height, batches_in_flight)",
-                        number, (unsigned long long)loader->block_bytes);
-
     batch->loader = loader;
     batch->stream = loader->stream;
-    bzi_batch_point(batch, at);
+    if (has_block)
+        batch->block = bzi_alloc(&loader->host->memory, loader->data_bytes, 1, BZI_BATCH_ALIGN);
+    if ((has_block && !batch->block) || !bzi_batch_make_arrays(batch))
+        return BZI_FAIL(err, BZNA_E_MEMORY,
+                        "out of memory: batch %u needs %llu bytes (batch_size, width, height, batches_in_flight)",
+                        number, (unsigned long long)loader->data_bytes);
     if (loader->device && (status = bzi_batch_make_device(batch, number, err)) != BZNA_OK)
         return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
 
-    bzi_batch_place(batch, number, batch->block + at[0]);
+    bzi_batch_place(batch, number);
     if (batch->has_release)
         bzi_batch_to_retiring(batch);                       /* no lock, because there are no threads yet */
     else
@@ -28326,14 +28338,10 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const ui
 /* Makes all batches. In the CUDA context, if the loader has a device. */
 static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 {
-    const bzna_loader_config *config = &loader->config;
-    uint64_t at[BZI_BATCH_ARRAYS], data_bytes = config->output.buffers || loader->device ? 0 : loader->data_bytes;
     bzna_status status = BZNA_OK;
 
-    if (!bzi_batch_layout(loader, data_bytes, at, &loader->block_bytes))
-        return bzi_fail_memory(err, "batches");
-    for (uint32_t i = 0; i < config->pipeline.batches_in_flight && status == BZNA_OK; i++)
-        status = bzi_batch_make(loader, i, at, err);
+    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight && status == BZNA_OK; i++)
+        status = bzi_batch_make(loader, i, err);
     return status;
 }
 
@@ -28343,29 +28351,25 @@ static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
  * ends. */
 static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 {
-    const bzi_memory *memory = &loader->host->memory;
     const bzna_loader_config *config = &loader->config;
-    const uint64_t in_flight = config->pipeline.batches_in_flight;
+    const uint64_t in_flight = config->pipeline.batches_in_flight, events = in_flight * loader->lanes;
+    const int notes_sound = loader->pool && loader->dataset->count <= BZI_LIMIT_SOUND;
+    bzi_owned *own = &loader->own, *lent = &loader->lent;
 
     loader->item_count = config->read.ahead_samples +
                          (config->decode.threads + config->read.threads) * loader->run_most;
     if (loader->pool)
         loader->item_count += loader->pool->count * bzi_nvdec_chosen(loader->device);
 
-    loader->items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->items);
-    loader->batches = bzi_alloc_zero(memory, in_flight, sizeof *loader->batches);
-    loader->slice_data = bzi_alloc_zero(memory, in_flight * config->output.slices, sizeof *loader->slice_data);
-    loader->events = bzi_alloc_zero(memory, in_flight * loader->lanes, sizeof *loader->events);
-    loader->touched = bzi_alloc_zero(memory, in_flight * loader->lanes, sizeof *loader->touched);
-
-    if (loader->pool && loader->dataset->count <= BZI_LIMIT_SOUND)
-        loader->sound_words = loader->dataset->count / 32 + 1;
-    loader->sound = loader->sound_words ? bzi_alloc_zero(memory, loader->sound_words, sizeof *loader->sound) : NULL;
-
-    loader->workers = bzi_alloc_zero(memory, config->decode.threads, sizeof *loader->workers);
-    loader->readers = bzi_alloc_zero(memory, config->read.threads, sizeof *loader->readers);
-    if (!loader->items || !loader->batches || !loader->slice_data || !loader->events || !loader->touched ||
-        (loader->sound_words && !loader->sound) || !loader->workers || !loader->readers)
+    if (!(loader->items = bzi_keep(own, loader->item_count, sizeof *loader->items)) ||
+        !(loader->workers = bzi_keep(own, config->decode.threads, sizeof *loader->workers)) ||
+        !(loader->readers = bzi_keep(own, config->read.threads, sizeof *loader->readers)) ||
+        (notes_sound &&
+         !(loader->sound = bzi_keep(own, loader->dataset->count / 32 + 1, sizeof *loader->sound))) ||
+        !(loader->batches = bzi_keep(lent, in_flight, sizeof *loader->batches)) ||
+        !(loader->slice_data = bzi_keep(lent, in_flight * config->output.slices, sizeof *loader->slice_data)) ||
+        !(loader->events = bzi_keep(lent, events, sizeof *loader->events)) ||
+        !(loader->touched = bzi_keep(lent, events, sizeof *loader->touched)))
         return bzi_fail_memory(err, "a loader's queues");
 
     for (uint32_t i = 0; i < loader->item_count; i++) {
@@ -28378,25 +28382,23 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 /* Copies the user's arrays, and allocates those that are computed from weights. */
 static bzna_status bzi_loader_copy_order(bzna_loader *loader, bzna_error *err)
 {
-    const bzi_memory *memory = &loader->host->memory;
     const bzna_loader_config *c = &loader->config;
+    const uint64_t weights = c->order.weight_count;
+    bzi_owned *own = &loader->own;
     bzi_order *order = &loader->order;
 
     if (c->order.index_count &&
-        !(loader->indices = bzi_alloc_copy(memory, c->order.indices, c->order.index_count, sizeof *loader->indices)))
+        !(loader->indices = bzi_keep_copy(own, c->order.indices, c->order.index_count, sizeof *loader->indices)))
         return bzi_fail_memory(err, "loader_config.order.indices");
 
-    if (c->order.weight_count &&
-        (!(loader->weights = bzi_alloc_copy(memory, c->order.weights, c->order.weight_count,
-                                            sizeof *loader->weights)) ||
-         !(loader->sums = bzi_alloc_zero(memory, c->order.weight_count, sizeof *loader->sums))))
-        return bzi_fail_memory(err, "loader_config.order.weights");
-    if (c->order.weights_by_part &&
-        !(loader->ends = bzi_alloc_zero(memory, c->order.weight_count, sizeof *loader->ends)))
+    if (weights && (!(loader->weights = bzi_keep_copy(own, c->order.weights, weights, sizeof *loader->weights)) ||
+                    !(loader->sums = bzi_keep(own, weights, sizeof *loader->sums)) ||
+                    (c->order.weights_by_part &&
+                     !(loader->ends = bzi_keep(own, weights, sizeof *loader->ends)))))
         return bzi_fail_memory(err, "loader_config.order.weights");
 
     if (c->order.weighting == BZNA_WEIGHTING_ONCE &&
-        !(order->ranked = bzi_alloc_zero(memory, order->samples, sizeof *order->ranked)))
+        !(order->ranked = bzi_keep(own, order->samples, sizeof *order->ranked)))
         return bzi_fail_memory(err, "the order of weighted draws");
     return BZNA_OK;
 }
@@ -28600,27 +28602,17 @@ static void bzi_loader_free(bzna_loader *loader)
 {
     bzna_context *context = loader->context;
     const bzi_memory *memory = &loader->host->memory;
-    uint32_t in_flight = loader->config.pipeline.batches_in_flight;
 
     if (loader->device)
         bzi_loader_free_device(loader);
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        bzi_release(memory, loader->outputs[i].mean, loader->outputs[i].mean_bytes, 1);
-        bzi_release(memory, (void *)(uintptr_t)loader->outputs[i].augment.policies, loader->outputs[i].augment_bytes,
-                    1);
-    }
-    for (uint32_t i = 0; loader->batches && i < in_flight; i++) {
-        if (loader->batches[i].block)
-            bzi_batch_free_bytes(&loader->batches[i]);
-        bzi_release(memory, loader->batches[i].block, loader->block_bytes, 1);
+    for (uint32_t i = 0; loader->batches && i < loader->config.pipeline.batches_in_flight; i++) {
+        bzna_batch *batch = &loader->batches[i];
+        if (batch->loader)
+            bzi_batch_free_bytes(batch);
+        bzi_release(memory, batch->block, loader->data_bytes, 1);
     }
 
-    bzi_release(memory, loader->events, (uint64_t)in_flight * loader->lanes, sizeof *loader->events);
-    bzi_release(memory, loader->touched, (uint64_t)in_flight * loader->lanes, sizeof *loader->touched);
-    bzi_release(memory, loader->sound, loader->sound_words, sizeof *loader->sound);
-    bzi_release(memory, loader->batches, in_flight, sizeof *loader->batches);
-    bzi_release(memory, loader->slice_data, (uint64_t)in_flight * loader->config.output.slices,
-                sizeof *loader->slice_data);
+    bzi_owned_free(&loader->lent);
     bzi_loader_free_locks(loader);
     bzi_release(memory, loader, 1, sizeof *loader);
     bzi_context_drop(context);
@@ -28672,18 +28664,8 @@ static void bzi_loader_end(bzna_loader *loader)
         bzi_device_leave(loader->device);
     for (uint32_t i = 0; loader->items && i < loader->item_count; i++)
         bzi_buffer_free(memory, &loader->items[i].bytes);
-    bzi_release(memory, loader->items, loader->item_count, sizeof *loader->items);
-    bzi_release(memory, loader->workers, config->decode.threads, sizeof *loader->workers);
-    bzi_release(memory, loader->readers, config->read.threads, sizeof *loader->readers);
-    bzi_release(memory, loader->indices, loader->order.samples, sizeof *loader->indices);
-    bzi_release(memory, loader->weights, loader->order.group_count, sizeof *loader->weights);
-    bzi_release(memory, loader->sums, loader->order.group_count, sizeof *loader->sums);
-    bzi_release(memory, loader->ends, loader->order.group_count, sizeof *loader->ends);
-    bzi_release(memory, loader->order.ranked, loader->order.samples, sizeof *loader->order.ranked);
+    bzi_owned_free(&loader->own);
     bzi_sequence_free_all(memory, loader->lists);
-    for (uint32_t i = 0; i < loader->pick_count; i++)
-        if (loader->picks[i].name)
-            bzi_release(memory, (void *)(uintptr_t)loader->picks[i].name, strlen(loader->picks[i].name) + 1, 1);
     bzi_dataset_drop(loader->dataset);
 }
 
@@ -29528,40 +29510,68 @@ static bzna_status bzi_device_check_wanted(const char *field, bzna_device device
     return BZNA_OK;
 }
 
+/* A setting that is a number, and what it may be. */
+typedef struct bzi_number {
+    const char *name;
+    uint32_t   *value;
+    uint32_t    most;                 /* the largest value that is allowed */
+    uint32_t    preset;               /* its value if 0 was given; 0: it stays 0 */
+    uint32_t    kind;                 /* what is said of one that is not allowed */
+} bzi_number;
+
+enum { BZI_NUMBER_COUNT, BZI_NUMBER_SIZE, BZI_NUMBER_CHOICE, BZI_NUMBER_SWITCH };
+
+/* Fills in presets, and checks numbers. where: the config that they belong to. A size must not be 0. */
+static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, size_t count, bzna_error *err)
+{
+    for (; count; n++, count--) {
+        const uint32_t value = *n->value = bzi_default(*n->value, n->preset);
+        if (value <= n->most && (value || n->kind != BZI_NUMBER_SIZE))
+            continue;
+        if (n->kind == BZI_NUMBER_SIZE)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not in 1..%u", where, n->name, value, n->most);
+        if (n->kind == BZI_NUMBER_CHOICE)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, n->name, value);
+        if (n->kind == BZI_NUMBER_SWITCH)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: neither 0 nor 1", where, n->name);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is more than %u", where, n->name, value, n->most);
+    }
+    return BZNA_OK;
+}
+
+#define BZI_COUNT(member, most, preset) { #member, &c->member, most, preset, BZI_NUMBER_COUNT }
+#define BZI_SIZE(member, most)          { #member, &c->member, most, 0, BZI_NUMBER_SIZE }
+#define BZI_CHOICE(member, last)        { #member, &c->member, last, 0, BZI_NUMBER_CHOICE }
+#define BZI_SWITCH(member)              { #member, &c->member, 1, 0, BZI_NUMBER_SWITCH }
+
 /* Checks a context's config and fills in defaults. */
 static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 {
-    bzna_status status;
+    const bzi_number numbers[] = {
+        BZI_SWITCH(no_threads),
+        BZI_COUNT(max_edge_px, 65535, BZI_LIMIT_EDGE),
+        BZI_COUNT(sessions, BZI_LIMIT_SESSIONS, 0),
+        BZI_COUNT(sessions_per_engine, BZI_LIMIT_SESSIONS, 0),
+        BZI_COUNT(session_depth, BZI_LIMIT_SESSION_DEPTH, 4),
+        BZI_COUNT(session_mapped, BZI_KERNEL_SLOTS, BZI_KERNEL_SLOTS),
+    };
+    bzna_status status = bzi_numbers_check("context_config", numbers, sizeof numbers / sizeof *numbers, err);
+
+    if (status != BZNA_OK)
+        return status;
 
     if (!c->allocator.alloc != !c->allocator.release)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: set both alloc and release, or neither");
     if ((status = bzi_device_check_wanted("context_config.device", c->device, err)) != BZNA_OK)
         return status;
-    if (c->no_threads > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.no_threads: neither 0 nor 1");
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
 
     if (c->codecs & ~(2 * BZNA_ALLOW_JPEG2000 - 1u))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.codecs: 0x%x has bits that are not known", c->codecs);
-    if (c->max_edge_px > 65535)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.max_edge_px: %u is more than 65535", c->max_edge_px);
     if (!c->device_allocator.alloc != !c->device_allocator.release)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "context_config.device_allocator: set both alloc and release, or neither");
-
-    if (c->sessions > BZI_LIMIT_SESSIONS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.sessions: %u is more than %u", c->sessions,
-                        BZI_LIMIT_SESSIONS);
-    if (c->sessions_per_engine > BZI_LIMIT_SESSIONS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.sessions_per_engine: %u is more than %u",
-                        c->sessions_per_engine, BZI_LIMIT_SESSIONS);
-    if (c->session_depth > BZI_LIMIT_SESSION_DEPTH)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.session_depth: %u is more than %u", c->session_depth,
-                        BZI_LIMIT_SESSION_DEPTH);
-    if (c->session_mapped > BZI_KERNEL_SLOTS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.session_mapped: %u is more than %u", c->session_mapped,
-                        BZI_KERNEL_SLOTS);
 
     if (c->cuda_context && c->device.kind == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.cuda_context: device.kind is BZNA_DEVICE_CPU");
@@ -29573,27 +29583,25 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 
     c->log_level = c->log_level ? c->log_level : BZNA_LOG_WARNING;
     c->max_sample_bytes = c->max_sample_bytes ? c->max_sample_bytes : BZI_LIMIT_SAMPLE_BYTES;
-    c->max_edge_px = c->max_edge_px ? c->max_edge_px : BZI_LIMIT_EDGE;
-    c->session_depth = c->session_depth ? c->session_depth : 4;
-    c->session_mapped = c->session_mapped ? c->session_mapped : BZI_KERNEL_SLOTS;
     return BZNA_OK;
 }
 
 /* Checks the shape of an output. what: how errors name it. */
-static bzna_status bzi_output_check(const char *what, const bzna_output *o, bzna_error *err)
+static bzna_status bzi_output_check(const char *what, bzna_output *c, bzna_error *err)
 {
-    if (!o->width || o->width > BZI_LIMIT_EDGE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width: %u is not in 1..%u", what, o->width, BZI_LIMIT_EDGE);
-    if (!o->height || o->height > BZI_LIMIT_EDGE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.height: %u is not in 1..%u", what, o->height, BZI_LIMIT_EDGE);
-    if (o->dtype > BZNA_DTYPE_UINT8)
+    const bzi_number numbers[] = { BZI_SIZE(width, BZI_LIMIT_EDGE), BZI_SIZE(height, BZI_LIMIT_EDGE) };
+    bzna_status status = bzi_numbers_check(what, numbers, 2, err);
+
+    if (status != BZNA_OK)
+        return status;
+    if (c->dtype > BZNA_DTYPE_UINT8)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.dtype: %u; only float32, float16, bfloat16 and uint8", what,
-                        o->dtype);
-    if (o->layout > BZNA_LAYOUT_NHWC)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.layout: %u; only NCHW and NHWC so far", what, o->layout);
-    if (o->channels > BZNA_CHANNELS_GRAY)
+                        c->dtype);
+    if (c->layout > BZNA_LAYOUT_NHWC)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.layout: %u; only NCHW and NHWC so far", what, c->layout);
+    if (c->channels > BZNA_CHANNELS_GRAY)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.channels: %u; only BZNA_CHANNELS_RGB, _BGR, _GRAY", what,
-                        o->channels);
+                        c->channels);
     return BZNA_OK;
 }
 
@@ -29613,8 +29621,6 @@ static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_da
     uint64_t positive = 0;
     double sum = 0;
 
-    if (c->order.weights_by_part > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights_by_part: neither 0 nor 1");
     if (c->order.weights_by_part && c->order.indices)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights_by_part: not together with indices");
     if (groups > UINT32_MAX)
@@ -29649,6 +29655,37 @@ static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_da
     return BZNA_OK;
 }
 
+/* Checks the loader's settings that are numbers, and fills in their defaults. */
+static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *err)
+{
+    const bzi_number numbers[] = {
+        BZI_SIZE(output.batch_size, BZI_LIMIT_BATCH),
+        BZI_COUNT(output.slices, UINT32_MAX, 1),
+        BZI_CHOICE(order.kind, BZNA_ORDER_GIVEN),
+        BZI_CHOICE(order.last_batch, BZNA_LAST_FILL),
+        BZI_CHOICE(order.weighting, BZNA_WEIGHTING_ONCE),
+        BZI_SWITCH(order.weights_by_part),
+        BZI_COUNT(shard.world_size, UINT32_MAX, 1),
+        BZI_SWITCH(fields.geometry),
+        BZI_COUNT(read.threads, BZI_LIMIT_READERS, 0),
+        BZI_COUNT(read.ahead_samples, BZI_LIMIT_READ_AHEAD, 0),
+        BZI_COUNT(read.retries, BZI_LIMIT_RETRIES, 0),
+        BZI_COUNT(decode.threads, BZI_LIMIT_THREADS, bzi_os_processors()),
+        BZI_CHOICE(decode.decoder, BZNA_DECODER_NVDEC),
+        BZI_CHOICE(decode.jpeg, BZNA_DECODER_NVDEC),
+        BZI_SWITCH(decode.jpeg_shrink),
+        BZI_CHOICE(errors.policy, BZNA_ON_ERROR_STOP),
+        BZI_CHOICE(errors.callback_policy, BZNA_ON_CALLBACK_ERROR_SAMPLE),
+        BZI_COUNT(pipeline.batches_in_flight, BZI_LIMIT_IN_FLIGHT, 3),
+        BZI_SWITCH(pipeline.restore_any_pixels),
+        BZI_SWITCH(pipeline.no_threads),
+    };
+
+    if (c->pipeline.no_threads)
+        c->decode.threads = c->read.threads = 1;            /* the thread in next does the work of both */
+    return bzi_numbers_check("loader_config", numbers, sizeof numbers / sizeof *numbers, err);
+}
+
 /* Checks what an epoch consists of: indices, weights, epoch_samples. */
 static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_dataset *dataset, bzna_error *err)
 {
@@ -29671,9 +29708,6 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
                             (unsigned long long)i, (unsigned long long)c->order.indices[i],
                             (unsigned long long)dataset->count);
 
-    if (c->order.weighting > BZNA_WEIGHTING_ONCE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weighting: %u is not known", c->order.weighting);
-
     if (c->order.weighting == BZNA_WEIGHTING_NONE) {
         if (c->order.weights || c->order.weight_count || c->order.weights_by_part || c->order.epoch_samples)
             return BZI_FAIL(err, BZNA_E_ARGUMENT,
@@ -29685,20 +29719,9 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
     return bzi_loader_check_weights(c, dataset, samples, err);
 }
 
-/* Checks the policies for errors, retries, processors and slices, and fills in defaults. */
+/* Checks processors and slices, and fills in defaults. */
 static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *err)
 {
-    if (c->errors.policy > BZNA_ON_ERROR_STOP)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.errors.policy: %u is not known", c->errors.policy);
-    if (c->errors.callback_policy > BZNA_ON_CALLBACK_ERROR_SAMPLE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.errors.callback_policy: %u is not known",
-                        c->errors.callback_policy);
-    if (c->pipeline.restore_any_pixels > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.restore_any_pixels: neither 0 nor 1");
-    if (c->read.retries > BZI_LIMIT_RETRIES)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read.retries: %u is more than %u", c->read.retries,
-                        BZI_LIMIT_RETRIES);
-
     c->read.backoff_ns = c->read.backoff_ns ? c->read.backoff_ns : 10000000;
     c->read.memory_bytes = c->read.memory_bytes ? c->read.memory_bytes : BZI_LIMIT_READ_BYTES;
     if (!c->pipeline.cpus != !c->pipeline.cpu_count)
@@ -29709,7 +29732,6 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
                             (int)c->pipeline.cpus[i]);
 
-    c->output.slices = bzi_default(c->output.slices, 1);
     if (c->output.batch_size % c->output.slices)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.slices: %u does not divide batch_size, %u",
                         c->output.slices, c->output.batch_size);
@@ -29732,21 +29754,6 @@ static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_err
 
 static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *err)
 {
-    if (c->pipeline.no_threads > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.no_threads: neither 0 nor 1");
-    if (c->pipeline.no_threads)
-        c->decode.threads = c->read.threads = 1;            /* the thread in next does the work of both */
-
-    c->decode.threads = bzi_default(c->decode.threads, bzi_os_processors());
-    if (c->decode.threads > BZI_LIMIT_THREADS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.threads: %u is more than %u", c->decode.threads,
-                        BZI_LIMIT_THREADS);
-    if (c->decode.decoder > BZNA_DECODER_NVDEC)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.decoder: %u is not known", c->decode.decoder);
-    if (c->decode.jpeg > BZNA_DECODER_NVDEC)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg: %u is not known", c->decode.jpeg);
-    if (c->decode.jpeg_shrink > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink: neither 0 nor 1");
     if (c->decode.jpeg_shrink_margin != 0 && !c->decode.jpeg_shrink)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink_margin: it needs jpeg_shrink");
     c->decode.jpeg_shrink_margin = c->decode.jpeg_shrink_margin == 0 ? 1 : c->decode.jpeg_shrink_margin;
@@ -29760,21 +29767,14 @@ static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *er
     return BZNA_OK;
 }
 
-/* Checks sizes, numbers of threads and the shard, and fills in defaults. An epoch must have at least one batch. */
+/* Checks sizes, padding and the shard, and fills in defaults. An epoch must have at least one batch. */
 static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
 {
     bzi_shard shard = { .count = samples };
     bzna_status status;
 
-    if (!c->output.batch_size || c->output.batch_size > BZI_LIMIT_BATCH)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.batch_size: %u is not in 1..%u",
-                        c->output.batch_size, BZI_LIMIT_BATCH);
     if ((status = bzi_loader_check_output(c, err)) != BZNA_OK)
         return status;
-    if (c->order.kind > BZNA_ORDER_GIVEN)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.kind: %u is not known", c->order.kind);
-    if (c->order.last_batch > BZNA_LAST_FILL)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.last_batch: %u is not known", c->order.last_batch);
     if (c->order.last_batch != BZNA_LAST_FILL && (c->order.pad_value != 0 || c->order.pad_target))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.pad_value, pad_target: they have an effect on "
                         "BZNA_LAST_FILL only");
@@ -29783,24 +29783,11 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
                         c->order.pad_value);
 
     c->order.epochs = c->order.epochs ? c->order.epochs : 1;
-    c->shard.world_size = bzi_default(c->shard.world_size, 1);
     if (c->shard.rank >= c->shard.world_size)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.shard.rank: %u is not below world_size, %u", c->shard.rank,
                         c->shard.world_size);
     if ((status = bzi_loader_check_decode(c, err)) != BZNA_OK)
         return status;
-    if (c->read.threads > BZI_LIMIT_READERS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read.threads: %u is more than %u", c->read.threads,
-                        BZI_LIMIT_READERS);
-
-    c->pipeline.batches_in_flight = bzi_default(c->pipeline.batches_in_flight, 3);
-    if (c->pipeline.batches_in_flight > BZI_LIMIT_IN_FLIGHT)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.batches_in_flight: %u is more than %u",
-                        c->pipeline.batches_in_flight, BZI_LIMIT_IN_FLIGHT);
-    if (c->read.ahead_samples > BZI_LIMIT_READ_AHEAD)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read.ahead_samples: %u is more than %u",
-                        c->read.ahead_samples, BZI_LIMIT_READ_AHEAD);
-
     shard.batch = c->output.batch_size;
     shard.world = c->shard.world_size;
     shard.last_batch = c->order.last_batch;
@@ -30108,6 +30095,7 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
     bzna_status status;
 
     if ((status = bzi_loader_check_reserved(config, err)) != BZNA_OK ||
+        (status = bzi_loader_check_numbers(config, err)) != BZNA_OK ||
         (status = bzi_loader_check_order(config, dataset, err)) != BZNA_OK ||
         (status = bzi_loader_check_counts(config, config->order.epoch_samples, err)) != BZNA_OK ||
         (status = bzi_loader_check_services(config, err)) != BZNA_OK ||
@@ -30128,21 +30116,6 @@ typedef struct bzi_loader_gpu {
     bzi_pool   *pool;                 /* NULL: there are no decode sessions, or they were not asked for */
     bzna_error  why;                  /* status < 0: why there is no device, or why it has no sessions */
 } bzi_loader_gpu;
-
-/* The choice of a decoder and of a place for batches, and what follows from that. */
-typedef struct bzi_loader_mode {
-    bzi_device *device;               /* NULL: the loader does not use it */
-    bzi_pool   *pool;                 /* NULL: all is decoded in software */
-    uint32_t    on_device;            /* 1: batches lie there */
-    uint32_t    workers;              /* threads that decode in software */
-    uint32_t    lanes;                /* one for each session, and for each worker that writes to the device */
-    uint32_t    reader_threads;
-    uint32_t    read_ahead;           /* samples, at most */
-    uint32_t    ahead_least;          /* samples, whatever their bytes */
-    uint32_t    run_most;             /* samples of a run */
-    uint64_t    ahead_bytes;          /* enough, from ahead_least samples on */
-    char        reason[sizeof ((bzna_loader_info *)0)->decoder_reason];
-} bzi_loader_mode;
 
 /* Asks the context for what the config may use. It is not an error here if there is no GPU. */
 static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu *gpu, bzna_error *err)
@@ -30176,88 +30149,70 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
 
 /* How much is read ahead: what the config says; else so many samples, and more while they are small, where software
  * decodes them, as their decoders would wait for their readers. A run leaves each of the workers several to take. */
-static void bzi_loader_scale_ahead(const bzna_loader_config *config, uint32_t sessions, bzi_loader_mode *mode)
+static void bzi_loader_scale_ahead(bzna_loader *loader, uint32_t sessions)
 {
+    bzna_loader_config *config = &loader->config;
     const uint64_t slots = (uint64_t)config->output.batch_size * config->pipeline.batches_in_flight;
     const uint64_t threads = config->decode.threads;
-    mode->ahead_least = (uint32_t)(2 * threads + 2 + 4 * sessions);
-    mode->ahead_bytes = bzi_min(threads * BZI_AHEAD_BYTES, config->read.memory_bytes / 4);
-    mode->read_ahead = mode->ahead_least;
-    if (config->read.ahead_samples) {
-        mode->read_ahead = mode->ahead_least = config->read.ahead_samples;
-    } else if (!sessions && slots > mode->ahead_least) {
-        mode->read_ahead = (uint32_t)bzi_min(slots, BZI_LIMIT_AHEAD);
-        mode->read_ahead = mode->read_ahead > mode->ahead_least ? mode->read_ahead : mode->ahead_least;
-    }
-    mode->run_most = (uint32_t)bzi_min(bzi_min(slots, mode->read_ahead) / (4 * (threads + 1)), BZI_RUN_SAMPLES);
-    mode->run_most = mode->run_most && !sessions ? mode->run_most : 1;
+    uint32_t ahead = config->read.ahead_samples;
+
+    loader->ahead_least = ahead ? ahead : (uint32_t)(2 * threads + 2 + 4 * sessions);
+    loader->ahead_bytes = bzi_min(threads * BZI_AHEAD_BYTES, config->read.memory_bytes / 4);
+    if (!ahead && !sessions)
+        ahead = (uint32_t)bzi_min(slots, BZI_LIMIT_AHEAD);
+    config->read.ahead_samples = ahead > loader->ahead_least ? ahead : loader->ahead_least;
+
+    loader->run_most = (uint32_t)bzi_min(bzi_min(slots, config->read.ahead_samples) / (4 * (threads + 1)),
+                                         BZI_RUN_SAMPLES);
+    loader->run_most = loader->run_most && !sessions ? loader->run_most : 1;
 }
 
-/* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit the mode. */
-static void bzi_loader_scale(const bzna_loader_config *config, bzi_loader_mode *mode)
+/* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit what decodes. */
+static void bzi_loader_scale(bzna_loader *loader)
 {
-    const uint32_t sessions = mode->pool ? mode->pool->count : 0;
+    const uint32_t sessions = loader->pool ? loader->pool->count : 0;
+    uint32_t *readers = &loader->config.read.threads;
 
-    mode->workers = config->decode.threads;
-    if (!BZI_SOFTWARE && mode->pool)                        /* without a pool, opening fails and gives the reason */
-        mode->workers = 0;
-    mode->lanes = sessions + (mode->on_device ? mode->workers : 0);
-
-    mode->reader_threads = config->read.threads;
-    if (!mode->reader_threads)
-        mode->reader_threads = !mode->pool ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
-    bzi_loader_scale_ahead(config, sessions, mode);
+    loader->worker_count = BZI_SOFTWARE || !sessions ? loader->config.decode.threads : 0;
+    loader->lanes = sessions + (loader->on_device ? loader->worker_count : 0);
+    if (!*readers)
+        *readers = !sessions ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
+    bzi_loader_scale_ahead(loader, sessions);
 }
 
-/* Decides, and changes only *mode. A missing GPU is an error only if the config insists on one. A GPU that is there but
+/* Decides what decodes, and where batches lie. A missing GPU is an error only if the config insists on one. A GPU that is there but
  * cannot be used (after fork, out of memory, lost) is always an error. */
-static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi_loader_gpu *gpu,
-                                     bzi_loader_mode *mode, bzna_error *err)
+static bzna_status bzi_loader_decide(bzna_loader *loader, const bzi_loader_gpu *gpu, bzna_error *err)
 {
+    const bzna_loader_config *config = &loader->config;
     const bzna_status why = gpu->why.status;
     const int unusable = why == BZNA_E_STATE || why == BZNA_E_MEMORY || why == BZNA_E_DEVICE_LOST;
     const int nvdec = config->decode.decoder == BZNA_DECODER_NVDEC;
     bzna_error missing = gpu->why;
 
-    memset(mode, 0, sizeof *mode);
     if (why != BZNA_OK && (nvdec || (!gpu->device && (unusable || config->output.device.kind == BZNA_DEVICE_CUDA)))) {
         *err = gpu->why;
         return bzi_error_prefix(err, nvdec ? "loader_config.decode.decoder" : "loader_config.output.device");
     }
 
-    mode->on_device = gpu->device && config->output.device.kind != BZNA_DEVICE_CPU;
-    if (mode->on_device && config->output.buffers && config->output.device.kind == BZNA_DEVICE_AUTO)
+    loader->on_device = gpu->device && config->output.device.kind != BZNA_DEVICE_CPU;
+    if (loader->on_device && config->output.buffers && config->output.device.kind == BZNA_DEVICE_AUTO)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "loader_config.output.device: set it to CPU or CUDA, since buffers are given and there is a "
                         "GPU");
-    if (mode->on_device && config->output.device.kind == BZNA_DEVICE_CUDA &&
+    if (loader->on_device && config->output.device.kind == BZNA_DEVICE_CUDA &&
         config->output.device.ordinal && config->output.device.ordinal != gpu->device->info.device.ordinal)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.device.ordinal: %d; the context's device is %d",
                         (int)config->output.device.ordinal, (int)gpu->device->info.device.ordinal);
 
-    mode->pool = gpu->pool;
-    mode->device = mode->on_device || mode->pool ? gpu->device : NULL;
+    loader->pool = gpu->pool;
+    loader->device = loader->on_device || gpu->pool ? gpu->device : NULL;
     bzi_error_prefix(&missing, "no NVDEC");
-    bzi_string_copy(mode->reason, sizeof mode->reason,
+    bzi_string_copy(loader->reason, sizeof loader->reason,
                     config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was requested" :
-                    mode->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : missing.message);
-    bzi_loader_scale(config, mode);
+                    gpu->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : missing.message);
+    bzi_loader_scale(loader);
     return BZNA_OK;
-}
-
-static void bzi_loader_set_mode(bzna_loader *loader, const bzi_loader_mode *mode)
-{
-    loader->device = mode->device;
-    loader->pool = mode->pool;
-    loader->on_device = mode->on_device;
-    loader->worker_count = mode->workers;
-    loader->lanes = mode->lanes;
-    loader->config.read.threads = mode->reader_threads;
-    loader->config.read.ahead_samples = mode->read_ahead;
-    loader->ahead_least = mode->ahead_least;
-    loader->ahead_bytes = mode->ahead_bytes;
-    loader->run_most = mode->run_most;
-    memcpy(loader->reason, mode->reason, sizeof loader->reason);
 }
 
 /* Finds out whether NVDEC can decode JPEG, as the caller asked for, by a check with built-in pictures. Once a sample
@@ -30287,14 +30242,11 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
 static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
 {
     bzi_loader_gpu gpu;
-    bzi_loader_mode mode;
     bzna_status status;
 
     if ((status = bzi_loader_find_gpu(loader, &gpu, err)) != BZNA_OK ||
-        (status = bzi_loader_decide(&loader->config, &gpu, &mode, err)) != BZNA_OK)
+        (status = bzi_loader_decide(loader, &gpu, err)) != BZNA_OK)
         return status;
-
-    bzi_loader_set_mode(loader, &mode);
     return loader->config.decode.jpeg == BZNA_DECODER_NVDEC ? bzi_loader_take_jpeg(loader, err) : BZNA_OK;
 }
 
@@ -30311,8 +30263,7 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
         if (i)
             snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
 
-        output->mean = given && status == BZNA_OK ? bzi_alloc_copy(&loader->host->memory, given, count, sizeof(float)) :
-                                                    NULL;
+        output->mean = given && status == BZNA_OK ? bzi_keep_copy(&loader->lent, given, count, sizeof(float)) : NULL;
 
         if (given && status == BZNA_OK && !output->mean)
             status = bzi_fail_memory(err, "a mean image");
@@ -30330,7 +30281,7 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
 
 /* Copies the caller's policies of an output into one block: policies, then their operations. On failure, no pointer to
  * the caller's memory is left. */
-static bzna_status bzi_output_copy_policies(const bzi_memory *memory, bzi_output *output, bzna_error *err)
+static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output, bzna_error *err)
 {
     const bzna_policy *given = output->augment.policies;
     const uint32_t count = output->augment.policy_count;
@@ -30340,8 +30291,7 @@ static bzna_status bzi_output_copy_policies(const bzi_memory *memory, bzi_output
 
     for (uint32_t i = 0; i < count; i++)
         bytes += given[i].operation_count * sizeof *operations;
-    output->augment.policies = policies = count ? bzi_alloc_zero(memory, bytes, 1) : NULL;
-    output->augment_bytes = policies ? bytes : 0;
+    output->augment.policies = policies = count ? bzi_keep(lent, bytes, 1) : NULL;
     if (!policies)
         return count ? bzi_fail_memory(err, "policies") : BZNA_OK;
 
@@ -30368,7 +30318,7 @@ static bzna_status bzi_loader_copy_policies(bzna_loader *loader, bzna_status sta
     for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_output *output = &loader->outputs[i];
         if (status == BZNA_OK)
-            status = bzi_output_copy_policies(&loader->host->memory, output, err);
+            status = bzi_output_copy_policies(&loader->lent, output, err);
         else
             output->augment.policies = NULL;
         if (output->augment.policy_count)
@@ -30473,7 +30423,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
         pick->whole |= !field && (shape->width > BZI_THUMB_EDGE || shape->height > BZI_THUMB_EDGE);
         if (!field || pick->name)
             continue;
-        if (!(pick->name = bzi_alloc_copy(&loader->host->memory, field, strlen(field) + 1, 1)))
+        if (!(pick->name = bzi_keep_copy(&loader->own, field, strlen(field) + 1, 1)))
             return bzi_fail_memory(err, "the names of fields");
         if (i)
             snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
@@ -30538,6 +30488,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     bzi_dataset_retain(dataset);
     loader->context = context;
     loader->host = context->host;
+    loader->own.memory = loader->lent.memory = &context->host->memory;
     loader->dataset = dataset;
     loader->config = *config;
 
