@@ -23837,8 +23837,23 @@ typedef struct bzi_reader {
     bzi_scratch  scratch;             /* for the fields of a sample */
 } bzi_reader;
 
+/* Which sample comes next, and where the run stands. With the loader's lock held. */
+typedef struct bzi_plan {
+    bzi_order     order;              /* of the epoch being planned */
+    bzi_shard     shard;              /* likewise */
+    uint64_t      seed;               /* of the run */
+    uint64_t      epoch;              /* being planned */
+    uint64_t      end_epoch;          /* the one after the last */
+    uint64_t      next_batch;         /* number in the epoch of the batch that is planned next */
+    bzna_batch   *batch;              /* has slots not yet given out; NULL: none */
+    uint32_t      next_slot;          /* of it, that is given out next */
+    uint32_t      is_given;           /* 1: each epoch has a list that the caller gives */
+    bzi_place     done;               /* where the run stands after the last delivered batch */
+    bzi_sequence *lists;              /* given for epochs; those before done.epoch are of no use any more */
+} bzi_plan;
+
 struct bzna_loader {
-    /* immutable once open, but for config.order.seed */
+    /* immutable once open */
     bzna_context      *context;
     bzi_host          *host;          /* the context's */
     bzna_dataset      *dataset;
@@ -23912,19 +23927,7 @@ struct bzna_loader {
     bzna_batch  *pending;             /* (L) planned, not delivered, linked by their next: this one is delivered first */
     bzna_batch **pending_end;         /* (L) where the next one that is planned is linked */
 
-    uint64_t  *indices;               /* this and the next three: arrays that order points to, or NULL */
-    double    *weights;
-    double    *sums;
-    uint64_t  *ends;
-    bzi_order  order;                 /* (L) of the epoch being planned */
-    bzi_shard  shard;                 /* (L) likewise */
-    uint64_t   epoch;                 /* (L) being planned */
-    uint64_t   end_epoch;             /* (L) the one after the last */
-    uint64_t   next_batch;            /* (L) number in the epoch of the batch that is planned next */
-    bzna_batch *planning;             /* (L) has slots not yet given out; NULL: none */
-    uint32_t   next_slot;             /* (L) of it, that is given out next */
-    bzi_place  done;                  /* (L) where the run stands after the last delivered batch */
-    bzi_sequence  *lists;                 /* (L) given for epochs; those before done.epoch are of no use any more */
+    bzi_plan   plan;                  /* (L) */
     uint64_t   retired_count;         /* (L) how often a batch was retiring */
 
     bzi_column        columns[BZI_LIMIT_ALL_COLUMNS]; /* fields that are tensors, then fields that are bytes */
@@ -24268,7 +24271,7 @@ static void bzi_loader_wake_reader(bzna_loader *loader)
     if (!idle)
         return;
     if (!loader->redo.count && !loader->pool) {
-        if (!loader->free.count || (!loader->planning && !loader->free_batches) ||
+        if (!loader->free.count || (!loader->plan.batch && !loader->free_batches) ||
             bzi_loader_is_ahead(loader, 2))
             return;
         if (reading && !slow && (loader->ready.count || !loader->idle_workers))
@@ -24389,10 +24392,9 @@ static void bzi_batch_to_loan(bzna_batch *batch)
     loader->on_loan++;
     loader->references++;
 
-    loader->done.epoch = batch->next_epoch;
-    loader->done.position = batch->next_position;
-    loader->done.count = batch->order.list && batch->last_of_epoch ? 0 : batch->order.length;
-    loader->done.list = batch->order.list && !batch->last_of_epoch ? batch->order.list->hash : 0;
+    loader->plan.done = (bzi_place){ batch->next_epoch, batch->next_position,
+                                     batch->order.list && batch->last_of_epoch ? 0 : batch->order.length,
+                                     batch->order.list && !batch->last_of_epoch ? batch->order.list->hash : 0 };
 }
 
 /* From on loan: the batch was released, but GPU work may still read it. From new: work on the consumer's stream may
@@ -24410,18 +24412,18 @@ static void bzi_batch_to_retiring(bzna_batch *batch)
 /* --- The plan --- */
 
 /* Plans an epoch from a position in its order on. */
-static void bzi_plan_epoch(bzna_loader *loader, uint64_t epoch, uint64_t start)
+static void bzi_plan_epoch(bzi_plan *plan, uint64_t epoch, uint64_t start)
 {
-    loader->epoch = epoch;
-    loader->next_batch = 0;
-    loader->shard.start = start;
-    loader->order.list = NULL;
+    plan->epoch = epoch;
+    plan->next_batch = 0;
+    plan->shard.start = start;
+    plan->order.list = NULL;
 }
 
 /* Returns the list that was given for an epoch, or NULL. */
-static const bzi_sequence *bzi_plan_find_list(const bzna_loader *loader, uint64_t epoch)
+static const bzi_sequence *bzi_plan_find_list(const bzi_plan *plan, uint64_t epoch)
 {
-    const bzi_sequence *list = loader->lists;
+    const bzi_sequence *list = plan->lists;
 
     while (list && list->epoch != epoch)
         list = list->next;
@@ -24438,31 +24440,31 @@ static void bzi_plan_share_list(bzi_shard *shard, const bzi_sequence *list)
 }
 
 /* Finds the list of the epoch being planned, if the caller gives those. Returns 1, or 0 if it was not given yet. */
-static int bzi_plan_list(bzna_loader *loader)
+static int bzi_plan_list(bzi_plan *plan)
 {
-    bzi_order *order = &loader->order;
+    bzi_order *order = &plan->order;
 
-    if (loader->config.order.kind != BZNA_ORDER_GIVEN || order->list)
+    if (!plan->is_given || order->list)
         return 1;
-    if (!(order->list = bzi_plan_find_list(loader, loader->epoch)))
+    if (!(order->list = bzi_plan_find_list(plan, plan->epoch)))
         return 0;
 
     order->valid = 0;
     order->indices = order->list->indices;
     order->samples = order->length = order->list->count;
     order->repeats = order->list->repeats;
-    bzi_plan_share_list(&loader->shard, order->list);
+    bzi_plan_share_list(&plan->shard, order->list);
     return 1;
 }
 
 /* Moves past epochs that have no batch left. Returns 1 if a batch is left to plan. Returns 0 if none is, or if the next
  * epoch waits for its list. Only the first epoch can be empty, because a plan or a list without batches is refused. */
-static int bzi_plan_has_batch(bzna_loader *loader)
+static int bzi_plan_has_batch(bzi_plan *plan)
 {
-    while (loader->epoch < loader->end_epoch && bzi_plan_list(loader) &&
-           loader->next_batch >= bzi_shard_batches(&loader->shard))
-        bzi_plan_epoch(loader, loader->epoch + 1, 0);
-    return loader->epoch < loader->end_epoch && bzi_plan_list(loader);
+    while (plan->epoch < plan->end_epoch && bzi_plan_list(plan) &&
+           plan->next_batch >= bzi_shard_batches(&plan->shard))
+        bzi_plan_epoch(plan, plan->epoch + 1, 0);
+    return plan->epoch < plan->end_epoch && bzi_plan_list(plan);
 }
 
 /* Returns a free batch, or NULL if there is none. */
@@ -24479,12 +24481,15 @@ static bzna_batch *bzi_plan_free_batch(bzna_loader *loader)
  * may need the order of the epoch before. */
 static int bzi_plan_order(bzna_loader *loader)
 {
-    if (loader->order.valid && loader->order.epoch == loader->epoch && loader->order.seed == loader->config.order.seed)
+    const bzi_plan *plan = &loader->plan;
+    bzi_order *order = &loader->plan.order;
+
+    if (order->valid && order->epoch == plan->epoch && order->seed == plan->seed)
         return 1;
-    for (uint32_t i = 0; loader->order.ranked && i < loader->config.pipeline.batches_in_flight; i++)
+    for (uint32_t i = 0; order->ranked && i < loader->config.pipeline.batches_in_flight; i++)
         if (loader->batches[i].state == BZI_BATCH_FILLING)
             return 0;
-    bzi_order_epoch(&loader->order, loader->config.order.seed, loader->epoch);
+    bzi_order_epoch(order, plan->seed, plan->epoch);
     return 1;
 }
 
@@ -24492,18 +24497,19 @@ static int bzi_plan_order(bzna_loader *loader)
  * not ready. */
 static int bzi_plan_batch(bzna_loader *loader)
 {
-    const bzi_shard *shard = &loader->shard;
+    bzi_plan *plan = &loader->plan;
+    const bzi_shard *shard = &plan->shard;
     bzna_batch *batch;
 
     if (loader->poison.status != BZNA_OK)                   /* the batch would never be delivered */
         return 0;
-    if (!bzi_plan_has_batch(loader) || !loader->free_batches || !bzi_plan_order(loader))
+    if (!bzi_plan_has_batch(plan) || !loader->free_batches || !bzi_plan_order(loader))
         return 0;
 
     batch = bzi_plan_free_batch(loader);
-    batch->epoch = loader->epoch;
-    batch->order = loader->order;
-    batch->number = loader->next_batch++;
+    batch->epoch = plan->epoch;
+    batch->order = plan->order;
+    batch->number = plan->next_batch++;
     batch->position = bzi_shard_position(shard, batch->number);
     batch->order.stride = bzi_shard_stride(shard);
     batch->real = bzi_shard_real(shard, batch->number);
@@ -24512,16 +24518,16 @@ static int bzi_plan_batch(bzna_loader *loader)
     batch->unfinished = batch->slots;
     batch->failed = batch->replaced = 0;
     batch->stop_slot = UINT32_MAX;
-    batch->last_of_epoch = loader->next_batch == bzi_shard_batches(shard);
+    batch->last_of_epoch = plan->next_batch == bzi_shard_batches(shard);
 
-    batch->next_epoch = loader->epoch + batch->last_of_epoch;
+    batch->next_epoch = plan->epoch + batch->last_of_epoch;
     batch->next_position = batch->last_of_epoch ? 0 : bzi_shard_after(shard, batch->number);
 
     bzi_batch_to_filling(batch);
 
     if (batch->slots) {
-        loader->planning = batch;
-        loader->next_slot = 0;
+        plan->batch = batch;
+        plan->next_slot = 0;
     } else {
         bzi_batch_to_ready(batch);                          /* the last samples of the epoch went to other ranks */
     }
@@ -24558,23 +24564,24 @@ static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
 /* Gives the next sample of the plan to an item. Returns 1, or 0 if there is none now. */
 static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 {
+    bzi_plan *plan = &loader->plan;
     const bzna_batch *batch;
 
-    while (!loader->planning)
+    while (!plan->batch)
         if (!bzi_plan_batch(loader))
             return 0;
-    item->batch = loader->planning;
-    item->slot = loader->next_slot++;
+    item->batch = plan->batch;
+    item->slot = plan->next_slot++;
     item->replacements = 0;
 
     batch = item->batch;
     item->position = (batch->position + (uint64_t)item->slot * batch->order.stride) % batch->order.length;
     bzi_plan_sample(loader, item);
-    item->is_padding = loader->shard.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
+    item->is_padding = plan->shard.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
     if (item->is_padding)
         batch->indices[item->slot] = UINT64_MAX;
-    if (loader->next_slot == batch->slots)
-        loader->planning = NULL;
+    if (plan->next_slot == batch->slots)
+        plan->batch = NULL;
     return 1;
 }
 
@@ -24770,18 +24777,18 @@ static bzna_status bzi_sequence_fill(const bzna_loader *loader, bzi_sequence *li
 
 /* Checks that a list may become that of its epoch. If the loader was restored inside that epoch, it must be the list of
  * the run that was saved. With the lock held. */
-static bzna_status bzi_loader_check_list(const bzna_loader *loader, const bzi_sequence *list, bzna_error *err)
+static bzna_status bzi_plan_check_list(const bzi_plan *plan, const bzi_sequence *list, bzna_error *err)
 {
     const unsigned long long epoch = list->epoch;
-    const bzi_place *done = &loader->done;
+    const bzi_place *done = &plan->done;
 
-    if (list->epoch >= loader->end_epoch)
+    if (list->epoch >= plan->end_epoch)
         return BZI_FAIL(err, BZNA_E_RANGE, "epoch %llu is not below %llu, where the run ends (order.epochs)", epoch,
-                        (unsigned long long)loader->end_epoch);
+                        (unsigned long long)plan->end_epoch);
     if (list->epoch < done->epoch)
         return BZI_FAIL(err, BZNA_E_STATE, "epoch %llu is over: the next batch is of epoch %llu", epoch,
                         (unsigned long long)done->epoch);
-    if (bzi_plan_find_list(loader, list->epoch))
+    if (bzi_plan_find_list(plan, list->epoch))
         return BZI_FAIL(err, BZNA_E_STATE, "epoch %llu has its list already, which cannot change until "
                         "bzna_loader_reset or bzna_loader_restore", epoch);
 
@@ -24796,10 +24803,10 @@ static bzna_status bzi_loader_check_list(const bzna_loader *loader, const bzi_se
     return BZNA_OK;
 }
 
-/* Takes the lists of epochs before this one out of the loader, and returns them. With the lock held. */
-static bzi_sequence *bzi_loader_take_lists(bzna_loader *loader, uint64_t epoch)
+/* Takes the lists of epochs before this one out of the plan, and returns them. With the lock held. */
+static bzi_sequence *bzi_plan_take_lists(bzi_plan *plan, uint64_t epoch)
 {
-    bzi_sequence **link = &loader->lists, *taken = NULL, *list;
+    bzi_sequence **link = &plan->lists, *taken = NULL, *list;
 
     while ((list = *link) != NULL) {
         if (list->epoch >= epoch) {
@@ -24813,22 +24820,23 @@ static bzi_sequence *bzi_loader_take_lists(bzna_loader *loader, uint64_t epoch)
     return taken;
 }
 
-/* Plans from a place on, without lists. Returns those that the loader had. seed: NULL leaves it as it is. With the lock
+/* Plans from a place on, without lists. Returns those that it had. seed: NULL leaves it as it is. With the lock
  * held, while no batch is planned. */
-static bzi_sequence *bzi_loader_plan_from(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
+static bzi_sequence *bzi_plan_from(bzi_plan *plan, const uint64_t *seed, const bzi_place *place,
                                           uint64_t end_epoch)
 {
-    loader->config.order.seed = seed ? *seed : loader->config.order.seed;
-    loader->end_epoch = end_epoch;
-    loader->done = *place;
-    bzi_plan_epoch(loader, place->epoch, place->position);
-    return bzi_loader_take_lists(loader, UINT64_MAX);
+    plan->seed = seed ? *seed : plan->seed;
+    plan->end_epoch = end_epoch;
+    plan->done = *place;
+    bzi_plan_epoch(plan, place->epoch, place->position);
+    return bzi_plan_take_lists(plan, UINT64_MAX);
 }
 
 /* Gives the loader the list of an epoch, and frees those of epochs that are over. */
 static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, bzna_error *err)
 {
     const bzi_memory *memory = &loader->host->memory;
+    bzi_plan *plan = &loader->plan;
     bzi_sequence *list = bzi_sequence_new(memory, given), *old;
     bzna_status status;
 
@@ -24840,10 +24848,10 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
     }
 
     bzi_loader_lock(loader);
-    old = bzi_loader_take_lists(loader, loader->done.epoch);
-    if ((status = bzi_loader_check_list(loader, list, err)) == BZNA_OK) {
-        list->next = loader->lists;
-        loader->lists = list;
+    old = bzi_plan_take_lists(plan, plan->done.epoch);
+    if ((status = bzi_plan_check_list(plan, list, err)) == BZNA_OK) {
+        list->next = plan->lists;
+        plan->lists = list;
         bzi_os_wake_all(&loader->reader_wake);              /* they may wait for it */
     } else {
         list->next = old;
@@ -24858,26 +24866,26 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
 /* Counts samples and batches of this rank in a whole epoch: with lists, in the one under way, or 0 without its list. */
 static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *batches)
 {
-    const int is_given = loader->config.order.kind == BZNA_ORDER_GIVEN;
+    const bzi_plan *plan = &loader->plan;
     bzi_shard shard;
 
-    if (is_given)
+    if (plan->is_given)
         bzi_loader_lock(loader);
-    shard = bzi_loader_share(loader, is_given ? bzi_plan_find_list(loader, loader->done.epoch) : NULL);
+    shard = bzi_loader_share(loader, plan->is_given ? bzi_plan_find_list(plan, plan->done.epoch) : NULL);
     *samples = bzi_shard_samples(&shard);
     *batches = bzi_shard_batches(&shard);
-    if (is_given)
+    if (plan->is_given)
         bzi_loader_unlock(loader);
 }
 
 /* Says why the plan has no batch. Returns BZNA_END after the last epoch; before it, the next one lacks its list. With
  * the lock held. */
-static bzna_status bzi_loader_no_batch(const bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_plan_no_batch(const bzi_plan *plan, bzna_error *err)
 {
-    if (loader->epoch >= loader->end_epoch)
+    if (plan->epoch >= plan->end_epoch)
         return BZNA_END;
     return BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
-                    "bzna_loader_set_batches first", (unsigned long long)loader->epoch);
+                    "bzna_loader_set_batches first", (unsigned long long)plan->epoch);
 }
 
 
@@ -25408,7 +25416,7 @@ static bzna_random bzi_item_random(const bzi_item *item, uint32_t operation, uin
 {
     bzna_random random;
 
-    bzi_random_init(&random, item->loader->config.order.seed, item->batch->epoch, item->index, operation);
+    bzi_random_init(&random, item->batch->order.seed, item->batch->epoch, item->index, operation);
     bzi_random_fork(&random, view, item->batch->order.repeats ? item->position : 0);
     return random;
 }
@@ -25862,8 +25870,8 @@ static bzna_batch *bzi_reader_reclaimable(bzna_loader *loader)
     const int only_reader = config->read.threads == 1 && config->errors.policy == BZNA_ON_ERROR_REPLACE;
     bzna_batch *found = NULL;
 
-    if (loader->reclaiming || loader->planning || loader->free_batches || loader->poison.status != BZNA_OK ||
-        bzi_loader_interrupted(loader) || !bzi_plan_has_batch(loader))
+    if (loader->reclaiming || loader->plan.batch || loader->free_batches || loader->poison.status != BZNA_OK ||
+        bzi_loader_interrupted(loader) || !bzi_plan_has_batch(&loader->plan))
         return NULL;
     for (uint32_t i = 0; i < config->pipeline.batches_in_flight; i++) {
         bzna_batch *batch = &loader->batches[i];
@@ -27300,7 +27308,7 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
         }
         if (bzi_worker_help(worker))
             continue;
-        blocked = !loader->planning && !loader->free_batches;       /* back-pressure: no batch is left to fill */
+        blocked = !loader->plan.batch && !loader->free_batches;       /* back-pressure: no batch is left to fill */
         start = bzi_os_now_ns();
         loader->idle_workers++;
         bzi_loader_wake_reader(loader);                     /* the reader at work may be slow */
@@ -28379,59 +28387,52 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Copies the user's arrays, and allocates those that are computed from weights. */
-static bzna_status bzi_loader_copy_order(bzna_loader *loader, bzna_error *err)
+/* Copies the weights, and adds them up. */
+static bzna_status bzi_loader_copy_weights(bzna_loader *loader, bzna_error *err)
 {
-    const bzna_loader_config *c = &loader->config;
-    const uint64_t weights = c->order.weight_count;
-    bzi_owned *own = &loader->own;
-    bzi_order *order = &loader->order;
+    const bzna_loader_order *given = &loader->config.order;
+    const bzi_part *parts = loader->dataset->parts;
+    const uint64_t count = given->weight_count;
+    bzi_order *order = &loader->plan.order;
+    double *sums = bzi_keep(&loader->own, count, sizeof *sums), sum = 0;
+    uint64_t *ends = given->weights_by_part ? bzi_keep(&loader->own, count, sizeof *ends) : NULL;
 
-    if (c->order.index_count &&
-        !(loader->indices = bzi_keep_copy(own, c->order.indices, c->order.index_count, sizeof *loader->indices)))
-        return bzi_fail_memory(err, "loader_config.order.indices");
-
-    if (weights && (!(loader->weights = bzi_keep_copy(own, c->order.weights, weights, sizeof *loader->weights)) ||
-                    !(loader->sums = bzi_keep(own, weights, sizeof *loader->sums)) ||
-                    (c->order.weights_by_part &&
-                     !(loader->ends = bzi_keep(own, weights, sizeof *loader->ends)))))
+    order->weights = bzi_keep_copy(&loader->own, given->weights, count, sizeof *order->weights);
+    if (!sums || (given->weights_by_part && !ends) || !order->weights)
         return bzi_fail_memory(err, "loader_config.order.weights");
 
-    if (c->order.weighting == BZNA_WEIGHTING_ONCE &&
-        !(order->ranked = bzi_keep(own, order->samples, sizeof *order->ranked)))
-        return bzi_fail_memory(err, "the order of weighted draws");
+    for (uint64_t i = 0; i < count; i++) {
+        sums[i] = sum += order->weights[i];
+        if (ends)
+            ends[i] = parts[i].begin + parts[i].count;
+    }
+    order->sums = sums;
+    order->ends = ends;
     return BZNA_OK;
 }
 
 /* Makes the order of samples. Pre: the config's counts and values are checked, and the user's arrays still exist. */
 static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
 {
-    const bzna_loader_config *config = &loader->config;
-    const bzna_dataset *dataset = loader->dataset;
-    bzi_order *order = &loader->order;
-    double sum = 0;
+    const bzna_loader_order *given = &loader->config.order;
+    bzi_order *order = &loader->plan.order;
     bzna_status status;
 
-    order->samples = config->order.index_count ? config->order.index_count : dataset->count;
-    order->length = config->order.epoch_samples;
-    order->shuffle = config->order.kind == BZNA_ORDER_SHUFFLE;
-    order->weighting = config->order.weighting;
-    order->group_count = (uint32_t)config->order.weight_count;
-    if ((status = bzi_loader_copy_order(loader, err)) != BZNA_OK)
+    order->samples = given->index_count ? given->index_count : loader->dataset->count;
+    order->length = given->epoch_samples;
+    order->shuffle = given->kind == BZNA_ORDER_SHUFFLE;
+    order->weighting = given->weighting;
+    order->group_count = (uint32_t)given->weight_count;
+    if (given->index_count && !(order->indices = bzi_keep_copy(&loader->own, given->indices, given->index_count,
+                                                               sizeof *order->indices)))
+        return bzi_fail_memory(err, "loader_config.order.indices");
+    if (given->weight_count && (status = bzi_loader_copy_weights(loader, err)) != BZNA_OK)
         return status;
+    if (given->weighting == BZNA_WEIGHTING_ONCE &&
+        !(order->ranked = bzi_keep(&loader->own, order->samples, sizeof *order->ranked)))
+        return bzi_fail_memory(err, "the order of weighted draws");
 
-    for (uint64_t i = 0; i < config->order.weight_count; i++) {
-        sum += loader->weights[i];
-        loader->sums[i] = sum;
-        if (loader->ends)
-            loader->ends[i] = dataset->parts[i].begin + dataset->parts[i].count;
-    }
-
-    order->indices = loader->indices;
-    order->weights = loader->weights;
-    order->sums = loader->sums;
-    order->ends = loader->ends;
-    order->repeats = config->order.weighting == BZNA_WEIGHTING_REPLACE;
+    order->repeats = given->weighting == BZNA_WEIGHTING_REPLACE;
     return !order->indices || order->repeats ? BZNA_OK :
            bzi_indices_repeat(loader, order->indices, order->samples, &order->repeats, err);
 }
@@ -28440,14 +28441,14 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
  * only restored where it is the same. */
 static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
 {
+    const bzi_order *order = &loader->plan.order;
     uint64_t hash = bzi_dataset_fingerprint(loader->dataset);
 
-    hash = bzi_hash_numbers(hash, &loader->order.weighting, sizeof loader->order.weighting, 4);
-    if (loader->indices)
-        hash = bzi_hash_numbers(hash, loader->indices, (size_t)(loader->order.samples * sizeof *loader->indices), 8);
-    if (loader->weights)
-        hash = bzi_hash_numbers(hash, loader->weights, (size_t)(loader->order.group_count * sizeof *loader->weights),
-                                8);
+    hash = bzi_hash_numbers(hash, &order->weighting, sizeof order->weighting, 4);
+    if (order->indices)
+        hash = bzi_hash_numbers(hash, order->indices, (size_t)(order->samples * sizeof *order->indices), 8);
+    if (order->weights)
+        hash = bzi_hash_numbers(hash, order->weights, (size_t)(order->group_count * sizeof *order->weights), 8);
     return hash;
 }
 
@@ -28665,7 +28666,7 @@ static void bzi_loader_end(bzna_loader *loader)
     for (uint32_t i = 0; loader->items && i < loader->item_count; i++)
         bzi_buffer_free(memory, &loader->items[i].bytes);
     bzi_owned_free(&loader->own);
-    bzi_sequence_free_all(memory, loader->lists);
+    bzi_sequence_free_all(memory, loader->plan.lists);
     bzi_dataset_drop(loader->dataset);
 }
 
@@ -28736,7 +28737,7 @@ static int bzi_loader_step(bzna_loader *loader)
 static int bzi_loader_lacks_work(bzna_loader *loader)
 {
     if (!loader->pending)
-        return bzi_plan_has_batch(loader);
+        return bzi_plan_has_batch(&loader->plan);
     return loader->pending->state != BZI_BATCH_READY;
 }
 
@@ -28802,8 +28803,8 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
             *out = head;
             return BZNA_OK;
         }
-        if (!head && !bzi_plan_has_batch(loader))
-            return bzi_loader_no_batch(loader, err);
+        if (!head && !bzi_plan_has_batch(&loader->plan))
+            return bzi_plan_no_batch(&loader->plan, err);
         if (!head && loader->on_loan == loader->config.pipeline.batches_in_flight)
             return BZI_FAIL(err, BZNA_E_STATE,
                             "all %u batches are on loan: release one first, or raise batches_in_flight",
@@ -29095,7 +29096,7 @@ static void bzi_loader_clear(bzna_loader *loader)
 
     loader->pending = NULL;
     loader->pending_end = &loader->pending;
-    loader->planning = NULL;
+    loader->plan.batch = NULL;
     memset(&loader->poison, 0, sizeof loader->poison);
 }
 
@@ -29133,7 +29134,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
         bzi_loader_quiesce_device(loader);
 
     bzi_loader_clear(loader);
-    lists = bzi_loader_plan_from(loader, seed, place, end_epoch);
+    lists = bzi_plan_from(&loader->plan, seed, place, end_epoch);
     loader->paused--;
     loader->stopped = 0;
     bzi_loader_wake_all(loader);                            /* a thread that came to next meanwhile may be at the end */
@@ -29230,17 +29231,19 @@ static uint64_t bzi_loader_pixels(const bzna_loader *loader)
 
 static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
 {
+    const bzi_plan *plan = &loader->plan;
+
     memset(state, 0, sizeof *state);
     bzi_loader_lock(loader);
     state->struct_size = sizeof *state;
     state->version = 2;
-    state->seed = loader->config.order.seed;
-    state->epoch = loader->done.epoch;
-    state->position = loader->done.position;
+    state->seed = plan->seed;
+    state->epoch = plan->done.epoch;
+    state->position = plan->done.position;
     state->fingerprint = loader->fingerprint;
-    state->sample_count = loader->done.count;
-    state->list = loader->done.list;
-    state->end_epoch = loader->end_epoch;
+    state->sample_count = plan->done.count;
+    state->list = plan->done.list;
+    state->end_epoch = plan->end_epoch;
     state->order = loader->config.order.kind;
     state->pixels = bzi_loader_pixels(loader);
     bzi_loader_unlock(loader);
@@ -30106,7 +30109,7 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 
 
 /* ==== 91. Opening ===================================================================================================
- * Calls: rooms 2, 4, 8, 10, 45-47, 57, 62-63, 67, 69, 71, 73, 83-84.
+ * Calls: rooms 2, 4, 8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 83-84.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -30457,27 +30460,12 @@ static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fiel
     return bzi_loader_start(loader, err);
 }
 
-/* Sets what the plan starts from. */
-static void bzi_loader_init_plan(bzna_loader *loader)
-{
-    const bzna_loader_config *config = &loader->config;
-
-    loader->shard.count = config->order.epoch_samples;
-    loader->shard.batch = config->output.batch_size;
-    loader->shard.world = config->shard.world_size;
-    loader->shard.rank = config->shard.rank;
-    loader->shard.last_batch = config->order.last_batch;
-    loader->end_epoch = bzi_loader_end_epoch(config, config->order.first_epoch);
-    loader->done.epoch = config->order.first_epoch;
-    loader->done.count = config->order.epoch_samples;
-    bzi_plan_epoch(loader, config->order.first_epoch, 0);
-}
-
 /* Makes a loader and starts its threads. settings: checked and complete. */
 static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset, const bzi_loader_settings *settings,
                                    bzna_loader **out, bzna_error *err)
 {
     const bzna_loader_config *config = &settings->config;
+    const bzi_place start = { config->order.first_epoch, 0, config->order.epoch_samples, 0 };
     bzna_loader *loader = bzi_alloc_zero(&context->host->memory, 1, sizeof *loader);
     bzna_status status;
 
@@ -30505,7 +30493,9 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->process = bzi_os_process();
     loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
 
-    bzi_loader_init_plan(loader);
+    loader->plan.is_given = config->order.kind == BZNA_ORDER_GIVEN;
+    loader->plan.shard = bzi_loader_share(loader, NULL);
+    bzi_plan_from(&loader->plan, &config->order.seed, &start, bzi_loader_end_epoch(config, start.epoch));
     status = bzi_loader_build(loader, settings->fields, err);
 
     /* These point to the caller's memory. What is needed of it has been copied. */

@@ -641,6 +641,7 @@ static bzna_status transform_of(const bzna_loader *loader, const copied *batch, 
     memcpy(targets, batch->targets, sizeof targets);
     in.loader = (bzna_loader *)(uintptr_t)loader;
     in.epoch = batch->epoch;
+    in.order.seed = loader->plan.seed;
     in.targets = targets;
     item.batch = &in;
     item.loader = in.loader;
