@@ -23587,7 +23587,8 @@ struct bzi_item {
     uint64_t            local;        /* the sample's index in that container */
     bzi_extent          extent;       /* where the sample's bytes lie in its source */
     bzna_status         status;       /* of reading */
-    bzna_status         result;       /* of decoding and warping on the host */
+    bzna_status         result;       /* of the sample: of reading if that failed, else of decoding and warping */
+    bzna_error         *err;          /* why it failed: its slot's in the batch */
     bzi_buffer          bytes;        /* the item's own memory */
     const uint8_t      *data;         /* the sample: in `bytes`, in another item's, or in the source's memory */
     uint32_t            tried;        /* 1: reading has failed and is to be tried again */
@@ -23649,6 +23650,13 @@ typedef struct bzi_views {
     bzna_geometry   geometry[BZI_LIMIT_VIEWS];        /* of the first output's views, for rules */
 } bzi_views;
 
+/* Views of one output that are warped together. */
+typedef struct bzi_launch {
+    uint32_t         count;           /* of slots */
+    bzi_kernel_slots slots;
+    bzi_kernel_pass  passes[BZI_KERNEL_SLOTS];              /* what is done with them after the warp */
+} bzi_launch;
+
 /* A stream that writes slots of batches. It gathers one launch an output, for items of one loader. */
 #define BZI_LANE_SUMS 256                                   /* bytes for the lumas of a launch's slots, added up */
 typedef struct bzi_lane {
@@ -23658,10 +23666,7 @@ typedef struct bzi_lane {
     uint32_t          count;          /* of items */
     uint32_t          kept;           /* 1: the first item was launched, but its batch has no event for that yet */
     bzi_item         *items[BZI_KERNEL_SLOTS + 1];
-    bzna_status       status[BZI_KERNEL_SLOTS + 1];         /* of the items */
-    uint32_t          slot_count[BZI_LIMIT_OUTPUTS];        /* of the launch that each output gathers */
-    bzi_kernel_slots  slots[BZI_LIMIT_OUTPUTS];             /* of that launch */
-    bzi_kernel_pass   passes[BZI_LIMIT_OUTPUTS][BZI_KERNEL_SLOTS];          /* of those slots */
+    bzi_launch        launches[BZI_LIMIT_OUTPUTS];          /* one for each output */
     bzna_error        error;          /* of a launch since the last flush; status BZNA_OK: none failed */
 } bzi_lane;
 
@@ -23870,6 +23875,7 @@ struct bzna_loader {
     uint64_t           fingerprint;   /* bzi_loader_fingerprint; states with another one are not restored */
     uint64_t           slot_bytes;    /* of a sample in all outputs; 0: batches have no pictures */
     uint64_t           data_bytes;    /* of a batch in all outputs; 0: likewise */
+    uint32_t           batch_count;   /* config.pipeline.batches_in_flight */
     uint32_t           item_count;
     bzi_owned           own;           /* memory that only its threads use */
     bzi_owned           lent;          /* memory that batches on loan need, too */
@@ -23887,12 +23893,17 @@ struct bzna_loader {
     char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];      /* why this decoder was chosen */
 
     bzi_mutex mutex;
-    bzi_cond  reader_wake;            /* readers that have nothing to read */
-    bzi_cond  worker_wake;            /* workers that have no run */
-    bzi_cond  consumer_wake;          /* the thread in next */
-    bzi_cond  control_wake;           /* threads that wait until nothing is active: reset, restore, close */
-    bzi_cond  holder_wake;            /* readers that wait with a run in hand */
-    bzi_cond  tiles_wake;             /* workers that wait for tiles that others are decoding */
+    union {
+        bzi_cond conds[BZI_CONDS];
+        struct {
+            bzi_cond reader_wake;     /* readers that have nothing to read */
+            bzi_cond worker_wake;     /* workers that have no run */
+            bzi_cond consumer_wake;   /* the thread in next */
+            bzi_cond control_wake;    /* threads that wait until nothing is active: reset, restore, close */
+            bzi_cond holder_wake;     /* readers that wait with a run in hand */
+            bzi_cond tiles_wake;      /* workers that wait for tiles that others are decoding */
+        };
+    };
     uint32_t  cond_count;             /* of those that were made */
     uint32_t  has_mutex;              /* 1: mutex was made */
 
@@ -24125,7 +24136,7 @@ static void bzi_loader_wake_all(bzna_loader *loader)
 /* Returns how many sessions the loader can keep busy: not more than it has slots. */
 static uint32_t bzi_loader_sessions(const bzna_loader *loader)
 {
-    uint64_t slots = (uint64_t)loader->config.output.batch_size * loader->config.pipeline.batches_in_flight;
+    uint64_t slots = (uint64_t)loader->config.output.batch_size * loader->batch_count;
     return (uint32_t)bzi_min(loader->pool->count, slots);
 }
 
@@ -24470,7 +24481,7 @@ static int bzi_plan_has_batch(bzi_plan *plan)
 /* Returns a free batch, or NULL if there is none. */
 static bzna_batch *bzi_plan_free_batch(bzna_loader *loader)
 {
-    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
+    for (uint32_t i = 0; i < loader->batch_count; i++)
         if (loader->batches[i].state == BZI_BATCH_FREE)
             return &loader->batches[i];
     return NULL;
@@ -24486,7 +24497,7 @@ static int bzi_plan_order(bzna_loader *loader)
 
     if (order->valid && order->epoch == plan->epoch && order->seed == plan->seed)
         return 1;
-    for (uint32_t i = 0; order->ranked && i < loader->config.pipeline.batches_in_flight; i++)
+    for (uint32_t i = 0; order->ranked && i < loader->batch_count; i++)
         if (loader->batches[i].state == BZI_BATCH_FILLING)
             return 0;
     bzi_order_epoch(order, plan->seed, plan->epoch);
@@ -24575,6 +24586,7 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
     item->replacements = 0;
 
     batch = item->batch;
+    item->err = &batch->errors[item->slot];
     item->position = (batch->position + (uint64_t)item->slot * batch->order.stride) % batch->order.length;
     bzi_plan_sample(loader, item);
     item->is_padding = plan->shard.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
@@ -26313,7 +26325,7 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
     if (is_new && !reader->loader->on_device)
         bzi_reader_read_neighbors(reader, run.first);
     while ((item = bzi_run_take(&run, NULL)) != NULL) {
-        item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, &item->batch->errors[item->slot]);
+        item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, item->err);
         is_short |= item->status == BZNA_AGAIN && !item->tried;
         for (bzi_item *after = item->tried ? run.first : NULL; after; after = after->next)
             after->data = NULL;                             /* it may lie in this item's memory, which stays behind */
@@ -26403,8 +26415,9 @@ static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_scr
 /* --- Bookkeeping for a sample that was decoded or has failed --- */
 
 /* Counts a failed sample by what was at fault: reading, decoding, the format, or anything else. With the lock held. */
-static void bzi_item_count_failure(const bzi_item *item, bzna_status status)
+static void bzi_item_count_failure(const bzi_item *item)
 {
+    const bzna_status status = item->result;
     bzna_statistics *stats = &item->loader->stats;
     const int unread = item->status != BZNA_OK;
 
@@ -26420,7 +26433,7 @@ static void bzi_item_count_failure(const bzi_item *item, bzna_status status)
 }
 
 /* Counts the sample and the time spent on it. With the lock held. */
-static void bzi_item_account(const bzi_item *item, bzna_status status)
+static void bzi_item_account(const bzi_item *item)
 {
     bzna_loader *loader = item->loader;
     bzna_statistics *stats = &loader->stats;
@@ -26441,32 +26454,33 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
     stats->tiles += item->tiles;
     stats->samples_shrinkable += item->shrinkable;
 
-    if (status != BZNA_OK)
-        bzi_item_count_failure(item, status);
+    if (item->result != BZNA_OK)
+        bzi_item_count_failure(item);
     else if (item->by_nvdec)
         stats->samples_nvdec++;
     else if (loader->slot_bytes)
         stats->samples_software++;
 }
 
-/* Returns 1 if an item that failed with this status ends the run, else 0. The policy for errors decides that, and for
+/* Returns 1 if an item ends the run because it failed, else 0. The policy for errors decides that, and for
  * callbacks of the user's also their own, except where the container itself is the user's code. */
-static int bzi_item_stops(const bzi_item *item, bzna_status status)
+static int bzi_item_stops(const bzi_item *item)
 {
     const bzna_loader_errors *errors = &item->loader->config.errors;
     const int of_container = item->status == BZNA_E_CALLBACK && item->container->ops->fetch;
 
-    return (status == BZNA_E_CALLBACK && !of_container && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP) ||
-           (status != BZNA_OK && errors->policy == BZNA_ON_ERROR_STOP);
+    if (item->result == BZNA_E_CALLBACK && !of_container && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP)
+        return 1;
+    return item->result != BZNA_OK && errors->policy == BZNA_ON_ERROR_STOP;
 }
 
 /* Gives the slot of a failed sample the one at the position that a next slot would have, and the item to a reader.
  * Returns 1; 0 if the sample may not be replaced. With the lock held. */
-static int bzi_item_replace(bzi_item *item, bzna_status status)
+static int bzi_item_replace(bzi_item *item)
 {
     bzna_loader *loader = item->loader;
 
-    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_item_stops(item, status) ||
+    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_item_stops(item) ||
         item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_loader_interrupted(loader))
         return 0;
 
@@ -26483,16 +26497,16 @@ static int bzi_item_replace(bzi_item *item, bzna_status status)
 
 /* Ends an item whose slot is written, or whose writing is enqueued. Its batch may become ready by that. The caller then
  * calls bzi_loader_freed. With the lock held. */
-static void bzi_item_put(bzi_item *item, bzna_status status)
+static void bzi_item_put(bzi_item *item)
 {
     bzna_batch *batch = item->batch;
 
-    batch->status[item->slot] = status;
+    batch->status[item->slot] = item->result;
     if (item->slot < batch->real) {
-        if (item->slot < batch->stop_slot && bzi_item_stops(item, status))
+        if (item->slot < batch->stop_slot && bzi_item_stops(item))
             batch->stop_slot = item->slot;
-        batch->failed += status != BZNA_OK;
-        batch->replaced += status == BZNA_OK && item->replacements;
+        batch->failed += item->result != BZNA_OK;
+        batch->replaced += item->result == BZNA_OK && item->replacements;
     }
 
     if (--batch->unfinished == 0)
@@ -26502,19 +26516,17 @@ static void bzi_item_put(bzi_item *item, bzna_status status)
 }
 
 /* The same, and calls it. With the lock held. */
-static void bzi_item_finish(bzi_item *item, bzna_status status)
+static void bzi_item_finish(bzi_item *item)
 {
-    bzi_item_put(item, status);
+    bzi_item_put(item);
     bzi_loader_freed(item->loader);
 }
 
 /* Completes the message of a failed sample, and logs it. */
 static void bzi_item_report_failure(const bzi_item *item)
 {
-    bzna_error *err = &item->batch->errors[item->slot];
-
-    bzi_container_fail(item->container, item->local, err);
-    bzi_log(item->loader->host, BZNA_LOG_WARNING, err->status, "%s", err->message);
+    bzi_container_fail(item->container, item->local, item->err);
+    bzi_log(item->loader->host, BZNA_LOG_WARNING, item->err->status, "%s", item->err->message);
 }
 
 /* --- Lanes --- */
@@ -26536,30 +26548,30 @@ static uint64_t bzi_lane_scratch(const bzi_lane *lane, const bzna_loader *loader
 }
 
 /* Gives slots and passes of a launch their scratch memory. Sums of lumas begin with 0. */
-static bzna_status bzi_lane_place(bzi_lane *lane, const bzna_loader *loader, bzi_kernel_slot *slots,
-                                  bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
+static bzna_status bzi_lane_place(const bzi_lane *lane, const bzna_loader *loader, bzi_launch *launch, bzna_error *err)
 {
     const uint64_t sums = bzi_lane_scratch(lane, loader);
     uint32_t summed = 0;
 
-    for (uint32_t i = 0; i < count; i++) {
-        summed |= slots[i].flags & BZI_KERNEL_MEAN_LUMA;
-        slots[i].sums = sums + i * 2 * sizeof(uint64_t);
-        bzi_view_place(&slots[i], &passes[i], sums + BZI_LANE_SUMS + i * loader->view_scratch);
+    for (uint32_t i = 0; i < launch->count; i++) {
+        bzi_kernel_slot *slot = &launch->slots.slot[i];
+        summed |= slot->flags & BZI_KERNEL_MEAN_LUMA;
+        slot->sums = sums + i * 2 * sizeof(uint64_t);
+        bzi_view_place(slot, &launch->passes[i], sums + BZI_LANE_SUMS + i * loader->view_scratch);
     }
     return summed ? bzi_device_zero(lane->device, sums, BZI_LANE_SUMS, lane->stream, err) : BZNA_OK;
 }
 
 /* Enqueues warps and passes of views, of which all have operations on pixels, or none. */
 static bzna_status bzi_lane_operate(bzi_lane *lane, const bzna_loader *loader, const bzi_kernel_output *out,
-                                    bzi_kernel_slots *slots, bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
+                                    bzi_launch *launch, bzna_error *err)
 {
-    const bzi_kernel_output target = bzi_view_target(passes, out);
-    bzna_status status = bzi_lane_place(lane, loader, slots->slot, passes, count, err);
+    const bzi_kernel_output target = bzi_view_target(launch->passes, out);
+    bzna_status status = bzi_lane_place(lane, loader, launch, err);
 
     if (status == BZNA_OK &&
-        (status = bzi_device_warp(lane->device, slots, count, &target, lane->stream, err)) == BZNA_OK)
-        status = bzi_device_operate(lane->device, passes, count, out, lane->stream, err);
+        (status = bzi_device_warp(lane->device, &launch->slots, launch->count, &target, lane->stream, err)) == BZNA_OK)
+        status = bzi_device_operate(lane->device, launch->passes, launch->count, out, lane->stream, err);
     return status;
 }
 
@@ -26568,23 +26580,23 @@ static bzna_status bzi_lane_operate(bzi_lane *lane, const bzna_loader *loader, c
 static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t number)
 {
     const bzi_output *output = &loader->outputs[number];
+    bzi_launch *gathered = &lane->launches[number];
     bzi_kernel_output out = output->kernel;
 
     out.mean = output->device_mean;
     for (int pixels = 0; pixels < 2; pixels++) {
-        bzi_kernel_slots slots;
-        bzi_kernel_pass passes[BZI_KERNEL_SLOTS];
-        uint32_t count = 0;
+        bzi_launch launch;
 
-        for (uint32_t i = 0; i < lane->slot_count[number]; i++)
-            if (pixels == (lane->passes[number][i].pixels != 0)) {
-                slots.slot[count] = lane->slots[number].slot[i];
-                passes[count++] = lane->passes[number][i];
+        launch.count = 0;
+        for (uint32_t i = 0; i < gathered->count; i++)
+            if (pixels == (gathered->passes[i].pixels != 0)) {
+                launch.slots.slot[launch.count] = gathered->slots.slot[i];
+                launch.passes[launch.count++] = gathered->passes[i];
             }
-        if (count && lane->error.status == BZNA_OK)
-            bzi_lane_operate(lane, loader, &out, &slots, passes, count, &lane->error);
+        if (launch.count && lane->error.status == BZNA_OK)
+            bzi_lane_operate(lane, loader, &out, &launch, &lane->error);
     }
-    lane->slot_count[number] = 0;
+    gathered->count = 0;
 }
 
 static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
@@ -26600,25 +26612,20 @@ static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *v
 {
     const bzna_loader *loader = item->loader;
     const uint32_t number = (uint32_t)(view->output - loader->outputs);
-    uint32_t at;
+    bzi_launch *launch = &lane->launches[number];
 
-    if (lane->slot_count[number] == BZI_KERNEL_SLOTS)
+    if (launch->count == BZI_KERNEL_SLOTS)
         bzi_lane_warp(lane, loader, number);
-    at = lane->slot_count[number]++;
-    memset(&lane->passes[number][at], 0, sizeof *pass);
+    memset(&launch->passes[launch->count], 0, sizeof *pass);
     if (pass)
-        lane->passes[number][at] = *pass;
-    lane->slots[number].slot[at] = *slot;
-    lane->slots[number].slot[at].dst = bzi_lane_target(item, view);
+        launch->passes[launch->count] = *pass;
+    launch->slots.slot[launch->count] = *slot;
+    launch->slots.slot[launch->count++].dst = bzi_lane_target(item, view);
 }
 
 /* Adds an item, all of whose slots are in the lane. Pre: the lane has a place for the item, and its other items belong
  * to the same loader. */
-static void bzi_lane_add(bzi_lane *lane, bzi_item *item, bzna_status status)
-{
-    lane->items[lane->count] = item;
-    lane->status[lane->count++] = status;
-}
+static void bzi_lane_add(bzi_lane *lane, bzi_item *item) { lane->items[lane->count++] = item; }
 
 /* Copies an item's slots to the host. */
 static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item, bzna_error *err)
@@ -26689,14 +26696,13 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
         bzi_item *item = lane->items[i];
 
         item->warp_ns += i < kept ? 0 : each;
-        if (lane->status[i] == BZNA_OK && i >= kept)
-            bzi_item_account(item, BZNA_OK);                /* failed ones were counted when they failed */
+        if (item->result == BZNA_OK && i >= kept)
+            bzi_item_account(item);                         /* failed ones were counted when they failed */
         if (i + 1 < count || !lane->kept)
-            bzi_item_finish(item, lane->status[i]);
+            bzi_item_finish(item);
     }
 
     lane->items[0] = lane->items[count - 1];
-    lane->status[0] = lane->status[count - 1];
     bzi_loader_unlock(loader);
 }
 
@@ -26713,7 +26719,7 @@ static void bzi_slot_pad(bzi_kernel_slot *slot, double value)
 /* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and one of padding
  * with its value. Ends its item. The kernel gets an empty picture, which is out of bounds everywhere. lane: as for
  * bzi_item_complete. */
-static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
+static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
 {
     bzna_loader *loader = item->loader;
     bzi_kernel_slot slot;
@@ -26737,12 +26743,12 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
     }
 
     if (lane) {
-        bzi_lane_add(lane, item, status);
+        bzi_lane_add(lane, item);
         return;
     }
 
     bzi_loader_lock(loader);
-    bzi_item_finish(item, status);
+    bzi_item_finish(item);
     bzi_loader_unlock(loader);
 }
 
@@ -26752,13 +26758,15 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
  *            launch then finishes the item. Samples that a lane warps come here only if they failed, because the launch
  *            counts and finishes the others.
  * Without the lock. */
-static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane)
+static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 {
     bzna_loader *loader = item->loader;
+    const bzna_status status = item->result;
     int replaced = 0;
 
     if (item->is_padding) {
-        bzi_item_fill(item, BZNA_OK, lane);
+        item->result = BZNA_OK;
+        bzi_item_fill(item, lane);
         return;
     }
 
@@ -26766,17 +26774,17 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
         bzi_item_report_failure(item);
 
     bzi_loader_lock(loader);
-    bzi_item_account(item, status);
+    bzi_item_account(item);
     if (status == BZNA_OK)
-        bzi_item_finish(item, status);
+        bzi_item_finish(item);
     else if (status == BZNA_E_DEVICE_LOST)
-        bzi_loader_break(loader, &item->batch->errors[item->slot]);
+        bzi_loader_break(loader, item->err);
     else
-        replaced = bzi_item_replace(item, status);
+        replaced = bzi_item_replace(item);
     bzi_loader_unlock(loader);
 
     if (status != BZNA_OK && !replaced)
-        bzi_item_fill(item, status, lane);
+        bzi_item_fill(item, lane);
 }
 
 
@@ -27225,7 +27233,7 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
 /* Does that for a sample that was read. Returns the status of reading if that failed. */
 static bzna_status bzi_worker_try(bzi_worker *worker, bzi_item *item)
 {
-    return item->status == BZNA_OK ? bzi_worker_sample(worker, item, &item->batch->errors[item->slot]) : item->status;
+    return item->result = item->status == BZNA_OK ? bzi_worker_sample(worker, item, item->err) : item->status;
 }
 
 /* Works on a run with batches on the device. Its samples are launched one by one, because they are uploaded to the same
@@ -27236,11 +27244,10 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
     bzi_item *item;
 
     while ((item = bzi_run_take(&run, NULL)) != NULL) {     /* another thread may have it after this */
-        const bzna_status status = bzi_worker_try(worker, item);
-        if (status != BZNA_OK)
-            bzi_item_complete(item, status, lane);
+        if (bzi_worker_try(worker, item) != BZNA_OK)
+            bzi_item_complete(item, lane);
         else
-            bzi_lane_add(lane, item, status);
+            bzi_lane_add(lane, item);
         if (lane->count)
             bzi_lane_flush(lane, NULL);
     }
@@ -27255,21 +27262,21 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
     bzi_item *item;
 
     for (item = run.first; item; item = item->next)
-        item->result = bzi_worker_try(worker, item);
+        bzi_worker_try(worker, item);
     bzi_loader_lock(loader);
     while ((item = bzi_run_take(&run, NULL)) != NULL) {
         if (item->result != BZNA_OK) {
             bzi_run_add(&failed, item);
             continue;
         }
-        bzi_item_account(item, BZNA_OK);
-        bzi_item_put(item, BZNA_OK);
+        bzi_item_account(item);
+        bzi_item_put(item);
     }
 
     bzi_loader_freed(loader);
     bzi_loader_unlock(loader);
     while ((item = bzi_run_take(&failed, NULL)) != NULL)
-        bzi_item_complete(item, item->result, NULL);
+        bzi_item_complete(item, NULL);
 }
 
 /* Works on a run, and measures the time for the loader's pace. With the lock held, but not while it works. */
@@ -27479,21 +27486,22 @@ static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
 
 /* Ends a sample that failed. Its slot takes another sample, or is filled. Pre: the slots of all mapped surfaces are in
  * the lane. */
-static void bzi_engine_fail(bzi_engine *engine, bzi_item *item, bzna_status status)
+static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
 {
+    item->result = item->status == BZNA_OK ? item->err->status : item->status;
     item->decode_ns = 0;
     bzi_engine_make_room(engine, item);
-    bzi_item_complete(item, status, &engine->lane);
+    bzi_item_complete(item, &engine->lane);
 }
 
 /* Hands an item with a codec that NVDEC does not know to the workers. Without workers it fails. This is not counted as
  * a fallback. */
-static void bzi_engine_pass(bzi_engine *engine, bzi_item *item, bzna_status status)
+static void bzi_engine_pass(bzi_engine *engine, bzi_item *item)
 {
     bzna_loader *loader = item->loader;
 
     if (!loader->worker_count) {
-        bzi_engine_fail(engine, item, status);
+        bzi_engine_fail(engine, item);
         return;
     }
     bzi_loader_lock(loader);
@@ -27505,16 +27513,16 @@ static void bzi_engine_pass(bzi_engine *engine, bzi_item *item, bzna_status stat
 /* Hands an item that NVDEC does not decode to the workers, and counts a fallback. Without workers it fails. A loader
  * logs each kind of reason once, and at most eight kinds. Reasons are of one kind if they are equal up to the first
  * digit. */
-static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status status)
+static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item)
 {
     bzna_loader *loader = item->loader;
-    bzna_error reason = item->batch->errors[item->slot];
+    bzna_error reason = *item->err;
     uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
     uint32_t i = 0;
     uint32_t was_read = item->status == BZNA_OK;            /* else a worker reports why it was not */
 
     if (!loader->worker_count) {
-        bzi_engine_fail(engine, item, status);
+        bzi_engine_fail(engine, item);
         return;
     }
 
@@ -27546,7 +27554,8 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
         bzi_slot_on_surface(slot, flight->semi_planar);
         bzi_lane_put(&engine->lane, item, &loader->views[i], slot, &engine->views.passes[i]);
     }
-    bzi_lane_add(&engine->lane, item, BZNA_OK);
+    item->result = BZNA_OK;
+    bzi_lane_add(&engine->lane, item);
 }
 
 /* Returns 1 if NVDEC has decoded this sample before without damage, else 0. */
@@ -27575,7 +27584,7 @@ static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
     bzi_item *item = session->pending[session->pending_first].tag;
-    bzna_error *err = &item->batch->errors[item->slot];
+    bzna_error *err = item->err;
     uint64_t start = bzi_os_now_ns();
     const uint32_t sound = bzi_item_is_sound(item);
     bzi_flight flight;
@@ -27587,7 +27596,7 @@ static void bzi_engine_map(bzi_engine *engine)
     result = bzi_session_map(session, &flight, err);
     item->decode_ns += bzi_os_now_ns() - start;
     if (result == BZI_NVDEC_REFUSED) {
-        bzi_engine_refuse(engine, item, err->status);
+        bzi_engine_refuse(engine, item);
         return;
     }
 
@@ -27599,7 +27608,7 @@ static void bzi_engine_map(bzi_engine *engine)
     if (status == BZNA_OK)
         bzi_engine_add(engine, item, &flight);
     else
-        bzi_engine_fail(engine, item, status);
+        bzi_engine_fail(engine, item);
 }
 
 /* Takes the oldest picture in flight. Launches the kernel if no more surfaces can be mapped, or nothing else is in
@@ -27641,8 +27650,8 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 
     while ((item = bzi_run_take(&rest, NULL)) != NULL) {
         if (item->status == BZNA_OK)
-            item->batch->errors[item->slot] = *why;
-        bzi_engine_refuse(engine, item, item->status == BZNA_OK ? why->status : item->status);
+            *item->err = *why;
+        bzi_engine_refuse(engine, item);
     }
 
     while (bzi_engine_busy(engine))
@@ -27670,9 +27679,9 @@ static void bzi_engine_count_failures(bzi_engine *engine)
  * several samples in a row. */
 static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 {
-    bzna_error why = item->batch->errors[item->slot];
+    bzna_error why = *item->err;
 
-    bzi_engine_refuse(engine, item, why.status);
+    bzi_engine_refuse(engine, item);
     if (++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
         bzi_engine_retire(engine, &why);
 }
@@ -27904,11 +27913,11 @@ static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bz
  * sends it. */
 static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 {
-    bzna_error *err = &item->batch->errors[item->slot];
+    bzna_error *err = item->err;
     uint64_t start = bzi_os_now_ns();
 
     if (item->status != BZNA_OK) {
-        bzi_engine_fail(engine, item, item->status);
+        bzi_engine_fail(engine, item);
         return;
     }
 
@@ -27919,16 +27928,16 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
         item->decode_ns += bzi_os_now_ns() - start;
         break;
     case BZI_NVDEC_REFUSED:
-        bzi_engine_refuse(engine, item, err->status);
+        bzi_engine_refuse(engine, item);
         break;
     case BZI_NVDEC_FOREIGN:
-        bzi_engine_pass(engine, item, err->status);
+        bzi_engine_pass(engine, item);
         break;
     case BZI_NVDEC_NO_MEMORY:
         bzi_engine_give_up(engine, item);
         break;
     case BZI_NVDEC_FAILED:
-        bzi_engine_fail(engine, item, err->status);
+        bzi_engine_fail(engine, item);
         break;
     }
 }
@@ -28348,7 +28357,7 @@ static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight && status == BZNA_OK; i++)
+    for (uint32_t i = 0; i < loader->batch_count && status == BZNA_OK; i++)
         status = bzi_batch_make(loader, i, err);
     return status;
 }
@@ -28452,20 +28461,12 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
     return hash;
 }
 
-/* Returns one of the condition variables, in the order in which they are made. */
-static bzi_cond *bzi_loader_cond(bzna_loader *loader, uint32_t number)
-{
-    bzi_cond *conds[BZI_CONDS] = { &loader->reader_wake, &loader->holder_wake, &loader->worker_wake,
-                                   &loader->consumer_wake, &loader->control_wake, &loader->tiles_wake };
-    return conds[number];
-}
-
 /* Makes the mutex and the condition variables. */
 static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
 {
     loader->has_mutex = bzi_os_mutex_init(&loader->mutex, BZI_RANK_LOADER) == 0;
     while (loader->has_mutex && loader->cond_count < BZI_CONDS &&
-           bzi_os_cond_init(bzi_loader_cond(loader, loader->cond_count)) == 0)
+           bzi_os_cond_init(&loader->conds[loader->cond_count]) == 0)
         loader->cond_count++;
     return loader->cond_count == BZI_CONDS ? BZNA_OK : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 }
@@ -28474,7 +28475,7 @@ static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
 static void bzi_loader_free_locks(bzna_loader *loader)
 {
     while (loader->cond_count)
-        bzi_os_cond_free(bzi_loader_cond(loader, --loader->cond_count));
+        bzi_os_cond_free(&loader->conds[--loader->cond_count]);
     if (loader->has_mutex)
         bzi_os_mutex_free(&loader->mutex);
 }
@@ -28558,7 +28559,7 @@ static void bzi_batch_drain_writes(bzna_batch *batch)
 /* Waits until nothing on the device writes to batches that are not on loan. In the CUDA context. */
 static void bzi_loader_drain_writes(bzna_loader *loader)
 {
-    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
+    for (uint32_t i = 0; i < loader->batch_count; i++)
         if (loader->batches[i].loader && loader->batches[i].state != BZI_BATCH_ON_LOAN)
             bzi_batch_drain_writes(&loader->batches[i]);
 }
@@ -28568,7 +28569,7 @@ static void bzi_loader_drain_reads(bzna_loader *loader)
 {
     bzna_error ignored;
 
-    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
+    for (uint32_t i = 0; i < loader->batch_count; i++)
         if (loader->batches[i].state == BZI_BATCH_RETIRING)
             bzi_batch_drain_reads(&loader->batches[i], &ignored);
 }
@@ -28577,7 +28578,7 @@ static void bzi_loader_drain_reads(bzna_loader *loader)
 static void bzi_loader_free_device(bzna_loader *loader)
 {
     bzna_error ignored;
-    uint32_t made = loader->batches ? loader->config.pipeline.batches_in_flight : 0;
+    uint32_t made = loader->batches ? loader->batch_count : 0;
 
     /* This fails if the device is lost. The library's own objects are freed nevertheless. */
     int entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
@@ -28606,7 +28607,7 @@ static void bzi_loader_free(bzna_loader *loader)
 
     if (loader->device)
         bzi_loader_free_device(loader);
-    for (uint32_t i = 0; loader->batches && i < loader->config.pipeline.batches_in_flight; i++) {
+    for (uint32_t i = 0; loader->batches && i < loader->batch_count; i++) {
         bzna_batch *batch = &loader->batches[i];
         if (batch->loader)
             bzi_batch_free_bytes(batch);
@@ -28805,7 +28806,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
         }
         if (!head && !bzi_plan_has_batch(&loader->plan))
             return bzi_plan_no_batch(&loader->plan, err);
-        if (!head && loader->on_loan == loader->config.pipeline.batches_in_flight)
+        if (!head && loader->on_loan == loader->batch_count)
             return BZI_FAIL(err, BZNA_E_STATE,
                             "all %u batches are on loan: release one first, or raise batches_in_flight",
                             loader->on_loan);
@@ -29088,7 +29089,7 @@ static void bzi_loader_clear(bzna_loader *loader)
     if (loader->config.pipeline.no_threads)
         bzi_run_free(&loader->readers->run);
 
-    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++) {
+    for (uint32_t i = 0; i < loader->batch_count; i++) {
         bzna_batch *batch = &loader->batches[i];
         if (batch->state == BZI_BATCH_FILLING || batch->state == BZI_BATCH_READY)
             bzi_batch_to_free(batch);
@@ -29452,9 +29453,9 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     stats->stage[BZNA_STAGE_READ].capacity = loader->item_count;
     stats->stage[BZNA_STAGE_DECODE].depth = loader->ready.count;
     stats->stage[BZNA_STAGE_DECODE].capacity = loader->item_count;
-    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
+    for (uint32_t i = 0; i < loader->batch_count; i++)
         stats->stage[BZNA_STAGE_DELIVER].depth += loader->batches[i].state == BZI_BATCH_READY;
-    stats->stage[BZNA_STAGE_DELIVER].capacity = loader->config.pipeline.batches_in_flight;
+    stats->stage[BZNA_STAGE_DELIVER].capacity = loader->batch_count;
     stats->read_memory_bytes = loader->held_bytes;
     if (loader->pool) {
         bzi_loader_count_starved(loader);
@@ -30488,6 +30489,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->pick_count = settings->pick_count;
     loader->slot_bytes = settings->slot_bytes;
     loader->data_bytes = settings->data_bytes;
+    loader->batch_count = config->pipeline.batches_in_flight;
     loader->references = 1;
     loader->pending_end = &loader->pending;
     loader->process = bzi_os_process();
