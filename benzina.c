@@ -1885,6 +1885,9 @@ static void *bzi_keep(bzi_owned *kept, uint64_t count, uint64_t size)
     return block + 1;
 }
 
+/* The same for an array, of which `place` is then the address. */
+#define BZI_KEEP(owned, place, count) ((place) = bzi_keep(owned, count, sizeof *(place)))
+
 /* Returns a copy that is kept as long, or NULL. */
 static void *bzi_keep_copy(bzi_owned *kept, const void *from, uint64_t count, uint64_t size)
 {
@@ -21793,15 +21796,13 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #ifndef BENZINA_NO_CUDA
 
-/* Results of the calls of a session. */
-typedef enum bzi_nvdec_result {
-    BZI_NVDEC_OK,                     /* accepted, queued, mapped */
-    BZI_NVDEC_BUSY,                   /* nothing was queued: map or unmap a picture first */
-    BZI_NVDEC_REFUSED,                /* NVDEC does not take it, but another decoder may; the error is E_CODEC */
-    BZI_NVDEC_FOREIGN,                /* likewise, because NVDEC is never used for its codec */
-    BZI_NVDEC_NO_MEMORY,              /* there is no memory for its decoder; the error is E_MEMORY */
-    BZI_NVDEC_FAILED                  /* the picture cannot be decoded; the error says why */
-} bzi_nvdec_result;
+/* Calls of a session return BZNA_OK; BZNA_AGAIN if nothing was queued, and a picture must be mapped or unmapped first;
+ * BZNA_E_CODEC if NVDEC does not take the picture, but another decoder may; another error if the picture cannot be
+ * decoded; or one of these two. */
+enum {
+    BZI_FOREIGN = 100,                /* as E_CODEC, which is in the error, because NVDEC is never used for its codec */
+    BZI_NO_ROOM = 101                 /* no memory for its decoder; the error is E_MEMORY */
+};
 
 /* The properties of a picture that need a decoder of their own, as the library reads them from its parameter sets. */
 typedef struct bzi_nvdec_format {
@@ -21957,7 +21958,7 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
 
 /* Makes a decoder in the place of what is in the slot, for every size that that was for, too. Returns OK. On NO_MEMORY
  * and FAILED, the slot is free. *bytes: what the decoder takes or would take. */
-static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
+static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                          const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
     const uint32_t had_width = decoder->max_width, had_height = decoder->max_height;
@@ -21968,7 +21969,7 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
 
     bzi_nvdec_destroy(device, decoder);
     if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
-        return BZI_NVDEC_FAILED;
+        return err->status;
 
     bzi_nvdec_describe(device, want, parsed, &info);
     decoder->quirks = bzi_device_kind(device, want->codec, want->chroma, want->depth)->quirks;
@@ -21992,7 +21993,7 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     if (status != BZNA_OK) {
         atomic_fetch_sub(&device->decoder_bytes, *bytes);
         memset(decoder, 0, sizeof *decoder);
-        return status == BZNA_E_MEMORY ? BZI_NVDEC_NO_MEMORY : BZI_NVDEC_FAILED;
+        return status == BZNA_E_MEMORY ? BZI_NO_ROOM : status;
     }
 
     atomic_fetch_add(&device->decoders_made, 1);
@@ -22000,7 +22001,7 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     decoder->max_width = (uint32_t)info.ulMaxWidth;
     decoder->max_height = (uint32_t)info.ulMaxHeight;
     decoder->bytes = *bytes;
-    return BZI_NVDEC_OK;
+    return BZNA_OK;
 }
 
 /* Gives a decoder another size. Returns 0 if a new decoder has to be made instead, else 1. */
@@ -22138,21 +22139,21 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
 
 /* Turns what is in a slot into a decoder for such pictures. It may be one already, is reconfigured, or is made. *bytes:
  * what a new one takes. */
-static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *decoder, const bzi_nvdec_format *want,
+static bzna_status bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                             const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
     if (bzi_nvdec_serves(decoder, want, parsed))
-        return BZI_NVDEC_OK;
+        return BZNA_OK;
     if (decoder->busy)                                      /* with streams for which the parser asks for fewer */
-        return BZI_NVDEC_BUSY;
+        return BZNA_AGAIN;
     if (bzi_nvdec_agree(want, parsed, err) != BZNA_OK)
-        return BZI_NVDEC_REFUSED;
+        return BZNA_E_CODEC;
 
     if (bzi_nvdec_reconfigure(cache->device, decoder, want, parsed)) {
         if (++cache->changes % BZI_NVDEC_CHANGES == 0 && cache->target < BZI_NVDEC_CACHE_SLOTS)
             cache->target++;
     } else {
-        bzi_nvdec_result result;
+        bzna_status result;
 
         *bytes = bzi_nvdec_bytes(want, bzi_nvdec_surfaces(cache->device, parsed) + cache->device->desc.session_mapped,
                                  bzi_nvdec_max_edge(parsed->coded_width, 0, UINT32_MAX),
@@ -22161,10 +22162,10 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
 
         if (decoder->handle && bzi_nvdec_cache_recently_oom(cache, *bytes)) {
             bzi_fail_memory(err, "a decoder for frames so large");
-            return BZI_NVDEC_NO_MEMORY;
+            return BZI_NO_ROOM;
         }
 
-        if ((result = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err)) != BZI_NVDEC_OK)
+        if ((result = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err)) != BZNA_OK)
             return result;
     }
 
@@ -22172,27 +22173,27 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
     decoder->frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
     decoder->width = parsed->coded_width;
     decoder->height = parsed->coded_height;
-    return BZI_NVDEC_OK;
+    return BZNA_OK;
 }
 
 /* Finds or makes a decoder for such pictures, with a free surface. If memory is out, idle decoders are given up for it,
  * one after the other. With none left it is tried once more, and then not for BZI_NVDEC_OOM_COOLDOWN_NS. */
-static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvdec_format *want,
+static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvdec_format *want,
                                                 const CUVIDEOFORMAT *parsed, bzi_nvdec **out, bzna_error *err)
 {
     uint64_t bytes = 0;
 
     for (int tried_alone = 0; ; ) {
-        bzi_nvdec_result result;
+        bzna_status result;
 
         if ((*out = bzi_nvdec_cache_find(cache, want)) == NULL)
-            return BZI_NVDEC_BUSY;
+            return BZNA_AGAIN;
 
         result = bzi_nvdec_cache_fit(cache, *out, want, parsed, &bytes, err);
-        if (result == BZI_NVDEC_NO_MEMORY && bzi_nvdec_cache_live(cache) < cache->max_live &&
+        if (result == BZI_NO_ROOM && bzi_nvdec_cache_live(cache) < cache->max_live &&
             bzi_nvdec_cache_cap_to_live(cache))
             continue;
-        if (result != BZI_NVDEC_NO_MEMORY || bzi_nvdec_cache_recently_oom(cache, bytes))
+        if (result != BZI_NO_ROOM || bzi_nvdec_cache_recently_oom(cache, bytes))
             return result;
         if (bzi_nvdec_cache_cap_to_live(cache))
             continue;
@@ -22265,7 +22266,7 @@ typedef struct bzi_submission {
     uint32_t         only_decoder;    /* 1: a decoder is made for such pictures, and this one is not decoded */
     uint32_t         larger;          /* the decoder is made for frames so many pixels wider and higher */
     uint32_t         queued;          /* 1: the decoder has the picture */
-    bzi_nvdec_result result;          /* of the callbacks */
+    bzna_status result;          /* of the callbacks */
     bzna_error      *err;             /* the caller's */
 } bzi_submission;
 
@@ -22309,7 +22310,7 @@ static const char *bzi_chroma_name(uint32_t chroma)
 
 /* Returns OK, FOREIGN if NVDEC is never used for the codec, REFUSED if this device's NVDEC cannot decode such pictures,
  * or FAILED if the device is lost. */
-static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_format *sps,
+static bzna_status bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_format *sps,
                                             bzna_error *err)
 {
     const bzi_nvdec_format format = bzi_nvdec_format_of(codec, sps);
@@ -22321,37 +22322,30 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
 
     if (allowed && !(allowed & bzi_codec_find(codec)->allow)) {
         BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", name);
-        return BZI_NVDEC_FOREIGN;
+        return BZI_FOREIGN;
     }
 
     if (atomic_load(&session->device->stuck)) {
         bzi_device_video(session->device, err);
-        err->status = BZNA_E_CODEC;
-        return BZI_NVDEC_REFUSED;
+        return err->status = BZNA_E_CODEC;
     }
 
     if (!unit) {
         BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded in software, not by NVDEC", name);
-        return BZI_NVDEC_FOREIGN;
+        return BZI_FOREIGN;
     }
     if (atomic_load(&session->device->given_up) >> bzi_session_codec(codec) & 1) {
-        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s has failed %u times in a row with %s", device,
+        return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s has failed %u times in a row with %s", device,
                  BZI_SESSION_MAX_FAILURES, name);
-        return BZI_NVDEC_REFUSED;
     }
 
     status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
-    if (status == BZNA_E_DEVICE_LOST)
-        return BZI_NVDEC_FAILED;
-    if (status != BZNA_OK) {
-        err->status = BZNA_E_CODEC;                         /* an old driver may not know the codec */
-        return BZI_NVDEC_REFUSED;
-    }
+    if (status != BZNA_OK)                                  /* an old driver may not know the codec */
+        return status == BZNA_E_DEVICE_LOST ? status : (err->status = BZNA_E_CODEC);
     if (!caps.bIsSupported || format.chroma == 2 || (sps->depth_chroma != sps->depth_luma && format.chroma) ||
         !(caps.nOutputFormatMask >> bzi_nvdec_format_surface(&format) & 1)) {
-        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s does not decode %s of %u bits, %s", device, name, format.depth,
+        return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s does not decode %s of %u bits, %s", device, name, format.depth,
                  bzi_chroma_name(format.chroma));
-        return BZI_NVDEC_REFUSED;
     }
 
     /* The driver counts frames as coded, in whole macroblocks, for H.265, too. */
@@ -22359,12 +22353,11 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
     height = (sps->height + unit - 1) / unit * unit;
     if (width < caps.nMinWidth || height < caps.nMinHeight || width > caps.nMaxWidth || height > caps.nMaxHeight ||
         (uint64_t)width * height / 256 > caps.nMaxMBCount) {
-        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u",
+        return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u",
                  device, name, caps.nMinWidth, caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount,
                  format.width, format.height);
-        return BZI_NVDEC_REFUSED;
     }
-    return BZI_NVDEC_OK;
+    return BZNA_OK;
 }
 
 /* --- Parsers --- */
@@ -22377,18 +22370,18 @@ static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
     bzi_submission *s = parser->submission;
     CUVIDEOFORMAT asked = parser->parsed = *format;
 
-    if (!s || s->result != BZI_NVDEC_OK)
+    if (!s || s->result != BZNA_OK)
         return 0;
     if (s->queued)                                          /* the picture's decoder must stay as it is */
         return (int)bzi_nvdec_surfaces(s->session->device, format);
     asked.coded_width += s->larger;
     asked.coded_height += s->larger;
     s->result = bzi_nvdec_cache_acquire(&s->session->decoders, &s->want, &asked, &s->flight.decoder, s->err);
-    return s->result == BZI_NVDEC_OK ? (int)bzi_nvdec_surfaces(s->session->device, format) : 0;
+    return s->result == BZNA_OK ? (int)bzi_nvdec_surfaces(s->session->device, format) : 0;
 }
 
 /* Gives the picture to a decoder. Returns BUSY if there is no free surface. */
-static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT *parsed,
+static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT *parsed,
                                               CUVIDPICPARAMS *parameters)
 {
     bzi_device *device = s->session->device;
@@ -22396,25 +22389,22 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
     CUresult decoded;
 
     if (!bzi_nvdec_serves(flight->decoder, &s->want, parsed)) {
-        BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture without parameter sets");
-        return BZI_NVDEC_REFUSED;
+        return BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture without parameter sets");
     }
 
     if (parameters->field_pic_flag) {
-        BZI_FAIL(s->err, BZNA_E_CODEC, "the picture is interlaced");
-        return BZI_NVDEC_REFUSED;
+        return BZI_FAIL(s->err, BZNA_E_CODEC, "the picture is interlaced");
     }
 
     if (s->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain) {
-        BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
-        return BZI_NVDEC_REFUSED;
+        return BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
     }
 
     flight->surface = bzi_nvdec_free_surface(device, flight->decoder);
     if (flight->decoder->quirks & BZI_QUIRK_INDEX)
         flight->surface = (uint32_t)parameters->CurrPicIdx % BZI_LIMIT_SURFACES;
     if (flight->surface == BZI_LIMIT_SURFACES || flight->decoder->busy >> flight->surface & 1)
-        return BZI_NVDEC_BUSY;
+        return BZNA_AGAIN;
 
     parameters->CurrPicIdx = (int)flight->surface;
     if (s->want.codec == BZNA_CODEC_AV1) {
@@ -22425,7 +22415,7 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
     }
 
     decoded = device->cu.decode(flight->decoder->handle, parameters);
-    return bzi_device_check(device, decoded, "cuvidDecodePicture", s->err) == BZNA_OK ? BZI_NVDEC_OK : BZI_NVDEC_FAILED;
+    return bzi_device_check(device, decoded, "cuvidDecodePicture", s->err);
 }
 
 /* Takes the first picture of the access unit as the sample. Decoding in software ignores those after it, too. */
@@ -22434,10 +22424,10 @@ static int CUDAAPI bzi_parser_on_picture(void *user, CUVIDPICPARAMS *parameters)
     bzi_parser *parser = user;
     bzi_submission *s = parser->submission;
 
-    if (s && s->result == BZI_NVDEC_OK && !s->queued) {
+    if (s && s->result == BZNA_OK && !s->queued) {
         if (!s->only_decoder)
             s->result = bzi_submission_decode(s, &parser->parsed, parameters);
-        s->queued = s->result == BZI_NVDEC_OK;
+        s->queued = s->result == BZNA_OK;
     }
     return s && s->queued;
 }
@@ -22493,7 +22483,7 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
 }
 
 /* Gives the parser the bytes of one access unit. It hands them to the callbacks above. */
-static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *parser, uint64_t size,
+static bzna_status bzi_session_parse(bzi_session *session, bzi_parser *parser, uint64_t size,
                                           bzi_submission *submission)
 {
     bzi_device *device = session->device;
@@ -22510,17 +22500,16 @@ static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *pars
     parser->submission = NULL;
 
     if (submission->queued)                                 /* whatever the parser makes of the rest */
-        return BZI_NVDEC_OK;
-    if (submission->result != BZI_NVDEC_OK)
+        return BZNA_OK;
+    if (submission->result != BZNA_OK)
         return submission->result;
 
     if (status != BZNA_OK) {
         *submission->err = err;
-        return BZI_NVDEC_FAILED;
+        return status;
     }
 
-    BZI_FAIL(submission->err, BZNA_E_CODEC, "NVIDIA's parser finds no picture");
-    return BZI_NVDEC_REFUSED;
+    return BZI_FAIL(submission->err, BZNA_E_CODEC, "NVIDIA's parser finds no picture");
 }
 
 /* --- Submitting --- */
@@ -22551,13 +22540,13 @@ static void bzi_session_count_success(bzi_session *session, uint32_t codec)
 
 /* Returns what to do with a picture after an error. A driver error that does not lose the device is not fatal. It
  * may be the picture's fault, or pass. So this picture is decoded in software. */
-static bzi_nvdec_result bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
+static bzna_status bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
 {
     if (err->status == BZNA_E_DEVICE || (err->status == BZNA_E_MEMORY && err->native_code == BZI_CUDA_NO_MEMORY)) {
         bzi_session_count_failure(session, codec);
         err->status = BZNA_E_CODEC;
     }
-    return err->status == BZNA_E_CODEC ? BZI_NVDEC_REFUSED : BZI_NVDEC_FAILED;
+    return err->status;
 }
 
 /* Writes the picture's stream to session->bytes. */
@@ -22572,12 +22561,12 @@ static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *im
 }
 
 /* Gives a picture to a parser, whose callbacks find its decoder and submit it there. */
-static bzi_nvdec_result bzi_session_offer(bzi_session *session, const bzna_image *image, const bzi_format *sps,
+static bzna_status bzi_session_offer(bzi_session *session, const bzna_image *image, const bzi_format *sps,
                                           bzi_submission *submission, bzna_error *err)
 {
     bzi_parser *parser = NULL;
     uint64_t size;
-    bzi_nvdec_result result;
+    bzna_status result;
 
     submission->session = session;
     submission->want = bzi_nvdec_format_of(image->codec, sps);
@@ -22589,43 +22578,43 @@ static bzi_nvdec_result bzi_session_offer(bzi_session *session, const bzna_image
      * lost. */
     submission->flight.decoder = bzi_nvdec_cache_find(&session->decoders, &submission->want);
     if (!submission->flight.decoder)
-        return BZI_NVDEC_BUSY;
+        return BZNA_AGAIN;
 
     if (bzi_session_stream(session, image, &size, err) != BZNA_OK ||
         bzi_session_find_parser(session, image, submission, &parser, err) != BZNA_OK)
         return bzi_session_fall_back(session, image->codec, err);
 
-    if ((result = bzi_session_parse(session, parser, size, submission)) != BZI_NVDEC_OK)
+    if ((result = bzi_session_parse(session, parser, size, submission)) != BZNA_OK)
         bzi_session_drop_parser(session, parser);
-    return result == BZI_NVDEC_FAILED ? bzi_session_fall_back(session, image->codec, err) : result;
+    return result < 0 ? bzi_session_fall_back(session, image->codec, err) : result;
 }
 
 /* Queues a picture. Pre: bzi_session_accepts has accepted it. picture, sps: what the image says of itself. */
-static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_image *image, const bzna_picture *picture,
+static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *image, const bzna_picture *picture,
                                            const bzi_format *sps, void *tag, bzna_error *err)
 {
     bzi_submission submission = { .flight = { .tag = tag, .picture = *picture, .window_x = sps->window[0],
                                               .window_y = sps->window[2],
                                               .semi_planar = sps->chroma_format != 3 } };
     const bzi_flight *flight = &submission.flight;
-    bzi_nvdec_result result = BZI_NVDEC_BUSY;
+    bzna_status result = BZNA_AGAIN;
 
     if (session->pending_count == session->device->desc.session_depth ||
-        (result = bzi_session_offer(session, image, sps, &submission, err)) != BZI_NVDEC_OK)
+        (result = bzi_session_offer(session, image, sps, &submission, err)) != BZNA_OK)
         return result;
 
     bzi_nvdec_cache_use(&session->decoders, flight->decoder, flight->surface);
     session->pending[(session->pending_first + session->pending_count++) % BZI_LIMIT_SESSION_DEPTH] = *flight;
-    return BZI_NVDEC_OK;
+    return BZNA_OK;
 }
 
 /* Makes a decoder for such pictures, or for frames larger by so many pixels, with what NVIDIA's parser asks for. */
-static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_image *image, const bzi_format *sps,
+static bzna_status bzi_session_prepare(bzi_session *session, const bzna_image *image, const bzi_format *sps,
                                             uint32_t larger, bzna_error *err)
 {
     bzi_submission submission = { .only_decoder = 1, .larger = larger };
-    const bzi_nvdec_result result = bzi_session_offer(session, image, sps, &submission, err);
-    if (result == BZI_NVDEC_OK)
+    const bzna_status result = bzi_session_offer(session, image, sps, &submission, err);
+    if (result == BZNA_OK)
         submission.flight.decoder->used = ++session->decoders.clock;
     return result;
 }
@@ -22868,7 +22857,7 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
 
 /* Maps the oldest picture, after it is done. Its tag is set in every case. The rest of *out is valid until
  * bzi_session_unmap_all. Pre: pending_count > 0, mapped_count < session_mapped. */
-static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
+static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
 {
     bzi_map_call call;
     cuvidDecodeStatus decoded;
@@ -22892,12 +22881,12 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
         bzi_session_count_success(session, codec);
     if (status != BZNA_OK) {
         bzi_session_unmap(session, out);
-        return status == BZNA_E_DEVICE ? bzi_session_fall_back(session, codec, err) : BZI_NVDEC_FAILED;
+        return status == BZNA_E_DEVICE ? bzi_session_fall_back(session, codec, err) : status;
     }
 
     bzi_session_planes(out, out->decoder->height, call.pitch);
     session->mapped[session->mapped_count++] = *out;
-    return BZI_NVDEC_OK;
+    return BZNA_OK;
 }
 
 /* Unmaps all surfaces. Pre: all that reads them was enqueued on session->stream. What is mapped next is written after
@@ -23203,7 +23192,7 @@ static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *e
     bzi_flight *flight = &check->flights[round];
     bzna_status status = BZNA_OK;
 
-    if (bzi_session_map(session, flight, err) != BZI_NVDEC_OK)
+    if (bzi_session_map(session, flight, err) != BZNA_OK)
         return err->status;
     if (!check->made)
         status = bzi_check_reserve(check, flight, err);
@@ -23238,14 +23227,14 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
     bzna_status status = BZNA_OK;
 
     for (uint32_t submitted = 0, mapped = 0; mapped < check->rounds && status == BZNA_OK; mapped++) {
-        bzi_nvdec_result result = BZI_NVDEC_OK;
+        bzna_status result = BZNA_OK;
 
-        while (submitted < check->rounds && result == BZI_NVDEC_OK) {
+        while (submitted < check->rounds && result == BZNA_OK) {
             result = bzi_session_submit(session, &check->images[bzi_check_which(check, submitted)], &check->picture,
                                         &check->format, NULL, err);
-            submitted += result == BZI_NVDEC_OK;
+            submitted += result == BZNA_OK;
         }
-        if (result != BZI_NVDEC_OK && result != BZI_NVDEC_BUSY)
+        if (result != BZNA_OK && result != BZNA_AGAIN)
             return err->status;
 
         status = bzi_check_map(check, mapped, err);
@@ -23298,7 +23287,7 @@ static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
     bzna_error ignored;
 
     if (device->cu.memory_info(&before, &total) != CUDA_SUCCESS ||
-        bzi_nvdec_remake(device, &second, &first->format, &parsed, &bytes, &ignored) != BZI_NVDEC_OK)
+        bzi_nvdec_remake(device, &second, &first->format, &parsed, &bytes, &ignored) != BZNA_OK)
         return;
 
     if (device->cu.memory_info(&after, &total) == CUDA_SUCCESS && before > after + second.bytes) {
@@ -23319,7 +23308,7 @@ static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
     const int is_first = atomic_load(&device->decoders_made) == 0;
 
     check->session->decoders.target = 1;
-    if (bzi_session_prepare(check->session, &check->images[0], &check->format, 64, err) != BZI_NVDEC_OK)
+    if (bzi_session_prepare(check->session, &check->images[0], &check->format, 64, err) != BZNA_OK)
         return err->status;
     if (is_first)
         bzi_check_measure_extra(device, &check->session->decoders.decoders[0]);
@@ -23452,7 +23441,7 @@ static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
  * wait. image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if the check is due, nothing is in
  * flight. */
 BZI_COLD
-static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzna_image *image,
+static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzna_image *image,
                                        const bzi_format *format, const bzna_picture *picture, bzna_error *err)
 {
     bzi_device *device = session->device;
@@ -23476,15 +23465,14 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
     }
 
     if (status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST)
-        return status == BZNA_E_MEMORY ? BZI_NVDEC_NO_MEMORY : BZI_NVDEC_FAILED;
+        return status == BZNA_E_MEMORY ? BZI_NO_ROOM : status;
     if (status == BZNA_OK && (!device->checks || atomic_load(&kind->check) != BZNA_CHECK_FAILED))
-        return BZI_NVDEC_OK;
+        return BZNA_OK;
 
     if (status == BZNA_OK)
         BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s fails its self-check of %s of %u bits, %s: %s", device->info.name,
                  bzi_codec_name(want->codec), want->depth, bzi_chroma_name(want->chroma), kind->report);
-    err->status = BZNA_E_CODEC;                             /* even a damaged picture: libavcodec is to report that */
-    return BZI_NVDEC_REFUSED;
+    return err->status = BZNA_E_CODEC;                      /* even a damaged picture: libavcodec is to report that */
 }
 
 /* Fills in what is known of a kind that NVDEC decodes. Built-in pictures check it now. Pre: in the CUDA context. */
@@ -23676,8 +23664,7 @@ typedef struct bzi_pool {
     bzi_host          *host;
     struct bzi_engine *engines;
     uint32_t           count;         /* of engines; immutable */
-    uint32_t           has_mutex;     /* 1: mutex was made and is to be freed */
-    uint32_t           has_cond;      /* likewise, wake */
+    uint32_t           locks;         /* that were made and are to be freed: 1, mutex; 2, wake, too */
     bzi_mutex          mutex;
     bzi_cond           wake;          /* an item was queued, or the pool closes */
     bzi_run            queue;         /* (P) */
@@ -23932,9 +23919,6 @@ struct bzna_loader {
     uint64_t   held_bytes;            /* (L) of the memory of all items */
 
     bzna_batch  *batches;
-    uint8_t    **slice_data;          /* memory for bzna_batch.slices */
-    void       **events;              /* memory for bzna_batch.written */
-    uint8_t     *touched;             /* memory for bzna_batch.touched */
     bzna_batch  *pending;             /* (L) planned, not delivered, linked by their next: this one is delivered first */
     bzna_batch **pending_end;         /* (L) where the next one that is planned is linked */
 
@@ -24151,20 +24135,12 @@ static void bzi_loader_count_starved(bzna_loader *loader)
     loader->pool_ns = now;
 }
 
-/* Counts an item that goes to the pool. With the lock held. */
-static void bzi_item_enter_pool(bzi_item *item)
+/* Counts an item that goes to the pool (1), or leaves it (0). With the lock held. */
+static void bzi_item_set_in_pool(bzi_item *item, uint32_t in_pool)
 {
     bzi_loader_count_starved(item->loader);
-    item->loader->in_pool++;
-    item->in_pool = 1;
-}
-
-/* Counts an item that leaves the pool. With the lock held. */
-static void bzi_item_leave_pool(bzi_item *item)
-{
-    bzi_loader_count_starved(item->loader);
-    item->loader->in_pool--;
-    item->in_pool = 0;
+    item->loader->in_pool += in_pool - item->in_pool;
+    item->in_pool = in_pool;
 }
 
 /* Ends the hold on a run, or on an item with the pool. Its items are now in another list. With the lock
@@ -24182,7 +24158,7 @@ static void bzi_item_done(bzi_item *item)
 {
     if (!item->in_pool)
         return;
-    bzi_item_leave_pool(item);
+    bzi_item_set_in_pool(item, 0);
     bzi_loader_done(item->loader);
 }
 
@@ -24341,7 +24317,7 @@ static void bzi_run_free(bzi_run *run)
 /* Hands an item that an engine cannot decode to the workers, as a run of one. With the lock held. */
 BZI_MAYBE_UNUSED static void bzi_item_to_workers(bzi_item *item)
 {
-    bzi_run run = { NULL, NULL, 0, 0 };
+    bzi_run run = { 0 };
 
     bzi_run_add(&run, item);
     bzi_ready_push(item->loader, run);
@@ -24607,7 +24583,7 @@ static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
     bzi_os_lock(&pool->mutex);
     alive = pool->live > 0;
     if (alive) {
-        bzi_item_enter_pool(item);
+        bzi_item_set_in_pool(item, 1);
         bzi_run_add(&pool->queue, item);
     }
 
@@ -25921,7 +25897,7 @@ static void bzi_reader_reclaim(bzna_batch *batch)
  * nothing to read now, or enough has been read ahead. With the lock held. */
 static bzi_run bzi_reader_next(bzna_loader *loader)
 {
-    bzi_run run = { NULL, NULL, 0, 0 };
+    bzi_run run = { 0 };
     uint32_t most = loader->pool ? 1 : bzi_loader_run_length(loader);
 
     if (bzi_loader_interrupted(loader))
@@ -25958,7 +25934,7 @@ static void bzi_reader_idle(bzna_loader *loader)
  * needed. With the lock held. */
 static bzi_run bzi_reader_take(bzna_loader *loader)
 {
-    bzi_run run = { NULL, NULL, 0, 0 };
+    bzi_run run = { 0 };
 
     while (!loader->quit) {
         run = bzi_reader_next(loader);
@@ -26003,24 +25979,25 @@ static int bzi_reader_trim(bzna_loader *loader)
     return 1;
 }
 
-/* Waits until `want` bytes fit under the common ceiling, and counts them. The caller has freed `had` bytes before.
- * Returns BZNA_E_STOPPED if the loader was interrupted and they do not fit. Without the lock. */
-static bzna_status bzi_reader_wait_memory(bzna_loader *loader, uint64_t had, uint64_t want, bzna_error *err)
+/* Counts `want` bytes in place of `had` bytes, if they fit under the common ceiling. Returns 1 if they do, else 0.
+ *   waits   1: the caller has freed the `had` bytes; this waits until the others fit, or the loader is interrupted
+ * Without the lock. */
+static int bzi_reader_count_memory(bzna_loader *loader, uint64_t had, uint64_t want, uint32_t waits)
 {
     const uint64_t ceiling = loader->config.read.memory_bytes;
     int fits;
 
     bzi_loader_lock(loader);
     loader->held_bytes -= had;
-    loader->holding++;
-    while (loader->held_bytes + want > ceiling && !bzi_loader_interrupted(loader))
+    loader->holding += waits;
+    while (waits && loader->held_bytes + want > ceiling && !bzi_loader_interrupted(loader))
         if (!bzi_reader_trim(loader))
             bzi_os_wait(&loader->holder_wake, &loader->mutex);
-    loader->holding--;
+    loader->holding -= waits;
     fits = loader->held_bytes + want <= ceiling;
-    loader->held_bytes += fits ? want : 0;
+    loader->held_bytes += fits ? want : waits ? 0 : had;
     bzi_loader_unlock(loader);
-    return fits ? BZNA_OK : BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
+    return fits;
 }
 
 /* Frees the memory of an item and of those after it in its run, and with it the bytes that were read for them. Returns
@@ -26038,30 +26015,12 @@ static uint64_t bzi_reader_let_go(bzna_loader *loader, bzi_item *item)
     return bytes;
 }
 
-/* Counts `want` bytes in place of the item's own memory, and frees that, if they fit under the common ceiling now.
- * Returns 1 if they do, else 0. */
-static int bzi_reader_take_memory(bzna_loader *loader, bzi_item *item, uint64_t want)
-{
-    const uint64_t had = item->bytes.capacity;
-    int fits;
-
-    bzi_loader_lock(loader);
-    fits = loader->held_bytes - had + want <= loader->config.read.memory_bytes;
-    loader->held_bytes += fits ? want - had : 0;
-    bzi_loader_unlock(loader);
-
-    if (fits)
-        bzi_buffer_free(&loader->host->memory, &item->bytes);
-    return fits;
-}
-
 /* Gives an item memory for so many bytes. Returns BZNA_AGAIN if there is none now and this is not the first item of the
  * run: then the caller hands on the samples before it, which hold memory, and tries again. */
 static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64_t bytes, bzna_error *err)
 {
     bzna_loader *loader = reader->loader;
     uint64_t ceiling = loader->config.read.memory_bytes, want = 4096;
-    bzna_status status;
 
     if (bytes <= item->bytes.capacity)
         return BZNA_OK;
@@ -26073,12 +26032,12 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
         want *= 2;
     want = bzi_min(want, ceiling);
 
-    if (!bzi_reader_take_memory(loader, item, want)) {
-        if (item != reader->first)
-            return BZNA_AGAIN;
-        if ((status = bzi_reader_wait_memory(loader, bzi_reader_let_go(loader, item), want, err)) != BZNA_OK)
-            return status;
-    }
+    if (bzi_reader_count_memory(loader, item->bytes.capacity, want, 0))
+        bzi_buffer_free(&loader->host->memory, &item->bytes);
+    else if (item != reader->first)
+        return BZNA_AGAIN;
+    else if (!bzi_reader_count_memory(loader, bzi_reader_let_go(loader, item), want, 1))
+        return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
 
     item->bytes.data = bzi_alloc(&loader->host->memory, want, 1, BZI_BATCH_ALIGN);
     if (item->bytes.data) {
@@ -26314,7 +26273,7 @@ static int bzi_reader_submit(bzna_loader *loader, bzi_item *item)
  * for a pause, so repeated calls come to an end. Without the lock. */
 static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, bzi_run *rest)
 {
-    bzi_run done = { NULL, NULL, 0, 0 }, tried = done;
+    bzi_run done = { 0 }, tried = done;
     bzi_item *item;
     int is_short = 0;
 
@@ -27258,7 +27217,7 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
 static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
 {
     bzna_loader *loader = worker->loader;
-    bzi_run failed = { NULL, NULL, 0, 0 };
+    bzi_run failed = { 0 };
     bzi_item *item;
 
     for (item = run.first; item; item = item->next)
@@ -27302,7 +27261,7 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
 {
     bzna_loader *loader = worker->loader;
     bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_DECODE];
-    bzi_run run = { NULL, NULL, 0, 0 };
+    bzi_run run = { 0 };
 
     while (!loader->quit) {
         uint64_t start;
@@ -27588,19 +27547,17 @@ static void bzi_engine_map(bzi_engine *engine)
     uint64_t start = bzi_os_now_ns();
     const uint32_t sound = bzi_item_is_sound(item);
     bzi_flight flight;
-    bzi_nvdec_result result;
     bzna_status status;
 
     bzi_engine_make_room(engine, item);
     session->pending[session->pending_first].is_sound = sound;
-    result = bzi_session_map(session, &flight, err);
+    status = bzi_session_map(session, &flight, err);
     item->decode_ns += bzi_os_now_ns() - start;
-    if (result == BZI_NVDEC_REFUSED) {
+    if (status == BZNA_E_CODEC) {
         bzi_engine_refuse(engine, item);
         return;
     }
 
-    status = result == BZI_NVDEC_OK ? BZNA_OK : err->status;
     bzi_item_note(item, sound, status, &flight);
     if (status == BZNA_OK &&
         (status = bzi_item_prepare(item, &flight.picture, &engine->views, err)) == BZNA_OK)
@@ -27633,7 +27590,7 @@ static int bzi_engine_busy(const bzi_engine *engine)
 static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 {
     bzi_pool *pool = engine->pool;
-    bzi_run rest = { NULL, NULL, 0, 0 };
+    bzi_run rest = { 0 };
     bzi_item *item;
     uint32_t left;
 
@@ -27687,19 +27644,19 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 }
 
 /* Decides whether the session decodes an image, which is the item's picture or a tile of it. sps and picture describe
- * it. Returns BZI_NVDEC_BUSY if the item was put back into the queue. The caller must not use the item after that. */
-static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzna_image *image,
+ * it. Returns BZNA_AGAIN if the item was put back into the queue. The caller must not use the item after that. */
+static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzna_image *image,
                                           const bzi_format *sps, const bzna_picture *picture, bzna_error *err)
 {
     bzi_session *session = &engine->session;
     const bzi_nvdec_format want = bzi_nvdec_format_of(image->codec, sps);
-    bzi_nvdec_result result = bzi_session_accepts(session, image->codec, sps, err);
+    bzna_status result = bzi_session_accepts(session, image->codec, sps, err);
 
-    while (result == BZI_NVDEC_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
+    while (result == BZNA_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
         bzi_engine_advance(engine);
-    if (result == BZI_NVDEC_OK)
+    if (result == BZNA_OK)
         result = bzi_check_kind(session, &want, image, sps, picture, err);
-    return result == BZI_NVDEC_OK && bzi_engine_return(engine, item, &want) ? BZI_NVDEC_BUSY : result;
+    return result == BZNA_OK && bzi_engine_return(engine, item, &want) ? BZNA_AGAIN : result;
 }
 
 #endif
@@ -27717,45 +27674,45 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 #ifndef BENZINA_NO_HEIF
 
 /* Finds a tile: as a picture by itself, and its place in the grid. */
-static bzi_nvdec_result bzi_engine_tile(const bzi_engine *engine, uint32_t number, bzi_image *image, uint32_t place[2],
+static bzna_status bzi_engine_tile(const bzi_engine *engine, uint32_t number, bzi_image *image, uint32_t place[2],
                                         bzna_error *err)
 {
     bzi_heif_item item;
     bzna_image coded;
 
     if (bzi_tiles_find(&engine->tiles, number, &item, &coded, place, err) != BZNA_OK)
-        return BZI_NVDEC_FAILED;
+        return err->status;
     *image = bzi_image_alone(&coded);
     if (coded.data && coded.codec != BZNA_CODEC_JPEG)
-        return BZI_NVDEC_OK;
+        return BZNA_OK;
     BZI_FAIL(err, BZNA_E_CODEC, "tiles that are JPEGs or lie in pieces are decoded in software, not by NVDEC");
-    return BZI_NVDEC_FOREIGN;
+    return BZI_FOREIGN;
 }
 
 /* Waits for the oldest tile in flight, and copies it to the canvas. */
-static bzi_nvdec_result bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
+static bzna_status bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
 {
     bzi_session *session = &engine->session;
     bzi_flight flight;
     bzi_image image;
     uint32_t place[2];
-    bzi_nvdec_result result = bzi_session_map(session, &flight, err);
+    bzna_status result = bzi_session_map(session, &flight, err);
     const uint32_t number = engine->tiles_mapped++;
 
-    if (result != BZI_NVDEC_OK) {
+    if (result != BZNA_OK) {
         bzi_tiles_fail(&engine->tiles, number, err);
         return result;
     }
 
     result = bzi_engine_tile(engine, number, &image, place, err);
-    if (result == BZI_NVDEC_OK && bzi_session_copy(session, &flight, &engine->canvas.picture, place, err) != BZNA_OK)
+    if (result == BZNA_OK && bzi_session_copy(session, &flight, &engine->canvas.picture, place, err) != BZNA_OK)
         result = bzi_session_fall_back(session, engine->tile_format.codec, err);
     bzi_session_unmap_all(session);
     return result;
 }
 
 /* Submits a tile. While the session has no room for it, tiles in flight are mapped. */
-static bzi_nvdec_result bzi_engine_submit_tile(bzi_engine *engine, bzi_item *item, uint32_t number, bzna_error *err)
+static bzna_status bzi_engine_submit_tile(bzi_engine *engine, bzi_item *item, uint32_t number, bzna_error *err)
 {
     bzi_session *session = &engine->session;
     bzna_picture picture;
@@ -27763,27 +27720,26 @@ static bzi_nvdec_result bzi_engine_submit_tile(bzi_engine *engine, bzi_item *ite
     bzi_image image;
     bzi_format sps;
     uint32_t place[2];
-    bzi_nvdec_result result = bzi_engine_tile(engine, number, &image, place, err);
+    bzna_status result = bzi_engine_tile(engine, number, &image, place, err);
 
-    if (result != BZI_NVDEC_OK)
+    if (result != BZNA_OK)
         return result;
     if (bzi_picture_describe(&image, item->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
-        return BZI_NVDEC_FAILED;
+        return err->status;
 
     want = bzi_nvdec_format_of(image.coded.codec, &sps);
     if (memcmp(&want, &engine->tile_format, sizeof want) != 0) {
-        BZI_FAIL(err, BZNA_E_CODEC, "tiles of several formats are decoded in software, not by NVDEC");
-        return BZI_NVDEC_REFUSED;
+        return BZI_FAIL(err, BZNA_E_CODEC, "tiles of several formats are decoded in software, not by NVDEC");
     }
 
-    while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
-        if ((result = bzi_engine_map_tile(engine, err)) != BZI_NVDEC_OK)
+    while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZNA_AGAIN)
+        if ((result = bzi_engine_map_tile(engine, err)) != BZNA_OK)
             break;
     return result;
 }
 
 /* Makes the canvas of a grid: its memory, which only grows, and its planes, which lie as in a surface of its size. */
-static bzi_nvdec_result bzi_engine_make_canvas(bzi_engine *engine, const bzi_format *sps, const bzna_picture *picture,
+static bzna_status bzi_engine_make_canvas(bzi_engine *engine, const bzi_format *sps, const bzna_picture *picture,
                                                bzna_error *err)
 {
     bzi_flight *canvas = &engine->canvas;
@@ -27800,7 +27756,7 @@ static bzi_nvdec_result bzi_engine_make_canvas(bzi_engine *engine, const bzi_for
         bzi_device_free(device, canvas->address, engine->canvas_bytes, stream);
         engine->canvas_bytes = canvas->address = 0;
         if (bzi_device_alloc(device, bytes, stream, &address, err) != BZNA_OK)
-            return err->status == BZNA_E_DEVICE_LOST ? BZI_NVDEC_FAILED : BZI_NVDEC_REFUSED;
+            return err->status == BZNA_E_DEVICE_LOST ? err->status : (err->status = BZNA_E_CODEC);
         canvas->address = address;
         engine->canvas_bytes = bytes;
     }
@@ -27808,138 +27764,125 @@ static bzi_nvdec_result bzi_engine_make_canvas(bzi_engine *engine, const bzi_for
     canvas->picture = *picture;
     canvas->semi_planar = sps->chroma_format != 3;
     bzi_session_planes(canvas, picture->frame_height, pitch);
-    return BZI_NVDEC_OK;
+    return BZNA_OK;
 }
 
 /* Finds out if the session can decode a grid's tiles. All must have the format of the first one. */
-static bzi_nvdec_result bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *item, const bzna_image *image,
+static bzna_status bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *item, const bzna_image *image,
                                                 bzna_error *err)
 {
     bzna_picture picture;
     bzi_image first;
     bzi_format sps;
     uint32_t place[2];
-    bzi_nvdec_result result;
+    bzna_status result;
 
     if (bzi_tiles_open(&engine->tiles, image, (bzi_region){ 0, 0, 1, 1 }, err) != BZNA_OK)
-        return BZI_NVDEC_FAILED;
-    if ((result = bzi_engine_tile(engine, 0, &first, place, err)) != BZI_NVDEC_OK)
+        return err->status;
+    if ((result = bzi_engine_tile(engine, 0, &first, place, err)) != BZNA_OK)
         return result;
     if (bzi_picture_describe(&first, item->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
-        return BZI_NVDEC_FAILED;
+        return err->status;
     engine->tile_format = bzi_nvdec_format_of(first.coded.codec, &sps);
     return bzi_engine_accept(engine, item, &first.coded, &sps, &picture, err);
 }
 
 /* Decodes the tiles that the views of a grid read, and adds all views of the canvas to the lane. */
-static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzna_image *image,
+static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzna_image *image,
                                         const bzi_format *sps, bzna_picture *picture, bzna_error *err)
 {
     const bzi_session *session = &engine->session;
     const bzna_loader *loader = item->loader;
     bzi_views *views = &engine->views;
     bzna_error other;
-    bzi_nvdec_result result = bzi_engine_accept_tiles(engine, item, image, err);
+    bzna_status result = bzi_engine_accept_tiles(engine, item, image, err);
 
-    while (result == BZI_NVDEC_OK && bzi_engine_busy(engine))
+    while (result == BZNA_OK && bzi_engine_busy(engine))
         bzi_engine_advance(engine);                         /* then all work that reads the canvas is enqueued */
-    if (result != BZI_NVDEC_OK || (result = bzi_engine_make_canvas(engine, sps, picture, err)) != BZI_NVDEC_OK)
+    if (result != BZNA_OK || (result = bzi_engine_make_canvas(engine, sps, picture, err)) != BZNA_OK)
         return result;
     if (bzi_item_prepare(item, picture, views, err) != BZNA_OK ||
         bzi_item_slots(item, 0, &engine->canvas.picture, 1, views, err) != BZNA_OK ||
         bzi_tiles_open(&engine->tiles, image, bzi_views_part(loader, views, 0), err) != BZNA_OK)
-        return BZI_NVDEC_FAILED;
+        return err->status;
 
     engine->tiles_mapped = 0;
-    for (uint32_t i = 0; i < engine->tiles.count && result == BZI_NVDEC_OK; i++)
+    for (uint32_t i = 0; i < engine->tiles.count && result == BZNA_OK; i++)
         result = bzi_engine_submit_tile(engine, item, i, err);
     while (session->pending_count) {                        /* after an error, too; the first one is kept */
-        const bzi_nvdec_result mapped = bzi_engine_map_tile(engine, result == BZI_NVDEC_OK ? err : &other);
-        result = result == BZI_NVDEC_OK ? mapped : result;
+        const bzna_status mapped = bzi_engine_map_tile(engine, result == BZNA_OK ? err : &other);
+        result = result == BZNA_OK ? mapped : result;
     }
 
-    if (result != BZI_NVDEC_OK)
+    if (result != BZNA_OK)
         return result;
 
     item->by_nvdec = 1;
     item->tiles = engine->tiles.count;
     engine->oom_streak = 0;
     bzi_engine_add(engine, item, &engine->canvas);
-    return BZI_NVDEC_OK;
+    return BZNA_OK;
 }
 
 #else
-#define bzi_engine_grid(engine, item, image, sps, picture, err) BZI_NVDEC_FAILED
+#define bzi_engine_grid(engine, item, image, sps, picture, err) BZNA_E_UNSUPPORTED
 #endif
 
 /* --- Samples --- */
 
-/* Parses an item that was read, and submits it once the session has room. Returns BUSY if the item now belongs to
- * another engine. */
-static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bzna_error *err)
+/* Submits an item's picture once the session has room. Returns BZNA_AGAIN if the item now belongs to another engine. */
+static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzna_image *image, const bzi_format *sps,
+                                     bzna_picture *picture, bzna_error *err)
 {
-    bzi_session *session = &engine->session;
-    bzna_loader *loader = item->loader;
-    bzna_picture picture;
-    bzi_image image;
-    bzi_format sps;
-    bzi_nvdec_result result;
+    bzna_status status;
 
-    if (bzi_item_image(item, 0, &engine->scratch, &image, err) != BZNA_OK ||
-        bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
-        return BZI_NVDEC_FAILED;
-
-    if (image.coded.codec == BZNA_CODEC_JPEG && !bzi_loader_is_nvdec_jpeg(loader, BZNA_CODEC_JPEG, &sps)) {
+    if (image->codec == BZNA_CODEC_JPEG && !bzi_loader_is_nvdec_jpeg(item->loader, BZNA_CODEC_JPEG, sps)) {
         BZI_FAIL(err, BZNA_E_CODEC, "JPEG is decoded in software, not by NVDEC");
-        return BZI_NVDEC_FOREIGN;
+        return BZI_FOREIGN;
     }
+    if (sps->tiles)
+        return bzi_engine_grid(engine, item, image, sps, picture, err);
 
-    if (sps.tiles)
-        return bzi_engine_grid(engine, item, &image.coded, &sps, &picture, err);
-
-    result = bzi_engine_accept(engine, item, &image.coded, &sps, &picture, err);
-    if (result == BZI_NVDEC_OK) {
-        item->by_nvdec = 1;
-        while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
-            bzi_engine_advance(engine);
-    }
-
-    if (result == BZI_NVDEC_OK || result == BZI_NVDEC_FAILED)
-        engine->oom_streak = 0;
-    return result;
+    status = bzi_engine_accept(engine, item, image, sps, picture, err);
+    if (status != BZNA_OK)
+        return status;
+    item->by_nvdec = 1;
+    while ((status = bzi_session_submit(&engine->session, image, picture, sps, item, err)) == BZNA_AGAIN)
+        bzi_engine_advance(engine);
+    return status;
 }
 
-/* Brings an item from the pool to the session. If it was not read, or is not decoded here, it goes to where the result
- * sends it. */
+/* Brings an item from the pool to the session. If it was not read, or is not decoded here, it goes on to where its
+ * status sends it. */
 static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 {
     bzna_error *err = item->err;
     uint64_t start = bzi_os_now_ns();
+    bzna_picture picture;
+    bzi_image image;
+    bzi_format sps;
+    bzna_status status;
 
-    if (item->status != BZNA_OK) {
+    if (item->status != BZNA_OK || bzi_item_image(item, 0, &engine->scratch, &image, err) != BZNA_OK ||
+        bzi_picture_describe(&image, item->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK) {
         bzi_engine_fail(engine, item);
         return;
     }
 
-    switch (bzi_engine_submit(engine, item, err)) {
-    case BZI_NVDEC_BUSY:
-        break;
-    case BZI_NVDEC_OK:
+    status = bzi_engine_submit(engine, item, &image.coded, &sps, &picture, err);
+    if (status == BZNA_OK)
         item->decode_ns += bzi_os_now_ns() - start;
-        break;
-    case BZI_NVDEC_REFUSED:
-        bzi_engine_refuse(engine, item);
-        break;
-    case BZI_NVDEC_FOREIGN:
+    if (status == BZNA_OK || (status < 0 && status != BZNA_E_CODEC))
+        engine->oom_streak = 0;
+
+    if (status == BZI_FOREIGN)
         bzi_engine_pass(engine, item);
-        break;
-    case BZI_NVDEC_NO_MEMORY:
+    else if (status == BZI_NO_ROOM)
         bzi_engine_give_up(engine, item);
-        break;
-    case BZI_NVDEC_FAILED:
+    else if (status == BZNA_E_CODEC)
+        bzi_engine_refuse(engine, item);
+    else if (status < 0)
         bzi_engine_fail(engine, item);
-        break;
-    }
 }
 
 /* --- Running --- */
@@ -27998,7 +27941,7 @@ static void bzi_pool_close(bzi_pool *pool)
     /* 1: in a forked child the pool's threads are not there, and one of them may have held its lock */
     int foreign = bzi_device_is_foreign(pool->device);
 
-    if (pool->has_cond && !foreign) {
+    if (pool->locks == 2 && !foreign) {
         bzi_os_lock(&pool->mutex);
         pool->quit = 1;
         bzi_os_wake_all(&pool->wake);
@@ -28008,9 +27951,9 @@ static void bzi_pool_close(bzi_pool *pool)
     for (uint32_t i = 0; pool->engines && i < pool->count; i++)
         if (pool->engines[i].started && !foreign)
             bzi_os_thread_join(pool->engines[i].thread);
-    if (pool->has_cond && !foreign)
+    if (pool->locks > 1 && !foreign)
         bzi_os_cond_free(&pool->wake);
-    if (pool->has_mutex && !foreign)
+    if (pool->locks > 0 && !foreign)
         bzi_os_mutex_free(&pool->mutex);
 
     bzi_release(&memory, pool->engines, pool->count, sizeof *pool->engines);
@@ -28024,9 +27967,9 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
     if (!pool->engines)
         return bzi_fail_memory(err, "decode sessions");
 
-    pool->has_mutex = bzi_os_mutex_init(&pool->mutex, BZI_RANK_POOL) == 0;
-    pool->has_cond = pool->has_mutex && bzi_os_cond_init(&pool->wake) == 0;
-    if (!pool->has_cond)
+    pool->locks += bzi_os_mutex_init(&pool->mutex, BZI_RANK_POOL) == 0;
+    pool->locks += pool->locks && bzi_os_cond_init(&pool->wake) == 0;
+    if (pool->locks < 2)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     pool->live = pool->count;
@@ -28258,12 +28201,15 @@ static int bzi_batch_make_arrays(bzna_batch *batch)
     const uint64_t slots = loader->config.output.batch_size, views = slots * loader->drawn_views;
     bzi_owned *lent = &batch->loader->lent;
 
-    if (!(batch->targets = bzi_keep(lent, slots, sizeof *batch->targets)) ||
-        !(batch->indices = bzi_keep(lent, slots, sizeof *batch->indices)) ||
-        !(batch->status = bzi_keep(lent, slots, sizeof *batch->status)) ||
-        !(batch->errors = bzi_keep(lent, slots, sizeof *batch->errors)) ||
-        !(batch->operations = bzi_keep(lent, views, BZNA_OPERATIONS_MAX * sizeof *batch->operations)) ||
-        !(batch->operation_counts = bzi_keep(lent, views, sizeof *batch->operation_counts)))
+    if (!BZI_KEEP(lent, batch->targets, slots) ||
+        !BZI_KEEP(lent, batch->indices, slots) ||
+        !BZI_KEEP(lent, batch->status, slots) ||
+        !BZI_KEEP(lent, batch->errors, slots) ||
+        !BZI_KEEP(lent, batch->operations, views * BZNA_OPERATIONS_MAX) ||
+        !BZI_KEEP(lent, batch->slices, loader->config.output.slices) ||
+        !BZI_KEEP(lent, batch->written, loader->lanes) ||
+        !BZI_KEEP(lent, batch->touched, loader->lanes) ||
+        !BZI_KEEP(lent, batch->operation_counts, views))
         return 0;
     for (uint32_t i = 0; i < loader->column_count; i++) {
         const uint64_t bytes = i < loader->tensor_count ? loader->columns[i].bytes : sizeof(bzi_slot_bytes);
@@ -28275,14 +28221,11 @@ static int bzi_batch_make_arrays(bzna_batch *batch)
 
 /* Makes what a batch needs on the device: memory, pinned memory if data goes to the host, and events. In the CUDA
  * context. */
-static bzna_status bzi_batch_make_device(bzna_batch *batch, uint32_t number, bzna_error *err)
+static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
 {
     bzna_loader *loader = batch->loader;
     uint64_t bytes = loader->data_bytes;
     bzna_status status = BZNA_OK;
-
-    batch->written = loader->events + (uint64_t)number * loader->lanes;
-    batch->touched = loader->touched + (uint64_t)number * loader->lanes;
 
     if (!loader->on_device || !loader->config.output.buffers)
         status = bzi_device_alloc(loader->device, bytes, loader->stream, &batch->device_data, err);
@@ -28321,7 +28264,6 @@ static void bzi_batch_place(bzna_batch *batch, uint32_t number)
     uint64_t first = (uint64_t)number * config->output.slices;
     uint8_t *data = loader->on_device ? (uint8_t *)(uintptr_t)batch->device_data : batch->pinned ? batch->pinned : batch->block;
 
-    batch->slices = loader->slice_data + first;
     for (uint32_t k = 0; k < config->output.slices; k++)
         batch->slices[k] = config->output.buffers ? config->output.buffers[first + k].data : data + k * slice_bytes;
 }
@@ -28341,7 +28283,7 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
         return BZI_FAIL(err, BZNA_E_MEMORY,
                         "out of memory: batch %u needs %llu bytes (batch_size, width, height, batches_in_flight)",
                         number, (unsigned long long)loader->data_bytes);
-    if (loader->device && (status = bzi_batch_make_device(batch, number, err)) != BZNA_OK)
+    if (loader->device && (status = bzi_batch_make_device(batch, err)) != BZNA_OK)
         return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
 
     bzi_batch_place(batch, number);
@@ -28369,24 +28311,20 @@ static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    const uint64_t in_flight = config->pipeline.batches_in_flight, events = in_flight * loader->lanes;
     const int notes_sound = loader->pool && loader->dataset->count <= BZI_LIMIT_SOUND;
-    bzi_owned *own = &loader->own, *lent = &loader->lent;
+    bzi_owned *own = &loader->own;
 
     loader->item_count = config->read.ahead_samples +
                          (config->decode.threads + config->read.threads) * loader->run_most;
     if (loader->pool)
         loader->item_count += loader->pool->count * bzi_nvdec_chosen(loader->device);
 
-    if (!(loader->items = bzi_keep(own, loader->item_count, sizeof *loader->items)) ||
-        !(loader->workers = bzi_keep(own, config->decode.threads, sizeof *loader->workers)) ||
-        !(loader->readers = bzi_keep(own, config->read.threads, sizeof *loader->readers)) ||
+    if (!BZI_KEEP(own, loader->items, loader->item_count) ||
+        !BZI_KEEP(own, loader->workers, config->decode.threads) ||
+        !BZI_KEEP(own, loader->readers, config->read.threads) ||
         (notes_sound &&
-         !(loader->sound = bzi_keep(own, loader->dataset->count / 32 + 1, sizeof *loader->sound))) ||
-        !(loader->batches = bzi_keep(lent, in_flight, sizeof *loader->batches)) ||
-        !(loader->slice_data = bzi_keep(lent, in_flight * config->output.slices, sizeof *loader->slice_data)) ||
-        !(loader->events = bzi_keep(lent, events, sizeof *loader->events)) ||
-        !(loader->touched = bzi_keep(lent, events, sizeof *loader->touched)))
+         !BZI_KEEP(own, loader->sound, loader->dataset->count / 32 + 1)) ||
+        !BZI_KEEP(&loader->lent, loader->batches, loader->batch_count))
         return bzi_fail_memory(err, "a loader's queues");
 
     for (uint32_t i = 0; i < loader->item_count; i++) {
@@ -28438,7 +28376,7 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
     if (given->weight_count && (status = bzi_loader_copy_weights(loader, err)) != BZNA_OK)
         return status;
     if (given->weighting == BZNA_WEIGHTING_ONCE &&
-        !(order->ranked = bzi_keep(&loader->own, order->samples, sizeof *order->ranked)))
+        !BZI_KEEP(&loader->own, order->ranked, order->samples))
         return bzi_fail_memory(err, "the order of weighted draws");
 
     order->repeats = given->weighting == BZNA_WEIGHTING_REPLACE;
@@ -29176,6 +29114,9 @@ static uint64_t bzi_similarity_hash(const bzi_similarity *warp, uint64_t hash)
     return bzi_hash_numbers(hash, &warp->is_mxnet, sizeof *warp - others, 4);
 }
 
+/* Continues a hash with a number, or an array of numbers of so many bytes each. */
+#define BZI_HASH_MORE(hash, numbers, each) bzi_hash_numbers(hash, &(numbers), sizeof(numbers), each)
+
 /* Continues a hash with all that determines an output's pixels. dtype and layout only say how they are stored. */
 static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *output, uint64_t hash)
 {
@@ -29186,32 +29127,32 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
                                  (loader->config.pipeline.transform != NULL) |
                                      (uint32_t)(loader->config.pipeline.picture != NULL) << 1 };
 
-    hash = bzi_hash_numbers(hash, numbers, sizeof numbers, 4);
+    hash = BZI_HASH_MORE(hash, numbers, 4);
     hash = bzi_similarity_hash(&output->warp, hash);
-    hash = bzi_hash_numbers(hash, t->bias, sizeof t->bias, sizeof t->bias[0]);
-    hash = bzi_hash_numbers(hash, t->scale, sizeof t->scale, sizeof t->scale[0]);
-    hash = bzi_hash_numbers(hash, t->fill, sizeof t->fill, sizeof t->fill[0]);
+    hash = BZI_HASH_MORE(hash, t->bias, sizeof *t->bias);
+    hash = BZI_HASH_MORE(hash, t->scale, sizeof *t->scale);
+    hash = BZI_HASH_MORE(hash, t->fill, sizeof *t->fill);
     if (output->shape.channels)
-        hash = bzi_hash_numbers(hash, &output->shape.channels, sizeof output->shape.channels, 4);
+        hash = BZI_HASH_MORE(hash, output->shape.channels, 4);
     if (loader->stills)
-        hash = bzi_hash_numbers(hash, &loader->stills, sizeof loader->stills, 8);
+        hash = BZI_HASH_MORE(hash, loader->stills, 8);
 
     if (loader->jpeg.supported) {
         const uint32_t limits[] = { BZNA_DECODER_NVDEC, loader->jpeg.min_width, loader->jpeg.min_height,
                                     loader->jpeg.max_width, loader->jpeg.max_height, loader->jpeg.max_macroblocks };
-        hash = bzi_hash_numbers(hash, limits, sizeof limits, 4);
+        hash = BZI_HASH_MORE(hash, limits, 4);
     }
 
     if (loader->config.decode.jpeg_shrink)
         hash = bzi_hash(hash, "shrink", sizeof "shrink");
     if (loader->config.decode.jpeg_shrink && loader->config.decode.jpeg_shrink_margin > 1)
-        hash = bzi_hash_numbers(hash, &loader->config.decode.jpeg_shrink_margin, sizeof(float), 4);
+        hash = BZI_HASH_MORE(hash, loader->config.decode.jpeg_shrink_margin, 4);
     if (!bzi_is_zero(&output->jitter, sizeof output->jitter))
-        hash = bzi_hash_numbers(hash, &output->jitter, sizeof output->jitter, 4);
+        hash = BZI_HASH_MORE(hash, output->jitter, 4);
     if (output->mean_bytes)
-        hash = bzi_hash_numbers(hash, &output->mean_hash, sizeof output->mean_hash, 8);
+        hash = BZI_HASH_MORE(hash, output->mean_hash, 8);
     if (output->augment_hash)
-        hash = bzi_hash_numbers(hash, &output->augment_hash, sizeof output->augment_hash, 8);
+        hash = BZI_HASH_MORE(hash, output->augment_hash, 8);
     return bzi_hash(hash, pick->name ? pick->name : "", pick->name ? strlen(pick->name) : 0);
 }
 
@@ -29225,7 +29166,7 @@ static uint64_t bzi_loader_pixels(const bzna_loader *loader)
         const uint32_t numbers[] = { output->views, output->own_warp, output->own_filter, output->own_color };
         hash = bzi_output_pixels(loader, output, hash);
         if (i || output->views > 1)
-            hash = bzi_hash_numbers(hash, numbers, sizeof numbers, 4);
+            hash = BZI_HASH_MORE(hash, numbers, 4);
     }
     return hash;
 }
@@ -30254,37 +30195,36 @@ static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
     return loader->config.decode.jpeg == BZNA_DECODER_NVDEC ? bzi_loader_take_jpeg(loader, err) : BZNA_OK;
 }
 
-/* Copies the caller's mean images. On failure, no pointer to the caller's memory is left. */
+/* Copies the caller's mean images. */
 static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
+    char where[BZI_SETTING_BYTES] = "loader_config";
 
     for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_output *output = &loader->outputs[i];
         const uint64_t count = output->mean_bytes / sizeof(float);
-        const void *given = output->mean;
-        char where[BZI_SETTING_BYTES] = "loader_config";
+        const float *mean;
+
+        if (!output->mean)
+            continue;
         if (i)
             snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
+        if (!(output->mean = bzi_keep_copy(&loader->lent, output->mean, count, sizeof *mean)))
+            return bzi_fail_memory(err, "a mean image");
 
-        output->mean = given && status == BZNA_OK ? bzi_keep_copy(&loader->lent, given, count, sizeof(float)) : NULL;
-
-        if (given && status == BZNA_OK && !output->mean)
-            status = bzi_fail_memory(err, "a mean image");
-        for (uint64_t k = 0; output->mean && k < count && status == BZNA_OK; k++)
-            if (!isfinite(((const float *)output->mean)[k]))
-                status = BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean_image: number %llu is not finite", where,
-                                  (unsigned long long)k);
-        output->mean_hash = !output->mean ? 0 :
-                            bzi_hash_numbers(BZI_HASH_START, output->mean, (size_t)output->mean_bytes, sizeof(float));
-        output->kernel.mean = (uint64_t)(uintptr_t)output->mean;
+        mean = output->mean;
+        for (uint64_t k = 0; k < count; k++)
+            if (!isfinite(mean[k]))
+                return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean_image: number %llu is not finite", where,
+                                (unsigned long long)k);
+        output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
+        output->kernel.mean = (uint64_t)(uintptr_t)mean;
     }
 
-    return status;
+    return BZNA_OK;
 }
 
-/* Copies the caller's policies of an output into one block: policies, then their operations. On failure, no pointer to
- * the caller's memory is left. */
+/* Copies the caller's policies of an output into one block: policies, then their operations. */
 static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output, bzna_error *err)
 {
     const bzna_policy *given = output->augment.policies;
@@ -30295,9 +30235,8 @@ static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output,
 
     for (uint32_t i = 0; i < count; i++)
         bytes += given[i].operation_count * sizeof *operations;
-    output->augment.policies = policies = count ? bzi_keep(lent, bytes, 1) : NULL;
-    if (!policies)
-        return count ? bzi_fail_memory(err, "policies") : BZNA_OK;
+    if (!(output->augment.policies = policies = bzi_keep(lent, bytes, 1)))
+        return bzi_fail_memory(err, "policies");
 
     operations = (bzna_operation *)(void *)(policies + count);
     output->augment_hash = bzi_hash_numbers(BZI_HASH_START, &output->augment.beyond_crop, sizeof(uint32_t), 4);
@@ -30316,17 +30255,17 @@ static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output,
     return BZNA_OK;
 }
 
-/* Copies those of all outputs, if status is BZNA_OK, which is that of what was copied before. */
-static bzna_status bzi_loader_copy_policies(bzna_loader *loader, bzna_status status, bzna_error *err)
+/* Copies those of all outputs. */
+static bzna_status bzi_loader_copy_policies(bzna_loader *loader, bzna_error *err)
 {
-    for (uint32_t i = 0; i < loader->output_count; i++) {
+    bzna_status status = BZNA_OK;
+
+    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
         bzi_output *output = &loader->outputs[i];
-        if (status == BZNA_OK)
-            status = bzi_output_copy_policies(&loader->lent, output, err);
-        else
-            output->augment.policies = NULL;
-        if (output->augment.policy_count)
-            loader->drawn_views = loader->view_count;
+        if (!output->augment.policy_count)
+            continue;
+        loader->drawn_views = loader->view_count;
+        status = bzi_output_copy_policies(&loader->lent, output, err);
     }
     return status;
 }
@@ -30439,13 +30378,13 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
 /* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
 static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fields, bzna_error *err)
 {
-    bzna_status status = bzi_loader_copy_policies(loader, bzi_loader_copy_means(loader, err), err);
+    bzna_status status;
 
-    if (status != BZNA_OK || (status = bzi_loader_make_locks(loader, err)) != BZNA_OK ||
-        (status = bzi_loader_choose(loader, err)) != BZNA_OK)
-        return status;
-
-    if ((status = bzi_loader_check_names(loader, err)) != BZNA_OK ||
+    if ((status = bzi_loader_copy_means(loader, err)) != BZNA_OK ||
+        (status = bzi_loader_copy_policies(loader, err)) != BZNA_OK ||
+        (status = bzi_loader_make_locks(loader, err)) != BZNA_OK ||
+        (status = bzi_loader_choose(loader, err)) != BZNA_OK ||
+        (status = bzi_loader_check_names(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_picks(loader, fields, err)) != BZNA_OK ||
         (status = bzi_loader_make_columns(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_order(loader, err)) != BZNA_OK ||

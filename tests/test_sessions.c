@@ -4988,7 +4988,7 @@ TEST(a_session_that_is_alone_with_its_failures_ends_and_the_codec_stays)
             if (i == 20 && way)
                 bzi_session_count_success(way == 1 ? &other : &alone, BZNA_CODEC_AV1);
             bzi_session_count_success(&alone, BZNA_CODEC_H265);
-            CHECK_EQ(bzi_session_fall_back(&alone, BZNA_CODEC_AV1, &err), BZI_NVDEC_REFUSED);
+            CHECK_EQ(bzi_session_fall_back(&alone, BZNA_CODEC_AV1, &err), BZNA_E_CODEC);
             CHECK_EQ(alone.failed, way == 1 && i >= 31);
             if (way == 1 && i == 31)
                 break;
