@@ -23919,7 +23919,7 @@ struct bzna_loader {
     uint64_t   held_bytes;            /* (L) of the memory of all items */
 
     bzna_batch  *batches;
-    bzna_batch  *pending;             /* (L) planned, not delivered, linked by their next: this one is delivered first */
+    bzna_batch  *pending;             /* (L) planned, not delivered, linked by their next; the next to be delivered */
     bzna_batch **pending_end;         /* (L) where the next one that is planned is linked */
 
     bzi_plan   plan;                  /* (L) */
@@ -24743,12 +24743,11 @@ static bzna_status bzi_sequence_fill(const bzna_loader *loader, bzi_sequence *li
                                      bzna_error *err)
 {
     const uint64_t numbers = list->count + list->batch_count;
-    bzna_status status;
     bzi_shard shard;
 
-    if ((status = bzi_sequence_set_sizes(loader, list, given->sizes, err)) != BZNA_OK ||
-        (status = bzi_sequence_set_indices(loader, list, given->indices, err)) != BZNA_OK)
-        return status;
+    if (bzi_sequence_set_sizes(loader, list, given->sizes, err) != BZNA_OK ||
+        bzi_sequence_set_indices(loader, list, given->indices, err) != BZNA_OK)
+        return err->status;
 
     shard = bzi_loader_share(loader, list);
     if (bzi_shard_batches(&shard) == 0)
@@ -25220,12 +25219,11 @@ static bzna_status bzi_loader_make_rule_bytes(bzna_loader *loader, bzna_error *e
 static bzna_status bzi_loader_make_columns(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_fields *fields = &loader->config.fields;
-    bzna_status status;
 
-    if ((status = bzi_loader_list_columns(loader, fields->tensors, 1, err)) != BZNA_OK ||
-        (status = bzi_loader_make_rules(loader, err)) != BZNA_OK ||
-        (status = bzi_loader_list_columns(loader, fields->bytes, 0, err)) != BZNA_OK)
-        return status;
+    if (bzi_loader_list_columns(loader, fields->tensors, 1, err) != BZNA_OK ||
+        bzi_loader_make_rules(loader, err) != BZNA_OK ||
+        bzi_loader_list_columns(loader, fields->bytes, 0, err) != BZNA_OK)
+        return err->status;
     return bzi_loader_make_rule_bytes(loader, err);
 }
 
@@ -26756,12 +26754,11 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzna_error *err)
 {
     bzi_lane *lane = &worker->lane;
-    bzna_status status;
 
     lane->device = worker->loader->device;
     lane->number = number;
-    if ((status = bzi_device_stream(lane->device, 1, &lane->stream, err)) != BZNA_OK)
-        return status;
+    if (bzi_device_stream(lane->device, 1, &lane->stream, err) != BZNA_OK)
+        return err->status;
     return bzi_device_event(lane->device, &worker->uploaded, err);
 }
 
@@ -26812,7 +26809,6 @@ static uint32_t bzi_picture_planes(const bzna_picture *picture, uint32_t shrink,
 static bzna_status bzi_worker_reserve(bzi_worker *worker, uint64_t bytes, bzna_error *err)
 {
     bzi_device *device = worker->lane.device;
-    bzna_status status;
 
     if (bytes <= worker->upload_bytes)
         return BZNA_OK;
@@ -26822,9 +26818,9 @@ static bzna_status bzi_worker_reserve(bzi_worker *worker, uint64_t bytes, bzna_e
     bzi_device_free(device, worker->upload, worker->upload_bytes, worker->lane.stream);
     worker->upload = worker->upload_bytes = 0;
 
-    if ((status = bzi_device_pin(device, bytes, &worker->staging, err)) != BZNA_OK ||
-        (status = bzi_device_alloc(device, bytes, worker->lane.stream, &worker->upload, err)) != BZNA_OK)
-        return status;
+    if (bzi_device_pin(device, bytes, &worker->staging, err) != BZNA_OK ||
+        bzi_device_alloc(device, bytes, worker->lane.stream, &worker->upload, err) != BZNA_OK)
+        return err->status;
     worker->upload_bytes = bytes;
     return BZNA_OK;
 }
@@ -26865,9 +26861,9 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
     uint32_t count = bzi_picture_planes(picture, shrink, planes, &total);
     bzna_status status;
 
-    if ((status = bzi_device_await(device, worker->uploaded, err)) != BZNA_OK ||
-        (status = bzi_worker_reserve(worker, total, err)) != BZNA_OK)
-        return status;
+    if (bzi_device_await(device, worker->uploaded, err) != BZNA_OK ||
+        bzi_worker_reserve(worker, total, err) != BZNA_OK)
+        return err->status;
 
     for (uint32_t i = 0; i < count; i++) {
         bzi_picture_copy_plane(picture, i, &planes[i], (uint8_t *)worker->staging + planes[i].offset);
@@ -26970,8 +26966,8 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
             continue;
         if (loader->on_device)
             bzi_lane_put(&worker->lane, item, &loader->views[i], &worker->views.slots[i], &worker->views.passes[i]);
-        else if ((status = bzi_worker_warp_view(worker, item, i, err)) != BZNA_OK)
-            return status;
+        else if (bzi_worker_warp_view(worker, item, i, err) != BZNA_OK)
+            return err->status;
     }
 
     if (loader->on_device && loader->pick_count > 1)
@@ -28171,7 +28167,6 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
 static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_error *err)
 {
     bzi_pool *made = NULL;
-    bzna_status status;
 
     bzi_os_lock(&context->mutex);
     *out = context->pool;
@@ -28179,8 +28174,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
     if (*out)
         return BZNA_OK;
 
-    if ((status = bzi_pool_open(context->device, context->host, &made, err)) != BZNA_OK)
-        return status;
+    if (bzi_pool_open(context->device, context->host, &made, err) != BZNA_OK)
+        return err->status;
     bzi_context_keep(context, NULL, NULL, made);
     *out = context->pool;
     return BZNA_OK;
@@ -28248,7 +28243,7 @@ static void bzi_batch_free_device(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
 
-    for (uint32_t i = 0; i < loader->lanes; i++)
+    for (uint32_t i = 0; batch->written && i < loader->lanes; i++)
         bzi_device_event_free(loader->device, batch->written[i]);
     bzi_device_event_free(loader->device, batch->released);
     bzi_device_free(loader->device, batch->device_data, loader->data_bytes, loader->stream);
@@ -28262,7 +28257,8 @@ static void bzi_batch_place(bzna_batch *batch, uint32_t number)
     const bzna_loader_config *config = &loader->config;
     uint64_t slice_bytes = config->output.batch_size / config->output.slices * loader->slot_bytes;
     uint64_t first = (uint64_t)number * config->output.slices;
-    uint8_t *data = loader->on_device ? (uint8_t *)(uintptr_t)batch->device_data : batch->pinned ? batch->pinned : batch->block;
+    uint8_t *host = batch->pinned ? batch->pinned : batch->block;
+    uint8_t *data = loader->on_device ? (uint8_t *)(uintptr_t)batch->device_data : host;
 
     for (uint32_t k = 0; k < config->output.slices; k++)
         batch->slices[k] = config->output.buffers ? config->output.buffers[first + k].data : data + k * slice_bytes;
@@ -28275,7 +28271,6 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
     bzna_batch *batch = &loader->batches[number];
     bzna_status status;
 
-    batch->loader = loader;
     batch->stream = loader->stream;
     if (has_block)
         batch->block = bzi_alloc(&loader->host->memory, loader->data_bytes, 1, BZI_BATCH_ALIGN);
@@ -28324,9 +28319,12 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
         !BZI_KEEP(own, loader->readers, config->read.threads) ||
         (notes_sound &&
          !BZI_KEEP(own, loader->sound, loader->dataset->count / 32 + 1)) ||
-        !BZI_KEEP(&loader->lent, loader->batches, loader->batch_count))
+        !BZI_KEEP(&loader->lent, loader->batches, config->pipeline.batches_in_flight))
         return bzi_fail_memory(err, "a loader's queues");
 
+    loader->batch_count = config->pipeline.batches_in_flight;
+    for (uint32_t i = 0; i < loader->batch_count; i++)
+        loader->batches[i].loader = loader;
     for (uint32_t i = 0; i < loader->item_count; i++) {
         loader->items[i].loader = loader;
         bzi_item_free(&loader->items[i]);
@@ -28498,7 +28496,7 @@ static void bzi_batch_drain_writes(bzna_batch *batch)
 static void bzi_loader_drain_writes(bzna_loader *loader)
 {
     for (uint32_t i = 0; i < loader->batch_count; i++)
-        if (loader->batches[i].loader && loader->batches[i].state != BZI_BATCH_ON_LOAN)
+        if (loader->batches[i].state != BZI_BATCH_ON_LOAN)
             bzi_batch_drain_writes(&loader->batches[i]);
 }
 
@@ -28516,18 +28514,14 @@ static void bzi_loader_drain_reads(bzna_loader *loader)
 static void bzi_loader_free_device(bzna_loader *loader)
 {
     bzna_error ignored;
-    uint32_t made = loader->batches ? loader->batch_count : 0;
 
     /* This fails if the device is lost. The library's own objects are freed nevertheless. */
     int entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
-    if (made) {
-        bzi_loader_drain_writes(loader);
-        bzi_loader_drain_reads(loader);
-    }
 
-    for (uint32_t i = 0; i < made; i++)
-        if (loader->batches[i].loader && loader->batches[i].written)
-            bzi_batch_free_device(&loader->batches[i]);
+    bzi_loader_drain_writes(loader);
+    bzi_loader_drain_reads(loader);
+    for (uint32_t i = 0; i < loader->batch_count; i++)
+        bzi_batch_free_device(&loader->batches[i]);
     for (uint32_t i = 0; i < loader->output_count; i++)
         bzi_device_free(loader->device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
     bzi_device_free(loader->device, loader->scratch, loader->scratch_bytes, loader->stream);
@@ -28545,11 +28539,9 @@ static void bzi_loader_free(bzna_loader *loader)
 
     if (loader->device)
         bzi_loader_free_device(loader);
-    for (uint32_t i = 0; loader->batches && i < loader->batch_count; i++) {
-        bzna_batch *batch = &loader->batches[i];
-        if (batch->loader)
-            bzi_batch_free_bytes(batch);
-        bzi_release(memory, batch->block, loader->data_bytes, 1);
+    for (uint32_t i = 0; i < loader->batch_count; i++) {
+        bzi_batch_free_bytes(&loader->batches[i]);
+        bzi_release(memory, loader->batches[i].block, loader->data_bytes, 1);
     }
 
     bzi_owned_free(&loader->lent);
@@ -28995,8 +28987,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
         return BZI_FAIL(err, BZNA_E_STATE,
                         "bzna_batch_move: cannot move to BZNA_STREAM_PER_THREAD while %u DLPack tensors are out; "
                         "their deleters may run on other threads", tensors);
-    if ((status = bzi_device_enter(device, err)) != BZNA_OK)
-        return status;
+    if (bzi_device_enter(device, err) != BZNA_OK)
+        return err->status;
 
     if ((status = bzi_device_record(device, batch->released, batch->stream, err)) == BZNA_OK &&
         (status = bzi_device_order(device, stream, batch->released, err)) == BZNA_OK)
@@ -29507,8 +29499,8 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 
     if (!c->allocator.alloc != !c->allocator.release)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: set both alloc and release, or neither");
-    if ((status = bzi_device_check_wanted("context_config.device", c->device, err)) != BZNA_OK)
-        return status;
+    if (bzi_device_check_wanted("context_config.device", c->device, err) != BZNA_OK)
+        return err->status;
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
 
@@ -29716,10 +29708,9 @@ static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *er
 static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
 {
     bzi_shard shard = { .count = samples };
-    bzna_status status;
 
-    if ((status = bzi_loader_check_output(c, err)) != BZNA_OK)
-        return status;
+    if (bzi_loader_check_output(c, err) != BZNA_OK)
+        return err->status;
     if (c->order.last_batch != BZNA_LAST_FILL && (c->order.pad_value != 0 || c->order.pad_target))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.pad_value, pad_target: they have an effect on "
                         "BZNA_LAST_FILL only");
@@ -29731,8 +29722,8 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
     if (c->shard.rank >= c->shard.world_size)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.shard.rank: %u is not below world_size, %u", c->shard.rank,
                         c->shard.world_size);
-    if ((status = bzi_loader_check_decode(c, err)) != BZNA_OK)
-        return status;
+    if (bzi_loader_check_decode(c, err) != BZNA_OK)
+        return err->status;
     shard.batch = c->output.batch_size;
     shard.world = c->shard.world_size;
     shard.last_batch = c->order.last_batch;
@@ -29839,18 +29830,6 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
-/* A loader's config, checked, with what follows from it. */
-typedef struct bzi_loader_settings {
-    bzna_loader_config config;                         /* the caller's, with defaults filled in */
-    bzi_output         outputs[BZI_LIMIT_OUTPUTS];
-    const char        *fields[BZI_LIMIT_OUTPUTS];      /* by pick: the name of its field; NULL: no name was given */
-    uint32_t           output_count;
-    uint32_t           pick_count;                     /* different pictures of a sample that are decoded */
-    uint32_t           view_count;                     /* of all outputs */
-    uint64_t           data_bytes;                     /* of a batch, all outputs */
-    uint64_t           slot_bytes;                     /* of a sample's slot, all outputs */
-} bzi_loader_settings;
-
 static int bzi_name_is(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
 /* Takes the mean image. It must have the output's channels and size, and nothing else may be subtracted. own: 1 if the
@@ -29878,39 +29857,39 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
 }
 
 /* Completes an output from its own settings and the outputs before it, and adds it. field: its picture. */
-static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, const char *field, bzna_error *err)
+static bzna_status bzi_settings_add(bzna_loader *loader, const char *where, const char *field, bzna_error *err)
 {
-    bzi_output *output = &s->outputs[s->output_count++];
+    bzi_output *output = &loader->outputs[loader->output_count++];
     const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
 
-    if (output->views > BZI_LIMIT_VIEWS - s->view_count)
+    if (output->views > BZI_LIMIT_VIEWS - loader->view_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u, and %u of other outputs, are more than %u", where,
-                        output->views, s->view_count, BZI_LIMIT_VIEWS);
-    if (s->config.decode.jpeg_shrink &&
+                        output->views, loader->view_count, BZI_LIMIT_VIEWS);
+    if (loader->config.decode.jpeg_shrink &&
         (output->transform.antialias == BZNA_ANTIALIAS_OFF || output->transform.filter == BZNA_FILTER_NEAREST))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink: %s has a filter without antialias",
                         where);
 
-    while (output->picture < s->pick_count && !bzi_name_is(field, s->fields[output->picture]))
+    while (output->picture < loader->pick_count && !bzi_name_is(field, loader->picks[output->picture].name))
         output->picture++;
-    if (output->picture == s->pick_count)
-        s->fields[s->pick_count++] = field;
+    if (output->picture == loader->pick_count)
+        loader->picks[loader->pick_count++].name = field;
 
     output->kernel = bzi_output_make(&output->shape);
     output->picture_bytes = bzi_output_bytes(&output->shape);
-    output->offset = (s->data_bytes + 255) & ~(uint64_t)255;
-    s->data_bytes = output->offset + bytes * s->config.output.batch_size;    /* below 2^60 */
-    s->slot_bytes += bytes;
-    s->view_count += output->views;
+    output->offset = (loader->data_bytes + 255) & ~(uint64_t)255;
+    loader->data_bytes = output->offset + bytes * loader->config.output.batch_size;    /* below 2^60 */
+    loader->slot_bytes += bytes;
+    for (uint32_t i = 0; i < output->views; i++)
+        loader->views[loader->view_count++] = (bzi_view){ output, i };
     return BZNA_OK;
 }
 
 /* Makes the first output. */
-static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
+static bzna_status bzi_settings_first(bzna_loader *loader, bzna_error *err)
 {
-    const bzna_loader_config *c = &s->config;
-    bzi_output *first = s->outputs;
-    bzna_status status;
+    const bzna_loader_config *c = &loader->config;
+    bzi_output *first = loader->outputs;
 
     if (c->output.name || c->output.field || c->output.warp || c->output.filter || c->output.color ||
         c->output.augment)
@@ -29927,12 +29906,12 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
     bzi_transform_init(&first->transform);
     first->jitter = c->color.jitter;
     first->augment = c->augment;
-    if ((status = bzi_loader_check_colors("loader_config", &c->filter, &c->color, &first->transform, err)) != BZNA_OK ||
-        (status = bzi_settings_mean("loader_config", &c->color, first, 1, err)) != BZNA_OK ||
-        (status = bzi_warp_resolve(&c->warp, "loader_config.warp", &first->warp, err)) != BZNA_OK ||
-        (status = bzi_augment_check(&c->augment, "loader_config.augment", 1, err)) != BZNA_OK)
-        return status;
-    return bzi_settings_add(s, "loader_config.output", c->fields.image, err);
+    if (bzi_loader_check_colors("loader_config", &c->filter, &c->color, &first->transform, err) != BZNA_OK ||
+        bzi_settings_mean("loader_config", &c->color, first, 1, err) != BZNA_OK ||
+        bzi_warp_resolve(&c->warp, "loader_config.warp", &first->warp, err) != BZNA_OK ||
+        bzi_augment_check(&c->augment, "loader_config.augment", 1, err) != BZNA_OK)
+        return err->status;
+    return bzi_settings_add(loader, "loader_config.output", c->fields.image, err);
 }
 
 /* Refuses settings that belong to the batches, and so only to the first output. */
@@ -29954,10 +29933,10 @@ static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_ou
 }
 
 /* Takes the name and shape of a further output. */
-static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const char *where, const bzna_loader_output *e,
+static bzna_status bzi_extra_check_shape(const bzna_loader *loader, const char *where, const bzna_loader_output *e,
                                          bzi_output *output, bzna_error *err)
 {
-    const bzi_output *first = s->outputs;
+    const bzi_output *first = loader->outputs;
     const size_t length = e->name ? strlen(e->name) : 0;
 
     if (length == 0 || length >= sizeof output->name)
@@ -29972,7 +29951,7 @@ static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const cha
     output->own_filter = e->filter != NULL;
     output->own_color = e->color != NULL;
     output->own_augment = e->augment != NULL;
-    output->augment = e->augment ? *e->augment : s->config.augment;
+    output->augment = e->augment ? *e->augment : loader->config.augment;
     output->views = bzi_default(e->views, e->warp ? 1 : first->views);
     if (!e->warp && output->views != first->views)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u; it shares the warps of the first output's %u views", where,
@@ -29981,12 +29960,12 @@ static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const cha
 }
 
 /* Makes a further output. It shares with the first output what it does not set itself. */
-static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where, const bzna_loader_output *e,
+static bzna_status bzi_settings_extra(bzna_loader *loader, const char *where, const bzna_loader_output *e,
                                       bzna_error *err)
 {
-    const bzna_loader_filter *filter = e->filter ? e->filter : &s->config.filter;
-    const bzna_loader_color *color = e->color ? e->color : &s->config.color;
-    bzi_output *output = &s->outputs[s->output_count];
+    const bzna_loader_filter *filter = e->filter ? e->filter : &loader->config.filter;
+    const bzna_loader_color *color = e->color ? e->color : &loader->config.color;
+    bzi_output *output = &loader->outputs[loader->output_count];
     char text[BZI_SETTING_BYTES];
     bzna_status status;
 
@@ -29998,7 +29977,7 @@ static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where,
     bzi_transform_init(&output->transform);
     output->jitter = color->jitter;
     if ((status = bzi_extra_check_alone(where, e, err)) != BZNA_OK ||
-        (status = bzi_extra_check_shape(s, where, e, output, err)) != BZNA_OK ||
+        (status = bzi_extra_check_shape(loader, where, e, output, err)) != BZNA_OK ||
         (status = bzi_loader_check_colors(where, filter, color, &output->transform, err)) != BZNA_OK ||
         (status = bzi_settings_mean(where, color, output, output->own_color != 0, err)) != BZNA_OK ||
         (e->warp &&
@@ -30007,16 +29986,16 @@ static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where,
                                                    err)) != BZNA_OK))
         return status;
 
-    for (uint32_t i = 0; i < s->output_count; i++)
-        output->random += s->outputs[i].own_warp ? s->outputs[i].views : 0;
-    return bzi_settings_add(s, where, e->field ? e->field : s->config.fields.image, err);
+    for (uint32_t i = 0; i < loader->output_count; i++)
+        output->random += loader->outputs[i].own_warp ? loader->outputs[i].views : 0;
+    return bzi_settings_add(loader, where, e->field ? e->field : loader->config.fields.image, err);
 }
 
 /* Makes all outputs. */
-static bzna_status bzi_settings_outputs(bzi_loader_settings *s, bzna_error *err)
+static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
 {
-    const bzna_loader_outputs *given = &s->config.extra_outputs;
-    bzna_status status = bzi_settings_first(s, err);
+    const bzna_loader_outputs *given = &loader->config.extra_outputs;
+    bzna_status status = bzi_settings_first(loader, err);
 
     if (status != BZNA_OK)
         return status;
@@ -30028,30 +30007,29 @@ static bzna_status bzi_settings_outputs(bzi_loader_settings *s, bzna_error *err)
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
         char where[BZI_SETTING_BYTES / 2];
         snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
-        status = bzi_settings_extra(s, where, &given->ptr[i], err);
+        status = bzi_settings_extra(loader, where, &given->ptr[i], err);
     }
     return status;
 }
 
-/* Checks and completes a loader's settings. Pre: config is what the caller gave, and the rest is zero. */
-static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_dataset *dataset, bzna_error *err)
+/* Checks and completes the loader's config, and makes its outputs. */
+static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
 {
-    bzna_loader_config *config = &settings->config;
-    bzna_status status;
+    bzna_loader_config *config = &loader->config;
 
-    if ((status = bzi_loader_check_reserved(config, err)) != BZNA_OK ||
-        (status = bzi_loader_check_numbers(config, err)) != BZNA_OK ||
-        (status = bzi_loader_check_order(config, dataset, err)) != BZNA_OK ||
-        (status = bzi_loader_check_counts(config, config->order.epoch_samples, err)) != BZNA_OK ||
-        (status = bzi_loader_check_services(config, err)) != BZNA_OK ||
-        (status = bzi_settings_outputs(settings, err)) != BZNA_OK)
-        return status;
-    return bzi_loader_check_buffers(config, settings->data_bytes, err);
+    if (bzi_loader_check_reserved(config, err) != BZNA_OK ||
+        bzi_loader_check_numbers(config, err) != BZNA_OK ||
+        bzi_loader_check_order(config, loader->dataset, err) != BZNA_OK ||
+        bzi_loader_check_counts(config, config->order.epoch_samples, err) != BZNA_OK ||
+        bzi_loader_check_services(config, err) != BZNA_OK ||
+        bzi_settings_outputs(loader, err) != BZNA_OK)
+        return err->status;
+    return bzi_loader_check_buffers(config, loader->data_bytes, err);
 }
 
 
 /* ==== 91. Opening ===================================================================================================
- * Calls: rooms 2, 4, 8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 83-84.
+ * Calls: rooms 2, 4, 8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 83-84, 90.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -30125,8 +30103,8 @@ static void bzi_loader_scale(bzna_loader *loader)
     bzi_loader_scale_ahead(loader, sessions);
 }
 
-/* Decides what decodes, and where batches lie. A missing GPU is an error only if the config insists on one. A GPU that is there but
- * cannot be used (after fork, out of memory, lost) is always an error. */
+/* Decides what decodes, and where batches lie. A missing GPU is an error only if the config insists on one. A GPU that
+ * is there but cannot be used (after fork, out of memory, lost) is always an error. */
 static bzna_status bzi_loader_decide(bzna_loader *loader, const bzi_loader_gpu *gpu, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
@@ -30169,8 +30147,8 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
 
     if (!loader->pool)
         return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: %s", loader->reason);
-    if ((status = bzi_device_enter(loader->device, err)) != BZNA_OK)
-        return status;
+    if (bzi_device_enter(loader->device, err) != BZNA_OK)
+        return err->status;
 
     if ((status = bzi_device_codec(loader->device, &info, err)) == BZNA_OK && info.supported)
         bzi_check_ask(loader->device, &info);
@@ -30187,11 +30165,10 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
 static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
 {
     bzi_loader_gpu gpu;
-    bzna_status status;
 
-    if ((status = bzi_loader_find_gpu(loader, &gpu, err)) != BZNA_OK ||
-        (status = bzi_loader_decide(loader, &gpu, err)) != BZNA_OK)
-        return status;
+    if (bzi_loader_find_gpu(loader, &gpu, err) != BZNA_OK ||
+        bzi_loader_decide(loader, &gpu, err) != BZNA_OK)
+        return err->status;
     return loader->config.decode.jpeg == BZNA_DECODER_NVDEC ? bzi_loader_take_jpeg(loader, err) : BZNA_OK;
 }
 
@@ -30352,21 +30329,25 @@ static bzna_status bzi_loader_check_names(const bzna_loader *loader, bzna_error 
     return BZNA_OK;
 }
 
-/* Chooses the pictures of each sample: those named, else the thumbnail if no output of it is larger than thumbnails. */
-static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const *fields, bzna_error *err)
+/* Chooses the pictures of each sample: those named, else the thumbnail if no output of it is larger than thumbnails.
+ * Copies the names. */
+static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
 {
     char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
+    uint32_t copied = 0;              /* picks, which are numbered as outputs need them */
     bzna_status status = BZNA_OK;
 
     for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
-        const bzna_output *shape = &loader->outputs[i].shape;
-        const char *field = fields[loader->outputs[i].picture];
-        bzi_pick *pick = &loader->picks[loader->outputs[i].picture];
+        const bzi_output *output = &loader->outputs[i];
+        bzi_pick *pick = &loader->picks[output->picture];
 
-        pick->whole |= !field && (shape->width > BZI_THUMB_EDGE || shape->height > BZI_THUMB_EDGE);
-        if (!field || pick->name)
+        pick->whole |= !pick->name && (output->shape.width > BZI_THUMB_EDGE || output->shape.height > BZI_THUMB_EDGE);
+        if (output->picture < copied)
             continue;
-        if (!(pick->name = bzi_keep_copy(&loader->own, field, strlen(field) + 1, 1)))
+        copied++;
+        if (!pick->name)
+            continue;
+        if (!(pick->name = bzi_keep_copy(&loader->own, pick->name, strlen(pick->name) + 1, 1)))
             return bzi_fail_memory(err, "the names of fields");
         if (i)
             snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
@@ -30375,21 +30356,33 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
     return status;
 }
 
-/* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
-static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fields, bzna_error *err)
+/* Sets what the plan starts from. */
+static void bzi_loader_begin_plan(bzna_loader *loader)
 {
-    bzna_status status;
+    const bzna_loader_order *order = &loader->config.order;
+    const bzi_place start = { order->first_epoch, 0, order->epoch_samples, 0 };
 
-    if ((status = bzi_loader_copy_means(loader, err)) != BZNA_OK ||
-        (status = bzi_loader_copy_policies(loader, err)) != BZNA_OK ||
-        (status = bzi_loader_make_locks(loader, err)) != BZNA_OK ||
-        (status = bzi_loader_choose(loader, err)) != BZNA_OK ||
-        (status = bzi_loader_check_names(loader, err)) != BZNA_OK ||
-        (status = bzi_loader_make_picks(loader, fields, err)) != BZNA_OK ||
-        (status = bzi_loader_make_columns(loader, err)) != BZNA_OK ||
-        (status = bzi_loader_make_order(loader, err)) != BZNA_OK ||
-        (status = bzi_loader_make_items(loader, err)) != BZNA_OK)
-        return status;
+    loader->plan.is_given = order->kind == BZNA_ORDER_GIVEN;
+    loader->plan.shard = bzi_loader_share(loader, NULL);
+    bzi_plan_from(&loader->plan, &order->seed, &start, bzi_loader_end_epoch(&loader->config, start.epoch));
+}
+
+/* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
+static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
+{
+    if (bzi_loader_check(loader, err) != BZNA_OK)
+        return err->status;
+    bzi_loader_begin_plan(loader);
+    if (bzi_loader_copy_means(loader, err) != BZNA_OK ||
+        bzi_loader_copy_policies(loader, err) != BZNA_OK ||
+        bzi_loader_make_locks(loader, err) != BZNA_OK ||
+        bzi_loader_choose(loader, err) != BZNA_OK ||
+        bzi_loader_check_names(loader, err) != BZNA_OK ||
+        bzi_loader_make_picks(loader, err) != BZNA_OK ||
+        bzi_loader_make_columns(loader, err) != BZNA_OK ||
+        bzi_loader_make_order(loader, err) != BZNA_OK ||
+        bzi_loader_make_items(loader, err) != BZNA_OK)
+        return err->status;
 
     loader->fingerprint = bzi_loader_fingerprint(loader);
     loader->stills = bzi_dataset_hash_stills(loader->dataset, BZI_JPEG_DECODER);
@@ -30400,12 +30393,10 @@ static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fiel
     return bzi_loader_start(loader, err);
 }
 
-/* Makes a loader and starts its threads. settings: checked and complete. */
-static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset, const bzi_loader_settings *settings,
+/* Makes a loader and starts its threads. */
+static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
                                    bzna_loader **out, bzna_error *err)
 {
-    const bzna_loader_config *config = &settings->config;
-    const bzi_place start = { config->order.first_epoch, 0, config->order.epoch_samples, 0 };
     bzna_loader *loader = bzi_alloc_zero(&context->host->memory, 1, sizeof *loader);
     bzna_status status;
 
@@ -30419,25 +30410,11 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->own.memory = loader->lent.memory = &context->host->memory;
     loader->dataset = dataset;
     loader->config = *config;
-
-    memcpy(loader->outputs, settings->outputs, sizeof loader->outputs);
-    loader->output_count = settings->output_count;
-    for (uint32_t i = 0; i < loader->output_count; i++)
-        for (uint32_t k = 0; k < loader->outputs[i].views; k++)
-            loader->views[loader->view_count++] = (bzi_view){ &loader->outputs[i], k };
-    loader->pick_count = settings->pick_count;
-    loader->slot_bytes = settings->slot_bytes;
-    loader->data_bytes = settings->data_bytes;
-    loader->batch_count = config->pipeline.batches_in_flight;
     loader->references = 1;
     loader->pending_end = &loader->pending;
     loader->process = bzi_os_process();
     loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
-
-    loader->plan.is_given = config->order.kind == BZNA_ORDER_GIVEN;
-    loader->plan.shard = bzi_loader_share(loader, NULL);
-    bzi_plan_from(&loader->plan, &config->order.seed, &start, bzi_loader_end_epoch(config, start.epoch));
-    status = bzi_loader_build(loader, settings->fields, err);
+    status = bzi_loader_build(loader, err);
 
     /* These point to the caller's memory. What is needed of it has been copied. */
     loader->config.fields.image = loader->config.fields.tensors = loader->config.fields.bytes = NULL;
@@ -31618,7 +31595,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
                                       bzna_loader **out, bzna_error *err)
 {
-    bzi_loader_settings settings;
+    bzna_loader_config own;
     bzna_status status;
 
     BZI_API_BEGIN;
@@ -31629,14 +31606,12 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     BZI_API_NEED(dataset);
     BZI_API_NEED(config);
 
-    memset(&settings, 0, sizeof settings);
-    if ((status = bzi_api_in(&settings.config, sizeof settings.config, config,
+    if ((status = bzi_api_in(&own, sizeof own, config,
                              offsetof(bzna_loader_config, reserved0), "loader_config", &e)) != BZNA_OK)
         BZI_API_END(status);
     if (context->host->no_threads)
-        settings.config.pipeline.no_threads |= 1;
-    if ((status = bzi_loader_check(&settings, dataset, &e)) == BZNA_OK)
-        status = bzi_loader_make(context, dataset, &settings, out, &e);
+        own.pipeline.no_threads |= 1;
+    status = bzi_loader_make(context, dataset, &own, out, &e);
 
     bzi_log_deliver(context->host);
     BZI_API_END(status);
