@@ -25469,18 +25469,24 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_view *view, cons
     return BZNA_OK;
 }
 
+/* Scales the columns of rows of a homography: x of n pixels is (x + 1/2) * m / n - 1/2 of m pixels.
+ *   out   m / n in both directions */
+static void bzi_rows_scale(const double *from, double *to, int rows, const double out[2])
+{
+    for (; rows; rows--, from += 3, to += 3) {
+        to[0] = from[0] * out[0];
+        to[1] = from[1] * out[1];
+        to[2] = from[0] * (out[0] - 1) / 2 + from[1] * (out[1] - 1) / 2 + from[2];
+    }
+}
+
 /* Gives a view that is warped as the first output's view is the part of that view's operations that it shares: those
  * that join the warp, by their rectangle, and without colors or policies of its own all. out: the first output's size
  * divided by its own. */
 static void bzi_view_share_operations(const bzi_output *output, const bzi_output *first, const bzna_transform *given,
                                       const double out[2], bzna_transform *transform)
 {
-    for (int row = 0; row < 6; row += 3) {
-        const double *g = given->clip + row;
-        transform->clip[row] = g[0] * out[0];
-        transform->clip[row + 1] = g[1] * out[1];
-        transform->clip[row + 2] = g[0] * (out[0] - 1) / 2 + g[1] * (out[1] - 1) / 2 + g[2];
-    }
+    bzi_rows_scale(given->clip, transform->clip, 2, out);
     memcpy(transform->clip_size, given->clip_size, sizeof transform->clip_size);
 
     transform->operation_count = output->own_augment || output->own_color ? 0 : given->operation_count;
@@ -25515,13 +25521,7 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
     transform->antialias = filter->antialias;
     bzi_view_share_operations(output, first, given, out, transform);
 
-    for (int row = 0; row < 9; row += 3) {
-        const double *g = given->homography + row;
-        h[row] = g[0] * out[0];
-        h[row + 1] = g[1] * out[1];
-        h[row + 2] = g[0] * (out[0] - 1) / 2 + g[1] * (out[1] - 1) / 2 + g[2];
-    }
-
+    bzi_rows_scale(given->homography, h, 3, out);
     for (int i = 0; i < 6; i++)
         h[i] = h[i] * in[i / 3] + h[6 + i % 3] * (in[i / 3] - 1) / 2;
 }
@@ -25748,6 +25748,8 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
         geometry ? loader->outputs[0].views : 0, 0
     };
     uint8_t *out = (uint8_t *)item->batch->columns[rule->tensor] + item->slot * column->bytes;
+    int64_t *rows = rule->kind == BZNA_RULE_ROWS ?
+                        (int64_t *)item->batch->columns[rule->tensor + 1] + item->slot : NULL;
     uint64_t count = 0;
     bzna_status status;
     int is_fault;
@@ -25757,15 +25759,15 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
     status = rule->call(rule->user, &input, out, column->bytes, &count);
     bzi_os_callback_end();
 
-    if (status >= 0 && (rule->kind != BZNA_RULE_ROWS || count <= (uint64_t)column->shape[0])) {
-        if (rule->kind == BZNA_RULE_ROWS)
-            ((int64_t *)item->batch->columns[rule->tensor + 1])[item->slot] = (int64_t)count;
+    if (status >= 0 && (!rows || count <= (uint64_t)column->shape[0])) {
+        if (rows)
+            *rows = (int64_t)count;
         return BZNA_OK;
     }
 
     bzi_column_clear(column, out);
-    if (rule->kind == BZNA_RULE_ROWS)                       /* NVDEC may have asked before, and refused the picture */
-        ((int64_t *)item->batch->columns[rule->tensor + 1])[item->slot] = 0;
+    if (rows)                                               /* NVDEC may have asked before, and refused the picture */
+        *rows = 0;
     if (status >= 0)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the rule \"%s\" makes %llu rows of its %s, and there is room for %lld",
                         rule->name, (unsigned long long)count, field->name, (long long)column->shape[0]);
@@ -27669,6 +27671,13 @@ static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const b
 
 #ifndef BENZINA_NO_HEIF
 
+/* A tile that is to be submitted. */
+typedef struct bzi_tile {
+    bzi_image    image;
+    bzna_picture picture;
+    bzi_format   sps;
+} bzi_tile;
+
 /* Finds a tile: as a picture by itself, and its place in the grid. */
 static bzna_status bzi_engine_tile(const bzi_engine *engine, uint32_t number, bzi_image *image, uint32_t place[2],
                                         bzna_error *err)
@@ -27707,31 +27716,36 @@ static bzna_status bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
     return result;
 }
 
+/* Finds a tile and describes it as a picture by itself. */
+static bzna_status bzi_engine_describe_tile(const bzi_engine *engine, const bzi_item *item, uint32_t number,
+                                            bzi_tile *tile, bzna_error *err)
+{
+    uint32_t place[2];
+    bzna_status status = bzi_engine_tile(engine, number, &tile->image, place, err);
+
+    if (status != BZNA_OK)
+        return status;
+    return bzi_picture_describe(&tile->image, item->loader->host->max_edge_px, &tile->sps, &tile->picture, err);
+}
+
 /* Submits a tile. While the session has no room for it, tiles in flight are mapped. */
 static bzna_status bzi_engine_submit_tile(bzi_engine *engine, bzi_item *item, uint32_t number, bzna_error *err)
 {
-    bzi_session *session = &engine->session;
-    bzna_picture picture;
     bzi_nvdec_format want;
-    bzi_image image;
-    bzi_format sps;
-    uint32_t place[2];
-    bzna_status result = bzi_engine_tile(engine, number, &image, place, err);
+    bzi_tile tile;
+    bzna_status status = bzi_engine_describe_tile(engine, item, number, &tile, err);
 
-    if (result != BZNA_OK)
-        return result;
-    if (bzi_picture_describe(&image, item->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
-        return err->status;
-
-    want = bzi_nvdec_format_of(image.coded.codec, &sps);
-    if (memcmp(&want, &engine->tile_format, sizeof want) != 0) {
+    if (status != BZNA_OK)
+        return status;
+    want = bzi_nvdec_format_of(tile.image.coded.codec, &tile.sps);
+    if (memcmp(&want, &engine->tile_format, sizeof want) != 0)
         return BZI_FAIL(err, BZNA_E_CODEC, "tiles of several formats are decoded in software, not by NVDEC");
-    }
 
-    while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZNA_AGAIN)
-        if ((result = bzi_engine_map_tile(engine, err)) != BZNA_OK)
+    while ((status = bzi_session_submit(&engine->session, &tile.image.coded, &tile.picture, &tile.sps, item, err)) ==
+           BZNA_AGAIN)
+        if ((status = bzi_engine_map_tile(engine, err)) != BZNA_OK)
             break;
-    return result;
+    return status;
 }
 
 /* Makes the canvas of a grid: its memory, which only grows, and its planes, which lie as in a surface of its size. */
@@ -27765,22 +27779,17 @@ static bzna_status bzi_engine_make_canvas(bzi_engine *engine, const bzi_format *
 
 /* Finds out if the session can decode a grid's tiles. All must have the format of the first one. */
 static bzna_status bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *item, const bzna_image *image,
-                                                bzna_error *err)
+                                           bzna_error *err)
 {
-    bzna_picture picture;
-    bzi_image first;
-    bzi_format sps;
-    uint32_t place[2];
-    bzna_status result;
+    bzi_tile first;
+    bzna_status status;
 
     if (bzi_tiles_open(&engine->tiles, image, (bzi_region){ 0, 0, 1, 1 }, err) != BZNA_OK)
         return err->status;
-    if ((result = bzi_engine_tile(engine, 0, &first, place, err)) != BZNA_OK)
-        return result;
-    if (bzi_picture_describe(&first, item->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
-        return err->status;
-    engine->tile_format = bzi_nvdec_format_of(first.coded.codec, &sps);
-    return bzi_engine_accept(engine, item, &first.coded, &sps, &picture, err);
+    if ((status = bzi_engine_describe_tile(engine, item, 0, &first, err)) != BZNA_OK)
+        return status;
+    engine->tile_format = bzi_nvdec_format_of(first.image.coded.codec, &first.sps);
+    return bzi_engine_accept(engine, item, &first.image.coded, &first.sps, &first.picture, err);
 }
 
 /* Decodes the tiles that the views of a grid read, and adds all views of the canvas to the lane. */
@@ -28219,23 +28228,22 @@ static int bzi_batch_make_arrays(bzna_batch *batch)
 static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
 {
     bzna_loader *loader = batch->loader;
-    uint64_t bytes = loader->data_bytes;
-    bzna_status status = BZNA_OK;
+    bzi_device *device = loader->device;
+    const uint64_t bytes = loader->data_bytes;
+    const int given = loader->config.output.buffers != NULL;
 
-    if (!loader->on_device || !loader->config.output.buffers)
-        status = bzi_device_alloc(loader->device, bytes, loader->stream, &batch->device_data, err);
-    if (status == BZNA_OK && !loader->on_device && !loader->config.output.buffers)
-        status = bzi_device_pin(loader->device, bytes, &batch->pinned, err);
-    if (status == BZNA_OK)
-        status = bzi_device_event(loader->device, &batch->released, err);
-    for (uint32_t i = 0; i < loader->lanes && status == BZNA_OK; i++)
-        status = bzi_device_event(loader->device, &batch->written[i], err);
+    if (((!loader->on_device || !given) &&
+         bzi_device_alloc(device, bytes, loader->stream, &batch->device_data, err) != BZNA_OK) ||
+        (!loader->on_device && !given && bzi_device_pin(device, bytes, &batch->pinned, err) != BZNA_OK) ||
+        bzi_device_event(device, &batch->released, err) != BZNA_OK)
+        return err->status;
+    for (uint32_t i = 0; i < loader->lanes; i++)
+        if (bzi_device_event(device, &batch->written[i], err) != BZNA_OK)
+            return err->status;
 
     /* Work that the consumer enqueued on its stream may still use the memory. */
-    if (status == BZNA_OK)
-        status = bzi_device_record(loader->device, batch->released, loader->stream, err);
-    batch->has_release = status == BZNA_OK;
-    return status;
+    batch->has_release = bzi_device_record(device, batch->released, loader->stream, err) == BZNA_OK;
+    return batch->has_release ? BZNA_OK : err->status;
 }
 
 /* Frees that. In the CUDA context, unless the device is lost. */
@@ -28269,7 +28277,6 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
 {
     const int has_block = !loader->config.output.buffers && !loader->device;
     bzna_batch *batch = &loader->batches[number];
-    bzna_status status;
 
     batch->stream = loader->stream;
     if (has_block)
@@ -28278,7 +28285,7 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
         return BZI_FAIL(err, BZNA_E_MEMORY,
                         "out of memory: batch %u needs %llu bytes (batch_size, width, height, batches_in_flight)",
                         number, (unsigned long long)loader->data_bytes);
-    if (loader->device && (status = bzi_batch_make_device(batch, err)) != BZNA_OK)
+    if (loader->device && bzi_batch_make_device(batch, err) != BZNA_OK)
         return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
 
     bzi_batch_place(batch, number);
@@ -28872,13 +28879,16 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     return status;
 }
 
+/* Returns 1 if a batch is on loan and its owner has not released it, else 0. With the lock held. */
+static int bzi_batch_is_owned(const bzna_batch *batch) { return batch->state == BZI_BATCH_ON_LOAN && batch->owned; }
+
 /* Releases a batch. Returns BZNA_E_STATE if its owner has released it before. DLPack tensors may keep it on loan. */
 static bzna_status bzi_batch_release(bzna_batch *batch)
 {
     int owned;
 
     bzi_loader_lock(batch->loader);
-    owned = batch->state == BZI_BATCH_ON_LOAN && batch->owned;
+    owned = bzi_batch_is_owned(batch);
     batch->owned = 0;
     bzi_loader_unlock(batch->loader);
     if (!owned)
@@ -28951,7 +28961,7 @@ static void bzi_batch_tensors(bzna_batch *batch)
 static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t version, void **out, bzna_error *err)
 {
     bzi_loader_lock(batch->loader);
-    if (batch->state != BZI_BATCH_ON_LOAN || !batch->owned) {
+    if (!bzi_batch_is_owned(batch)) {
         bzi_loader_unlock(batch->loader);
         return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
     }
@@ -28975,10 +28985,11 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 {
     bzi_device *device = batch->loader->device;
     bzna_status status;
-    uint32_t tensors, owned;
+    uint32_t tensors;
+    int owned;
 
     bzi_loader_lock(batch->loader);
-    owned = batch->state == BZI_BATCH_ON_LOAN && batch->owned;
+    owned = bzi_batch_is_owned(batch);
     tensors = batch->references - batch->owned;
     bzi_loader_unlock(batch->loader);
     if (!owned)
