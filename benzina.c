@@ -23845,27 +23845,36 @@ typedef struct bzi_plan {
 } bzi_plan;
 
 struct bzna_loader {
-    /* immutable once open */
+    /* The config, and what follows from it: immutable once open. */
     bzna_context      *context;
     bzi_host          *host;          /* the context's */
     bzna_dataset      *dataset;
     bzna_loader_config config;        /* with defaults filled in, without pointers to the user's arrays */
     bzi_pick           picks[BZI_LIMIT_OUTPUTS];      /* the pictures of a sample; their names are copies */
     bzi_output         outputs[BZI_LIMIT_OUTPUTS];
-    uint32_t           pick_count;
     bzi_view           views[BZI_LIMIT_VIEWS];
+    uint32_t           pick_count;
     uint32_t           output_count;
     uint32_t           view_count;
     uint32_t           drawn_views;   /* as view_count, if any output has policies; else 0 */
+    bzi_column         columns[BZI_LIMIT_ALL_COLUMNS];      /* fields that are tensors, then fields that are bytes */
+    uint32_t           tensor_count;  /* columns of the first kind */
+    uint32_t           column_count;  /* of both */
+    bzi_rule           rules[BZI_LIMIT_RULES];
+    uint32_t           rule_count;
+    uint32_t           geometry;      /* number of the column with the geometry; or BZI_NO_FIELD */
     int64_t            process;       /* that opened it; see bzi_loader_forked */
     uint64_t           opened_ns;     /* when, for the rate that statistics report */
     uint64_t           fingerprint;   /* bzi_loader_fingerprint; states with another one are not restored */
+    uint64_t           stills;        /* bzi_dataset_hash_stills */
     uint64_t           slot_bytes;    /* of a sample in all outputs; 0: batches have no pictures */
     uint64_t           data_bytes;    /* of a batch in all outputs; 0: likewise */
     uint32_t           batch_count;   /* config.pipeline.batches_in_flight */
     uint32_t           item_count;
-    bzi_owned           own;           /* memory that only its threads use */
-    bzi_owned           lent;          /* memory that batches on loan need, too */
+    uint32_t           worker_count;
+    uint32_t           run_most;      /* samples of a run, at most */
+    uint32_t           ahead_least;   /* samples that are read ahead, whatever their bytes */
+    uint64_t           ahead_bytes;   /* with at least so many samples, these bytes are enough to be read ahead */
     bzi_device        *device;        /* NULL: nothing of this loader is on a device */
     bzi_pool          *pool;          /* NULL: software decodes */
     uint32_t           on_device;     /* 1: batches lie on the device */
@@ -23875,10 +23884,20 @@ struct bzna_loader {
     uint64_t           view_scratch;  /* bytes of it for a view; 0: none is given operations on pixels */
     void              *stream;        /* the consumer's */
     uint32_t           owns_stream;   /* 1: the library made it */
-    uint32_t           worker_count;
     bzna_codec_info    jpeg;          /* supported: NVDEC decodes the JPEGs that bzi_loader_is_nvdec_jpeg admits */
     char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];      /* why this decoder was chosen */
 
+    /* Its parts, which are made when it is opened. */
+    bzi_owned          own;           /* memory that only its threads use */
+    bzi_owned          lent;          /* memory that batches on loan need, too */
+    bzi_item          *items;
+    bzna_batch        *batches;
+    bzi_worker        *workers;
+    bzi_reader        *readers;
+    atomic_uint       *sound;         /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
+    atomic_uint        changes;       /* 1: a sound sample came out damaged, so the data changes; ignore sound */
+
+    /* The lock, and who is woken. */
     bzi_mutex mutex;
     union {
         bzi_cond conds[BZI_CONDS];
@@ -23894,7 +23913,7 @@ struct bzna_loader {
     uint32_t  cond_count;             /* of those that were made */
     uint32_t  has_mutex;              /* 1: mutex was made */
 
-    uint32_t references;              /* (L) the owner's, and one for each batch on loan */
+    /* Threads: what is asked of them, and what they do. */
     uint32_t quit;                    /* (L) 1: it closes */
     uint32_t stopped;                 /* (L) 1: stop was called, and no reset or restore since */
     uint32_t paused;                  /* (L) resets and restores at work */
@@ -23902,52 +23921,42 @@ struct bzna_loader {
     uint32_t holding;                 /* (L) of these, readers that wait for memory or before a retry */
     uint32_t idle_workers;            /* (L) that wait for a run */
     uint32_t idle_readers;            /* (L) that wait for something to read */
-    uint32_t waiting;                 /* (L) 1: a thread is in next */
-    uint32_t on_loan;                 /* (L) batches in that state */
-    uint32_t free_batches;            /* (L) batches in that state */
     uint32_t reclaiming;              /* (L) 1: a reader waits for the GPU work that reads a retiring batch */
-    bzna_error poison;                /* (L) what every call of next returns, if its status is not BZNA_OK */
 
-    bzi_item  *items;
-    bzi_run    free;                  /* (L) items that the plan may use: a stack */
-    bzi_run    redo;                  /* (L) items whose slots take another sample */
-    bzi_run    ready;                 /* (L) runs that were read and wait for a worker */
-    uint32_t   run_most;              /* samples of a run, at most; immutable, as the next two */
-    uint32_t   ahead_least;           /* samples that are read ahead, whatever their bytes */
-    uint64_t   ahead_bytes;           /* with at least so many samples, these bytes are enough to be read ahead */
-    bzi_pace   pace;                  /* (L) */
-    uint64_t   held_bytes;            /* (L) of the memory of all items */
+    /* The plan, and queues of samples. */
+    bzi_plan plan;                    /* (L) */
+    bzi_run  free;                    /* (L) items that the plan may use: a stack */
+    bzi_run  redo;                    /* (L) items whose slots take another sample */
+    bzi_run  ready;                   /* (L) runs that were read and wait for a worker */
+    bzi_pace pace;                    /* (L) */
+    uint64_t held_bytes;              /* (L) of the memory of all items */
+    uint32_t in_pool;                 /* (L) items with the pool or its engines */
 
-    bzna_batch  *batches;
+    /* Batches, and the consumer. */
     bzna_batch  *pending;             /* (L) planned, not delivered, linked by their next; the next to be delivered */
     bzna_batch **pending_end;         /* (L) where the next one that is planned is linked */
+    uint32_t     free_batches;        /* (L) batches in that state */
+    uint32_t     on_loan;             /* (L) batches in that state */
+    uint32_t     references;          /* (L) the owner's, and one for each batch on loan */
+    uint32_t     waiting;             /* (L) 1: a thread is in next */
+    uint64_t     retired_count;       /* (L) how often a batch was retiring */
+    bzna_error   poison;              /* (L) what every call of next returns, if its status is not BZNA_OK */
 
-    bzi_plan   plan;                  /* (L) */
-    uint64_t   retired_count;         /* (L) how often a batch was retiring */
-
-    bzi_column        columns[BZI_LIMIT_ALL_COLUMNS]; /* fields that are tensors, then fields that are bytes */
-    uint32_t          tensor_count;   /* columns of the first kind */
-    uint32_t          column_count;   /* of both */
-    bzi_rule          rules[BZI_LIMIT_RULES];
-    uint32_t          rule_count;
-    uint32_t          geometry;       /* number of the column with the geometry; or BZI_NO_FIELD */
-    uint64_t          stills;         /* bzi_dataset_hash_stills */
-    bzi_worker       *workers;
-    bzi_reader       *readers;
-    bzna_statistics   stats;          /* (L) */
-    uint64_t          refusals[8];    /* (L) hashes of reasons, already logged, why NVDEC does not decode */
-    uint32_t          in_pool;        /* (L) items with the pool or its engines */
-    atomic_uint      *sound;          /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
-    atomic_uint       changes;        /* 1: a sound sample came out damaged, so the data changes; ignore sound */
-    uint64_t          starved_ns;     /* (L) how long sessions had nothing to do, summed over sessions */
-    uint64_t          pool_ns;        /* (L) the time up to which starved_ns counts */
+    /* What is counted. */
+    bzna_statistics stats;            /* (L) */
+    uint64_t        refusals[8];      /* (L) hashes of reasons, already logged, why NVDEC does not decode */
+    uint64_t        starved_ns;       /* (L) how long sessions had nothing to do, summed over sessions */
+    uint64_t        pool_ns;          /* (L) the time up to which starved_ns counts */
 };
 
 
 /* ==== 69. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 7, 56.
+ * Calls: rooms 2, 4, 7, 10, 56.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
+
+/* Fails because of what the caller has set. */
+#define BZI_MISUSE(err, ...) BZI_FAIL(err, BZNA_E_ARGUMENT, __VA_ARGS__)
 
 /* Returns the offset of a view of a slot in the data of a batch with so many slots. In an output, all slots of the
  * first view come first, then those of the next view. */
@@ -24716,13 +24725,13 @@ static bzna_status bzi_sequence_set_sizes(const bzna_loader *loader, bzi_sequenc
 
     for (uint64_t i = 0; i < list->batch_count; i++) {
         if (!sizes[i] || sizes[i] > most)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "sizes[%llu] of epoch %llu: %u is not in 1..%u (batch_size)",
-                            (unsigned long long)i, (unsigned long long)list->epoch, sizes[i], most);
+            return BZI_MISUSE(err, "sizes[%llu] of epoch %llu: %u is not in 1..%u (batch_size)", (unsigned long long)i,
+                              (unsigned long long)list->epoch, sizes[i], most);
         list->ends[i] = end += sizes[i];
     }
     if (list->batch_count && end != list->count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sizes of epoch %llu: their sum is %llu, but there are %llu indices",
-                        (unsigned long long)list->epoch, (unsigned long long)end, (unsigned long long)list->count);
+        return BZI_MISUSE(err, "sizes of epoch %llu: their sum is %llu, but there are %llu indices",
+                          (unsigned long long)list->epoch, (unsigned long long)end, (unsigned long long)list->count);
     return BZNA_OK;
 }
 
@@ -24751,10 +24760,10 @@ static bzna_status bzi_sequence_fill(const bzna_loader *loader, bzi_sequence *li
 
     shard = bzi_loader_share(loader, list);
     if (bzi_shard_batches(&shard) == 0)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu leaves no batch, since last_batch is DROP: %llu "
-                        "%s for %u ranks", (unsigned long long)list->epoch,
-                        (unsigned long long)(list->batch_count ? list->batch_count : list->count),
-                        list->batch_count ? "batches" : "samples", shard.world);
+        return BZI_MISUSE(err, "the list of epoch %llu leaves no batch, since last_batch is DROP: %llu %s for %u "
+                          "ranks", (unsigned long long)list->epoch,
+                          (unsigned long long)(list->batch_count ? list->batch_count : list->count),
+                          list->batch_count ? "batches" : "samples", shard.world);
 
     list->hash = bzi_hash_numbers(BZI_HASH_START, &list->batch_count, sizeof list->batch_count, 8);
     list->hash = bzi_hash_numbers(list->hash, list->indices, (size_t)(numbers * sizeof *list->indices), 8);
@@ -24783,9 +24792,9 @@ static bzna_status bzi_plan_check_list(const bzi_plan *plan, const bzi_sequence 
         const uint64_t batch = bzi_search(list->ends, list->batch_count, &done->position, bzi_order_ends_past);
         if (list->hash != done->list || list->count != done->count ||
             (list->batch_count && (!batch || list->ends[batch - 1] != done->position)))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu, of %llu samples, is not the one that "
-                            "state.list is the hash of, of %llu: the run was restored inside this epoch", epoch,
-                            (unsigned long long)list->count, (unsigned long long)done->count);
+            return BZI_MISUSE(err, "the list of epoch %llu, of %llu samples, is not the one that state.list is the "
+                              "hash of, of %llu: the run was restored inside this epoch", epoch,
+                              (unsigned long long)list->count, (unsigned long long)done->count);
     }
     return BZNA_OK;
 }
@@ -24967,16 +24976,16 @@ static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column
 
     if (is_tensor ? bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader) :
                     bzi_loader_find_bytes(loader, column->name) != BZI_NO_FIELD)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s\" is a tensor of every batch, or named twice; fields.bytes "
-                        "takes a field of that name", column->name);
+        return BZI_MISUSE(err, "\"%s\" is a tensor of every batch, or named twice; fields.bytes takes a field of that "
+                          "name", column->name);
     if (!part)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the data set has no field \"%s\"", column->name);
 
     column->kind = field.kind;
     if (is_tensor && field.kind != BZNA_FIELD_INTEGER && field.kind != BZNA_FIELD_VECTOR)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s\" is not a number: name it in fields.bytes", column->name);
+        return BZI_MISUSE(err, "\"%s\" is not a number: name it in fields.bytes", column->name);
     if (column->length && field.kind != BZNA_FIELD_VECTOR)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s:%u\": only vectors have a length", column->name, column->length);
+        return BZI_MISUSE(err, "\"%s:%u\": only vectors have a length", column->name, column->length);
     if (!is_tensor || column->length || field.kind == BZNA_FIELD_INTEGER)
         return BZNA_OK;
     return bzi_column_measure(column, part, err);
@@ -25004,9 +25013,9 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
         loader->tensor_count += is_tensor != 0;
     }
 
-    return got < 0 ? BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: \"%.*s\" is neither a field's name nor a vector's name and "
-                              "length, as in \"box:4\"; commas separate them", setting,
-                              (int)bzi_min(strcspn(list, ","), 40), list) : BZNA_OK;
+    return got < 0 ? BZI_MISUSE(err, "%s: \"%.*s\" is neither a field's name nor a vector's name and length, as in "
+                                "\"box:4\"; commas separate them", setting,
+                                (int)bzi_min(strcspn(list, ","), 40), list) : BZNA_OK;
 }
 
 /* --- Opening: rules --- */
@@ -25063,28 +25072,28 @@ static bzna_status bzi_rule_check(const bzna_rule *r, bzna_error *err)
     if (!bzi_is_zero(r->reserved, sizeof r->reserved))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "reserved words are set");
     if (match == 0 || match >= BZI_LIMIT_MATCH)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "field: must have 1 to %u bytes", BZI_LIMIT_MATCH - 1);
+        return BZI_MISUSE(err, "field: must have 1 to %u bytes", BZI_LIMIT_MATCH - 1);
     if (name == 0 || name > most)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "name: must have 1 to %u bytes", (unsigned)most);
+        return BZI_MISUSE(err, "name: must have 1 to %u bytes", (unsigned)most);
     if (!r->name && (r->field[0] == '.' || strpbrk(r->field, "*?")))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "name: must be given, because \"%s\" is not a field's name", r->field);
+        return BZI_MISUSE(err, "name: must be given, because \"%s\" is not a field's name", r->field);
     if (r->kind > BZNA_RULE_ROWS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "kind: %u is not known", r->kind);
+        return BZI_MISUSE(err, "kind: %u is not known", r->kind);
     if (!r->call != (r->kind == BZNA_RULE_BYTES))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "call: bytes are passed on without one, and tensors are made by one");
+        return BZI_MISUSE(err, "call: bytes are passed on without one, and tensors are made by one");
     if (r->kind == BZNA_RULE_BYTES)
         return !r->dtype && !r->dimensions && bzi_is_zero(r->shape, sizeof r->shape) ? BZNA_OK :
-               BZI_FAIL(err, BZNA_E_ARGUMENT, "dtype, dimensions, shape: only of tensors");
+               BZI_MISUSE(err, "dtype, dimensions, shape: only of tensors");
 
     if (r->dtype != BZNA_DTYPE_FLOAT32 && r->dtype != BZNA_DTYPE_UINT8 && r->dtype != BZNA_DTYPE_INT32 &&
         r->dtype != BZNA_DTYPE_INT64)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "dtype: %u; only float32, uint8, int32 and int64", r->dtype);
     if (r->dimensions > 4 || r->dimensions < (r->kind == BZNA_RULE_ROWS))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dimensions: %u; at most 4, and with ROWS at least 1", r->dimensions);
+        return BZI_MISUSE(err, "dimensions: %u; at most 4, and with ROWS at least 1", r->dimensions);
     for (uint32_t i = 0; i < r->dimensions; i++)
         if (r->shape[i] < 1 || !bzi_mul(bytes, (uint64_t)r->shape[i], &bytes) || bytes > BZI_LIMIT_RULE_BYTES)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "shape[%u]: %lld; each must be at least 1, and a sample has at most "
-                            "%u bytes", i, (long long)r->shape[i], BZI_LIMIT_RULE_BYTES);
+            return BZI_MISUSE(err, "shape[%u]: %lld; each must be at least 1, and a sample has at most %u bytes", i,
+                              (long long)r->shape[i], BZI_LIMIT_RULE_BYTES);
     return BZNA_OK;
 }
 
@@ -25092,7 +25101,7 @@ static bzna_status bzi_rule_check(const bzna_rule *r, bzna_error *err)
 static bzna_status bzi_loader_add_tensor(bzna_loader *loader, const bzi_column *column, bzna_error *err)
 {
     if (bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "another tensor has the name \"%s\"", column->name);
+        return BZI_MISUSE(err, "another tensor has the name \"%s\"", column->name);
     loader->columns[loader->column_count++] = *column;
     loader->tensor_count++;
     return BZNA_OK;
@@ -25119,8 +25128,7 @@ static bzna_status bzi_rule_make_tensors(bzna_loader *loader, bzi_rule *rule, co
     count = column;
     rule->tensor = twin ? twin->tensor : loader->tensor_count;
     if (twin && twin->kind != rule->kind)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "kind: differs from that of another rule with the name \"%s\"",
-                        rule->name);
+        return BZI_MISUSE(err, "kind: differs from that of another rule with the name \"%s\"", rule->name);
     if (rule->kind == BZNA_RULE_BYTES)
         return BZNA_OK;
 
@@ -25129,8 +25137,7 @@ static bzna_status bzi_rule_make_tensors(bzna_loader *loader, bzi_rule *rule, co
     bzi_column_shape(&column, given->dtype, given->shape, given->dimensions);
     if (twin)
         return memcmp(&loader->columns[twin->tensor], &column, sizeof column) == 0 ? BZNA_OK :
-               BZI_FAIL(err, BZNA_E_ARGUMENT, "dtype, shape: differ from those of another rule with the name \"%s\"",
-                        rule->name);
+               BZI_MISUSE(err, "dtype, shape: differ from those of another rule with the name \"%s\"", rule->name);
 
     if ((status = bzi_loader_add_tensor(loader, &column, err)) != BZNA_OK || rule->kind != BZNA_RULE_ROWS)
         return status;
@@ -25148,8 +25155,8 @@ static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
     bzna_status status = BZNA_OK;
 
     if (fields->rule_count > BZI_LIMIT_RULES || !fields->rules != !fields->rule_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.fields.rules: rule_count is %u, and rules is %s; at most "
-                        "%u are allowed", fields->rule_count, fields->rules ? "not NULL" : "NULL", BZI_LIMIT_RULES);
+        return BZI_MISUSE(err, "loader_config.fields.rules: rule_count is %u, and rules is %s; at most %u are allowed",
+                          fields->rule_count, fields->rules ? "not NULL" : "NULL", BZI_LIMIT_RULES);
 
     for (uint32_t i = 0; i < fields->rule_count && status == BZNA_OK; i++) {
         bzi_rule *rule = &loader->rules[i];
@@ -25206,8 +25213,8 @@ static bzna_status bzi_loader_make_rule_bytes(bzna_loader *loader, bzna_error *e
         if (twin)
             continue;
         if (rule->kind == BZNA_RULE_BYTES && bzi_loader_find_bytes(loader, rule->name) != BZI_NO_FIELD)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.fields.rules[%u].name: loader_config.fields.bytes has "
-                            "\"%s\", too", i, rule->name);
+            return BZI_MISUSE(err, "loader_config.fields.rules[%u].name: loader_config.fields.bytes has \"%s\", too",
+                              i, rule->name);
         memset(&loader->columns[rule->bytes], 0, sizeof loader->columns[rule->bytes]);
         if (rule->kind == BZNA_RULE_BYTES)
             bzi_string_copy(loader->columns[rule->bytes].name, BZNA_NAME_MAX, rule->name);
@@ -25326,13 +25333,12 @@ static bzna_status bzi_item_put_rule(bzi_reader *reader, const bzi_item *item, c
                                      uint32_t column, bzna_error *err)
 {
     const bzna_loader *loader = reader->loader;
-    const bzi_container *c = item->container;
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, column, item->slot);
     bzna_status status = BZNA_OK;
 
     for (uint32_t r = 0; r < loader->rule_count; r++)
-        for (uint32_t f = 0; f < c->field_count && loader->rules[r].bytes == column; f++) {
-            const bzi_field *field = &c->fields[f];
+        for (uint32_t f = 0; f < item->container->field_count && loader->rules[r].bytes == column; f++) {
+            const bzi_field *field = &item->container->fields[f];
             if (bzi_loader_rule_of(loader, field->name) != r)
                 continue;
             status = bzi_item_put_bytes(reader, item, sample, column,
@@ -25392,7 +25398,7 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 
 
 /* ==== 74. Loader: outputs ===========================================================================================
- * Calls: rooms 7, 10, 52-57, 60.
+ * Calls: rooms 7, 10, 52-57, 60, 69.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -25460,7 +25466,7 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_view *view, cons
 
     bzi_transform_resolve(transform);
     if ((status = bzi_transform_check(transform, err)) == BZNA_OK && bzi_is_singular(transform->homography))
-        status = BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: it is singular");
+        status = BZI_MISUSE(err, "transform.homography: it is singular");
     if (status != BZNA_OK) {                                /* the callback made that transform: the fault is its own */
         const bzna_error why = *err;
         return BZI_FAIL(err, BZNA_E_CALLBACK, "after the transform callback, %s", why.message);
@@ -26103,7 +26109,6 @@ static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, b
  * sample lies in memory and its container does not change it. */
 static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
-    const bzi_container *container = item->container;
     const bzi_extent *extent = &reading->sample.extent;
     bzna_status status;
 
@@ -26120,7 +26125,7 @@ static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_read
     if (reading->fetched)
         return bzi_reader_fetch_sample(reader, item, reading, err);
 
-    if (reading->source->map && !container->ops->prepare && extent->size <= reading->source->size &&
+    if (reading->source->map && !item->container->ops->prepare && extent->size <= reading->source->size &&
         extent->offset <= reading->source->size - extent->size) {
         reading->sample.bytes = item->data = reading->source->map + extent->offset;
         return BZNA_OK;
@@ -27796,8 +27801,6 @@ static bzna_status bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *item, c
 static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzna_image *image,
                                         const bzi_format *sps, bzna_picture *picture, bzna_error *err)
 {
-    const bzi_session *session = &engine->session;
-    const bzna_loader *loader = item->loader;
     bzi_views *views = &engine->views;
     bzna_error other;
     bzna_status result = bzi_engine_accept_tiles(engine, item, image, err);
@@ -27808,13 +27811,13 @@ static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzn
         return result;
     if (bzi_item_prepare(item, picture, views, err) != BZNA_OK ||
         bzi_item_slots(item, 0, &engine->canvas.picture, 1, views, err) != BZNA_OK ||
-        bzi_tiles_open(&engine->tiles, image, bzi_views_part(loader, views, 0), err) != BZNA_OK)
+        bzi_tiles_open(&engine->tiles, image, bzi_views_part(item->loader, views, 0), err) != BZNA_OK)
         return err->status;
 
     engine->tiles_mapped = 0;
     for (uint32_t i = 0; i < engine->tiles.count && result == BZNA_OK; i++)
         result = bzi_engine_submit_tile(engine, item, i, err);
-    while (session->pending_count) {                        /* after an error, too; the first one is kept */
+    while (engine->session.pending_count) {                        /* after an error, too; the first one is kept */
         const bzna_status mapped = bzi_engine_map_tile(engine, result == BZNA_OK ? err : &other);
         result = result == BZNA_OK ? mapped : result;
     }
@@ -28262,14 +28265,14 @@ static void bzi_batch_free_device(bzna_batch *batch)
 static void bzi_batch_place(bzna_batch *batch, uint32_t number)
 {
     const bzna_loader *loader = batch->loader;
-    const bzna_loader_config *config = &loader->config;
-    uint64_t slice_bytes = config->output.batch_size / config->output.slices * loader->slot_bytes;
-    uint64_t first = (uint64_t)number * config->output.slices;
+    const bzna_loader_output *output = &loader->config.output;
+    uint64_t slice_bytes = output->batch_size / output->slices * loader->slot_bytes;
+    uint64_t first = (uint64_t)number * output->slices;
     uint8_t *host = batch->pinned ? batch->pinned : batch->block;
     uint8_t *data = loader->on_device ? (uint8_t *)(uintptr_t)batch->device_data : host;
 
-    for (uint32_t k = 0; k < config->output.slices; k++)
-        batch->slices[k] = config->output.buffers ? config->output.buffers[first + k].data : data + k * slice_bytes;
+    for (uint32_t k = 0; k < output->slices; k++)
+        batch->slices[k] = output->buffers ? output->buffers[first + k].data : data + k * slice_bytes;
 }
 
 /* Makes one batch. In the CUDA context, if the loader has a device. */
@@ -28582,7 +28585,6 @@ static void bzi_loader_join(bzna_loader *loader)
 static void bzi_loader_end(bzna_loader *loader)
 {
     const bzi_memory *memory = &loader->host->memory;
-    const bzna_loader_config *config = &loader->config;
     bzna_error ignored;
     int entered = 0;
 
@@ -28590,7 +28592,7 @@ static void bzi_loader_end(bzna_loader *loader)
     if (loader->device)
         entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
 
-    for (uint32_t i = 0; loader->workers && i < config->decode.threads; i++) {
+    for (uint32_t i = 0; loader->workers && i < loader->config.decode.threads; i++) {
         if (loader->workers[i].software.memory)
             bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
@@ -29124,6 +29126,7 @@ static uint64_t bzi_similarity_hash(const bzi_similarity *warp, uint64_t hash)
 static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *output, uint64_t hash)
 {
     const bzna_transform *t = &output->transform;
+    const bzna_loader_decode *decode = &loader->config.decode;
     const bzi_pick *pick = &loader->picks[output->picture];
     const uint32_t numbers[] = { output->shape.width, output->shape.height, t->filter,   t->antialias, t->matrix,
                                  t->fill_space,       pick->whole,
@@ -29146,10 +29149,10 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
         hash = BZI_HASH_MORE(hash, limits, 4);
     }
 
-    if (loader->config.decode.jpeg_shrink)
+    if (decode->jpeg_shrink)
         hash = bzi_hash(hash, "shrink", sizeof "shrink");
-    if (loader->config.decode.jpeg_shrink && loader->config.decode.jpeg_shrink_margin > 1)
-        hash = BZI_HASH_MORE(hash, loader->config.decode.jpeg_shrink_margin, 4);
+    if (decode->jpeg_shrink && decode->jpeg_shrink_margin > 1)
+        hash = BZI_HASH_MORE(hash, decode->jpeg_shrink_margin, 4);
     if (!bzi_is_zero(&output->jitter, sizeof output->jitter))
         hash = BZI_HASH_MORE(hash, output->jitter, 4);
     if (output->mean_bytes)
@@ -29214,8 +29217,7 @@ static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_load
         bzi_flip(start, sizeof start, sizeof start[0]);
     bytes = start[1] == 1 ? BZI_STATE_BYTES_1 : (uint32_t)sizeof *state;
     if (start[1] < 1 || start[1] > 2 || start[0] != bytes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.version: %u of %u bytes is not known", given->version,
-                        given->struct_size);
+        return BZI_MISUSE(err, "state.version: %u of %u bytes is not known", given->version, given->struct_size);
 
     memset(state, 0, sizeof *state);
     memcpy(state, given, bytes);
@@ -29235,27 +29237,25 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
     if (status != BZNA_OK)
         return status;
     if (state->check != bzi_loader_state_check(state))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.check: the state is damaged");
+        return BZI_MISUSE(err, "state.check: the state is damaged");
     if (state->fingerprint != loader->fingerprint || (state->sample_count != samples && samples))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "state.fingerprint: the state is of another data set, of %llu samples an epoch; this one has "
-                        "%llu%s", (unsigned long long)state->sample_count, (unsigned long long)samples,
-                        state->sample_count == samples ? ", but not the same" : "");
+        return BZI_MISUSE(err, "state.fingerprint: the state is of another data set, of %llu samples an epoch; this "
+                          "one has %llu%s", (unsigned long long)state->sample_count, (unsigned long long)samples,
+                          state->sample_count == samples ? ", but not the same" : "");
     if (state->order != loader->config.order.kind)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.order: the state is of order %u, the loader has %u", state->order,
-                        loader->config.order.kind);
+        return BZI_MISUSE(err, "state.order: the state is of order %u, the loader has %u", state->order,
+                          loader->config.order.kind);
     if (state->position > state->sample_count || state->epoch > state->end_epoch)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.position: %llu of %llu in epoch %llu is past the end",
-                        (unsigned long long)state->position, (unsigned long long)state->sample_count,
-                        (unsigned long long)state->epoch);
+        return BZI_MISUSE(err, "state.position: %llu of %llu in epoch %llu is past the end",
+                          (unsigned long long)state->position, (unsigned long long)state->sample_count,
+                          (unsigned long long)state->epoch);
 
     if (state->version == 1)
         bzi_log(loader->host, BZNA_LOG_WARNING, BZNA_OK,
                 "the state is of version 1, which does not record its run's warp and colors");
     else if (state->pixels != bzi_loader_pixels(loader) && !loader->config.pipeline.restore_any_pixels)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "state.pixels: the state was saved by a run of another size, warp, picture or colors; "
-                        "loader_config.pipeline.restore_any_pixels restores it anyway");
+        return BZI_MISUSE(err, "state.pixels: the state was saved by a run of another size, warp, picture or colors; "
+                          "loader_config.pipeline.restore_any_pixels restores it anyway");
     return bzi_loader_seek(loader, &state->seed,
                            &(bzi_place){ state->epoch, state->position, state->sample_count, state->list },
                            state->end_epoch, err);
@@ -29444,17 +29444,17 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 
 
 /* ==== 89. Configuration =============================================================================================
- * Calls: rooms 2, 4, 10, 52, 54, 56.
+ * Calls: rooms 2, 4, 10, 52, 54, 56, 69, 72.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
 static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)
 {
     if (device.kind < BZNA_DEVICE_AUTO || device.kind > BZNA_DEVICE_CUDA)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %d is neither AUTO, CPU nor CUDA", field, (int)device.kind);
+        return BZI_MISUSE(err, "%s.kind: %d is neither AUTO, CPU nor CUDA", field, (int)device.kind);
     if (device.ordinal < 0 || (device.ordinal && device.kind != BZNA_DEVICE_CUDA))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.ordinal: %d; it must be 0, or a CUDA device's number, from 0 on",
-                        field, (int)device.ordinal);
+        return BZI_MISUSE(err, "%s.ordinal: %d; it must be 0, or a CUDA device's number, from 0 on", field,
+                          (int)device.ordinal);
     return BZNA_OK;
 }
 
@@ -29477,12 +29477,12 @@ static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, siz
         if (value <= n->most && (value || n->kind != BZI_NUMBER_SIZE))
             continue;
         if (n->kind == BZI_NUMBER_SIZE)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not in 1..%u", where, n->name, value, n->most);
+            return BZI_MISUSE(err, "%s.%s: %u is not in 1..%u", where, n->name, value, n->most);
         if (n->kind == BZI_NUMBER_CHOICE)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, n->name, value);
+            return BZI_MISUSE(err, "%s.%s: %u is not known", where, n->name, value);
         if (n->kind == BZI_NUMBER_SWITCH)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: neither 0 nor 1", where, n->name);
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is more than %u", where, n->name, value, n->most);
+            return BZI_MISUSE(err, "%s.%s: neither 0 nor 1", where, n->name);
+        return BZI_MISUSE(err, "%s.%s: %u is more than %u", where, n->name, value, n->most);
     }
     return BZNA_OK;
 }
@@ -29509,20 +29509,19 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
         return status;
 
     if (!c->allocator.alloc != !c->allocator.release)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: set both alloc and release, or neither");
+        return BZI_MISUSE(err, "context_config.allocator: set both alloc and release, or neither");
     if (bzi_device_check_wanted("context_config.device", c->device, err) != BZNA_OK)
         return err->status;
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
+        return BZI_MISUSE(err, "context_config.log_level: %d is not known", c->log_level);
 
     if (c->codecs & ~(2 * BZNA_ALLOW_JPEG2000 - 1u))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.codecs: 0x%x has bits that are not known", c->codecs);
+        return BZI_MISUSE(err, "context_config.codecs: 0x%x has bits that are not known", c->codecs);
     if (!c->device_allocator.alloc != !c->device_allocator.release)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "context_config.device_allocator: set both alloc and release, or neither");
+        return BZI_MISUSE(err, "context_config.device_allocator: set both alloc and release, or neither");
 
     if (c->cuda_context && c->device.kind == BZNA_DEVICE_CPU)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.cuda_context: device.kind is BZNA_DEVICE_CPU");
+        return BZI_MISUSE(err, "context_config.cuda_context: device.kind is BZNA_DEVICE_CPU");
 
     if (!c->allocator.alloc) {
         c->allocator.alloc = bzi_os_alloc;
@@ -29562,44 +29561,42 @@ static const char *bzi_setting(char text[BZI_SETTING_BYTES], const char *group, 
 }
 
 /* Checks the weights, of which each sample or each part of the data set has one: number, values, and draws. */
-static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_dataset *dataset, uint64_t samples,
+static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dataset *dataset, uint64_t samples,
                                             bzna_error *err)
 {
-    const uint64_t groups = c->order.weights_by_part ? dataset->part_count : samples;
+    const uint64_t groups = c->weights_by_part ? dataset->part_count : samples;
     uint64_t positive = 0;
     double sum = 0;
 
-    if (c->order.weights_by_part && c->order.indices)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights_by_part: not together with indices");
+    if (c->weights_by_part && c->indices)
+        return BZI_MISUSE(err, "loader_config.order.weights_by_part: not together with indices");
     if (groups > UINT32_MAX)
         return BZI_FAIL(err, BZNA_E_LIMIT, "loader_config.order.weights: at most %u are supported", UINT32_MAX);
-    if (!c->order.weights || c->order.weight_count != groups)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights, weight_count: %llu weights for %llu %s",
-                        (unsigned long long)c->order.weight_count, (unsigned long long)groups,
-                        c->order.weights_by_part ? "parts" : "samples");
+    if (!c->weights || c->weight_count != groups)
+        return BZI_MISUSE(err, "loader_config.order.weights, weight_count: %llu weights for %llu %s",
+                          (unsigned long long)c->weight_count, (unsigned long long)groups, c->weights_by_part ?
+                          "parts" : "samples");
 
     for (uint64_t i = 0; i < groups; i++) {
-        if (!isfinite(c->order.weights[i]) || c->order.weights[i] < 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights[%llu]: %g is negative or not a number",
-                            (unsigned long long)i, c->order.weights[i]);
-        sum += c->order.weights[i];
-        if (c->order.weights[i] > 0)
-            positive += !c->order.weights_by_part ? 1 : dataset->parts[i].count;
+        if (!isfinite(c->weights[i]) || c->weights[i] < 0)
+            return BZI_MISUSE(err, "loader_config.order.weights[%llu]: %g is negative or not a number",
+                              (unsigned long long)i, c->weights[i]);
+        sum += c->weights[i];
+        if (c->weights[i] > 0)
+            positive += !c->weights_by_part ? 1 : dataset->parts[i].count;
     }
 
     if (!(sum > 0) || !isfinite(sum))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights: their sum is %g", sum);
-    if (c->order.weighting == BZNA_WEIGHTING_ONCE && c->order.epoch_samples > positive)
-        return BZI_FAIL(
-            err, BZNA_E_ARGUMENT,
-            "loader_config.order.epoch_samples: %llu draws without replacement from %llu samples with a weight",
-            (unsigned long long)c->order.epoch_samples, (unsigned long long)positive);
-    if (c->order.epoch_samples > (uint64_t)1 << 63)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.epoch_samples: %llu are more than 2^63",
-                        (unsigned long long)c->order.epoch_samples);
+        return BZI_MISUSE(err, "loader_config.order.weights: their sum is %g", sum);
+    if (c->weighting == BZNA_WEIGHTING_ONCE && c->epoch_samples > positive)
+        return BZI_MISUSE(err, "loader_config.order.epoch_samples: %llu draws without replacement from %llu samples "
+                          "with a weight", (unsigned long long)c->epoch_samples, (unsigned long long)positive);
+    if (c->epoch_samples > (uint64_t)1 << 63)
+        return BZI_MISUSE(err, "loader_config.order.epoch_samples: %llu are more than 2^63",
+                          (unsigned long long)c->epoch_samples);
 
-    if (!c->order.epoch_samples)
-        c->order.epoch_samples = c->order.weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
+    if (!c->epoch_samples)
+        c->epoch_samples = c->weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
     return BZNA_OK;
 }
 
@@ -29635,32 +29632,30 @@ static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *e
 }
 
 /* Checks what an epoch consists of: indices, weights, epoch_samples. */
-static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_dataset *dataset, bzna_error *err)
+static bzna_status bzi_loader_check_order(bzna_loader_order *c, const bzna_dataset *dataset, bzna_error *err)
 {
-    const uint64_t samples = c->order.indices ? c->order.index_count : dataset->count;
+    const uint64_t samples = c->indices ? c->index_count : dataset->count;
 
-    if (c->order.kind == BZNA_ORDER_GIVEN) {
-        if (c->order.indices || c->order.index_count || c->order.weights || c->order.weight_count ||
-            c->order.weighting || c->order.weights_by_part || c->order.epoch_samples)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.indices, weights, weighting, epoch_samples: not "
-                            "with BZNA_ORDER_GIVEN, where bzna_loader_set_indices gives each epoch's samples");
+    if (c->kind == BZNA_ORDER_GIVEN) {
+        if (c->indices || c->index_count || c->weights || c->weight_count ||
+            c->weighting || c->weights_by_part || c->epoch_samples)
+            return BZI_MISUSE(err, "loader_config.order.indices, weights, weighting, epoch_samples: not with "
+                              "BZNA_ORDER_GIVEN, where bzna_loader_set_indices gives each epoch's samples");
         return BZNA_OK;
     }
-    if (!c->order.indices != !c->order.index_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.order.indices, index_count: one is given without the other");
+    if (!c->indices != !c->index_count)
+        return BZI_MISUSE(err, "loader_config.order.indices, index_count: one is given without the other");
 
-    for (uint64_t i = 0; i < c->order.index_count; i++)
-        if (c->order.indices[i] >= dataset->count)
+    for (uint64_t i = 0; i < c->index_count; i++)
+        if (c->indices[i] >= dataset->count)
             return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.order.indices[%llu]: %llu is not below the %llu samples",
-                            (unsigned long long)i, (unsigned long long)c->order.indices[i],
+                            (unsigned long long)i, (unsigned long long)c->indices[i],
                             (unsigned long long)dataset->count);
 
-    if (c->order.weighting == BZNA_WEIGHTING_NONE) {
-        if (c->order.weights || c->order.weight_count || c->order.weights_by_part || c->order.epoch_samples)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                            "loader_config.order.weights, weights_by_part, epoch_samples: only with weighting");
-        c->order.epoch_samples = samples;
+    if (c->weighting == BZNA_WEIGHTING_NONE) {
+        if (c->weights || c->weight_count || c->weights_by_part || c->epoch_samples)
+            return BZI_MISUSE(err, "loader_config.order.weights, weights_by_part, epoch_samples: only with weighting");
+        c->epoch_samples = samples;
         return BZNA_OK;
     }
 
@@ -29670,19 +29665,21 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
 /* Checks processors and slices, and fills in defaults. */
 static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *err)
 {
-    c->read.backoff_ns = c->read.backoff_ns ? c->read.backoff_ns : 10000000;
-    c->read.memory_bytes = c->read.memory_bytes ? c->read.memory_bytes : BZI_LIMIT_READ_BYTES;
+    bzna_loader_read *read = &c->read;
+
+    read->backoff_ns = read->backoff_ns ? read->backoff_ns : 10000000;
+    read->memory_bytes = read->memory_bytes ? read->memory_bytes : BZI_LIMIT_READ_BYTES;
     if (!c->pipeline.cpus != !c->pipeline.cpu_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.cpus, cpu_count: one is given without the other");
+        return BZI_MISUSE(err, "loader_config.pipeline.cpus, cpu_count: one is given without the other");
 
     for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
         if (c->pipeline.cpus[i] < 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
-                            (int)c->pipeline.cpus[i]);
+            return BZI_MISUSE(err, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
+                              (int)c->pipeline.cpus[i]);
 
     if (c->output.batch_size % c->output.slices)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.slices: %u does not divide batch_size, %u",
-                        c->output.slices, c->output.batch_size);
+        return BZI_MISUSE(err, "loader_config.output.slices: %u does not divide batch_size, %u", c->output.slices,
+                          c->output.batch_size);
     return BZNA_OK;
 }
 
@@ -29700,48 +29697,45 @@ static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_err
     return bzi_output_check("loader_config.output", &output, err);
 }
 
-static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *err)
+static bzna_status bzi_loader_check_decode(bzna_loader_decode *c, bzna_error *err)
 {
-    if (c->decode.jpeg_shrink_margin != 0 && !c->decode.jpeg_shrink)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink_margin: it needs jpeg_shrink");
-    c->decode.jpeg_shrink_margin = c->decode.jpeg_shrink_margin == 0 ? 1 : c->decode.jpeg_shrink_margin;
-    if (!(c->decode.jpeg_shrink_margin >= 1 && c->decode.jpeg_shrink_margin <= 64))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink_margin: %g is not from 1 to 64",
-                        (double)c->decode.jpeg_shrink_margin);
+    if (c->jpeg_shrink_margin != 0 && !c->jpeg_shrink)
+        return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink_margin: it needs jpeg_shrink");
+    c->jpeg_shrink_margin = c->jpeg_shrink_margin == 0 ? 1 : c->jpeg_shrink_margin;
+    if (!(c->jpeg_shrink_margin >= 1 && c->jpeg_shrink_margin <= 64))
+        return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink_margin: %g is not from 1 to 64",
+                          (double)c->jpeg_shrink_margin);
 #ifdef BENZINA_NO_JPEG
-    if (c->decode.jpeg_shrink)
+    if (c->jpeg_shrink)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.jpeg_shrink: this build has no libjpeg-turbo");
 #endif
     return BZNA_OK;
 }
 
 /* Checks sizes, padding and the shard, and fills in defaults. An epoch must have at least one batch. */
-static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
+static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
 {
-    bzi_shard shard = { .count = samples };
+    bzna_loader_config *c = &loader->config;
+    bzna_loader_order *order = &c->order;
+    bzi_shard shard;
 
     if (bzi_loader_check_output(c, err) != BZNA_OK)
         return err->status;
-    if (c->order.last_batch != BZNA_LAST_FILL && (c->order.pad_value != 0 || c->order.pad_target))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.pad_value, pad_target: they have an effect on "
-                        "BZNA_LAST_FILL only");
-    if (!isfinite((float)c->order.pad_value))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.pad_value: %g is not a finite float32",
-                        c->order.pad_value);
+    if (order->last_batch != BZNA_LAST_FILL && (order->pad_value != 0 || order->pad_target))
+        return BZI_MISUSE(err, "loader_config.order.pad_value, pad_target: they have an effect on BZNA_LAST_FILL only");
+    if (!isfinite((float)order->pad_value))
+        return BZI_MISUSE(err, "loader_config.order.pad_value: %g is not a finite float32", order->pad_value);
 
-    c->order.epochs = c->order.epochs ? c->order.epochs : 1;
+    order->epochs = order->epochs ? order->epochs : 1;
     if (c->shard.rank >= c->shard.world_size)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.shard.rank: %u is not below world_size, %u", c->shard.rank,
-                        c->shard.world_size);
-    if (bzi_loader_check_decode(c, err) != BZNA_OK)
+        return BZI_MISUSE(err, "loader_config.shard.rank: %u is not below world_size, %u", c->shard.rank,
+                          c->shard.world_size);
+    if (bzi_loader_check_decode(&c->decode, err) != BZNA_OK)
         return err->status;
-    shard.batch = c->output.batch_size;
-    shard.world = c->shard.world_size;
-    shard.last_batch = c->order.last_batch;
-    if (c->order.kind != BZNA_ORDER_GIVEN && bzi_shard_batches(&shard) == 0)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
-                        (unsigned long long)samples, c->output.batch_size, c->shard.world_size);
+    shard = bzi_loader_share(loader, NULL);
+    if (order->kind != BZNA_ORDER_GIVEN && bzi_shard_batches(&shard) == 0)
+        return BZI_MISUSE(err, "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
+                          (unsigned long long)shard.count, c->output.batch_size, c->shard.world_size);
     return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
 }
 
@@ -29778,13 +29772,12 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
 
     if (!o->buffers != !o->buffer_count ||
         (o->buffers && o->buffer_count != (uint64_t)c->pipeline.batches_in_flight * o->slices))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.output.buffers, buffer_count: %u buffers for %u batches in flight of %u slices",
-                        o->buffer_count, c->pipeline.batches_in_flight, o->slices);
+        return BZI_MISUSE(err, "loader_config.output.buffers, buffer_count: %u buffers for %u batches in flight of %u "
+                          "slices", o->buffer_count, c->pipeline.batches_in_flight, o->slices);
     for (uint32_t i = 0; i < o->buffer_count; i++) {
         if (!o->buffers[i].data || (uintptr_t)o->buffers[i].data % sizeof(float))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.buffers[%u].data: is NULL, or not aligned to "
-                            "%u bytes", i, (unsigned)sizeof(float));
+            return BZI_MISUSE(err, "loader_config.output.buffers[%u].data: is NULL, or not aligned to %u bytes", i,
+                              (unsigned)sizeof(float));
         if (o->buffers[i].bytes < need)
             return BZI_FAIL(err, BZNA_E_BUFFER, "loader_config.output.buffers[%u].bytes: %llu are fewer than the %llu "
                             "of %u samples", i, (unsigned long long)o->buffers[i].bytes, (unsigned long long)need,
@@ -29806,7 +29799,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
     int divides = 0, multiplies = 0;
 
     if (fault)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.jitter.%s: out of its range, or not a number", where, fault);
+        return BZI_MISUSE(err, "%s.color.jitter.%s: out of its range, or not a number", where, fault);
 
     for (int i = 0; i < 3; i++) {
         divides |= c->mean[i] != 0 || c->std[i] != 0;
@@ -29814,18 +29807,18 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
     }
 
     if (divides && multiplies)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean, std, bias, scale: give (mean, std), which divides, or "
-                        "(bias, scale), which multiplies", where);
+        return BZI_MISUSE(err, "%s.color.mean, std, bias, scale: give (mean, std), which divides, or (bias, scale), "
+                          "which multiplies", where);
 
     for (int i = 0; i < 3; i++) {
         if (c->std[i] < 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.std: channel %d is negative", where, i);
+            return BZI_MISUSE(err, "%s.color.std: channel %d is negative", where, i);
         t->bias[i] = divides ? c->mean[i] : c->bias[i];
         t->scale[i] = divides ? (c->std[i] != 0 ? 1.0f / c->std[i] : 1.0f) : (c->scale[i] != 0 ? c->scale[i] : 1.0f);
         t->fill[i] = c->fill[i];
         if (!isfinite(t->bias[i]) || !isfinite(t->scale[i]) || !isfinite(t->fill[i]))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.%s, %s, fill: channel %d is not a finite number", where,
-                            divides ? "mean" : "bias", divides ? "std" : "scale", i);
+            return BZI_MISUSE(err, "%s.color.%s, %s, fill: channel %d is not a finite number", where, divides ? "mean"
+                              : "bias", divides ? "std" : "scale", i);
     }
 
     t->fill_space = c->fill_space;
@@ -29837,7 +29830,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 
 
 /* ==== 90. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 10, 53-56, 89.
+ * Calls: rooms 2, 10, 53-56, 69, 89.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -29855,13 +29848,13 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
         return BZNA_OK;
     for (int i = 0; i < 3; i++)
         if (c->mean[i] != 0 || c->bias[i] != 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean_image: not together with mean or bias", where);
+            return BZI_MISUSE(err, "%s.color.mean_image: not together with mean or bias", where);
 
     if (!c->mean_image || c->mean_image_bytes != bytes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", where,
-                        own ? "color.mean_image_bytes" : "color: the first output's mean image",
-                        (unsigned long long)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
-                        (unsigned long long)bytes, bzi_channels(o->channels), o->height, o->width);
+        return BZI_MISUSE(err, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", where, own ?
+                          "color.mean_image_bytes" : "color: the first output's mean image",
+                          (unsigned long long)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
+                          (unsigned long long)bytes, bzi_channels(o->channels), o->height, o->width);
     output->mean = (void *)(uintptr_t)c->mean_image;
     output->mean_bytes = bytes;
     return BZNA_OK;
@@ -29874,12 +29867,11 @@ static bzna_status bzi_settings_add(bzna_loader *loader, const char *where, cons
     const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
 
     if (output->views > BZI_LIMIT_VIEWS - loader->view_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u, and %u of other outputs, are more than %u", where,
-                        output->views, loader->view_count, BZI_LIMIT_VIEWS);
+        return BZI_MISUSE(err, "%s.views: %u, and %u of other outputs, are more than %u", where, output->views,
+                          loader->view_count, BZI_LIMIT_VIEWS);
     if (loader->config.decode.jpeg_shrink &&
         (output->transform.antialias == BZNA_ANTIALIAS_OFF || output->transform.filter == BZNA_FILTER_NEAREST))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink: %s has a filter without antialias",
-                        where);
+        return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink: %s has a filter without antialias", where);
 
     while (output->picture < loader->pick_count && !bzi_name_is(field, loader->picks[output->picture].name))
         output->picture++;
@@ -29900,19 +29892,20 @@ static bzna_status bzi_settings_add(bzna_loader *loader, const char *where, cons
 static bzna_status bzi_settings_first(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *c = &loader->config;
+    const bzna_loader_output *o = &c->output;
     bzi_output *first = loader->outputs;
 
-    if (c->output.name || c->output.field || c->output.warp || c->output.filter || c->output.color ||
-        c->output.augment)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: name, field, warp, filter, color and augment are "
-                        "only for extra_outputs; for the first output, set fields.image and the config's own groups");
+    if (o->name || o->field || o->warp || o->filter || o->color ||
+        o->augment)
+        return BZI_MISUSE(err, "loader_config.output: name, field, warp, filter, color and augment are only for "
+                          "extra_outputs; for the first output, set fields.image and the config's own groups");
 
     bzi_string_copy(first->name, sizeof first->name, "image");
-    first->shape = bzi_output_of(&c->output);
-    first->views = bzi_default(c->output.views, 1);
+    first->shape = bzi_output_of(o);
+    first->views = bzi_default(o->views, 1);
     first->own_warp = first->own_filter = first->own_color = 1;
-    if (c->output.slices > 1 && (first->views > 1 || c->extra_outputs.count))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.slices: not together with views or extra_outputs");
+    if (o->slices > 1 && (first->views > 1 || c->extra_outputs.count))
+        return BZI_MISUSE(err, "loader_config.output.slices: not together with views or extra_outputs");
 
     bzi_transform_init(&first->transform);
     first->jitter = c->color.jitter;
@@ -29938,8 +29931,7 @@ static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_ou
 
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         if (members[i].set)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: can only be set for the first output", where,
-                            members[i].name);
+            return BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, members[i].name);
     return BZNA_OK;
 }
 
@@ -29951,8 +29943,7 @@ static bzna_status bzi_extra_check_shape(const bzna_loader *loader, const char *
     const size_t length = e->name ? strlen(e->name) : 0;
 
     if (length == 0 || length >= sizeof output->name)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.name: must have 1 to %u bytes", where,
-                        (unsigned)sizeof output->name - 1);
+        return BZI_MISUSE(err, "%s.name: must have 1 to %u bytes", where, (unsigned)sizeof output->name - 1);
 
     memcpy(output->name, e->name, length + 1);
     output->shape = bzi_output_of(e);
@@ -29965,8 +29956,8 @@ static bzna_status bzi_extra_check_shape(const bzna_loader *loader, const char *
     output->augment = e->augment ? *e->augment : loader->config.augment;
     output->views = bzi_default(e->views, e->warp ? 1 : first->views);
     if (!e->warp && output->views != first->views)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u; it shares the warps of the first output's %u views", where,
-                        output->views, first->views);
+        return BZI_MISUSE(err, "%s.views: %u; it shares the warps of the first output's %u views", where,
+                          output->views, first->views);
     return bzi_output_check(where, &output->shape, err);
 }
 
@@ -30011,9 +30002,8 @@ static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
     if (status != BZNA_OK)
         return status;
     if (!given->ptr != !given->count || given->count >= BZI_LIMIT_OUTPUTS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs: count is %llu, and ptr is %s; at most %u "
-                        "are allowed", (unsigned long long)given->count, given->ptr ? "not NULL" : "NULL",
-                        BZI_LIMIT_OUTPUTS - 1);
+        return BZI_MISUSE(err, "loader_config.extra_outputs: count is %llu, and ptr is %s; at most %u are allowed",
+                          (unsigned long long)given->count, given->ptr ? "not NULL" : "NULL", BZI_LIMIT_OUTPUTS - 1);
 
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
         char where[BZI_SETTING_BYTES / 2];
@@ -30030,8 +30020,8 @@ static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
 
     if (bzi_loader_check_reserved(config, err) != BZNA_OK ||
         bzi_loader_check_numbers(config, err) != BZNA_OK ||
-        bzi_loader_check_order(config, loader->dataset, err) != BZNA_OK ||
-        bzi_loader_check_counts(config, config->order.epoch_samples, err) != BZNA_OK ||
+        bzi_loader_check_order(&config->order, loader->dataset, err) != BZNA_OK ||
+        bzi_loader_check_counts(loader, err) != BZNA_OK ||
         bzi_loader_check_services(config, err) != BZNA_OK ||
         bzi_settings_outputs(loader, err) != BZNA_OK)
         return err->status;
@@ -30119,25 +30109,25 @@ static void bzi_loader_scale(bzna_loader *loader)
 static bzna_status bzi_loader_decide(bzna_loader *loader, const bzi_loader_gpu *gpu, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
+    const bzna_loader_output *output = &config->output;
     const bzna_status why = gpu->why.status;
     const int unusable = why == BZNA_E_STATE || why == BZNA_E_MEMORY || why == BZNA_E_DEVICE_LOST;
     const int nvdec = config->decode.decoder == BZNA_DECODER_NVDEC;
     bzna_error missing = gpu->why;
 
-    if (why != BZNA_OK && (nvdec || (!gpu->device && (unusable || config->output.device.kind == BZNA_DEVICE_CUDA)))) {
+    if (why != BZNA_OK && (nvdec || (!gpu->device && (unusable || output->device.kind == BZNA_DEVICE_CUDA)))) {
         *err = gpu->why;
         return bzi_error_prefix(err, nvdec ? "loader_config.decode.decoder" : "loader_config.output.device");
     }
 
-    loader->on_device = gpu->device && config->output.device.kind != BZNA_DEVICE_CPU;
-    if (loader->on_device && config->output.buffers && config->output.device.kind == BZNA_DEVICE_AUTO)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.output.device: set it to CPU or CUDA, since buffers are given and there is a "
-                        "GPU");
-    if (loader->on_device && config->output.device.kind == BZNA_DEVICE_CUDA &&
-        config->output.device.ordinal && config->output.device.ordinal != gpu->device->info.device.ordinal)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.device.ordinal: %d; the context's device is %d",
-                        (int)config->output.device.ordinal, (int)gpu->device->info.device.ordinal);
+    loader->on_device = gpu->device && output->device.kind != BZNA_DEVICE_CPU;
+    if (loader->on_device && output->buffers && output->device.kind == BZNA_DEVICE_AUTO)
+        return BZI_MISUSE(err, "loader_config.output.device: set it to CPU or CUDA, since buffers are given and there "
+                          "is a GPU");
+    if (loader->on_device && output->device.kind == BZNA_DEVICE_CUDA &&
+        output->device.ordinal && output->device.ordinal != gpu->device->info.device.ordinal)
+        return BZI_MISUSE(err, "loader_config.output.device.ordinal: %d; the context's device is %d",
+                          (int)output->device.ordinal, (int)gpu->device->info.device.ordinal);
 
     loader->pool = gpu->pool;
     loader->device = loader->on_device || gpu->pool ? gpu->device : NULL;
@@ -30203,8 +30193,7 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
         mean = output->mean;
         for (uint64_t k = 0; k < count; k++)
             if (!isfinite(mean[k]))
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean_image: number %llu is not finite", where,
-                                (unsigned long long)k);
+                return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", where, (unsigned long long)k);
         output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
         output->kernel.mean = (uint64_t)(uintptr_t)mean;
     }
@@ -30335,8 +30324,8 @@ static bzna_status bzi_loader_check_names(const bzna_loader *loader, bzna_error 
 {
     for (uint32_t i = 1; i < loader->output_count; i++)
         if (bzi_loader_output(loader, bzi_loader_find_tensor(loader, loader->outputs[i].name)) != &loader->outputs[i])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs[%u].name: another tensor has the name "
-                            "\"%s\"", i - 1, loader->outputs[i].name);
+            return BZI_MISUSE(err, "loader_config.extra_outputs[%u].name: another tensor has the name \"%s\"", i - 1,
+                              loader->outputs[i].name);
     return BZNA_OK;
 }
 
@@ -30409,6 +30398,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
                                    bzna_loader **out, bzna_error *err)
 {
     bzna_loader *loader = bzi_alloc_zero(&context->host->memory, 1, sizeof *loader);
+    bzna_loader_config *own;
     bzna_status status;
 
     if (!loader)
@@ -30428,14 +30418,15 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     status = bzi_loader_build(loader, err);
 
     /* These point to the caller's memory. What is needed of it has been copied. */
-    loader->config.fields.image = loader->config.fields.tensors = loader->config.fields.bytes = NULL;
-    loader->config.fields.rules = NULL;
-    loader->config.order.indices = NULL;
-    loader->config.order.weights = NULL;
-    loader->config.pipeline.cpus = NULL;
-    loader->config.output.buffers = NULL;
-    loader->config.extra_outputs.ptr = NULL;
-    loader->config.augment.policies = NULL;
+    own = &loader->config;
+    own->fields.image = own->fields.tensors = own->fields.bytes = NULL;
+    own->fields.rules = NULL;
+    own->order.indices = NULL;
+    own->order.weights = NULL;
+    own->pipeline.cpus = NULL;
+    own->output.buffers = NULL;
+    own->extra_outputs.ptr = NULL;
+    own->augment.policies = NULL;
 
     if (status != BZNA_OK) {
         bzi_loader_end(loader);
