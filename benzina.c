@@ -1856,6 +1856,55 @@ static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
     buffer->capacity = 0;
 }
 
+/* Memory that ends with its owner: blocks, each after its size. */
+typedef struct bzi_owned_block {
+    _Alignas(16) struct bzi_owned_block *next;
+    uint64_t bytes;                   /* of all of it */
+} bzi_owned_block;
+
+typedef struct bzi_owned {
+    const bzi_memory *memory;
+    bzi_owned_block        *blocks;
+} bzi_owned;
+
+/* Returns count * size zeroed bytes that are kept until bzi_owned_free, or NULL. */
+static void *bzi_keep(bzi_owned *kept, uint64_t count, uint64_t size)
+{
+    bzi_owned_block *block = NULL;
+    uint64_t bytes;
+
+    if (bzi_mul(count, size, &bytes) && bzi_add(bytes, sizeof *block, &bytes))
+        block = bzi_alloc_zero(kept->memory, bytes, 1);
+    if (!block)
+        return NULL;
+    block->next = kept->blocks;
+    block->bytes = bytes;
+    kept->blocks = block;
+    return block + 1;
+}
+
+/* The same for an array, of which `place` is then the address. */
+#define BZI_KEEP(owned, place, count) ((place) = bzi_keep(owned, count, sizeof *(place)))
+
+/* Returns a copy that is kept as long, or NULL. */
+static void *bzi_keep_copy(bzi_owned *kept, const void *from, uint64_t count, uint64_t size)
+{
+    void *copy = bzi_keep(kept, count, size);
+
+    if (copy && count)
+        memcpy(copy, from, (size_t)(count * size));
+    return copy;
+}
+
+static void bzi_owned_free(bzi_owned *kept)
+{
+    while (kept->blocks) {
+        bzi_owned_block *block = kept->blocks;
+        kept->blocks = block->next;
+        bzi_release(kept->memory, block, block->bytes, 1);
+    }
+}
+
 /* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
  * slots. */
 #define BZI_LRU_SLOTS 8u
@@ -7573,14 +7622,6 @@ static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 {
     return (bzi_wanted){ { 0, (int32_t)picture->frame_height }, 1, { 0, 0, 0, 0 } };
 }
-
-/* A picture like those to come: the first session makes its decoder for it, before a sample is read. */
-typedef struct bzi_example {
-    bzna_image   image;               /* codec 0: there is no example */
-    bzna_picture picture;             /* its description */
-    bzi_format   format;              /* as its stream states it */
-    bzi_buffer   bytes;               /* config and data of the image */
-} bzi_example;
 
 
 /* ==== 25. Boxes =====================================================================================================
@@ -21784,15 +21825,13 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #ifndef BENZINA_NO_CUDA
 
-/* Results of the calls of a session. */
-typedef enum bzi_nvdec_result {
-    BZI_NVDEC_OK,                     /* accepted, queued, mapped */
-    BZI_NVDEC_BUSY,                   /* nothing was queued: map or unmap a picture first */
-    BZI_NVDEC_REFUSED,                /* NVDEC does not take it, but another decoder may; the error is E_CODEC */
-    BZI_NVDEC_FOREIGN,                /* likewise, because NVDEC is never used for its codec */
-    BZI_NVDEC_NO_MEMORY,              /* there is no memory for its decoder; the error is E_MEMORY */
-    BZI_NVDEC_FAILED                  /* the picture cannot be decoded; the error says why */
-} bzi_nvdec_result;
+/* Calls of a session return BZNA_OK; BZNA_AGAIN if nothing was queued, and a picture must be mapped or unmapped first;
+ * BZNA_E_CODEC if NVDEC does not take the picture, but another decoder may; another error if the picture cannot be
+ * decoded; or one of these two. */
+enum {
+    BZI_FOREIGN = 100,                /* as E_CODEC, which is in the error, because NVDEC is never used for its codec */
+    BZI_NO_ROOM = 101                 /* no memory for its decoder; the error is E_MEMORY */
+};
 
 /* The properties of a picture that need a decoder of their own, as the library reads them from its parameter sets. */
 typedef struct bzi_nvdec_format {
@@ -21948,7 +21987,7 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
 
 /* Makes a decoder in the place of what is in the slot, for every size that that was for, too. Returns OK. On NO_MEMORY
  * and FAILED, the slot is free. *bytes: what the decoder takes or would take. */
-static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
+static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                          const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
     const uint32_t had_width = decoder->max_width, had_height = decoder->max_height;
@@ -21959,7 +21998,7 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
 
     bzi_nvdec_destroy(device, decoder);
     if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
-        return BZI_NVDEC_FAILED;
+        return err->status;
 
     bzi_nvdec_describe(device, want, parsed, &info);
     decoder->quirks = bzi_device_kind(device, want->codec, want->chroma, want->depth)->quirks;
@@ -21983,7 +22022,7 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     if (status != BZNA_OK) {
         atomic_fetch_sub(&device->decoder_bytes, *bytes);
         memset(decoder, 0, sizeof *decoder);
-        return status == BZNA_E_MEMORY ? BZI_NVDEC_NO_MEMORY : BZI_NVDEC_FAILED;
+        return status == BZNA_E_MEMORY ? BZI_NO_ROOM : status;
     }
 
     atomic_fetch_add(&device->decoders_made, 1);
@@ -21991,7 +22030,7 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     decoder->max_width = (uint32_t)info.ulMaxWidth;
     decoder->max_height = (uint32_t)info.ulMaxHeight;
     decoder->bytes = *bytes;
-    return BZI_NVDEC_OK;
+    return BZNA_OK;
 }
 
 /* Gives a decoder another size. Returns 0 if a new decoder has to be made instead, else 1. */
@@ -22129,21 +22168,21 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
 
 /* Turns what is in a slot into a decoder for such pictures. It may be one already, is reconfigured, or is made. *bytes:
  * what a new one takes. */
-static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *decoder, const bzi_nvdec_format *want,
+static bzna_status bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                             const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
     if (bzi_nvdec_serves(decoder, want, parsed))
-        return BZI_NVDEC_OK;
+        return BZNA_OK;
     if (decoder->busy)                                      /* with streams for which the parser asks for fewer */
-        return BZI_NVDEC_BUSY;
+        return BZNA_AGAIN;
     if (bzi_nvdec_agree(want, parsed, err) != BZNA_OK)
-        return BZI_NVDEC_REFUSED;
+        return BZNA_E_CODEC;
 
     if (bzi_nvdec_reconfigure(cache->device, decoder, want, parsed)) {
         if (++cache->changes % BZI_NVDEC_CHANGES == 0 && cache->target < BZI_NVDEC_CACHE_SLOTS)
             cache->target++;
     } else {
-        bzi_nvdec_result result;
+        bzna_status result;
 
         *bytes = bzi_nvdec_bytes(want, bzi_nvdec_surfaces(cache->device, parsed) + cache->device->desc.session_mapped,
                                  bzi_nvdec_max_edge(parsed->coded_width, 0, UINT32_MAX),
@@ -22152,10 +22191,10 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
 
         if (decoder->handle && bzi_nvdec_cache_recently_oom(cache, *bytes)) {
             bzi_fail_memory(err, "a decoder for frames so large");
-            return BZI_NVDEC_NO_MEMORY;
+            return BZI_NO_ROOM;
         }
 
-        if ((result = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err)) != BZI_NVDEC_OK)
+        if ((result = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err)) != BZNA_OK)
             return result;
     }
 
@@ -22163,27 +22202,27 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
     decoder->frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
     decoder->width = parsed->coded_width;
     decoder->height = parsed->coded_height;
-    return BZI_NVDEC_OK;
+    return BZNA_OK;
 }
 
 /* Finds or makes a decoder for such pictures, with a free surface. If memory is out, idle decoders are given up for it,
  * one after the other. With none left it is tried once more, and then not for BZI_NVDEC_OOM_COOLDOWN_NS. */
-static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvdec_format *want,
+static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvdec_format *want,
                                                 const CUVIDEOFORMAT *parsed, bzi_nvdec **out, bzna_error *err)
 {
     uint64_t bytes = 0;
 
     for (int tried_alone = 0; ; ) {
-        bzi_nvdec_result result;
+        bzna_status result;
 
         if ((*out = bzi_nvdec_cache_find(cache, want)) == NULL)
-            return BZI_NVDEC_BUSY;
+            return BZNA_AGAIN;
 
         result = bzi_nvdec_cache_fit(cache, *out, want, parsed, &bytes, err);
-        if (result == BZI_NVDEC_NO_MEMORY && bzi_nvdec_cache_live(cache) < cache->max_live &&
+        if (result == BZI_NO_ROOM && bzi_nvdec_cache_live(cache) < cache->max_live &&
             bzi_nvdec_cache_cap_to_live(cache))
             continue;
-        if (result != BZI_NVDEC_NO_MEMORY || bzi_nvdec_cache_recently_oom(cache, bytes))
+        if (result != BZI_NO_ROOM || bzi_nvdec_cache_recently_oom(cache, bytes))
             return result;
         if (bzi_nvdec_cache_cap_to_live(cache))
             continue;
@@ -22192,20 +22231,6 @@ static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bz
             return result;
         }
     }
-}
-
-/* Makes a decoder like another session's. If that fails, the first sample tries again. */
-static void bzi_nvdec_cache_copy(bzi_nvdec_cache *cache, const bzi_nvdec *from)
-{
-    const CUVIDEOFORMAT parsed = {
-        .codec = bzi_nvdec_codec(from->format.codec), .chroma_format = (cudaVideoChromaFormat)from->format.chroma,
-        .bit_depth_luma_minus8 = (unsigned char)(from->format.depth - 8), .coded_width = from->width,
-        .coded_height = from->height, .min_num_decode_surfaces = (unsigned char)from->surfaces };
-    bzi_nvdec *made;
-    bzna_error ignored;
-
-    if (bzi_nvdec_cache_acquire(cache, &from->format, &parsed, &made, &ignored) == BZI_NVDEC_OK)
-        made->used = ++cache->clock;                        /* so that frames of another size get their own */
 }
 
 /* Takes note that a picture was submitted to a surface. */
@@ -22270,7 +22295,7 @@ typedef struct bzi_submission {
     uint32_t         only_decoder;    /* 1: a decoder is made for such pictures, and this one is not decoded */
     uint32_t         larger;          /* the decoder is made for frames so many pixels wider and higher */
     uint32_t         queued;          /* 1: the decoder has the picture */
-    bzi_nvdec_result result;          /* of the callbacks */
+    bzna_status result;          /* of the callbacks */
     bzna_error      *err;             /* the caller's */
 } bzi_submission;
 
@@ -22314,7 +22339,7 @@ static const char *bzi_chroma_name(uint32_t chroma)
 
 /* Returns OK, FOREIGN if NVDEC is never used for the codec, REFUSED if this device's NVDEC cannot decode such pictures,
  * or FAILED if the device is lost. */
-static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_format *sps,
+static bzna_status bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_format *sps,
                                             bzna_error *err)
 {
     const bzi_nvdec_format format = bzi_nvdec_format_of(codec, sps);
@@ -22326,37 +22351,30 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
 
     if (allowed && !(allowed & bzi_codec_find(codec)->allow)) {
         BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", name);
-        return BZI_NVDEC_FOREIGN;
+        return BZI_FOREIGN;
     }
 
     if (atomic_load(&session->device->stuck)) {
         bzi_device_video(session->device, err);
-        err->status = BZNA_E_CODEC;
-        return BZI_NVDEC_REFUSED;
+        return err->status = BZNA_E_CODEC;
     }
 
     if (!unit) {
         BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded in software, not by NVDEC", name);
-        return BZI_NVDEC_FOREIGN;
+        return BZI_FOREIGN;
     }
     if (atomic_load(&session->device->given_up) >> bzi_session_codec(codec) & 1) {
-        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s has failed %u times in a row with %s", device,
+        return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s has failed %u times in a row with %s", device,
                  BZI_SESSION_MAX_FAILURES, name);
-        return BZI_NVDEC_REFUSED;
     }
 
     status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
-    if (status == BZNA_E_DEVICE_LOST)
-        return BZI_NVDEC_FAILED;
-    if (status != BZNA_OK) {
-        err->status = BZNA_E_CODEC;                         /* an old driver may not know the codec */
-        return BZI_NVDEC_REFUSED;
-    }
+    if (status != BZNA_OK)                                  /* an old driver may not know the codec */
+        return status == BZNA_E_DEVICE_LOST ? status : (err->status = BZNA_E_CODEC);
     if (!caps.bIsSupported || format.chroma == 2 || (sps->depth_chroma != sps->depth_luma && format.chroma) ||
         !(caps.nOutputFormatMask >> bzi_nvdec_format_surface(&format) & 1)) {
-        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s does not decode %s of %u bits, %s", device, name, format.depth,
+        return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s does not decode %s of %u bits, %s", device, name, format.depth,
                  bzi_chroma_name(format.chroma));
-        return BZI_NVDEC_REFUSED;
     }
 
     /* The driver counts frames as coded, in whole macroblocks, for H.265, too. */
@@ -22364,12 +22382,11 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
     height = (sps->height + unit - 1) / unit * unit;
     if (width < caps.nMinWidth || height < caps.nMinHeight || width > caps.nMaxWidth || height > caps.nMaxHeight ||
         (uint64_t)width * height / 256 > caps.nMaxMBCount) {
-        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u",
+        return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u",
                  device, name, caps.nMinWidth, caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount,
                  format.width, format.height);
-        return BZI_NVDEC_REFUSED;
     }
-    return BZI_NVDEC_OK;
+    return BZNA_OK;
 }
 
 /* --- Parsers --- */
@@ -22382,18 +22399,18 @@ static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
     bzi_submission *s = parser->submission;
     CUVIDEOFORMAT asked = parser->parsed = *format;
 
-    if (!s || s->result != BZI_NVDEC_OK)
+    if (!s || s->result != BZNA_OK)
         return 0;
     if (s->queued)                                          /* the picture's decoder must stay as it is */
         return (int)bzi_nvdec_surfaces(s->session->device, format);
     asked.coded_width += s->larger;
     asked.coded_height += s->larger;
     s->result = bzi_nvdec_cache_acquire(&s->session->decoders, &s->want, &asked, &s->flight.decoder, s->err);
-    return s->result == BZI_NVDEC_OK ? (int)bzi_nvdec_surfaces(s->session->device, format) : 0;
+    return s->result == BZNA_OK ? (int)bzi_nvdec_surfaces(s->session->device, format) : 0;
 }
 
 /* Gives the picture to a decoder. Returns BUSY if there is no free surface. */
-static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT *parsed,
+static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT *parsed,
                                               CUVIDPICPARAMS *parameters)
 {
     bzi_device *device = s->session->device;
@@ -22401,25 +22418,22 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
     CUresult decoded;
 
     if (!bzi_nvdec_serves(flight->decoder, &s->want, parsed)) {
-        BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture without parameter sets");
-        return BZI_NVDEC_REFUSED;
+        return BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture without parameter sets");
     }
 
     if (parameters->field_pic_flag) {
-        BZI_FAIL(s->err, BZNA_E_CODEC, "the picture is interlaced");
-        return BZI_NVDEC_REFUSED;
+        return BZI_FAIL(s->err, BZNA_E_CODEC, "the picture is interlaced");
     }
 
     if (s->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain) {
-        BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
-        return BZI_NVDEC_REFUSED;
+        return BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
     }
 
     flight->surface = bzi_nvdec_free_surface(device, flight->decoder);
     if (flight->decoder->quirks & BZI_QUIRK_INDEX)
         flight->surface = (uint32_t)parameters->CurrPicIdx % BZI_LIMIT_SURFACES;
     if (flight->surface == BZI_LIMIT_SURFACES || flight->decoder->busy >> flight->surface & 1)
-        return BZI_NVDEC_BUSY;
+        return BZNA_AGAIN;
 
     parameters->CurrPicIdx = (int)flight->surface;
     if (s->want.codec == BZNA_CODEC_AV1) {
@@ -22430,7 +22444,7 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
     }
 
     decoded = device->cu.decode(flight->decoder->handle, parameters);
-    return bzi_device_check(device, decoded, "cuvidDecodePicture", s->err) == BZNA_OK ? BZI_NVDEC_OK : BZI_NVDEC_FAILED;
+    return bzi_device_check(device, decoded, "cuvidDecodePicture", s->err);
 }
 
 /* Takes the first picture of the access unit as the sample. Decoding in software ignores those after it, too. */
@@ -22439,10 +22453,10 @@ static int CUDAAPI bzi_parser_on_picture(void *user, CUVIDPICPARAMS *parameters)
     bzi_parser *parser = user;
     bzi_submission *s = parser->submission;
 
-    if (s && s->result == BZI_NVDEC_OK && !s->queued) {
+    if (s && s->result == BZNA_OK && !s->queued) {
         if (!s->only_decoder)
             s->result = bzi_submission_decode(s, &parser->parsed, parameters);
-        s->queued = s->result == BZI_NVDEC_OK;
+        s->queued = s->result == BZNA_OK;
     }
     return s && s->queued;
 }
@@ -22498,7 +22512,7 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
 }
 
 /* Gives the parser the bytes of one access unit. It hands them to the callbacks above. */
-static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *parser, uint64_t size,
+static bzna_status bzi_session_parse(bzi_session *session, bzi_parser *parser, uint64_t size,
                                           bzi_submission *submission)
 {
     bzi_device *device = session->device;
@@ -22515,17 +22529,16 @@ static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *pars
     parser->submission = NULL;
 
     if (submission->queued)                                 /* whatever the parser makes of the rest */
-        return BZI_NVDEC_OK;
-    if (submission->result != BZI_NVDEC_OK)
+        return BZNA_OK;
+    if (submission->result != BZNA_OK)
         return submission->result;
 
     if (status != BZNA_OK) {
         *submission->err = err;
-        return BZI_NVDEC_FAILED;
+        return status;
     }
 
-    BZI_FAIL(submission->err, BZNA_E_CODEC, "NVIDIA's parser finds no picture");
-    return BZI_NVDEC_REFUSED;
+    return BZI_FAIL(submission->err, BZNA_E_CODEC, "NVIDIA's parser finds no picture");
 }
 
 /* --- Submitting --- */
@@ -22556,13 +22569,13 @@ static void bzi_session_count_success(bzi_session *session, uint32_t codec)
 
 /* Returns what to do with a picture after an error. A driver error that does not lose the device is not fatal. It
  * may be the picture's fault, or pass. So this picture is decoded in software. */
-static bzi_nvdec_result bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
+static bzna_status bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
 {
     if (err->status == BZNA_E_DEVICE || (err->status == BZNA_E_MEMORY && err->native_code == BZI_CUDA_NO_MEMORY)) {
         bzi_session_count_failure(session, codec);
         err->status = BZNA_E_CODEC;
     }
-    return err->status == BZNA_E_CODEC ? BZI_NVDEC_REFUSED : BZI_NVDEC_FAILED;
+    return err->status;
 }
 
 /* Writes the picture's stream to session->bytes. */
@@ -22577,12 +22590,12 @@ static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *im
 }
 
 /* Gives a picture to a parser, whose callbacks find its decoder and submit it there. */
-static bzi_nvdec_result bzi_session_offer(bzi_session *session, const bzna_image *image, const bzi_format *sps,
+static bzna_status bzi_session_offer(bzi_session *session, const bzna_image *image, const bzi_format *sps,
                                           bzi_submission *submission, bzna_error *err)
 {
     bzi_parser *parser = NULL;
     uint64_t size;
-    bzi_nvdec_result result;
+    bzna_status result;
 
     submission->session = session;
     submission->want = bzi_nvdec_format_of(image->codec, sps);
@@ -22594,43 +22607,43 @@ static bzi_nvdec_result bzi_session_offer(bzi_session *session, const bzna_image
      * lost. */
     submission->flight.decoder = bzi_nvdec_cache_find(&session->decoders, &submission->want);
     if (!submission->flight.decoder)
-        return BZI_NVDEC_BUSY;
+        return BZNA_AGAIN;
 
     if (bzi_session_stream(session, image, &size, err) != BZNA_OK ||
         bzi_session_find_parser(session, image, submission, &parser, err) != BZNA_OK)
         return bzi_session_fall_back(session, image->codec, err);
 
-    if ((result = bzi_session_parse(session, parser, size, submission)) != BZI_NVDEC_OK)
+    if ((result = bzi_session_parse(session, parser, size, submission)) != BZNA_OK)
         bzi_session_drop_parser(session, parser);
-    return result == BZI_NVDEC_FAILED ? bzi_session_fall_back(session, image->codec, err) : result;
+    return result < 0 ? bzi_session_fall_back(session, image->codec, err) : result;
 }
 
 /* Queues a picture. Pre: bzi_session_accepts has accepted it. picture, sps: what the image says of itself. */
-static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_image *image, const bzna_picture *picture,
+static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *image, const bzna_picture *picture,
                                            const bzi_format *sps, void *tag, bzna_error *err)
 {
     bzi_submission submission = { .flight = { .tag = tag, .picture = *picture, .window_x = sps->window[0],
                                               .window_y = sps->window[2],
                                               .semi_planar = sps->chroma_format != 3 } };
     const bzi_flight *flight = &submission.flight;
-    bzi_nvdec_result result = BZI_NVDEC_BUSY;
+    bzna_status result = BZNA_AGAIN;
 
     if (session->pending_count == session->device->desc.session_depth ||
-        (result = bzi_session_offer(session, image, sps, &submission, err)) != BZI_NVDEC_OK)
+        (result = bzi_session_offer(session, image, sps, &submission, err)) != BZNA_OK)
         return result;
 
     bzi_nvdec_cache_use(&session->decoders, flight->decoder, flight->surface);
     session->pending[(session->pending_first + session->pending_count++) % BZI_LIMIT_SESSION_DEPTH] = *flight;
-    return BZI_NVDEC_OK;
+    return BZNA_OK;
 }
 
 /* Makes a decoder for such pictures, or for frames larger by so many pixels, with what NVIDIA's parser asks for. */
-static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_image *image, const bzi_format *sps,
+static bzna_status bzi_session_prepare(bzi_session *session, const bzna_image *image, const bzi_format *sps,
                                             uint32_t larger, bzna_error *err)
 {
     bzi_submission submission = { .only_decoder = 1, .larger = larger };
-    const bzi_nvdec_result result = bzi_session_offer(session, image, sps, &submission, err);
-    if (result == BZI_NVDEC_OK)
+    const bzna_status result = bzi_session_offer(session, image, sps, &submission, err);
+    if (result == BZNA_OK)
         submission.flight.decoder->used = ++session->decoders.clock;
     return result;
 }
@@ -22873,7 +22886,7 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
 
 /* Maps the oldest picture, after it is done. Its tag is set in every case. The rest of *out is valid until
  * bzi_session_unmap_all. Pre: pending_count > 0, mapped_count < session_mapped. */
-static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
+static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
 {
     bzi_map_call call;
     cuvidDecodeStatus decoded;
@@ -22897,12 +22910,12 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
         bzi_session_count_success(session, codec);
     if (status != BZNA_OK) {
         bzi_session_unmap(session, out);
-        return status == BZNA_E_DEVICE ? bzi_session_fall_back(session, codec, err) : BZI_NVDEC_FAILED;
+        return status == BZNA_E_DEVICE ? bzi_session_fall_back(session, codec, err) : status;
     }
 
     bzi_session_planes(out, out->decoder->height, call.pitch);
     session->mapped[session->mapped_count++] = *out;
-    return BZI_NVDEC_OK;
+    return BZNA_OK;
 }
 
 /* Unmaps all surfaces. Pre: all that reads them was enqueued on session->stream. What is mapped next is written after
@@ -23208,7 +23221,7 @@ static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *e
     bzi_flight *flight = &check->flights[round];
     bzna_status status = BZNA_OK;
 
-    if (bzi_session_map(session, flight, err) != BZI_NVDEC_OK)
+    if (bzi_session_map(session, flight, err) != BZNA_OK)
         return err->status;
     if (!check->made)
         status = bzi_check_reserve(check, flight, err);
@@ -23243,14 +23256,14 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
     bzna_status status = BZNA_OK;
 
     for (uint32_t submitted = 0, mapped = 0; mapped < check->rounds && status == BZNA_OK; mapped++) {
-        bzi_nvdec_result result = BZI_NVDEC_OK;
+        bzna_status result = BZNA_OK;
 
-        while (submitted < check->rounds && result == BZI_NVDEC_OK) {
+        while (submitted < check->rounds && result == BZNA_OK) {
             result = bzi_session_submit(session, &check->images[bzi_check_which(check, submitted)], &check->picture,
                                         &check->format, NULL, err);
-            submitted += result == BZI_NVDEC_OK;
+            submitted += result == BZNA_OK;
         }
-        if (result != BZI_NVDEC_OK && result != BZI_NVDEC_BUSY)
+        if (result != BZNA_OK && result != BZNA_AGAIN)
             return err->status;
 
         status = bzi_check_map(check, mapped, err);
@@ -23303,7 +23316,7 @@ static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
     bzna_error ignored;
 
     if (device->cu.memory_info(&before, &total) != CUDA_SUCCESS ||
-        bzi_nvdec_remake(device, &second, &first->format, &parsed, &bytes, &ignored) != BZI_NVDEC_OK)
+        bzi_nvdec_remake(device, &second, &first->format, &parsed, &bytes, &ignored) != BZNA_OK)
         return;
 
     if (device->cu.memory_info(&after, &total) == CUDA_SUCCESS && before > after + second.bytes) {
@@ -23324,7 +23337,7 @@ static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
     const int is_first = atomic_load(&device->decoders_made) == 0;
 
     check->session->decoders.target = 1;
-    if (bzi_session_prepare(check->session, &check->images[0], &check->format, 64, err) != BZI_NVDEC_OK)
+    if (bzi_session_prepare(check->session, &check->images[0], &check->format, 64, err) != BZNA_OK)
         return err->status;
     if (is_first)
         bzi_check_measure_extra(device, &check->session->decoders.decoders[0]);
@@ -23457,7 +23470,7 @@ static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
  * wait. image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if the check is due, nothing is in
  * flight. */
 BZI_COLD
-static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzna_image *image,
+static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzna_image *image,
                                        const bzi_format *format, const bzna_picture *picture, bzna_error *err)
 {
     bzi_device *device = session->device;
@@ -23481,26 +23494,14 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
     }
 
     if (status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST)
-        return status == BZNA_E_MEMORY ? BZI_NVDEC_NO_MEMORY : BZI_NVDEC_FAILED;
+        return status == BZNA_E_MEMORY ? BZI_NO_ROOM : status;
     if (status == BZNA_OK && (!device->checks || atomic_load(&kind->check) != BZNA_CHECK_FAILED))
-        return BZI_NVDEC_OK;
+        return BZNA_OK;
 
     if (status == BZNA_OK)
         BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s fails its self-check of %s of %u bits, %s: %s", device->info.name,
                  bzi_codec_name(want->codec), want->depth, bzi_chroma_name(want->chroma), kind->report);
-    err->status = BZNA_E_CODEC;                             /* even a damaged picture: libavcodec is to report that */
-    return BZI_NVDEC_REFUSED;
-}
-
-/* Makes the decoder for an example's pictures, if NVDEC may decode them. Pre: nothing is in flight. */
-BZI_COLD
-static int bzi_check_prepare(bzi_session *session, const bzi_example *example)
-{
-    const bzi_nvdec_format want = bzi_nvdec_format_of(example->image.codec, &example->format);
-    bzna_error err;
-    return want.codec && bzi_session_accepts(session, want.codec, &example->format, &err) == BZI_NVDEC_OK &&
-           bzi_check_kind(session, &want, &example->image, &example->format, &example->picture, &err) ==
-           BZI_NVDEC_OK && bzi_session_prepare(session, &example->image, &example->format, 0, &err) == BZI_NVDEC_OK;
+    return err->status = BZNA_E_CODEC;                      /* even a damaged picture: libavcodec is to report that */
 }
 
 /* Fills in what is known of a kind that NVDEC decodes. Built-in pictures check it now. Pre: in the CUDA context. */
@@ -23546,8 +23547,8 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
  * hands it over, and a worker takes it. A run has many small samples, so that threads wake for a run and not for each
  * sample. A large sample is a run by itself, and so is a sample for the pool. Only one thread holds a run at a time:
  *
- *   free list -> reader -> (pool -> engine ->) ring -> worker -> free list
- *                                                      worker -> redo -> reader, when its slot takes another sample
+ *   free -> reader -> (pool -> engine ->) ready -> worker -> free
+ *                                                  worker -> redo -> reader, when its slot takes another sample
  *
  * Only the worker or engine that holds an item writes its slot. In steady state nothing is allocated: items, batches
  * and queues are made at open, and the memory of an item grows to the largest sample met, under a common ceiling. A
@@ -23580,8 +23581,20 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
  * Reset, restore and close wait for writes to batches that they discard. Close also waits for reads of batches that are
  * retiring. A release waits for the consumer's stream only if its event cannot be recorded. */
 
-typedef struct bzi_item {
-    struct bzi_item    *next;         /* in its run; (P) in the pool's queue */
+typedef struct bzi_item bzi_item;
+
+/* A list of items, linked by their next: a run, or a queue. An empty one is all zeros. */
+typedef struct bzi_run {
+    bzi_item *first;
+    bzi_item *last;
+    uint32_t  count;                  /* of items */
+    uint64_t  bytes;                  /* of the samples that were read without an error */
+} bzi_run;
+
+struct bzi_item {
+    bzi_item           *next;         /* in its list; (P) in the pool's queue */
+    bzna_loader        *loader;       /* that it belongs to for good */
+    bzi_run             run;          /* (L) the first item of a run that waits for a worker: that run */
     bzna_batch         *batch;        /* that the sample goes into */
     uint32_t            slot;         /* in the batch */
     uint32_t            replacements; /* samples tried for this slot before this one */
@@ -23591,7 +23604,8 @@ typedef struct bzi_item {
     uint64_t            local;        /* the sample's index in that container */
     bzi_extent          extent;       /* where the sample's bytes lie in its source */
     bzna_status         status;       /* of reading */
-    bzna_status         result;       /* of decoding and warping on the host */
+    bzna_status         result;       /* of the sample: of reading if that failed, else of decoding and warping */
+    bzna_error         *err;          /* why it failed: its slot's in the batch */
     bzi_buffer          bytes;        /* the item's own memory */
     const uint8_t      *data;         /* the sample: in `bytes`, in another item's, or in the source's memory */
     uint32_t            tried;        /* 1: reading has failed and is to be tried again */
@@ -23604,15 +23618,7 @@ typedef struct bzi_item {
     uint64_t            frames;       /* a hash of the decoder format that it needs; 0: no engine has looked yet */
     uint32_t            in_pool;      /* (L) 1: it is with the pool or one of its engines */
     uint32_t            is_padding;   /* 1: there is no sample; its slot gets order.pad_value */
-} bzi_item;
-
-/* A list of items, linked by their next. An empty run is all zeros. */
-typedef struct bzi_run {
-    bzi_item *first;
-    bzi_item *last;
-    uint32_t  count;                  /* of items */
-    uint64_t  bytes;                  /* of the samples that were read without an error */
-} bzi_run;
+};
 
 /* The cost of a sample, as a moving average. The length of runs is chosen by it. */
 typedef struct bzi_pace {
@@ -23626,7 +23632,6 @@ typedef struct bzi_output {
     char              name[BZNA_NAME_MAX];
     bzna_output       shape;          /* of one picture */
     uint32_t          views;          /* of each sample */
-    uint32_t          first;          /* number of its first view among the views of all outputs */
     uint32_t          random;         /* the random numbers of its first view are forked with this */
     uint32_t          picture;        /* number of the pick that it is made from */
     uint32_t          own_warp;       /* 1: it has a warp of its own; 0: it uses the first output's */
@@ -23638,7 +23643,6 @@ typedef struct bzi_output {
     bzna_loader_augment augment;      /* its policies; until the loader is open, the caller's, and then a copy */
     uint32_t          own_augment;    /* 1: they are its own; 0: the first output's */
     uint32_t          reserved0;      /* 0 */
-    uint64_t          augment_bytes;  /* of the copy */
     uint64_t          augment_hash;   /* for the check of saved states */
     bzi_kernel_output kernel;         /* what the kernel is told about it; its mean is the one on the host */
     uint64_t          picture_bytes;  /* of one view of one sample */
@@ -23649,13 +23653,26 @@ typedef struct bzi_output {
     uint64_t          device_mean;    /* the copy on the device, or 0 */
 } bzi_output;
 
-/* Work memory of a thread: a transform and a slot for each view of each output, in order, for one sample. */
+/* A view of each sample. Those of all outputs stand in one table, in the order of the outputs. */
+typedef struct bzi_view {
+    const bzi_output *output;
+    uint32_t          number;         /* among the output's views */
+} bzi_view;
+
+/* Work memory of a thread: what each view of one sample needs, in the order of the loader's views. */
 typedef struct bzi_views {
     bzna_transform  transforms[BZI_LIMIT_VIEWS];
     bzi_kernel_slot slots[BZI_LIMIT_VIEWS];
     bzi_kernel_pass passes[BZI_LIMIT_VIEWS];          /* what is done with them after the warp */
     bzna_geometry   geometry[BZI_LIMIT_VIEWS];        /* of the first output's views, for rules */
 } bzi_views;
+
+/* Views of one output that are warped together. */
+typedef struct bzi_launch {
+    uint32_t         count;           /* of slots */
+    bzi_kernel_slots slots;
+    bzi_kernel_pass  passes[BZI_KERNEL_SLOTS];              /* what is done with them after the warp */
+} bzi_launch;
 
 /* A stream that writes slots of batches. It gathers one launch an output, for items of one loader. */
 #define BZI_LANE_SUMS 256                                   /* bytes for the lumas of a launch's slots, added up */
@@ -23666,10 +23683,7 @@ typedef struct bzi_lane {
     uint32_t          count;          /* of items */
     uint32_t          kept;           /* 1: the first item was launched, but its batch has no event for that yet */
     bzi_item         *items[BZI_KERNEL_SLOTS + 1];
-    bzna_status       status[BZI_KERNEL_SLOTS + 1];         /* of the items */
-    uint32_t          slot_count[BZI_LIMIT_OUTPUTS];        /* of the launch that each output gathers */
-    bzi_kernel_slots  slots[BZI_LIMIT_OUTPUTS];             /* of that launch */
-    bzi_kernel_pass   passes[BZI_LIMIT_OUTPUTS][BZI_KERNEL_SLOTS];          /* of those slots */
+    bzi_launch        launches[BZI_LIMIT_OUTPUTS];          /* one for each output */
     bzna_error        error;          /* of a launch since the last flush; status BZNA_OK: none failed */
 } bzi_lane;
 
@@ -23679,17 +23693,10 @@ typedef struct bzi_pool {
     bzi_host          *host;
     struct bzi_engine *engines;
     uint32_t           count;         /* of engines; immutable */
-    uint32_t           has_mutex;     /* 1: mutex was made and is to be freed */
-    uint32_t           has_cond;      /* likewise, wake */
-    uint32_t           has_turns;     /* likewise, turns */
+    uint32_t           locks;         /* that were made and are to be freed: 1, mutex; 2, wake, too */
     bzi_mutex          mutex;
     bzi_cond           wake;          /* an item was queued, or the pool closes */
-    bzi_cond           turns;         /* turn has changed, or the pool closes */
-    bzi_example        example;       /* immutable once turn is 1 */
-    atomic_uint        turn;          /* engines that may start: all but the last of them have their main decoder */
-    bzi_item          *first;         /* (P) of the queue */
-    bzi_item          *last;          /* (P) of the queue */
-    uint32_t           queued;        /* (P) items */
+    bzi_run            queue;         /* (P) */
     uint32_t           idle;          /* (P) engines that wait for an item */
     uint32_t           live;          /* (P) engines that have not ended */
     uint32_t           quit;          /* (P) 1: the pool closes */
@@ -23769,6 +23776,7 @@ enum { BZI_BATCH_NEW, BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BA
 
 struct bzna_batch {
     bzna_loader *loader;
+    bzna_batch  *next;                /* (L) pending: the one that is delivered after it */
     uint32_t     state;               /* (L) only bzi_batch_to_free and the four functions after it change it */
     uint32_t     slots;               /* samples, with padding */
     uint32_t     real;                /* slots that are not padding */
@@ -23785,7 +23793,7 @@ struct bzna_batch {
     uint64_t     next_epoch;          /* epoch and position where a saved state goes on after this batch */
     uint64_t     next_position;
     bzi_order    order;               /* of its epoch, because the plan may be in a later one already */
-    uint8_t     *block;               /* memory of the arrays below, and of data on the host that is the library's */
+    uint8_t     *block;               /* memory for data on the host that is the library's; else NULL */
     uint8_t    **slices;              /* where each slice of the data lies, on host or device */
     int64_t     *targets;             /* this and the next three: one element for each slot */
     uint64_t    *indices;
@@ -23850,25 +23858,52 @@ typedef struct bzi_reader {
     bzi_scratch  scratch;             /* for the fields of a sample */
 } bzi_reader;
 
+/* Which sample comes next, and where the run stands. With the loader's lock held. */
+typedef struct bzi_plan {
+    bzi_order     order;              /* of the epoch being planned */
+    bzi_shard     shard;              /* likewise */
+    uint64_t      seed;               /* of the run */
+    uint64_t      epoch;              /* being planned */
+    uint64_t      end_epoch;          /* the one after the last */
+    uint64_t      next_batch;         /* number in the epoch of the batch that is planned next */
+    bzna_batch   *batch;              /* has slots not yet given out; NULL: none */
+    uint32_t      next_slot;          /* of it, that is given out next */
+    uint32_t      is_given;           /* 1: each epoch has a list that the caller gives */
+    bzi_place     done;               /* where the run stands after the last delivered batch */
+    bzi_sequence *lists;              /* given for epochs; those before done.epoch are of no use any more */
+} bzi_plan;
+
 struct bzna_loader {
-    /* immutable once open, but for config.order.seed */
+    /* The config, and what follows from it: immutable once open. */
     bzna_context      *context;
     bzi_host          *host;          /* the context's */
     bzna_dataset      *dataset;
     bzna_loader_config config;        /* with defaults filled in, without pointers to the user's arrays */
     bzi_pick           picks[BZI_LIMIT_OUTPUTS];      /* the pictures of a sample; their names are copies */
     bzi_output         outputs[BZI_LIMIT_OUTPUTS];
+    bzi_view           views[BZI_LIMIT_VIEWS];
     uint32_t           pick_count;
     uint32_t           output_count;
-    uint32_t           drawn_views;   /* of all outputs, if any has policies; else 0 */
-    uint32_t           reserved0;     /* 0 */
+    uint32_t           view_count;
+    uint32_t           drawn_views;   /* as view_count, if any output has policies; else 0 */
+    bzi_column         columns[BZI_LIMIT_ALL_COLUMNS];      /* fields that are tensors, then fields that are bytes */
+    uint32_t           tensor_count;  /* columns of the first kind */
+    uint32_t           column_count;  /* of both */
+    bzi_rule           rules[BZI_LIMIT_RULES];
+    uint32_t           rule_count;
+    uint32_t           geometry;      /* number of the column with the geometry; or BZI_NO_FIELD */
     int64_t            process;       /* that opened it; see bzi_loader_forked */
     uint64_t           opened_ns;     /* when, for the rate that statistics report */
     uint64_t           fingerprint;   /* bzi_loader_fingerprint; states with another one are not restored */
+    uint64_t           stills;        /* bzi_dataset_hash_stills */
     uint64_t           slot_bytes;    /* of a sample in all outputs; 0: batches have no pictures */
     uint64_t           data_bytes;    /* of a batch in all outputs; 0: likewise */
-    uint64_t           block_bytes;   /* of bzna_batch.block */
+    uint32_t           batch_count;   /* config.pipeline.batches_in_flight */
     uint32_t           item_count;
+    uint32_t           worker_count;
+    uint32_t           run_most;      /* samples of a run, at most */
+    uint32_t           ahead_least;   /* samples that are read ahead, whatever their bytes */
+    uint64_t           ahead_bytes;   /* with at least so many samples, these bytes are enough to be read ahead */
     bzi_device        *device;        /* NULL: nothing of this loader is on a device */
     bzi_pool          *pool;          /* NULL: software decodes */
     uint32_t           on_device;     /* 1: batches lie on the device */
@@ -23878,21 +23913,36 @@ struct bzna_loader {
     uint64_t           view_scratch;  /* bytes of it for a view; 0: none is given operations on pixels */
     void              *stream;        /* the consumer's */
     uint32_t           owns_stream;   /* 1: the library made it */
-    uint32_t           worker_count;
     bzna_codec_info    jpeg;          /* supported: NVDEC decodes the JPEGs that bzi_loader_is_nvdec_jpeg admits */
     char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];      /* why this decoder was chosen */
 
+    /* Its parts, which are made when it is opened. */
+    bzi_owned          own;           /* memory that only its threads use */
+    bzi_owned          lent;          /* memory that batches on loan need, too */
+    bzi_item          *items;
+    bzna_batch        *batches;
+    bzi_worker        *workers;
+    bzi_reader        *readers;
+    atomic_uint       *sound;         /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
+    atomic_uint        changes;       /* 1: a sound sample came out damaged, so the data changes; ignore sound */
+
+    /* The lock, and who is woken. */
     bzi_mutex mutex;
-    bzi_cond  reader_wake;            /* readers that have nothing to read */
-    bzi_cond  worker_wake;            /* workers that have no run */
-    bzi_cond  consumer_wake;          /* the thread in next */
-    bzi_cond  control_wake;           /* threads that wait until nothing is active: reset, restore, close */
-    bzi_cond  holder_wake;            /* readers that wait with a run in hand */
-    bzi_cond  tiles_wake;             /* workers that wait for tiles that others are decoding */
+    union {
+        bzi_cond conds[BZI_CONDS];
+        struct {
+            bzi_cond reader_wake;     /* readers that have nothing to read */
+            bzi_cond worker_wake;     /* workers that have no run */
+            bzi_cond consumer_wake;   /* the thread in next */
+            bzi_cond control_wake;    /* threads that wait until nothing is active: reset, restore, close */
+            bzi_cond holder_wake;     /* readers that wait with a run in hand */
+            bzi_cond tiles_wake;      /* workers that wait for tiles that others are decoding */
+        };
+    };
     uint32_t  cond_count;             /* of those that were made */
     uint32_t  has_mutex;              /* 1: mutex was made */
 
-    uint32_t references;              /* (L) the owner's, and one for each batch on loan */
+    /* Threads: what is asked of them, and what they do. */
     uint32_t quit;                    /* (L) 1: it closes */
     uint32_t stopped;                 /* (L) 1: stop was called, and no reset or restore since */
     uint32_t paused;                  /* (L) resets and restores at work */
@@ -23900,87 +23950,56 @@ struct bzna_loader {
     uint32_t holding;                 /* (L) of these, readers that wait for memory or before a retry */
     uint32_t idle_workers;            /* (L) that wait for a run */
     uint32_t idle_readers;            /* (L) that wait for something to read */
-    uint32_t waiting;                 /* (L) 1: a thread is in next */
-    uint32_t on_loan;                 /* (L) batches in that state */
-    uint32_t free_batches;            /* (L) batches in that state */
     uint32_t reclaiming;              /* (L) 1: a reader waits for the GPU work that reads a retiring batch */
-    bzna_error poison;                /* (L) what every call of next returns, if its status is not BZNA_OK */
 
-    bzi_item  *items;
-    bzi_item **free_items;            /* (L) a stack; its capacity, and that of the next two, is item_count */
-    bzi_item **redo;                  /* (L) a stack of items whose slots take another sample */
-    bzi_run   *ring;                  /* (L) a ring of runs that were read and wait for a worker */
-    uint32_t   free_item_count;       /* (L) */
-    uint32_t   redo_count;            /* (L) */
-    uint32_t   ring_first;            /* (L) place of the oldest run in the ring */
-    uint32_t   ring_count;            /* (L) of runs in the ring */
-    uint32_t   ring_samples;          /* (L) in all its runs */
-    uint64_t   ring_bytes;            /* (L) of those samples */
-    uint32_t   run_most;              /* samples of a run, at most; immutable, as the next two */
-    uint32_t   ahead_least;           /* samples that are read ahead, whatever their bytes */
-    uint64_t   ahead_bytes;           /* with at least so many samples, these bytes are enough to be read ahead */
-    bzi_pace   pace;                  /* (L) */
-    uint64_t   held_bytes;            /* (L) of the memory of all items */
+    /* The plan, and queues of samples. */
+    bzi_plan plan;                    /* (L) */
+    bzi_run  free;                    /* (L) items that the plan may use: a stack */
+    bzi_run  redo;                    /* (L) items whose slots take another sample */
+    bzi_run  ready;                   /* (L) runs that were read and wait for a worker */
+    bzi_pace pace;                    /* (L) */
+    uint64_t held_bytes;              /* (L) of the memory of all items */
+    uint32_t in_pool;                 /* (L) items with the pool or its engines */
 
-    bzna_batch  *batches;
-    uint8_t    **slice_data;          /* memory for bzna_batch.slices */
-    void       **events;              /* memory for bzna_batch.written */
-    uint8_t     *touched;             /* memory for bzna_batch.touched */
-    bzna_batch **pending_batches;     /* (L) planned, not delivered, in order: a ring of batches_in_flight places */
-    uint32_t     pending_first;       /* (L) place of the batch that is delivered next */
-    uint32_t     pending_count;       /* (L) */
+    /* Batches, and the consumer. */
+    bzna_batch  *pending;             /* (L) planned, not delivered, linked by their next; the next to be delivered */
+    bzna_batch **pending_end;         /* (L) where the next one that is planned is linked */
+    uint32_t     free_batches;        /* (L) batches in that state */
+    uint32_t     on_loan;             /* (L) batches in that state */
+    uint32_t     references;          /* (L) the owner's, and one for each batch on loan */
+    uint32_t     waiting;             /* (L) 1: a thread is in next */
+    uint64_t     retired_count;       /* (L) how often a batch was retiring */
+    bzna_error   poison;              /* (L) what every call of next returns, if its status is not BZNA_OK */
 
-    uint64_t  *indices;               /* this and the next three: arrays that order points to, or NULL */
-    double    *weights;
-    double    *sums;
-    uint64_t  *ends;
-    bzi_order  order;                 /* (L) of the epoch being planned */
-    bzi_shard  shard;                 /* (L) likewise */
-    uint64_t   epoch;                 /* (L) being planned */
-    uint64_t   end_epoch;             /* (L) the one after the last */
-    uint64_t   next_batch;            /* (L) number in the epoch of the batch that is planned next */
-    bzna_batch *planning;             /* (L) has slots not yet given out; NULL: none */
-    uint32_t   next_slot;             /* (L) of it, that is given out next */
-    bzi_place  done;                  /* (L) where the run stands after the last delivered batch */
-    bzi_sequence  *lists;                 /* (L) given for epochs; those before done.epoch are of no use any more */
-    uint64_t   retired_count;         /* (L) how often a batch was retiring */
-
-    bzi_column        columns[BZI_LIMIT_ALL_COLUMNS]; /* fields that are tensors, then fields that are bytes */
-    uint32_t          column_count[2];                /* of each of these two kinds */
-    bzi_rule          rules[BZI_LIMIT_RULES];
-    uint32_t          rule_count;
-    uint32_t          geometry;       /* number of the column with the geometry; or BZI_NO_FIELD */
-    uint64_t          stills;         /* bzi_dataset_hash_stills */
-    bzi_worker       *workers;
-    bzi_reader       *readers;
-    bzna_statistics   stats;          /* (L) */
-    uint64_t          refusals[8];    /* (L) hashes of reasons, already logged, why NVDEC does not decode */
-    uint32_t          in_pool;        /* (L) items with the pool or its engines */
-    atomic_uint      *sound;          /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
-    uint64_t          sound_words;    /* of sound */
-    atomic_uint       changes;        /* 1: a sound sample came out damaged, so the data changes; ignore sound */
-    uint64_t          starved_ns;     /* (L) how long sessions had nothing to do, summed over sessions */
-    uint64_t          pool_ns;        /* (L) the time up to which starved_ns counts */
+    /* What is counted. */
+    bzna_statistics stats;            /* (L) */
+    uint64_t        refusals[8];      /* (L) hashes of reasons, already logged, why NVDEC does not decode */
+    uint64_t        starved_ns;       /* (L) how long sessions had nothing to do, summed over sessions */
+    uint64_t        pool_ns;          /* (L) the time up to which starved_ns counts */
 };
 
 
 /* ==== 69. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 7, 56.
+ * Calls: rooms 2, 4, 7, 10, 56.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
+/* Fails because of what the caller has set. */
+#define BZI_MISUSE(err, ...) BZI_FAIL(err, BZNA_E_ARGUMENT, __VA_ARGS__)
+
 /* Returns the offset of a view of a slot in the data of a batch with so many slots. In an output, all slots of the
  * first view come first, then those of the next view. */
-static uint64_t bzi_output_at(const bzi_output *output, uint32_t view, uint32_t slots, uint32_t slot)
+static uint64_t bzi_view_at(const bzi_view *view, uint32_t slots, uint32_t slot)
 {
-    return output->offset + ((uint64_t)view * slots + slot) * output->picture_bytes;
+    const bzi_output *output = view->output;
+    return output->offset + ((uint64_t)view->number * slots + slot) * output->picture_bytes;
 }
 
-/* Returns where a view of a slot lies in a batch. If a batch has several slices, there is one output and one view. */
-static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_output *output, uint32_t view, uint32_t slot)
+/* Returns where a view of a slot lies in a batch. If a batch has several slices, there is one view. */
+static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_view *view, uint32_t slot)
 {
     uint32_t each = batch->loader->config.output.batch_size / batch->loader->config.output.slices;
-    return batch->slices[slot / each] + bzi_output_at(output, view, batch->slots, slot % each);
+    return batch->slices[slot / each] + bzi_view_at(view, batch->slots, slot % each);
 }
 
 /* Describes the tensor of a field. */
@@ -24016,7 +24035,7 @@ static void bzi_loader_describe_output(const bzna_loader *loader, const bzi_outp
 /* Returns the number after that of the last tensor. */
 static uint32_t bzi_loader_tensors(const bzna_loader *loader)
 {
-    return BZI_TENSORS + loader->column_count[0] + loader->output_count - 1;
+    return BZI_TENSORS + loader->tensor_count + loader->output_count - 1;
 }
 
 /* Returns the number of the first tensor: 1 if batches have no pictures, because tensor 0 is the pictures. */
@@ -24025,7 +24044,7 @@ static uint32_t bzi_loader_first_tensor(const bzna_loader *loader) { return load
 /* Returns the output that a tensor belongs to, or NULL if it is not one of pictures. */
 static const bzi_output *bzi_loader_output(const bzna_loader *loader, uint32_t number)
 {
-    const uint32_t others = BZI_TENSORS + loader->column_count[0];
+    const uint32_t others = BZI_TENSORS + loader->tensor_count;
     return number == 0 ? loader->outputs : number >= others ? &loader->outputs[number - others + 1] : NULL;
 }
 
@@ -24097,6 +24116,8 @@ static void bzi_loader_lock(bzna_loader *loader)
     loader->stats.lock_wait_ns += bzi_os_now_ns() - start;
 }
 
+static void bzi_loader_unlock(bzna_loader *loader) { bzi_os_unlock(&loader->mutex); }
+
 /* Returns 1 in a child process of the one that opened the loader, else 0. The child has none of the loader's threads,
  * and the lock may be held by one of them. */
 static int bzi_loader_forked(const bzna_loader *loader) { return loader->process != bzi_os_process(); }
@@ -24137,7 +24158,7 @@ static void bzi_loader_wake_all(bzna_loader *loader)
 /* Returns how many sessions the loader can keep busy: not more than it has slots. */
 static uint32_t bzi_loader_sessions(const bzna_loader *loader)
 {
-    uint64_t slots = (uint64_t)loader->config.output.batch_size * loader->config.pipeline.batches_in_flight;
+    uint64_t slots = (uint64_t)loader->config.output.batch_size * loader->batch_count;
     return (uint32_t)bzi_min(loader->pool->count, slots);
 }
 
@@ -24152,23 +24173,15 @@ static void bzi_loader_count_starved(bzna_loader *loader)
     loader->pool_ns = now;
 }
 
-/* Counts an item that goes to the pool. With the lock held. */
-static void bzi_item_enter_pool(bzi_item *item)
+/* Counts an item that goes to the pool (1), or leaves it (0). With the lock held. */
+static void bzi_item_set_in_pool(bzi_item *item, uint32_t in_pool)
 {
-    bzi_loader_count_starved(item->batch->loader);
-    item->batch->loader->in_pool++;
-    item->in_pool = 1;
+    bzi_loader_count_starved(item->loader);
+    item->loader->in_pool += in_pool - item->in_pool;
+    item->in_pool = in_pool;
 }
 
-/* Counts an item that leaves the pool. With the lock held. */
-static void bzi_item_leave_pool(bzi_item *item)
-{
-    bzi_loader_count_starved(item->batch->loader);
-    item->batch->loader->in_pool--;
-    item->in_pool = 0;
-}
-
-/* Ends the hold on a run, or on an item with the pool. Its items are now in a list or in the ring. With the lock
+/* Ends the hold on a run, or on an item with the pool. Its items are now in another list. With the lock
  * held. */
 static void bzi_loader_done(bzna_loader *loader)
 {
@@ -24183,8 +24196,8 @@ static void bzi_item_done(bzi_item *item)
 {
     if (!item->in_pool)
         return;
-    bzi_item_leave_pool(item);
-    bzi_loader_done(item->batch->loader);
+    bzi_item_set_in_pool(item, 0);
+    bzi_loader_done(item->loader);
 }
 
 /* Ends a loader that cannot go on. Every call of next returns the first such error. With the lock held. */
@@ -24197,17 +24210,47 @@ static void bzi_loader_break(bzna_loader *loader, const bzna_error *err)
 
 /* --- Runs --- */
 
+/* Appends the items of a run. */
+static void bzi_run_join(bzi_run *run, bzi_run more)
+{
+    if (!more.count)
+        return;
+    *(run->last ? &run->last->next : &run->first) = more.first;
+    run->last = more.last;
+    run->count += more.count;
+    run->bytes += more.bytes;
+}
+
 /* Appends an item. Its bytes count only if it was read without an error. */
 static void bzi_run_add(bzi_run *run, bzi_item *item)
 {
     item->next = NULL;
-    if (run->last)
-        run->last->next = item;
-    else
-        run->first = item;
-    run->last = item;
-    run->count++;
-    run->bytes += item->status == BZNA_OK ? item->extent.size : 0;
+    bzi_run_join(run, (bzi_run){ item, item, 1, item->status == BZNA_OK ? item->extent.size : 0 });
+}
+
+/* Puts an item before all others. */
+static void bzi_run_push(bzi_run *run, bzi_item *item)
+{
+    const bzi_run rest = *run;
+
+    memset(run, 0, sizeof *run);
+    bzi_run_add(run, item);
+    bzi_run_join(run, rest);
+}
+
+/* Takes out and returns the item after this one, or the first one if that is NULL. Returns NULL if there is none. */
+static bzi_item *bzi_run_take(bzi_run *run, bzi_item *before)
+{
+    bzi_item **link = before ? &before->next : &run->first, *item = *link;
+
+    if (!item)
+        return NULL;
+    *link = item->next;
+    if (run->last == item)
+        run->last = before;
+    run->count--;
+    run->bytes -= item->status == BZNA_OK ? item->extent.size : 0;
+    return item;
 }
 
 /* Returns the new moving average of a value for one sample, where a run of `count` samples has that sum. The newest run
@@ -24231,11 +24274,11 @@ static uint32_t bzi_loader_run_length(const bzna_loader *loader)
     return (uint32_t)bzi_min(loader->run_most, 1 + bzi_min(BZI_RUN_BYTES / (pace->bytes + 1), BZI_RUN_NS / longer));
 }
 
-/* Returns 1 if 1/part of what should be read ahead waits in the ring, else 0. With the lock held. */
+/* Returns 1 if 1/part of what should be read ahead waits for workers, else 0. With the lock held. */
 static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
 {
-    return (uint64_t)loader->ring_samples * part >= loader->config.read.ahead_samples ||
-           (loader->ring_bytes * part >= loader->ahead_bytes && loader->ring_samples >= loader->ahead_least);
+    return (uint64_t)loader->ready.count * part >= loader->config.read.ahead_samples ||
+           (loader->ready.bytes * part >= loader->ahead_bytes && loader->ready.count >= loader->ahead_least);
 }
 
 /* Wakes an idle reader if one is needed. With the lock held.
@@ -24243,7 +24286,7 @@ static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
  *   - Otherwise it is woken once half of what was read ahead was taken, so that it finds much to do, and only if items
  *     and a batch are free for what it reads.
  *   - If another one reads already, that is enough, unless a read takes longer than a wake-up, or workers are idle and
- *     the ring is empty. */
+ *     no run is ready for them. */
 static void bzi_loader_wake_reader(bzna_loader *loader)
 {
     const uint32_t idle = loader->idle_readers, waiting = loader->reclaiming + loader->holding;
@@ -24252,11 +24295,11 @@ static void bzi_loader_wake_reader(bzna_loader *loader)
 
     if (!idle)
         return;
-    if (!loader->redo_count && !loader->pool) {
-        if (!loader->free_item_count || (!loader->planning && !loader->free_batches) ||
+    if (!loader->redo.count && !loader->pool) {
+        if (!loader->free.count || (!loader->plan.batch && !loader->free_batches) ||
             bzi_loader_is_ahead(loader, 2))
             return;
-        if (reading && !slow && (loader->ring_count || !loader->idle_workers))
+        if (reading && !slow && (loader->ready.count || !loader->idle_workers))
             return;
     }
     bzi_os_wake_one(&loader->reader_wake);
@@ -24271,7 +24314,7 @@ static void bzi_loader_freed(bzna_loader *loader)
 }
 
 /* Queues a run for the workers. It comes from a reader, or from an engine that cannot decode it. With the lock held. */
-static void bzi_ring_push(bzna_loader *loader, const bzi_run *run)
+static void bzi_ready_push(bzna_loader *loader, bzi_run run)
 {
     bzna_error err;
 
@@ -24279,58 +24322,52 @@ static void bzi_ring_push(bzna_loader *loader, const bzi_run *run)
         BZI_FAIL(&err, BZNA_E_MEMORY, "no decode session is left, and this build has no libavcodec");
         bzi_loader_break(loader, &err);
     }
-    loader->ring[(loader->ring_first + loader->ring_count++) % loader->item_count] = *run;
-    loader->ring_samples += run->count;
-    loader->ring_bytes += run->bytes;
+    run.first->run = run;
+    bzi_run_join(&loader->ready, run);
     if (loader->idle_workers)
         bzi_os_wake_one(&loader->worker_wake);
 }
 
-/* Takes the oldest run from the ring. Pre: the ring is not empty. With the lock held. */
-static bzi_run bzi_ring_pop(bzna_loader *loader)
+/* Takes the oldest run that is ready. Pre: there is one. With the lock held. */
+static bzi_run bzi_ready_pop(bzna_loader *loader)
 {
-    const bzi_run run = loader->ring[loader->ring_first];
+    bzi_run *ready = &loader->ready;
+    const bzi_run run = ready->first->run;
 
-    loader->ring_first = (loader->ring_first + 1) % loader->item_count;
-    loader->ring_count--;
-    loader->ring_samples -= run.count;
-    loader->ring_bytes -= run.bytes;
+    ready->first = run.last->next;
+    ready->last = ready->first ? ready->last : NULL;
+    ready->count -= run.count;
+    ready->bytes -= run.bytes;
+    run.last->next = NULL;
     return run;
 }
 
-/* Puts an item on the stack of free ones. It keeps its memory. With the lock held. */
-static void bzi_item_free(bzi_item *item)
-{
-    bzna_loader *loader = item->batch->loader;
-    loader->free_items[loader->free_item_count++] = item;
-}
+/* Makes an item free. It keeps its memory. With the lock held. */
+static void bzi_item_free(bzi_item *item) { bzi_run_push(&item->loader->free, item); }
 
-/* Puts all items of a run there. With the lock held. */
-static void bzi_run_free(bzi_run run)
+/* Makes all items of a list free. With the lock held. */
+static void bzi_run_free(bzi_run *run)
 {
-    for (bzi_item *item = run.first, *next; item; item = next) {
-        next = item->next;
-        bzi_item_free(item);
-    }
+    while (run->first)
+        bzi_item_free(bzi_run_take(run, NULL));
 }
 
 /* Hands an item that an engine cannot decode to the workers, as a run of one. With the lock held. */
 BZI_MAYBE_UNUSED static void bzi_item_to_workers(bzi_item *item)
 {
-    bzna_loader *loader = item->batch->loader;
-    bzi_run run = { NULL, NULL, 0, 0 };
+    bzi_run run = { 0 };
 
     bzi_run_add(&run, item);
-    bzi_ring_push(loader, &run);
+    bzi_ready_push(item->loader, run);
     bzi_item_done(item);
 }
 
 
 /* ==== 71. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 7-8, 47, 52, 70.
+ * Calls: rooms 2, 4, 7, 47, 52, 70.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
- * this room are called with the loader's lock held, but for bzi_pool_begin. */
+ * this room are called with the loader's lock held. */
 
 /* The plan may take the batch again. The batch comes from one of these states:
  *   - new or on loan, if nothing on the device reads it;
@@ -24351,11 +24388,12 @@ static void bzi_batch_to_free(bzna_batch *batch)
 static void bzi_batch_to_filling(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
-    uint32_t last = (loader->pending_first + loader->pending_count++) % loader->config.pipeline.batches_in_flight;
 
     batch->state = BZI_BATCH_FILLING;
     loader->free_batches--;
-    loader->pending_batches[last] = batch;
+    *loader->pending_end = batch;
+    loader->pending_end = &batch->next;
+    batch->next = NULL;
 }
 
 /* From filling: all slots of the batch are written, or the writes are enqueued. */
@@ -24373,15 +24411,15 @@ static void bzi_batch_to_loan(bzna_batch *batch)
 
     batch->state = BZI_BATCH_ON_LOAN;
     batch->owned = batch->references = 1;
-    loader->pending_first = (loader->pending_first + 1) % loader->config.pipeline.batches_in_flight;
-    loader->pending_count--;
+    loader->pending = batch->next;
+    if (!loader->pending)
+        loader->pending_end = &loader->pending;
     loader->on_loan++;
     loader->references++;
 
-    loader->done.epoch = batch->next_epoch;
-    loader->done.position = batch->next_position;
-    loader->done.count = batch->order.list && batch->last_of_epoch ? 0 : batch->order.length;
-    loader->done.list = batch->order.list && !batch->last_of_epoch ? batch->order.list->hash : 0;
+    loader->plan.done = (bzi_place){ batch->next_epoch, batch->next_position,
+                                     batch->order.list && batch->last_of_epoch ? 0 : batch->order.length,
+                                     batch->order.list && !batch->last_of_epoch ? batch->order.list->hash : 0 };
 }
 
 /* From on loan: the batch was released, but GPU work may still read it. From new: work on the consumer's stream may
@@ -24399,18 +24437,18 @@ static void bzi_batch_to_retiring(bzna_batch *batch)
 /* --- The plan --- */
 
 /* Plans an epoch from a position in its order on. */
-static void bzi_plan_epoch(bzna_loader *loader, uint64_t epoch, uint64_t start)
+static void bzi_plan_epoch(bzi_plan *plan, uint64_t epoch, uint64_t start)
 {
-    loader->epoch = epoch;
-    loader->next_batch = 0;
-    loader->shard.start = start;
-    loader->order.list = NULL;
+    plan->epoch = epoch;
+    plan->next_batch = 0;
+    plan->shard.start = start;
+    plan->order.list = NULL;
 }
 
 /* Returns the list that was given for an epoch, or NULL. */
-static const bzi_sequence *bzi_plan_find_list(const bzna_loader *loader, uint64_t epoch)
+static const bzi_sequence *bzi_plan_find_list(const bzi_plan *plan, uint64_t epoch)
 {
-    const bzi_sequence *list = loader->lists;
+    const bzi_sequence *list = plan->lists;
 
     while (list && list->epoch != epoch)
         list = list->next;
@@ -24427,37 +24465,37 @@ static void bzi_plan_share_list(bzi_shard *shard, const bzi_sequence *list)
 }
 
 /* Finds the list of the epoch being planned, if the caller gives those. Returns 1, or 0 if it was not given yet. */
-static int bzi_plan_list(bzna_loader *loader)
+static int bzi_plan_list(bzi_plan *plan)
 {
-    bzi_order *order = &loader->order;
+    bzi_order *order = &plan->order;
 
-    if (loader->config.order.kind != BZNA_ORDER_GIVEN || order->list)
+    if (!plan->is_given || order->list)
         return 1;
-    if (!(order->list = bzi_plan_find_list(loader, loader->epoch)))
+    if (!(order->list = bzi_plan_find_list(plan, plan->epoch)))
         return 0;
 
     order->valid = 0;
     order->indices = order->list->indices;
     order->samples = order->length = order->list->count;
     order->repeats = order->list->repeats;
-    bzi_plan_share_list(&loader->shard, order->list);
+    bzi_plan_share_list(&plan->shard, order->list);
     return 1;
 }
 
 /* Moves past epochs that have no batch left. Returns 1 if a batch is left to plan. Returns 0 if none is, or if the next
  * epoch waits for its list. Only the first epoch can be empty, because a plan or a list without batches is refused. */
-static int bzi_plan_has_batch(bzna_loader *loader)
+static int bzi_plan_has_batch(bzi_plan *plan)
 {
-    while (loader->epoch < loader->end_epoch && bzi_plan_list(loader) &&
-           loader->next_batch >= bzi_shard_batches(&loader->shard))
-        bzi_plan_epoch(loader, loader->epoch + 1, 0);
-    return loader->epoch < loader->end_epoch && bzi_plan_list(loader);
+    while (plan->epoch < plan->end_epoch && bzi_plan_list(plan) &&
+           plan->next_batch >= bzi_shard_batches(&plan->shard))
+        bzi_plan_epoch(plan, plan->epoch + 1, 0);
+    return plan->epoch < plan->end_epoch && bzi_plan_list(plan);
 }
 
 /* Returns a free batch, or NULL if there is none. */
 static bzna_batch *bzi_plan_free_batch(bzna_loader *loader)
 {
-    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
+    for (uint32_t i = 0; i < loader->batch_count; i++)
         if (loader->batches[i].state == BZI_BATCH_FREE)
             return &loader->batches[i];
     return NULL;
@@ -24468,12 +24506,15 @@ static bzna_batch *bzi_plan_free_batch(bzna_loader *loader)
  * may need the order of the epoch before. */
 static int bzi_plan_order(bzna_loader *loader)
 {
-    if (loader->order.valid && loader->order.epoch == loader->epoch && loader->order.seed == loader->config.order.seed)
+    const bzi_plan *plan = &loader->plan;
+    bzi_order *order = &loader->plan.order;
+
+    if (order->valid && order->epoch == plan->epoch && order->seed == plan->seed)
         return 1;
-    for (uint32_t i = 0; loader->order.ranked && i < loader->config.pipeline.batches_in_flight; i++)
+    for (uint32_t i = 0; order->ranked && i < loader->batch_count; i++)
         if (loader->batches[i].state == BZI_BATCH_FILLING)
             return 0;
-    bzi_order_epoch(&loader->order, loader->config.order.seed, loader->epoch);
+    bzi_order_epoch(order, plan->seed, plan->epoch);
     return 1;
 }
 
@@ -24481,18 +24522,19 @@ static int bzi_plan_order(bzna_loader *loader)
  * not ready. */
 static int bzi_plan_batch(bzna_loader *loader)
 {
-    const bzi_shard *shard = &loader->shard;
+    bzi_plan *plan = &loader->plan;
+    const bzi_shard *shard = &plan->shard;
     bzna_batch *batch;
 
     if (loader->poison.status != BZNA_OK)                   /* the batch would never be delivered */
         return 0;
-    if (!bzi_plan_has_batch(loader) || !loader->free_batches || !bzi_plan_order(loader))
+    if (!bzi_plan_has_batch(plan) || !loader->free_batches || !bzi_plan_order(loader))
         return 0;
 
     batch = bzi_plan_free_batch(loader);
-    batch->epoch = loader->epoch;
-    batch->order = loader->order;
-    batch->number = loader->next_batch++;
+    batch->epoch = plan->epoch;
+    batch->order = plan->order;
+    batch->number = plan->next_batch++;
     batch->position = bzi_shard_position(shard, batch->number);
     batch->order.stride = bzi_shard_stride(shard);
     batch->real = bzi_shard_real(shard, batch->number);
@@ -24501,16 +24543,16 @@ static int bzi_plan_batch(bzna_loader *loader)
     batch->unfinished = batch->slots;
     batch->failed = batch->replaced = 0;
     batch->stop_slot = UINT32_MAX;
-    batch->last_of_epoch = loader->next_batch == bzi_shard_batches(shard);
+    batch->last_of_epoch = plan->next_batch == bzi_shard_batches(shard);
 
-    batch->next_epoch = loader->epoch + batch->last_of_epoch;
+    batch->next_epoch = plan->epoch + batch->last_of_epoch;
     batch->next_position = batch->last_of_epoch ? 0 : bzi_shard_after(shard, batch->number);
 
     bzi_batch_to_filling(batch);
 
     if (batch->slots) {
-        loader->planning = batch;
-        loader->next_slot = 0;
+        plan->batch = batch;
+        plan->next_slot = 0;
     } else {
         bzi_batch_to_ready(batch);                          /* the last samples of the epoch went to other ranks */
     }
@@ -24547,56 +24589,29 @@ static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
 /* Gives the next sample of the plan to an item. Returns 1, or 0 if there is none now. */
 static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 {
+    bzi_plan *plan = &loader->plan;
     const bzna_batch *batch;
 
-    while (!loader->planning)
+    while (!plan->batch)
         if (!bzi_plan_batch(loader))
             return 0;
-    item->batch = loader->planning;
-    item->slot = loader->next_slot++;
+    item->batch = plan->batch;
+    item->slot = plan->next_slot++;
     item->replacements = 0;
 
     batch = item->batch;
+    item->err = &batch->errors[item->slot];
     item->position = (batch->position + (uint64_t)item->slot * batch->order.stride) % batch->order.length;
     bzi_plan_sample(loader, item);
-    item->is_padding = loader->shard.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
+    item->is_padding = plan->shard.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
     if (item->is_padding)
         batch->indices[item->slot] = UINT64_MAX;
-    if (loader->next_slot == batch->slots)
-        loader->planning = NULL;
+    if (plan->next_slot == batch->slots)
+        plan->batch = NULL;
     return 1;
 }
 
 /* --- The pool's queue --- */
-
-/* Lets the engines start. Only the first call has an effect. It copies the example, if there is one and memory for it.
- * Without a lock. */
-static void bzi_pool_begin(bzi_pool *pool, const bzi_example *example)
-{
-    const bzi_memory *memory = &pool->host->memory;
-    bzi_example copy = *example;
-    bzna_image *image = &copy.image;
-
-    if (image->codec && bzi_buffer_reserve(memory, &copy.bytes, image->config_size + image->data_size, 0)) {
-        uint8_t *data = copy.bytes.data + image->config_size;
-        if (image->config_size)
-            image->config = memcpy(copy.bytes.data, image->config, (size_t)image->config_size);
-        image->data = memcpy(data, image->data, (size_t)image->data_size);
-    } else {
-        image->codec = 0;
-    }
-
-    bzi_os_lock(&pool->mutex);
-    if (pool->turn == 0) {
-        pool->turn = 1;
-        pool->example = copy;
-        memset(&copy, 0, sizeof copy);
-        bzi_os_wake_all(&pool->turns);
-    }
-
-    bzi_os_unlock(&pool->mutex);
-    bzi_buffer_free(memory, &copy.bytes);
-}
 
 /* Queues an item for the engines. Returns 1, or 0 if no engine is left. With the loader's lock held. */
 static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
@@ -24606,14 +24621,8 @@ static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
     bzi_os_lock(&pool->mutex);
     alive = pool->live > 0;
     if (alive) {
-        bzi_item_enter_pool(item);
-        item->next = NULL;
-        if (pool->last)
-            pool->last->next = item;
-        else
-            pool->first = item;
-        pool->last = item;
-        pool->queued++;
+        bzi_item_set_in_pool(item, 1);
+        bzi_run_add(&pool->queue, item);
     }
 
     wake = alive && pool->idle;
@@ -24627,31 +24636,30 @@ static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
 static void bzi_pool_withdraw(bzna_loader *loader)
 {
     bzi_pool *pool = loader->pool;
-    bzi_item **link, *item, *last = NULL;
+    bzi_item *item;
+    bzi_run queue;
 
     if (!pool)
         return;
 
     bzi_os_lock(&pool->mutex);
-    for (link = &pool->first; (item = *link) != NULL; ) {
-        if (item->batch->loader != loader) {
-            last = item;
-            link = &item->next;
+    queue = pool->queue;
+    memset(&pool->queue, 0, sizeof pool->queue);
+    while ((item = bzi_run_take(&queue, NULL)) != NULL) {
+        if (item->loader != loader) {
+            bzi_run_add(&pool->queue, item);
             continue;
         }
-        *link = item->next;
-        pool->queued--;
         bzi_item_free(item);
         bzi_item_done(item);
     }
 
-    pool->last = last;
     bzi_os_unlock(&pool->mutex);
 }
 
 
 /* ==== 72. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 52, 69, 71.
+ * Calls: rooms 2, 4, 8, 10, 52, 69, 71.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -24746,13 +24754,13 @@ static bzna_status bzi_sequence_set_sizes(const bzna_loader *loader, bzi_sequenc
 
     for (uint64_t i = 0; i < list->batch_count; i++) {
         if (!sizes[i] || sizes[i] > most)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "sizes[%llu] of epoch %llu: %u is not in 1..%u (batch_size)",
-                            (unsigned long long)i, (unsigned long long)list->epoch, sizes[i], most);
+            return BZI_MISUSE(err, "sizes[%llu] of epoch %llu: %u is not in 1..%u (batch_size)", (unsigned long long)i,
+                              (unsigned long long)list->epoch, sizes[i], most);
         list->ends[i] = end += sizes[i];
     }
     if (list->batch_count && end != list->count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sizes of epoch %llu: their sum is %llu, but there are %llu indices",
-                        (unsigned long long)list->epoch, (unsigned long long)end, (unsigned long long)list->count);
+        return BZI_MISUSE(err, "sizes of epoch %llu: their sum is %llu, but there are %llu indices",
+                          (unsigned long long)list->epoch, (unsigned long long)end, (unsigned long long)list->count);
     return BZNA_OK;
 }
 
@@ -24773,19 +24781,18 @@ static bzna_status bzi_sequence_fill(const bzna_loader *loader, bzi_sequence *li
                                      bzna_error *err)
 {
     const uint64_t numbers = list->count + list->batch_count;
-    bzna_status status;
     bzi_shard shard;
 
-    if ((status = bzi_sequence_set_sizes(loader, list, given->sizes, err)) != BZNA_OK ||
-        (status = bzi_sequence_set_indices(loader, list, given->indices, err)) != BZNA_OK)
-        return status;
+    if (bzi_sequence_set_sizes(loader, list, given->sizes, err) != BZNA_OK ||
+        bzi_sequence_set_indices(loader, list, given->indices, err) != BZNA_OK)
+        return err->status;
 
     shard = bzi_loader_share(loader, list);
     if (bzi_shard_batches(&shard) == 0)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu leaves no batch, since last_batch is DROP: %llu "
-                        "%s for %u ranks", (unsigned long long)list->epoch,
-                        (unsigned long long)(list->batch_count ? list->batch_count : list->count),
-                        list->batch_count ? "batches" : "samples", shard.world);
+        return BZI_MISUSE(err, "the list of epoch %llu leaves no batch, since last_batch is DROP: %llu %s for %u "
+                          "ranks", (unsigned long long)list->epoch,
+                          (unsigned long long)(list->batch_count ? list->batch_count : list->count),
+                          list->batch_count ? "batches" : "samples", shard.world);
 
     list->hash = bzi_hash_numbers(BZI_HASH_START, &list->batch_count, sizeof list->batch_count, 8);
     list->hash = bzi_hash_numbers(list->hash, list->indices, (size_t)(numbers * sizeof *list->indices), 8);
@@ -24795,18 +24802,18 @@ static bzna_status bzi_sequence_fill(const bzna_loader *loader, bzi_sequence *li
 
 /* Checks that a list may become that of its epoch. If the loader was restored inside that epoch, it must be the list of
  * the run that was saved. With the lock held. */
-static bzna_status bzi_loader_check_list(const bzna_loader *loader, const bzi_sequence *list, bzna_error *err)
+static bzna_status bzi_plan_check_list(const bzi_plan *plan, const bzi_sequence *list, bzna_error *err)
 {
     const unsigned long long epoch = list->epoch;
-    const bzi_place *done = &loader->done;
+    const bzi_place *done = &plan->done;
 
-    if (list->epoch >= loader->end_epoch)
+    if (list->epoch >= plan->end_epoch)
         return BZI_FAIL(err, BZNA_E_RANGE, "epoch %llu is not below %llu, where the run ends (order.epochs)", epoch,
-                        (unsigned long long)loader->end_epoch);
+                        (unsigned long long)plan->end_epoch);
     if (list->epoch < done->epoch)
         return BZI_FAIL(err, BZNA_E_STATE, "epoch %llu is over: the next batch is of epoch %llu", epoch,
                         (unsigned long long)done->epoch);
-    if (bzi_plan_find_list(loader, list->epoch))
+    if (bzi_plan_find_list(plan, list->epoch))
         return BZI_FAIL(err, BZNA_E_STATE, "epoch %llu has its list already, which cannot change until "
                         "bzna_loader_reset or bzna_loader_restore", epoch);
 
@@ -24814,17 +24821,17 @@ static bzna_status bzi_loader_check_list(const bzna_loader *loader, const bzi_se
         const uint64_t batch = bzi_search(list->ends, list->batch_count, &done->position, bzi_order_ends_past);
         if (list->hash != done->list || list->count != done->count ||
             (list->batch_count && (!batch || list->ends[batch - 1] != done->position)))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu, of %llu samples, is not the one that "
-                            "state.list is the hash of, of %llu: the run was restored inside this epoch", epoch,
-                            (unsigned long long)list->count, (unsigned long long)done->count);
+            return BZI_MISUSE(err, "the list of epoch %llu, of %llu samples, is not the one that state.list is the "
+                              "hash of, of %llu: the run was restored inside this epoch", epoch,
+                              (unsigned long long)list->count, (unsigned long long)done->count);
     }
     return BZNA_OK;
 }
 
-/* Takes the lists of epochs before this one out of the loader, and returns them. With the lock held. */
-static bzi_sequence *bzi_loader_take_lists(bzna_loader *loader, uint64_t epoch)
+/* Takes the lists of epochs before this one out of the plan, and returns them. With the lock held. */
+static bzi_sequence *bzi_plan_take_lists(bzi_plan *plan, uint64_t epoch)
 {
-    bzi_sequence **link = &loader->lists, *taken = NULL, *list;
+    bzi_sequence **link = &plan->lists, *taken = NULL, *list;
 
     while ((list = *link) != NULL) {
         if (list->epoch >= epoch) {
@@ -24838,22 +24845,23 @@ static bzi_sequence *bzi_loader_take_lists(bzna_loader *loader, uint64_t epoch)
     return taken;
 }
 
-/* Plans from a place on, without lists. Returns those that the loader had. seed: NULL leaves it as it is. With the lock
+/* Plans from a place on, without lists. Returns those that it had. seed: NULL leaves it as it is. With the lock
  * held, while no batch is planned. */
-static bzi_sequence *bzi_loader_plan_from(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
+static bzi_sequence *bzi_plan_from(bzi_plan *plan, const uint64_t *seed, const bzi_place *place,
                                           uint64_t end_epoch)
 {
-    loader->config.order.seed = seed ? *seed : loader->config.order.seed;
-    loader->end_epoch = end_epoch;
-    loader->done = *place;
-    bzi_plan_epoch(loader, place->epoch, place->position);
-    return bzi_loader_take_lists(loader, UINT64_MAX);
+    plan->seed = seed ? *seed : plan->seed;
+    plan->end_epoch = end_epoch;
+    plan->done = *place;
+    bzi_plan_epoch(plan, place->epoch, place->position);
+    return bzi_plan_take_lists(plan, UINT64_MAX);
 }
 
 /* Gives the loader the list of an epoch, and frees those of epochs that are over. */
 static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, bzna_error *err)
 {
     const bzi_memory *memory = &loader->host->memory;
+    bzi_plan *plan = &loader->plan;
     bzi_sequence *list = bzi_sequence_new(memory, given), *old;
     bzna_status status;
 
@@ -24865,16 +24873,16 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
     }
 
     bzi_loader_lock(loader);
-    old = bzi_loader_take_lists(loader, loader->done.epoch);
-    if ((status = bzi_loader_check_list(loader, list, err)) == BZNA_OK) {
-        list->next = loader->lists;
-        loader->lists = list;
+    old = bzi_plan_take_lists(plan, plan->done.epoch);
+    if ((status = bzi_plan_check_list(plan, list, err)) == BZNA_OK) {
+        list->next = plan->lists;
+        plan->lists = list;
         bzi_os_wake_all(&loader->reader_wake);              /* they may wait for it */
     } else {
         list->next = old;
         old = list;
     }
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
 
     bzi_sequence_free_all(memory, old);
     return status;
@@ -24883,26 +24891,26 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
 /* Counts samples and batches of this rank in a whole epoch: with lists, in the one under way, or 0 without its list. */
 static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *batches)
 {
-    const int is_given = loader->config.order.kind == BZNA_ORDER_GIVEN;
+    const bzi_plan *plan = &loader->plan;
     bzi_shard shard;
 
-    if (is_given)
+    if (plan->is_given)
         bzi_loader_lock(loader);
-    shard = bzi_loader_share(loader, is_given ? bzi_plan_find_list(loader, loader->done.epoch) : NULL);
+    shard = bzi_loader_share(loader, plan->is_given ? bzi_plan_find_list(plan, plan->done.epoch) : NULL);
     *samples = bzi_shard_samples(&shard);
     *batches = bzi_shard_batches(&shard);
-    if (is_given)
-        bzi_os_unlock(&loader->mutex);
+    if (plan->is_given)
+        bzi_loader_unlock(loader);
 }
 
 /* Says why the plan has no batch. Returns BZNA_END after the last epoch; before it, the next one lacks its list. With
  * the lock held. */
-static bzna_status bzi_loader_no_batch(const bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_plan_no_batch(const bzi_plan *plan, bzna_error *err)
 {
-    if (loader->epoch >= loader->end_epoch)
+    if (plan->epoch >= plan->end_epoch)
         return BZNA_END;
     return BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
-                    "bzna_loader_set_batches first", (unsigned long long)loader->epoch);
+                    "bzna_loader_set_batches first", (unsigned long long)plan->epoch);
 }
 
 
@@ -24915,7 +24923,7 @@ static bzna_status bzi_loader_no_batch(const bzna_loader *loader, bzna_error *er
 /* Returns the column of a field whose bytes batches carry, or BZI_NO_FIELD if they do not carry it. */
 static uint32_t bzi_loader_find_bytes(const bzna_loader *loader, const char *name)
 {
-    for (uint32_t i = loader->column_count[0]; i < loader->column_count[0] + loader->column_count[1]; i++)
+    for (uint32_t i = loader->tensor_count; i < loader->column_count; i++)
         if (*name && strcmp(loader->columns[i].name, name) == 0)
             return i;
     return BZI_NO_FIELD;
@@ -24997,16 +25005,16 @@ static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column
 
     if (is_tensor ? bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader) :
                     bzi_loader_find_bytes(loader, column->name) != BZI_NO_FIELD)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s\" is a tensor of every batch, or named twice; fields.bytes "
-                        "takes a field of that name", column->name);
+        return BZI_MISUSE(err, "\"%s\" is a tensor of every batch, or named twice; fields.bytes takes a field of that "
+                          "name", column->name);
     if (!part)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the data set has no field \"%s\"", column->name);
 
     column->kind = field.kind;
     if (is_tensor && field.kind != BZNA_FIELD_INTEGER && field.kind != BZNA_FIELD_VECTOR)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s\" is not a number: name it in fields.bytes", column->name);
+        return BZI_MISUSE(err, "\"%s\" is not a number: name it in fields.bytes", column->name);
     if (column->length && field.kind != BZNA_FIELD_VECTOR)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s:%u\": only vectors have a length", column->name, column->length);
+        return BZI_MISUSE(err, "\"%s:%u\": only vectors have a length", column->name, column->length);
     if (!is_tensor || column->length || field.kind == BZNA_FIELD_INTEGER)
         return BZNA_OK;
     return bzi_column_measure(column, part, err);
@@ -25016,13 +25024,13 @@ static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column
 static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list, int is_tensor, bzna_error *err)
 {
     const char *const setting = is_tensor ? "loader_config.fields.tensors" : "loader_config.fields.bytes";
-    uint32_t *count = &loader->column_count[!is_tensor];
+    const uint32_t first = is_tensor ? 0 : loader->tensor_count;
     bzi_column column;
     int64_t length;
     int got = 0;
 
     while (list && (got = bzi_columns_next(&list, &column)) > 0) {
-        if (*count == BZI_LIMIT_COLUMNS)
+        if (loader->column_count - first == BZI_LIMIT_COLUMNS)
             return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u names", setting, BZI_LIMIT_COLUMNS);
         if (bzi_column_make(loader, &column, is_tensor, err) != BZNA_OK)
             return bzi_error_prefix(err, setting);
@@ -25030,13 +25038,13 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
         length = column.length;
         bzi_column_shape(&column, column.kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32, &length,
                          column.kind != BZNA_FIELD_INTEGER);
-        loader->columns[is_tensor ? *count : loader->column_count[0] + *count] = column;
-        ++*count;
+        loader->columns[loader->column_count++] = column;
+        loader->tensor_count += is_tensor != 0;
     }
 
-    return got < 0 ? BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: \"%.*s\" is neither a field's name nor a vector's name and "
-                              "length, as in \"box:4\"; commas separate them", setting,
-                              (int)bzi_min(strcspn(list, ","), 40), list) : BZNA_OK;
+    return got < 0 ? BZI_MISUSE(err, "%s: \"%.*s\" is neither a field's name nor a vector's name and length, as in "
+                                "\"box:4\"; commas separate them", setting,
+                                (int)bzi_min(strcspn(list, ","), 40), list) : BZNA_OK;
 }
 
 /* --- Opening: rules --- */
@@ -25093,28 +25101,28 @@ static bzna_status bzi_rule_check(const bzna_rule *r, bzna_error *err)
     if (!bzi_is_zero(r->reserved, sizeof r->reserved))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "reserved words are set");
     if (match == 0 || match >= BZI_LIMIT_MATCH)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "field: must have 1 to %u bytes", BZI_LIMIT_MATCH - 1);
+        return BZI_MISUSE(err, "field: must have 1 to %u bytes", BZI_LIMIT_MATCH - 1);
     if (name == 0 || name > most)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "name: must have 1 to %u bytes", (unsigned)most);
+        return BZI_MISUSE(err, "name: must have 1 to %u bytes", (unsigned)most);
     if (!r->name && (r->field[0] == '.' || strpbrk(r->field, "*?")))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "name: must be given, because \"%s\" is not a field's name", r->field);
+        return BZI_MISUSE(err, "name: must be given, because \"%s\" is not a field's name", r->field);
     if (r->kind > BZNA_RULE_ROWS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "kind: %u is not known", r->kind);
+        return BZI_MISUSE(err, "kind: %u is not known", r->kind);
     if (!r->call != (r->kind == BZNA_RULE_BYTES))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "call: bytes are passed on without one, and tensors are made by one");
+        return BZI_MISUSE(err, "call: bytes are passed on without one, and tensors are made by one");
     if (r->kind == BZNA_RULE_BYTES)
         return !r->dtype && !r->dimensions && bzi_is_zero(r->shape, sizeof r->shape) ? BZNA_OK :
-               BZI_FAIL(err, BZNA_E_ARGUMENT, "dtype, dimensions, shape: only of tensors");
+               BZI_MISUSE(err, "dtype, dimensions, shape: only of tensors");
 
     if (r->dtype != BZNA_DTYPE_FLOAT32 && r->dtype != BZNA_DTYPE_UINT8 && r->dtype != BZNA_DTYPE_INT32 &&
         r->dtype != BZNA_DTYPE_INT64)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "dtype: %u; only float32, uint8, int32 and int64", r->dtype);
     if (r->dimensions > 4 || r->dimensions < (r->kind == BZNA_RULE_ROWS))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dimensions: %u; at most 4, and with ROWS at least 1", r->dimensions);
+        return BZI_MISUSE(err, "dimensions: %u; at most 4, and with ROWS at least 1", r->dimensions);
     for (uint32_t i = 0; i < r->dimensions; i++)
         if (r->shape[i] < 1 || !bzi_mul(bytes, (uint64_t)r->shape[i], &bytes) || bytes > BZI_LIMIT_RULE_BYTES)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "shape[%u]: %lld; each must be at least 1, and a sample has at most "
-                            "%u bytes", i, (long long)r->shape[i], BZI_LIMIT_RULE_BYTES);
+            return BZI_MISUSE(err, "shape[%u]: %lld; each must be at least 1, and a sample has at most %u bytes", i,
+                              (long long)r->shape[i], BZI_LIMIT_RULE_BYTES);
     return BZNA_OK;
 }
 
@@ -25122,8 +25130,9 @@ static bzna_status bzi_rule_check(const bzna_rule *r, bzna_error *err)
 static bzna_status bzi_loader_add_tensor(bzna_loader *loader, const bzi_column *column, bzna_error *err)
 {
     if (bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "another tensor has the name \"%s\"", column->name);
-    loader->columns[loader->column_count[0]++] = *column;
+        return BZI_MISUSE(err, "another tensor has the name \"%s\"", column->name);
+    loader->columns[loader->column_count++] = *column;
+    loader->tensor_count++;
     return BZNA_OK;
 }
 
@@ -25146,10 +25155,9 @@ static bzna_status bzi_rule_make_tensors(bzna_loader *loader, bzi_rule *rule, co
 
     memset(&column, 0, sizeof column);
     count = column;
-    rule->tensor = twin ? twin->tensor : loader->column_count[0];
+    rule->tensor = twin ? twin->tensor : loader->tensor_count;
     if (twin && twin->kind != rule->kind)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "kind: differs from that of another rule with the name \"%s\"",
-                        rule->name);
+        return BZI_MISUSE(err, "kind: differs from that of another rule with the name \"%s\"", rule->name);
     if (rule->kind == BZNA_RULE_BYTES)
         return BZNA_OK;
 
@@ -25158,8 +25166,7 @@ static bzna_status bzi_rule_make_tensors(bzna_loader *loader, bzi_rule *rule, co
     bzi_column_shape(&column, given->dtype, given->shape, given->dimensions);
     if (twin)
         return memcmp(&loader->columns[twin->tensor], &column, sizeof column) == 0 ? BZNA_OK :
-               BZI_FAIL(err, BZNA_E_ARGUMENT, "dtype, shape: differ from those of another rule with the name \"%s\"",
-                        rule->name);
+               BZI_MISUSE(err, "dtype, shape: differ from those of another rule with the name \"%s\"", rule->name);
 
     if ((status = bzi_loader_add_tensor(loader, &column, err)) != BZNA_OK || rule->kind != BZNA_RULE_ROWS)
         return status;
@@ -25177,8 +25184,8 @@ static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
     bzna_status status = BZNA_OK;
 
     if (fields->rule_count > BZI_LIMIT_RULES || !fields->rules != !fields->rule_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.fields.rules: rule_count is %u, and rules is %s; at most "
-                        "%u are allowed", fields->rule_count, fields->rules ? "not NULL" : "NULL", BZI_LIMIT_RULES);
+        return BZI_MISUSE(err, "loader_config.fields.rules: rule_count is %u, and rules is %s; at most %u are allowed",
+                          fields->rule_count, fields->rules ? "not NULL" : "NULL", BZI_LIMIT_RULES);
 
     for (uint32_t i = 0; i < fields->rule_count && status == BZNA_OK; i++) {
         bzi_rule *rule = &loader->rules[i];
@@ -25205,14 +25212,12 @@ static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
     loader->geometry = BZI_NO_FIELD;
     if (status != BZNA_OK || !fields->geometry)
         return status;
-    if (fields->geometry > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.fields.geometry: neither 0 nor 1");
 
     memset(&geometry, 0, sizeof geometry);
     bzi_string_copy(geometry.name, sizeof geometry.name, "geometry");
     geometry.clear = 1;
     bzi_column_shape(&geometry, BZNA_DTYPE_FLOAT32, shape + (shape[0] == 1), 1 + (shape[0] > 1));
-    loader->geometry = loader->column_count[0];
+    loader->geometry = loader->tensor_count;
     status = bzi_loader_add_tensor(loader, &geometry, err);
     return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.fields.geometry");
 }
@@ -25233,16 +25238,16 @@ static bzna_status bzi_loader_make_rule_bytes(bzna_loader *loader, bzna_error *e
             return BZI_FAIL(err, BZNA_E_NOT_FOUND, "loader_config.fields.rules[%u].field: the data set has no field "
                             "that \"%s\" matches, and no rule before it", i, rule->match);
 
-        rule->bytes = twin ? twin->bytes : loader->column_count[0] + loader->column_count[1];
+        rule->bytes = twin ? twin->bytes : loader->column_count;
         if (twin)
             continue;
         if (rule->kind == BZNA_RULE_BYTES && bzi_loader_find_bytes(loader, rule->name) != BZI_NO_FIELD)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.fields.rules[%u].name: loader_config.fields.bytes has "
-                            "\"%s\", too", i, rule->name);
+            return BZI_MISUSE(err, "loader_config.fields.rules[%u].name: loader_config.fields.bytes has \"%s\", too",
+                              i, rule->name);
         memset(&loader->columns[rule->bytes], 0, sizeof loader->columns[rule->bytes]);
         if (rule->kind == BZNA_RULE_BYTES)
             bzi_string_copy(loader->columns[rule->bytes].name, BZNA_NAME_MAX, rule->name);
-        loader->column_count[1]++;
+        loader->column_count++;
     }
     return BZNA_OK;
 }
@@ -25250,12 +25255,11 @@ static bzna_status bzi_loader_make_rule_bytes(bzna_loader *loader, bzna_error *e
 static bzna_status bzi_loader_make_columns(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_fields *fields = &loader->config.fields;
-    bzna_status status;
 
-    if ((status = bzi_loader_list_columns(loader, fields->tensors, 1, err)) != BZNA_OK ||
-        (status = bzi_loader_make_rules(loader, err)) != BZNA_OK ||
-        (status = bzi_loader_list_columns(loader, fields->bytes, 0, err)) != BZNA_OK)
-        return status;
+    if (bzi_loader_list_columns(loader, fields->tensors, 1, err) != BZNA_OK ||
+        bzi_loader_make_rules(loader, err) != BZNA_OK ||
+        bzi_loader_list_columns(loader, fields->bytes, 0, err) != BZNA_OK)
+        return err->status;
     return bzi_loader_make_rule_bytes(loader, err);
 }
 
@@ -25279,13 +25283,13 @@ static void bzi_column_clear(const bzi_column *column, uint8_t *at)
 /* Makes a slot that has no values yet: integers are -1, vectors NaN, and no bytes are present. */
 static void bzi_item_clear_fields(const bzi_item *item)
 {
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     uint32_t i = 0;
 
-    for (; i < loader->column_count[0]; i++)
+    for (; i < loader->tensor_count; i++)
         bzi_column_clear(&loader->columns[i], (uint8_t *)item->batch->columns[i] +
                                                   item->slot * loader->columns[i].bytes);
-    for (; i < loader->column_count[0] + loader->column_count[1]; i++)
+    for (; i < loader->column_count; i++)
         bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
 }
 
@@ -25293,7 +25297,7 @@ static void bzi_item_clear_fields(const bzi_item *item)
 static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                        bzna_error *err)
 {
-    const bzi_column *column = &item->batch->loader->columns[i];
+    const bzi_column *column = &item->loader->columns[i];
     const uint64_t bytes = column->bytes;
     bzi_value value = { (uint8_t *)item->batch->columns[i] + item->slot * bytes, bytes, 0, 0 };
     bzna_status status = bzi_container_value(item->container, sample, number, &value, err);
@@ -25358,13 +25362,12 @@ static bzna_status bzi_item_put_rule(bzi_reader *reader, const bzi_item *item, c
                                      uint32_t column, bzna_error *err)
 {
     const bzna_loader *loader = reader->loader;
-    const bzi_container *c = item->container;
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, column, item->slot);
     bzna_status status = BZNA_OK;
 
     for (uint32_t r = 0; r < loader->rule_count; r++)
-        for (uint32_t f = 0; f < c->field_count && loader->rules[r].bytes == column; f++) {
-            const bzi_field *field = &c->fields[f];
+        for (uint32_t f = 0; f < item->container->field_count && loader->rules[r].bytes == column; f++) {
+            const bzi_field *field = &item->container->fields[f];
             if (bzi_loader_rule_of(loader, field->name) != r)
                 continue;
             status = bzi_item_put_bytes(reader, item, sample, column,
@@ -25382,7 +25385,7 @@ static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, con
                                    bzna_error *err)
 {
     const bzna_loader *loader = reader->loader;
-    const uint32_t tensors = loader->column_count[0], end = tensors + loader->column_count[1];
+    const uint32_t tensors = loader->tensor_count, end = loader->column_count;
     const uint32_t ruled = loader->rule_count ? loader->rules[0].bytes : end;   /* the first column for rules */
     bzna_status status = BZNA_OK;
 
@@ -25417,14 +25420,14 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 {
     const bzna_loader *loader = batch->loader;
 
-    for (uint32_t i = loader->column_count[0]; i < loader->column_count[0] + loader->column_count[1]; i++)
-        for (uint32_t slot = 0; slot < loader->config.output.batch_size; slot++)
+    for (uint32_t i = loader->tensor_count; i < loader->column_count; i++)
+        for (uint32_t slot = 0; batch->columns[i] && slot < loader->config.output.batch_size; slot++)
             bzi_buffer_free(&loader->host->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
 }
 
 
 /* ==== 74. Loader: outputs ===========================================================================================
- * Calls: rooms 7, 10, 52-57, 60.
+ * Calls: rooms 7, 10, 52-57, 60, 69.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -25434,7 +25437,7 @@ static bzna_random bzi_item_random(const bzi_item *item, uint32_t operation, uin
 {
     bzna_random random;
 
-    bzi_random_init(&random, item->batch->loader->config.order.seed, item->batch->epoch, item->index, operation);
+    bzi_random_init(&random, item->batch->order.seed, item->batch->epoch, item->index, operation);
     bzi_random_fork(&random, view, item->batch->order.repeats ? item->position : 0);
     return random;
 }
@@ -25455,9 +25458,9 @@ static int bzi_is_singular(const double h[9])
 }
 
 /* Returns what callbacks are told about a view, or about a picture whose first view it is. */
-static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_output *output, uint32_t view,
-                                      const bzna_picture *picture)
+static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_view *view, const bzna_picture *picture)
 {
+    const bzi_output *output = view->output;
     bzna_sample_info info = { .struct_size = sizeof info, .slot = item->slot, .index = item->index };
 
     info.epoch = item->batch->epoch;
@@ -25467,20 +25470,19 @@ static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_output *ou
     info.out_width = output->shape.width;
     info.out_height = output->shape.height;
     info.occurrence = item->batch->order.repeats ? item->position : 0;
-    info.view = output->random + view;
-    info.output = (uint32_t)(output - item->batch->loader->outputs);
+    info.view = output->random + view->number;
+    info.output = (uint32_t)(output - item->loader->outputs);
     return info;
 }
 
 /* Lets the user's callback change the transform of a view. Returns E_CALLBACK if it fails, or makes one that is not
  * valid. */
-static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, uint32_t view,
-                                const bzna_picture *picture, bzna_transform *transform, bzna_error *err)
+static bzna_status bzi_view_ask(const bzi_item *item, const bzi_view *view, const bzna_picture *picture,
+                                bzna_transform *transform, bzna_error *err)
 {
-    const bzna_loader *loader = item->batch->loader;
-    const bzna_loader_pipeline *pipeline = &loader->config.pipeline;
-    bzna_random random = bzi_item_random(item, BZNA_OPERATION_USER, output->random + view);
-    bzna_sample_info info = bzi_item_info(item, output, view, picture);
+    const bzna_loader_pipeline *pipeline = &item->loader->config.pipeline;
+    bzna_sample_info info = bzi_item_info(item, view, picture);
+    bzna_random random = bzi_item_random(item, BZNA_OPERATION_USER, info.view);
     bzna_status status;
 
     bzi_os_callback_begin();
@@ -25493,7 +25495,7 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
 
     bzi_transform_resolve(transform);
     if ((status = bzi_transform_check(transform, err)) == BZNA_OK && bzi_is_singular(transform->homography))
-        status = BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: it is singular");
+        status = BZI_MISUSE(err, "transform.homography: it is singular");
     if (status != BZNA_OK) {                                /* the callback made that transform: the fault is its own */
         const bzna_error why = *err;
         return BZI_FAIL(err, BZNA_E_CALLBACK, "after the transform callback, %s", why.message);
@@ -25502,18 +25504,24 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
     return BZNA_OK;
 }
 
+/* Scales the columns of rows of a homography: x of n pixels is (x + 1/2) * m / n - 1/2 of m pixels.
+ *   out   m / n in both directions */
+static void bzi_rows_scale(const double *from, double *to, int rows, const double out[2])
+{
+    for (; rows; rows--, from += 3, to += 3) {
+        to[0] = from[0] * out[0];
+        to[1] = from[1] * out[1];
+        to[2] = from[0] * (out[0] - 1) / 2 + from[1] * (out[1] - 1) / 2 + from[2];
+    }
+}
+
 /* Gives a view that is warped as the first output's view is the part of that view's operations that it shares: those
  * that join the warp, by their rectangle, and without colors or policies of its own all. out: the first output's size
  * divided by its own. */
 static void bzi_view_share_operations(const bzi_output *output, const bzi_output *first, const bzna_transform *given,
                                       const double out[2], bzna_transform *transform)
 {
-    for (int row = 0; row < 6; row += 3) {
-        const double *g = given->clip + row;
-        transform->clip[row] = g[0] * out[0];
-        transform->clip[row + 1] = g[1] * out[1];
-        transform->clip[row + 2] = g[0] * (out[0] - 1) / 2 + g[1] * (out[1] - 1) / 2 + g[2];
-    }
+    bzi_rows_scale(given->clip, transform->clip, 2, out);
     memcpy(transform->clip_size, given->clip_size, sizeof transform->clip_size);
 
     transform->operation_count = output->own_augment || output->own_color ? 0 : given->operation_count;
@@ -25548,13 +25556,7 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
     transform->antialias = filter->antialias;
     bzi_view_share_operations(output, first, given, out, transform);
 
-    for (int row = 0; row < 9; row += 3) {
-        const double *g = given->homography + row;
-        h[row] = g[0] * out[0];
-        h[row + 1] = g[1] * out[1];
-        h[row + 2] = g[0] * (out[0] - 1) / 2 + g[1] * (out[1] - 1) / 2 + g[2];
-    }
-
+    bzi_rows_scale(given->homography, h, 3, out);
     for (int i = 0; i < 6; i++)
         h[i] = h[i] * in[i / 3] + h[6 + i % 3] * (in[i / 3] - 1) / 2;
 }
@@ -25564,37 +25566,37 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
 static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictures, bzna_transform *transforms,
                                  bzna_error *err)
 {
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
+    for (uint32_t i = 0; i < loader->view_count && status == BZNA_OK; i++) {
+        const bzi_view *view = &loader->views[i];
+        const bzi_output *output = view->output;
         const bzna_picture *picture = &pictures[output->picture];
         const uint32_t in[2] = { bzi_picture_width(picture), bzi_picture_height(picture) };
         const uint32_t out[2] = { output->shape.width, output->shape.height };
-        for (uint32_t view = 0; view < output->views && status == BZNA_OK; view++) {
-            bzna_transform *transform = &transforms[output->first + view];
-            bzna_random random;
+        const uint32_t number = view->number + (output->own_warp ? output->random : 0);
+        bzna_transform *transform = &transforms[i];
+        bzna_random random;
 
-            if (output->own_warp) {
-                *transform = output->transform;
-                random = bzi_item_random(item, BZNA_OPERATION_WARP, output->random + view);
-                bzi_warp_draw(&random, &output->warp, in, out, transform->homography);
-            } else {
-                bzi_view_share(output, loader->outputs, &transforms[view], pictures, transform);
-            }
-
-            if (output->own_warp || output->own_color) {
-                random = bzi_item_random(item, BZNA_OPERATION_COLOR, output->own_warp ? output->random + view : view);
-                bzi_jitter_draw(&random, &output->jitter, transform);
-            }
-            if (output->augment.policy_count && (output->own_warp || output->own_augment)) {
-                random = bzi_item_random(item, BZNA_OPERATION_AUGMENT, output->own_warp ? output->random + view : view);
-                bzi_augment_draw(&random, &output->augment, out, transform);
-            }
-            if (output->own_warp && loader->config.pipeline.transform)
-                status = bzi_view_ask(item, output, view, picture, transform, err);
+        if (output->own_warp) {
+            *transform = output->transform;
+            random = bzi_item_random(item, BZNA_OPERATION_WARP, number);
+            bzi_warp_draw(&random, &output->warp, in, out, transform->homography);
+        } else {
+            bzi_view_share(output, loader->outputs, &transforms[view->number], pictures, transform);
         }
+
+        if (output->own_warp || output->own_color) {
+            random = bzi_item_random(item, BZNA_OPERATION_COLOR, number);
+            bzi_jitter_draw(&random, &output->jitter, transform);
+        }
+        if (output->augment.policy_count && (output->own_warp || output->own_augment)) {
+            random = bzi_item_random(item, BZNA_OPERATION_AUGMENT, number);
+            bzi_augment_draw(&random, &output->augment, out, transform);
+        }
+        if (output->own_warp && loader->config.pipeline.transform)
+            status = bzi_view_ask(item, view, picture, transform, err);
     }
 
     return status;
@@ -25605,17 +25607,16 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
 static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
                                   bzi_views *views, bzna_error *err)
 {
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        const uint32_t end = output->picture == number ? output->first + output->views : 0;
-        for (uint32_t n = output->first; n < end && status == BZNA_OK; n++) {
-            status = bzi_view_make(&views->slots[n], &views->passes[n], picture, &views->transforms[n],
-                                   output->shape.channels, &output->kernel, err);
-            bzi_slot_shrink(&views->slots[n], shrink);
-        }
+    for (uint32_t i = 0; i < loader->view_count && status == BZNA_OK; i++) {
+        const bzi_output *output = loader->views[i].output;
+        if (output->picture != number)
+            continue;
+        status = bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i],
+                               output->shape.channels, &output->kernel, err);
+        bzi_slot_shrink(&views->slots[i], shrink);
     }
 
     return status;
@@ -25626,12 +25627,9 @@ BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, con
 {
     bzi_region part = { UINT32_MAX, UINT32_MAX, 1, 1 };
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        for (uint32_t view = 0; output->picture == number && view < output->views; view++)
-            bzi_region_add(&part, &views->slots[output->first + view], &output->kernel);
-    }
-
+    for (uint32_t i = 0; i < loader->view_count; i++)
+        if (loader->views[i].output->picture == number)
+            bzi_region_add(&part, &views->slots[i], &loader->views[i].output->kernel);
     return part;
 }
 
@@ -25729,7 +25727,7 @@ static void bzi_geometry_invert(const double h[9], double inverse[9])
 static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna_picture *picture,
                               const bzna_transform *transform, uint32_t view)
 {
-    const bzi_output *output = item->batch->loader->outputs;
+    const bzi_output *output = item->loader->outputs;
     const double all[4] = { 0, 0, output->shape.width, output->shape.height };
     const double x = (all[2] - 1) / 2, y = (all[3] - 1) / 2;
     double *h = g->homography, at[2], sign;
@@ -25756,7 +25754,7 @@ static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna
 /* Writes the geometry of all views into its tensor. */
 static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *geometry)
 {
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     float *to = (float *)item->batch->columns[loader->geometry] + item->slot * loader->outputs[0].views * 16ull;
 
     for (uint32_t view = 0; view < loader->outputs[0].views; view++, to += 16) {
@@ -25776,7 +25774,7 @@ static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *geo
 static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *bytes, const bzna_sample_info *sample,
                                 const bzna_geometry *geometry, bzna_error *err)
 {
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     const bzi_rule *rule = &loader->rules[bytes->rule];
     const bzi_column *column = &loader->columns[rule->tensor];
     const bzi_field *field = &item->container->fields[bytes->field];
@@ -25785,6 +25783,8 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
         geometry ? loader->outputs[0].views : 0, 0
     };
     uint8_t *out = (uint8_t *)item->batch->columns[rule->tensor] + item->slot * column->bytes;
+    int64_t *rows = rule->kind == BZNA_RULE_ROWS ?
+                        (int64_t *)item->batch->columns[rule->tensor + 1] + item->slot : NULL;
     uint64_t count = 0;
     bzna_status status;
     int is_fault;
@@ -25794,15 +25794,15 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
     status = rule->call(rule->user, &input, out, column->bytes, &count);
     bzi_os_callback_end();
 
-    if (status >= 0 && (rule->kind != BZNA_RULE_ROWS || count <= (uint64_t)column->shape[0])) {
-        if (rule->kind == BZNA_RULE_ROWS)
-            ((int64_t *)item->batch->columns[rule->tensor + 1])[item->slot] = (int64_t)count;
+    if (status >= 0 && (!rows || count <= (uint64_t)column->shape[0])) {
+        if (rows)
+            *rows = (int64_t)count;
         return BZNA_OK;
     }
 
     bzi_column_clear(column, out);
-    if (rule->kind == BZNA_RULE_ROWS)                       /* NVDEC may have asked before, and refused the picture */
-        ((int64_t *)item->batch->columns[rule->tensor + 1])[item->slot] = 0;
+    if (rows)                                               /* NVDEC may have asked before, and refused the picture */
+        *rows = 0;
     if (status >= 0)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the rule \"%s\" makes %llu rows of its %s, and there is room for %lld",
                         rule->name, (unsigned long long)count, field->name, (long long)column->shape[0]);
@@ -25816,17 +25816,17 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
 static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pictures, bzi_views *views, bzna_error *err)
 {
     static const bzna_picture none;
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     const bzi_output *output = loader->outputs;
     const bzna_picture *picture = pictures ? &pictures[output->picture] : &none;
-    const uint32_t end = loader->column_count[0] + loader->column_count[1];
+    const uint32_t end = loader->column_count;
     bzna_sample_info info;
     bzna_status status = BZNA_OK;
 
     if (!loader->rule_count && loader->geometry == BZI_NO_FIELD)
         return BZNA_OK;
 
-    info = bzi_item_info(item, output, 0, picture);
+    info = bzi_item_info(item, loader->views, picture);
     for (uint32_t view = 0; pictures && view < output->views; view++)
         bzi_geometry_make(&views->geometry[view], item, picture, &views->transforms[view], view);
     if (loader->geometry != BZI_NO_FIELD)
@@ -25893,8 +25893,8 @@ static bzna_batch *bzi_reader_reclaimable(bzna_loader *loader)
     const int only_reader = config->read.threads == 1 && config->errors.policy == BZNA_ON_ERROR_REPLACE;
     bzna_batch *found = NULL;
 
-    if (loader->reclaiming || loader->planning || loader->free_batches || loader->poison.status != BZNA_OK ||
-        bzi_loader_interrupted(loader) || !bzi_plan_has_batch(loader))
+    if (loader->reclaiming || loader->plan.batch || loader->free_batches || loader->poison.status != BZNA_OK ||
+        bzi_loader_interrupted(loader) || !bzi_plan_has_batch(&loader->plan))
         return NULL;
     for (uint32_t i = 0; i < config->pipeline.batches_in_flight; i++) {
         bzna_batch *batch = &loader->batches[i];
@@ -25914,7 +25914,7 @@ static void bzi_reader_reclaim(bzna_batch *batch)
     bzna_status status;
 
     loader->reclaiming = 1;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     status = bzi_batch_drain_reads(batch, &err);
     bzi_loader_lock(loader);
     loader->reclaiming = 0;
@@ -25932,21 +25932,20 @@ static void bzi_reader_reclaim(bzna_batch *batch)
  * nothing to read now, or enough has been read ahead. With the lock held. */
 static bzi_run bzi_reader_next(bzna_loader *loader)
 {
-    bzi_run run = { NULL, NULL, 0, 0 };
+    bzi_run run = { 0 };
     uint32_t most = loader->pool ? 1 : bzi_loader_run_length(loader);
 
     if (bzi_loader_interrupted(loader))
         return run;
-    if (loader->redo_count) {
-        bzi_run_add(&run, loader->redo[--loader->redo_count]);
+    if (loader->redo.count) {
+        bzi_run_add(&run, bzi_run_take(&loader->redo, NULL));
         return run;
     }
 
     if (!loader->pool && bzi_loader_is_ahead(loader, 1))
         return run;
-    while (run.count < most && loader->free_item_count &&
-           bzi_plan_item(loader, loader->free_items[loader->free_item_count - 1]))
-        bzi_run_add(&run, loader->free_items[--loader->free_item_count]);
+    while (run.count < most && loader->free.count && bzi_plan_item(loader, loader->free.first))
+        bzi_run_add(&run, bzi_run_take(&loader->free, NULL));
     return run;
 }
 
@@ -25970,7 +25969,7 @@ static void bzi_reader_idle(bzna_loader *loader)
  * needed. With the lock held. */
 static bzi_run bzi_reader_take(bzna_loader *loader)
 {
-    bzi_run run = { NULL, NULL, 0, 0 };
+    bzi_run run = { 0 };
 
     while (!loader->quit) {
         run = bzi_reader_next(loader);
@@ -25986,45 +25985,54 @@ static bzi_run bzi_reader_take(bzna_loader *loader)
 
 /* --- Memory for what is read --- */
 
+/* Returns the first item of a list that has memory, or NULL. */
+static bzi_item *bzi_run_find_memory(const bzi_run *run)
+{
+    bzi_item *item = run->first;
+
+    while (item && !item->bytes.capacity)
+        item = item->next;
+    return item;
+}
+
 /* Frees the memory of one item that is free or waits for another sample. Returns 1, or 0 if none of them has any. With
  * the lock held, but not during the call of the user's allocator. */
 static int bzi_reader_trim(bzna_loader *loader)
 {
-    for (uint32_t i = 0; i < loader->free_item_count + loader->redo_count; i++) {
-        uint32_t free_items = loader->free_item_count;
-        bzi_item *item = i < free_items ? loader->free_items[i] : loader->redo[i - free_items];
-        bzi_buffer bytes = item->bytes;
-        if (!bytes.capacity)
-            continue;
+    bzi_item *item = bzi_run_find_memory(&loader->free);
+    bzi_buffer bytes;
 
-        memset(&item->bytes, 0, sizeof item->bytes);
-        bzi_os_unlock(&loader->mutex);
-        bzi_release(&loader->host->memory, bytes.data, bytes.capacity, 1);
-        bzi_loader_lock(loader);
-        loader->held_bytes -= bytes.capacity;
-        return 1;
-    }
-    return 0;
+    if (!item && !(item = bzi_run_find_memory(&loader->redo)))
+        return 0;
+
+    bytes = item->bytes;
+    memset(&item->bytes, 0, sizeof item->bytes);
+    bzi_loader_unlock(loader);
+    bzi_release(&loader->host->memory, bytes.data, bytes.capacity, 1);
+    bzi_loader_lock(loader);
+    loader->held_bytes -= bytes.capacity;
+    return 1;
 }
 
-/* Waits until `want` bytes fit under the common ceiling, and counts them. The caller has freed `had` bytes before.
- * Returns BZNA_E_STOPPED if the loader was interrupted and they do not fit. Without the lock. */
-static bzna_status bzi_reader_wait_memory(bzna_loader *loader, uint64_t had, uint64_t want, bzna_error *err)
+/* Counts `want` bytes in place of `had` bytes, if they fit under the common ceiling. Returns 1 if they do, else 0.
+ *   waits   1: the caller has freed the `had` bytes; this waits until the others fit, or the loader is interrupted
+ * Without the lock. */
+static int bzi_reader_count_memory(bzna_loader *loader, uint64_t had, uint64_t want, uint32_t waits)
 {
     const uint64_t ceiling = loader->config.read.memory_bytes;
     int fits;
 
     bzi_loader_lock(loader);
     loader->held_bytes -= had;
-    loader->holding++;
-    while (loader->held_bytes + want > ceiling && !bzi_loader_interrupted(loader))
+    loader->holding += waits;
+    while (waits && loader->held_bytes + want > ceiling && !bzi_loader_interrupted(loader))
         if (!bzi_reader_trim(loader))
             bzi_os_wait(&loader->holder_wake, &loader->mutex);
-    loader->holding--;
+    loader->holding -= waits;
     fits = loader->held_bytes + want <= ceiling;
-    loader->held_bytes += fits ? want : 0;
-    bzi_os_unlock(&loader->mutex);
-    return fits ? BZNA_OK : BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
+    loader->held_bytes += fits ? want : waits ? 0 : had;
+    bzi_loader_unlock(loader);
+    return fits;
 }
 
 /* Frees the memory of an item and of those after it in its run, and with it the bytes that were read for them. Returns
@@ -26042,30 +26050,12 @@ static uint64_t bzi_reader_let_go(bzna_loader *loader, bzi_item *item)
     return bytes;
 }
 
-/* Counts `want` bytes in place of the item's own memory, and frees that, if they fit under the common ceiling now.
- * Returns 1 if they do, else 0. */
-static int bzi_reader_take_memory(bzna_loader *loader, bzi_item *item, uint64_t want)
-{
-    const uint64_t had = item->bytes.capacity;
-    int fits;
-
-    bzi_loader_lock(loader);
-    fits = loader->held_bytes - had + want <= loader->config.read.memory_bytes;
-    loader->held_bytes += fits ? want - had : 0;
-    bzi_os_unlock(&loader->mutex);
-
-    if (fits)
-        bzi_buffer_free(&loader->host->memory, &item->bytes);
-    return fits;
-}
-
 /* Gives an item memory for so many bytes. Returns BZNA_AGAIN if there is none now and this is not the first item of the
  * run: then the caller hands on the samples before it, which hold memory, and tries again. */
 static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64_t bytes, bzna_error *err)
 {
     bzna_loader *loader = reader->loader;
     uint64_t ceiling = loader->config.read.memory_bytes, want = 4096;
-    bzna_status status;
 
     if (bytes <= item->bytes.capacity)
         return BZNA_OK;
@@ -26077,12 +26067,12 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
         want *= 2;
     want = bzi_min(want, ceiling);
 
-    if (!bzi_reader_take_memory(loader, item, want)) {
-        if (item != reader->first)
-            return BZNA_AGAIN;
-        if ((status = bzi_reader_wait_memory(loader, bzi_reader_let_go(loader, item), want, err)) != BZNA_OK)
-            return status;
-    }
+    if (bzi_reader_count_memory(loader, item->bytes.capacity, want, 0))
+        bzi_buffer_free(&loader->host->memory, &item->bytes);
+    else if (item != reader->first)
+        return BZNA_AGAIN;
+    else if (!bzi_reader_count_memory(loader, bzi_reader_let_go(loader, item), want, 1))
+        return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
 
     item->bytes.data = bzi_alloc(&loader->host->memory, want, 1, BZI_BATCH_ALIGN);
     if (item->bytes.data) {
@@ -26092,13 +26082,13 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 
     bzi_loader_lock(loader);
     loader->held_bytes -= want;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     return bzi_fail_memory(err, "a sample's bytes");
 }
 
 
 /* ==== 77. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 7, 10-11, 21, 24, 46, 62, 69-71, 73, 76.
+ * Calls: rooms 2, 4, 7, 10-11, 21, 46, 62, 69-71, 73, 76.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -26118,7 +26108,7 @@ static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
         bzi_os_wait_until(&loader->holder_wake, &loader->mutex, deadline);
     loader->holding--;
     go_on = !bzi_loader_interrupted(loader);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     return go_on;
 }
 
@@ -26148,7 +26138,6 @@ static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, b
  * sample lies in memory and its container does not change it. */
 static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
-    const bzi_container *container = item->container;
     const bzi_extent *extent = &reading->sample.extent;
     bzna_status status;
 
@@ -26165,7 +26154,7 @@ static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_read
     if (reading->fetched)
         return bzi_reader_fetch_sample(reader, item, reading, err);
 
-    if (reading->source->map && !container->ops->prepare && extent->size <= reading->source->size &&
+    if (reading->source->map && !item->container->ops->prepare && extent->size <= reading->source->size &&
         extent->offset <= reading->source->size - extent->size) {
         reading->sample.bytes = item->data = reading->source->map + extent->offset;
         return BZNA_OK;
@@ -26318,7 +26307,8 @@ static int bzi_reader_submit(bzna_loader *loader, bzi_item *item)
  * for a pause, so repeated calls come to an end. Without the lock. */
 static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, bzi_run *rest)
 {
-    bzi_run done = { NULL, NULL, 0, 0 }, tried = done;
+    bzi_run done = { 0 }, tried = done;
+    bzi_item *item;
     int is_short = 0;
 
     memset(rest, 0, sizeof *rest);
@@ -26327,21 +26317,15 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
     /* On the device, the items of a run are given back one by one, so none may use the memory of another. */
     if (is_new && !reader->loader->on_device)
         bzi_reader_read_neighbors(reader, run.first);
-    for (bzi_item *item = run.first, *next; item; item = next) {
-        next = item->next;
-        item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, &item->batch->errors[item->slot]);
+    while ((item = bzi_run_take(&run, NULL)) != NULL) {
+        item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, item->err);
         is_short |= item->status == BZNA_AGAIN && !item->tried;
-        for (bzi_item *after = item->tried ? next : NULL; after; after = after->next)
+        for (bzi_item *after = item->tried ? run.first : NULL; after; after = after->next)
             after->data = NULL;                             /* it may lie in this item's memory, which stays behind */
         bzi_run_add(item->status != BZNA_AGAIN ? &done : item->tried ? &tried : rest, item);
     }
 
-    if (rest->last)
-        rest->last->next = tried.first;
-    else
-        rest->first = tried.first;
-    rest->last = tried.last ? tried.last : rest->last;
-    rest->count += tried.count;
+    bzi_run_join(rest, tried);
     return done;
 }
 
@@ -26355,7 +26339,7 @@ static int bzi_reader_pass(bzi_reader *reader, int is_new)
     uint64_t took = bzi_os_now_ns();
     bzi_run rest, done;
 
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     done = bzi_reader_read_run(reader, reader->run, is_new, &rest);
     took = bzi_os_now_ns() - took;
     bzi_loader_lock(loader);
@@ -26372,7 +26356,7 @@ static int bzi_reader_pass(bzi_reader *reader, int is_new)
     loader->pace.bytes = bzi_pace_mean(loader->pace.bytes, done.bytes, done.count);
     if (loader->pool && bzi_reader_submit(loader, done.first))
         return 1;                                           /* the run had one item */
-    bzi_ring_push(loader, &done);
+    bzi_ready_push(loader, done);
     return 0;
 }
 
@@ -26387,32 +26371,6 @@ static void bzi_reader_run_through(bzi_reader *reader)
         bzi_loader_done(reader->loader);
 }
 
-/* Lets the engines start. They make their main decoders for pictures like the first of the data set, if that can be
- * read now. */
-static void bzi_reader_begin_pool(bzna_loader *loader)
-{
-    const bzi_part *part = &loader->dataset->parts[0];
-    bzi_example example;
-    bzi_image image;
-    bzi_look look;
-    bzna_error ignored;
-    int looked;
-
-    memset(&example, 0, sizeof example);
-    if (loader->pool->turn)
-        return;
-
-    looked = bzi_look_begin(&look, part->container, part->first, 1, &ignored) == BZNA_OK;
-    if (looked && !bzi_container_image(part->container, &look.reading.sample, &loader->picks[0], &look.scratch, &image,
-                                       &ignored) &&
-        !bzi_picture_describe(&image, loader->host->max_edge_px, &example.format, &example.picture, &ignored) &&
-        (image.coded.codec != BZNA_CODEC_JPEG || bzi_loader_is_nvdec_jpeg(loader, BZNA_CODEC_JPEG, &example.format)))
-        example.image = image.coded;
-    bzi_pool_begin(loader->pool, &example);
-    if (looked)
-        bzi_look_end(&look);
-}
-
 /* The thread of a reader. */
 static void *bzi_reader_run(void *argument)
 {
@@ -26421,14 +26379,12 @@ static void *bzi_reader_run(void *argument)
     bzna_error err;
     int entered = loader->device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
 
-    if (loader->pool && reader == loader->readers)
-        bzi_reader_begin_pool(loader);
     bzi_loader_lock(loader);
     if (loader->device && !entered)
         bzi_loader_break(loader, &err);
     while ((reader->run = bzi_reader_take(loader)).count)
         bzi_reader_run_through(reader);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     if (entered)
         bzi_device_leave(loader->device);
     return NULL;
@@ -26436,7 +26392,7 @@ static void *bzi_reader_run(void *argument)
 
 
 /* ==== 78. Decode stages: lanes ======================================================================================
- * Calls: rooms 4, 7, 10, 45-46, 56-57, 63, 69-71, 75.
+ * Calls: rooms 4, 10, 45-46, 56-57, 63, 69-71, 75.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -26446,15 +26402,16 @@ static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_scr
 {
     bzi_sample sample = { item->local, item->extent, item->data };
 
-    return bzi_container_image(item->container, &sample, &item->batch->loader->picks[number], scratch, image, err);
+    return bzi_container_image(item->container, &sample, &item->loader->picks[number], scratch, image, err);
 }
 
 /* --- Bookkeeping for a sample that was decoded or has failed --- */
 
 /* Counts a failed sample by what was at fault: reading, decoding, the format, or anything else. With the lock held. */
-static void bzi_item_count_failure(const bzi_item *item, bzna_status status)
+static void bzi_item_count_failure(const bzi_item *item)
 {
-    bzna_statistics *stats = &item->batch->loader->stats;
+    const bzna_status status = item->result;
+    bzna_statistics *stats = &item->loader->stats;
     const int unread = item->status != BZNA_OK;
 
     stats->samples_failed++;
@@ -26469,9 +26426,9 @@ static void bzi_item_count_failure(const bzi_item *item, bzna_status status)
 }
 
 /* Counts the sample and the time spent on it. With the lock held. */
-static void bzi_item_account(const bzi_item *item, bzna_status status)
+static void bzi_item_account(const bzi_item *item)
 {
-    bzna_loader *loader = item->batch->loader;
+    bzna_loader *loader = item->loader;
     bzna_statistics *stats = &loader->stats;
     bzna_stage_statistics *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
 
@@ -26490,32 +26447,33 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
     stats->tiles += item->tiles;
     stats->samples_shrinkable += item->shrinkable;
 
-    if (status != BZNA_OK)
-        bzi_item_count_failure(item, status);
+    if (item->result != BZNA_OK)
+        bzi_item_count_failure(item);
     else if (item->by_nvdec)
         stats->samples_nvdec++;
     else if (loader->slot_bytes)
         stats->samples_software++;
 }
 
-/* Returns 1 if an item that failed with this status ends the run, else 0. The policy for errors decides that, and for
+/* Returns 1 if an item ends the run because it failed, else 0. The policy for errors decides that, and for
  * callbacks of the user's also their own, except where the container itself is the user's code. */
-static int bzi_item_stops(const bzi_item *item, bzna_status status)
+static int bzi_item_stops(const bzi_item *item)
 {
-    const bzna_loader_errors *errors = &item->batch->loader->config.errors;
+    const bzna_loader_errors *errors = &item->loader->config.errors;
     const int of_container = item->status == BZNA_E_CALLBACK && item->container->ops->fetch;
 
-    return (status == BZNA_E_CALLBACK && !of_container && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP) ||
-           (status != BZNA_OK && errors->policy == BZNA_ON_ERROR_STOP);
+    if (item->result == BZNA_E_CALLBACK && !of_container && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP)
+        return 1;
+    return item->result != BZNA_OK && errors->policy == BZNA_ON_ERROR_STOP;
 }
 
 /* Gives the slot of a failed sample the one at the position that a next slot would have, and the item to a reader.
  * Returns 1; 0 if the sample may not be replaced. With the lock held. */
-static int bzi_item_replace(bzi_item *item, bzna_status status)
+static int bzi_item_replace(bzi_item *item)
 {
-    bzna_loader *loader = item->batch->loader;
+    bzna_loader *loader = item->loader;
 
-    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_item_stops(item, status) ||
+    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_item_stops(item) ||
         item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_loader_interrupted(loader))
         return 0;
 
@@ -26524,7 +26482,7 @@ static int bzi_item_replace(bzi_item *item, bzna_status status)
     bzi_plan_sample(loader, item);
 
     loader->stats.replaced++;
-    loader->redo[loader->redo_count++] = item;
+    bzi_run_add(&loader->redo, item);
     bzi_item_done(item);
     bzi_loader_freed(loader);
     return 1;
@@ -26532,16 +26490,16 @@ static int bzi_item_replace(bzi_item *item, bzna_status status)
 
 /* Ends an item whose slot is written, or whose writing is enqueued. Its batch may become ready by that. The caller then
  * calls bzi_loader_freed. With the lock held. */
-static void bzi_item_put(bzi_item *item, bzna_status status)
+static void bzi_item_put(bzi_item *item)
 {
     bzna_batch *batch = item->batch;
 
-    batch->status[item->slot] = status;
+    batch->status[item->slot] = item->result;
     if (item->slot < batch->real) {
-        if (item->slot < batch->stop_slot && bzi_item_stops(item, status))
+        if (item->slot < batch->stop_slot && bzi_item_stops(item))
             batch->stop_slot = item->slot;
-        batch->failed += status != BZNA_OK;
-        batch->replaced += status == BZNA_OK && item->replacements;
+        batch->failed += item->result != BZNA_OK;
+        batch->replaced += item->result == BZNA_OK && item->replacements;
     }
 
     if (--batch->unfinished == 0)
@@ -26551,30 +26509,28 @@ static void bzi_item_put(bzi_item *item, bzna_status status)
 }
 
 /* The same, and calls it. With the lock held. */
-static void bzi_item_finish(bzi_item *item, bzna_status status)
+static void bzi_item_finish(bzi_item *item)
 {
-    bzi_item_put(item, status);
-    bzi_loader_freed(item->batch->loader);
+    bzi_item_put(item);
+    bzi_loader_freed(item->loader);
 }
 
 /* Completes the message of a failed sample, and logs it. */
 static void bzi_item_report_failure(const bzi_item *item)
 {
-    bzna_error *err = &item->batch->errors[item->slot];
-
-    bzi_container_fail(item->container, item->local, err);
-    bzi_log(item->batch->loader->host, BZNA_LOG_WARNING, err->status, "%s", err->message);
+    bzi_container_fail(item->container, item->local, item->err);
+    bzi_log(item->loader->host, BZNA_LOG_WARNING, item->err->status, "%s", item->err->message);
 }
 
 /* --- Lanes --- */
 
 /* Returns the device address to which the kernel writes a view of an item. */
-static uint64_t bzi_lane_target(const bzi_item *item, const bzi_output *output, uint32_t view)
+static uint64_t bzi_lane_target(const bzi_item *item, const bzi_view *view)
 {
     const bzna_batch *batch = item->batch;
 
-    return batch->loader->on_device ? (uint64_t)(uintptr_t)bzi_batch_slot(batch, output, view, item->slot) :
-                                      batch->device_data + bzi_output_at(output, view, batch->slots, item->slot);
+    return item->loader->on_device ? (uint64_t)(uintptr_t)bzi_batch_slot(batch, view, item->slot) :
+                                     batch->device_data + bzi_view_at(view, batch->slots, item->slot);
 }
 
 /* Returns the lane's part of the loader's scratch memory: BZI_LANE_SUMS bytes, then memory for each view of a launch.
@@ -26585,30 +26541,30 @@ static uint64_t bzi_lane_scratch(const bzi_lane *lane, const bzna_loader *loader
 }
 
 /* Gives slots and passes of a launch their scratch memory. Sums of lumas begin with 0. */
-static bzna_status bzi_lane_place(bzi_lane *lane, const bzna_loader *loader, bzi_kernel_slot *slots,
-                                  bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
+static bzna_status bzi_lane_place(const bzi_lane *lane, const bzna_loader *loader, bzi_launch *launch, bzna_error *err)
 {
     const uint64_t sums = bzi_lane_scratch(lane, loader);
     uint32_t summed = 0;
 
-    for (uint32_t i = 0; i < count; i++) {
-        summed |= slots[i].flags & BZI_KERNEL_MEAN_LUMA;
-        slots[i].sums = sums + i * 2 * sizeof(uint64_t);
-        bzi_view_place(&slots[i], &passes[i], sums + BZI_LANE_SUMS + i * loader->view_scratch);
+    for (uint32_t i = 0; i < launch->count; i++) {
+        bzi_kernel_slot *slot = &launch->slots.slot[i];
+        summed |= slot->flags & BZI_KERNEL_MEAN_LUMA;
+        slot->sums = sums + i * 2 * sizeof(uint64_t);
+        bzi_view_place(slot, &launch->passes[i], sums + BZI_LANE_SUMS + i * loader->view_scratch);
     }
     return summed ? bzi_device_zero(lane->device, sums, BZI_LANE_SUMS, lane->stream, err) : BZNA_OK;
 }
 
 /* Enqueues warps and passes of views, of which all have operations on pixels, or none. */
 static bzna_status bzi_lane_operate(bzi_lane *lane, const bzna_loader *loader, const bzi_kernel_output *out,
-                                    bzi_kernel_slots *slots, bzi_kernel_pass *passes, uint32_t count, bzna_error *err)
+                                    bzi_launch *launch, bzna_error *err)
 {
-    const bzi_kernel_output target = bzi_view_target(passes, out);
-    bzna_status status = bzi_lane_place(lane, loader, slots->slot, passes, count, err);
+    const bzi_kernel_output target = bzi_view_target(launch->passes, out);
+    bzna_status status = bzi_lane_place(lane, loader, launch, err);
 
     if (status == BZNA_OK &&
-        (status = bzi_device_warp(lane->device, slots, count, &target, lane->stream, err)) == BZNA_OK)
-        status = bzi_device_operate(lane->device, passes, count, out, lane->stream, err);
+        (status = bzi_device_warp(lane->device, &launch->slots, launch->count, &target, lane->stream, err)) == BZNA_OK)
+        status = bzi_device_operate(lane->device, launch->passes, launch->count, out, lane->stream, err);
     return status;
 }
 
@@ -26617,23 +26573,23 @@ static bzna_status bzi_lane_operate(bzi_lane *lane, const bzna_loader *loader, c
 static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t number)
 {
     const bzi_output *output = &loader->outputs[number];
+    bzi_launch *gathered = &lane->launches[number];
     bzi_kernel_output out = output->kernel;
 
     out.mean = output->device_mean;
     for (int pixels = 0; pixels < 2; pixels++) {
-        bzi_kernel_slots slots;
-        bzi_kernel_pass passes[BZI_KERNEL_SLOTS];
-        uint32_t count = 0;
+        bzi_launch launch;
 
-        for (uint32_t i = 0; i < lane->slot_count[number]; i++)
-            if (pixels == (lane->passes[number][i].pixels != 0)) {
-                slots.slot[count] = lane->slots[number].slot[i];
-                passes[count++] = lane->passes[number][i];
+        launch.count = 0;
+        for (uint32_t i = 0; i < gathered->count; i++)
+            if (pixels == (gathered->passes[i].pixels != 0)) {
+                launch.slots.slot[launch.count] = gathered->slots.slot[i];
+                launch.passes[launch.count++] = gathered->passes[i];
             }
-        if (count && lane->error.status == BZNA_OK)
-            bzi_lane_operate(lane, loader, &out, &slots, passes, count, &lane->error);
+        if (launch.count && lane->error.status == BZNA_OK)
+            bzi_lane_operate(lane, loader, &out, &launch, &lane->error);
     }
-    lane->slot_count[number] = 0;
+    gathered->count = 0;
 }
 
 static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
@@ -26644,44 +26600,36 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
 
 /* Adds the slot of a view to the launch of its output. pass: its operations; NULL: none. Pre: the lane has a place for
  * the item, or has the item. */
-static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_output *output, uint32_t view,
-                         const bzi_kernel_slot *slot, const bzi_kernel_pass *pass)
+static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *view, const bzi_kernel_slot *slot,
+                         const bzi_kernel_pass *pass)
 {
-    const bzna_loader *loader = item->batch->loader;
-    const uint32_t number = (uint32_t)(output - loader->outputs);
-    bzi_kernel_slot *to;
+    const bzna_loader *loader = item->loader;
+    const uint32_t number = (uint32_t)(view->output - loader->outputs);
+    bzi_launch *launch = &lane->launches[number];
 
-    if (lane->slot_count[number] == BZI_KERNEL_SLOTS)
+    if (launch->count == BZI_KERNEL_SLOTS)
         bzi_lane_warp(lane, loader, number);
-    to = &lane->slots[number].slot[lane->slot_count[number]];
-    memset(&lane->passes[number][lane->slot_count[number]], 0, sizeof(bzi_kernel_pass));
+    memset(&launch->passes[launch->count], 0, sizeof *pass);
     if (pass)
-        lane->passes[number][lane->slot_count[number]] = *pass;
-    lane->slot_count[number]++;
-    *to = *slot;
-    to->dst = bzi_lane_target(item, output, view);
+        launch->passes[launch->count] = *pass;
+    launch->slots.slot[launch->count] = *slot;
+    launch->slots.slot[launch->count++].dst = bzi_lane_target(item, view);
 }
 
 /* Adds an item, all of whose slots are in the lane. Pre: the lane has a place for the item, and its other items belong
  * to the same loader. */
-static void bzi_lane_add(bzi_lane *lane, bzi_item *item, bzna_status status)
-{
-    lane->items[lane->count] = item;
-    lane->status[lane->count++] = status;
-}
+static void bzi_lane_add(bzi_lane *lane, bzi_item *item) { lane->items[lane->count++] = item; }
 
 /* Copies an item's slots to the host. */
 static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item, bzna_error *err)
 {
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        for (uint32_t view = 0; view < output->views && status == BZNA_OK; view++)
-            status = bzi_device_download(lane->device, bzi_batch_slot(item->batch, output, view, item->slot),
-                                         bzi_lane_target(item, output, view), output->picture_bytes, lane->stream,
-                                         err);
+    for (uint32_t i = 0; i < loader->view_count && status == BZNA_OK; i++) {
+        const bzi_view *view = &loader->views[i];
+        status = bzi_device_download(lane->device, bzi_batch_slot(item->batch, view, item->slot),
+                                     bzi_lane_target(item, view), view->output->picture_bytes, lane->stream, err);
     }
 
     return status;
@@ -26691,7 +26639,7 @@ static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item,
  * `more` gets no event yet, because the lane will write more slots of it. */
 static bzna_status bzi_lane_launch(bzi_lane *lane, const bzna_batch *more, bzna_error *err)
 {
-    const bzna_loader *loader = lane->items[0]->batch->loader;
+    const bzna_loader *loader = lane->items[0]->loader;
     bzna_status status;
 
     for (uint32_t i = lane->kept; i < lane->count; i++)
@@ -26723,7 +26671,7 @@ static bzna_status bzi_lane_launch(bzi_lane *lane, const bzna_batch *more, bzna_
  * its event is recorded. After a launch that failed, nothing is kept. */
 static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 {
-    bzna_loader *loader = lane->items[0]->batch->loader;
+    bzna_loader *loader = lane->items[0]->loader;
     const uint64_t start = bzi_os_now_ns();
     const uint32_t count = lane->count, kept = lane->kept;
     uint64_t each;
@@ -26741,15 +26689,14 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
         bzi_item *item = lane->items[i];
 
         item->warp_ns += i < kept ? 0 : each;
-        if (lane->status[i] == BZNA_OK && i >= kept)
-            bzi_item_account(item, BZNA_OK);                /* failed ones were counted when they failed */
+        if (item->result == BZNA_OK && i >= kept)
+            bzi_item_account(item);                         /* failed ones were counted when they failed */
         if (i + 1 < count || !lane->kept)
-            bzi_item_finish(item, lane->status[i]);
+            bzi_item_finish(item);
     }
 
     lane->items[0] = lane->items[count - 1];
-    lane->status[0] = lane->status[count - 1];
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
 }
 
 /* --- The end of a sample --- */
@@ -26765,9 +26712,9 @@ static void bzi_slot_pad(bzi_kernel_slot *slot, double value)
 /* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and one of padding
  * with its value. Ends its item. The kernel gets an empty picture, which is out of bounds everywhere. lane: as for
  * bzi_item_complete. */
-static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
+static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
 {
-    bzna_loader *loader = item->batch->loader;
+    bzna_loader *loader = item->loader;
     bzi_kernel_slot slot;
 
     memset(&slot, 0, sizeof slot);
@@ -26775,29 +26722,27 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
     slot.depth = 8;
     bzi_item_put_operations(item, NULL);
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
+    for (uint32_t i = 0; i < loader->view_count; i++) {
+        const bzi_view *view = &loader->views[i];
 
-        bzi_slot_colors(&slot, &output->transform, output->shape.channels);
+        bzi_slot_colors(&slot, &view->output->transform, view->output->shape.channels);
         if (item->is_padding)
             bzi_slot_pad(&slot, loader->config.order.pad_value);
-        for (uint32_t view = 0; view < output->views; view++) {
-            slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
-            if (lane)
-                bzi_lane_put(lane, item, output, view, &slot, NULL);
-            else
-                bzi_kernel_fill(&slot, &output->kernel);
-        }
+        slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
+        if (lane)
+            bzi_lane_put(lane, item, view, &slot, NULL);
+        else
+            bzi_kernel_fill(&slot, &view->output->kernel);
     }
 
     if (lane) {
-        bzi_lane_add(lane, item, status);
+        bzi_lane_add(lane, item);
         return;
     }
 
     bzi_loader_lock(loader);
-    bzi_item_finish(item, status);
-    bzi_os_unlock(&loader->mutex);
+    bzi_item_finish(item);
+    bzi_loader_unlock(loader);
 }
 
 /* Ends a sample that was warped or has failed: counts it, and finishes its item. If it failed, its slot takes another
@@ -26806,13 +26751,15 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
  *            launch then finishes the item. Samples that a lane warps come here only if they failed, because the launch
  *            counts and finishes the others.
  * Without the lock. */
-static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane)
+static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 {
-    bzna_loader *loader = item->batch->loader;
+    bzna_loader *loader = item->loader;
+    const bzna_status status = item->result;
     int replaced = 0;
 
     if (item->is_padding) {
-        bzi_item_fill(item, BZNA_OK, lane);
+        item->result = BZNA_OK;
+        bzi_item_fill(item, lane);
         return;
     }
 
@@ -26820,17 +26767,17 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
         bzi_item_report_failure(item);
 
     bzi_loader_lock(loader);
-    bzi_item_account(item, status);
+    bzi_item_account(item);
     if (status == BZNA_OK)
-        bzi_item_finish(item, status);
+        bzi_item_finish(item);
     else if (status == BZNA_E_DEVICE_LOST)
-        bzi_loader_break(loader, &item->batch->errors[item->slot]);
+        bzi_loader_break(loader, item->err);
     else
-        replaced = bzi_item_replace(item, status);
-    bzi_os_unlock(&loader->mutex);
+        replaced = bzi_item_replace(item);
+    bzi_loader_unlock(loader);
 
     if (status != BZNA_OK && !replaced)
-        bzi_item_fill(item, status, lane);
+        bzi_item_fill(item, lane);
 }
 
 
@@ -26843,12 +26790,11 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzna_error *err)
 {
     bzi_lane *lane = &worker->lane;
-    bzna_status status;
 
     lane->device = worker->loader->device;
     lane->number = number;
-    if ((status = bzi_device_stream(lane->device, 1, &lane->stream, err)) != BZNA_OK)
-        return status;
+    if (bzi_device_stream(lane->device, 1, &lane->stream, err) != BZNA_OK)
+        return err->status;
     return bzi_device_event(lane->device, &worker->uploaded, err);
 }
 
@@ -26899,7 +26845,6 @@ static uint32_t bzi_picture_planes(const bzna_picture *picture, uint32_t shrink,
 static bzna_status bzi_worker_reserve(bzi_worker *worker, uint64_t bytes, bzna_error *err)
 {
     bzi_device *device = worker->lane.device;
-    bzna_status status;
 
     if (bytes <= worker->upload_bytes)
         return BZNA_OK;
@@ -26909,9 +26854,9 @@ static bzna_status bzi_worker_reserve(bzi_worker *worker, uint64_t bytes, bzna_e
     bzi_device_free(device, worker->upload, worker->upload_bytes, worker->lane.stream);
     worker->upload = worker->upload_bytes = 0;
 
-    if ((status = bzi_device_pin(device, bytes, &worker->staging, err)) != BZNA_OK ||
-        (status = bzi_device_alloc(device, bytes, worker->lane.stream, &worker->upload, err)) != BZNA_OK)
-        return status;
+    if (bzi_device_pin(device, bytes, &worker->staging, err) != BZNA_OK ||
+        bzi_device_alloc(device, bytes, worker->lane.stream, &worker->upload, err) != BZNA_OK)
+        return err->status;
     worker->upload_bytes = bytes;
     return BZNA_OK;
 }
@@ -26952,9 +26897,9 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
     uint32_t count = bzi_picture_planes(picture, shrink, planes, &total);
     bzna_status status;
 
-    if ((status = bzi_device_await(device, worker->uploaded, err)) != BZNA_OK ||
-        (status = bzi_worker_reserve(worker, total, err)) != BZNA_OK)
-        return status;
+    if (bzi_device_await(device, worker->uploaded, err) != BZNA_OK ||
+        bzi_worker_reserve(worker, total, err) != BZNA_OK)
+        return err->status;
 
     for (uint32_t i = 0; i < count; i++) {
         bzi_picture_copy_plane(picture, i, &planes[i], (uint8_t *)worker->staging + planes[i].offset);
@@ -26967,21 +26912,20 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
 }
 
 /* Warps one view into its slot, on the host. */
-static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item, const bzi_output *output,
-                                        uint32_t view, bzna_error *err)
+static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item, uint32_t number, bzna_error *err)
 {
-    bzi_kernel_slot *slot = &worker->views.slots[output->first + view];
-
-    const bzi_kernel_pass *pass = &worker->views.passes[output->first + view];
-    const bzi_kernel_output target = bzi_view_target(pass, &output->kernel);
+    const bzi_view *view = &worker->loader->views[number];
+    const bzi_kernel_output *out = &view->output->kernel;
+    bzi_kernel_slot *slot = &worker->views.slots[number];
+    const bzi_kernel_pass *pass = &worker->views.passes[number];
+    const bzi_kernel_output target = bzi_view_target(pass, out);
     const bzi_memory *memory = &worker->loader->host->memory;
 
-    slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
+    slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
     if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
-        (pass->pixels && !bzi_buffer_reserve(memory, &worker->scratch_pixels,
-                                             bzi_scratch_bytes(&output->kernel, pass), 0)))
+        (pass->pixels && !bzi_buffer_reserve(memory, &worker->scratch_pixels, bzi_scratch_bytes(out, pass), 0)))
         return bzi_fail_memory(err, "the warp's workspace");
-    bzi_view_warp(slot, pass, &output->kernel, worker->workspace.data, (size_t)worker->workspace.capacity,
+    bzi_view_warp(slot, pass, out, worker->workspace.data, (size_t)worker->workspace.capacity,
                   worker->scratch_pixels.data);
     return BZNA_OK;
 }
@@ -26992,12 +26936,10 @@ static uint32_t bzi_worker_may_shrink(const bzi_worker *worker, uint32_t number)
     const bzna_loader *loader = worker->loader;
     uint32_t least = worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
 
-    for (uint32_t i = 0; i < loader->output_count && least > 1; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        for (uint32_t view = 0; output->picture == number && view < output->views; view++)
-            least = (uint32_t)bzi_min(least, bzi_slot_may_shrink(&worker->views.slots[output->first + view],
+    for (uint32_t i = 0; i < loader->view_count && least > 1; i++)
+        if (loader->views[i].output->picture == number)
+            least = (uint32_t)bzi_min(least, bzi_slot_may_shrink(&worker->views.slots[i],
                                                                  loader->config.decode.jpeg_shrink_margin));
-    }
     return least;
 }
 
@@ -27012,13 +26954,12 @@ static void bzi_worker_want_rows(bzi_worker *worker, bzi_item *item, uint32_t nu
     wanted->shrink = loader->config.decode.jpeg_shrink ? may : 1;
     item->shrinkable |= may > wanted->shrink;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        const uint32_t end = output->picture == number ? output->first + output->views : 0;
-        for (uint32_t n = output->first; n < end; n++) {
-            bzi_slot_shrink(&worker->views.slots[n], wanted->shrink);
-            bzi_rows_add(&wanted->rows, bzi_slot_rows(&worker->views.slots[n], &output->kernel));
-        }
+    for (uint32_t i = 0; i < loader->view_count; i++) {
+        bzi_kernel_slot *slot = &worker->views.slots[i];
+        if (loader->views[i].output->picture != number)
+            continue;
+        bzi_slot_shrink(slot, wanted->shrink);
+        bzi_rows_add(&wanted->rows, bzi_slot_rows(slot, &loader->views[i].output->kernel));
     }
 }
 
@@ -27056,14 +26997,13 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
         (status = bzi_item_slots(item, number, picture, shrink, &worker->views, err)) != BZNA_OK)
         return status;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        for (uint32_t view = 0; output->picture == number && view < output->views; view++)
-            if (loader->on_device)
-                bzi_lane_put(&worker->lane, item, output, view, &worker->views.slots[output->first + view],
-                             &worker->views.passes[output->first + view]);
-            else if ((status = bzi_worker_warp_view(worker, item, output, view, err)) != BZNA_OK)
-                return status;
+    for (uint32_t i = 0; i < loader->view_count; i++) {
+        if (loader->views[i].output->picture != number)
+            continue;
+        if (loader->on_device)
+            bzi_lane_put(&worker->lane, item, &loader->views[i], &worker->views.slots[i], &worker->views.passes[i]);
+        else if (bzi_worker_warp_view(worker, item, i, err) != BZNA_OK)
+            return err->status;
     }
 
     if (loader->on_device && loader->pick_count > 1)
@@ -27108,7 +27048,7 @@ static bzna_status bzi_worker_refuse_jpeg(bzna_error *err)
 static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uint32_t number, bzna_error *err)
 {
     const bzna_loader_pipeline *pipeline = &worker->loader->config.pipeline;
-    const bzi_output *output = worker->loader->outputs;
+    const bzi_view *view = worker->loader->views;
     bzna_random random = bzi_item_random(item, BZNA_OPERATION_PICTURE, number);
     bzna_picture *picture = &worker->pictures[number];
     bzna_sample_info info;
@@ -27130,9 +27070,9 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
         picture->plane[i] = drawn[i];
     }
 
-    while (output->picture != number)
-        output++;
-    info = bzi_item_info(item, output, 0, picture);
+    while (view->output->picture != number)
+        view++;
+    info = bzi_item_info(item, view, picture);
 
     bzi_os_callback_begin();
     status = pipeline->picture(pipeline->picture_user, &info, &random, picture, drawn);
@@ -27168,7 +27108,7 @@ static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
 
     of->next_tile++;
     of->tiles_begun++;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     begin = bzi_os_now_ns();
     status = bzi_software_tile(&worker->software, &of->tiles, number, &err);
     bzi_loader_lock(loader);
@@ -27219,7 +27159,7 @@ static bzna_status bzi_worker_grid(bzi_worker *worker, bzi_item *item, bzna_erro
     while (worker->tiles_begun)
         bzi_os_wait(&loader->tiles_wake, &loader->mutex);
     item->decode_ns += worker->helped_ns - (bzi_os_now_ns() - waited);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     if (worker->failed_tile != UINT32_MAX) {
         *err = worker->tile_error;
         return err->status;
@@ -27284,7 +27224,7 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
 /* Does that for a sample that was read. Returns the status of reading if that failed. */
 static bzna_status bzi_worker_try(bzi_worker *worker, bzi_item *item)
 {
-    return item->status == BZNA_OK ? bzi_worker_sample(worker, item, &item->batch->errors[item->slot]) : item->status;
+    return item->result = item->status == BZNA_OK ? bzi_worker_sample(worker, item, item->err) : item->status;
 }
 
 /* Works on a run with batches on the device. Its samples are launched one by one, because they are uploaded to the same
@@ -27292,14 +27232,13 @@ static bzna_status bzi_worker_try(bzi_worker *worker, bzi_item *item)
 static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
 {
     bzi_lane *lane = &worker->lane;
+    bzi_item *item;
 
-    for (bzi_item *item = run.first, *next; item; item = next) {
-        const bzna_status status = bzi_worker_try(worker, item);
-        next = item->next;                                  /* another thread may have the item after this */
-        if (status != BZNA_OK)
-            bzi_item_complete(item, status, lane);
+    while ((item = bzi_run_take(&run, NULL)) != NULL) {     /* another thread may have it after this */
+        if (bzi_worker_try(worker, item) != BZNA_OK)
+            bzi_item_complete(item, lane);
         else
-            bzi_lane_add(lane, item, status);
+            bzi_lane_add(lane, item);
         if (lane->count)
             bzi_lane_flush(lane, NULL);
     }
@@ -27310,27 +27249,25 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
 static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
 {
     bzna_loader *loader = worker->loader;
-    bzi_run failed = { NULL, NULL, 0, 0 };
+    bzi_run failed = { 0 };
+    bzi_item *item;
 
-    for (bzi_item *item = run.first; item; item = item->next)
-        item->result = bzi_worker_try(worker, item);
+    for (item = run.first; item; item = item->next)
+        bzi_worker_try(worker, item);
     bzi_loader_lock(loader);
-    for (bzi_item *item = run.first, *next; item; item = next) {
-        next = item->next;
+    while ((item = bzi_run_take(&run, NULL)) != NULL) {
         if (item->result != BZNA_OK) {
             bzi_run_add(&failed, item);
             continue;
         }
-        bzi_item_account(item, BZNA_OK);
-        bzi_item_put(item, BZNA_OK);
+        bzi_item_account(item);
+        bzi_item_put(item);
     }
 
     bzi_loader_freed(loader);
-    bzi_os_unlock(&loader->mutex);
-    for (bzi_item *item = failed.first, *next; item; item = next) {
-        next = item->next;
-        bzi_item_complete(item, item->result, NULL);
-    }
+    bzi_loader_unlock(loader);
+    while ((item = bzi_run_take(&failed, NULL)) != NULL)
+        bzi_item_complete(item, NULL);
 }
 
 /* Works on a run, and measures the time for the loader's pace. With the lock held, but not while it works. */
@@ -27339,7 +27276,7 @@ static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
     bzna_loader *loader = worker->loader;
     uint64_t took = bzi_os_now_ns();
 
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     if (loader->on_device)
         bzi_worker_launch_run(worker, run);
     else
@@ -27356,20 +27293,20 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
 {
     bzna_loader *loader = worker->loader;
     bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_DECODE];
-    bzi_run run = { NULL, NULL, 0, 0 };
+    bzi_run run = { 0 };
 
     while (!loader->quit) {
         uint64_t start;
         int blocked;
-        if (!bzi_loader_interrupted(loader) && loader->ring_count) {
-            run = bzi_ring_pop(loader);
+        if (!bzi_loader_interrupted(loader) && loader->ready.count) {
+            run = bzi_ready_pop(loader);
             loader->active++;
             bzi_loader_wake_reader(loader);
             break;
         }
         if (bzi_worker_help(worker))
             continue;
-        blocked = !loader->planning && !loader->free_batches;       /* back-pressure: no batch is left to fill */
+        blocked = !loader->plan.batch && !loader->free_batches;       /* back-pressure: no batch is left to fill */
         start = bzi_os_now_ns();
         loader->idle_workers++;
         bzi_loader_wake_reader(loader);                     /* the reader at work may be slow */
@@ -27396,7 +27333,7 @@ static void *bzi_worker_run(void *argument)
         bzi_loader_break(loader, &err);
     while ((run = bzi_worker_take(worker)).count)
         bzi_worker_run_through(worker, run);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     if (entered)
         bzi_device_leave(loader->device);
     return NULL;
@@ -27423,9 +27360,6 @@ typedef struct bzi_engine {
     bzi_pool   *pool;
     bzi_thread  thread;
     uint32_t    started;              /* 1: the thread is to be joined */
-    uint32_t    has_turn;             /* 1: the next engine waits until this one has its first decoder */
-    uint32_t    settled;              /* 1: all engines have their first decoder */
-    bzi_nvdec   main;                 /* a copy of its first decoder; handle NULL: none yet. (P) after the turn */
     uint32_t    oom_streak;           /* samples in a row for which it found no memory */
     uint32_t    retired;              /* 1: this engine ends, while others may continue */
     bzi_session session;
@@ -27454,23 +27388,18 @@ static int bzi_engine_suits(const bzi_engine *engine, const bzi_item *item)
  * empty. With the pool's lock held. */
 static bzi_item *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
 {
-    bzi_item *before = NULL, *item = pool->first;
+    bzi_item *const first = pool->queue.first;
+    bzi_item *before = NULL, *item = first;
 
-    if (!item)
-        return NULL;
     for (uint32_t i = 0; item && !bzi_engine_suits(engine, item); i++) {
         before = item;
-        item = i < BZI_POOL_MAX_PASSED && pool->first->passed_over < BZI_POOL_MAX_PASSED ? item->next : NULL;
+        item = i < BZI_POOL_MAX_PASSED && first->passed_over < BZI_POOL_MAX_PASSED ? item->next : NULL;
     }
 
     before = item ? before : NULL;
-    item = item ? item : pool->first;
-    pool->first->passed_over += before != NULL;
-    *(before ? &before->next : &pool->first) = item->next;
-    if (pool->last == item)
-        pool->last = before;
-    pool->queued--;
-    return item;
+    if (before)
+        first->passed_over++;
+    return bzi_run_take(&pool->queue, before);
 }
 
 /* Puts an item back at the head of the queue if the engine has no decoder for it, so that another engine can take it.
@@ -27487,10 +27416,8 @@ static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec
         return 0;
 
     bzi_os_lock(&pool->mutex);
-    if (pool->first) {
-        item->next = pool->first;
-        pool->first = item;
-        pool->queued++;
+    if (pool->queue.count) {
+        bzi_run_push(&pool->queue, item);
         given = 1;
     }
     bzi_os_unlock(&pool->mutex);
@@ -27509,7 +27436,7 @@ static bzi_item *bzi_pool_take(bzi_engine *engine, int busy)
     bzi_item *item = NULL;
 
     bzi_os_lock(&pool->mutex);
-    if (busy && pool->queued > pool->idle)
+    if (busy && pool->queue.count > pool->idle)
         item = bzi_pool_pop(pool, engine);
     while (!busy && (item = bzi_pool_pop(pool, engine)) == NULL && !pool->quit) {
         pool->idle++;
@@ -27541,7 +27468,7 @@ static void bzi_engine_flush(bzi_engine *engine, int may_wait)
 static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
 {
     const bzi_lane *lane = &engine->lane;
-    const int other = lane->count && lane->items[0]->batch->loader != item->batch->loader;
+    const int other = lane->count && lane->items[0]->loader != item->loader;
 
     if (other || lane->count - lane->kept == BZI_KERNEL_SLOTS ||
         engine->session.mapped_count == engine->pool->device->desc.session_mapped)
@@ -27550,42 +27477,43 @@ static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
 
 /* Ends a sample that failed. Its slot takes another sample, or is filled. Pre: the slots of all mapped surfaces are in
  * the lane. */
-static void bzi_engine_fail(bzi_engine *engine, bzi_item *item, bzna_status status)
+static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
 {
+    item->result = item->status == BZNA_OK ? item->err->status : item->status;
     item->decode_ns = 0;
     bzi_engine_make_room(engine, item);
-    bzi_item_complete(item, status, &engine->lane);
+    bzi_item_complete(item, &engine->lane);
 }
 
 /* Hands an item with a codec that NVDEC does not know to the workers. Without workers it fails. This is not counted as
  * a fallback. */
-static void bzi_engine_pass(bzi_engine *engine, bzi_item *item, bzna_status status)
+static void bzi_engine_pass(bzi_engine *engine, bzi_item *item)
 {
-    bzna_loader *loader = item->batch->loader;
+    bzna_loader *loader = item->loader;
 
     if (!loader->worker_count) {
-        bzi_engine_fail(engine, item, status);
+        bzi_engine_fail(engine, item);
         return;
     }
     bzi_loader_lock(loader);
     item->decode_ns = 0;
     bzi_item_to_workers(item);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
 }
 
 /* Hands an item that NVDEC does not decode to the workers, and counts a fallback. Without workers it fails. A loader
  * logs each kind of reason once, and at most eight kinds. Reasons are of one kind if they are equal up to the first
  * digit. */
-static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status status)
+static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item)
 {
-    bzna_loader *loader = item->batch->loader;
-    bzna_error reason = item->batch->errors[item->slot];
+    bzna_loader *loader = item->loader;
+    bzna_error reason = *item->err;
     uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
     uint32_t i = 0;
     uint32_t was_read = item->status == BZNA_OK;            /* else a worker reports why it was not */
 
     if (!loader->worker_count) {
-        bzi_engine_fail(engine, item, status);
+        bzi_engine_fail(engine, item);
         return;
     }
 
@@ -27600,7 +27528,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
     loader->stats.fallbacks += was_read;
     item->decode_ns = item->by_nvdec = 0;
     bzi_item_to_workers(item);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
 
     /* The pool's host is used, because the loader may be closed by now. */
     if (i < 8 && was_read)
@@ -27610,23 +27538,21 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
 /* Adds all views of a mapped picture to the lane. */
 static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight *flight)
 {
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        for (uint32_t view = 0; view < output->views; view++) {
-            bzi_kernel_slot *slot = &engine->views.slots[output->first + view];
-            bzi_slot_on_surface(slot, flight->semi_planar);
-            bzi_lane_put(&engine->lane, item, output, view, slot, &engine->views.passes[output->first + view]);
-        }
+    for (uint32_t i = 0; i < loader->view_count; i++) {
+        bzi_kernel_slot *slot = &engine->views.slots[i];
+        bzi_slot_on_surface(slot, flight->semi_planar);
+        bzi_lane_put(&engine->lane, item, &loader->views[i], slot, &engine->views.passes[i]);
     }
-    bzi_lane_add(&engine->lane, item, BZNA_OK);
+    item->result = BZNA_OK;
+    bzi_lane_add(&engine->lane, item);
 }
 
 /* Returns 1 if NVDEC has decoded this sample before without damage, else 0. */
 static uint32_t bzi_item_is_sound(const bzi_item *item)
 {
-    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader *loader = item->loader;
     return loader->sound && !atomic_load_explicit(&loader->changes, memory_order_relaxed) &&
            atomic_load_explicit(&loader->sound[item->index / 32], memory_order_relaxed) >> item->index % 32 & 1;
 }
@@ -27636,7 +27562,7 @@ static uint32_t bzi_item_is_sound(const bzi_item *item)
  *   sound   what bzi_item_is_sound returned */
 static void bzi_item_note(const bzi_item *item, uint32_t sound, bzna_status status, const bzi_flight *flight)
 {
-    bzna_loader *loader = item->batch->loader;
+    bzna_loader *loader = item->loader;
 
     if (sound && status == BZNA_E_DECODE)
         atomic_store(&loader->changes, 1);
@@ -27649,23 +27575,21 @@ static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
     bzi_item *item = session->pending[session->pending_first].tag;
-    bzna_error *err = &item->batch->errors[item->slot];
+    bzna_error *err = item->err;
     uint64_t start = bzi_os_now_ns();
     const uint32_t sound = bzi_item_is_sound(item);
     bzi_flight flight;
-    bzi_nvdec_result result;
     bzna_status status;
 
     bzi_engine_make_room(engine, item);
     session->pending[session->pending_first].is_sound = sound;
-    result = bzi_session_map(session, &flight, err);
+    status = bzi_session_map(session, &flight, err);
     item->decode_ns += bzi_os_now_ns() - start;
-    if (result == BZI_NVDEC_REFUSED) {
-        bzi_engine_refuse(engine, item, err->status);
+    if (status == BZNA_E_CODEC) {
+        bzi_engine_refuse(engine, item);
         return;
     }
 
-    status = result == BZI_NVDEC_OK ? BZNA_OK : err->status;
     bzi_item_note(item, sound, status, &flight);
     if (status == BZNA_OK &&
         (status = bzi_item_prepare(item, &flight.picture, &engine->views, err)) == BZNA_OK)
@@ -27673,7 +27597,7 @@ static void bzi_engine_map(bzi_engine *engine)
     if (status == BZNA_OK)
         bzi_engine_add(engine, item, &flight);
     else
-        bzi_engine_fail(engine, item, status);
+        bzi_engine_fail(engine, item);
 }
 
 /* Takes the oldest picture in flight. Launches the kernel if no more surfaces can be mapped, or nothing else is in
@@ -27698,7 +27622,8 @@ static int bzi_engine_busy(const bzi_engine *engine)
 static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 {
     bzi_pool *pool = engine->pool;
-    bzi_item *rest = NULL;
+    bzi_run rest = { 0 };
+    bzi_item *item;
     uint32_t left;
 
     engine->retired = 1;
@@ -27706,18 +27631,16 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 
     bzi_os_lock(&pool->mutex);
     left = --pool->live;
-    for (bzi_item **end = &rest; !left && (*end = bzi_pool_pop(pool, engine)) != NULL; end = &(*end)->next)
-        ;
+    while (!left && (item = bzi_run_take(&pool->queue, NULL)) != NULL)
+        bzi_run_add(&rest, item);
     bzi_os_unlock(&pool->mutex);
     bzi_log(pool->host, BZNA_LOG_WARNING, why->status, "a decode session has ended, %u are left: %s", left,
             why->message);
 
-    while (rest) {
-        bzi_item *next = rest->next;
-        if (rest->status == BZNA_OK)
-            rest->batch->errors[rest->slot] = *why;
-        bzi_engine_refuse(engine, rest, rest->status == BZNA_OK ? why->status : rest->status);
-        rest = next;
+    while ((item = bzi_run_take(&rest, NULL)) != NULL) {
+        if (item->status == BZNA_OK)
+            *item->err = *why;
+        bzi_engine_refuse(engine, item);
     }
 
     while (bzi_engine_busy(engine))
@@ -27745,98 +27668,27 @@ static void bzi_engine_count_failures(bzi_engine *engine)
  * several samples in a row. */
 static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 {
-    bzna_error why = item->batch->errors[item->slot];
+    bzna_error why = *item->err;
 
-    bzi_engine_refuse(engine, item, why.status);
+    bzi_engine_refuse(engine, item);
     if (++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
         bzi_engine_retire(engine, &why);
 }
 
-/* --- The first decoders --- */
-
-/* Waits until it is this engine's turn to make its main decoder. Returns 1, or 0 if the pool closes.
- *
- * Engines make these decoders one after the other. If a driver binds a decoder to one of the GPU's decoder units for
- * good, it does so in the order in which they are made. The first engine makes one for the example, as NVIDIA's parser
- * sees that. The others make the same decoder. None makes a different one before all have theirs. If there is no
- * example, or no decoder can be made for it, the engine's first sample takes the example's place. */
-static int bzi_engine_await_turn(bzi_engine *engine)
-{
-    bzi_pool *pool = engine->pool;
-    const uint32_t number = engine->lane.number;
-
-    bzi_os_lock(&pool->mutex);
-    while (pool->turn <= number && !pool->quit)
-        bzi_os_wait(&pool->turns, &pool->mutex);
-    engine->has_turn = !pool->quit;
-    if (number && engine->has_turn)
-        engine->main = pool->engines[number - 1].main;
-    bzi_os_unlock(&pool->mutex);
-    return (int)engine->has_turn;
-}
-
-/* Lets the next engine make its main decoder, which will be like this one's. */
-static void bzi_engine_pass_turn(bzi_engine *engine)
-{
-    bzi_pool *pool = engine->pool;
-
-    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS && !engine->main.handle; i++)
-        if (engine->session.decoders.decoders[i].used)      /* by more than the self-check */
-            engine->main = engine->session.decoders.decoders[i];
-
-    engine->has_turn = 0;
-    bzi_os_lock(&pool->mutex);
-    pool->turn++;
-    bzi_os_wake_all(&pool->turns);
-    bzi_os_unlock(&pool->mutex);
-}
-
-/* Makes the main decoder, if an example or an earlier engine says which. An error is not reported here, because the
- * first samples will meet it again. */
-static void bzi_engine_prepare(bzi_engine *engine)
-{
-    if (!engine->main.handle && !bzi_check_prepare(&engine->session, &engine->pool->example))
-        return;
-    if (engine->main.handle && !atomic_load(&engine->pool->device->stuck))
-        bzi_nvdec_cache_copy(&engine->session.decoders, &engine->main);
-    bzi_engine_pass_turn(engine);
-}
-
-/* Waits until all engines have their main decoder, if the one to be made is of another kind or size than that. */
-static void bzi_engine_settle(bzi_engine *engine, const bzi_nvdec_format *want)
-{
-    bzi_pool *pool = engine->pool;
-    const uint64_t frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
-
-    if (engine->settled || !engine->main.handle || frames == engine->main.frames)
-        return;
-
-    while (bzi_engine_busy(engine))
-        bzi_engine_advance(engine);
-
-    bzi_os_lock(&pool->mutex);
-    while (pool->turn <= pool->count)
-        bzi_os_wait(&pool->turns, &pool->mutex);
-    bzi_os_unlock(&pool->mutex);
-    engine->settled = 1;
-}
-
 /* Decides whether the session decodes an image, which is the item's picture or a tile of it. sps and picture describe
- * it. Returns BZI_NVDEC_BUSY if the item was put back into the queue. The caller must not use the item after that. */
-static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzna_image *image,
+ * it. Returns BZNA_AGAIN if the item was put back into the queue. The caller must not use the item after that. */
+static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzna_image *image,
                                           const bzi_format *sps, const bzna_picture *picture, bzna_error *err)
 {
     bzi_session *session = &engine->session;
     const bzi_nvdec_format want = bzi_nvdec_format_of(image->codec, sps);
-    bzi_nvdec_result result = bzi_session_accepts(session, image->codec, sps, err);
+    bzna_status result = bzi_session_accepts(session, image->codec, sps, err);
 
-    if (result == BZI_NVDEC_OK)
-        bzi_engine_settle(engine, &want);
-    while (result == BZI_NVDEC_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
+    while (result == BZNA_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
         bzi_engine_advance(engine);
-    if (result == BZI_NVDEC_OK)
+    if (result == BZNA_OK)
         result = bzi_check_kind(session, &want, image, sps, picture, err);
-    return result == BZI_NVDEC_OK && bzi_engine_return(engine, item, &want) ? BZI_NVDEC_BUSY : result;
+    return result == BZNA_OK && bzi_engine_return(engine, item, &want) ? BZNA_AGAIN : result;
 }
 
 #endif
@@ -27853,74 +27705,85 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 
 #ifndef BENZINA_NO_HEIF
 
+/* A tile that is to be submitted. */
+typedef struct bzi_tile {
+    bzi_image    image;
+    bzna_picture picture;
+    bzi_format   sps;
+} bzi_tile;
+
 /* Finds a tile: as a picture by itself, and its place in the grid. */
-static bzi_nvdec_result bzi_engine_tile(const bzi_engine *engine, uint32_t number, bzi_image *image, uint32_t place[2],
+static bzna_status bzi_engine_tile(const bzi_engine *engine, uint32_t number, bzi_image *image, uint32_t place[2],
                                         bzna_error *err)
 {
     bzi_heif_item item;
     bzna_image coded;
 
     if (bzi_tiles_find(&engine->tiles, number, &item, &coded, place, err) != BZNA_OK)
-        return BZI_NVDEC_FAILED;
+        return err->status;
     *image = bzi_image_alone(&coded);
     if (coded.data && coded.codec != BZNA_CODEC_JPEG)
-        return BZI_NVDEC_OK;
+        return BZNA_OK;
     BZI_FAIL(err, BZNA_E_CODEC, "tiles that are JPEGs or lie in pieces are decoded in software, not by NVDEC");
-    return BZI_NVDEC_FOREIGN;
+    return BZI_FOREIGN;
 }
 
 /* Waits for the oldest tile in flight, and copies it to the canvas. */
-static bzi_nvdec_result bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
+static bzna_status bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
 {
     bzi_session *session = &engine->session;
     bzi_flight flight;
     bzi_image image;
     uint32_t place[2];
-    bzi_nvdec_result result = bzi_session_map(session, &flight, err);
+    bzna_status result = bzi_session_map(session, &flight, err);
     const uint32_t number = engine->tiles_mapped++;
 
-    if (result != BZI_NVDEC_OK) {
+    if (result != BZNA_OK) {
         bzi_tiles_fail(&engine->tiles, number, err);
         return result;
     }
 
     result = bzi_engine_tile(engine, number, &image, place, err);
-    if (result == BZI_NVDEC_OK && bzi_session_copy(session, &flight, &engine->canvas.picture, place, err) != BZNA_OK)
+    if (result == BZNA_OK && bzi_session_copy(session, &flight, &engine->canvas.picture, place, err) != BZNA_OK)
         result = bzi_session_fall_back(session, engine->tile_format.codec, err);
     bzi_session_unmap_all(session);
     return result;
 }
 
-/* Submits a tile. While the session has no room for it, tiles in flight are mapped. */
-static bzi_nvdec_result bzi_engine_submit_tile(bzi_engine *engine, bzi_item *item, uint32_t number, bzna_error *err)
+/* Finds a tile and describes it as a picture by itself. */
+static bzna_status bzi_engine_describe_tile(const bzi_engine *engine, const bzi_item *item, uint32_t number,
+                                            bzi_tile *tile, bzna_error *err)
 {
-    bzi_session *session = &engine->session;
-    bzna_picture picture;
-    bzi_nvdec_format want;
-    bzi_image image;
-    bzi_format sps;
     uint32_t place[2];
-    bzi_nvdec_result result = bzi_engine_tile(engine, number, &image, place, err);
+    bzna_status status = bzi_engine_tile(engine, number, &tile->image, place, err);
 
-    if (result != BZI_NVDEC_OK)
-        return result;
-    if (bzi_picture_describe(&image, item->batch->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
-        return BZI_NVDEC_FAILED;
+    if (status != BZNA_OK)
+        return status;
+    return bzi_picture_describe(&tile->image, item->loader->host->max_edge_px, &tile->sps, &tile->picture, err);
+}
 
-    want = bzi_nvdec_format_of(image.coded.codec, &sps);
-    if (memcmp(&want, &engine->tile_format, sizeof want) != 0) {
-        BZI_FAIL(err, BZNA_E_CODEC, "tiles of several formats are decoded in software, not by NVDEC");
-        return BZI_NVDEC_REFUSED;
-    }
+/* Submits a tile. While the session has no room for it, tiles in flight are mapped. */
+static bzna_status bzi_engine_submit_tile(bzi_engine *engine, bzi_item *item, uint32_t number, bzna_error *err)
+{
+    bzi_nvdec_format want;
+    bzi_tile tile;
+    bzna_status status = bzi_engine_describe_tile(engine, item, number, &tile, err);
 
-    while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
-        if ((result = bzi_engine_map_tile(engine, err)) != BZI_NVDEC_OK)
+    if (status != BZNA_OK)
+        return status;
+    want = bzi_nvdec_format_of(tile.image.coded.codec, &tile.sps);
+    if (memcmp(&want, &engine->tile_format, sizeof want) != 0)
+        return BZI_FAIL(err, BZNA_E_CODEC, "tiles of several formats are decoded in software, not by NVDEC");
+
+    while ((status = bzi_session_submit(&engine->session, &tile.image.coded, &tile.picture, &tile.sps, item, err)) ==
+           BZNA_AGAIN)
+        if ((status = bzi_engine_map_tile(engine, err)) != BZNA_OK)
             break;
-    return result;
+    return status;
 }
 
 /* Makes the canvas of a grid: its memory, which only grows, and its planes, which lie as in a surface of its size. */
-static bzi_nvdec_result bzi_engine_make_canvas(bzi_engine *engine, const bzi_format *sps, const bzna_picture *picture,
+static bzna_status bzi_engine_make_canvas(bzi_engine *engine, const bzi_format *sps, const bzna_picture *picture,
                                                bzna_error *err)
 {
     bzi_flight *canvas = &engine->canvas;
@@ -27937,7 +27800,7 @@ static bzi_nvdec_result bzi_engine_make_canvas(bzi_engine *engine, const bzi_for
         bzi_device_free(device, canvas->address, engine->canvas_bytes, stream);
         engine->canvas_bytes = canvas->address = 0;
         if (bzi_device_alloc(device, bytes, stream, &address, err) != BZNA_OK)
-            return err->status == BZNA_E_DEVICE_LOST ? BZI_NVDEC_FAILED : BZI_NVDEC_REFUSED;
+            return err->status == BZNA_E_DEVICE_LOST ? err->status : (err->status = BZNA_E_CODEC);
         canvas->address = address;
         engine->canvas_bytes = bytes;
     }
@@ -27945,138 +27808,118 @@ static bzi_nvdec_result bzi_engine_make_canvas(bzi_engine *engine, const bzi_for
     canvas->picture = *picture;
     canvas->semi_planar = sps->chroma_format != 3;
     bzi_session_planes(canvas, picture->frame_height, pitch);
-    return BZI_NVDEC_OK;
+    return BZNA_OK;
 }
 
 /* Finds out if the session can decode a grid's tiles. All must have the format of the first one. */
-static bzi_nvdec_result bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *item, const bzna_image *image,
-                                                bzna_error *err)
+static bzna_status bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *item, const bzna_image *image,
+                                           bzna_error *err)
 {
-    bzna_picture picture;
-    bzi_image first;
-    bzi_format sps;
-    uint32_t place[2];
-    bzi_nvdec_result result;
+    bzi_tile first;
+    bzna_status status;
 
     if (bzi_tiles_open(&engine->tiles, image, (bzi_region){ 0, 0, 1, 1 }, err) != BZNA_OK)
-        return BZI_NVDEC_FAILED;
-    if ((result = bzi_engine_tile(engine, 0, &first, place, err)) != BZI_NVDEC_OK)
-        return result;
-    if (bzi_picture_describe(&first, item->batch->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
-        return BZI_NVDEC_FAILED;
-    engine->tile_format = bzi_nvdec_format_of(first.coded.codec, &sps);
-    return bzi_engine_accept(engine, item, &first.coded, &sps, &picture, err);
+        return err->status;
+    if ((status = bzi_engine_describe_tile(engine, item, 0, &first, err)) != BZNA_OK)
+        return status;
+    engine->tile_format = bzi_nvdec_format_of(first.image.coded.codec, &first.sps);
+    return bzi_engine_accept(engine, item, &first.image.coded, &first.sps, &first.picture, err);
 }
 
 /* Decodes the tiles that the views of a grid read, and adds all views of the canvas to the lane. */
-static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzna_image *image,
+static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzna_image *image,
                                         const bzi_format *sps, bzna_picture *picture, bzna_error *err)
 {
-    const bzi_session *session = &engine->session;
-    const bzna_loader *loader = item->batch->loader;
     bzi_views *views = &engine->views;
     bzna_error other;
-    bzi_nvdec_result result = bzi_engine_accept_tiles(engine, item, image, err);
+    bzna_status result = bzi_engine_accept_tiles(engine, item, image, err);
 
-    while (result == BZI_NVDEC_OK && bzi_engine_busy(engine))
+    while (result == BZNA_OK && bzi_engine_busy(engine))
         bzi_engine_advance(engine);                         /* then all work that reads the canvas is enqueued */
-    if (result != BZI_NVDEC_OK || (result = bzi_engine_make_canvas(engine, sps, picture, err)) != BZI_NVDEC_OK)
+    if (result != BZNA_OK || (result = bzi_engine_make_canvas(engine, sps, picture, err)) != BZNA_OK)
         return result;
     if (bzi_item_prepare(item, picture, views, err) != BZNA_OK ||
         bzi_item_slots(item, 0, &engine->canvas.picture, 1, views, err) != BZNA_OK ||
-        bzi_tiles_open(&engine->tiles, image, bzi_views_part(loader, views, 0), err) != BZNA_OK)
-        return BZI_NVDEC_FAILED;
+        bzi_tiles_open(&engine->tiles, image, bzi_views_part(item->loader, views, 0), err) != BZNA_OK)
+        return err->status;
 
     engine->tiles_mapped = 0;
-    for (uint32_t i = 0; i < engine->tiles.count && result == BZI_NVDEC_OK; i++)
+    for (uint32_t i = 0; i < engine->tiles.count && result == BZNA_OK; i++)
         result = bzi_engine_submit_tile(engine, item, i, err);
-    while (session->pending_count) {                        /* after an error, too; the first one is kept */
-        const bzi_nvdec_result mapped = bzi_engine_map_tile(engine, result == BZI_NVDEC_OK ? err : &other);
-        result = result == BZI_NVDEC_OK ? mapped : result;
+    while (engine->session.pending_count) {                        /* after an error, too; the first one is kept */
+        const bzna_status mapped = bzi_engine_map_tile(engine, result == BZNA_OK ? err : &other);
+        result = result == BZNA_OK ? mapped : result;
     }
 
-    if (result != BZI_NVDEC_OK)
+    if (result != BZNA_OK)
         return result;
 
     item->by_nvdec = 1;
     item->tiles = engine->tiles.count;
     engine->oom_streak = 0;
     bzi_engine_add(engine, item, &engine->canvas);
-    return BZI_NVDEC_OK;
+    return BZNA_OK;
 }
 
 #else
-#define bzi_engine_grid(engine, item, image, sps, picture, err) BZI_NVDEC_FAILED
+#define bzi_engine_grid(engine, item, image, sps, picture, err) BZNA_E_UNSUPPORTED
 #endif
 
 /* --- Samples --- */
 
-/* Parses an item that was read, and submits it once the session has room. Returns BUSY if the item now belongs to
- * another engine. */
-static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bzna_error *err)
+/* Submits an item's picture once the session has room. Returns BZNA_AGAIN if the item now belongs to another engine. */
+static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzna_image *image, const bzi_format *sps,
+                                     bzna_picture *picture, bzna_error *err)
 {
-    bzi_session *session = &engine->session;
-    bzna_loader *loader = item->batch->loader;
+    bzna_status status;
+
+    if (image->codec == BZNA_CODEC_JPEG && !bzi_loader_is_nvdec_jpeg(item->loader, BZNA_CODEC_JPEG, sps)) {
+        BZI_FAIL(err, BZNA_E_CODEC, "JPEG is decoded in software, not by NVDEC");
+        return BZI_FOREIGN;
+    }
+    if (sps->tiles)
+        return bzi_engine_grid(engine, item, image, sps, picture, err);
+
+    status = bzi_engine_accept(engine, item, image, sps, picture, err);
+    if (status != BZNA_OK)
+        return status;
+    item->by_nvdec = 1;
+    while ((status = bzi_session_submit(&engine->session, image, picture, sps, item, err)) == BZNA_AGAIN)
+        bzi_engine_advance(engine);
+    return status;
+}
+
+/* Brings an item from the pool to the session. If it was not read, or is not decoded here, it goes on to where its
+ * status sends it. */
+static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
+{
+    bzna_error *err = item->err;
+    uint64_t start = bzi_os_now_ns();
     bzna_picture picture;
     bzi_image image;
     bzi_format sps;
-    bzi_nvdec_result result;
+    bzna_status status;
 
-    if (bzi_item_image(item, 0, &engine->scratch, &image, err) != BZNA_OK ||
-        bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
-        return BZI_NVDEC_FAILED;
-
-    if (image.coded.codec == BZNA_CODEC_JPEG && !bzi_loader_is_nvdec_jpeg(loader, BZNA_CODEC_JPEG, &sps)) {
-        BZI_FAIL(err, BZNA_E_CODEC, "JPEG is decoded in software, not by NVDEC");
-        return BZI_NVDEC_FOREIGN;
-    }
-
-    if (sps.tiles)
-        return bzi_engine_grid(engine, item, &image.coded, &sps, &picture, err);
-
-    result = bzi_engine_accept(engine, item, &image.coded, &sps, &picture, err);
-    if (result == BZI_NVDEC_OK) {
-        item->by_nvdec = 1;
-        while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
-            bzi_engine_advance(engine);
-    }
-
-    if (result == BZI_NVDEC_OK || result == BZI_NVDEC_FAILED)
-        engine->oom_streak = 0;
-    return result;
-}
-
-/* Brings an item from the pool to the session. If it was not read, or is not decoded here, it goes to where the result
- * sends it. */
-static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
-{
-    bzna_error *err = &item->batch->errors[item->slot];
-    uint64_t start = bzi_os_now_ns();
-
-    if (item->status != BZNA_OK) {
-        bzi_engine_fail(engine, item, item->status);
+    if (item->status != BZNA_OK || bzi_item_image(item, 0, &engine->scratch, &image, err) != BZNA_OK ||
+        bzi_picture_describe(&image, item->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK) {
+        bzi_engine_fail(engine, item);
         return;
     }
 
-    switch (bzi_engine_submit(engine, item, err)) {
-    case BZI_NVDEC_BUSY:
-        break;
-    case BZI_NVDEC_OK:
+    status = bzi_engine_submit(engine, item, &image.coded, &sps, &picture, err);
+    if (status == BZNA_OK)
         item->decode_ns += bzi_os_now_ns() - start;
-        break;
-    case BZI_NVDEC_REFUSED:
-        bzi_engine_refuse(engine, item, err->status);
-        break;
-    case BZI_NVDEC_FOREIGN:
-        bzi_engine_pass(engine, item, err->status);
-        break;
-    case BZI_NVDEC_NO_MEMORY:
+    if (status == BZNA_OK || (status < 0 && status != BZNA_E_CODEC))
+        engine->oom_streak = 0;
+
+    if (status == BZI_FOREIGN)
+        bzi_engine_pass(engine, item);
+    else if (status == BZI_NO_ROOM)
         bzi_engine_give_up(engine, item);
-        break;
-    case BZI_NVDEC_FAILED:
-        bzi_engine_fail(engine, item, err->status);
-        break;
-    }
+    else if (status == BZNA_E_CODEC)
+        bzi_engine_refuse(engine, item);
+    else if (status < 0)
+        bzi_engine_fail(engine, item);
 }
 
 /* --- Running --- */
@@ -28098,8 +27941,6 @@ static void bzi_engine_work(bzi_engine *engine)
         else
             break;                                          /* the pool closes */
 
-        if (engine->has_turn)
-            bzi_engine_pass_turn(engine);
         if (engine->session.gave_up || engine->session.failed)
             bzi_engine_count_failures(engine);
     }
@@ -28111,22 +27952,15 @@ static void *bzi_engine_run(void *argument)
     bzi_engine *engine = argument;
     bzi_pool *pool = engine->pool;
     bzna_error err;
-    int entered;
+    int entered = bzi_device_enter_thread(pool->device, &err) == BZNA_OK;
 
-    if (!bzi_engine_await_turn(engine))
-        return NULL;
-
-    entered = bzi_device_enter_thread(pool->device, &err) == BZNA_OK;
     if (entered && bzi_session_open(&engine->session, pool->device, &pool->host->memory, &err) == BZNA_OK) {
         engine->lane.stream = engine->session.stream;
-        bzi_engine_prepare(engine);
         bzi_engine_work(engine);
     } else {
         bzi_engine_retire(engine, &err);
     }
 
-    if (engine->has_turn)
-        bzi_engine_pass_turn(engine);
     if (entered) {
         bzi_device_stream_wait(pool->device, engine->session.stream);
         bzi_device_free(pool->device, engine->canvas.address, engine->canvas_bytes, engine->session.stream);
@@ -28144,25 +27978,21 @@ static void bzi_pool_close(bzi_pool *pool)
     /* 1: in a forked child the pool's threads are not there, and one of them may have held its lock */
     int foreign = bzi_device_is_foreign(pool->device);
 
-    if (pool->has_turns && !foreign) {
+    if (pool->locks == 2 && !foreign) {
         bzi_os_lock(&pool->mutex);
         pool->quit = 1;
         bzi_os_wake_all(&pool->wake);
-        bzi_os_wake_all(&pool->turns);
         bzi_os_unlock(&pool->mutex);
     }
 
     for (uint32_t i = 0; pool->engines && i < pool->count; i++)
         if (pool->engines[i].started && !foreign)
             bzi_os_thread_join(pool->engines[i].thread);
-    if (pool->has_cond && !foreign)
+    if (pool->locks > 1 && !foreign)
         bzi_os_cond_free(&pool->wake);
-    if (pool->has_turns && !foreign)
-        bzi_os_cond_free(&pool->turns);
-    if (pool->has_mutex && !foreign)
+    if (pool->locks > 0 && !foreign)
         bzi_os_mutex_free(&pool->mutex);
 
-    bzi_buffer_free(&memory, &pool->example.bytes);
     bzi_release(&memory, pool->engines, pool->count, sizeof *pool->engines);
     bzi_release(&memory, pool, 1, sizeof *pool);
 }
@@ -28174,10 +28004,9 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
     if (!pool->engines)
         return bzi_fail_memory(err, "decode sessions");
 
-    pool->has_mutex = bzi_os_mutex_init(&pool->mutex, BZI_RANK_POOL) == 0;
-    pool->has_cond = pool->has_mutex && bzi_os_cond_init(&pool->wake) == 0;
-    pool->has_turns = pool->has_cond && bzi_os_cond_init(&pool->turns) == 0;
-    if (!pool->has_turns)
+    pool->locks += bzi_os_mutex_init(&pool->mutex, BZI_RANK_POOL) == 0;
+    pool->locks += pool->locks && bzi_os_cond_init(&pool->wake) == 0;
+    if (pool->locks < 2)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     pool->live = pool->count;
@@ -28379,7 +28208,6 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
 static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_error *err)
 {
     bzi_pool *made = NULL;
-    bzna_status status;
 
     bzi_os_lock(&context->mutex);
     *out = context->pool;
@@ -28387,8 +28215,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
     if (*out)
         return BZNA_OK;
 
-    if ((status = bzi_pool_open(context->device, context->host, &made, err)) != BZNA_OK)
-        return status;
+    if (bzi_pool_open(context->device, context->host, &made, err) != BZNA_OK)
+        return err->status;
     bzi_context_keep(context, NULL, NULL, made);
     *out = context->pool;
     return BZNA_OK;
@@ -28402,84 +28230,52 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 
 /* --- Batches --- */
 
-/* The arrays in a batch's block: data, targets, indices, status, errors, drawn operations and their counts, then one
- * for each field. */
-enum { BZI_BATCH_FIXED = 7, BZI_BATCH_ARRAYS = BZI_BATCH_FIXED + BZI_LIMIT_ALL_COLUMNS };
-
-/* Lays out the arrays of a batch. Returns 1, or 0 on overflow.
- *   data_bytes   0 if the data does not lie in the block
- *   offsets      of the arrays in the block
- *   total        bytes of the block */
-static int bzi_batch_layout(const bzna_loader *loader, uint64_t data_bytes, uint64_t offsets[BZI_BATCH_ARRAYS],
-                            uint64_t *total)
-{
-    const uint32_t tensors = loader->column_count[0], count = BZI_BATCH_FIXED + tensors + loader->column_count[1];
-    const uint64_t views = loader->drawn_views;
-    const uint64_t sizes[BZI_BATCH_FIXED] = { 0, sizeof(int64_t), sizeof(uint64_t), sizeof(bzna_status),
-                                              sizeof(bzna_error), views * BZNA_OPERATIONS_MAX * sizeof(bzna_drawn),
-                                              views * sizeof(uint32_t) };
-    uint64_t at = data_bytes + (BZI_BATCH_ALIGN - data_bytes % BZI_BATCH_ALIGN) % BZI_BATCH_ALIGN;
-
-    offsets[0] = 0;
-    for (uint32_t i = 1; i < count; i++) {
-        uint64_t size = i < BZI_BATCH_FIXED           ? sizes[i] :
-                        i - BZI_BATCH_FIXED < tensors ? loader->columns[i - BZI_BATCH_FIXED].bytes :
-                                                        sizeof(bzi_slot_bytes);
-        offsets[i] = at;
-        if (!bzi_mul(size, loader->config.output.batch_size, &size) || !bzi_add(at, size, &at) ||
-            !bzi_add(at, BZI_BATCH_ALIGN - 1, &at))
-            return 0;
-        at &= ~(uint64_t)(BZI_BATCH_ALIGN - 1);
-    }
-
-    *total = at;
-    return 1;
-}
-
-/* Points a batch to the arrays in its block. */
-static void bzi_batch_point(bzna_batch *batch, const uint64_t at[BZI_BATCH_ARRAYS])
+/* Makes the arrays of a batch, with one element for each slot. Returns 1, or 0 if there is no memory. */
+static int bzi_batch_make_arrays(bzna_batch *batch)
 {
     const bzna_loader *loader = batch->loader;
-    const uint32_t tensors = loader->column_count[0], count = tensors + loader->column_count[1];
+    const uint64_t slots = loader->config.output.batch_size, views = slots * loader->drawn_views;
+    bzi_owned *lent = &batch->loader->lent;
 
-    batch->targets = (int64_t *)(void *)(batch->block + at[1]);
-    batch->indices = (uint64_t *)(void *)(batch->block + at[2]);
-    batch->status = (bzna_status *)(void *)(batch->block + at[3]);
-    batch->errors = (bzna_error *)(void *)(batch->block + at[4]);
-    batch->operations = (bzna_drawn *)(void *)(batch->block + at[5]);
-    batch->operation_counts = (uint32_t *)(void *)(batch->block + at[6]);
-    for (uint32_t i = 0; i < count; i++) {
-        batch->columns[i] = batch->block + at[BZI_BATCH_FIXED + i];
-        if (i >= tensors)
-            memset(batch->columns[i], 0, loader->config.output.batch_size * sizeof(bzi_slot_bytes));
+    if (!BZI_KEEP(lent, batch->targets, slots) ||
+        !BZI_KEEP(lent, batch->indices, slots) ||
+        !BZI_KEEP(lent, batch->status, slots) ||
+        !BZI_KEEP(lent, batch->errors, slots) ||
+        !BZI_KEEP(lent, batch->operations, views * BZNA_OPERATIONS_MAX) ||
+        !BZI_KEEP(lent, batch->slices, loader->config.output.slices) ||
+        !BZI_KEEP(lent, batch->written, loader->lanes) ||
+        !BZI_KEEP(lent, batch->touched, loader->lanes) ||
+        !BZI_KEEP(lent, batch->operation_counts, views))
+        return 0;
+    for (uint32_t i = 0; i < loader->column_count; i++) {
+        const uint64_t bytes = i < loader->tensor_count ? loader->columns[i].bytes : sizeof(bzi_slot_bytes);
+        if (!(batch->columns[i] = bzi_keep(lent, slots, bytes)))
+            return 0;
     }
+    return 1;
 }
 
 /* Makes what a batch needs on the device: memory, pinned memory if data goes to the host, and events. In the CUDA
  * context. */
-static bzna_status bzi_batch_make_device(bzna_batch *batch, uint32_t number, bzna_error *err)
+static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
 {
     bzna_loader *loader = batch->loader;
-    uint64_t bytes = loader->data_bytes;
-    bzna_status status = BZNA_OK;
+    bzi_device *device = loader->device;
+    const uint64_t bytes = loader->data_bytes;
+    const int given = loader->config.output.buffers != NULL;
 
-    batch->written = loader->events + (uint64_t)number * loader->lanes;
-    batch->touched = loader->touched + (uint64_t)number * loader->lanes;
-
-    if (!loader->on_device || !loader->config.output.buffers)
-        status = bzi_device_alloc(loader->device, bytes, loader->stream, &batch->device_data, err);
-    if (status == BZNA_OK && !loader->on_device && !loader->config.output.buffers)
-        status = bzi_device_pin(loader->device, bytes, &batch->pinned, err);
-    if (status == BZNA_OK)
-        status = bzi_device_event(loader->device, &batch->released, err);
-    for (uint32_t i = 0; i < loader->lanes && status == BZNA_OK; i++)
-        status = bzi_device_event(loader->device, &batch->written[i], err);
+    if (((!loader->on_device || !given) &&
+         bzi_device_alloc(device, bytes, loader->stream, &batch->device_data, err) != BZNA_OK) ||
+        (!loader->on_device && !given && bzi_device_pin(device, bytes, &batch->pinned, err) != BZNA_OK) ||
+        bzi_device_event(device, &batch->released, err) != BZNA_OK)
+        return err->status;
+    for (uint32_t i = 0; i < loader->lanes; i++)
+        if (bzi_device_event(device, &batch->written[i], err) != BZNA_OK)
+            return err->status;
 
     /* Work that the consumer enqueued on its stream may still use the memory. */
-    if (status == BZNA_OK)
-        status = bzi_device_record(loader->device, batch->released, loader->stream, err);
-    batch->has_release = status == BZNA_OK;
-    return status;
+    batch->has_release = bzi_device_record(device, batch->released, loader->stream, err) == BZNA_OK;
+    return batch->has_release ? BZNA_OK : err->status;
 }
 
 /* Frees that. In the CUDA context, unless the device is lost. */
@@ -28487,7 +28283,7 @@ static void bzi_batch_free_device(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
 
-    for (uint32_t i = 0; i < loader->lanes; i++)
+    for (uint32_t i = 0; batch->written && i < loader->lanes; i++)
         bzi_device_event_free(loader->device, batch->written[i]);
     bzi_device_event_free(loader->device, batch->released);
     bzi_device_free(loader->device, batch->device_data, loader->data_bytes, loader->stream);
@@ -28495,40 +28291,36 @@ static void bzi_batch_free_device(bzna_batch *batch)
 }
 
 /* Places the slices of a batch: in the user's buffers, or one after the other in the library's memory. */
-static void bzi_batch_place(bzna_batch *batch, uint32_t number, uint8_t *host)
+static void bzi_batch_place(bzna_batch *batch, uint32_t number)
 {
     const bzna_loader *loader = batch->loader;
-    const bzna_loader_config *config = &loader->config;
-    uint64_t slice_bytes = config->output.batch_size / config->output.slices * loader->slot_bytes;
-    uint64_t first = (uint64_t)number * config->output.slices;
-    uint8_t *data = loader->on_device ? (uint8_t *)(uintptr_t)batch->device_data : batch->pinned ? batch->pinned : host;
+    const bzna_loader_output *output = &loader->config.output;
+    uint64_t slice_bytes = output->batch_size / output->slices * loader->slot_bytes;
+    uint64_t first = (uint64_t)number * output->slices;
+    uint8_t *host = batch->pinned ? batch->pinned : batch->block;
+    uint8_t *data = loader->on_device ? (uint8_t *)(uintptr_t)batch->device_data : host;
 
-    batch->slices = loader->slice_data + first;
-    for (uint32_t k = 0; k < config->output.slices; k++)
-        batch->slices[k] = config->output.buffers ? config->output.buffers[first + k].data : data + k * slice_bytes;
+    for (uint32_t k = 0; k < output->slices; k++)
+        batch->slices[k] = output->buffers ? output->buffers[first + k].data : data + k * slice_bytes;
 }
 
-/* Makes one batch. In the CUDA context, if the loader has a device.
- *   at   the offsets of its arrays in its block */
-static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const uint64_t at[BZI_BATCH_ARRAYS],
-                                  bzna_error *err)
+/* Makes one batch. In the CUDA context, if the loader has a device. */
+static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_error *err)
 {
+    const int has_block = !loader->config.output.buffers && !loader->device;
     bzna_batch *batch = &loader->batches[number];
-    bzna_status status;
 
-    batch->block = bzi_alloc(&loader->host->memory, loader->block_bytes, 1, BZI_BATCH_ALIGN);
-    if (!batch->block)
+    batch->stream = loader->stream;
+    if (has_block)
+        batch->block = bzi_alloc(&loader->host->memory, loader->data_bytes, 1, BZI_BATCH_ALIGN);
+    if ((has_block && !batch->block) || !bzi_batch_make_arrays(batch))
         return BZI_FAIL(err, BZNA_E_MEMORY,
                         "out of memory: batch %u needs %llu bytes (batch_size, width, height, batches_in_flight)",
-                        number, (unsigned long long)loader->block_bytes);
-
-    batch->loader = loader;
-    batch->stream = loader->stream;
-    bzi_batch_point(batch, at);
-    if (loader->device && (status = bzi_batch_make_device(batch, number, err)) != BZNA_OK)
+                        number, (unsigned long long)loader->data_bytes);
+    if (loader->device && bzi_batch_make_device(batch, err) != BZNA_OK)
         return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
 
-    bzi_batch_place(batch, number, batch->block + at[0]);
+    bzi_batch_place(batch, number);
     if (batch->has_release)
         bzi_batch_to_retiring(batch);                       /* no lock, because there are no threads yet */
     else
@@ -28539,14 +28331,10 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const ui
 /* Makes all batches. In the CUDA context, if the loader has a device. */
 static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 {
-    const bzna_loader_config *config = &loader->config;
-    uint64_t at[BZI_BATCH_ARRAYS], data_bytes = config->output.buffers || loader->device ? 0 : loader->data_bytes;
     bzna_status status = BZNA_OK;
 
-    if (!bzi_batch_layout(loader, data_bytes, at, &loader->block_bytes))
-        return bzi_fail_memory(err, "batches");
-    for (uint32_t i = 0; i < config->pipeline.batches_in_flight && status == BZNA_OK; i++)
-        status = bzi_batch_make(loader, i, at, err);
+    for (uint32_t i = 0; i < loader->batch_count && status == BZNA_OK; i++)
+        status = bzi_batch_make(loader, i, err);
     return status;
 }
 
@@ -28556,98 +28344,79 @@ static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
  * ends. */
 static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 {
-    const bzi_memory *memory = &loader->host->memory;
     const bzna_loader_config *config = &loader->config;
-    const uint64_t in_flight = config->pipeline.batches_in_flight;
+    const int notes_sound = loader->pool && loader->dataset->count <= BZI_LIMIT_SOUND;
+    bzi_owned *own = &loader->own;
 
     loader->item_count = config->read.ahead_samples +
                          (config->decode.threads + config->read.threads) * loader->run_most;
     if (loader->pool)
         loader->item_count += loader->pool->count * bzi_nvdec_chosen(loader->device);
 
-    loader->items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->items);
-    loader->free_items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->free_items);
-    loader->redo = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->redo);
-    loader->ring = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->ring);
-
-    loader->batches = bzi_alloc_zero(memory, in_flight, sizeof *loader->batches);
-    loader->slice_data = bzi_alloc_zero(memory, in_flight * config->output.slices, sizeof *loader->slice_data);
-    loader->events = bzi_alloc_zero(memory, in_flight * loader->lanes, sizeof *loader->events);
-    loader->touched = bzi_alloc_zero(memory, in_flight * loader->lanes, sizeof *loader->touched);
-
-    if (loader->pool && loader->dataset->count <= BZI_LIMIT_SOUND)
-        loader->sound_words = loader->dataset->count / 32 + 1;
-    loader->sound = loader->sound_words ? bzi_alloc_zero(memory, loader->sound_words, sizeof *loader->sound) : NULL;
-
-    loader->pending_batches = bzi_alloc_zero(memory, in_flight, sizeof *loader->pending_batches);
-    loader->workers = bzi_alloc_zero(memory, config->decode.threads, sizeof *loader->workers);
-    loader->readers = bzi_alloc_zero(memory, config->read.threads, sizeof *loader->readers);
-    if (!loader->items || !loader->free_items || !loader->redo || !loader->ring || !loader->batches ||
-        !loader->slice_data || !loader->events || !loader->touched ||
-        (loader->sound_words && !loader->sound) || !loader->pending_batches || !loader->workers ||
-        !loader->readers)
+    if (!BZI_KEEP(own, loader->items, loader->item_count) ||
+        !BZI_KEEP(own, loader->workers, config->decode.threads) ||
+        !BZI_KEEP(own, loader->readers, config->read.threads) ||
+        (notes_sound &&
+         !BZI_KEEP(own, loader->sound, loader->dataset->count / 32 + 1)) ||
+        !BZI_KEEP(&loader->lent, loader->batches, config->pipeline.batches_in_flight))
         return bzi_fail_memory(err, "a loader's queues");
 
-    for (uint32_t i = 0; i < loader->item_count; i++)
-        loader->free_items[loader->free_item_count++] = &loader->items[i];
+    loader->batch_count = config->pipeline.batches_in_flight;
+    for (uint32_t i = 0; i < loader->batch_count; i++)
+        loader->batches[i].loader = loader;
+    for (uint32_t i = 0; i < loader->item_count; i++) {
+        loader->items[i].loader = loader;
+        bzi_item_free(&loader->items[i]);
+    }
     return BZNA_OK;
 }
 
-/* Copies the user's arrays, and allocates those that are computed from weights. */
-static bzna_status bzi_loader_copy_order(bzna_loader *loader, bzna_error *err)
+/* Copies the weights, and adds them up. */
+static bzna_status bzi_loader_copy_weights(bzna_loader *loader, bzna_error *err)
 {
-    const bzi_memory *memory = &loader->host->memory;
-    const bzna_loader_config *c = &loader->config;
-    bzi_order *order = &loader->order;
+    const bzna_loader_order *given = &loader->config.order;
+    const bzi_part *parts = loader->dataset->parts;
+    const uint64_t count = given->weight_count;
+    bzi_order *order = &loader->plan.order;
+    double *sums = bzi_keep(&loader->own, count, sizeof *sums), sum = 0;
+    uint64_t *ends = given->weights_by_part ? bzi_keep(&loader->own, count, sizeof *ends) : NULL;
 
-    if (c->order.index_count &&
-        !(loader->indices = bzi_alloc_copy(memory, c->order.indices, c->order.index_count, sizeof *loader->indices)))
-        return bzi_fail_memory(err, "loader_config.order.indices");
-
-    if (c->order.weight_count &&
-        (!(loader->weights = bzi_alloc_copy(memory, c->order.weights, c->order.weight_count,
-                                            sizeof *loader->weights)) ||
-         !(loader->sums = bzi_alloc_zero(memory, c->order.weight_count, sizeof *loader->sums))))
-        return bzi_fail_memory(err, "loader_config.order.weights");
-    if (c->order.weights_by_part &&
-        !(loader->ends = bzi_alloc_zero(memory, c->order.weight_count, sizeof *loader->ends)))
+    order->weights = bzi_keep_copy(&loader->own, given->weights, count, sizeof *order->weights);
+    if (!sums || (given->weights_by_part && !ends) || !order->weights)
         return bzi_fail_memory(err, "loader_config.order.weights");
 
-    if (c->order.weighting == BZNA_WEIGHTING_ONCE &&
-        !(order->ranked = bzi_alloc_zero(memory, order->samples, sizeof *order->ranked)))
-        return bzi_fail_memory(err, "the order of weighted draws");
+    for (uint64_t i = 0; i < count; i++) {
+        sums[i] = sum += order->weights[i];
+        if (ends)
+            ends[i] = parts[i].begin + parts[i].count;
+    }
+    order->sums = sums;
+    order->ends = ends;
     return BZNA_OK;
 }
 
 /* Makes the order of samples. Pre: the config's counts and values are checked, and the user's arrays still exist. */
 static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
 {
-    const bzna_loader_config *config = &loader->config;
-    const bzna_dataset *dataset = loader->dataset;
-    bzi_order *order = &loader->order;
-    double sum = 0;
+    const bzna_loader_order *given = &loader->config.order;
+    bzi_order *order = &loader->plan.order;
     bzna_status status;
 
-    order->samples = config->order.index_count ? config->order.index_count : dataset->count;
-    order->length = config->order.epoch_samples;
-    order->shuffle = config->order.kind == BZNA_ORDER_SHUFFLE;
-    order->weighting = config->order.weighting;
-    order->group_count = (uint32_t)config->order.weight_count;
-    if ((status = bzi_loader_copy_order(loader, err)) != BZNA_OK)
+    order->samples = given->index_count ? given->index_count : loader->dataset->count;
+    order->length = given->epoch_samples;
+    order->shuffle = given->kind == BZNA_ORDER_SHUFFLE;
+    order->weighting = given->weighting;
+    order->group_count = (uint32_t)given->weight_count;
+    if (given->index_count && !(order->indices = bzi_keep_copy(&loader->own, given->indices, given->index_count,
+                                                               sizeof *order->indices)))
+        return bzi_fail_memory(err, "loader_config.order.indices");
+    if (given->weight_count && (status = bzi_loader_copy_weights(loader, err)) != BZNA_OK)
         return status;
+    if (given->weighting == BZNA_WEIGHTING_ONCE &&
+        !BZI_KEEP(&loader->own, order->ranked, order->samples))
+        return bzi_fail_memory(err, "the order of weighted draws");
 
-    for (uint64_t i = 0; i < config->order.weight_count; i++) {
-        sum += loader->weights[i];
-        loader->sums[i] = sum;
-        if (loader->ends)
-            loader->ends[i] = dataset->parts[i].begin + dataset->parts[i].count;
-    }
-
-    order->indices = loader->indices;
-    order->weights = loader->weights;
-    order->sums = loader->sums;
-    order->ends = loader->ends;
-    order->repeats = config->order.weighting == BZNA_WEIGHTING_REPLACE;
+    order->repeats = given->weighting == BZNA_WEIGHTING_REPLACE;
     return !order->indices || order->repeats ? BZNA_OK :
            bzi_indices_repeat(loader, order->indices, order->samples, &order->repeats, err);
 }
@@ -28656,23 +28425,15 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
  * only restored where it is the same. */
 static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
 {
+    const bzi_order *order = &loader->plan.order;
     uint64_t hash = bzi_dataset_fingerprint(loader->dataset);
 
-    hash = bzi_hash_numbers(hash, &loader->order.weighting, sizeof loader->order.weighting, 4);
-    if (loader->indices)
-        hash = bzi_hash_numbers(hash, loader->indices, (size_t)(loader->order.samples * sizeof *loader->indices), 8);
-    if (loader->weights)
-        hash = bzi_hash_numbers(hash, loader->weights, (size_t)(loader->order.group_count * sizeof *loader->weights),
-                                8);
+    hash = bzi_hash_numbers(hash, &order->weighting, sizeof order->weighting, 4);
+    if (order->indices)
+        hash = bzi_hash_numbers(hash, order->indices, (size_t)(order->samples * sizeof *order->indices), 8);
+    if (order->weights)
+        hash = bzi_hash_numbers(hash, order->weights, (size_t)(order->group_count * sizeof *order->weights), 8);
     return hash;
-}
-
-/* Returns one of the condition variables, in the order in which they are made. */
-static bzi_cond *bzi_loader_cond(bzna_loader *loader, uint32_t number)
-{
-    bzi_cond *conds[BZI_CONDS] = { &loader->reader_wake, &loader->holder_wake, &loader->worker_wake,
-                                   &loader->consumer_wake, &loader->control_wake, &loader->tiles_wake };
-    return conds[number];
 }
 
 /* Makes the mutex and the condition variables. */
@@ -28680,7 +28441,7 @@ static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
 {
     loader->has_mutex = bzi_os_mutex_init(&loader->mutex, BZI_RANK_LOADER) == 0;
     while (loader->has_mutex && loader->cond_count < BZI_CONDS &&
-           bzi_os_cond_init(bzi_loader_cond(loader, loader->cond_count)) == 0)
+           bzi_os_cond_init(&loader->conds[loader->cond_count]) == 0)
         loader->cond_count++;
     return loader->cond_count == BZI_CONDS ? BZNA_OK : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 }
@@ -28689,7 +28450,7 @@ static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
 static void bzi_loader_free_locks(bzna_loader *loader)
 {
     while (loader->cond_count)
-        bzi_os_cond_free(bzi_loader_cond(loader, --loader->cond_count));
+        bzi_os_cond_free(&loader->conds[--loader->cond_count]);
     if (loader->has_mutex)
         bzi_os_mutex_free(&loader->mutex);
 }
@@ -28773,8 +28534,8 @@ static void bzi_batch_drain_writes(bzna_batch *batch)
 /* Waits until nothing on the device writes to batches that are not on loan. In the CUDA context. */
 static void bzi_loader_drain_writes(bzna_loader *loader)
 {
-    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
-        if (loader->batches[i].loader && loader->batches[i].state != BZI_BATCH_ON_LOAN)
+    for (uint32_t i = 0; i < loader->batch_count; i++)
+        if (loader->batches[i].state != BZI_BATCH_ON_LOAN)
             bzi_batch_drain_writes(&loader->batches[i]);
 }
 
@@ -28783,7 +28544,7 @@ static void bzi_loader_drain_reads(bzna_loader *loader)
 {
     bzna_error ignored;
 
-    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
+    for (uint32_t i = 0; i < loader->batch_count; i++)
         if (loader->batches[i].state == BZI_BATCH_RETIRING)
             bzi_batch_drain_reads(&loader->batches[i], &ignored);
 }
@@ -28792,18 +28553,14 @@ static void bzi_loader_drain_reads(bzna_loader *loader)
 static void bzi_loader_free_device(bzna_loader *loader)
 {
     bzna_error ignored;
-    uint32_t made = loader->batches ? loader->config.pipeline.batches_in_flight : 0;
 
     /* This fails if the device is lost. The library's own objects are freed nevertheless. */
     int entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
-    if (made) {
-        bzi_loader_drain_writes(loader);
-        bzi_loader_drain_reads(loader);
-    }
 
-    for (uint32_t i = 0; i < made; i++)
-        if (loader->batches[i].loader && loader->batches[i].written)
-            bzi_batch_free_device(&loader->batches[i]);
+    bzi_loader_drain_writes(loader);
+    bzi_loader_drain_reads(loader);
+    for (uint32_t i = 0; i < loader->batch_count; i++)
+        bzi_batch_free_device(&loader->batches[i]);
     for (uint32_t i = 0; i < loader->output_count; i++)
         bzi_device_free(loader->device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
     bzi_device_free(loader->device, loader->scratch, loader->scratch_bytes, loader->stream);
@@ -28818,27 +28575,15 @@ static void bzi_loader_free(bzna_loader *loader)
 {
     bzna_context *context = loader->context;
     const bzi_memory *memory = &loader->host->memory;
-    uint32_t in_flight = loader->config.pipeline.batches_in_flight;
 
     if (loader->device)
         bzi_loader_free_device(loader);
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        bzi_release(memory, loader->outputs[i].mean, loader->outputs[i].mean_bytes, 1);
-        bzi_release(memory, (void *)(uintptr_t)loader->outputs[i].augment.policies, loader->outputs[i].augment_bytes,
-                    1);
-    }
-    for (uint32_t i = 0; loader->batches && i < in_flight; i++) {
-        if (loader->batches[i].block)
-            bzi_batch_free_bytes(&loader->batches[i]);
-        bzi_release(memory, loader->batches[i].block, loader->block_bytes, 1);
+    for (uint32_t i = 0; i < loader->batch_count; i++) {
+        bzi_batch_free_bytes(&loader->batches[i]);
+        bzi_release(memory, loader->batches[i].block, loader->data_bytes, 1);
     }
 
-    bzi_release(memory, loader->events, (uint64_t)in_flight * loader->lanes, sizeof *loader->events);
-    bzi_release(memory, loader->touched, (uint64_t)in_flight * loader->lanes, sizeof *loader->touched);
-    bzi_release(memory, loader->sound, loader->sound_words, sizeof *loader->sound);
-    bzi_release(memory, loader->batches, in_flight, sizeof *loader->batches);
-    bzi_release(memory, loader->slice_data, (uint64_t)in_flight * loader->config.output.slices,
-                sizeof *loader->slice_data);
+    bzi_owned_free(&loader->lent);
     bzi_loader_free_locks(loader);
     bzi_release(memory, loader, 1, sizeof *loader);
     bzi_context_drop(context);
@@ -28854,7 +28599,7 @@ static void bzi_loader_join(bzna_loader *loader)
         bzi_pool_withdraw(loader);
         while (loader->waiting || loader->active)
             bzi_os_wait(&loader->control_wake, &loader->mutex);
-        bzi_os_unlock(&loader->mutex);
+        bzi_loader_unlock(loader);
     }
 
     for (uint32_t i = 0; loader->readers && i < loader->config.read.threads; i++)
@@ -28869,7 +28614,6 @@ static void bzi_loader_join(bzna_loader *loader)
 static void bzi_loader_end(bzna_loader *loader)
 {
     const bzi_memory *memory = &loader->host->memory;
-    const bzna_loader_config *config = &loader->config;
     bzna_error ignored;
     int entered = 0;
 
@@ -28877,7 +28621,7 @@ static void bzi_loader_end(bzna_loader *loader)
     if (loader->device)
         entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
 
-    for (uint32_t i = 0; loader->workers && i < config->decode.threads; i++) {
+    for (uint32_t i = 0; loader->workers && i < loader->config.decode.threads; i++) {
         if (loader->workers[i].software.memory)
             bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
@@ -28890,22 +28634,8 @@ static void bzi_loader_end(bzna_loader *loader)
         bzi_device_leave(loader->device);
     for (uint32_t i = 0; loader->items && i < loader->item_count; i++)
         bzi_buffer_free(memory, &loader->items[i].bytes);
-    bzi_release(memory, loader->items, loader->item_count, sizeof *loader->items);
-    bzi_release(memory, loader->free_items, loader->item_count, sizeof *loader->free_items);
-    bzi_release(memory, loader->redo, loader->item_count, sizeof *loader->redo);
-    bzi_release(memory, loader->ring, loader->item_count, sizeof *loader->ring);
-    bzi_release(memory, loader->pending_batches, config->pipeline.batches_in_flight, sizeof *loader->pending_batches);
-    bzi_release(memory, loader->workers, config->decode.threads, sizeof *loader->workers);
-    bzi_release(memory, loader->readers, config->read.threads, sizeof *loader->readers);
-    bzi_release(memory, loader->indices, loader->order.samples, sizeof *loader->indices);
-    bzi_release(memory, loader->weights, loader->order.group_count, sizeof *loader->weights);
-    bzi_release(memory, loader->sums, loader->order.group_count, sizeof *loader->sums);
-    bzi_release(memory, loader->ends, loader->order.group_count, sizeof *loader->ends);
-    bzi_release(memory, loader->order.ranked, loader->order.samples, sizeof *loader->order.ranked);
-    bzi_sequence_free_all(memory, loader->lists);
-    for (uint32_t i = 0; i < loader->pick_count; i++)
-        if (loader->picks[i].name)
-            bzi_release(memory, (void *)(uintptr_t)loader->picks[i].name, strlen(loader->picks[i].name) + 1, 1);
+    bzi_owned_free(&loader->own);
+    bzi_sequence_free_all(memory, loader->plan.lists);
     bzi_dataset_drop(loader->dataset);
 }
 
@@ -28922,7 +28652,7 @@ static void bzi_loader_unref(bzna_loader *loader)
 
     bzi_loader_lock(loader);
     left = --loader->references;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     if (left == 0)
         bzi_loader_free(loader);
 }
@@ -28950,9 +28680,9 @@ static int bzi_loader_step(bzna_loader *loader)
     const int is_new = !reader->run.count;
     bzna_batch *batch;
 
-    if (loader->ring_count) {
+    if (loader->ready.count) {
         loader->active++;
-        bzi_worker_run_through(loader->workers, bzi_ring_pop(loader));
+        bzi_worker_run_through(loader->workers, bzi_ready_pop(loader));
         return 1;
     }
 
@@ -28975,9 +28705,9 @@ static int bzi_loader_step(bzna_loader *loader)
  * samples is finished when it is planned. With the lock held. */
 static int bzi_loader_lacks_work(bzna_loader *loader)
 {
-    if (!loader->pending_count)
-        return bzi_plan_has_batch(loader);
-    return loader->pending_batches[loader->pending_first]->state != BZI_BATCH_READY;
+    if (!loader->pending)
+        return bzi_plan_has_batch(&loader->plan);
+    return loader->pending->state != BZI_BATCH_READY;
 }
 
 /* Does the next piece of the work that the batch to be delivered needs. The error that ends the loader, if there is
@@ -29029,7 +28759,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
     int expired = timeout_ns == 0 && !no_threads;
 
     for (;;) {
-        bzna_batch *head = loader->pending_count ? loader->pending_batches[loader->pending_first] : NULL;
+        bzna_batch *head = loader->pending;
 
         if (loader->quit || loader->stopped)
             return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
@@ -29042,9 +28772,9 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
             *out = head;
             return BZNA_OK;
         }
-        if (!head && !bzi_plan_has_batch(loader))
-            return bzi_loader_no_batch(loader, err);
-        if (!head && loader->on_loan == loader->config.pipeline.batches_in_flight)
+        if (!head && !bzi_plan_has_batch(&loader->plan))
+            return bzi_plan_no_batch(&loader->plan, err);
+        if (!head && loader->on_loan == loader->batch_count)
             return BZI_FAIL(err, BZNA_E_STATE,
                             "all %u batches are on loan: release one first, or raise batches_in_flight",
                             loader->on_loan);
@@ -29111,7 +28841,7 @@ static void bzi_batch_unref(bzna_batch *batch)
 
     bzi_loader_lock(loader);
     left = --batch->references;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     if (left)
         return;
 
@@ -29124,7 +28854,7 @@ static void bzi_batch_unref(bzna_batch *batch)
         bzi_batch_to_retiring(batch);
     else
         bzi_batch_to_free(batch);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     bzi_loader_unref(loader);
 }
 
@@ -29138,7 +28868,7 @@ static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
     bzi_loader_break(loader, err);
     *err = loader->poison;
     batch->owned = 0;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     bzi_batch_unref(batch);
     return err->status;
 }
@@ -29152,7 +28882,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
 
     bzi_loader_lock(loader);
     if (loader->waiting) {
-        bzi_os_unlock(&loader->mutex);
+        bzi_loader_unlock(loader);
         return BZI_FAIL(err, BZNA_E_STATE, "another thread is waiting in bzna_loader_next");
     }
 
@@ -29169,7 +28899,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     }
 
     stage->wait_before_ns += bzi_os_now_ns() - start;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     if (batch && loader->device && (status = bzi_batch_wait_written(batch, err)) != BZNA_OK)
         return bzi_loader_take_back(batch, err);
 
@@ -29180,15 +28910,18 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     return status;
 }
 
+/* Returns 1 if a batch is on loan and its owner has not released it, else 0. With the lock held. */
+static int bzi_batch_is_owned(const bzna_batch *batch) { return batch->state == BZI_BATCH_ON_LOAN && batch->owned; }
+
 /* Releases a batch. Returns BZNA_E_STATE if its owner has released it before. DLPack tensors may keep it on loan. */
 static bzna_status bzi_batch_release(bzna_batch *batch)
 {
     int owned;
 
     bzi_loader_lock(batch->loader);
-    owned = batch->state == BZI_BATCH_ON_LOAN && batch->owned;
+    owned = bzi_batch_is_owned(batch);
     batch->owned = 0;
-    bzi_os_unlock(&batch->loader->mutex);
+    bzi_loader_unlock(batch->loader);
     if (!owned)
         return BZNA_E_STATE;
     bzi_batch_unref(batch);
@@ -29259,13 +28992,13 @@ static void bzi_batch_tensors(bzna_batch *batch)
 static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t version, void **out, bzna_error *err)
 {
     bzi_loader_lock(batch->loader);
-    if (batch->state != BZI_BATCH_ON_LOAN || !batch->owned) {
-        bzi_os_unlock(&batch->loader->mutex);
+    if (!bzi_batch_is_owned(batch)) {
+        bzi_loader_unlock(batch->loader);
         return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
     }
 
     if (batch->loader->on_device && batch->stream == BZNA_STREAM_PER_THREAD) {
-        bzi_os_unlock(&batch->loader->mutex);
+        bzi_loader_unlock(batch->loader);
         return BZI_FAIL(err, BZNA_E_STATE,
                         "bzna_batch_to_dlpack: the batch is on BZNA_STREAM_PER_THREAD, and a deleter on another "
                         "thread would record its release on another stream");
@@ -29273,7 +29006,7 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
 
     if (batch->references++ == batch->owned)                /* no other tensor is out */
         bzi_batch_tensors(batch);
-    bzi_os_unlock(&batch->loader->mutex);
+    bzi_loader_unlock(batch->loader);
     *out = version == BZNA_DLPACK_1 ? (void *)&batch->versioned[number] : (void *)&batch->tensors[number];
     return BZNA_OK;
 }
@@ -29283,20 +29016,21 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 {
     bzi_device *device = batch->loader->device;
     bzna_status status;
-    uint32_t tensors, owned;
+    uint32_t tensors;
+    int owned;
 
     bzi_loader_lock(batch->loader);
-    owned = batch->state == BZI_BATCH_ON_LOAN && batch->owned;
+    owned = bzi_batch_is_owned(batch);
     tensors = batch->references - batch->owned;
-    bzi_os_unlock(&batch->loader->mutex);
+    bzi_loader_unlock(batch->loader);
     if (!owned)
         return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_move: the batch is not on loan");
     if (tensors && stream == BZNA_STREAM_PER_THREAD)
         return BZI_FAIL(err, BZNA_E_STATE,
                         "bzna_batch_move: cannot move to BZNA_STREAM_PER_THREAD while %u DLPack tensors are out; "
                         "their deleters may run on other threads", tensors);
-    if ((status = bzi_device_enter(device, err)) != BZNA_OK)
-        return status;
+    if (bzi_device_enter(device, err) != BZNA_OK)
+        return err->status;
 
     if ((status = bzi_device_record(device, batch->released, batch->stream, err)) == BZNA_OK &&
         (status = bzi_device_order(device, stream, batch->released, err)) == BZNA_OK)
@@ -29316,29 +29050,26 @@ static void bzi_loader_stop(bzna_loader *loader)
     bzi_loader_lock(loader);
     loader->stopped = 1;
     bzi_loader_wake_all(loader);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
 }
 
 /* Throws away all that is planned and not on loan. With the lock held, while no item is in any thread's hands. */
 static void bzi_loader_clear(bzna_loader *loader)
 {
-    while (loader->ring_count)
-        bzi_run_free(bzi_ring_pop(loader));
-    if (loader->config.pipeline.no_threads) {
-        bzi_run_free(loader->readers->run);
-        memset(&loader->readers->run, 0, sizeof loader->readers->run);
-    }
+    bzi_run_free(&loader->ready);
+    bzi_run_free(&loader->redo);
+    if (loader->config.pipeline.no_threads)
+        bzi_run_free(&loader->readers->run);
 
-    while (loader->redo_count)
-        loader->free_items[loader->free_item_count++] = loader->redo[--loader->redo_count];
-    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++) {
+    for (uint32_t i = 0; i < loader->batch_count; i++) {
         bzna_batch *batch = &loader->batches[i];
         if (batch->state == BZI_BATCH_FILLING || batch->state == BZI_BATCH_READY)
             bzi_batch_to_free(batch);
     }
 
-    loader->pending_count = 0;
-    loader->planning = NULL;
+    loader->pending = NULL;
+    loader->pending_end = &loader->pending;
+    loader->plan.batch = NULL;
     memset(&loader->poison, 0, sizeof loader->poison);
 }
 
@@ -29363,7 +29094,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
 
     bzi_loader_lock(loader);
     if (loader->waiting) {
-        bzi_os_unlock(&loader->mutex);
+        bzi_loader_unlock(loader);
         return BZI_FAIL(err, BZNA_E_STATE, "a thread is waiting in bzna_loader_next: stop the loader first");
     }
 
@@ -29376,11 +29107,11 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
         bzi_loader_quiesce_device(loader);
 
     bzi_loader_clear(loader);
-    lists = bzi_loader_plan_from(loader, seed, place, end_epoch);
+    lists = bzi_plan_from(&loader->plan, seed, place, end_epoch);
     loader->paused--;
     loader->stopped = 0;
     bzi_loader_wake_all(loader);                            /* a thread that came to next meanwhile may be at the end */
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     bzi_sequence_free_all(&loader->host->memory, lists);
     return BZNA_OK;
 }
@@ -29417,42 +29148,46 @@ static uint64_t bzi_similarity_hash(const bzi_similarity *warp, uint64_t hash)
     return bzi_hash_numbers(hash, &warp->is_mxnet, sizeof *warp - others, 4);
 }
 
+/* Continues a hash with a number, or an array of numbers of so many bytes each. */
+#define BZI_HASH_MORE(hash, numbers, each) bzi_hash_numbers(hash, &(numbers), sizeof(numbers), each)
+
 /* Continues a hash with all that determines an output's pixels. dtype and layout only say how they are stored. */
 static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *output, uint64_t hash)
 {
     const bzna_transform *t = &output->transform;
+    const bzna_loader_decode *decode = &loader->config.decode;
     const bzi_pick *pick = &loader->picks[output->picture];
     const uint32_t numbers[] = { output->shape.width, output->shape.height, t->filter,   t->antialias, t->matrix,
                                  t->fill_space,       pick->whole,
                                  (loader->config.pipeline.transform != NULL) |
                                      (uint32_t)(loader->config.pipeline.picture != NULL) << 1 };
 
-    hash = bzi_hash_numbers(hash, numbers, sizeof numbers, 4);
+    hash = BZI_HASH_MORE(hash, numbers, 4);
     hash = bzi_similarity_hash(&output->warp, hash);
-    hash = bzi_hash_numbers(hash, t->bias, sizeof t->bias, sizeof t->bias[0]);
-    hash = bzi_hash_numbers(hash, t->scale, sizeof t->scale, sizeof t->scale[0]);
-    hash = bzi_hash_numbers(hash, t->fill, sizeof t->fill, sizeof t->fill[0]);
+    hash = BZI_HASH_MORE(hash, t->bias, sizeof *t->bias);
+    hash = BZI_HASH_MORE(hash, t->scale, sizeof *t->scale);
+    hash = BZI_HASH_MORE(hash, t->fill, sizeof *t->fill);
     if (output->shape.channels)
-        hash = bzi_hash_numbers(hash, &output->shape.channels, sizeof output->shape.channels, 4);
+        hash = BZI_HASH_MORE(hash, output->shape.channels, 4);
     if (loader->stills)
-        hash = bzi_hash_numbers(hash, &loader->stills, sizeof loader->stills, 8);
+        hash = BZI_HASH_MORE(hash, loader->stills, 8);
 
     if (loader->jpeg.supported) {
         const uint32_t limits[] = { BZNA_DECODER_NVDEC, loader->jpeg.min_width, loader->jpeg.min_height,
                                     loader->jpeg.max_width, loader->jpeg.max_height, loader->jpeg.max_macroblocks };
-        hash = bzi_hash_numbers(hash, limits, sizeof limits, 4);
+        hash = BZI_HASH_MORE(hash, limits, 4);
     }
 
-    if (loader->config.decode.jpeg_shrink)
+    if (decode->jpeg_shrink)
         hash = bzi_hash(hash, "shrink", sizeof "shrink");
-    if (loader->config.decode.jpeg_shrink && loader->config.decode.jpeg_shrink_margin > 1)
-        hash = bzi_hash_numbers(hash, &loader->config.decode.jpeg_shrink_margin, sizeof(float), 4);
+    if (decode->jpeg_shrink && decode->jpeg_shrink_margin > 1)
+        hash = BZI_HASH_MORE(hash, decode->jpeg_shrink_margin, 4);
     if (!bzi_is_zero(&output->jitter, sizeof output->jitter))
-        hash = bzi_hash_numbers(hash, &output->jitter, sizeof output->jitter, 4);
+        hash = BZI_HASH_MORE(hash, output->jitter, 4);
     if (output->mean_bytes)
-        hash = bzi_hash_numbers(hash, &output->mean_hash, sizeof output->mean_hash, 8);
+        hash = BZI_HASH_MORE(hash, output->mean_hash, 8);
     if (output->augment_hash)
-        hash = bzi_hash_numbers(hash, &output->augment_hash, sizeof output->augment_hash, 8);
+        hash = BZI_HASH_MORE(hash, output->augment_hash, 8);
     return bzi_hash(hash, pick->name ? pick->name : "", pick->name ? strlen(pick->name) : 0);
 }
 
@@ -29466,27 +29201,29 @@ static uint64_t bzi_loader_pixels(const bzna_loader *loader)
         const uint32_t numbers[] = { output->views, output->own_warp, output->own_filter, output->own_color };
         hash = bzi_output_pixels(loader, output, hash);
         if (i || output->views > 1)
-            hash = bzi_hash_numbers(hash, numbers, sizeof numbers, 4);
+            hash = BZI_HASH_MORE(hash, numbers, 4);
     }
     return hash;
 }
 
 static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
 {
+    const bzi_plan *plan = &loader->plan;
+
     memset(state, 0, sizeof *state);
     bzi_loader_lock(loader);
     state->struct_size = sizeof *state;
     state->version = 2;
-    state->seed = loader->config.order.seed;
-    state->epoch = loader->done.epoch;
-    state->position = loader->done.position;
+    state->seed = plan->seed;
+    state->epoch = plan->done.epoch;
+    state->position = plan->done.position;
     state->fingerprint = loader->fingerprint;
-    state->sample_count = loader->done.count;
-    state->list = loader->done.list;
-    state->end_epoch = loader->end_epoch;
+    state->sample_count = plan->done.count;
+    state->list = plan->done.list;
+    state->end_epoch = plan->end_epoch;
     state->order = loader->config.order.kind;
     state->pixels = bzi_loader_pixels(loader);
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     state->check = bzi_loader_state_check(state);
 }
 
@@ -29509,8 +29246,7 @@ static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_load
         bzi_flip(start, sizeof start, sizeof start[0]);
     bytes = start[1] == 1 ? BZI_STATE_BYTES_1 : (uint32_t)sizeof *state;
     if (start[1] < 1 || start[1] > 2 || start[0] != bytes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.version: %u of %u bytes is not known", given->version,
-                        given->struct_size);
+        return BZI_MISUSE(err, "state.version: %u of %u bytes is not known", given->version, given->struct_size);
 
     memset(state, 0, sizeof *state);
     memcpy(state, given, bytes);
@@ -29530,27 +29266,25 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
     if (status != BZNA_OK)
         return status;
     if (state->check != bzi_loader_state_check(state))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.check: the state is damaged");
+        return BZI_MISUSE(err, "state.check: the state is damaged");
     if (state->fingerprint != loader->fingerprint || (state->sample_count != samples && samples))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "state.fingerprint: the state is of another data set, of %llu samples an epoch; this one has "
-                        "%llu%s", (unsigned long long)state->sample_count, (unsigned long long)samples,
-                        state->sample_count == samples ? ", but not the same" : "");
+        return BZI_MISUSE(err, "state.fingerprint: the state is of another data set, of %llu samples an epoch; this "
+                          "one has %llu%s", (unsigned long long)state->sample_count, (unsigned long long)samples,
+                          state->sample_count == samples ? ", but not the same" : "");
     if (state->order != loader->config.order.kind)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.order: the state is of order %u, the loader has %u", state->order,
-                        loader->config.order.kind);
+        return BZI_MISUSE(err, "state.order: the state is of order %u, the loader has %u", state->order,
+                          loader->config.order.kind);
     if (state->position > state->sample_count || state->epoch > state->end_epoch)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.position: %llu of %llu in epoch %llu is past the end",
-                        (unsigned long long)state->position, (unsigned long long)state->sample_count,
-                        (unsigned long long)state->epoch);
+        return BZI_MISUSE(err, "state.position: %llu of %llu in epoch %llu is past the end",
+                          (unsigned long long)state->position, (unsigned long long)state->sample_count,
+                          (unsigned long long)state->epoch);
 
     if (state->version == 1)
         bzi_log(loader->host, BZNA_LOG_WARNING, BZNA_OK,
                 "the state is of version 1, which does not record its run's warp and colors");
     else if (state->pixels != bzi_loader_pixels(loader) && !loader->config.pipeline.restore_any_pixels)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "state.pixels: the state was saved by a run of another size, warp, picture or colors; "
-                        "loader_config.pipeline.restore_any_pixels restores it anyway");
+        return BZI_MISUSE(err, "state.pixels: the state was saved by a run of another size, warp, picture or colors; "
+                          "loader_config.pipeline.restore_any_pixels restores it anyway");
     return bzi_loader_seek(loader, &state->seed,
                            &(bzi_place){ state->epoch, state->position, state->sample_count, state->list },
                            state->end_epoch, err);
@@ -29558,7 +29292,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 
 
 /* ==== 88. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 7, 63, 69-70.
+ * Calls: rooms 2, 4, 63, 69-70.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -29688,13 +29422,13 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     *stats = loader->stats;
     by_nvdec = loader->pool && stats->samples_nvdec >= stats->samples_software;
     decoders = no_threads ? 0 : by_nvdec ? bzi_loader_sessions(loader) : loader->config.decode.threads;
-    stats->stage[BZNA_STAGE_READ].depth = loader->redo_count;
+    stats->stage[BZNA_STAGE_READ].depth = loader->redo.count;
     stats->stage[BZNA_STAGE_READ].capacity = loader->item_count;
-    stats->stage[BZNA_STAGE_DECODE].depth = loader->ring_samples;
+    stats->stage[BZNA_STAGE_DECODE].depth = loader->ready.count;
     stats->stage[BZNA_STAGE_DECODE].capacity = loader->item_count;
-    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
+    for (uint32_t i = 0; i < loader->batch_count; i++)
         stats->stage[BZNA_STAGE_DELIVER].depth += loader->batches[i].state == BZI_BATCH_READY;
-    stats->stage[BZNA_STAGE_DELIVER].capacity = loader->config.pipeline.batches_in_flight;
+    stats->stage[BZNA_STAGE_DELIVER].capacity = loader->batch_count;
     stats->read_memory_bytes = loader->held_bytes;
     if (loader->pool) {
         bzi_loader_count_starved(loader);
@@ -29703,7 +29437,7 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
             stats->stage[BZNA_STAGE_DECODE].wait_before_ns = loader->starved_ns;
     }
 
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unlock(loader);
     stats->elapsed_ns = bzi_os_now_ns() - loader->opened_ns;
     stats->stage[BZNA_STAGE_READ].threads = no_threads ? 0 : loader->config.read.threads;
     stats->stage[BZNA_STAGE_DECODE].threads = decoders;
@@ -29739,57 +29473,84 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 
 
 /* ==== 89. Configuration =============================================================================================
- * Calls: rooms 2, 4, 10, 52, 54, 56.
+ * Calls: rooms 2, 4, 10, 52, 54, 56, 69, 72.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
 static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)
 {
     if (device.kind < BZNA_DEVICE_AUTO || device.kind > BZNA_DEVICE_CUDA)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %d is neither AUTO, CPU nor CUDA", field, (int)device.kind);
+        return BZI_MISUSE(err, "%s.kind: %d is neither AUTO, CPU nor CUDA", field, (int)device.kind);
     if (device.ordinal < 0 || (device.ordinal && device.kind != BZNA_DEVICE_CUDA))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.ordinal: %d; it must be 0, or a CUDA device's number, from 0 on",
-                        field, (int)device.ordinal);
+        return BZI_MISUSE(err, "%s.ordinal: %d; it must be 0, or a CUDA device's number, from 0 on", field,
+                          (int)device.ordinal);
     return BZNA_OK;
 }
+
+/* A setting that is a number, and what it may be. */
+typedef struct bzi_number {
+    const char *name;
+    uint32_t   *value;
+    uint32_t    most;                 /* the largest value that is allowed */
+    uint32_t    preset;               /* its value if 0 was given; 0: it stays 0 */
+    uint32_t    kind;                 /* what is said of one that is not allowed */
+} bzi_number;
+
+enum { BZI_NUMBER_COUNT, BZI_NUMBER_SIZE, BZI_NUMBER_CHOICE, BZI_NUMBER_SWITCH };
+
+/* Fills in presets, and checks numbers. where: the config that they belong to. A size must not be 0. */
+static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, size_t count, bzna_error *err)
+{
+    for (; count; n++, count--) {
+        const uint32_t value = *n->value = bzi_default(*n->value, n->preset);
+        if (value <= n->most && (value || n->kind != BZI_NUMBER_SIZE))
+            continue;
+        if (n->kind == BZI_NUMBER_SIZE)
+            return BZI_MISUSE(err, "%s.%s: %u is not in 1..%u", where, n->name, value, n->most);
+        if (n->kind == BZI_NUMBER_CHOICE)
+            return BZI_MISUSE(err, "%s.%s: %u is not known", where, n->name, value);
+        if (n->kind == BZI_NUMBER_SWITCH)
+            return BZI_MISUSE(err, "%s.%s: neither 0 nor 1", where, n->name);
+        return BZI_MISUSE(err, "%s.%s: %u is more than %u", where, n->name, value, n->most);
+    }
+    return BZNA_OK;
+}
+
+#define BZI_COUNT(member, most, preset) { #member, &c->member, most, preset, BZI_NUMBER_COUNT }
+#define BZI_SIZE(member, most)          { #member, &c->member, most, 0, BZI_NUMBER_SIZE }
+#define BZI_CHOICE(member, last)        { #member, &c->member, last, 0, BZI_NUMBER_CHOICE }
+#define BZI_SWITCH(member)              { #member, &c->member, 1, 0, BZI_NUMBER_SWITCH }
 
 /* Checks a context's config and fills in defaults. */
 static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 {
-    bzna_status status;
+    const bzi_number numbers[] = {
+        BZI_SWITCH(no_threads),
+        BZI_COUNT(max_edge_px, 65535, BZI_LIMIT_EDGE),
+        BZI_COUNT(sessions, BZI_LIMIT_SESSIONS, 0),
+        BZI_COUNT(sessions_per_engine, BZI_LIMIT_SESSIONS, 0),
+        BZI_COUNT(session_depth, BZI_LIMIT_SESSION_DEPTH, 4),
+        BZI_COUNT(session_mapped, BZI_KERNEL_SLOTS, BZI_KERNEL_SLOTS),
+    };
+    bzna_status status = bzi_numbers_check("context_config", numbers, sizeof numbers / sizeof *numbers, err);
+
+    if (status != BZNA_OK)
+        return status;
 
     if (!c->allocator.alloc != !c->allocator.release)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: set both alloc and release, or neither");
-    if ((status = bzi_device_check_wanted("context_config.device", c->device, err)) != BZNA_OK)
-        return status;
-    if (c->no_threads > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.no_threads: neither 0 nor 1");
+        return BZI_MISUSE(err, "context_config.allocator: set both alloc and release, or neither");
+    if (bzi_device_check_wanted("context_config.device", c->device, err) != BZNA_OK)
+        return err->status;
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
+        return BZI_MISUSE(err, "context_config.log_level: %d is not known", c->log_level);
 
     if (c->codecs & ~(2 * BZNA_ALLOW_JPEG2000 - 1u))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.codecs: 0x%x has bits that are not known", c->codecs);
-    if (c->max_edge_px > 65535)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.max_edge_px: %u is more than 65535", c->max_edge_px);
+        return BZI_MISUSE(err, "context_config.codecs: 0x%x has bits that are not known", c->codecs);
     if (!c->device_allocator.alloc != !c->device_allocator.release)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "context_config.device_allocator: set both alloc and release, or neither");
-
-    if (c->sessions > BZI_LIMIT_SESSIONS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.sessions: %u is more than %u", c->sessions,
-                        BZI_LIMIT_SESSIONS);
-    if (c->sessions_per_engine > BZI_LIMIT_SESSIONS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.sessions_per_engine: %u is more than %u",
-                        c->sessions_per_engine, BZI_LIMIT_SESSIONS);
-    if (c->session_depth > BZI_LIMIT_SESSION_DEPTH)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.session_depth: %u is more than %u", c->session_depth,
-                        BZI_LIMIT_SESSION_DEPTH);
-    if (c->session_mapped > BZI_KERNEL_SLOTS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.session_mapped: %u is more than %u", c->session_mapped,
-                        BZI_KERNEL_SLOTS);
+        return BZI_MISUSE(err, "context_config.device_allocator: set both alloc and release, or neither");
 
     if (c->cuda_context && c->device.kind == BZNA_DEVICE_CPU)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.cuda_context: device.kind is BZNA_DEVICE_CPU");
+        return BZI_MISUSE(err, "context_config.cuda_context: device.kind is BZNA_DEVICE_CPU");
 
     if (!c->allocator.alloc) {
         c->allocator.alloc = bzi_os_alloc;
@@ -29798,27 +29559,25 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 
     c->log_level = c->log_level ? c->log_level : BZNA_LOG_WARNING;
     c->max_sample_bytes = c->max_sample_bytes ? c->max_sample_bytes : BZI_LIMIT_SAMPLE_BYTES;
-    c->max_edge_px = c->max_edge_px ? c->max_edge_px : BZI_LIMIT_EDGE;
-    c->session_depth = c->session_depth ? c->session_depth : 4;
-    c->session_mapped = c->session_mapped ? c->session_mapped : BZI_KERNEL_SLOTS;
     return BZNA_OK;
 }
 
 /* Checks the shape of an output. what: how errors name it. */
-static bzna_status bzi_output_check(const char *what, const bzna_output *o, bzna_error *err)
+static bzna_status bzi_output_check(const char *what, bzna_output *c, bzna_error *err)
 {
-    if (!o->width || o->width > BZI_LIMIT_EDGE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width: %u is not in 1..%u", what, o->width, BZI_LIMIT_EDGE);
-    if (!o->height || o->height > BZI_LIMIT_EDGE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.height: %u is not in 1..%u", what, o->height, BZI_LIMIT_EDGE);
-    if (o->dtype > BZNA_DTYPE_UINT8)
+    const bzi_number numbers[] = { BZI_SIZE(width, BZI_LIMIT_EDGE), BZI_SIZE(height, BZI_LIMIT_EDGE) };
+    bzna_status status = bzi_numbers_check(what, numbers, 2, err);
+
+    if (status != BZNA_OK)
+        return status;
+    if (c->dtype > BZNA_DTYPE_UINT8)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.dtype: %u; only float32, float16, bfloat16 and uint8", what,
-                        o->dtype);
-    if (o->layout > BZNA_LAYOUT_NHWC)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.layout: %u; only NCHW and NHWC so far", what, o->layout);
-    if (o->channels > BZNA_CHANNELS_GRAY)
+                        c->dtype);
+    if (c->layout > BZNA_LAYOUT_NHWC)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.layout: %u; only NCHW and NHWC so far", what, c->layout);
+    if (c->channels > BZNA_CHANNELS_GRAY)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.channels: %u; only BZNA_CHANNELS_RGB, _BGR, _GRAY", what,
-                        o->channels);
+                        c->channels);
     return BZNA_OK;
 }
 
@@ -29831,113 +29590,125 @@ static const char *bzi_setting(char text[BZI_SETTING_BYTES], const char *group, 
 }
 
 /* Checks the weights, of which each sample or each part of the data set has one: number, values, and draws. */
-static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_dataset *dataset, uint64_t samples,
+static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dataset *dataset, uint64_t samples,
                                             bzna_error *err)
 {
-    const uint64_t groups = c->order.weights_by_part ? dataset->part_count : samples;
+    const uint64_t groups = c->weights_by_part ? dataset->part_count : samples;
     uint64_t positive = 0;
     double sum = 0;
 
-    if (c->order.weights_by_part > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights_by_part: neither 0 nor 1");
-    if (c->order.weights_by_part && c->order.indices)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights_by_part: not together with indices");
+    if (c->weights_by_part && c->indices)
+        return BZI_MISUSE(err, "loader_config.order.weights_by_part: not together with indices");
     if (groups > UINT32_MAX)
         return BZI_FAIL(err, BZNA_E_LIMIT, "loader_config.order.weights: at most %u are supported", UINT32_MAX);
-    if (!c->order.weights || c->order.weight_count != groups)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights, weight_count: %llu weights for %llu %s",
-                        (unsigned long long)c->order.weight_count, (unsigned long long)groups,
-                        c->order.weights_by_part ? "parts" : "samples");
+    if (!c->weights || c->weight_count != groups)
+        return BZI_MISUSE(err, "loader_config.order.weights, weight_count: %llu weights for %llu %s",
+                          (unsigned long long)c->weight_count, (unsigned long long)groups, c->weights_by_part ?
+                          "parts" : "samples");
 
     for (uint64_t i = 0; i < groups; i++) {
-        if (!isfinite(c->order.weights[i]) || c->order.weights[i] < 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights[%llu]: %g is negative or not a number",
-                            (unsigned long long)i, c->order.weights[i]);
-        sum += c->order.weights[i];
-        if (c->order.weights[i] > 0)
-            positive += !c->order.weights_by_part ? 1 : dataset->parts[i].count;
+        if (!isfinite(c->weights[i]) || c->weights[i] < 0)
+            return BZI_MISUSE(err, "loader_config.order.weights[%llu]: %g is negative or not a number",
+                              (unsigned long long)i, c->weights[i]);
+        sum += c->weights[i];
+        if (c->weights[i] > 0)
+            positive += !c->weights_by_part ? 1 : dataset->parts[i].count;
     }
 
     if (!(sum > 0) || !isfinite(sum))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights: their sum is %g", sum);
-    if (c->order.weighting == BZNA_WEIGHTING_ONCE && c->order.epoch_samples > positive)
-        return BZI_FAIL(
-            err, BZNA_E_ARGUMENT,
-            "loader_config.order.epoch_samples: %llu draws without replacement from %llu samples with a weight",
-            (unsigned long long)c->order.epoch_samples, (unsigned long long)positive);
-    if (c->order.epoch_samples > (uint64_t)1 << 63)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.epoch_samples: %llu are more than 2^63",
-                        (unsigned long long)c->order.epoch_samples);
+        return BZI_MISUSE(err, "loader_config.order.weights: their sum is %g", sum);
+    if (c->weighting == BZNA_WEIGHTING_ONCE && c->epoch_samples > positive)
+        return BZI_MISUSE(err, "loader_config.order.epoch_samples: %llu draws without replacement from %llu samples "
+                          "with a weight", (unsigned long long)c->epoch_samples, (unsigned long long)positive);
+    if (c->epoch_samples > (uint64_t)1 << 63)
+        return BZI_MISUSE(err, "loader_config.order.epoch_samples: %llu are more than 2^63",
+                          (unsigned long long)c->epoch_samples);
 
-    if (!c->order.epoch_samples)
-        c->order.epoch_samples = c->order.weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
+    if (!c->epoch_samples)
+        c->epoch_samples = c->weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
     return BZNA_OK;
 }
 
-/* Checks what an epoch consists of: indices, weights, epoch_samples. */
-static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_dataset *dataset, bzna_error *err)
+/* Checks the loader's settings that are numbers, and fills in their defaults. */
+static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *err)
 {
-    const uint64_t samples = c->order.indices ? c->order.index_count : dataset->count;
+    const bzi_number numbers[] = {
+        BZI_SIZE(output.batch_size, BZI_LIMIT_BATCH),
+        BZI_COUNT(output.slices, UINT32_MAX, 1),
+        BZI_CHOICE(order.kind, BZNA_ORDER_GIVEN),
+        BZI_CHOICE(order.last_batch, BZNA_LAST_FILL),
+        BZI_CHOICE(order.weighting, BZNA_WEIGHTING_ONCE),
+        BZI_SWITCH(order.weights_by_part),
+        BZI_COUNT(shard.world_size, UINT32_MAX, 1),
+        BZI_SWITCH(fields.geometry),
+        BZI_COUNT(read.threads, BZI_LIMIT_READERS, 0),
+        BZI_COUNT(read.ahead_samples, BZI_LIMIT_READ_AHEAD, 0),
+        BZI_COUNT(read.retries, BZI_LIMIT_RETRIES, 0),
+        BZI_COUNT(decode.threads, BZI_LIMIT_THREADS, bzi_os_processors()),
+        BZI_CHOICE(decode.decoder, BZNA_DECODER_NVDEC),
+        BZI_CHOICE(decode.jpeg, BZNA_DECODER_NVDEC),
+        BZI_SWITCH(decode.jpeg_shrink),
+        BZI_CHOICE(errors.policy, BZNA_ON_ERROR_STOP),
+        BZI_CHOICE(errors.callback_policy, BZNA_ON_CALLBACK_ERROR_SAMPLE),
+        BZI_COUNT(pipeline.batches_in_flight, BZI_LIMIT_IN_FLIGHT, 3),
+        BZI_SWITCH(pipeline.restore_any_pixels),
+        BZI_SWITCH(pipeline.no_threads),
+    };
 
-    if (c->order.kind == BZNA_ORDER_GIVEN) {
-        if (c->order.indices || c->order.index_count || c->order.weights || c->order.weight_count ||
-            c->order.weighting || c->order.weights_by_part || c->order.epoch_samples)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.indices, weights, weighting, epoch_samples: not "
-                            "with BZNA_ORDER_GIVEN, where bzna_loader_set_indices gives each epoch's samples");
+    if (c->pipeline.no_threads)
+        c->decode.threads = c->read.threads = 1;            /* the thread in next does the work of both */
+    return bzi_numbers_check("loader_config", numbers, sizeof numbers / sizeof *numbers, err);
+}
+
+/* Checks what an epoch consists of: indices, weights, epoch_samples. */
+static bzna_status bzi_loader_check_order(bzna_loader_order *c, const bzna_dataset *dataset, bzna_error *err)
+{
+    const uint64_t samples = c->indices ? c->index_count : dataset->count;
+
+    if (c->kind == BZNA_ORDER_GIVEN) {
+        if (c->indices || c->index_count || c->weights || c->weight_count ||
+            c->weighting || c->weights_by_part || c->epoch_samples)
+            return BZI_MISUSE(err, "loader_config.order.indices, weights, weighting, epoch_samples: not with "
+                              "BZNA_ORDER_GIVEN, where bzna_loader_set_indices gives each epoch's samples");
         return BZNA_OK;
     }
-    if (!c->order.indices != !c->order.index_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.order.indices, index_count: one is given without the other");
+    if (!c->indices != !c->index_count)
+        return BZI_MISUSE(err, "loader_config.order.indices, index_count: one is given without the other");
 
-    for (uint64_t i = 0; i < c->order.index_count; i++)
-        if (c->order.indices[i] >= dataset->count)
+    for (uint64_t i = 0; i < c->index_count; i++)
+        if (c->indices[i] >= dataset->count)
             return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.order.indices[%llu]: %llu is not below the %llu samples",
-                            (unsigned long long)i, (unsigned long long)c->order.indices[i],
+                            (unsigned long long)i, (unsigned long long)c->indices[i],
                             (unsigned long long)dataset->count);
 
-    if (c->order.weighting > BZNA_WEIGHTING_ONCE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weighting: %u is not known", c->order.weighting);
-
-    if (c->order.weighting == BZNA_WEIGHTING_NONE) {
-        if (c->order.weights || c->order.weight_count || c->order.weights_by_part || c->order.epoch_samples)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                            "loader_config.order.weights, weights_by_part, epoch_samples: only with weighting");
-        c->order.epoch_samples = samples;
+    if (c->weighting == BZNA_WEIGHTING_NONE) {
+        if (c->weights || c->weight_count || c->weights_by_part || c->epoch_samples)
+            return BZI_MISUSE(err, "loader_config.order.weights, weights_by_part, epoch_samples: only with weighting");
+        c->epoch_samples = samples;
         return BZNA_OK;
     }
 
     return bzi_loader_check_weights(c, dataset, samples, err);
 }
 
-/* Checks the policies for errors, retries, processors and slices, and fills in defaults. */
+/* Checks processors and slices, and fills in defaults. */
 static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *err)
 {
-    if (c->errors.policy > BZNA_ON_ERROR_STOP)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.errors.policy: %u is not known", c->errors.policy);
-    if (c->errors.callback_policy > BZNA_ON_CALLBACK_ERROR_SAMPLE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.errors.callback_policy: %u is not known",
-                        c->errors.callback_policy);
-    if (c->pipeline.restore_any_pixels > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.restore_any_pixels: neither 0 nor 1");
-    if (c->read.retries > BZI_LIMIT_RETRIES)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read.retries: %u is more than %u", c->read.retries,
-                        BZI_LIMIT_RETRIES);
+    bzna_loader_read *read = &c->read;
 
-    c->read.backoff_ns = c->read.backoff_ns ? c->read.backoff_ns : 10000000;
-    c->read.memory_bytes = c->read.memory_bytes ? c->read.memory_bytes : BZI_LIMIT_READ_BYTES;
+    read->backoff_ns = read->backoff_ns ? read->backoff_ns : 10000000;
+    read->memory_bytes = read->memory_bytes ? read->memory_bytes : BZI_LIMIT_READ_BYTES;
     if (!c->pipeline.cpus != !c->pipeline.cpu_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.cpus, cpu_count: one is given without the other");
+        return BZI_MISUSE(err, "loader_config.pipeline.cpus, cpu_count: one is given without the other");
 
     for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
         if (c->pipeline.cpus[i] < 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
-                            (int)c->pipeline.cpus[i]);
+            return BZI_MISUSE(err, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
+                              (int)c->pipeline.cpus[i]);
 
-    c->output.slices = bzi_default(c->output.slices, 1);
     if (c->output.batch_size % c->output.slices)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.slices: %u does not divide batch_size, %u",
-                        c->output.slices, c->output.batch_size);
+        return BZI_MISUSE(err, "loader_config.output.slices: %u does not divide batch_size, %u", c->output.slices,
+                          c->output.batch_size);
     return BZNA_OK;
 }
 
@@ -29955,84 +29726,45 @@ static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_err
     return bzi_output_check("loader_config.output", &output, err);
 }
 
-static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *err)
+static bzna_status bzi_loader_check_decode(bzna_loader_decode *c, bzna_error *err)
 {
-    if (c->pipeline.no_threads > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.no_threads: neither 0 nor 1");
-    if (c->pipeline.no_threads)
-        c->decode.threads = c->read.threads = 1;            /* the thread in next does the work of both */
-
-    c->decode.threads = bzi_default(c->decode.threads, bzi_os_processors());
-    if (c->decode.threads > BZI_LIMIT_THREADS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.threads: %u is more than %u", c->decode.threads,
-                        BZI_LIMIT_THREADS);
-    if (c->decode.decoder > BZNA_DECODER_NVDEC)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.decoder: %u is not known", c->decode.decoder);
-    if (c->decode.jpeg > BZNA_DECODER_NVDEC)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg: %u is not known", c->decode.jpeg);
-    if (c->decode.jpeg_shrink > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink: neither 0 nor 1");
-    if (c->decode.jpeg_shrink_margin != 0 && !c->decode.jpeg_shrink)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink_margin: it needs jpeg_shrink");
-    c->decode.jpeg_shrink_margin = c->decode.jpeg_shrink_margin == 0 ? 1 : c->decode.jpeg_shrink_margin;
-    if (!(c->decode.jpeg_shrink_margin >= 1 && c->decode.jpeg_shrink_margin <= 64))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink_margin: %g is not from 1 to 64",
-                        (double)c->decode.jpeg_shrink_margin);
+    if (c->jpeg_shrink_margin != 0 && !c->jpeg_shrink)
+        return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink_margin: it needs jpeg_shrink");
+    c->jpeg_shrink_margin = c->jpeg_shrink_margin == 0 ? 1 : c->jpeg_shrink_margin;
+    if (!(c->jpeg_shrink_margin >= 1 && c->jpeg_shrink_margin <= 64))
+        return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink_margin: %g is not from 1 to 64",
+                          (double)c->jpeg_shrink_margin);
 #ifdef BENZINA_NO_JPEG
-    if (c->decode.jpeg_shrink)
+    if (c->jpeg_shrink)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.jpeg_shrink: this build has no libjpeg-turbo");
 #endif
     return BZNA_OK;
 }
 
-/* Checks sizes, numbers of threads and the shard, and fills in defaults. An epoch must have at least one batch. */
-static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
+/* Checks sizes, padding and the shard, and fills in defaults. An epoch must have at least one batch. */
+static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
 {
-    bzi_shard shard = { .count = samples };
-    bzna_status status;
+    bzna_loader_config *c = &loader->config;
+    bzna_loader_order *order = &c->order;
+    bzi_shard shard;
 
-    if (!c->output.batch_size || c->output.batch_size > BZI_LIMIT_BATCH)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.batch_size: %u is not in 1..%u",
-                        c->output.batch_size, BZI_LIMIT_BATCH);
-    if ((status = bzi_loader_check_output(c, err)) != BZNA_OK)
-        return status;
-    if (c->order.kind > BZNA_ORDER_GIVEN)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.kind: %u is not known", c->order.kind);
-    if (c->order.last_batch > BZNA_LAST_FILL)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.last_batch: %u is not known", c->order.last_batch);
-    if (c->order.last_batch != BZNA_LAST_FILL && (c->order.pad_value != 0 || c->order.pad_target))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.pad_value, pad_target: they have an effect on "
-                        "BZNA_LAST_FILL only");
-    if (!isfinite((float)c->order.pad_value))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.pad_value: %g is not a finite float32",
-                        c->order.pad_value);
+    if (bzi_loader_check_output(c, err) != BZNA_OK)
+        return err->status;
+    if (order->last_batch != BZNA_LAST_FILL && (order->pad_value != 0 || order->pad_target))
+        return BZI_MISUSE(err, "loader_config.order.pad_value, pad_target: they have an effect on BZNA_LAST_FILL only");
+    if (!isfinite((float)order->pad_value))
+        return BZI_MISUSE(err, "loader_config.order.pad_value: %g is not a finite float32", order->pad_value);
 
-    c->order.epochs = c->order.epochs ? c->order.epochs : 1;
-    c->shard.world_size = bzi_default(c->shard.world_size, 1);
+    order->epochs = order->epochs ? order->epochs : 1;
     if (c->shard.rank >= c->shard.world_size)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.shard.rank: %u is not below world_size, %u", c->shard.rank,
-                        c->shard.world_size);
-    if ((status = bzi_loader_check_decode(c, err)) != BZNA_OK)
-        return status;
-    if (c->read.threads > BZI_LIMIT_READERS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read.threads: %u is more than %u", c->read.threads,
-                        BZI_LIMIT_READERS);
-
-    c->pipeline.batches_in_flight = bzi_default(c->pipeline.batches_in_flight, 3);
-    if (c->pipeline.batches_in_flight > BZI_LIMIT_IN_FLIGHT)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.batches_in_flight: %u is more than %u",
-                        c->pipeline.batches_in_flight, BZI_LIMIT_IN_FLIGHT);
-    if (c->read.ahead_samples > BZI_LIMIT_READ_AHEAD)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read.ahead_samples: %u is more than %u",
-                        c->read.ahead_samples, BZI_LIMIT_READ_AHEAD);
-
-    shard.batch = c->output.batch_size;
-    shard.world = c->shard.world_size;
-    shard.last_batch = c->order.last_batch;
-    if (c->order.kind != BZNA_ORDER_GIVEN && bzi_shard_batches(&shard) == 0)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
-                        (unsigned long long)samples, c->output.batch_size, c->shard.world_size);
+        return BZI_MISUSE(err, "loader_config.shard.rank: %u is not below world_size, %u", c->shard.rank,
+                          c->shard.world_size);
+    if (bzi_loader_check_decode(&c->decode, err) != BZNA_OK)
+        return err->status;
+    shard = bzi_loader_share(loader, NULL);
+    if (order->kind != BZNA_ORDER_GIVEN && bzi_shard_batches(&shard) == 0)
+        return BZI_MISUSE(err, "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
+                          (unsigned long long)shard.count, c->output.batch_size, c->shard.world_size);
     return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
 }
 
@@ -30069,13 +29801,12 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
 
     if (!o->buffers != !o->buffer_count ||
         (o->buffers && o->buffer_count != (uint64_t)c->pipeline.batches_in_flight * o->slices))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.output.buffers, buffer_count: %u buffers for %u batches in flight of %u slices",
-                        o->buffer_count, c->pipeline.batches_in_flight, o->slices);
+        return BZI_MISUSE(err, "loader_config.output.buffers, buffer_count: %u buffers for %u batches in flight of %u "
+                          "slices", o->buffer_count, c->pipeline.batches_in_flight, o->slices);
     for (uint32_t i = 0; i < o->buffer_count; i++) {
         if (!o->buffers[i].data || (uintptr_t)o->buffers[i].data % sizeof(float))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.buffers[%u].data: is NULL, or not aligned to "
-                            "%u bytes", i, (unsigned)sizeof(float));
+            return BZI_MISUSE(err, "loader_config.output.buffers[%u].data: is NULL, or not aligned to %u bytes", i,
+                              (unsigned)sizeof(float));
         if (o->buffers[i].bytes < need)
             return BZI_FAIL(err, BZNA_E_BUFFER, "loader_config.output.buffers[%u].bytes: %llu are fewer than the %llu "
                             "of %u samples", i, (unsigned long long)o->buffers[i].bytes, (unsigned long long)need,
@@ -30097,7 +29828,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
     int divides = 0, multiplies = 0;
 
     if (fault)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.jitter.%s: out of its range, or not a number", where, fault);
+        return BZI_MISUSE(err, "%s.color.jitter.%s: out of its range, or not a number", where, fault);
 
     for (int i = 0; i < 3; i++) {
         divides |= c->mean[i] != 0 || c->std[i] != 0;
@@ -30105,18 +29836,18 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
     }
 
     if (divides && multiplies)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean, std, bias, scale: give (mean, std), which divides, or "
-                        "(bias, scale), which multiplies", where);
+        return BZI_MISUSE(err, "%s.color.mean, std, bias, scale: give (mean, std), which divides, or (bias, scale), "
+                          "which multiplies", where);
 
     for (int i = 0; i < 3; i++) {
         if (c->std[i] < 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.std: channel %d is negative", where, i);
+            return BZI_MISUSE(err, "%s.color.std: channel %d is negative", where, i);
         t->bias[i] = divides ? c->mean[i] : c->bias[i];
         t->scale[i] = divides ? (c->std[i] != 0 ? 1.0f / c->std[i] : 1.0f) : (c->scale[i] != 0 ? c->scale[i] : 1.0f);
         t->fill[i] = c->fill[i];
         if (!isfinite(t->bias[i]) || !isfinite(t->scale[i]) || !isfinite(t->fill[i]))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.%s, %s, fill: channel %d is not a finite number", where,
-                            divides ? "mean" : "bias", divides ? "std" : "scale", i);
+            return BZI_MISUSE(err, "%s.color.%s, %s, fill: channel %d is not a finite number", where, divides ? "mean"
+                              : "bias", divides ? "std" : "scale", i);
     }
 
     t->fill_space = c->fill_space;
@@ -30128,21 +29859,9 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 
 
 /* ==== 90. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 10, 53-56, 89.
+ * Calls: rooms 2, 10, 53-56, 69, 89.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
-
-/* A loader's config, checked, with what follows from it. */
-typedef struct bzi_loader_settings {
-    bzna_loader_config config;                         /* the caller's, with defaults filled in */
-    bzi_output         outputs[BZI_LIMIT_OUTPUTS];
-    const char        *fields[BZI_LIMIT_OUTPUTS];      /* by pick: the name of its field; NULL: no name was given */
-    uint32_t           output_count;
-    uint32_t           pick_count;                     /* different pictures of a sample that are decoded */
-    uint32_t           view_count;                     /* of all outputs */
-    uint64_t           data_bytes;                     /* of a batch, all outputs */
-    uint64_t           slot_bytes;                     /* of a sample's slot, all outputs */
-} bzi_loader_settings;
 
 static int bzi_name_is(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
@@ -30158,75 +29877,74 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
         return BZNA_OK;
     for (int i = 0; i < 3; i++)
         if (c->mean[i] != 0 || c->bias[i] != 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean_image: not together with mean or bias", where);
+            return BZI_MISUSE(err, "%s.color.mean_image: not together with mean or bias", where);
 
     if (!c->mean_image || c->mean_image_bytes != bytes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", where,
-                        own ? "color.mean_image_bytes" : "color: the first output's mean image",
-                        (unsigned long long)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
-                        (unsigned long long)bytes, bzi_channels(o->channels), o->height, o->width);
+        return BZI_MISUSE(err, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", where, own ?
+                          "color.mean_image_bytes" : "color: the first output's mean image",
+                          (unsigned long long)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
+                          (unsigned long long)bytes, bzi_channels(o->channels), o->height, o->width);
     output->mean = (void *)(uintptr_t)c->mean_image;
     output->mean_bytes = bytes;
     return BZNA_OK;
 }
 
 /* Completes an output from its own settings and the outputs before it, and adds it. field: its picture. */
-static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, const char *field, bzna_error *err)
+static bzna_status bzi_settings_add(bzna_loader *loader, const char *where, const char *field, bzna_error *err)
 {
-    bzi_output *output = &s->outputs[s->output_count++];
+    bzi_output *output = &loader->outputs[loader->output_count++];
     const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
 
-    if (output->views > BZI_LIMIT_VIEWS - s->view_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u, and %u of other outputs, are more than %u", where,
-                        output->views, s->view_count, BZI_LIMIT_VIEWS);
-    if (s->config.decode.jpeg_shrink &&
+    if (output->views > BZI_LIMIT_VIEWS - loader->view_count)
+        return BZI_MISUSE(err, "%s.views: %u, and %u of other outputs, are more than %u", where, output->views,
+                          loader->view_count, BZI_LIMIT_VIEWS);
+    if (loader->config.decode.jpeg_shrink &&
         (output->transform.antialias == BZNA_ANTIALIAS_OFF || output->transform.filter == BZNA_FILTER_NEAREST))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink: %s has a filter without antialias",
-                        where);
+        return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink: %s has a filter without antialias", where);
 
-    while (output->picture < s->pick_count && !bzi_name_is(field, s->fields[output->picture]))
+    while (output->picture < loader->pick_count && !bzi_name_is(field, loader->picks[output->picture].name))
         output->picture++;
-    if (output->picture == s->pick_count)
-        s->fields[s->pick_count++] = field;
+    if (output->picture == loader->pick_count)
+        loader->picks[loader->pick_count++].name = field;
 
-    output->first = s->view_count;
     output->kernel = bzi_output_make(&output->shape);
     output->picture_bytes = bzi_output_bytes(&output->shape);
-    output->offset = (s->data_bytes + 255) & ~(uint64_t)255;
-    s->data_bytes = output->offset + bytes * s->config.output.batch_size;    /* below 2^60 */
-    s->slot_bytes += bytes;
-    s->view_count += output->views;
+    output->offset = (loader->data_bytes + 255) & ~(uint64_t)255;
+    loader->data_bytes = output->offset + bytes * loader->config.output.batch_size;    /* below 2^60 */
+    loader->slot_bytes += bytes;
+    for (uint32_t i = 0; i < output->views; i++)
+        loader->views[loader->view_count++] = (bzi_view){ output, i };
     return BZNA_OK;
 }
 
 /* Makes the first output. */
-static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
+static bzna_status bzi_settings_first(bzna_loader *loader, bzna_error *err)
 {
-    const bzna_loader_config *c = &s->config;
-    bzi_output *first = s->outputs;
-    bzna_status status;
+    const bzna_loader_config *c = &loader->config;
+    const bzna_loader_output *o = &c->output;
+    bzi_output *first = loader->outputs;
 
-    if (c->output.name || c->output.field || c->output.warp || c->output.filter || c->output.color ||
-        c->output.augment)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: name, field, warp, filter, color and augment are "
-                        "only for extra_outputs; for the first output, set fields.image and the config's own groups");
+    if (o->name || o->field || o->warp || o->filter || o->color ||
+        o->augment)
+        return BZI_MISUSE(err, "loader_config.output: name, field, warp, filter, color and augment are only for "
+                          "extra_outputs; for the first output, set fields.image and the config's own groups");
 
     bzi_string_copy(first->name, sizeof first->name, "image");
-    first->shape = bzi_output_of(&c->output);
-    first->views = bzi_default(c->output.views, 1);
+    first->shape = bzi_output_of(o);
+    first->views = bzi_default(o->views, 1);
     first->own_warp = first->own_filter = first->own_color = 1;
-    if (c->output.slices > 1 && (first->views > 1 || c->extra_outputs.count))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.slices: not together with views or extra_outputs");
+    if (o->slices > 1 && (first->views > 1 || c->extra_outputs.count))
+        return BZI_MISUSE(err, "loader_config.output.slices: not together with views or extra_outputs");
 
     bzi_transform_init(&first->transform);
     first->jitter = c->color.jitter;
     first->augment = c->augment;
-    if ((status = bzi_loader_check_colors("loader_config", &c->filter, &c->color, &first->transform, err)) != BZNA_OK ||
-        (status = bzi_settings_mean("loader_config", &c->color, first, 1, err)) != BZNA_OK ||
-        (status = bzi_warp_resolve(&c->warp, "loader_config.warp", &first->warp, err)) != BZNA_OK ||
-        (status = bzi_augment_check(&c->augment, "loader_config.augment", 1, err)) != BZNA_OK)
-        return status;
-    return bzi_settings_add(s, "loader_config.output", c->fields.image, err);
+    if (bzi_loader_check_colors("loader_config", &c->filter, &c->color, &first->transform, err) != BZNA_OK ||
+        bzi_settings_mean("loader_config", &c->color, first, 1, err) != BZNA_OK ||
+        bzi_warp_resolve(&c->warp, "loader_config.warp", &first->warp, err) != BZNA_OK ||
+        bzi_augment_check(&c->augment, "loader_config.augment", 1, err) != BZNA_OK)
+        return err->status;
+    return bzi_settings_add(loader, "loader_config.output", c->fields.image, err);
 }
 
 /* Refuses settings that belong to the batches, and so only to the first output. */
@@ -30242,21 +29960,19 @@ static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_ou
 
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         if (members[i].set)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: can only be set for the first output", where,
-                            members[i].name);
+            return BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, members[i].name);
     return BZNA_OK;
 }
 
 /* Takes the name and shape of a further output. */
-static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const char *where, const bzna_loader_output *e,
+static bzna_status bzi_extra_check_shape(const bzna_loader *loader, const char *where, const bzna_loader_output *e,
                                          bzi_output *output, bzna_error *err)
 {
-    const bzi_output *first = s->outputs;
+    const bzi_output *first = loader->outputs;
     const size_t length = e->name ? strlen(e->name) : 0;
 
     if (length == 0 || length >= sizeof output->name)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.name: must have 1 to %u bytes", where,
-                        (unsigned)sizeof output->name - 1);
+        return BZI_MISUSE(err, "%s.name: must have 1 to %u bytes", where, (unsigned)sizeof output->name - 1);
 
     memcpy(output->name, e->name, length + 1);
     output->shape = bzi_output_of(e);
@@ -30266,21 +29982,21 @@ static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const cha
     output->own_filter = e->filter != NULL;
     output->own_color = e->color != NULL;
     output->own_augment = e->augment != NULL;
-    output->augment = e->augment ? *e->augment : s->config.augment;
+    output->augment = e->augment ? *e->augment : loader->config.augment;
     output->views = bzi_default(e->views, e->warp ? 1 : first->views);
     if (!e->warp && output->views != first->views)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u; it shares the warps of the first output's %u views", where,
-                        output->views, first->views);
+        return BZI_MISUSE(err, "%s.views: %u; it shares the warps of the first output's %u views", where,
+                          output->views, first->views);
     return bzi_output_check(where, &output->shape, err);
 }
 
 /* Makes a further output. It shares with the first output what it does not set itself. */
-static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where, const bzna_loader_output *e,
+static bzna_status bzi_settings_extra(bzna_loader *loader, const char *where, const bzna_loader_output *e,
                                       bzna_error *err)
 {
-    const bzna_loader_filter *filter = e->filter ? e->filter : &s->config.filter;
-    const bzna_loader_color *color = e->color ? e->color : &s->config.color;
-    bzi_output *output = &s->outputs[s->output_count];
+    const bzna_loader_filter *filter = e->filter ? e->filter : &loader->config.filter;
+    const bzna_loader_color *color = e->color ? e->color : &loader->config.color;
+    bzi_output *output = &loader->outputs[loader->output_count];
     char text[BZI_SETTING_BYTES];
     bzna_status status;
 
@@ -30292,7 +30008,7 @@ static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where,
     bzi_transform_init(&output->transform);
     output->jitter = color->jitter;
     if ((status = bzi_extra_check_alone(where, e, err)) != BZNA_OK ||
-        (status = bzi_extra_check_shape(s, where, e, output, err)) != BZNA_OK ||
+        (status = bzi_extra_check_shape(loader, where, e, output, err)) != BZNA_OK ||
         (status = bzi_loader_check_colors(where, filter, color, &output->transform, err)) != BZNA_OK ||
         (status = bzi_settings_mean(where, color, output, output->own_color != 0, err)) != BZNA_OK ||
         (e->warp &&
@@ -30301,50 +30017,49 @@ static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where,
                                                    err)) != BZNA_OK))
         return status;
 
-    for (uint32_t i = 0; i < s->output_count; i++)
-        output->random += s->outputs[i].own_warp ? s->outputs[i].views : 0;
-    return bzi_settings_add(s, where, e->field ? e->field : s->config.fields.image, err);
+    for (uint32_t i = 0; i < loader->output_count; i++)
+        output->random += loader->outputs[i].own_warp ? loader->outputs[i].views : 0;
+    return bzi_settings_add(loader, where, e->field ? e->field : loader->config.fields.image, err);
 }
 
 /* Makes all outputs. */
-static bzna_status bzi_settings_outputs(bzi_loader_settings *s, bzna_error *err)
+static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
 {
-    const bzna_loader_outputs *given = &s->config.extra_outputs;
-    bzna_status status = bzi_settings_first(s, err);
+    const bzna_loader_outputs *given = &loader->config.extra_outputs;
+    bzna_status status = bzi_settings_first(loader, err);
 
     if (status != BZNA_OK)
         return status;
     if (!given->ptr != !given->count || given->count >= BZI_LIMIT_OUTPUTS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs: count is %llu, and ptr is %s; at most %u "
-                        "are allowed", (unsigned long long)given->count, given->ptr ? "not NULL" : "NULL",
-                        BZI_LIMIT_OUTPUTS - 1);
+        return BZI_MISUSE(err, "loader_config.extra_outputs: count is %llu, and ptr is %s; at most %u are allowed",
+                          (unsigned long long)given->count, given->ptr ? "not NULL" : "NULL", BZI_LIMIT_OUTPUTS - 1);
 
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
         char where[BZI_SETTING_BYTES / 2];
         snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
-        status = bzi_settings_extra(s, where, &given->ptr[i], err);
+        status = bzi_settings_extra(loader, where, &given->ptr[i], err);
     }
     return status;
 }
 
-/* Checks and completes a loader's settings. Pre: config is what the caller gave, and the rest is zero. */
-static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_dataset *dataset, bzna_error *err)
+/* Checks and completes the loader's config, and makes its outputs. */
+static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
 {
-    bzna_loader_config *config = &settings->config;
-    bzna_status status;
+    bzna_loader_config *config = &loader->config;
 
-    if ((status = bzi_loader_check_reserved(config, err)) != BZNA_OK ||
-        (status = bzi_loader_check_order(config, dataset, err)) != BZNA_OK ||
-        (status = bzi_loader_check_counts(config, config->order.epoch_samples, err)) != BZNA_OK ||
-        (status = bzi_loader_check_services(config, err)) != BZNA_OK ||
-        (status = bzi_settings_outputs(settings, err)) != BZNA_OK)
-        return status;
-    return bzi_loader_check_buffers(config, settings->data_bytes, err);
+    if (bzi_loader_check_reserved(config, err) != BZNA_OK ||
+        bzi_loader_check_numbers(config, err) != BZNA_OK ||
+        bzi_loader_check_order(&config->order, loader->dataset, err) != BZNA_OK ||
+        bzi_loader_check_counts(loader, err) != BZNA_OK ||
+        bzi_loader_check_services(config, err) != BZNA_OK ||
+        bzi_settings_outputs(loader, err) != BZNA_OK)
+        return err->status;
+    return bzi_loader_check_buffers(config, loader->data_bytes, err);
 }
 
 
 /* ==== 91. Opening ===================================================================================================
- * Calls: rooms 2, 4, 8, 10, 45-47, 57, 62-63, 67, 69, 71, 73, 83-84.
+ * Calls: rooms 2, 4, 8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 83-84, 90.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -30354,21 +30069,6 @@ typedef struct bzi_loader_gpu {
     bzi_pool   *pool;                 /* NULL: there are no decode sessions, or they were not asked for */
     bzna_error  why;                  /* status < 0: why there is no device, or why it has no sessions */
 } bzi_loader_gpu;
-
-/* The choice of a decoder and of a place for batches, and what follows from that. */
-typedef struct bzi_loader_mode {
-    bzi_device *device;               /* NULL: the loader does not use it */
-    bzi_pool   *pool;                 /* NULL: all is decoded in software */
-    uint32_t    on_device;            /* 1: batches lie there */
-    uint32_t    workers;              /* threads that decode in software */
-    uint32_t    lanes;                /* one for each session, and for each worker that writes to the device */
-    uint32_t    reader_threads;
-    uint32_t    read_ahead;           /* samples, at most */
-    uint32_t    ahead_least;          /* samples, whatever their bytes */
-    uint32_t    run_most;             /* samples of a run */
-    uint64_t    ahead_bytes;          /* enough, from ahead_least samples on */
-    char        reason[sizeof ((bzna_loader_info *)0)->decoder_reason];
-} bzi_loader_mode;
 
 /* Asks the context for what the config may use. It is not an error here if there is no GPU. */
 static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu *gpu, bzna_error *err)
@@ -30402,88 +30102,70 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
 
 /* How much is read ahead: what the config says; else so many samples, and more while they are small, where software
  * decodes them, as their decoders would wait for their readers. A run leaves each of the workers several to take. */
-static void bzi_loader_scale_ahead(const bzna_loader_config *config, uint32_t sessions, bzi_loader_mode *mode)
+static void bzi_loader_scale_ahead(bzna_loader *loader, uint32_t sessions)
 {
+    bzna_loader_config *config = &loader->config;
     const uint64_t slots = (uint64_t)config->output.batch_size * config->pipeline.batches_in_flight;
     const uint64_t threads = config->decode.threads;
-    mode->ahead_least = (uint32_t)(2 * threads + 2 + 4 * sessions);
-    mode->ahead_bytes = bzi_min(threads * BZI_AHEAD_BYTES, config->read.memory_bytes / 4);
-    mode->read_ahead = mode->ahead_least;
-    if (config->read.ahead_samples) {
-        mode->read_ahead = mode->ahead_least = config->read.ahead_samples;
-    } else if (!sessions && slots > mode->ahead_least) {
-        mode->read_ahead = (uint32_t)bzi_min(slots, BZI_LIMIT_AHEAD);
-        mode->read_ahead = mode->read_ahead > mode->ahead_least ? mode->read_ahead : mode->ahead_least;
-    }
-    mode->run_most = (uint32_t)bzi_min(bzi_min(slots, mode->read_ahead) / (4 * (threads + 1)), BZI_RUN_SAMPLES);
-    mode->run_most = mode->run_most && !sessions ? mode->run_most : 1;
+    uint32_t ahead = config->read.ahead_samples;
+
+    loader->ahead_least = ahead ? ahead : (uint32_t)(2 * threads + 2 + 4 * sessions);
+    loader->ahead_bytes = bzi_min(threads * BZI_AHEAD_BYTES, config->read.memory_bytes / 4);
+    if (!ahead && !sessions)
+        ahead = (uint32_t)bzi_min(slots, BZI_LIMIT_AHEAD);
+    config->read.ahead_samples = ahead > loader->ahead_least ? ahead : loader->ahead_least;
+
+    loader->run_most = (uint32_t)bzi_min(bzi_min(slots, config->read.ahead_samples) / (4 * (threads + 1)),
+                                         BZI_RUN_SAMPLES);
+    loader->run_most = loader->run_most && !sessions ? loader->run_most : 1;
 }
 
-/* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit the mode. */
-static void bzi_loader_scale(const bzna_loader_config *config, bzi_loader_mode *mode)
+/* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit what decodes. */
+static void bzi_loader_scale(bzna_loader *loader)
 {
-    const uint32_t sessions = mode->pool ? mode->pool->count : 0;
+    const uint32_t sessions = loader->pool ? loader->pool->count : 0;
+    uint32_t *readers = &loader->config.read.threads;
 
-    mode->workers = config->decode.threads;
-    if (!BZI_SOFTWARE && mode->pool)                        /* without a pool, opening fails and gives the reason */
-        mode->workers = 0;
-    mode->lanes = sessions + (mode->on_device ? mode->workers : 0);
-
-    mode->reader_threads = config->read.threads;
-    if (!mode->reader_threads)
-        mode->reader_threads = !mode->pool ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
-    bzi_loader_scale_ahead(config, sessions, mode);
+    loader->worker_count = BZI_SOFTWARE || !sessions ? loader->config.decode.threads : 0;
+    loader->lanes = sessions + (loader->on_device ? loader->worker_count : 0);
+    if (!*readers)
+        *readers = !sessions ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
+    bzi_loader_scale_ahead(loader, sessions);
 }
 
-/* Decides, and changes only *mode. A missing GPU is an error only if the config insists on one. A GPU that is there but
- * cannot be used (after fork, out of memory, lost) is always an error. */
-static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi_loader_gpu *gpu,
-                                     bzi_loader_mode *mode, bzna_error *err)
+/* Decides what decodes, and where batches lie. A missing GPU is an error only if the config insists on one. A GPU that
+ * is there but cannot be used (after fork, out of memory, lost) is always an error. */
+static bzna_status bzi_loader_decide(bzna_loader *loader, const bzi_loader_gpu *gpu, bzna_error *err)
 {
+    const bzna_loader_config *config = &loader->config;
+    const bzna_loader_output *output = &config->output;
     const bzna_status why = gpu->why.status;
     const int unusable = why == BZNA_E_STATE || why == BZNA_E_MEMORY || why == BZNA_E_DEVICE_LOST;
     const int nvdec = config->decode.decoder == BZNA_DECODER_NVDEC;
     bzna_error missing = gpu->why;
 
-    memset(mode, 0, sizeof *mode);
-    if (why != BZNA_OK && (nvdec || (!gpu->device && (unusable || config->output.device.kind == BZNA_DEVICE_CUDA)))) {
+    if (why != BZNA_OK && (nvdec || (!gpu->device && (unusable || output->device.kind == BZNA_DEVICE_CUDA)))) {
         *err = gpu->why;
         return bzi_error_prefix(err, nvdec ? "loader_config.decode.decoder" : "loader_config.output.device");
     }
 
-    mode->on_device = gpu->device && config->output.device.kind != BZNA_DEVICE_CPU;
-    if (mode->on_device && config->output.buffers && config->output.device.kind == BZNA_DEVICE_AUTO)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.output.device: set it to CPU or CUDA, since buffers are given and there is a "
-                        "GPU");
-    if (mode->on_device && config->output.device.kind == BZNA_DEVICE_CUDA &&
-        config->output.device.ordinal && config->output.device.ordinal != gpu->device->info.device.ordinal)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.device.ordinal: %d; the context's device is %d",
-                        (int)config->output.device.ordinal, (int)gpu->device->info.device.ordinal);
+    loader->on_device = gpu->device && output->device.kind != BZNA_DEVICE_CPU;
+    if (loader->on_device && output->buffers && output->device.kind == BZNA_DEVICE_AUTO)
+        return BZI_MISUSE(err, "loader_config.output.device: set it to CPU or CUDA, since buffers are given and there "
+                          "is a GPU");
+    if (loader->on_device && output->device.kind == BZNA_DEVICE_CUDA &&
+        output->device.ordinal && output->device.ordinal != gpu->device->info.device.ordinal)
+        return BZI_MISUSE(err, "loader_config.output.device.ordinal: %d; the context's device is %d",
+                          (int)output->device.ordinal, (int)gpu->device->info.device.ordinal);
 
-    mode->pool = gpu->pool;
-    mode->device = mode->on_device || mode->pool ? gpu->device : NULL;
+    loader->pool = gpu->pool;
+    loader->device = loader->on_device || gpu->pool ? gpu->device : NULL;
     bzi_error_prefix(&missing, "no NVDEC");
-    bzi_string_copy(mode->reason, sizeof mode->reason,
+    bzi_string_copy(loader->reason, sizeof loader->reason,
                     config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was requested" :
-                    mode->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : missing.message);
-    bzi_loader_scale(config, mode);
+                    gpu->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : missing.message);
+    bzi_loader_scale(loader);
     return BZNA_OK;
-}
-
-static void bzi_loader_set_mode(bzna_loader *loader, const bzi_loader_mode *mode)
-{
-    loader->device = mode->device;
-    loader->pool = mode->pool;
-    loader->on_device = mode->on_device;
-    loader->worker_count = mode->workers;
-    loader->lanes = mode->lanes;
-    loader->config.read.threads = mode->reader_threads;
-    loader->config.read.ahead_samples = mode->read_ahead;
-    loader->ahead_least = mode->ahead_least;
-    loader->ahead_bytes = mode->ahead_bytes;
-    loader->run_most = mode->run_most;
-    memcpy(loader->reason, mode->reason, sizeof loader->reason);
 }
 
 /* Finds out whether NVDEC can decode JPEG, as the caller asked for, by a check with built-in pictures. Once a sample
@@ -30495,8 +30177,8 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
 
     if (!loader->pool)
         return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: %s", loader->reason);
-    if ((status = bzi_device_enter(loader->device, err)) != BZNA_OK)
-        return status;
+    if (bzi_device_enter(loader->device, err) != BZNA_OK)
+        return err->status;
 
     if ((status = bzi_device_codec(loader->device, &info, err)) == BZNA_OK && info.supported)
         bzi_check_ask(loader->device, &info);
@@ -30513,50 +30195,43 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
 static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
 {
     bzi_loader_gpu gpu;
-    bzi_loader_mode mode;
-    bzna_status status;
 
-    if ((status = bzi_loader_find_gpu(loader, &gpu, err)) != BZNA_OK ||
-        (status = bzi_loader_decide(&loader->config, &gpu, &mode, err)) != BZNA_OK)
-        return status;
-
-    bzi_loader_set_mode(loader, &mode);
+    if (bzi_loader_find_gpu(loader, &gpu, err) != BZNA_OK ||
+        bzi_loader_decide(loader, &gpu, err) != BZNA_OK)
+        return err->status;
     return loader->config.decode.jpeg == BZNA_DECODER_NVDEC ? bzi_loader_take_jpeg(loader, err) : BZNA_OK;
 }
 
-/* Copies the caller's mean images. On failure, no pointer to the caller's memory is left. */
+/* Copies the caller's mean images. */
 static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
+    char where[BZI_SETTING_BYTES] = "loader_config";
 
     for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_output *output = &loader->outputs[i];
         const uint64_t count = output->mean_bytes / sizeof(float);
-        const void *given = output->mean;
-        char where[BZI_SETTING_BYTES] = "loader_config";
+        const float *mean;
+
+        if (!output->mean)
+            continue;
         if (i)
             snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
+        if (!(output->mean = bzi_keep_copy(&loader->lent, output->mean, count, sizeof *mean)))
+            return bzi_fail_memory(err, "a mean image");
 
-        output->mean = given && status == BZNA_OK ? bzi_alloc_copy(&loader->host->memory, given, count, sizeof(float)) :
-                                                    NULL;
-
-        if (given && status == BZNA_OK && !output->mean)
-            status = bzi_fail_memory(err, "a mean image");
-        for (uint64_t k = 0; output->mean && k < count && status == BZNA_OK; k++)
-            if (!isfinite(((const float *)output->mean)[k]))
-                status = BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean_image: number %llu is not finite", where,
-                                  (unsigned long long)k);
-        output->mean_hash = !output->mean ? 0 :
-                            bzi_hash_numbers(BZI_HASH_START, output->mean, (size_t)output->mean_bytes, sizeof(float));
-        output->kernel.mean = (uint64_t)(uintptr_t)output->mean;
+        mean = output->mean;
+        for (uint64_t k = 0; k < count; k++)
+            if (!isfinite(mean[k]))
+                return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", where, (unsigned long long)k);
+        output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
+        output->kernel.mean = (uint64_t)(uintptr_t)mean;
     }
 
-    return status;
+    return BZNA_OK;
 }
 
-/* Copies the caller's policies of an output into one block: policies, then their operations. On failure, no pointer to
- * the caller's memory is left. */
-static bzna_status bzi_output_copy_policies(const bzi_memory *memory, bzi_output *output, bzna_error *err)
+/* Copies the caller's policies of an output into one block: policies, then their operations. */
+static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output, bzna_error *err)
 {
     const bzna_policy *given = output->augment.policies;
     const uint32_t count = output->augment.policy_count;
@@ -30566,10 +30241,8 @@ static bzna_status bzi_output_copy_policies(const bzi_memory *memory, bzi_output
 
     for (uint32_t i = 0; i < count; i++)
         bytes += given[i].operation_count * sizeof *operations;
-    output->augment.policies = policies = count ? bzi_alloc_zero(memory, bytes, 1) : NULL;
-    output->augment_bytes = policies ? bytes : 0;
-    if (!policies)
-        return count ? bzi_fail_memory(err, "policies") : BZNA_OK;
+    if (!(output->augment.policies = policies = bzi_keep(lent, bytes, 1)))
+        return bzi_fail_memory(err, "policies");
 
     operations = (bzna_operation *)(void *)(policies + count);
     output->augment_hash = bzi_hash_numbers(BZI_HASH_START, &output->augment.beyond_crop, sizeof(uint32_t), 4);
@@ -30588,19 +30261,17 @@ static bzna_status bzi_output_copy_policies(const bzi_memory *memory, bzi_output
     return BZNA_OK;
 }
 
-/* Copies those of all outputs, if status is BZNA_OK, which is that of what was copied before. */
-static bzna_status bzi_loader_copy_policies(bzna_loader *loader, bzna_status status, bzna_error *err)
+/* Copies those of all outputs. */
+static bzna_status bzi_loader_copy_policies(bzna_loader *loader, bzna_error *err)
 {
-    const bzi_output *last = &loader->outputs[loader->output_count - 1];
+    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
+    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
         bzi_output *output = &loader->outputs[i];
-        if (status == BZNA_OK)
-            status = bzi_output_copy_policies(&loader->host->memory, output, err);
-        else
-            output->augment.policies = NULL;
-        if (output->augment.policy_count)
-            loader->drawn_views = last->first + last->views;
+        if (!output->augment.policy_count)
+            continue;
+        loader->drawn_views = loader->view_count;
+        status = bzi_output_copy_policies(&loader->lent, output, err);
     }
     return status;
 }
@@ -30682,26 +30353,30 @@ static bzna_status bzi_loader_check_names(const bzna_loader *loader, bzna_error 
 {
     for (uint32_t i = 1; i < loader->output_count; i++)
         if (bzi_loader_output(loader, bzi_loader_find_tensor(loader, loader->outputs[i].name)) != &loader->outputs[i])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs[%u].name: another tensor has the name "
-                            "\"%s\"", i - 1, loader->outputs[i].name);
+            return BZI_MISUSE(err, "loader_config.extra_outputs[%u].name: another tensor has the name \"%s\"", i - 1,
+                              loader->outputs[i].name);
     return BZNA_OK;
 }
 
-/* Chooses the pictures of each sample: those named, else the thumbnail if no output of it is larger than thumbnails. */
-static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const *fields, bzna_error *err)
+/* Chooses the pictures of each sample: those named, else the thumbnail if no output of it is larger than thumbnails.
+ * Copies the names. */
+static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
 {
     char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
+    uint32_t copied = 0;              /* picks, which are numbered as outputs need them */
     bzna_status status = BZNA_OK;
 
     for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
-        const bzna_output *shape = &loader->outputs[i].shape;
-        const char *field = fields[loader->outputs[i].picture];
-        bzi_pick *pick = &loader->picks[loader->outputs[i].picture];
+        const bzi_output *output = &loader->outputs[i];
+        bzi_pick *pick = &loader->picks[output->picture];
 
-        pick->whole |= !field && (shape->width > BZI_THUMB_EDGE || shape->height > BZI_THUMB_EDGE);
-        if (!field || pick->name)
+        pick->whole |= !pick->name && (output->shape.width > BZI_THUMB_EDGE || output->shape.height > BZI_THUMB_EDGE);
+        if (output->picture < copied)
             continue;
-        if (!(pick->name = bzi_alloc_copy(&loader->host->memory, field, strlen(field) + 1, 1)))
+        copied++;
+        if (!pick->name)
+            continue;
+        if (!(pick->name = bzi_keep_copy(&loader->own, pick->name, strlen(pick->name) + 1, 1)))
             return bzi_fail_memory(err, "the names of fields");
         if (i)
             snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
@@ -30710,21 +30385,33 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
     return status;
 }
 
-/* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
-static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fields, bzna_error *err)
+/* Sets what the plan starts from. */
+static void bzi_loader_begin_plan(bzna_loader *loader)
 {
-    bzna_status status = bzi_loader_copy_policies(loader, bzi_loader_copy_means(loader, err), err);
+    const bzna_loader_order *order = &loader->config.order;
+    const bzi_place start = { order->first_epoch, 0, order->epoch_samples, 0 };
 
-    if (status != BZNA_OK || (status = bzi_loader_make_locks(loader, err)) != BZNA_OK ||
-        (status = bzi_loader_choose(loader, err)) != BZNA_OK)
-        return status;
+    loader->plan.is_given = order->kind == BZNA_ORDER_GIVEN;
+    loader->plan.shard = bzi_loader_share(loader, NULL);
+    bzi_plan_from(&loader->plan, &order->seed, &start, bzi_loader_end_epoch(&loader->config, start.epoch));
+}
 
-    if ((status = bzi_loader_check_names(loader, err)) != BZNA_OK ||
-        (status = bzi_loader_make_picks(loader, fields, err)) != BZNA_OK ||
-        (status = bzi_loader_make_columns(loader, err)) != BZNA_OK ||
-        (status = bzi_loader_make_order(loader, err)) != BZNA_OK ||
-        (status = bzi_loader_make_items(loader, err)) != BZNA_OK)
-        return status;
+/* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
+static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
+{
+    if (bzi_loader_check(loader, err) != BZNA_OK)
+        return err->status;
+    bzi_loader_begin_plan(loader);
+    if (bzi_loader_copy_means(loader, err) != BZNA_OK ||
+        bzi_loader_copy_policies(loader, err) != BZNA_OK ||
+        bzi_loader_make_locks(loader, err) != BZNA_OK ||
+        bzi_loader_choose(loader, err) != BZNA_OK ||
+        bzi_loader_check_names(loader, err) != BZNA_OK ||
+        bzi_loader_make_picks(loader, err) != BZNA_OK ||
+        bzi_loader_make_columns(loader, err) != BZNA_OK ||
+        bzi_loader_make_order(loader, err) != BZNA_OK ||
+        bzi_loader_make_items(loader, err) != BZNA_OK)
+        return err->status;
 
     loader->fingerprint = bzi_loader_fingerprint(loader);
     loader->stills = bzi_dataset_hash_stills(loader->dataset, BZI_JPEG_DECODER);
@@ -30735,28 +30422,12 @@ static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fiel
     return bzi_loader_start(loader, err);
 }
 
-/* Sets what the plan starts from. */
-static void bzi_loader_init_plan(bzna_loader *loader)
-{
-    const bzna_loader_config *config = &loader->config;
-
-    loader->shard.count = config->order.epoch_samples;
-    loader->shard.batch = config->output.batch_size;
-    loader->shard.world = config->shard.world_size;
-    loader->shard.rank = config->shard.rank;
-    loader->shard.last_batch = config->order.last_batch;
-    loader->end_epoch = bzi_loader_end_epoch(config, config->order.first_epoch);
-    loader->done.epoch = config->order.first_epoch;
-    loader->done.count = config->order.epoch_samples;
-    bzi_plan_epoch(loader, config->order.first_epoch, 0);
-}
-
-/* Makes a loader and starts its threads. settings: checked and complete. */
-static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset, const bzi_loader_settings *settings,
+/* Makes a loader and starts its threads. */
+static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
                                    bzna_loader **out, bzna_error *err)
 {
-    const bzna_loader_config *config = &settings->config;
     bzna_loader *loader = bzi_alloc_zero(&context->host->memory, 1, sizeof *loader);
+    bzna_loader_config *own;
     bzna_status status;
 
     if (!loader)
@@ -30766,30 +30437,25 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     bzi_dataset_retain(dataset);
     loader->context = context;
     loader->host = context->host;
+    loader->own.memory = loader->lent.memory = &context->host->memory;
     loader->dataset = dataset;
     loader->config = *config;
-
-    memcpy(loader->outputs, settings->outputs, sizeof loader->outputs);
-    loader->output_count = settings->output_count;
-    loader->pick_count = settings->pick_count;
-    loader->slot_bytes = settings->slot_bytes;
-    loader->data_bytes = settings->data_bytes;
     loader->references = 1;
+    loader->pending_end = &loader->pending;
     loader->process = bzi_os_process();
     loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
-
-    bzi_loader_init_plan(loader);
-    status = bzi_loader_build(loader, settings->fields, err);
+    status = bzi_loader_build(loader, err);
 
     /* These point to the caller's memory. What is needed of it has been copied. */
-    loader->config.fields.image = loader->config.fields.tensors = loader->config.fields.bytes = NULL;
-    loader->config.fields.rules = NULL;
-    loader->config.order.indices = NULL;
-    loader->config.order.weights = NULL;
-    loader->config.pipeline.cpus = NULL;
-    loader->config.output.buffers = NULL;
-    loader->config.extra_outputs.ptr = NULL;
-    loader->config.augment.policies = NULL;
+    own = &loader->config;
+    own->fields.image = own->fields.tensors = own->fields.bytes = NULL;
+    own->fields.rules = NULL;
+    own->order.indices = NULL;
+    own->order.weights = NULL;
+    own->pipeline.cpus = NULL;
+    own->output.buffers = NULL;
+    own->extra_outputs.ptr = NULL;
+    own->augment.policies = NULL;
 
     if (status != BZNA_OK) {
         bzi_loader_end(loader);
@@ -31907,7 +31573,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
                                       bzna_loader **out, bzna_error *err)
 {
-    bzi_loader_settings settings;
+    bzna_loader_config own;
     bzna_status status;
 
     BZI_API_BEGIN;
@@ -31916,12 +31582,10 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     BZI_API_NEED(dataset);
     BZI_API_NEED(config);
 
-    memset(&settings, 0, sizeof settings);
-    BZI_API_IN(settings.config, config, offsetof(bzna_loader_config, reserved0), "loader_config");
+    BZI_API_IN(own, config, offsetof(bzna_loader_config, reserved0), "loader_config");
     if (context->host->no_threads)
-        settings.config.pipeline.no_threads |= 1;
-    if ((status = bzi_loader_check(&settings, dataset, &e)) == BZNA_OK)
-        status = bzi_loader_make(context, dataset, &settings, out, &e);
+        own.pipeline.no_threads |= 1;
+    status = bzi_loader_make(context, dataset, &own, out, &e);
 
     bzi_log_deliver(context->host);
     BZI_API_END(status);
@@ -32217,7 +31881,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
     if (!bzi_loader_forked(batch->loader)) {
         bzi_loader_lock(batch->loader);
         all.on_loan = batch->loader->on_loan;
-        bzi_os_unlock(&batch->loader->mutex);
+        bzi_loader_unlock(batch->loader);
     }
 
     BZI_API_ANSWER(info);

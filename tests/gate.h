@@ -24,7 +24,7 @@ static bzna_status gate_pass(bzi_check *check, uint32_t number, void *copy, uint
 {
     bzi_session *session = check->session;
     bzi_flight *flight = &check->flights[number];
-    if (bzi_session_map(session, flight, err) != BZI_NVDEC_OK)
+    if (bzi_session_map(session, flight, err) != BZNA_OK)
         return err->status;
     if (bzi_check_surface_bytes(flight) > room)
         return BZI_FAIL(err, BZNA_E_LIMIT, "a surface of %llu bytes",
@@ -36,7 +36,7 @@ static bzna_status gate_pass(bzi_check *check, uint32_t number, void *copy, uint
 static bzna_status gate_submit(bzi_check *check, uint32_t number, bzna_error *err)
 {
     return bzi_session_submit(check->session, &check->images[number], &check->picture, &check->format, NULL, err) ==
-                   BZI_NVDEC_OK ? BZNA_OK : err->status < 0 ? err->status : BZNA_E_DEVICE;
+                   BZNA_OK ? BZNA_OK : err->status < 0 ? err->status : BZNA_E_DEVICE;
 }
 
 /* In the CUDA context, with decoders of these quirks. */

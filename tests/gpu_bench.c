@@ -823,7 +823,7 @@ static void bare_advance(bare *b, bzi_session *session)
         bzi_session_unmap_all(session);
     if (!session->pending_count)
         return;
-    b->failed += bzi_session_map(session, &flight, &b->err) != BZI_NVDEC_OK;
+    b->failed += bzi_session_map(session, &flight, &b->err) != BZNA_OK;
     b->pictures++;
 }
 
@@ -831,7 +831,7 @@ static void *bare_run(void *user)
 {
     bare *b = user;
     bzi_session session;
-    bzi_nvdec_result result;
+    bzna_status result;
     int counting = 0;
     b->err = fresh_error();
     if (bzi_device_enter(b->device, &b->err) != BZNA_OK ||
@@ -845,9 +845,9 @@ static void *bare_run(void *user)
         if (b->places)
             session.decoders.max_live = b->places;          /* each time: the session raises it now and then */
         while ((result = bzi_session_submit(&session, &u->image, &u->picture, &u->sps, NULL, &b->err)) ==
-               BZI_NVDEC_BUSY)
+               BZNA_AGAIN)
             bare_advance(b, &session);
-        if (result != BZI_NVDEC_OK && b->failed++ > 100)
+        if (result != BZNA_OK && b->failed++ > 100)
             break;
         if (i - b->first == 8)
             atomic_fetch_add(b->ready, 1);
@@ -1607,7 +1607,7 @@ static void selfcheck_try(bzna_context *context, size_t picture, uint32_t quirks
         fail("session", &err);
     bzi_check_use_built_in(&check);
     bzi_check_plan(&check);
-    if (bzi_session_accepts(&session, codec, &check.format, &err) == BZI_NVDEC_OK) {
+    if (bzi_session_accepts(&session, codec, &check.format, &err) == BZNA_OK) {
         check.kind->quirks = quirks;
         status = bzi_check_try(&check, &err);
         check.kind->quirks = 0;

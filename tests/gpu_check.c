@@ -641,8 +641,10 @@ static bzna_status transform_of(const bzna_loader *loader, const copied *batch, 
     memcpy(targets, batch->targets, sizeof targets);
     in.loader = (bzna_loader *)(uintptr_t)loader;
     in.epoch = batch->epoch;
+    in.order.seed = loader->plan.seed;
     in.targets = targets;
     item.batch = &in;
+    item.loader = in.loader;
     item.slot = slot;
     item.index = batch->indices[slot];
     return bzi_item_draw(&item, picture, transform, err);
@@ -870,7 +872,7 @@ static void decoding_advance(decoding *d)
     bzna_error err = fresh_error();
     bzi_flight flight;
     plain frame;
-    bzi_nvdec_result result;
+    bzna_status result;
     bzna_status status;
     if (d->session.mapped_count == device->desc.session_mapped || !d->session.pending_count)
         bzi_session_unmap_all(&d->session);
@@ -878,7 +880,7 @@ static void decoding_advance(decoding *d)
         return;
     memset(&frame, 0, sizeof frame);
     result = bzi_session_map(&d->session, &flight, &err);
-    status = result == BZI_NVDEC_OK ? BZNA_OK : err.status;
+    status = result == BZNA_OK ? BZNA_OK : err.status;
     if (status == BZNA_OK)
         status = plain_take(&d->session, &flight, &frame, &err);
     d->fn(d->user, (uint64_t)(uintptr_t)flight.tag, status, &frame, &err);
@@ -891,15 +893,15 @@ static void decoding_submit(decoding *d, bzna_dataset *dataset, const char *trac
     bzna_error err = fresh_error();
     coded unit;
     void *tag = (void *)(uintptr_t)index;
-    bzi_nvdec_result result = BZI_NVDEC_FAILED;
+    bzna_status result = BZNA_E_DEVICE;
     if (coded_load(context, dataset, index, track, &unit, &err) == BZNA_OK)
         result = bzi_session_accepts(&d->session, unit.image.codec, &unit.sps, &err);
-    if (result == BZI_NVDEC_OK)
+    if (result == BZNA_OK)
         while ((result = bzi_session_submit(&d->session, &unit.image, &unit.picture, &unit.sps, tag, &err)) ==
-               BZI_NVDEC_BUSY)
+               BZNA_AGAIN)
             decoding_advance(d);
     free(unit.bytes);
-    if (result == BZI_NVDEC_OK)
+    if (result == BZNA_OK)
         d->parameters[index % IN_FLIGHT] = decode_given;
     else
         d->fn(d->user, index, err.status, NULL, &err);
@@ -1413,7 +1415,7 @@ static int is_taken(const check *c)
         return 0;
     if (decoding_open(&d, &err) == BZNA_OK) {
         taken = coded_load(context, dataset, 0, c->track, &unit, &err) == BZNA_OK &&
-                bzi_session_accepts(&d.session, unit.image.codec, &unit.sps, &err) == BZI_NVDEC_OK;
+                bzi_session_accepts(&d.session, unit.image.codec, &unit.sps, &err) == BZNA_OK;
         free(unit.bytes);
         bzi_session_close(&d.session);
     }

@@ -967,7 +967,7 @@ static int lists_of(bzna_loader *loader)
 {
     int count = 0;
     bzi_os_lock(&loader->mutex);
-    for (const bzi_sequence *one = loader->lists; one; one = one->next)
+    for (const bzi_sequence *one = loader->plan.lists; one; one = one->next)
         count++;
     bzi_os_unlock(&loader->mutex);
     return count;

@@ -1536,8 +1536,8 @@ TEST(what_a_failing_call_costs_nvdec_libavcodec_decodes)
             CHECK_EQ(stats.samples_nvdec + stats.samples_software, 120);
             if (later)
                 CHECK(stats.samples_software == 120 && stats.sessions_lost == 0);
-            else                                            /* the first decoder is made before there is a sample */
-                CHECK(stats.fallbacks == (f < 4) && stats.samples_software == (f < 4) && stats.sessions_lost == 0);
+            else
+                CHECK(stats.fallbacks == 1 && stats.samples_software == 1 && stats.sessions_lost == 0);
             bzna_context_close(context);
             finish();
         }
@@ -2356,22 +2356,18 @@ TEST(the_queue_passes_over_its_first_item_so_often_and_keeps_the_order_of_others
         items[i].frames = i ? 7 : 8;
         items[i].next = i + 1 < ITEMS ? &items[i + 1] : NULL;
     }
-    pool.first = items;
-    pool.last = &items[ITEMS - 1];
-    pool.queued = ITEMS;
+    pool.queue = (bzi_run){ items, &items[ITEMS - 1], ITEMS, 0 };
     for (int i = 0; i < ITEMS; i++)
         CHECK(bzi_pool_pop(&pool, &engine) == &items[i < 16 ? i + 1 : i == 16 ? 0 : i]);
-    CHECK(!pool.first && !pool.last && !pool.queued && !bzi_pool_pop(&pool, &engine));
+    CHECK(!pool.queue.first && !pool.queue.last && !pool.queue.count && !bzi_pool_pop(&pool, &engine));
     items[0].frames = 8;                                    /* the last one suits: what is left has the right end */
     items[0].passed_over = 0;
     items[0].next = &items[1];
     items[1].next = NULL;
-    pool.first = items;
-    pool.last = &items[1];
-    pool.queued = 2;
+    pool.queue = (bzi_run){ items, &items[1], 2, 0 };
     CHECK(bzi_pool_pop(&pool, &engine) == &items[1]);
-    CHECK(pool.first == items && pool.last == items && !items[0].next && pool.queued == 1);
-    CHECK(bzi_pool_pop(&pool, &engine) == items && !pool.last);
+    CHECK(pool.queue.first == items && pool.queue.last == items && !items[0].next && pool.queue.count == 1);
+    CHECK(bzi_pool_pop(&pool, &engine) == items && !pool.queue.last);
 }
 
 /* Of four sessions with room for four small decoders, by their surfaces, two get one: a decoder takes as much again.
@@ -3739,179 +3735,6 @@ TEST(all_engines_are_busy_and_sessions_are_two_an_engine_or_three_of_one_or_as_m
     archive_free(a);
 }
 
-/* When all sessions have started: which have a decoder, as bits. The fake's decoders lie in the order of creation as
- * long as none was destroyed, and a session's first one has its first place. late: the session whose first one comes
- * when it has a sample, or -1. */
-static uint32_t main_decoders(bzna_context *context, int late)
-{
-    bzi_pool *pool = context->pool;
-    const bzi_nvdec *before = NULL;
-    uintptr_t step = 0;
-    const uint64_t begun = bzi_os_now_ns();
-    uint32_t have = 0, started = 0;
-    while (started < pool->count && seconds_since(begun) < 20) {
-        bzi_os_sleep_ns(1000000);
-        bzi_os_lock(&pool->mutex);
-        started = pool->turn ? pool->turn - 1 : 0;
-        bzi_os_unlock(&pool->mutex);
-    }
-    bzi_os_lock(&pool->mutex);
-    for (uint32_t i = 0; i < pool->count; i++) {
-        const bzi_nvdec *first = &pool->engines[i].session.decoders.decoders[0];
-        if (!first->handle)
-            continue;
-        have |= 1u << i;
-        if ((int)i == late)
-            continue;
-        if (before) {
-            const uintptr_t next = (uintptr_t)first->handle - (uintptr_t)before->handle;
-            CHECK((uintptr_t)first->handle > (uintptr_t)before->handle && (late >= 0 || !step || next == step));
-            step = next;
-            CHECK(first->max_width == before->max_width && first->surfaces == before->surfaces);
-        }
-        before = first;
-    }
-    bzi_os_unlock(&pool->mutex);
-    return have;
-}
-
-/* One sample is enough: its size is the main one, also where others follow, and one session has no memory at first. */
-TEST(each_session_makes_its_main_decoder_at_its_start_one_after_the_other)
-{
-    static const struct { uint64_t samples; int kinds, check, fails; } ways[] = {
-        { 1, 1, 0, 0 }, { 1, 1, 1, 0 }, { 120, 4, 0, 0 }, { 120, 4, 1, 0 }, { 1, 1, 0, 3 }, { 120, 4, 0, 3 } };
-    const int kinds[4] = { plain[0], sizes[0], sizes[1], plain[1] };
-    BEGIN;
-    if (!has_encoders)
-        SKIP("this libavcodec has no libx264 and libx265");
-    for (size_t i = 0; i < COUNT(ways); i++) {
-        archive *a = archive_make(ways[i].samples, kinds, ways[i].kinds);
-        bzna_loader_config c = config_of(30, 0, 0);
-        bzna_context *context;
-        bzna_statistics stats;
-        uint32_t have;
-        setenv("BENZINA_NVDEC_CHECK", ways[i].check ? "1" : "0", 1);
-        context = gpu_context(14);
-        control->create_us = 1000;
-        control->min_surfaces = i % 2 ? 15 : 4;             /* the parser's word for it is kept */
-        delays(300, 100, 40);
-        if (ways[i].fails)
-            fake->fail("cuvidCreateDecoder", ways[i].fails, 999, 0);
-        CHECK_EQ(walk(context, a, &c, i % 2 ? SYNCED : HOST, &stats).failed, 0);
-        setenv("BENZINA_NVDEC_CHECK", "0", 1);
-        have = main_decoders(context, ways[i].fails - 1);
-        if (ways[i].samples == 1) {
-            CHECK_EQ(have, ways[i].fails ? 0x3fff & ~(1u << (ways[i].fails - 1)) : 0x3fff);
-            CHECK_EQ(control->creates, (ways[i].fails ? 13 : 14) + (ways[i].check != 0));     /* what measures one */
-        } else {
-            CHECK_EQ(have | 1u << 2, 0x3fff);
-        }
-        CHECK_EQ(stats.samples_software + stats.sessions_lost, 0);
-        bzna_context_close(context);
-        CHECK_EQ(control->creates, control->destroys);
-        finish();
-        archive_free(a);
-    }
-}
-
-/* A source whose reads of samples wait, but the first. */
-typedef struct held_source {
-    bzna_source source;
-    atomic_int  held, passes;
-} held_source;
-
-static int64_t held_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
-{
-    held_source *h = user;
-    const int passes = atomic_load(&h->held) && atomic_fetch_sub(&h->passes, 1) > 0;
-    while (atomic_load(&h->held) && !passes)
-        bzi_os_sleep_ns(100000);
-    return h->source.read_at(h->source.user, offset, dst, size);
-}
-
-static int64_t held_size(void *user) { return ((held_source *)user)->source.size(((held_source *)user)->source.user); }
-
-/* Opening a loader is enough: a picture of the data set is read for that, and here no other can be read yet. The second
- * loader finds the sessions there. */
-TEST(all_sessions_have_their_main_decoder_in_order_before_a_sample_is_decoded)
-{
-    const int kinds[4] = { plain[0], sizes[0], sizes[1], plain[1] };
-    const bzna_picture *first = &catalogue[plain[0]].picture;
-    archive *a;
-    BEGIN;
-    if (!has_encoders)
-        SKIP("this libavcodec has no libx264 and libx265");
-    a = archive_make(60, kinds, 4);
-    for (int way = 0; way < 4; way++) {
-        held_source held = { .source = archive_source(a), .passes = 1 };
-        bzna_source source = held.source;
-        bzna_loader_config c = config_of(20, BZNA_DEVICE_CUDA, 0);
-        bzna_context *context;
-        bzna_dataset *dataset = NULL;
-        setenv("BENZINA_NVDEC_CHECK", way % 2 ? "1" : "0", 1);
-        context = gpu_context(14);
-        control->create_us = 1000;
-        control->min_surfaces = way / 2 ? 15 : 4;
-        source.user = &held;
-        source.read_at = held_read_at;
-        source.size = held_size;
-        source.close = NULL;
-        require(bzna_dataset_open_source(context, &source, NULL, &dataset, NULL), "a source");
-        for (int turn = 0; turn < 2; turn++) {
-            consumer u;
-            bzna_loader *loader;
-            run r;
-            consumer_open(&u, SYNCED, &c);
-            r = run_of(a, &c);
-            c.read.threads = 1;
-            atomic_store(&held.held, turn == 0);
-            loader = loader_open(context, dataset, &c);
-            CHECK_EQ(main_decoders(context, -1), 0x3fff);
-            if (turn == 0) {
-                CHECK_EQ(control->creates, 14 + way % 2);               /* the self-check measures another one */
-                CHECK_EQ(control->decodes, way % 2 ? 24 : 0);
-                CHECK_EQ(control->destroys, way % 2);
-            }
-            for (uint32_t i = 0; i < 14; i++) {
-                const bzi_nvdec *main = &context->pool->engines[i].session.decoders.decoders[0];
-                if (turn == 0)
-                    CHECK(main->format.width == first->frame_width && main->format.height == first->frame_height &&
-                          main->surfaces == (way / 2 ? 15 : 12));
-            }
-            atomic_store(&held.held, 0);
-            walk_some(loader, &u, &r, UINT64_MAX);
-            CHECK_EQ(r.failed, 0);
-            bzna_loader_close(loader);
-            consumer_close(&u, &r);
-        }
-        setenv("BENZINA_NVDEC_CHECK", "0", 1);
-        bzna_dataset_close(dataset);
-        bzna_context_close(context);
-        CHECK_EQ(control->creates, control->destroys);
-        finish();
-    }
-    archive_free(a);
-}
-
-/* A context that closes while its sessions start: those whose turn has not come make nothing. */
-TEST(closing_while_sessions_start_waits_for_one_decoder_at_most)
-{
-    archive *a;
-    long long made;
-    bzna_loader_config c = config_of(1, 0, 0);
-    bzna_context *context;
-    BEGIN;
-    a = archive_make(1, plain, 1);
-    context = gpu_context(14);
-    control->create_us = 100000;
-    walk(context, a, &c, HOST, NULL);
-    made = control->creates;
-    bzna_context_close(context);
-    CHECK(control->creates <= made + 2 && made < 14);
-    finish();
-    archive_free(a);
-}
-
 /* Drivers from before nNumNVDECs was counted say 0 engines of what they support. */
 TEST(a_codec_that_is_supported_by_no_engine_has_one)
 {
@@ -5165,7 +4988,7 @@ TEST(a_session_that_is_alone_with_its_failures_ends_and_the_codec_stays)
             if (i == 20 && way)
                 bzi_session_count_success(way == 1 ? &other : &alone, BZNA_CODEC_AV1);
             bzi_session_count_success(&alone, BZNA_CODEC_H265);
-            CHECK_EQ(bzi_session_fall_back(&alone, BZNA_CODEC_AV1, &err), BZI_NVDEC_REFUSED);
+            CHECK_EQ(bzi_session_fall_back(&alone, BZNA_CODEC_AV1, &err), BZNA_E_CODEC);
             CHECK_EQ(alone.failed, way == 1 && i >= 31);
             if (way == 1 && i == 31)
                 break;
@@ -5415,9 +5238,6 @@ TEST_MAIN(setup();
     RUN(sessions_have_as_many_pictures_in_flight_and_mapped_as_asked_for)
     RUN(where_the_drivers_calls_spin_a_session_maps_only_pictures_that_are_done)
     RUN(all_engines_are_busy_and_sessions_are_two_an_engine_or_three_of_one_or_as_many_as_asked_for)
-    RUN(each_session_makes_its_main_decoder_at_its_start_one_after_the_other)
-    RUN(all_sessions_have_their_main_decoder_in_order_before_a_sample_is_decoded)
-              RUN(closing_while_sessions_start_waits_for_one_decoder_at_most)
     RUN(a_codec_that_is_supported_by_no_engine_has_one)
     RUN(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcodec_decodes)
     RUN(a_parser_is_given_one_content_of_parameter_sets_and_made_anew_after_a_failure)

@@ -1371,7 +1371,7 @@ TEST(a_state_of_other_samples_list_weights_or_order_is_refused)
     for (int i = 0; i < 10; i++) {
         uint64_t got[64];
         /* a refused state changes nothing */
-        CHECK_EQ(collect(loaders[i], UINT64_MAX, got, 64), loaders[i]->shard.count - 8);
+        CHECK_EQ(collect(loaders[i], UINT64_MAX, got, 64), loaders[i]->plan.shard.count - 8);
         bzna_loader_close(loaders[i]);
     }
     bzna_dataset_close(range);
