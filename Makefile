@@ -101,8 +101,8 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: analyze all bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz fuzz-long fuzz-pack \
-    dist pair sdist wheel size install
+.PHONY: all analyze bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz \
+    fuzz-long fuzz-pack dist pair sdist wheel size install
 .PHONY: uninstall clean what
 .PHONY: bench bench-model bench-peers bench-codecs bench-scaling bench-speed static-deps
 .PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets soak

@@ -22382,9 +22382,10 @@ static bzna_status bzi_session_accepts(bzi_session *session, uint32_t codec, con
     height = (sps->height + unit - 1) / unit * unit;
     if (width < caps.nMinWidth || height < caps.nMinHeight || width > caps.nMaxWidth || height > caps.nMaxHeight ||
         (uint64_t)width * height / 256 > caps.nMaxMBCount) {
-        return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u",
-                 device, name, caps.nMinWidth, caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount,
-                 format.width, format.height);
+        return BZI_FAIL(err, BZNA_E_CODEC,
+                        "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u", device, name,
+                        caps.nMinWidth, caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount,
+                        format.width, format.height);
     }
     return BZNA_OK;
 }
