@@ -4759,6 +4759,10 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
     c.pos = 2;
     do {
         marker = bzi_jpeg_next(&c, &segment);
+        if (c.overrun) {                                    /* the file ends in a segment, which is kept */
+            c.pos = c.size;
+            break;
+        }
         if ((marker >= BZI_JPEG_APP0 && marker <= BZI_JPEG_APP15 &&
              !(marker == BZI_JPEG_APP14 && (!j.jfif || j.count == 4))) ||
             marker == BZI_JPEG_COM) {
