@@ -4746,23 +4746,20 @@ static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
  * way, now or in later versions. Adobe's marker goes, too, where JFIF's counts. Returns the size that is left. */
 BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 {
-    bzi_span whole = { data, size };
     bzi_cursor c = bzi_cursor_make(data, size, 0), segment;
     uint64_t begin = 2, out = 2;      /* begin: where the next part to keep begins; out: where it goes */
     bzi_jpeg j;
     bzna_error ignored;
     uint32_t marker;
 
-    if (bzi_jpeg_walk(&j, whole, 0, &ignored) != BZNA_OK)
+    if (bzi_jpeg_walk(&j, (bzi_span){ data, size }, 0, &ignored) != BZNA_OK)
         return size;
 
     c.pos = 2;
     do {
         marker = bzi_jpeg_next(&c, &segment);
-        if (c.overrun) {                                    /* the file ends in a segment, which is kept */
-            c.pos = c.size;
+        if (c.overrun)                                      /* the file ends in a segment, which is kept */
             break;
-        }
         if ((marker >= BZI_JPEG_APP0 && marker <= BZI_JPEG_APP15 &&
              !(marker == BZI_JPEG_APP14 && (!j.jfif || j.count == 4))) ||
             marker == BZI_JPEG_COM) {
@@ -4772,11 +4769,10 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
             begin = c.pos;
         }
     } while (marker && marker != BZI_JPEG_EOI);
-
+    c.pos = c.overrun ? c.size : c.pos;
     memmove(data + out, data + begin, (size_t)(c.pos - begin));
     return out + (c.pos - begin);
 }
-
 
 #ifndef BENZINA_NO_STILLS
 /* ==== 17. Stills ====================================================================================================
