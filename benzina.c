@@ -127,7 +127,7 @@
 #  define BZI_SOFTWARE 1
 #endif
 
-_Static_assert(sizeof(bzna_error) == 256, "bzna_error is part of the ABI");
+_Static_assert(sizeof(bzna_error) == 512, "bzna_error is part of the ABI");
 _Static_assert(sizeof(bzna_loader_state) == 128, "bzna_loader_state is part of the ABI");
 _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t");
 
@@ -2145,18 +2145,20 @@ static bzna_status bzi_fail_memory(bzna_error *err, const char *what)
     return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for %s", what);
 }
 
-/* Puts "name: " before the message; only the end of a long name is used. Returns the error's status. */
+/* Puts "name: " before the message. Of a name for which there is no room, only the end is used: 96 bytes or more.
+ * Returns the error's status. */
 BZI_COLD
 static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
 {
-    char message[sizeof err->message + 128];
-    size_t length = strlen(name);
-    const char *end = length > 96 ? name + length - 96 : name;
+    char message[2 * sizeof err->message];
+    const size_t used = strlen(err->message) + sizeof "...: ", length = strlen(name);
+    const size_t room = used + 96 < sizeof err->message ? sizeof err->message - used : 96;
+    const char *end = length > room ? name + length - room : name;
 
     while (end > name && ((unsigned char)*end & 0xc0) == 0x80)
         end++;                                              /* not in the middle of a character */
 
-    snprintf(message, sizeof message, "%s%s: %s", length > 96 ? "..." : "", end, err->message);
+    snprintf(message, sizeof message, "%s%s: %s", end > name ? "..." : "", end, err->message);
     bzi_string_copy(err->message, sizeof err->message, message);
     return err->status;
 }
@@ -2165,7 +2167,7 @@ static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
 typedef struct bzi_log_entry {
     int32_t     level;                /* BZNA_LOG_... */
     bzna_status code;                 /* BZNA_OK if the message is no failure */
-    char        message[248];         /* the text, with its NUL */
+    char        message[sizeof ((bzna_error *)0)->message + 64];     /* the text, with its NUL */
 } bzi_log_entry;
 
 /* A file of a data set. It is closed when others need its descriptor, and opened again when it is read. */

@@ -818,8 +818,9 @@ typedef struct bzna_error {
     int32_t     native_code;          /* errno, AVERROR or CUresult, as status suggests; 0: none */
     uint32_t    fourcc;               /* the type of the box at fault, or 0 */
     /* names the file, and the box or field, in UTF-8 with a NUL at its end:
-     * "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
-    char        message[232];
+     * "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." Where a path is too long,
+     * its beginning is left out, never the reason */
+    char        message[488];
 } bzna_error;
 
 /* Sets error to "no error". struct_size is the size of the caller's bzna_error in bytes, or 0 for
@@ -1171,7 +1172,7 @@ typedef struct bzna_device_info {
     bzna_status video;                /* BZNA_OK if NVDEC can be used, else why not */
     uint32_t    reserved0;            /* 0 */
     char        name[96];             /* the device's name, as the driver has it */
-    char        message[232];         /* more about video, if it is not BZNA_OK */
+    char        message[488];         /* more about video, if it is not BZNA_OK */
 } bzna_device_info;
 
 /* Results of NVDEC's check for one kind of picture. */

@@ -928,7 +928,7 @@ typedef struct tally {
     const facts *known;
     const char *track;
     int frames, equal, refused, failed;
-    char message[232];
+    char message[488];
 } tally;
 
 /* All that could tell why a frame is wrong: where it is, and what NVIDIA's parser made of it. Once for each tally. */
@@ -1261,7 +1261,7 @@ typedef struct verdict {
     int           explain;            /* 1: slots that differ are rendered here, too; 2: and the first of each batch */
     long long     here_equal, here_different;
     bzna_dataset *dataset;
-    char          message[232];
+    char          message[488];
 } verdict;
 
 static double half_value(uint16_t h)
@@ -1889,7 +1889,7 @@ TEST(loaders_share_the_sessions_of_a_context)
 
 /* ---- Bad samples ---- */
 
-typedef struct limits { int refused, fine; char message[232]; } limits;
+typedef struct limits { int refused, fine; char message[488]; } limits;
 
 static void judge_limits(void *user, bzna_loader *loader, const check *c, const copied *batch)
 {

@@ -129,6 +129,7 @@ TEST(an_error_is_written_on_failure_only)
 
 TEST(a_long_name_is_shortened_at_its_front_and_the_message_stays)
 {
+    enum { FITS = sizeof ((bzna_error *)0)->message - sizeof "...: the reason" };
     char name[600];
     bzna_error err;
     memset(name, 'a', sizeof name);
@@ -137,6 +138,13 @@ TEST(a_long_name_is_shortened_at_its_front_and_the_message_stays)
     bzi_error_prefix(&err, name);
     CHECK_EQ(err.status, BZNA_E_BOX);
     CHECK(!strncmp(err.message, "...aaaa", 7));
+    CHECK_CONTAINS(err.message, "/train.bzna: the reason");
+    CHECK_EQ(strlen(err.message), sizeof err.message - 1);  /* no more of it than need be */
+
+    BZI_FAIL(&err, BZNA_E_BOX, "the reason");               /* one that fits is there as it is */
+    bzi_error_prefix(&err, name + sizeof name - 1 - FITS);
+    CHECK(!strncmp(err.message, "aaaa", 4));
+    CHECK_EQ(strlen(err.message), FITS + strlen(": the reason"));
     CHECK_CONTAINS(err.message, "/train.bzna: the reason");
     memset(name, 'b', sizeof name - 1);
     BZI_FAIL(&err, BZNA_E_BOX, "%s", name);                 /* a message too long is cut, not written beyond */

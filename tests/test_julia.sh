@@ -357,7 +357,7 @@ s/state::Ref{bzna_loader_state}, struct_size::Csize_t/state::Ref{bzna_statistics
 s/struct_size::Csize_t,$/struct_size::Cint,/
 s/(dataset::Ptr{bzna_dataset}, index::UInt64, target/(dataset::Ptr{bzna_dataset}, target::UInt64, target/
 s/^    native_code::Int32$/    native_code::UInt32/
-s/message::NTuple{232,Cchar}/message::NTuple{228,Cchar}/
+s/message::NTuple{488,Cchar}/message::NTuple{484,Cchar}/
 /^    fill_space::UInt32/d
 /^    reserved0::UInt32/d
 s/^    flip_h::Float64/    flip_h::Float32/

@@ -41,14 +41,17 @@ static int same_bytes(const bzna_image_info *a, const bzna_image_info *b)
 /* Decodes; a decoder does not know whose picture it was given, so the message gets the sample's name. */
 static bzna_status decode_check(const archive *a, verifier *v, uint64_t index, const bzna_image *image, bzna_error *err)
 {
-    char message[sizeof err->message];
     const char *filename = NULL;
     bzna_picture picture = { .struct_size = sizeof picture };
     bzna_status status = bzna_decoder_decode(v->decoder, image, &picture, err);
-    if (status >= 0) return status;
-    memcpy(message, err->message, sizeof message);
-    if (archive_filename(a, index, &v->buffer, &filename, NULL) >= 0 && filename)
-        snprintf(err->message, sizeof err->message, "%.120s: %.109s", filename, message);
+    if (status >= 0 || archive_filename(a, index, &v->buffer, &filename, NULL) < 0 || !filename) return status;
+
+    size_t reason = strlen(err->message) + 1, room = sizeof err->message - reason, length = strlen(filename);
+    if (room < 2) return status;                            /* the reason is kept whole */
+    length = length < room - 2 ? length : room - 2;
+    memmove(err->message + length + 2, err->message, reason);
+    memcpy(err->message, filename, length);
+    memcpy(err->message + length, ": ", 2);
     return status;
 }
 

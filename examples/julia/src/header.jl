@@ -302,7 +302,7 @@ mutable struct bzna_error
     byte_offset::UInt64
     native_code::Int32
     fourcc::UInt32
-    message::NTuple{232,Cchar}
+    message::NTuple{488,Cchar}
     bzna_error() = new()
 end
 
@@ -435,7 +435,7 @@ mutable struct bzna_device_info
     video::bzna_status
     reserved0::UInt32
     name::NTuple{96,Cchar}
-    message::NTuple{232,Cchar}
+    message::NTuple{488,Cchar}
     bzna_device_info() = new()
 end
 

@@ -91,7 +91,7 @@ types_by_name = {
 }
 
 _STRUCTS = """
-error:          u32 struct_size; i32 status; u64 byte_offset; i32 native_code; u32 fourcc; char message[232]
+error:          u32 struct_size; i32 status; u64 byte_offset; i32 native_code; u32 fourcc; char message[488]
 allocator:      ptr user; alloc_fn alloc; release_fn release
 source:         u32 struct_size, reserved0; ptr user; read_at_fn read_at; size_fn size; close_fn close
 provider_field: str name; u32 kind, located, codec, width, height, channels, layout, reserved0; u64 reserved[2]
@@ -107,7 +107,7 @@ context_config: u32 struct_size; i32 log_level; device device; allocator allocat
                 session_mapped; u64 decode_memory_bytes; device_allocator device_allocator; ptr cuda_context;
                 u32 no_threads, codecs
 device_info:    u32 struct_size, driver; device device; u64 memory_bytes; u32 compute_major, compute_minor, engines,
-                sessions; i32 video; u32 reserved0; char name[96], message[232]
+                sessions; i32 video; u32 reserved0; char name[96], message[488]
 codec_info:     u32 struct_size, codec, chroma_format, depth, supported, engines, min_width, min_height, max_width,
                 max_height, max_macroblocks, check; char check_message[128]
 color:          u16 primaries, transfer, matrix; u8 full_range, present

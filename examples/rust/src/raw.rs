@@ -591,8 +591,9 @@ structs! {
         /// The type of the box at fault, or 0
         fourcc: u32,
         /// Names the file, and the box or field, in UTF-8 with a NUL at its end: "train.bzna:
-        /// moov/trak\[2\]/mdia/minf/stbl/stsz at byte 1945002: ..."
-        message: [c_char; 232],
+        /// moov/trak\[2\]/mdia/minf/stbl/stsz at byte 1945002: ..." Where a path is too long, its beginning is left
+        /// out, never the reason
+        message: [c_char; 488],
     }
 
     /// Where the library's memory comes from. Both functions are called on any thread, concurrently. They must not call
@@ -852,7 +853,7 @@ structs! {
         /// The device's name, as the driver has it
         name: [c_char; 96],
         /// More about video, if it is not BZNA_OK
-        message: [c_char; 232],
+        message: [c_char; 488],
     }
 
     /// NVDEC's abilities with one kind of picture: a codec, a chroma format and a depth. Sizes are those of coded
