@@ -197,10 +197,10 @@ test test-all:
 # emulators is used, the rest says SKIP.
 test-ports: $(BUILD)/bzna $(BUILD)/draw_pictures $(BUILD)/decode_batch $(BUILD)/tests/test_soak
 	@status=0; \
-	nice sh tests/ports_windows.sh $(BUILD)/bzna $(BUILD) || status=1; \
-	nice sh tests/test_variants.sh $(BUILD)/bzna $(BUILD) musl windows_arm64 macos_arm64 macos_x86_64 freebsd aarch64 \
+	nice sh tests/windows/ports_windows.sh $(BUILD)/bzna $(BUILD) || status=1; \
+	nice sh tests/make/test_variants.sh $(BUILD)/bzna $(BUILD) musl windows_arm64 macos_arm64 macos_x86_64 freebsd aarch64 \
 	    aarch64_16k aarch64_64k arm s390x || status=1; \
-	nice sh tests/ports_compilers.sh $(BUILD) || status=1; \
+	nice sh tests/make/ports_compilers.sh $(BUILD) || status=1; \
 	exit $$status
 
 # The tests of examples/julia with the Julia of Debian 11 (1.5.3), gcc 10 and libavcodec 58, in a root of about 1 GB
@@ -219,7 +219,7 @@ asan-clang:
 	@if command -v $(CLANG) >/dev/null; then $(MAKE) --no-print-directory -s -j2 BUILD=build/asan-clang \
 	    CC="$(CLANG)" OPT=-O1 SANITIZE="$(ASAN)" WERROR= $(CLANG_SUITES:%=build/asan-clang/tests/test_%) && \
 	    failed=0 && \
-	for t in $(CLANG_SUITES); do LSAN_OPTIONS="suppressions=$$PWD/tests/lsan.supp:print_suppressions=0" \
+	for t in $(CLANG_SUITES); do LSAN_OPTIONS="suppressions=$$PWD/tests/make/lsan.supp:print_suppressions=0" \
 	    build/asan-clang/tests/test_$$t || failed=1; done; exit $$failed; \
 	else echo "SKIP clang's sanitizers: no $(CLANG) (Debian's package clang)"; fi
 tsan:
@@ -231,7 +231,7 @@ $(FAKES): tests/fake/build.sh tests/fake/fake.h tests/fake/fake_cuda.c tests/fak
 	sh tests/fake/build.sh $(BUILD)/tests/fake $(CC) $(SANITIZE)
 
 # One test binary; tests include benzina.c, so that they reach what is static.
-$(BUILD)/tests/%: tests/%.c $(wildcard tests/*.h) benzina.c benzina.h benzina_kernels.cu $(PTX) \
+$(BUILD)/tests/%: tests/unit/%.c $(wildcard tests/unit/*.h tests/windows/*.h) benzina.c benzina.h benzina_kernels.cu $(PTX) \
               $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
 	@mkdir -p $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) $(if $(filter %_nvdec \
@@ -244,14 +244,14 @@ $(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions: tests/fake/watch.h
 $(BUILD)/tests/test_limits: tests/fuzz/fuzz.h tests/fuzz/program.h
 
 # Suites of loaders run again, on the fake driver.
-$(BUILD)/tests/test_loader_nvdec $(BUILD)/tests/test_loader_device: tests/test_loader.c tests/fake/nvdec.h
-$(BUILD)/tests/test_training_nvdec $(BUILD)/tests/test_training_device: tests/test_training.c tests/fake/nvdec.h
-$(BUILD)/tests/test_records_device: tests/test_records.c tests/fake/nvdec.h
-$(BUILD)/tests/test_corrupt_nvdec $(BUILD)/tests/test_corrupt_device: tests/test_corrupt.c tests/fake/nvdec.h
-$(BUILD)/tests/test_augment_device: tests/test_augment.c tests/fake/nvdec.h
-$(BUILD)/tests/test_jpeg_device: tests/test_jpeg.c tests/fake/nvdec.h
-$(BUILD)/tests/test_outputs_nvdec $(BUILD)/tests/test_outputs_device: tests/test_outputs.c tests/fake/nvdec.h
-$(BUILD)/tests/test_heif_nvdec: tests/test_heif.c tests/fake/nvdec.h
+$(BUILD)/tests/test_loader_nvdec $(BUILD)/tests/test_loader_device: tests/unit/test_loader.c tests/fake/nvdec.h
+$(BUILD)/tests/test_training_nvdec $(BUILD)/tests/test_training_device: tests/unit/test_training.c tests/fake/nvdec.h
+$(BUILD)/tests/test_records_device: tests/unit/test_records.c tests/fake/nvdec.h
+$(BUILD)/tests/test_corrupt_nvdec $(BUILD)/tests/test_corrupt_device: tests/unit/test_corrupt.c tests/fake/nvdec.h
+$(BUILD)/tests/test_augment_device: tests/unit/test_augment.c tests/fake/nvdec.h
+$(BUILD)/tests/test_jpeg_device: tests/unit/test_jpeg.c tests/fake/nvdec.h
+$(BUILD)/tests/test_outputs_nvdec $(BUILD)/tests/test_outputs_device: tests/unit/test_outputs.c tests/fake/nvdec.h
+$(BUILD)/tests/test_heif_nvdec: tests/unit/test_heif.c tests/fake/nvdec.h
 
 # The answers of NVIDIA's parser that test_nvparser holds the library and the fake to, made anew. SRC: a checkout of
 # nvpro-samples/vk_video_samples; VULKAN: the folder "include" of one of KhronosGroup/Vulkan-Headers. nvparser-packets
@@ -295,7 +295,7 @@ PHOTOS ?= $(BUILD)/bench/pictures
 bench: all $(BUILD)/bench/open $(BUILD)/bench/writer $(if $(HAVE_CUDA),$(BUILD)/bench/sessions \
               $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@sh tests/make/bench.sh $(BUILD) $(PHOTOS)
-# Which numbers of sessions and surfaces suit a driver that costs what is written in tests/bench_sessions.c: a table,
+# Which numbers of sessions and surfaces suit a driver that costs what is written in tests/bench/bench_sessions.c: a table,
 # in five minutes.
 bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@LD_LIBRARY_PATH=$(BUILD)/bench BENZINA_NVDEC_CHECK=0 $(BUILD)/bench/sessions --model tests/data/mini_h265.bzna 1
@@ -306,58 +306,58 @@ PYTHON ?= python3
 bench-peers: $(if $(filter yes,$(HAVE_JPEG)),$(BUILD)/bench/jpeg)
 bench-peers bench-codecs: all
 	@BUILD="$(BUILD)" SET="$(SET)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" \
-	    DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/$(subst -,_,$@).py
+	    DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/bench/$(subst -,_,$@).py
 # The loader beside decoding alone, from 64x64 to 12 megapixels; jpeg_shrink with margins; context switches with small
-# pictures. Settings stand at the beginning of tests/bench_speed.py.
+# pictures. Settings stand at the beginning of tests/bench/bench_speed.py.
 bench-speed: all $(BUILD)/bench/small
 	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" ONLY="$(ONLY)" $(PYTHON) \
-	    tests/bench_speed.py
-$(BUILD)/bench/small: tests/bench_small.c benzina.h
+	    tests/bench/bench_speed.py
+$(BUILD)/bench/small: tests/bench/bench_small.c benzina.h
 	@mkdir -p $(@D)
-	$(CC) -O2 -std=c11 -I. -o $@ tests/bench_small.c -ldl
-$(BUILD)/bench/jpeg_rows: tests/bench_jpeg_rows.c benzina.c benzina.h benzina_kernels.cu
+	$(CC) -O2 -std=c11 -I. -o $@ tests/bench/bench_small.c -ldl
+$(BUILD)/bench/jpeg_rows: tests/bench/bench_jpeg_rows.c benzina.c benzina.h benzina_kernels.cu
 	@mkdir -p $(@D)
 	$(CC) $(BASE_CFLAGS) -DBENZINA_NO_CUDA $(AV_CFLAGS) -o $@ $< $(LIBS)
-$(BUILD)/bench/jpeg: tests/bench_jpeg.c
+$(BUILD)/bench/jpeg: tests/bench/bench_jpeg.c
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) $$(pkg-config --cflags libjpeg) $(LDFLAGS) -o $@ $< $$(pkg-config --libs libjpeg) -lpthread
 # The rate with 1, 2, 4, 8 and 16 decoder threads, as a share of one thread's: how to read it stands in
-# tests/README.md, "On a GPU". SCALING_OPTIONS: tests/bench_scaling.c.
+# tests/README.md, "On a GPU". SCALING_OPTIONS: tests/bench/bench_scaling.c.
 bench-scaling: all $(BUILD)/bench/bench_scaling
 	@[ -d $(BUILD)/bench/scaling/small ] || sh tests/make/scaling.sh data $(BUILD) $(PHOTOS) $(BUILD)/bench/scaling
 	@SCALING_PROGRAM=$(BUILD)/bench/bench_scaling sh tests/make/scaling.sh run $(BUILD)/bench/scaling $(SCALING_OPTIONS)
-$(BUILD)/bench/bench_scaling: tests/bench_scaling.c benzina.h $(BUILD)/libbenzina.a
+$(BUILD)/bench/bench_scaling: tests/bench/bench_scaling.c benzina.h $(BUILD)/libbenzina.a
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) -D_GNU_SOURCE $(LDFLAGS) -o $@ $< $(BUILD)/libbenzina.a $(LIBS)
 # What tests/make/codecs.sh builds a small FFmpeg with: a static one for gpu-bundle, and a shared one for make wheel.
 static-deps:
 	@sh tests/make/deps.sh nasm meson ninja-build dpkg-dev cmake python3-venv libjpeg-dev zlib1g-dev libffmpeg-nvenc-dev
-$(BUILD)/bench/open $(BUILD)/bench/sessions $(BUILD)/bench/heif: $(BUILD)/bench/%: tests/bench_%.c \
-              tests/null_driver.h benzina.c $(PTX)
+$(BUILD)/bench/open $(BUILD)/bench/sessions $(BUILD)/bench/heif: $(BUILD)/bench/%: tests/bench/bench_%.c \
+              tests/bench/null_driver.h benzina.c $(PTX)
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
-$(BUILD)/bench/writer $(BUILD)/bench/provider: $(BUILD)/bench/%: tests/bench_%.c benzina.h $(BUILD)/libbenzina.a
+$(BUILD)/bench/writer $(BUILD)/bench/provider: $(BUILD)/bench/%: tests/bench/bench_%.c benzina.h $(BUILD)/libbenzina.a
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) -D_GNU_SOURCE $(LDFLAGS) -o $@ $< $(BUILD)/libbenzina.a $(LIBS)
-$(BUILD)/bench/lib%.so.1: tests/null_driver.c tests/null_driver.h
+$(BUILD)/bench/lib%.so.1: tests/bench/null_driver.c tests/bench/null_driver.h
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) -fvisibility=default -fPIC -shared $(CUDA_CFLAGS) $(LDFLAGS) -Wl,-soname,lib$*.so.1 -o $@ \
 	    $< -lm -lpthread -ldl
 
-# All that is to be known of a GPU, in one run of at most 570 s: tests/gpu.sh says how. gpu-bundle: the same for
+# All that is to be known of a GPU, in one run of at most 570 s: tests/gpu/gpu.sh says how. gpu-bundle: the same for
 # another machine, in a folder of at most 60 MB, which is started by sh run.sh there. Neither needs a compiler or
 # libavcodec where the GPU is: programs are built where clang and NVIDIA's headers are, and gpu-data makes, where an
 # encoder is, what they compare and measure with (PHOTOS=DIR: of pictures of yours). gpu-check: what must hold, with
 # all failures. The bundle also measures how rates grow with CPU threads, by programs linked statically with libjpeg
 # and a small FFmpeg, where `make static-deps` has been run.
-GPU_HEADERS = tests/test.h tests/known.h tests/gate.h tests/gpu_dice.h tests/gpu_look.h tests/random.h \
-              tests/operations.h benzina.c benzina.h benzina_kernels.cu
-$(BUILD)/gpu/%: tests/%.c $(GPU_HEADERS) $(PTX)
+GPU_HEADERS = tests/unit/test.h tests/unit/known.h tests/unit/gate.h tests/gpu/gpu_dice.h tests/gpu/gpu_look.h tests/unit/random.h \
+              tests/unit/operations.h benzina.c benzina.h benzina_kernels.cu
+$(BUILD)/gpu/%: tests/gpu/%.c $(GPU_HEADERS) $(PTX)
 	@mkdir -p $(BUILD)/gpu
 	$(CC) $(BASE_CFLAGS:-O3=-O2) -DBENZINA_NO_AVCODEC \
 	    $(if $(filter %_bench,$(if $(GPU_JPEG),$@)),$(shell pkg-config --cflags libjpeg),-DBENZINA_NO_JPEG) \
 	    $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(if $(filter %_bench,$@),$(GPU_JPEG)) -lm -lpthread -ldl
-$(BUILD)/gpu/gpu_record: tests/gpu_check.c $(GPU_HEADERS) $(PTX)
+$(BUILD)/gpu/gpu_record: tests/gpu/gpu_check.c $(GPU_HEADERS) $(PTX)
 	@mkdir -p $(BUILD)/gpu
 	$(CC) $(BASE_CFLAGS:-O3=-O2) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
 # gpu_bench decodes JPEG on the CPU, too, where libjpeg-turbo can be linked into it. In gpu_check nothing but NVDEC
@@ -369,14 +369,14 @@ GPU_RUN     = $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_check $(BUILD)/gpu/gpu_bench)
 gpu-check gpu-run: $(GPU_RUN)
 	@if [ $@ = gpu-run ] && [ ! -e $(BUILD)/gpu/data/expected.txt ] && command -v nvidia-smi >/dev/null && \
 	    command -v ffmpeg >/dev/null; then $(MAKE) --no-print-directory gpu-data; fi
-	@BUILD="$(BUILD)" sh tests/gpu.sh $(subst gpu-,,$@) $(GPU_OPTIONS)
+	@BUILD="$(BUILD)" sh tests/gpu/gpu.sh $(subst gpu-,,$@) $(GPU_OPTIONS)
 gpu-data: all $(GPU_RUN) $(if $(GPU_BUILDS),$(if $(HAVE_AVCODEC),$(BUILD)/gpu/gpu_record))
-	@BUILD="$(BUILD)" sh tests/gpu.sh data $(PHOTOS)
+	@BUILD="$(BUILD)" sh tests/gpu/gpu.sh data $(PHOTOS)
 # What was made of other pictures is made anew.
 gpu-bundle: all $(GPU_RUN)
 	@[ "$$(cat $(BUILD)/gpu/pictures_of 2>/dev/null)" = "$(PHOTOS)" ] || $(MAKE) --no-print-directory gpu-data
-	@[ ! -e $(BUILD)/gpu/data/expected.txt ] || BUILD="$(BUILD)" CC="$(CC)" sh tests/gpu.sh scaling $(PHOTOS)
-	@BUILD="$(BUILD)" sh tests/gpu.sh bundle
+	@[ ! -e $(BUILD)/gpu/data/expected.txt ] || BUILD="$(BUILD)" CC="$(CC)" sh tests/gpu/gpu.sh scaling $(PHOTOS)
+	@BUILD="$(BUILD)" sh tests/gpu/gpu.sh bundle
 
 # The vendorable pair (benzina.c with the kernels inside), a CMakeLists.txt for it, the list of its switches, and a
 # tarball of the sources that builds and tests itself. WITHOUT="HEIF WRITER": a pair from which these are removed, as

@@ -16,7 +16,7 @@ TIMED="test_sessions test_loader_nvdec test_loader_device test_training_nvdec te
     test_outputs_nvdec test_outputs test_files test_records test_records_device test_host test_sampler test_fake.sh"
 FIRST="test_build.sh test_tool.sh test_variants.sh test_ptx test_rust.sh test_fuzz.sh test_examples.sh test_python.sh test_decode"
 
-export TEST_ALL LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0" TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp:print_suppressions=0"
+export TEST_ALL LSAN_OPTIONS="suppressions=$PWD/tests/make/lsan.supp:print_suppressions=0" TSAN_OPTIONS="suppressions=$PWD/tests/make/tsan.supp:print_suppressions=0"
 # A python3 with numpy, if there is one.
 if [ -z "$PYTHON" ]; then
     for PYTHON in python3 /usr/bin/python3; do "$PYTHON" -c 'import numpy' 2>/dev/null && break; PYTHON=python3; done
@@ -45,7 +45,7 @@ moment() { # name: times are of this shell's children, so that no subshell may a
 run() { # name: its output and its exit status go to files of its name
     moment "$1"; before="$clock $processors"
     case $1 in
-    *.sh) sh "tests/$1" "$BUILD/bzna" "$BUILD" > "$BUILD/tests/$1.out" 2>&1 ;;
+    *.sh) sh tests/*/"$1" "$BUILD/bzna" "$BUILD" > "$BUILD/tests/$1.out" 2>&1 ;;
     *)    "$BUILD/tests/$1" > "$BUILD/tests/$1.out" 2>&1 ;;
     esac
     echo $? > "$BUILD/tests/$1.status"
@@ -63,11 +63,11 @@ wanted() { # name: whether TEST names it
 }
 timed=; rest=
 for word in $TEST; do
-    if ! basename -s .c tests/test_*.c tests/test_*.sh | grep -qF -e "$word"; then
+    if ! basename -s .c tests/*/test_*.c tests/*/test_*.sh | grep -qF -e "$word"; then
         echo "FAIL TEST=$word: no suite has that in its name"; failed=$((failed + 1))
     fi
 done
-for name in $TIMED $FIRST $(basename -s .c tests/test_*.c tests/test_*.sh); do
+for name in $TIMED $FIRST $(basename -s .c tests/*/test_*.c tests/*/test_*.sh); do
     wanted "$name" || continue
     case " $timed $rest " in *" $name "*) continue ;; esac
     case " $LONG " in *" $name "*) if [ -z "$TEST$TEST_ALL" ]; then left="$left; $name"; continue; fi ;; esac

@@ -27,7 +27,7 @@
 #ifndef BENZINA_FAKE_H
 #define BENZINA_FAKE_H
 #ifdef _WIN32
-#include "../windows.h"
+#include "../windows/windows.h"
 #else
 #include <dlfcn.h>
 #endif

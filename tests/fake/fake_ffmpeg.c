@@ -1,5 +1,5 @@
 /* fake_ffmpeg.c - the fakes with what else ffmpeg's -hwaccel cuda needs, so that its calls can be compared with this
- * library's: see tests/test_hwaccel.sh. Compiled twice, with FAKE_SOURCE "fake_cuda.c" and "fake_nvcuvid.c".
+ * library's: see tests/peers/test_hwaccel.sh. Compiled twice, with FAKE_SOURCE "fake_cuda.c" and "fake_nvcuvid.c".
  *
  * nv-codec-headers' loader wants every function of its tables to be there. What ffmpeg never calls for decoding is
  * refused. Its pictures come without parameter sets, which are in CUVIDPICPARAMS then: libavcodec cannot decode those,

@@ -10,8 +10,8 @@
 #define _GNU_SOURCE
 #include "benzina.h"
 #include "../../benzina_kernels.cu"
-#include "../test.h"
-#include "../known.h"
+#include "../unit/test.h"
+#include "../unit/known.h"
 #define FAKE_INTERNAL       /* for its CUresult */
 #include "fake.h"
 #include <ffnvcodec/dynlink_nvcuvid.h>

@@ -7,8 +7,8 @@
 #  include "../fake/fake.h"
 #endif
 
-#include "../tars.h"
-#include "../recordio.h"
+#include "../unit/tars.h"
+#include "../unit/recordio.h"
 #include "fuzz.h"
 #include "mutate.h"
 #include "files.h"

@@ -7,7 +7,7 @@
 
 The header is read by its own rules: one member a line, a comment above a declaration or behind it on its line, no
 unions, no bit-fields. What does not follow them ends the program, with the text at fault. tests/abi.rs of the crate and
-tests/test_julia.sh hold the results against the header again, by means of the C compiler.
+tests/bindings/test_julia.sh hold the results against the header again, by means of the C compiler.
 """
 import re
 import sys

@@ -4,7 +4,7 @@
     tests/make/check_pictures.py > rows
 
 Needs ffmpeg with libx264, libx265 and libaom. Of each kind two pictures, unlike everywhere, of 160x160: NVDEC's
-smallest frames have 144x144. Their sums are of what ffmpeg decodes; tests/test_sessions.c compares them with
+smallest frames have 144x144. Their sums are of what ffmpeg decodes; tests/unit/test_sessions.c compares them with
 libavcodec, too. JPEG has none: it is compared with what decodes it on the CPU, within a tolerance.
 """
 import base64

@@ -4,8 +4,8 @@
 #     sh tests/make/scaling.sh bundle BUILD FOLDER          makes a statically linked program there that runs without libavcodec or libjpeg, and this script
 # And there, or anywhere:
 #     sh scaling.sh run [FOLDER] [--seconds S] [--rounds N] [--threads 1,2,4,8,16]
-# What it prints is explained in tests/bench_scaling.c. SCALING_PROGRAM: bench_scaling, where it is not in FOLDER. SCALING_SECONDS: all of it takes at most so
-# many seconds; SCALING_SCALE: each measurement takes so much of its usual time; GPU_FEW=1: 1 and 2 threads (tests/gpu.sh gives these). STATIC: the folder
+# What it prints is explained in tests/bench/bench_scaling.c. SCALING_PROGRAM: bench_scaling, where it is not in FOLDER. SCALING_SECONDS: all of it takes at most so
+# many seconds; SCALING_SCALE: each measurement takes so much of its usual time; GPU_FEW=1: 1 and 2 threads (tests/gpu/gpu.sh gives these). STATIC: the folder
 # of the static FFmpeg (BUILD/static/ffmpeg). OPT: how bundle's programs are optimized.
 #
 # The program is bzna with bench_scaling in it, so that a machine without decoders can also look at archives and measure them (bzna bench). It has no GPU path:
@@ -43,7 +43,7 @@ accompany() {
 bundle() {
     build=$1 folder=$2 libs=${STATIC:-$1/static/ffmpeg} missing=
     jpeg=$(pkg-config --variable=libdir libjpeg 2>/dev/null || true)/libjpeg.a
-    if [ -x "$folder/bzna" ] && [ -z "$(find benzina.c benzina.h examples/bzna tests/bench_scaling.c -newer "$folder/bzna")" ]; then
+    if [ -x "$folder/bzna" ] && [ -z "$(find benzina.c benzina.h examples/bzna tests/bench/bench_scaling.c -newer "$folder/bzna")" ]; then
         echo "scaling: $folder/bzna is up to date"
         accompany "$libs" "$folder"
         return
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
 END
     # shellcheck disable=SC2086,SC2015
     ${CC:-cc} $flags -c benzina.c -o "$objects/benzina.o" &&
-        ${CC:-cc} $flags -Dmain=bench_scaling_main -c tests/bench_scaling.c -o "$objects/bench_scaling.o" &&
+        ${CC:-cc} $flags -Dmain=bench_scaling_main -c tests/bench/bench_scaling.c -o "$objects/bench_scaling.o" &&
         ${CC:-cc} $flags -c "$objects/main.c" -o "$objects/main.o" &&
         ${CC:-cc} $flags -Dmain=bzna_main -DBZNA_STREAM_NO_ZLIB -DBZNA_STREAM_NO_ZSTD -static -s -o "$folder/bzna" examples/bzna/*.c examples/stream.c examples/stream_source.c "$objects"/*.o $needs || { rm -rf "$objects"; exit 1; }
     rm -rf "$objects"

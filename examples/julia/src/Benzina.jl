@@ -66,7 +66,7 @@
 # Names that other packages may have, too, are not exported: write Benzina.name, Benzina.field, Benzina.bytes, Benzina.save, Benzina.device,
 # Benzina.decoder, Benzina.limit, Benzina.mean_image.
 #
-# Structs and constants are those of header.jl, which `make bindings` makes from benzina.h. tests/test_julia.sh holds them, and every call
+# Structs and constants are those of header.jl, which `make bindings` makes from benzina.h. tests/bindings/test_julia.sh holds them, and every call
 # and callback of these files, against benzina.h by means of the C compiler.
 module Benzina
 

@@ -1,0 +1,205 @@
+/* bench_small.c - how many small pictures a second a loader delivers, how often its threads take turns, and how much of
+ * the time the kernel has: once for each library given, in turns in one run.
+ *
+ *     cc -O2 -std=c11 -I. tests/bench/bench_small.c -ldl -o bench_small
+ *     ./bench_small cifar:FILE|DATA SIZE BATCH THREADS READERS SECONDS ROUNDS before.so after.so
+ *
+ * cifar:FILE is a file of CIFAR-10's records: 32x32, label first; memory:FILE the same, opened in memory. They are
+ * padded by 2, cropped, flipped and normalized. Any other DATA gets a random resized crop. READERS 0 is the default.
+ * Medians of ROUNDS are printed. */
+#define _GNU_SOURCE
+#include "benzina.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct figures {
+    double rate, switches, kernel, cpu;         /* pictures a second; a picture; of CPU time; microseconds a picture */
+} figures;
+
+enum { ROUNDS_MAX = 99, LIBRARIES_MAX = 8 };
+
+static double seconds_of(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void *find(void *library, const char *name)
+{
+    void *symbol = dlsym(library, name);
+    if (!symbol) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(1);
+    }
+    return symbol;
+}
+
+static void check(bzna_status status, const bzna_error *err)
+{
+    if (status >= 0)
+        return;
+    fprintf(stderr, "%s\n", err->message);
+    exit(1);
+}
+
+static void *read_file(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    void *bytes;
+    if (!f || fseek(f, 0, SEEK_END))
+        exit(1);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    bytes = malloc(*size);
+    if (!bytes || fread(bytes, 1, *size, f) != *size)
+        exit(1);
+    fclose(f);
+    return bytes;
+}
+
+static bzna_loader *open_loader(void *library, char **argument)
+{
+    bzna_error err;
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    bzna_loader *loader = NULL;
+    bzna_context_config context_config = { .struct_size = sizeof context_config };
+    bzna_dataset_config dataset_config = { .struct_size = sizeof dataset_config };
+    bzna_records records = { .struct_size = sizeof records };
+    bzna_loader_config config = { .struct_size = sizeof config };
+    const uint32_t size = (uint32_t)atoi(argument[2]);
+    const int in_memory = !strncmp(argument[1], "memory:", 7);
+    const int is_cifar = !strncmp(argument[1], "cifar:", 6) || in_memory;
+    err.struct_size = sizeof err;
+    if (is_cifar) {
+        records.data_type = BZNA_RECORD_UINT8;
+        records.width = records.height = 32;
+        records.channels = 3;
+        records.data_offset = 1;
+        records.label_type = BZNA_RECORD_UINT8;
+        dataset_config.records = &records;
+    }
+    config.output.width = config.output.height = size;
+    config.output.batch_size = (uint32_t)atoi(argument[3]);
+    config.order.kind = BZNA_ORDER_SHUFFLE;
+    config.order.epochs = BZNA_EPOCHS_ENDLESS;
+    config.decode.threads = (uint32_t)atoi(argument[4]);
+    config.read.threads = (uint32_t)atoi(argument[5]);
+    config.warp.kind = is_cifar ? BZNA_WARP_MXNET : BZNA_WARP_RANDOM_RESIZED_CROP;
+    config.warp.pad_px = is_cifar ? 2 : 0;
+    config.warp.random_crop = (uint32_t)is_cifar;
+    config.warp.flip_h = 0.5f;
+    for (int i = 0; i < 3; i++) {
+        config.color.mean[i] = 120;
+        config.color.std[i] = 60;
+    }
+    check(((__typeof__(&bzna_context_open))find(library, "bzna_context_open"))(&context_config, &context, &err), &err);
+    if (in_memory) {
+        size_t size = 0;
+        void *bytes = read_file(argument[1] + 7, &size);
+        check(((__typeof__(&bzna_dataset_open_memory))find(library, "bzna_dataset_open_memory"))(
+                  context, bytes, size, &dataset_config, &dataset, &err), &err);
+    } else
+        check(((__typeof__(&bzna_dataset_open))find(library, "bzna_dataset_open"))(
+                  context, argument[1] + 6 * is_cifar, &dataset_config, &dataset, &err), &err);
+    check(((__typeof__(&bzna_loader_open))find(library, "bzna_loader_open"))(context, dataset, &config, &loader, &err),
+          &err);
+    return loader;
+}
+
+static figures measure(const char *path, char **argument)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(1);
+    }
+    __typeof__(&bzna_loader_next) next = find(library, "bzna_loader_next");
+    __typeof__(&bzna_batch_release) release = find(library, "bzna_batch_release");
+    bzna_loader *loader = open_loader(library, argument);
+    bzna_error err = { .struct_size = sizeof err };
+    struct rusage a, b;
+    const double length = atof(argument[6]);
+    double begin = now(), count = 0;
+    for (int is_measured = 0; is_measured < 2; is_measured++) {
+        count = 0;
+        begin = now();
+        getrusage(RUSAGE_SELF, &a);
+        while (now() - begin < (is_measured ? length : 0.3)) {
+            bzna_batch *batch = NULL;
+            check(next(loader, BZNA_WAIT_FOREVER, &batch, &err), &err);
+            release(batch);
+            count += atof(argument[3]);
+        }
+    }
+    getrusage(RUSAGE_SELF, &b);
+    const double user = seconds_of(b.ru_utime) - seconds_of(a.ru_utime);
+    const double kernel = seconds_of(b.ru_stime) - seconds_of(a.ru_stime);
+    return (figures){ count / (now() - begin), (double)(b.ru_nvcsw - a.ru_nvcsw + b.ru_nivcsw - a.ru_nivcsw) / count,
+                      kernel / (user + kernel), (user + kernel) / count * 1e6 };
+}
+
+/* In a process of its own. */
+static figures run(const char *path, char **argument)
+{
+    int ends[2], status;
+    figures result = { 0, 0, 0, 0 };
+    if (pipe(ends))
+        exit(1);
+    if (fork() == 0) {
+        result = measure(path, argument);
+        _exit(write(ends[1], &result, sizeof result) != (ssize_t)sizeof result);
+    }
+    close(ends[1]);
+    wait(&status);
+    if (status || read(ends[0], &result, sizeof result) != (ssize_t)sizeof result)
+        exit(1);
+    close(ends[0]);
+    return result;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, by_value);
+    return values[count / 2];
+}
+
+int main(int count, char **argument)
+{
+    static double values[LIBRARIES_MAX][5][ROUNDS_MAX];
+    const int rounds = count > 7 ? atoi(argument[7]) : 0, libraries = count - 8;
+    if (libraries < 1 || libraries > LIBRARIES_MAX || rounds < 1 || rounds > ROUNDS_MAX) {
+        fprintf(stderr, "usage: bench_small DATA SIZE BATCH THREADS READERS SECONDS ROUNDS LIBRARY...\n");
+        return 1;
+    }
+    for (int i = 0; i < rounds; i++)
+        for (int k = 0; k < libraries; k++) {
+            const figures f = run(argument[8 + k], argument);
+            values[k][0][i] = f.rate;
+            values[k][1][i] = f.switches;
+            values[k][2][i] = f.kernel;
+            values[k][3][i] = f.cpu;
+            values[k][4][i] = f.rate / values[0][0][i];
+        }
+    for (int k = 0; k < libraries; k++)
+        printf("%-24s %9.0f/s  %.2f of the first  %.4f switches  kernel %4.1f %%  %6.2f us of CPU time\n",
+               argument[8 + k], median(values[k][0], rounds), median(values[k][4], rounds),
+               median(values[k][1], rounds), 100 * median(values[k][2], rounds), median(values[k][3], rounds));
+    return 0;
+}

@@ -1,0 +1,691 @@
+"""test_augment.py - what the library does to pictures behind the crop, beside torchvision's operations on tensors of
+uint8
+
+    BENZINA_LIBRARY=build/libbenzina.so python3 tests/bindings/test_augment.py build/bzna        from the repository's root
+
+Prints FAIL and SKIP lines, and a count last. test_truth.c compares the point operations with tests/unit/augment.h where
+torchvision is missing.
+
+Of what is compared, the equal is said to be equal. What is not equal differs by a mean of at most 0.5 of 255, for one
+of these reasons:
+
+    edges      torchvision blends a moved picture's edge with the fill color over one pixel; the library cuts half a
+               pixel outside
+    ties       float32 there and float32 in another order here: a result within a rounding of a half may fall to either
+               side
+"""
+import collections
+import math
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+ROOT = os.getcwd()
+sys.path.insert(0, os.path.join(ROOT, "examples", "python"))
+sys.path.insert(0, os.path.join(ROOT, "tests", "bindings"))
+sys.dont_write_bytecode = True
+import benzina  # noqa: E402
+from benzina import ops  # noqa: E402
+from test_python import ARCHIVE, importable, run_tests  # noqa: E402
+from test_python_loops import needs  # noqa: E402
+
+numpy, torch = importable("numpy"), importable("torch")
+if torch is not None and importable("torchvision") is not None:
+    from torchvision.transforms import functional as F
+    from torchvision.transforms import RandomErasing as TheirErasing
+    from torchvision.transforms import v2
+
+WIDTH, HEIGHT = 224, 200
+MOST = 0.5                                      # of 255, on average
+
+
+def pictures(count=1, width=WIDTH, height=HEIGHT, seed=1):
+    """N x H x W x 3: slopes, edges and noise, whose channels differ in range."""
+    random = numpy.random.default_rng(seed)
+    y, x = numpy.mgrid[:height, :width]
+    made = numpy.empty((count, height, width, 3))
+    for image in made:
+        a, b, c = random.uniform(4, 40, 3)
+        image[..., 0] = 20 + 215 * (0.5 + 0.5 * numpy.sin(x / a + y / b))
+        image[..., 1] = 255 - y * 255 / max(height - 1, 1) + 40 * (x > width * random.random())
+        image[..., 2] = 60 + 90 * ((x // c + y // a) % 2)
+        image += random.normal(0, 6, image.shape)
+    return numpy.clip(made.round(), 0, 255).astype(numpy.uint8)
+
+
+# ---- what torchvision makes of a tensor, 3 x H x W of uint8, by an operation of its own name
+
+POINTS = {
+    "Identity": lambda image: image,
+    "Brightness": lambda image, m: F.adjust_brightness(image, 1 + m),
+    "Color": lambda image, m: F.adjust_saturation(image, 1 + m),
+    "Contrast": lambda image, m: F.adjust_contrast(image, 1 + m),
+    "Sharpness": lambda image, m: F.adjust_sharpness(image, 1 + m),
+    "Hue": lambda image, m: F.adjust_hue(image, m),
+    "Posterize": lambda image, m: F.posterize(image, int(m)),
+    "Solarize": lambda image, m: F.solarize(image, m),
+    "Gamma": lambda image, m: F.adjust_gamma(image, m),
+    "AutoContrast": lambda image: F.autocontrast(image),
+    "Equalize": lambda image: F.equalize(image),
+    "Invert": lambda image: F.invert(image),
+    "Grayscale": lambda image: F.rgb_to_grayscale(image, 3),
+    "GaussianBlur": lambda image, kernel, sigma: F.gaussian_blur(image, [int(kernel)] * 2, [sigma] * 2),
+}
+
+
+def inverse_affine(name, magnitude, width, height):
+    """The 3 x 3 matrix from the moved picture's pixels, of which integers are centers, to the picture's, by
+    torchvision's own function."""
+    shear, angle, translate, center = [0.0, 0.0], 0.0, [0.0, 0.0], [0.0, 0.0]
+    if name in ("ShearX", "ShearY"):
+        shear["XY".index(name[-1])] = math.degrees(math.atan(magnitude))
+        center = [-width * 0.5, -height * 0.5]
+    elif name in ("TranslateX", "TranslateY"):
+        translate["XY".index(name[-1])] = float(int(magnitude))
+    else:
+        angle = -magnitude
+    inner = numpy.array(
+        F._get_inverse_affine_matrix(center, angle, translate, 1.0, shear) + [0, 0, 1], numpy.float64
+    ).reshape(3, 3)
+    to_center = numpy.array([[1, 0, 0.5 - width / 2], [0, 1, 0.5 - height / 2], [0, 0, 1]])
+    return numpy.linalg.inv(to_center) @ inner @ to_center
+
+
+GEOMETRY = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
+
+
+def moved(image, name, magnitude, fill):
+    """By torchvision."""
+    fill = [float(value) for value in fill]
+    bilinear = v2.InterpolationMode.BILINEAR
+    if name == "Rotate":
+        return F.rotate(image, magnitude, interpolation=bilinear, fill=fill)
+    shear, translate, center = [0.0, 0.0], [0, 0], None
+    if name.startswith("Shear"):
+        shear["XY".index(name[-1])] = math.degrees(math.atan(magnitude))
+        center = [0, 0]
+    else:
+        translate["XY".index(name[-1])] = int(magnitude)
+    return F.affine(image, 0.0, translate, 1.0, shear, interpolation=bilinear, fill=fill, center=center)
+
+
+def resampled(image, matrix, fill):
+    """H x W x 3 of one bilinear resampling in float64, rounded; and which pixels have all four of their sources
+    inside."""
+    height, width = image.shape[:2]
+    y, x = numpy.mgrid[:height, :width]
+    sources = numpy.stack([x, y, numpy.ones_like(x)], -1).astype(numpy.float64) @ matrix.T
+    x, y = sources[..., 0] / sources[..., 2], sources[..., 1] / sources[..., 2]
+    inside = (x >= -0.5) & (x <= width - 0.5) & (y >= -0.5) & (y <= height - 0.5)
+    whole = (x >= 0) & (x <= width - 1) & (y >= 0) & (y <= height - 1)
+    x, y = numpy.clip(x, 0, width - 1), numpy.clip(y, 0, height - 1)
+    left, top = numpy.minimum(x.astype(int), max(width - 2, 0)), numpy.minimum(y.astype(int), max(height - 2, 0))
+    right, bottom = numpy.minimum(left + 1, width - 1), numpy.minimum(top + 1, height - 1)
+    fx, fy = (x - left)[..., None], (y - top)[..., None]
+    pixels = image.astype(numpy.float64)
+    made = ((1 - fy) * ((1 - fx) * pixels[top, left] + fx * pixels[top, right]) +
+            fy * ((1 - fx) * pixels[bottom, left] + fx * pixels[bottom, right]))
+    made[~inside] = fill
+    return made.round().astype(numpy.uint8), whole
+
+
+def as_tensor(image):
+    return torch.from_numpy(numpy.ascontiguousarray(image)).permute(2, 0, 1)
+
+
+def as_array(image):
+    return image.permute(1, 2, 0).numpy()
+
+
+def difference(mine, theirs):
+    """(mean, largest), of 255."""
+    apart = numpy.abs(mine.astype(int) - theirs.astype(int))
+    return float(apart.mean()), int(apart.max())
+
+
+# ---- the library
+
+def made(images, augment, **settings):
+    """What a loader makes of pictures without a crop: N x H x W x 3, and what was drawn for each."""
+    dataset = benzina.from_arrays(images)
+    height, width = images.shape[1:3]
+    loader = benzina.DataLoader(
+        dataset,
+        (height, width),
+        len(images),
+        warp=None,
+        augment=augment,
+        dtype="uint8",
+        layout="NHWC",
+        output="numpy",
+        seed=settings.pop("seed", 1),
+        **settings
+    )
+    with_errors = next(loader.batches())
+    assert not with_errors.errors(), with_errors.errors()
+    return with_errors.images.numpy().copy(), [with_errors.drawn(slot) for slot in range(len(images))]
+
+
+NAMES = {
+    "identity": "Identity",
+    "shear_x": "ShearX",
+    "shear_y": "ShearY",
+    "translate_x": "TranslateX",
+    "translate_y": "TranslateY",
+    "translate_x_px": "TranslateX",
+    "translate_y_px": "TranslateY",
+    "rotate": "Rotate",
+    "brightness": "Brightness",
+    "saturation": "Color",
+    "contrast": "Contrast",
+    "sharpness": "Sharpness",
+    "hue": "Hue",
+    "posterize": "Posterize",
+    "solarize": "Solarize",
+    "gamma": "Gamma",
+    "autocontrast": "AutoContrast",
+    "equalize": "Equalize",
+    "invert": "Invert",
+    "grayscale": "Grayscale",
+}
+NO_MAGNITUDE = ("Identity", "AutoContrast", "Equalize", "Invert", "Grayscale")
+
+
+def in_pixels(drawn, width=WIDTH, height=HEIGHT):
+    """torchvision's name of a drawn operation, and its magnitude there."""
+    share = {"translate_x": width, "translate_y": height}.get(drawn.name, 1)
+    return NAMES[drawn.name], drawn.magnitude * share
+
+
+def replayed(image, drawn, fill=(0, 0, 0)):
+    """A picture, H x W x 3, with what was drawn: geometry by one resampling in float64, and then torchvision's
+    operations in order."""
+    height, width = image.shape[:2]
+    matrix = numpy.eye(3)
+    for one in drawn:
+        name, magnitude = in_pixels(one, width, height)
+        if name in GEOMETRY:
+            matrix = matrix @ inverse_affine(name, magnitude, width, height)
+    tensor = as_tensor(image if numpy.array_equal(matrix, numpy.eye(3)) else resampled(image, matrix, fill)[0])
+    for one in drawn:
+        name, magnitude = in_pixels(one, width, height)
+        if name not in GEOMETRY:
+            tensor = POINTS[name](tensor, *(() if name in NO_MAGNITUDE else (magnitude,)))
+    return as_array(tensor)
+
+
+def chi_squared(counts, expected):
+    """Its value, and the one that a fair draw exceeds once in a million times (by Wilson and Hilferty's
+    approximation)."""
+    value = sum((count - e) ** 2 / e for count, e in zip(counts, expected))
+    degrees = len(counts) - 1
+    return value, degrees * (1 - 2 / (9 * degrees) + 4.75 * math.sqrt(2 / (9 * degrees))) ** 3
+
+
+def draws(policy, count, out_size=(WIDTH, HEIGHT)):
+    """(name, magnitude, area) of what a policy draws count times, each with the numbers of another sample."""
+    found = []
+    for sample in range(count):
+        transform = benzina._c.new("transform")
+        policy(benzina.Random(7, 3, sample, 4), transform, out_size)
+        found.append([(ops._augment.NAMES[one.kind], one.magnitude, tuple(one.area))
+                      for one in transform.operations[:transform.operation_count]])
+    return found
+
+
+class Draws(unittest.TestCase):
+    """Distributions; seeds are fixed, so that these tests either pass always or never."""
+
+    def check_even(self, counts, cells):
+        value, most = chi_squared([counts[cell] for cell in cells], [sum(counts.values()) / len(cells)] * len(cells))
+        self.assertEqual(set(counts) - set(cells), set())
+        self.assertLess(value, most, counts)
+
+    def test_rand_augment_draws_each_operation_and_sign_as_often(self):
+        found = draws(ops.RandAugment(2, 9), 8000)
+        self.assertEqual({len(one) for one in found}, {2})
+        names = [one.kind for one in ops.RandAugment().operations]
+        for place in range(2):
+            self.check_even(collections.Counter(one[place][0] for one in found), names)
+        pairs = collections.Counter((first[0], second[0]) for first, second in found)
+        self.check_even(pairs, [(a, b) for a in names for b in names])
+        signed = [one.kind for one in ops.RandAugment().operations if one.sign]
+        signs = collections.Counter(
+            (name, magnitude > 0) for one in found for name, magnitude, _ in one if name in signed
+        )
+        for name in signed:
+            self.check_even({sign: signs[name, sign] for sign in (False, True)}, [False, True])
+        sizes = {
+            name: {round(abs(magnitude), 4) for one in found for n, magnitude, _ in one if n == name} for name in names
+        }
+        self.assertEqual({name: len(size) for name, size in sizes.items()}, dict.fromkeys(names, 1))
+        self.assertEqual((sizes["rotate"], sizes["brightness"], sizes["solarize"]), ({9.0}, {0.27}, {178.5}))
+
+    def test_trivial_augment_draws_each_operation_and_bin_as_often(self):
+        found = draws(ops.TrivialAugmentWide(), 14000)
+        self.check_even(
+            collections.Counter(one[0] for (one,) in found), [one.kind for one in ops.TrivialAugmentWide().operations]
+        )
+        bins = collections.Counter(round(abs(one[1]) / 135 * 30, 3) for (one,) in found if one[0] == "rotate")
+        self.check_even(bins, [float(n) for n in range(31)])
+
+    def test_auto_augment_draws_each_pair_with_its_probabilities(self):
+        policy, count = ops.AutoAugment("imagenet"), 12000
+        found = draws(policy, count)
+        expected, operations = collections.Counter(), policy.operations
+        for first, second in zip(operations[::2], operations[1::2]):
+            p, q = first.p * (first.kind != "identity"), second.p * (second.kind != "identity")
+            for names, share in (
+                ((first.kind, second.kind), p * q),
+                ((first.kind,), p * (1 - q)),
+                ((second.kind,), (1 - p) * q),
+                ((), (1 - p) * (1 - q)),
+            ):
+                expected[names] += share / (len(operations) / 2)
+        counts = collections.Counter(tuple(name for name, *_ in one if name != "identity") for one in found)
+        cells = [names for names, share in expected.items() if share > 1e-9]
+        self.assertEqual(set(counts) - set(cells), set())
+        value, most = chi_squared([counts[cell] for cell in cells], [expected[cell] * count for cell in cells])
+        self.assertLess(value, most)
+
+    def test_ranges_are_even_and_probabilities_hold(self):
+        found = draws(ops.Policy([ops.Operation("blur", (0.5, 2.5))], p=0.3), 8000)
+        sigmas = [one[0][1] for one in found if one]
+        value, most = chi_squared([len(sigmas), 8000 - len(sigmas)], [2400, 5600])
+        self.assertLess(value, most)
+        self.check_even(collections.Counter(min(int((sigma - 0.5) * 10), 19) for sigma in sigmas), list(range(20)))
+
+    def test_a_shuffle_has_each_order_as_often(self):
+        found = draws(ops.RandomOrder([ops.Operation(name) for name in ("invert", "equalize", "grayscale")]), 3000)
+        self.assertEqual({len({name for name, *_ in one}) for one in found}, {3})
+        self.assertEqual(len({tuple(name for name, *_ in one) for one in found}), 6)
+        orders = collections.Counter(tuple(name for name, *_ in one) for one in found)
+        self.check_even(orders, list(orders))
+
+    @needs("torch", "torchvision", "numpy")
+    def test_erasing_has_torchvisions_law(self):
+        torch.manual_seed(1)
+        count, mine, theirs = 4000, [], []
+        for one in draws(ops.RandomErasing(1.0), count):
+            left, top, right, bottom = one[0][2]
+            if right:
+                mine.append((bottom - top, right - left, top, left))
+        empty = torch.zeros(3, HEIGHT, WIDTH)
+        for _ in range(count):
+            top, left, height, width, _ = TheirErasing.get_params(empty, (0.02, 0.33), (0.3, 3.3), [0.0])
+            if height != HEIGHT:
+                theirs.append((height, width, top, left))
+        self.assertLess(abs(len(mine) - len(theirs)), 40)
+        for number, label in enumerate(("height", "width", "top", "left")):
+            a, b = sorted(one[number] for one in mine), sorted(one[number] for one in theirs)
+            apart = max(
+                abs(numpy.searchsorted(a, x, "right") / len(a) - numpy.searchsorted(b, x, "right") / len(b))
+                for x in range(0, WIDTH, 3)
+            )
+            # Kolmogorov and Smirnov: 1 in 1e5
+            self.assertLess(apart, 2.6 * math.sqrt((len(a) + len(b)) / (len(a) * len(b))), label)
+
+    def test_a_loader_draws_the_same_with_any_number_of_threads(self):
+        dataset = benzina.from_arrays([PPM] * 40)
+        seen = []
+        for threads in (1, 2, 5):
+            loader = benzina.DataLoader(
+                dataset, 8, 10, seed=3, num_threads=threads, augment=[ops.RandAugment(3, 9), ops.RandomErasing()]
+            )
+            seen.append([[batch.drawn(slot) for slot in range(10)] for batch in loader.batches()])
+        self.assertEqual(seen[0], seen[1])
+        self.assertEqual(seen[0], seen[2])
+        self.assertGreater(len({str(one) for batch in seen[0] for one in batch}), 30)
+
+
+# A picture for tests without numpy: 8 x 8 pixels.
+PPM = b"P6\n8 8\n255\n" + bytes(range(192))
+
+
+@needs("torch", "torchvision", "numpy")
+class Truth(unittest.TestCase):
+    """Pixels beside torchvision's."""
+
+    def one(self, operation, **settings):
+        """A picture, and it with one operation."""
+        image = pictures()
+        made_, drawn = made(image, operation, **settings)
+        self.assertEqual([[one.name for one in each] for each in drawn], [[operation.kind]])
+        return image[0], made_[0], drawn[0]
+
+    def test_point_operations_are_equal(self):
+        points = {
+            "brightness": (-1, -0.4, 0.27, 0.99),
+            "saturation": (-1, -0.27, 0.5),
+            "contrast": (-0.99, -0.27, 0.27, 0.9),
+            "posterize": (1, 4, 7, 8),
+            "hue": (-0.3, 0.1, 0.5),
+            "solarize": (0, 100.5, 178.5, 255),
+            "invert": (0,),
+            "grayscale": (0,),
+        }
+        for name, magnitudes in points.items():
+            for magnitude in magnitudes:
+                image, mine, drawn = self.one(ops.Operation(name, magnitude))
+                self.assertEqual(difference(mine, replayed(image, drawn)), (0, 0), drawn)
+
+    def test_operations_of_the_whole_picture_and_of_neighbors_are_equal(self):
+        for name, magnitudes in {"autocontrast": (0,), "equalize": (0,), "sharpness": (-1, -0.27, 0.27, 0.99)}.items():
+            for magnitude in magnitudes:
+                image, mine, drawn = self.one(ops.Operation(name, magnitude))
+                self.assertEqual(difference(mine, replayed(image, drawn)), (0, 0), drawn)
+
+    def test_gamma_and_blur_differ_by_roundings_alone(self):
+        for magnitude in (0.7, 0.9, 2.2):
+            image, mine, drawn = self.one(ops.Operation("gamma", magnitude))
+            mean, most = difference(mine, replayed(image, drawn))
+            # ties: torchvision truncates float32
+            self.assertTrue(mean < 0.05 and most <= 1, (mean, most, drawn))
+        for kernel, sigma in ((3, 0.5), (9, 2.0), (23, 1.3), (63, 10)):
+            image, mine, drawn = self.one(ops.Operation("blur", sigma, kernel_size=kernel))
+            mean, most = difference(
+                mine, as_array(POINTS["GaussianBlur"](as_tensor(image), kernel, drawn[0].magnitude))
+            )
+            self.assertLess(mean, 0.005, drawn)                                         # ties
+            self.assertEqual(most, 1, drawn)
+
+    def test_geometry_is_torchvisions_but_for_a_pixel_at_the_edges(self):
+        for name, magnitudes in {
+            "shear_x": (0.3, -0.99),
+            "shear_y": (-0.09,),
+            "translate_x": (-0.45, 0.1),
+            "translate_y": (0.33,),
+            "translate_x_px": (-31.9,),
+            "translate_y_px": (7,),
+            "rotate": (9, -30, 135),
+        }.items():
+            for magnitude in magnitudes:
+                for fill in ((0, 0, 0), (124, 116, 104)):
+                    image, mine, drawn = self.one(ops.Operation(name, magnitude), oob=fill, antialias=False)
+                    torchvisions = in_pixels(drawn[0])
+                    theirs = as_array(moved(as_tensor(image), *torchvisions, fill))
+                    ideal, whole = resampled(image, inverse_affine(*torchvisions, WIDTH, HEIGHT), fill)
+                    self.assertLessEqual(difference(mine, theirs)[0], MOST, drawn)                      # edges
+                    self.assertLessEqual(difference(mine[whole], theirs[whole])[1], 1, drawn)           # ties
+                    self.assertLessEqual(difference(mine, ideal)[0], 0.1, drawn)
+                    if name.startswith("translate"):
+                        self.assertEqual(difference(mine, theirs), (0, 0), drawn)
+
+    def check_policy(self, policy, count, at_least):
+        """Each sample's draw, beside one resampling and torchvision's operations. Means of all of them, since an
+        operation such as posterize makes 64 of a rounding."""
+        images = pictures(count)
+        mine, drawn = made(images, policy, oob=(124, 116, 104), antialias=False)
+        differences = [difference(mine[i], replayed(images[i], drawn[i], (124, 116, 104)))[0] for i in range(count)]
+        worst = max(range(count), key=differences.__getitem__)
+        self.assertLessEqual(differences[worst], MOST, drawn[worst])
+        self.assertGreater(sum(d == 0 for d in differences), at_least * count, differences)
+        self.assertGreater(sum(bool(((mine[i] != images[i]).any())) for i in range(count)), count // 2)
+
+    def test_rand_augment_is_its_operations_one_after_the_other(self):
+        self.check_policy(ops.RandAugment(2, 9), 96, 0.3)
+
+    def test_trivial_augment_is_its_operation(self):
+        self.check_policy(ops.TrivialAugmentWide(), 64, 0.4)
+
+    def test_auto_augment_is_its_operations(self):
+        self.check_policy(ops.AutoAugment("imagenet"), 64, 0.3)
+
+    def test_many_moves_are_one_resampling(self):
+        moves = ops.Policy(
+            [
+                ops.Operation("shear_x", 0.2),
+                ops.Operation("rotate", 20),
+                ops.Operation("translate_y", -0.1),
+                ops.Operation("shear_y", -0.3),
+            ]
+        )
+        self.check_policy(moves, 2, -1)
+
+    def test_erasing_and_its_values(self):
+        image = pictures()
+        mean, std = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
+        plain = next(
+            iter(
+                benzina.DataLoader(
+                    benzina.from_arrays(image), (HEIGHT, WIDTH), 1, warp=None, mean=mean, std=std, output="numpy"
+                )
+            )
+        )[0]
+        for value, expected in ((0, 0.0), ((1, 2, -3), (1, 2, -3)), ("random", None)):
+            loader = benzina.DataLoader(
+                benzina.from_arrays(image),
+                (HEIGHT, WIDTH),
+                1,
+                warp=None,
+                mean=mean,
+                std=std,
+                output="numpy",
+                seed=4,
+                augment=ops.RandomErasing(1.0, value=value),
+                operations=True,
+            )
+            images, _, fields = next(iter(loader))
+            kind, _, left, top, right, bottom = (int(number) for number in fields["operations"][0, 0, 0, :6])
+            self.assertEqual(kind, benzina.OP_ERASE)
+            erased = images[0, :, top:bottom, left:right]
+            if expected is None:
+                self.assertLess(abs(erased.mean()), 0.1)
+                self.assertLess(abs(erased.std() - 1), 0.1)
+                self.assertGreater(len(numpy.unique(erased)), 500)
+            else:
+                self.assertTrue((erased == numpy.float32(expected).reshape(-1, 1, 1)).all())
+            rest = numpy.ones((HEIGHT, WIDTH), bool)
+            rest[top:bottom, left:right] = False
+            self.assertTrue((images[0][:, rest] == plain[0][:, rest]).all())
+
+    def test_color_jitter_of_a_list_is_torchvisions_in_the_order_drawn(self):
+        images = pictures(24)
+        mine, drawn = made(images, ops.ColorJitter(0.4, 0.4, 0.2, 0.1))
+        self.assertGreater(len({tuple(one.name for one in each) for each in drawn}), 8)
+        for i, each in enumerate(drawn):
+            self.assertEqual(len(each), 4)
+            self.assertEqual(difference(mine[i], replayed(images[i], each)), (0, 0), each)
+
+
+class Loop(unittest.TestCase):
+    """augment= of loaders and outputs."""
+
+    def loader(self, augment, **settings):
+        return benzina.DataLoader(
+            benzina.from_arrays([PPM] * 4),
+            8,
+            4,
+            output="memoryview",
+            dtype="uint8",
+            warp=None,
+            augment=augment,
+            **settings
+        )
+
+    def test_what_was_drawn_is_an_array_of_the_loop(self):
+        policy = ops.Policy(
+            [
+                ops.Operation("rotate", 15),
+                ops.Operation("solarize", 200.5),
+                ops.Operation("cutout", 0.5, value=(1, 2, 3)),
+            ]
+        )
+        outputs = [benzina.Output("other", warp=ops.Resize(), views=1, augment=ops.RandomInvert(1.0))]
+        _, _, fields = next(iter(self.loader(policy, operations=True, outputs=outputs)))
+        numbers = fields["operations"]
+        self.assertEqual((numbers.shape, numbers.format), ((4, 2, 8, 9), "f"))
+        rows = numbers.tolist()
+        for sample in rows:
+            self.assertEqual(
+                [row[:2] for row in sample[0][:3]],
+                [[benzina.OP_ROTATE, 15], [benzina.OP_SOLARIZE, 200.5], [benzina.OP_CUTOUT, 0.5]],
+            )
+            self.assertEqual(sample[0][2][6:], [1, 2, 3])
+            self.assertEqual(sample[0][3:], [[0] * 9] * 5)
+            self.assertEqual([row[0] for row in sample[1][:2]], [benzina.OP_INVERT, 0])
+
+    def test_without_policies_nothing_was_drawn(self):
+        loader = self.loader(())
+        batch = next(loader.batches())
+        self.assertEqual((batch.drawn(0), batch.operations.shape), ([], (4, 0, 8, 9)))
+
+    def test_a_batch_that_is_gone_does_not_tell(self):
+        batch = next(self.loader(ops.RandAugment()).batches())
+        self.assertEqual(len(batch.drawn(3)), 2)
+        with self.assertRaisesRegex(ValueError, "slot"):
+            batch.drawn(4)
+        with self.assertRaisesRegex(ValueError, "view"):
+            batch.drawn(0, 1)
+        batch.release()
+        for ask in (lambda: batch.drawn(0), lambda: batch.operations):
+            with self.assertRaises(benzina.Error):
+                ask()
+
+    def test_a_probability_of_0_is_never(self):
+        invert = ops.Operation("invert")
+        for policy in (
+            ops.RandomInvert(0),
+            ops.RandomApply([ops.RandomInvert(1.0)], p=0),
+            ops.Policy([invert], p=0),
+            [],
+        ):
+            self.assertEqual(self.loader(policy, operations=True).batches().__next__().drawn(0), [])
+        self.assertEqual(
+            [
+                one.name
+                for one in next(self.loader(ops.Policy([ops.Operation("invert", p=0), invert])).batches()).drawn(0)
+                if one.name != "identity"
+            ],
+            ["invert"],
+        )
+
+    def test_settings_are_refused_by_their_names(self):
+        for words, ask in (
+            ("magnitude: 31", lambda: ops.RandAugment(2, 31)),
+            ("num_ops: 9", lambda: ops.RandAugment(9)),
+            ("only 'imagenet'", lambda: ops.AutoAugment("svhn")),
+            ("kernel_size: 4", lambda: ops.GaussianBlur(4)),
+            ("value: 'noise'", lambda: ops.RandomErasing(value="noise")),
+            ("p: 1.5", lambda: ops.RandomInvert(1.5)),
+            ("no policy of ops", lambda: self.loader([ops.Resize()])),
+            ("kind: 'blurr'", lambda: ops.Operation("blurr")),
+            ("RandomGrayscale", lambda: self.loader(ops.ColorJitter(0.1, grayscale=0.2))),
+            ("cannot be one of several", lambda: ops.RandomApply([ops.RandAugment(), ops.RandomInvert()])),
+            ("operations: ", lambda: ops.Policy([ops.RandomInvert()])),
+            ("8", lambda: self.loader([ops.RandAugment(5)] * 2)),
+        ):
+            with self.assertRaises((TypeError, ValueError, benzina.Error)) as caught:
+                ask()
+            self.assertIn(words, str(caught.exception))
+
+    def test_policies_can_be_pickled_and_say_what_they_are(self):
+        import pickle
+        for policy in (
+            ops.RandAugment(3, 5),
+            ops.AutoAugment(),
+            ops.RandomErasing(0.25, value="random"),
+            ops.RandomApply([ops.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8),
+            ops.Policy([ops.Operation("rotate", (5, 30), sign=True)]),
+        ):
+            again = pickle.loads(pickle.dumps(policy))
+            self.assertEqual((repr(again), bytes(again._policy()[1])), (repr(policy), bytes(policy._policy()[1])))
+            self.assertEqual(type(policy).__module__, "benzina.ops")
+        self.assertEqual(repr(ops.RandomErasing(0.25)), "RandomErasing(p=0.25)")
+        self.assertEqual(repr(ops.GaussianBlur(5, 1)), "GaussianBlur(kernel_size=5, sigma=(1.0, 1.0))")
+
+    def test_signatures_begin_as_torchvisions(self):
+        import inspect
+        for name, expected in {
+            "RandAugment": "num_ops=2, magnitude=9, num_magnitude_bins=31",
+            "TrivialAugmentWide": "num_magnitude_bins=31",
+            "GaussianBlur": "kernel_size, sigma=(0.1, 2.0)",
+            "RandomSolarize": "threshold, p=0.5",
+            "RandomPosterize": "bits, p=0.5",
+            "RandomErasing": "p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0",
+            "RandomInvert": "p=0.5",
+            "RandomGrayscale": "p=0.1",
+            "RandomAdjustSharpness": "sharpness_factor, p=0.5",
+            "RandomAutocontrast": "p=0.5",
+            "RandomEqualize": "p=0.5",
+            "RandomApply": "transforms, p=0.5",
+        }.items():
+            parameters = list(inspect.signature(getattr(ops, name)).parameters.values())
+            self.assertEqual(", ".join(str(p.replace(annotation=p.empty)) for p in parameters), expected)
+            if importable("torchvision") is not None:
+                from torchvision import transforms
+                theirs = list(inspect.signature(getattr(transforms, name)).parameters.values())[:len(parameters)]
+                self.assertEqual([(p.name, p.default) for p in parameters], [(p.name, p.default) for p in theirs], name)
+
+
+class Recipe(unittest.TestCase):
+    """imagenet.py has the arguments of torchvision's reference script."""
+
+    def run_example(self, *arguments):
+        return subprocess.run(
+            [
+                sys.executable,
+                "-B",
+                "examples/python/imagenet.py",
+                ARCHIVE,
+                "--size",
+                "56",
+                "--batch-size",
+                "4",
+                "--threads",
+                "1",
+                "--epochs",
+                "3",
+                *arguments,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**os.environ, "BENZINA_LIBRARY": benzina.lib._name, "OMP_NUM_THREADS": "1"},
+        )
+
+    @needs("numpy")
+    def test_each_policy_changes_what_is_learned(self):
+        seen = set()
+        for arguments in (
+            (),
+            ("--auto-augment", "ta_wide"),
+            ("--auto-augment", "ra", "--ra-magnitude", "20"),
+            ("--auto-augment", "imagenet"),
+            ("--random-erase", "1"),
+        ):
+            done = self.run_example("--arch", "linear", *arguments)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            seen.add(re.search(r"epoch 2: training (.*)", done.stdout)[1])
+        self.assertEqual(len(seen), 5)
+
+    @needs("numpy", "torch", "torchvision")
+    def test_mixup_cutmix_and_label_smoothing_train(self):
+        done = self.run_example(
+            "--arch",
+            "resnet18",
+            "--auto-augment",
+            "ta_wide",
+            "--random-erase",
+            "0.1",
+            "--mixup-alpha",
+            "0.2",
+            "--cutmix-alpha",
+            "1.0",
+            "--label-smoothing",
+            "0.1",
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"epoch 0: training loss \d+\.\d+ ")
+
+    @needs("numpy")
+    def test_the_linear_model_refuses_what_is_torchs(self):
+        done = self.run_example("--arch", "linear", "--mixup-alpha", "0.2")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("linear model has neither MixUp", done.stderr)
+
+
+if __name__ == "__main__":
+    run_tests(sys.modules["__main__"])

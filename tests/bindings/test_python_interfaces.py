@@ -1,0 +1,1516 @@
+"""test_python_interfaces.py - what programs for the original, MXNet and WebDataset type, beside these where they are
+installed
+
+    BENZINA_LIBRARY=build/libbenzina.so python3 tests/bindings/test_python_interfaces.py build/bzna        from the repository's
+    root
+
+MXNet 1.9.1 needs Python 3.8 and numpy 1.23; its numbers that stand here were printed by it. Prints FAIL and SKIP lines,
+and a count last.
+"""
+import gc
+import gzip
+import importlib
+import inspect
+import io
+import itertools
+import json
+import os
+import pickle
+import shutil
+import struct
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+import unittest.mock
+import warnings
+
+import test_python_loops as loops
+from test_python import ARCHIVE, COUNT, importable, needs_decoder, run_tests
+from test_python_loops import PACKAGE, each, folder_of_pictures, needs, write_png
+
+import benzina
+from benzina.utils.file import File, Sample, Track
+
+numpy = importable("numpy")
+TARGETS = [37 * i if i < 6 else -1 for i in range(COUNT)]
+warnings.simplefilter("ignore", RuntimeWarning)
+
+
+def module(name):
+    return importlib.import_module("benzina." + name)
+
+
+def signature(thing):
+    """Names and defaults, without annotations."""
+    parameters = inspect.signature(thing).parameters.values()
+    return ", ".join(
+        p.name if p.default is p.empty else "%s=%r" % (p.name, p.default) for p in parameters if p.name != "self"
+    )
+
+
+def listed(array):
+    # a Field, where neither torch nor numpy is
+    array = array.memoryview() if hasattr(array, "memoryview") else array
+    return array.tolist() if hasattr(array, "tolist") else list(array)
+
+
+def images_of(batch):
+    """The bytes of the first of a batch's arrays."""
+    return loops.numbers(batch[0], loops.OUTPUTS[0])
+
+
+# ---- The original ----------------------------------------------------------------------------------------------------
+
+class Layout(unittest.TestCase):
+    """Modules, names, the order of arguments, defaults."""
+
+    SIGNATURES = {
+        "torch.dataset.Dataset": "archive=None, track='bzna_input'",
+        "torch.dataset.ClassificationDataset": "archive=None, tracks=('bzna_input', 'bzna_target'), input_label='bzna_thumb'",
+        "torch.dataset.ImageNet": "root=None, split=None, tracks=('bzna_input', 'bzna_target'), input_label='bzna_thumb'",
+        "torch.dataset.ImageDataset": "bch_cursor, target_transform=None, input_label='bzna_thumb'",
+        "torch.dataloader.DataLoader": "dataset, shape, path=None, batch_size=1, shuffle=False, sampler=None, batch_sampler=None, "
+        "collate_fn=None, drop_last=False, timeout=0, device=None, multibuffering=3, seed=None, "
+        "bias_transform=None, norm_transform=None, warp_transform=None",
+        "torch.operations.ConstantWarpTransform": "warp=(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)",
+        "torch.operations.ConstantOOBTransform": "oob=(0.0, 0.0, 0.0)",
+        "torch.operations.ConstantColorTransform": "index=0",
+        "torch.operations.ConstantNormTransform": "norm=(1.0, 1.0, 1.0)",
+        "torch.operations.ConstantBiasTransform": "bias=(0.0, 0.0, 0.0)",
+        "torch.operations.SimilarityTransform": "scale=(1.0, 1.0), ratio=None, degrees=(-0.0, 0.0), translate=(0.0, 0.0), flip_h=0.0, "
+        "flip_v=0.0, resize=False, keep_ratio=False, random_crop=False",
+        "torch.operations.RandomResizedCrop": "scale=(0.08, 1.0), ratio=(0.75, 1.3333333333333333)",
+        "torch.operations.CenterResizedCrop": "scale=1.0, keep_ratio=True",
+        "torch.operations.compute_affine_matrix": "in_shape, out_shape, crop=None, degrees=0.0, translate=(0.0, 0.0), flip_h=False, "
+        "flip_v=False, resize=False, keep_ratio=False",
+        "torch.operations.SimilarityTransform.__call__": "index, in_shape, out_shape, rng",
+        "utils.file.Track": "file, label",
+        "utils.file.File": "disk_file, offset=0",
+    }
+
+    def test_arguments_are_the_originals_in_its_order_with_its_defaults(self):
+        for name, expected in self.SIGNATURES.items():
+            thing = benzina
+            for part in name.split("."):
+                thing = getattr(thing, part) if hasattr(thing, part) else module(part)
+            self.assertEqual(signature(thing), expected, name)
+
+    def test_names_are_where_the_original_has_them(self):
+        bz, utils = module("torch"), module("utils")
+        self.assertIs(bz.DataLoader, bz.dataloader.DataLoader)
+        for name in ("Dataset", "ClassificationDataset", "ImageNet", "ImageDataset"):
+            self.assertIs(getattr(bz, name), getattr(bz.dataset, name))
+        self.assertIs(utils.Track, utils.file.Track)
+        for name in ("Warp", "OOB", "Color", "Norm", "Bias"):
+            base, constant = (getattr(bz.operations, "%s%sTransform" % (kind, name)) for kind in ("", "Constant"))
+            self.assertTrue(issubclass(constant, base))
+        self.assertTrue(issubclass(bz.operations.RandomResizedCrop, bz.operations.WarpTransform))
+
+    def test_what_cannot_be_is_refused_with_the_reason(self):
+        bz = module("torch")
+        with self.assertRaisesRegex(NotImplementedError, "CocoDetection: annotations of COCO"):
+            bz.CocoDetection(None, "instances.json")
+
+        class Cursor:
+            inode = 1
+        with self.assertRaisesRegex(TypeError, "bch_cursor: a Bcachefs image is no container of this library"):
+            bz.ImageDataset(Cursor())
+
+
+class Tracks(unittest.TestCase):
+    """benzina.utils.file"""
+
+    def test_a_track_is_a_sequence_of_the_files_bytes(self):
+        with open(ARCHIVE, "rb") as file:
+            whole = file.read()
+        data = benzina.Dataset(ARCHIVE)
+        with Track(ARCHIVE, "bzna_input") as track:
+            self.assertEqual((len(track), track.label, track.file.path), (COUNT, "bzna_input", ARCHIVE))
+            for i, sample in enumerate(track):
+                self.assertEqual(sample.location, (data[i].offset, data[i].size))
+                self.assertEqual(bytes(sample), whole[data[i].offset:data[i].offset + data[i].size])
+                self.assertEqual(sample.value[4:8], b"ftyp")
+            self.assertEqual([bytes(one) for one in track[2:4]], [bytes(track[2]), bytes(track[3])])
+            self.assertEqual(bytes(track[-1]), bytes(track[COUNT - 1]))
+            self.assertRaises(IndexError, lambda: track[COUNT])
+
+    def test_a_track_of_pictures_says_where_they_and_their_configuration_are(self):
+        with open(ARCHIVE, "rb") as file:
+            whole = file.read()
+        track = Track(ARCHIVE, b"bzna_thumb\0")
+        self.assertEqual(track.shape, (500, 375))
+        self.assertEqual(track[0].value, benzina.Dataset(ARCHIVE)[0].image_info("thumb") and whole[68:68 + 14894])
+        offset, size = track.video_configuration_location()
+        self.assertEqual(whole[offset], 1)      # hvcC's version
+        self.assertEqual(whole[offset - 4:offset], b"hvcC")
+        self.assertLess(offset + size, len(whole))
+
+    def test_targets_and_names_are_their_bytes(self):
+        targets = Track(File(ARCHIVE), "bzna_target")
+        self.assertEqual([struct.unpack("<q", one.value)[0] for one in targets], TARGETS[:6])
+        self.assertEqual(Track(ARCHIVE, "bzna_fname")[0].value, b"00_plasma_land.JPEG")
+
+    def test_what_is_not_known_is_refused_by_name(self):
+        self.assertRaisesRegex(ValueError, "no track 'x' among bzna_input, ", len, Track(ARCHIVE, "x"))
+        self.assertRaisesRegex(
+            NotImplementedError, "Track.shape: bzna_target has no pictures", lambda: Track(ARCHIVE, "bzna_target").shape
+        )
+        self.assertRaisesRegex(
+            NotImplementedError,
+            "File.subfile: .*input_label names the picture",
+            Track(ARCHIVE, "bzna_input")[0].as_file,
+        )
+        self.assertRaisesRegex(NotImplementedError, "File.trak", File(ARCHIVE).trak, "bzna_input")
+        self.assertRaisesRegex(TypeError, "disk_file: a path is needed", File, io.BytesIO())
+
+
+def archive_of(folder, name, count, splits=()):
+    """Pictures whose names are their numbers, in an archive."""
+    picture, path = os.path.join(folder, "one.png"), os.path.join(folder, name)
+    write_png(picture, 24, 16, 1)
+    with benzina.Writer(path, codec="jpeg") as writer:
+        for number in range(count):
+            writer.add(picture, target=number, name=str(number), split=splits[number] if splits else None)
+    return path
+
+
+def can_write():
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            archive_of(folder, "one.bzna", 1)
+        except (benzina.Error, ImportError, OSError, ValueError) as error:
+            return str(error)
+    return None
+
+
+WHY_NOT_WRITTEN = can_write()
+needs_writer = unittest.skipIf(WHY_NOT_WRITTEN, "archives cannot be written: %s" % WHY_NOT_WRITTEN)
+
+
+class DataSets(unittest.TestCase):
+    """Dataset, ClassificationDataset and ImageNet."""
+
+    def setUp(self):
+        self.bz = module("torch")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def test_items_are_the_originals(self):
+        plain, classes = self.bz.Dataset(ARCHIVE), self.bz.ClassificationDataset(ARCHIVE)
+        self.assertEqual((len(plain), plain.filename, plain[3]._fields), (COUNT, ARCHIVE, ("input",)))
+        self.assertIsInstance(plain[3].input, Sample)
+        item = classes[1]
+        self.assertEqual(
+            (item._fields, item.input_label, item.target), (("input", "input_label", "target"), "bzna_thumb", (37,))
+        )
+        self.assertEqual(item.input.value, Track(ARCHIVE, "bzna_input")[1].value)
+        self.assertEqual(listed(classes.targets), TARGETS)
+        self.assertEqual((len(list(classes)), classes[-1].target), (COUNT, (-1,)))
+        self.assertRaises(IndexError, lambda: classes[COUNT])
+        self.assertRaisesRegex(
+            NotImplementedError, r"benzina.Dataset\(a\) \+ benzina.Dataset\(b\)", lambda: plain + plain
+        )
+
+    def test_tracks_take_the_place_of_a_path(self):
+        pair = Track(ARCHIVE, "bzna_input"), Track(ARCHIVE, "bzna_target")
+        for data in (
+            self.bz.ClassificationDataset(pair),
+            self.bz.ClassificationDataset(tracks=pair),
+            self.bz.ImageNet(pair),
+            self.bz.ImageNet(None, None, pair),
+        ):
+            self.assertEqual((listed(data.targets), data.filename), (TARGETS, ARCHIVE))
+        for data in (self.bz.Dataset(pair[0]), self.bz.Dataset(track=pair[0]), self.bz.Dataset(ARCHIVE, "bzna_thumb")):
+            self.assertEqual(len(data), COUNT)
+        self.assertRaisesRegex(ValueError, "tracks: without archive, they are Tracks", self.bz.Dataset)
+        self.assertRaisesRegex(
+            ValueError, "tracks: with archive, they are labels", self.bz.ClassificationDataset, ARCHIVE, pair
+        )
+        self.assertRaisesRegex(ValueError, "is not present", self.bz.Dataset, os.path.join(self.folder, "none.bzna"))
+        self.assertRaisesRegex(ValueError, "tracks: they are of several files", self.bz.ClassificationDataset,
+                               (pair[0], Track("tests/data/mini_h264.bzna", "bzna_target")))
+
+    def test_a_path_may_have_the_home_folder_and_variables(self):
+        os.environ["BENZINA_TEST_FOLDER"] = os.path.dirname(os.path.abspath(ARCHIVE))
+        try:
+            self.assertEqual(len(self.bz.Dataset("$BENZINA_TEST_FOLDER/" + os.path.basename(ARCHIVE))), COUNT)
+        finally:
+            del os.environ["BENZINA_TEST_FOLDER"]
+
+    @needs_decoder
+    def test_input_label_names_the_picture(self):
+        def first(*arguments):
+            (batch,) = self.bz.DataLoader(self.bz.ClassificationDataset(*arguments), 40, batch_size=COUNT)
+            return images_of(batch)
+        whole = {
+            track: loops.numbers(
+                next(
+                    iter(benzina.DataLoader(ARCHIVE, 40, COUNT, warp=benzina.ops.ConstantWarpTransform(), track=track))
+                )[0],
+                loops.OUTPUTS[0],
+            )
+            for track in ("image", "thumb")
+        }
+        self.assertNotEqual(whole["image"], whole["thumb"])
+        labels = ("bzna_input", "bzna_target")
+        self.assertEqual(first(ARCHIVE), whole["thumb"])
+        self.assertEqual(first(ARCHIVE, labels, "bzna_input"), whole["image"])
+        self.assertEqual(first(ARCHIVE, ("bzna_thumb", "bzna_target")), whole["thumb"])
+        data = self.bz.ClassificationDataset(ARCHIVE, labels, "bzna_large")
+        self.assertRaisesRegex(
+            ValueError,
+            "input_label: samples of .* have no 'bzna_large' among bzna_input, bzna_thumb",
+            self.bz.DataLoader,
+            data,
+            8,
+        )
+        folder = self.bz.ClassificationDataset(each())      # whose samples have one picture
+        self.assertEqual(len(self.bz.DataLoader(folder, 8, batch_size=COUNT)), 1)
+
+    @needs_writer
+    def test_imagenet_is_a_file_or_a_folder_with_it(self):
+        os.makedirs(os.path.join(self.folder, "a"))
+        shutil.copy(ARCHIVE, os.path.join(self.folder, "a", "ilsvrc2012.bzna"))
+        for root in (ARCHIVE, os.path.join(self.folder, "a")):
+            self.assertEqual(listed(self.bz.ImageNet(root).targets), TARGETS)
+        os.rename(os.path.join(self.folder, "a", "ilsvrc2012.bzna"), os.path.join(self.folder, "a", "ilsvrc2012.mp4"))
+        self.assertEqual(len(self.bz.ImageNet(os.path.join(self.folder, "a"))), COUNT)
+        # torchvision's folders
+        self.assertEqual(listed(self.bz.ImageNet(folder_of_pictures(), "val").targets), [0, 0, 1, 1])
+        self.assertRaisesRegex(
+            ValueError, r"ilsvrc2012.\[mp4\|bzna\] is not present in root", self.bz.ImageNet, self.folder
+        )
+        self.assertRaisesRegex(
+            ValueError, "split option must be one of test, train, val", self.bz.ImageNet, ARCHIVE, "validation"
+        )
+
+    @needs_writer
+    def test_splits_are_the_archives_tracks_where_it_has_them(self):
+        splits = ["test", "train", "validation", "train", "train"]
+        path = archive_of(self.folder, "split.bzna", 5, splits)
+        self.assertEqual(
+            {split: listed(self.bz.ImageNet(path, split).targets) for split in ("train", "val", "test", None)},
+            {"train": [1, 3, 4], "val": [2], "test": [0], None: [0, 1, 2, 3, 4]},
+        )
+
+    @needs_writer
+    def test_splits_are_positions_where_it_has_none(self):
+        class Small(self.bz.ImageNet):
+            LEN_VALID, LEN_TEST = 2, 3
+        path = archive_of(self.folder, "whole.bzna", 9)
+        found = {split: Small(path, split) for split in ("train", "val", "test")}
+        self.assertEqual({split: listed(data.targets) for split, data in found.items()},
+                         {"train": [0, 1, 2, 3], "val": [4, 5], "test": [6, 7, 8]})
+        self.assertEqual([item.target[0] for item in found["test"]], [6, 7, 8])
+        self.assertEqual(found["val"][1].input.value, Track(path, "bzna_input")[5].value)
+        self.assertEqual(
+            [listed(targets) for _, targets in self.bz.DataLoader(found["test"], 8, batch_size=2)], [[6, 7], [8]]
+        )
+        self.assertRaisesRegex(
+            ValueError,
+            "split: .* has no tracks of splits, and its 9 samples are not more than the 150000",
+            self.bz.ImageNet,
+            path,
+            "train",
+        )
+
+    @needs_decoder
+    def test_positions_are_those_of_imagenet(self):
+        path, count = os.path.join(self.folder, "imagenet.idx"), 1281167 + 50000 + 100000
+        with open(path, "wb") as file:
+            file.write(
+                struct.pack(">IIII", 2051, count, 1, 1) + bytes(i % 251 for i in range(251)) * (count // 251 + 1)
+            )
+            file.truncate(16 + count)
+        for split, first, size in (("train", 0, 1281167), ("val", 1281167, 50000), ("test", 1331167, 100000)):
+            data = self.bz.ImageNet(path, split)
+            self.assertEqual(len(data), size)
+            loader = benzina.DataLoader(data.data, 1, 4, output="field", channels="gray")
+            self.assertEqual(
+                [round(x[0][0][0]) for x in next(iter(loader))[0].memoryview().tolist()],
+                [(first + i) % 251 for i in range(4)],
+            )
+
+    def test_image_dataset_takes_a_folder_and_a_target_transform(self):
+        data = self.bz.ImageDataset(each(), lambda target: -target)
+        self.assertEqual((data[3].target, self.bz.ImageDataset(each())[3].target), ((-3,), (3,)))
+
+
+class Operations(unittest.TestCase):
+    """benzina.torch.operations"""
+
+    def setUp(self):
+        self.ops = module("torch.operations")
+
+    @needs("numpy")
+    def test_the_matrix_of_in_shape_and_out_shape_is_the_originals(self):
+        with open("tests/data/affine.txt") as file:
+            rows = [list(map(float, line.split())) for line in file if not line.startswith("#")]
+        self.assertEqual(len(rows), 240)
+        for row in rows:
+            in_shape, out_shape, crop, rest = row[:2], row[2:4], row[5:9] if row[4] else None, row[9:]
+            made = self.ops.compute_affine_matrix(
+                in_shape=tuple(map(int, in_shape)),
+                out_shape=tuple(map(int, out_shape)),
+                crop=crop,
+                degrees=rest[0],
+                translate=rest[1:3],
+                flip_h=bool(rest[3]),
+                flip_v=bool(rest[4]),
+                resize=bool(rest[5]),
+                keep_ratio=bool(rest[6]),
+            )
+            self.assertEqual(made.shape, (3, 3))
+            numpy.testing.assert_allclose(made.ravel(), rest[7:], rtol=1e-9, atol=1e-9)
+
+    @needs("numpy")
+    def test_warps_are_called_with_a_random_state_of_numpy(self):
+        for warp in (
+            self.ops.SimilarityTransform(degrees=20, resize=True),
+            self.ops.RandomResizedCrop(),
+            self.ops.CenterResizedCrop(0.5),
+        ):
+            twice = [warp(0, (64, 48), (16, 16), numpy.random.RandomState(seed)) for seed in (1, 1, 2)]
+            self.assertEqual(twice[0], twice[1])
+            self.assertEqual(len(twice[0]), 9)
+        self.assertNotEqual(
+            *[self.ops.RandomResizedCrop()(0, (64, 48), (16, 16), numpy.random.RandomState(seed)) for seed in (1, 2)]
+        )
+
+    def test_none_and_numbers_are_taken_as_there(self):
+        ops = self.ops
+        self.assertEqual(
+            (
+                ops.ConstantWarpTransform(None).warp,
+                ops.ConstantBiasTransform(None).bias,
+                ops.ConstantNormTransform(2).norm,
+                ops.ConstantOOBTransform(None).oob,
+                ops.ConstantColorTransform((2,)).index,
+                ops.ConstantColorTransform(None).index,
+            ),
+            ((1, 0, 0, 0, 1, 0, 0, 0, 1), (0, 0, 0), (2, 2, 2), (0, 0, 0), 2, 0),
+        )
+        self.assertRaisesRegex(ValueError, "degrees", ops.SimilarityTransform, degrees=-3)
+        self.assertRaisesRegex(ValueError, "scale", ops.SimilarityTransform, scale=(0, 1))
+
+    def test_compose_is_one_warp_after_the_other(self):
+        ops, seen = self.ops, []
+
+        class Noted(ops.WarpTransform):
+            def __call__(self, index, in_shape, out_shape, rng):
+                seen.append((index, in_shape, out_shape, rng))
+                return (1, 0, 5, 0, 1, 7, 0, 0, 1)
+        double = ops.ConstantWarpTransform((2, 0, 1, 0, 2, 1, 0, 0, 1))
+        both = ops.Compose([double, Noted()])
+        self.assertEqual(both(3, (640, 480), (32, 24), "rng"), (2, 0, 11, 0, 2, 15, 0, 0, 1))       # double(shift(x))
+        self.assertEqual(seen, [(3, (32, 24), (32, 24), "rng")])
+        self.assertEqual(ops.Compose([])(0, (8, 8), (4, 4), None), (1, 0, 0, 0, 1, 0, 0, 0, 1))
+        self.assertRaisesRegex(
+            TypeError,
+            r"transforms\[1\]: ConstantBiasTransform\(\) is no warp: it goes to bias_transform",
+            ops.Compose,
+            [double, ops.ConstantBiasTransform()],
+        )
+        self.assertRaisesRegex(TypeError, r"transforms\[0\]: 3 cannot be called", ops.Compose, [3])
+
+
+EXAMPLE = '''
+import argparse, random, shutil, warnings
+import torch
+import torch.nn as nn
+import torch.backends.cudnn as cudnn
+import benzina.torch as bz
+import benzina.torch.operations as ops
+
+parser = argparse.ArgumentParser()
+parser.add_argument("data", metavar="DIR")
+parser.add_argument("--epochs", default=90, type=int)
+parser.add_argument("-b", "--batch-size", default=256, type=int)
+parser.add_argument("--seed", default=None, type=int)
+args = parser.parse_args()
+random.seed(args.seed)
+torch.manual_seed(args.seed)
+cudnn.deterministic = True
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Sequential(nn.Conv2d(3, 4, 7, 8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 1000)).to(device)
+criterion = nn.CrossEntropyLoss().to(device)
+optimizer = torch.optim.SGD(model.parameters(), 0.001, momentum=0.9, weight_decay=1e-4)
+
+train_dataset = bz.dataset.ImageNet(args.data, split="train")
+bias = ops.ConstantBiasTransform(bias=(0.485 * 255, 0.456 * 255, 0.406 * 255))
+std = ops.ConstantNormTransform(norm=(1 / (0.229 * 255), 1 / (0.224 * 255), 1 / (0.225 * 255)))
+train_loader = bz.DataLoader(
+    train_dataset, shape=(224, 224), batch_size=args.batch_size,
+    shuffle=True, seed=args.seed,
+    bias_transform=bias,
+    norm_transform=std,
+    warp_transform=ops.SimilarityTransform(
+        scale=(0.08, 1.0),
+        ratio=(3./4., 4./3.),
+        flip_h=0.5,
+        random_crop=True))
+val_loader = bz.DataLoader(
+    bz.dataset.ImageNet(args.data, split="val"), shape=(224, 224),
+    batch_size=args.batch_size, shuffle=False, seed=args.seed,
+    bias_transform=bias,
+    norm_transform=std,
+    warp_transform=ops.CenterResizedCrop(224/256))
+
+for epoch in range(args.epochs):
+    model.train()
+    for i, (images, target) in enumerate(train_loader):
+        images, target = images.to(device, non_blocking=True), target.to(device, non_blocking=True)
+        loss = criterion(model(images), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print("Epoch: [%d][%d/%d]" % (epoch, i, len(train_loader)), tuple(images.shape), sorted(target.tolist()), bool(torch.isfinite(loss)))
+    model.eval()
+    with torch.no_grad():
+        for i, (images, target) in enumerate(val_loader):
+            output = model(images.to(device))
+            print("Test: [%d/%d]" % (i, len(val_loader)), tuple(output.shape), target.tolist())
+'''
+
+
+@needs_decoder
+class OriginalsLoader(unittest.TestCase):
+    """benzina.torch.DataLoader"""
+
+    def setUp(self):
+        self.bz, self.ops = module("torch"), module("torch.operations")
+        self.data = self.bz.ClassificationDataset(each())
+
+    def order(self, data=None, **options):
+        loader = self.bz.DataLoader(data or self.data, 8, **{"batch_size": 3, **options})
+        return [listed(targets) for _, targets in loader]
+
+    @needs("torch", "numpy")
+    def test_the_originals_imagenet_example_runs(self):
+        done = loops.python(EXAMPLE, folder_of_pictures(), "--epochs", "2", "-b", "4", "--seed", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        for epoch in range(2):
+            trained, judged = lines[3 * epoch:3 * epoch + 2], lines[3 * epoch + 2]
+            for i, line in enumerate(trained):
+                self.assertRegex(line, r"^Epoch: \[%d\]\[%d/2\] \(4, 3, 224, 224\) \[.*\] True$" % (epoch, i))
+            self.assertEqual(
+                sorted(sum((json.loads(line[line.index(") [") + 2 : -5]) for line in trained), [])), [0] * 4 + [1] * 4
+            )
+            self.assertEqual(judged, "Test: [0/1] (4, 1000) [0, 0, 1, 1]")
+
+    def test_arguments_are_taken_by_position(self):
+        loader = self.bz.DataLoader(
+            self.data, (6, 10), None, 3, False, None, None, None, True, 0, "cpu", 2, 1234, 1.0, (2, 2, 2), None
+        )
+        batches = [(tuple(images.shape), listed(targets)) for images, targets in loader]
+        self.assertEqual(batches, [((3, 3, 6, 10), [0, 1, 2]), ((3, 3, 6, 10), [3, 4, 5])])
+        self.assertEqual((len(loader), loader.seed, loader.path), (2, 1234, each()))
+
+    def test_pixels_are_those_of_the_picture_minus_bias_times_norm(self):
+        plain = list(
+            benzina.DataLoader(each(), 8, COUNT, warp=benzina.ops.ConstantWarpTransform(), bias=3, norm=(1, 2, 4))
+        )
+        ours = list(
+            self.bz.DataLoader(self.data, 8, batch_size=COUNT, bias_transform=(3, 3, 3), norm_transform=(1, 2, 4))
+        )
+        self.assertEqual(images_of(ours[0]), images_of(plain[0]))
+        crop = benzina.ops.CenterResizedCrop(0.875, law="benzina")
+        plain = list(benzina.DataLoader(each(), 8, COUNT, warp=crop))
+        ours = list(
+            self.bz.DataLoader(self.data, 8, batch_size=COUNT, warp_transform=self.ops.CenterResizedCrop(0.875))
+        )
+        self.assertEqual(images_of(ours[0]), images_of(plain[0]))
+
+    def test_a_data_set_without_targets_gives_pictures_alone(self):
+        self.assertEqual(
+            [(len(batch), len(batch[0])) for batch in self.bz.DataLoader(self.bz.Dataset(each()), 8, batch_size=5)],
+            [(1, 5), (1, 3)],
+        )
+
+    def test_a_sampler_says_the_order(self):
+        self.assertEqual(self.order(sampler=[5, 1, 1, 0]), [[5, 1, 1], [0]])
+        self.assertRaisesRegex(ValueError, "sampler, shuffle", self.order, sampler=[1], shuffle=True)
+
+    def test_a_batch_sampler_says_the_batches(self):
+        self.assertEqual(self.order(batch_sampler=[[4], [2, 0], [7, 6, 5]]), [[4], [2, 0], [7, 6, 5]])
+        self.assertRaisesRegex(ValueError, "batch_sampler, drop_last", self.order, batch_sampler=[[1]], drop_last=True)
+
+    @needs("torch")
+    def test_torchs_samplers_and_subsets_are_taken(self):
+        import torch.utils.data as data
+        torch = importable("torch")
+        generator = torch.Generator().manual_seed(3)
+        sampler = data.SubsetRandomSampler([1, 3, 5], generator=generator)
+        self.assertEqual(sorted(sum(self.order(sampler=sampler), [])), [1, 3, 5])
+        batches = data.BatchSampler(data.SequentialSampler(self.data), 3, True)
+        self.assertEqual(self.order(batch_sampler=batches, batch_size=1), [[0, 1, 2], [3, 4, 5]])
+        subset = data.Subset(data.Subset(self.data, [7, 2, 4]), [2, 0])
+        self.assertEqual(self.order(subset), [[4, 7]])
+
+        class Own(self.bz.ClassificationDataset):
+            def __getitem__(self, index):
+                return super().__getitem__(index)._replace(target=(-index,))
+        self.assertEqual(self.order(data.Subset(Own(each()), [7, 2, 4])), [[-7, -2, -4]])
+
+    @needs("torch")
+    def test_torchs_seed_makes_runs_repeatable(self):
+        torch, orders = importable("torch"), []
+        for _ in range(2):
+            torch.manual_seed(7)
+            orders.append(self.order(shuffle=True))
+        self.assertEqual(orders[0], orders[1])
+
+    @needs("torch")
+    def test_items_of_a_subclass_bring_their_own_targets(self):
+        class Own(self.bz.ClassificationDataset):
+            def __getitem__(self, index):
+                item = super().__getitem__(index)
+                return item._replace(target=(10 * item.target[0], "name %d" % index, [1.0, 2.0]))
+        for images, tens, names, (ones, twos) in self.bz.DataLoader(Own(each()), 8, batch_size=4, shuffle=True, seed=1):
+            self.assertEqual([names[i] for i in range(4)], ["name %d" % (ten // 10) for ten in tens.tolist()])
+            self.assertEqual((ones.tolist(), twos.tolist(), images.shape), ([1.0] * 4, [2.0] * 4, (4, 3, 8, 8)))
+        half = self.bz.ImageDataset(each(), lambda target: target / 2)
+        self.assertEqual(self.order(half)[1], [1.5, 2.0, 2.5])
+
+    def test_collate_fn_other_than_none_is_refused_with_the_reason(self):
+        for loader in (self.bz.DataLoader, benzina.DataLoader):
+            with self.assertRaisesRegex(
+                (TypeError, ValueError),
+                "collate_fn.*batches are made in place, so that there are no samples to collate",
+            ):
+                loader(self.data if loader is self.bz.DataLoader else each(), 8, collate_fn=list)
+        self.assertEqual(len(self.order(collate_fn=None)), 3)
+        if importable("torch"):
+            import torch.utils.data
+            self.assertEqual(len(self.order(collate_fn=torch.utils.data.default_collate)), 3)
+
+    def test_what_cannot_be_is_refused(self):
+        self.assertRaisesRegex(ValueError, "path: samples are read from", self.bz.DataLoader, self.data, 8, ARCHIVE)
+        self.assertRaisesRegex(TypeError, "dataset: .* is none of benzina.torch.dataset", self.bz.DataLoader, each(), 8)
+        self.assertEqual(len(self.bz.DataLoader(self.data, 8, each())), 8)
+
+    @needs("numpy")
+    def test_transforms_in_python_get_both_shapes_and_numpys_random_state(self):
+        seen = {}
+
+        class Noted(self.ops.WarpTransform):
+            def __call__(self, index, in_shape, out_shape, rng):
+                seen[index] = in_shape, out_shape, rng.uniform(low=1, high=2), rng.randint(5), type(rng)
+                return 1, 0, 0, 0, 1, 0, 0, 0, 1
+
+        class Lighter(self.ops.BiasTransform):
+            def __call__(self, index, in_shape, out_shape, rng):
+                return -index, -index, -index
+        options = dict(batch_size=COUNT, seed=3)
+        plain = list(self.bz.DataLoader(self.data, (6, 10), **options))
+        made = [
+            list(self.bz.DataLoader(self.data, (6, 10), warp_transform=Noted(), bias_transform=Lighter(), **options))
+            for _ in range(2)
+        ]
+        self.assertEqual(images_of(made[0][0]), images_of(made[1][0]))
+        difference = numpy.asarray(made[0][0][0]) - numpy.asarray(plain[0][0])
+        numpy.testing.assert_allclose(
+            difference, numpy.broadcast_to(numpy.arange(COUNT).reshape(-1, 1, 1, 1), difference.shape), atol=1e-4
+        )
+        self.assertEqual({one[:2] for one in seen.values()}, {((40, 30), (10, 6))})         # (width, height)
+        self.assertTrue(all(1 <= one[2] < 2 and one[4] is numpy.random.RandomState for one in seen.values()))
+        self.assertGreater(len({one[2] for one in seen.values()}), 1)
+        again = list(
+            self.bz.DataLoader(
+                self.data,
+                (6, 10),
+                warp_transform=self.ops.Compose([Noted(), self.ops.ConstantWarpTransform()]),
+                **options
+            )
+        )
+        self.assertEqual(images_of(again[0]), images_of(plain[0]))
+
+
+# ---- MXNet -----------------------------------------------------------------------------------------------------------
+
+def record(number, labels, picture):
+    """A record of a .rec."""
+    flag = len(labels) if len(labels) > 1 else 0
+    payload = (
+        struct.pack("<IfQQ", flag, 0 if flag else labels[0], number, 0)
+        + (struct.pack("<%df" % flag, *labels) if flag else b"")
+        + picture
+    )
+    return struct.pack("<II", 0xced7230a, len(payload)) + payload + bytes(-len(payload) % 4)
+
+
+class InMXNet(unittest.TestCase):
+    """Files for its iterators, beside MXNet or not."""
+
+    LABELS = {"one": lambda i: [i], "three": lambda i: [i, i + 0.5, 7]}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.mx = module("mx")
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.holder.cleanup)
+        cls.folder = cls.holder.name
+        for name, labels in cls.LABELS.items():
+            with open(cls.path(name + ".rec"), "wb") as file, open(cls.path(name + ".idx"), "w") as index:
+                for i in range(10):
+                    write_png(cls.path("one.png"), 50 - 2 * i, 40 + 3 * i, i)
+                    with open(cls.path("one.png"), "rb") as picture:
+                        index.write("%d\t%d\n" % (i, file.tell()))
+                        file.write(record(i, labels(i), picture.read()))
+        with open(cls.path("data.csv"), "w") as file:
+            file.write("1,2,3\n2,3,4\n3,4,5\n4,5,6\n")
+        with open(cls.path("labels.csv"), "w") as file:
+            file.write("1,5\n2,6\n3,7\n4,8\n")
+        with open(cls.path("images"), "wb") as file:
+            file.write(struct.pack(">IIII", 2051, 10, 4, 5) + bytes(i * 20 + j for i in range(10) for j in range(20)))
+        with open(cls.path("labels"), "wb") as file:
+            file.write(struct.pack(">II", 2049, 10) + bytes(range(10)))
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder, name)
+
+    def epochs(self, batches, count=3):
+        """[(labels, pad), ...] of each epoch."""
+        found = []
+        for _ in range(count):
+            found.append([(batch.label[0].asnumpy().tolist(), batch.pad) for batch in batches])
+            batches.reset()
+        return found
+
+
+@needs_decoder
+@needs("numpy")
+class MXNet(InMXNet):
+    """benzina.mx"""
+
+    def records(self, name="one", **options):
+        return self.mx.ImageRecordIter(
+            **{"path_imgrec": self.path(name + ".rec"), "data_shape": (3, 32, 32), "batch_size": 4, **options}
+        )
+
+    def test_round_batch_goes_on_behind_what_filled_up(self):
+        self.assertEqual(self.epochs(self.records()), [
+            [([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0), ([8, 9, 0, 1], 2)],
+            [([2, 3, 4, 5], 0), ([6, 7, 8, 9], 0)],
+            [([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0), ([8, 9, 0, 1], 2)]])
+        self.assertEqual(
+            self.epochs(self.records(round_batch=False), 2),
+            [[([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0), ([8, 9, 0, 1], 2)]] * 2,
+        )
+
+    def test_parts_are_halves_and_fill_up_from_themselves(self):
+        self.assertEqual(self.epochs(self.records(num_parts=2, part_index=1, path_imgidx=self.path("one.idx"))), [
+            [([5, 6, 7, 8], 0), ([9, 5, 6, 7], 3)], [([8, 9, 5, 6], 2)], [([7, 8, 9, 5], 1)]])
+        self.assertRaisesRegex(
+            ValueError, "part_index: 2 is not below num_parts, 2", self.records, num_parts=2, part_index=2
+        )
+
+    def test_shuffle_has_each_sample_once_an_epoch_in_another_order(self):
+        first, second, third = self.epochs(self.records(shuffle=True, seed=3))
+        drawn = sum((labels for labels, _ in first), [])
+        self.assertEqual((sorted(drawn[:10]), len(second)), ([*range(10)], 2))
+        self.assertEqual(sorted(drawn[10:] + sum((labels for labels, _ in second), [])), [*range(10)])
+        self.assertNotEqual(drawn[:10], [*range(10)])
+        self.assertEqual(self.epochs(self.records(shuffle=True, seed=3)), [first, second, third])
+        self.assertNotEqual(self.epochs(self.records(shuffle=True, seed=4)), [first, second, third])
+
+    def test_a_reset_in_the_middle_begins_anew_and_one_at_the_start_does_nothing(self):
+        batches = self.records()
+        batches.reset()
+        next(batches)
+        batches.reset()
+        self.assertEqual(self.epochs(batches, 1), [[([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0), ([8, 9, 0, 1], 2)]])
+        list(batches)
+        self.assertEqual(list(batches), [])     # until a reset
+        for taken in (1, 2, 1, 2):              # broken off one after the other
+            batches.reset()
+            self.assertEqual([next(batches).label[0].tolist()[0] for _ in range(taken)], [0, 4][:taken])
+
+    def test_data_name_and_label_name_are_in_what_is_provided(self):
+        self.assertEqual(
+            repr((self.records().provide_data, self.records().provide_label)),
+            "([DataDesc[data,(4, 3, 32, 32),<class 'numpy.float32'>,NCHW]], [DataDesc[softmax_label,(4,),<class 'numpy.float32'>,NCHW]])",
+        )
+        batches = self.records("three", label_width=3, data_name="image", label_name="boxes", dtype="uint8")
+        ((name, shape),), ((label_name, label_shape),) = batches.provide_data, batches.provide_label
+        self.assertEqual((name, shape, label_name, label_shape), ("image", (4, 3, 32, 32), "boxes", (4, 3)))
+        self.assertIs(batches.provide_data[0].dtype, numpy.uint8)
+        batch = batches.next()
+        self.assertEqual(batch.label[0].asnumpy()[1].tolist(), [1, 1.5, 7])
+        self.assertEqual(
+            (batch.data[0].shape, batch.data[0].dtype, batch.index.tolist()), ((4, 3, 32, 32), "uint8", [0, 1, 2, 3])
+        )
+        self.assertRaisesRegex(ValueError, "label_width: 1, but sample 0 has 3 labels", self.records, "three")
+
+    def test_the_iterators_calls_are_mxnets(self):
+        batches, seen = self.records(), []
+        self.assertRaisesRegex(ValueError, "there is no current batch", batches.getdata)
+        while batches.iter_next():
+            seen.append(
+                (
+                    batches.getlabel().asnumpy().tolist(),
+                    batches.getpad(),
+                    batches.getindex().tolist(),
+                    batches.getdata().shape,
+                )
+            )
+        self.assertEqual(seen[-1], ([8, 9, 0, 1], 2, [8, 9, 0, 1], (4, 3, 32, 32)))
+        self.assertEqual(len(seen), 3)
+        self.assertRaises(StopIteration, batches.next)
+        self.assertEqual(batches.provide_data[0].shape[0], batches.batch_size)
+
+    def test_pixels_are_normalized_and_augmented_as_the_parameters_say(self):
+        plain = self.records().next().data[0].asnumpy()
+        made = (
+            self.records(mean_r=10, mean_g=20, mean_b=30, std_r=2, std_g=4, std_b=5, scale=0.5).next().data[0].asnumpy()
+        )
+        expected = (plain - numpy.array([10, 20, 30]).reshape(3, 1, 1)) * 0.5 / numpy.array([2, 4, 5]).reshape(3, 1, 1)
+        numpy.testing.assert_allclose(made, expected, atol=1e-4)
+        numpy.testing.assert_array_equal(self.records(mirror=True).next().data[0], plain[..., ::-1])
+        self.assertEqual(self.records(data_shape=(1, 32, 32)).next().data[0].shape, (4, 1, 32, 32))
+        self.assertEqual(
+            self.records(data_shape=(3, 99, 99), pad=60).next().data[0].asnumpy()[0, :, 0, 0].tolist(), [255] * 3
+        )
+        for options in (
+            dict(random_resized_crop=True, min_random_area=0.2, max_aspect_ratio=4 / 3, min_aspect_ratio=3 / 4),
+            dict(
+                rand_crop=True,
+                rand_mirror=True,
+                max_rotate_angle=10,
+                random_h=36,
+                random_s=50,
+                random_l=50,
+                brightness=0.2,
+            ),
+            dict(min_aspect_ratio=0.8, max_aspect_ratio=1.25),
+            dict(seed_aug=4, rand_crop=True),
+        ):
+            twice = [self.records(**options).next().data[0] for _ in range(2)]
+            numpy.testing.assert_array_equal(*twice)
+            self.assertGreater(float(numpy.abs(twice[0] - plain).mean()), 1, options)
+
+    def test_what_cannot_be_is_refused_by_name(self):
+        for name, value in (
+            ("aug_seq", "mine"),
+            ("shuffle_chunk_size", 4),
+            ("pca_noise", 0.1),
+            ("mean_img", "mean.bin"),
+            ("mean_a", 1),
+        ):
+            self.assertRaisesRegex(ValueError, "^%s: %r: " % (name, value), self.records, **{name: value})
+        self.assertRaisesRegex(
+            ValueError, "data_shape: .* of channels, there are 3, or 1", self.records, data_shape=(4, 8, 8)
+        )
+        self.assertRaisesRegex(ValueError, "dtype: 'int8' is none of", self.records, dtype="int8")
+        self.assertRaisesRegex(
+            ValueError,
+            "random_resized_crop, pad: one of the two",
+            self.records,
+            random_resized_crop=True,
+            max_aspect_ratio=0.25,
+            pad=4,
+        )
+        self.assertRaisesRegex(ValueError, "path_imgidx: .* lies beside it", self.records, path_imgidx="other.idx")
+        self.assertRaisesRegex(ValueError, "path_imgrec: it is needed", self.records, path_imgrec="")
+        self.assertRaises(TypeError, self.records, no_such_parameter=1)
+        self.assertRaises(TypeError, self.mx.ImageRecordIter, self.path("one.rec"))
+        for name in ("ImageDetRecordIter", "ImageIter", "LibSVMIter"):
+            self.assertRaisesRegex(NotImplementedError, "^%s: " % name, getattr(self.mx, name))
+
+    def test_labels_of_a_list_and_folders_of_records(self):
+        with open(self.path("other.lst"), "w") as file:
+            file.write("".join("%d\t%d\tx\n" % (i, 100 + i) for i in range(10)))
+        self.assertEqual(
+            self.records(path_imglist=self.path("other.lst")).next().label[0].tolist(), [100, 101, 102, 103]
+        )
+        os.makedirs(self.path("several"), exist_ok=True)
+        for name in ("a", "b"):
+            shutil.copy(self.path("one.rec"), self.path("several/%s.rec" % name))
+        self.assertEqual(
+            sum(4 - pad for _, pad in self.epochs(self.records(path_imgrec=self.path("several")), 1)[0]), 20
+        )
+
+    def csv(self, **options):
+        return self.mx.CSVIter(**{"data_csv": self.path("data.csv"), "data_shape": (3,), "batch_size": 3, **options})
+
+    def test_csv_rows_are_mxnets(self):
+        batches, seen = self.csv(), []
+        for _ in range(3):
+            seen.append(
+                [
+                    (batch.data[0].asnumpy()[:, 0].tolist(), batch.label[0].tolist(), batch.pad, batch.index.tolist())
+                    for batch in batches
+                ]
+            )
+            batches.reset()
+        self.assertEqual(seen, [[([1, 2, 3], [0, 0, 0], 0, [0, 1, 2]), ([4, 1, 2], [0, 0, 0], 2, [3, 0, 1])],
+                                [([3, 4, 1], [0, 0, 0], 1, [2, 3, 0])], [([2, 3, 4], [0, 0, 0], 0, [1, 2, 3])]])
+        self.assertEqual(
+            [self.csv(batch_size=5).next().index.tolist(), self.csv(dtype="int32").next().data[0].dtype],
+            [[0, 1, 2, 3, 0], "int32"],
+        )
+
+    def test_csv_label_csv_and_label_shape(self):
+        batches = self.csv(
+            label_csv=self.path("labels.csv"), label_shape=(2,), data_shape=(3, 1), data_name="x", label_name="y"
+        )
+        self.assertEqual(
+            repr((batches.provide_data, batches.provide_label)),
+            "([DataDesc[x,(3, 3, 1),<class 'numpy.float32'>,NCHW]], "
+            "[DataDesc[y,(3, 2),<class 'numpy.float32'>,NCHW]])",
+        )
+        self.assertEqual(
+            [batch.label[0].asnumpy().tolist() for batch in batches],
+            [[[1, 5], [2, 6], [3, 7]], [[4, 8], [1, 5], [2, 6]]],
+        )
+        self.assertEqual(
+            self.csv(label_csv=self.path("labels.csv"), label_shape=(2, 1)).provide_label[0].shape, (3, 2, 1)
+        )
+        self.assertRaisesRegex(
+            ValueError,
+            r"label_shape: rows of label_csv have 2 numbers, not those of \(1,\)",
+            self.csv,
+            label_csv=self.path("labels.csv"),
+        )
+        self.assertRaisesRegex(ValueError, r"data_shape: rows of data_csv have 3 numbers", self.csv, data_shape=(4,))
+        with open(self.path("two.csv"), "w") as file:
+            file.write("1\n2\n")
+        self.assertRaisesRegex(
+            ValueError, "label_csv: 2 rows for 4 of data_csv", self.csv, label_csv=self.path("two.csv")
+        )
+
+    def mnist(self, **options):
+        return self.mx.MNISTIter(
+            **{"image": self.path("images"), "label": self.path("labels"), "batch_size": 3, "shuffle": False, **options}
+        )
+
+    def test_mnist_is_divided_by_256_and_cut_to_whole_batches(self):
+        self.assertEqual(self.epochs(self.mnist(), 2), [[([0, 1, 2], 0), ([3, 4, 5], 0), ([6, 7, 8], 0)]] * 2)
+        batch = self.mnist().next()
+        self.assertEqual(
+            (batch.data[0].shape, self.mnist(flat=True).next().data[0].shape, batch.label[0].dtype),
+            ((3, 1, 4, 5), (3, 20), "float32"),
+        )
+        numpy.testing.assert_allclose(batch.data[0].ravel(), numpy.arange(60) / 256, atol=1e-6)
+        self.assertEqual(self.epochs(self.mnist(num_parts=3, part_index=1), 1), [[([3, 4, 5], 0)]])
+        first, second = self.epochs(self.mnist(shuffle=True, seed=1), 2)
+        self.assertEqual((first, len(set(sum((labels for labels, _ in first), [])))), (second, 9))
+        self.assertNotEqual(first, self.epochs(self.mnist(shuffle=True, seed=2), 1)[0])
+        self.assertRaisesRegex(ValueError, "batch_size: 128, but there are 10 samples", self.mnist, batch_size=128)
+
+    def arrays(self, handle, **options):
+        return self.mx.NDArrayIter(
+            numpy.arange(20).reshape(10, 2), numpy.arange(10), 4, last_batch_handle=handle, **options
+        )
+
+    def test_arrays_are_padded_discarded_and_rolled_over_as_in_mxnet(self):
+        self.assertEqual(
+            self.epochs(self.arrays("pad"), 2), [[([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0), ([8, 9, 0, 1], 2)]] * 2
+        )
+        self.assertEqual(self.epochs(self.arrays("discard"), 2), [[([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0)]] * 2)
+        self.assertEqual(
+            self.epochs(self.arrays("roll_over")),
+            [
+                [([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0)],
+                [([8, 9, 0, 1], 2), ([2, 3, 4, 5], 0), ([6, 7, 8, 9], 0)],
+                [([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0)],
+            ],
+        )
+        batches = self.arrays("roll_over")
+        list(batches)
+        batches.hard_reset()
+        self.assertEqual(batches.next().label[0].tolist(), [0, 1, 2, 3])
+        self.assertRaisesRegex(ValueError, "last_batch_handle: 'x' is none of", self.arrays, "x")
+
+    def test_arrays_have_names_of_lists_and_dicts(self):
+        both = self.mx.NDArrayIter(
+            {"b": numpy.zeros((9, 2)), "a": numpy.ones((9, 3))}, [numpy.arange(9), numpy.arange(9)], 20
+        )
+        self.assertEqual([(d.name, d.shape) for d in both.provide_data + both.provide_label],
+                         [("a", (20, 3)), ("b", (20, 2)), ("_0_softmax_label", (20,)), ("_1_softmax_label", (20,))])
+        self.assertEqual((both.next().label[1].tolist(), both.getpad()), ([*range(9), *range(9), 0, 1], 11))
+        named = self.arrays("pad", data_name="x", label_name="y")
+        self.assertEqual((named.provide_data[0].name, named.provide_label[0].name), ("x", "y"))
+        self.assertEqual(self.mx.NDArrayIter(numpy.zeros((4, 2))).next().label, [])
+        self.assertRaisesRegex(
+            ValueError, "softmax_label: 3 samples, not 4", self.mx.NDArrayIter, numpy.zeros((4, 2)), numpy.zeros(3)
+        )
+
+    def test_arrays_share_no_memory_with_a_batch(self):
+        data = numpy.zeros((4, 2), "float32")
+        self.mx.NDArrayIter(data, batch_size=2).next().data[0][:] = 7
+        self.assertEqual(float(data.sum()), 0)
+
+
+@needs_decoder
+@needs("numpy", "mxnet")
+class BesideMXNet(InMXNet):
+    """The same from MXNet 1.9.1."""
+
+    def both(self, name, **options):
+        return [getattr(where, name)(**options) for where in (importable("mxnet").io, self.mx)]
+
+    def compare(self, name, pixels=0.0, pads=True, **options):
+        """Three epochs."""
+        theirs, ours = self.both(name, **options)
+        self.assertEqual(
+            repr((theirs.provide_data, theirs.provide_label)), repr((ours.provide_data, ours.provide_label))
+        )
+        for _ in range(3):
+            pairs = list(itertools.zip_longest(theirs, ours))
+            for one, other in pairs:
+                real = len(other.label[0]) - (0 if pads else other.pad)
+                self.assertEqual(one.label[0].asnumpy()[:real].tolist(), other.label[0].asnumpy()[:real].tolist())
+                difference = one.data[0].asnumpy()[:real].astype(float) - other.data[0].asnumpy()[:real]
+                self.assertLessEqual(float(numpy.abs(difference).mean()), pixels, options)
+                if other.pad or name != "ImageRecordIter":   # whose batches have pads of earlier ones now and then
+                    self.assertEqual(one.pad, other.pad)
+            theirs.reset()
+            ours.reset()
+
+    def test_records(self):
+        for pixels, options in (
+            (0, {}),
+            (0, dict(num_parts=2, part_index=1, path_imgidx=self.path("one.idx"))),
+            (0, dict(mirror=True)),
+            (0, dict(pad=4)),
+            (
+                0,
+                dict(
+                    mean_r=10, mean_g=20, mean_b=30, std_r=2, std_g=4, std_b=8, scale=0.5, data_name="x", label_name="y"
+                ),
+            ),
+            (0, dict(dtype="uint8")),
+            (0.5, dict(resize=36)),
+            (1.5, dict(rotate=30)),
+            (0.6, dict(max_crop_size=30, min_crop_size=30)),
+            (1, dict(data_shape=(1, 32, 32))),
+        ):
+            self.compare(
+                "ImageRecordIter",
+                pixels,
+                **{**dict(path_imgrec=self.path("one.rec"), data_shape=(3, 32, 32), batch_size=4), **options}
+            )
+        self.compare(
+            "ImageRecordIter", path_imgrec=self.path("three.rec"), data_shape=(3, 32, 32), batch_size=3, label_width=3
+        )
+
+    def test_numbers(self):
+        for options in (
+            dict(batch_size=3),
+            dict(batch_size=5),
+            dict(batch_size=2, data_shape=(3, 1)),
+            dict(batch_size=3, dtype="int32"),
+            dict(batch_size=3, label_csv=self.path("labels.csv"), label_shape=(2,)),
+            dict(batch_size=3, round_batch=False),
+        ):
+            self.compare(
+                "CSVIter",
+                pads="round_batch" not in options,
+                **{"data_csv": self.path("data.csv"), "data_shape": (3,), **options}
+            )
+
+    def test_mnist(self):
+        for options in (dict(), dict(flat=True), dict(num_parts=3, part_index=2)):
+            self.compare(
+                "MNISTIter",
+                1e-6,
+                image=self.path("images"),
+                label=self.path("labels"),
+                batch_size=3,
+                shuffle=False,
+                silent=True,
+                **options
+            )
+
+    def test_arrays_in_the_order_of_numpys_seed(self):
+        data, labels = numpy.arange(20).reshape(10, 2), numpy.arange(10)
+        for handle in ("pad", "discard", "roll_over"):
+            for shuffle in (False, True):
+                found = []
+                for where in (importable("mxnet").io, self.mx):
+                    numpy.random.seed(5)
+                    made = where.NDArrayIter(data, labels, 4, shuffle, handle)
+                    found.append(self.epochs(made))
+                if shuffle and handle == "roll_over":       # MXNet rolls over what shuffling has put there since
+                    found = [epochs[:1] for epochs in found]
+                self.assertEqual(*found)
+
+
+# ---- WebDataset ------------------------------------------------------------------------------------------------------
+
+class InWebDataset(unittest.TestCase):
+    """Shards: of each sample a PNG of its own size, a gray JPEG, a class, JSON, text, .npy, and now and then bytes."""
+
+    SHARDS, EACH = 4, 5
+
+    @classmethod
+    def setUpClass(cls):
+        cls.wds = module("wds")
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.holder.cleanup)
+        for shard in range(cls.SHARDS):
+            with tarfile.open(cls.path("t-%03d.tar" % shard), "w") as tar:
+                for i in range(cls.EACH):
+                    for name, data in cls.members(shard, i):
+                        member = tarfile.TarInfo("d/%d_%d.%s" % (shard, i, name))
+                        member.size = len(data)
+                        tar.addfile(member, io.BytesIO(data))
+
+    @classmethod
+    def members(cls, shard, i):
+        number = shard * cls.EACH + i
+        write_png(cls.path("one.png"), 30 + shard, 20 + i, number)
+        with open(cls.path("one.png"), "rb") as file:
+            yield "png", file.read()
+        yield "cls", b"%d" % number
+        yield "json", json.dumps({"at": [shard, i]}).encode()
+        yield "txt", ("\u00fc %d" % i).encode()
+        if i % 2:
+            yield "bin", b"\0\1\2"
+        yield "txt.gz", gzip.compress(b"zipped", mtime=0)
+        if numpy:
+            made = io.BytesIO()
+            numpy.save(made, numpy.arange(3) + number)
+            yield "npy", made.getvalue()
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.holder.name, name)
+
+    def made(self, where=None, urls="t-{000..003}.tar", **options):
+        return (where or self.wds).WebDataset(self.path(urls), **{"shardshuffle": False, **options})
+
+
+def plain(thing):
+    """What can be compared of what pipelines give."""
+    if isinstance(thing, dict):
+        return {key: plain(value) for key, value in thing.items() if key != "__local_path__"}
+    if isinstance(thing, (list, tuple)):
+        return type(thing)(map(plain, thing))
+    if hasattr(thing, "tobytes"):
+        return (
+            type(thing).__name__,
+            str(getattr(thing, "shape", None) or thing.size),
+            str(getattr(thing, "dtype", "")),
+            thing.tobytes(),
+        )
+    return thing
+
+
+def not_a_fifth(sample):
+    if int(sample["cls"]) % 5 == 0:
+        raise ValueError("a fifth")
+    return sample
+
+
+def doubled(number):
+    return 2 * number
+
+
+@needs_decoder
+@needs("numpy")
+class WebDataset(InWebDataset):
+    """benzina.wds"""
+
+    def test_samples_are_the_members_bytes(self):
+        samples = list(self.made())
+        self.assertEqual(len(samples), self.SHARDS * self.EACH)
+        number = 0
+        for shard in range(self.SHARDS):
+            for i in range(self.EACH):
+                expected = {
+                    "__key__": "d/%d_%d" % (shard, i),
+                    "__url__": self.path("t-%03d.tar" % shard),
+                    **dict(self.members(shard, i)),
+                }
+                self.assertEqual(samples[number], expected)
+                number += 1
+
+    def test_decode_makes_values_and_pictures(self):
+        sample = next(iter(self.made().decode("rgb8").slice(1, 2)))
+        self.assertEqual(
+            (sample["cls"], sample["json"], sample["txt"], sample["bin"], sample["npy"].tolist(), sample["txt.gz"]),
+            (1, {"at": [0, 1]}, "\u00fc 1", b"\0\1\2", [1, 2, 3], "zipped"),
+        )
+        numpy.testing.assert_array_equal(sample["png"], benzina.Dataset(self.path("t-000.tar"))[1].image("png"))
+        for spec, shape, dtype, most in (
+            ("rgb", (21, 30, 3), "float32", 1),
+            ("l8", (21, 30), "uint8", 255),
+            ("l", (21, 30), "float32", 1),
+        ):
+            picture = next(iter(self.made().decode(spec).slice(1, 2)))["png"]
+            self.assertEqual((picture.shape, picture.dtype), (shape, dtype))
+            self.assertTrue(most / 4 < picture.max() <= most)
+        self.assertEqual(type(next(iter(self.made().decode()))["png"]), bytes)
+        self.assertEqual(type(next(iter(self.made().decode("rgb", only="cls")))["png"]), bytes)
+        only = next(iter(self.made().decode(lambda key, data: data[:2] if key == ".json" else None, post=[])))
+        self.assertEqual((only["json"], only["cls"]), (b'{"', b"0"))
+        after = next(iter(self.made().map(lambda sample: sample).decode("rgb8")))      # of bytes that a stage gives
+        numpy.testing.assert_array_equal(after["png"], next(iter(self.made().decode("rgb8")))["png"])
+
+    @needs("torch", "PIL")
+    def test_decode_makes_tensors_and_pil_images(self):
+        array = next(iter(self.made().decode("rgb8")))["png"]
+        tensor, picture = (next(iter(self.made().decode(spec)))["png"] for spec in ("torchrgb", "pil"))
+        self.assertEqual((tuple(tensor.shape), picture.size, picture.mode), ((3, 20, 30), (30, 20), "RGB"))
+        numpy.testing.assert_allclose(tensor.numpy().transpose(1, 2, 0) * 255, array, atol=1e-4)
+        numpy.testing.assert_array_equal(numpy.asarray(picture), array)
+        batch = next(iter(self.made().decode("torchl", shape=16).to_tuple("png").batched(3)))
+        self.assertEqual((tuple(batch[0].shape), batch[0].dtype), ((3, 16, 16), importable("torch").float32))
+
+    def test_decode_with_a_shape_gives_what_a_dataloader_gives(self):
+        loader = benzina.DataLoader(
+            [self.path("t-%03d.tar" % i) for i in range(4)],
+            (16, 20),
+            20,
+            output="numpy",
+            layout="NHWC",
+            dtype="uint8",
+            fields={"image": "png"},
+        )
+        ((expected, targets),) = loader
+        ((pictures, classes, texts),) = (
+            self.made().decode("rgb8", shape=(16, 20)).to_tuple("png", "cls", "json").batched(20)
+        )
+        numpy.testing.assert_array_equal(pictures, expected)
+        self.assertEqual((classes.tolist(), texts[7]), (targets.tolist(), {"at": [1, 2]}))
+        self.addCleanup(setattr, self.wds, "_LIST", self.wds._LIST)
+        self.wds._LIST = 6                      # so that an epoch is several of the loader's
+        shuffled = (
+            self.made(shardshuffle=2, seed=1).shuffle(7).decode("rgb", shape=(16, 20)).to_tuple("png", "cls", "__url__")
+        )
+        for _ in range(3):                      # an epoch that is left in the middle, and whole ones
+            next(iter(shuffled))
+            seen = list(shuffled)
+            self.assertEqual(sorted(number for _, number, _ in seen), [*range(20)])
+            for picture, number, url in seen:
+                numpy.testing.assert_allclose(picture * 255, expected[number], atol=0.51)
+                self.assertEqual(url, self.path("t-%03d.tar" % (number // 5)))
+        self.assertRaisesRegex(
+            ValueError, "before stages that read samples", list, self.made().map(dict).decode("rgb", shape=8)
+        )
+        self.assertRaisesRegex(TypeError, "decode: mean: give shape=, too", self.made().decode, "rgb", mean=3)
+
+    def test_a_picture_that_fails_goes_to_the_handler(self):
+        broken = self.path("broken.tar")
+        with tarfile.open(broken, "w") as tar:
+            for number in range(3):
+                for name, data in list(self.members(0, number))[:2]:
+                    member = tarfile.TarInfo("%d.%s" % (number, name))
+                    data = data[:60] if name == "png" and number == 1 else data
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+        holder = loops.logged()                 # the log says it, too
+        holder.__enter__()
+        self.addCleanup(holder.__exit__, None, None, None)
+        for more in ({}, {"shape": 16}):
+            def classes(handler, more=more):
+                return [
+                    number
+                    for number, in self.wds.WebDataset(broken, shardshuffle=False)
+                    .decode("rgb", handler=handler, **more)
+                    .to_tuple("cls")
+                ]
+            self.assertEqual((classes(self.wds.ignore_and_continue), classes(self.wds.ignore_and_stop)), ([0, 2], [0]))
+            with self.assertWarns(UserWarning):
+                self.assertEqual(classes(self.wds.warn_and_continue), [0, 2])
+            self.assertRaises((benzina.Error, self.wds.DecodingError), classes, self.wds.reraise_exception)
+
+    def test_shuffling_follows_from_the_seed_and_the_epoch(self):
+        def epochs(seed):
+            made = self.made(shardshuffle=100, seed=seed).shuffle(6).to_tuple("cls")
+            return [[int(number) for number, in made] for _ in range(3)]
+        first = epochs(3)
+        self.assertEqual(first, epochs(3))
+        self.assertTrue(all(sorted(epoch) == [*range(20)] for epoch in first))
+        self.assertEqual(len({tuple(epoch) for epoch in first + epochs(4)}), 6)
+        apart = self.made(seed=3).shuffle(9).to_tuple("cls")        # of samples alone
+        self.assertNotEqual(list(apart), list(apart))
+        self.assertEqual(len(list(self.made(resampled=True).to_tuple("cls").with_epoch(50))), 50)
+
+    def test_stages(self):
+        made = self.made().decode(only="cls")
+        self.assertEqual(list(made.select(lambda s: s["cls"] > 17).rename(y="none;cls").map(lambda s: {"y": s["y"]})),
+                         [{"y": 18, "__key__": "d/3_3"}, {"y": 19, "__key__": "d/3_4"}])
+        self.assertEqual(
+            list(made.map_dict(cls=doubled).to_tuple("cls __key__").slice(0, 4, 3)), [(0, "d/0_0"), (6, "d/0_3")]
+        )
+        self.assertEqual([len(batch) for batch in made.listed(8)], [8, 8, 4])
+        self.assertEqual(
+            [batch[0].tolist() for batch in made.to_tuple("cls").map_tuple(doubled).batched(9, partial=False)],
+            [[*range(0, 18, 2)], [*range(18, 36, 2)]],
+        )
+        self.assertEqual(list(made.to_tuple("cls").batched(9).unbatched())[:2], [(0,), (1,)])
+        self.assertEqual(list(made.to_tuple("cls").listed(9).unlisted()), [(number,) for number in range(20)])
+        self.assertEqual(next(iter(made.to_tuple("cls", "none", missing_is_error=False))), (0, None))
+        self.assertEqual(
+            next(iter(made.to_tuple("cls", "txt").batched(2, collation_fn=list))),
+            [(0, "\u00fc 0".encode()), (1, "\u00fc 1".encode())],
+        )
+        self.assertEqual(len(list(self.made().repeat(2))), 40)
+        self.assertEqual(len(self.made().with_length(7)), 7)
+        self.assertTrue(0 < len(list(self.made().rsample(0.5))) < 20)
+        self.assertEqual(list(made.compose(lambda items: (item["cls"] for item in items)))[:3], [0, 1, 2])
+        self.assertRaisesRegex(ValueError, "didn't find", list, made.to_tuple("none"))
+        self.assertEqual(len(list(self.made().map(not_a_fifth, handler=self.wds.ignore_and_continue))), 16)
+        self.assertEqual(len(list(self.made().slice(1, None).map(not_a_fifth, handler=self.wds.ignore_and_stop))), 4)
+        with self.wds.WebDataset(self.path("t-000.tar"), shardshuffle=False) as one:
+            self.assertEqual(len(list(one)), 5)
+
+    def test_urls(self):
+        def numbers(urls):
+            return sorted({int(s["cls"]) // 5 for s in self.wds.WebDataset(urls, shardshuffle=False)})
+        os.environ["WDS_HERE"] = self.holder.name
+        try:
+            self.assertEqual(numbers("${HERE}/t-00{1..2}.tar"), [1, 2])
+        finally:
+            del os.environ["WDS_HERE"]
+        self.assertEqual(numbers(self.path("t-{000,003}.tar::") + self.path("t-001.tar")), [0, 1, 3])
+        self.assertEqual(numbers([self.path("t-002.tar"), "file:" + self.path("t-000.tar")]), [0, 2])
+        self.assertEqual(numbers("pipe:cat %s" % self.path("t-{000..001}.tar")), [0, 1])
+        os.makedirs(self.path("folder"), exist_ok=True)
+        shutil.copy(self.path("t-003.tar"), self.path("folder/x.tar"))
+        self.assertEqual(numbers(self.path("folder/")), [3])
+        self.assertEqual(module("_sources").expanded("a{x,y{1..3..2}}-{08..10}{z}"),
+                         ["a%s-%s{z}" % pair for pair in itertools.product(("x", "y1", "y3"), ("08", "09", "10"))])
+
+    def test_what_ends_a_loop_that_was_left_does_not_wait_for_threads(self):
+        pools = self.wds.ThreadPoolExecutor
+        with unittest.mock.patch.object(pools, "shutdown", autospec=True, side_effect=pools.shutdown) as shutdown:
+            left = iter(self.made().decode("rgb8"))
+            next(left)
+            left.close()                        # as the collector does, on whatever thread
+            gc.collect()
+        self.assertEqual([call[1] for call in shutdown.call_args_list], [{"wait": False}])
+
+    def test_shards_may_be_on_a_web_server(self):
+        server = importlib.import_module("test_remote").Server()
+        self.addCleanup(server.close)
+        for number in range(4):
+            with open(self.path("t-%03d.tar" % number), "rb") as file:
+                server.files["t-%03d.tar" % number] = file.read()
+        here, there = self.path("t-{000..003}.tar"), server.url("t-{000..003}.tar")
+        for more in ({}, {"shape": 8}):
+            found = [
+                list(
+                    map(
+                        plain,
+                        self.wds.WebDataset(urls, shardshuffle=2, seed=1)
+                        .decode("rgb8", **more)
+                        .to_tuple("png", "cls", "txt"),
+                    )
+                )
+                for urls in (here, there)
+            ]
+            self.assertEqual(len(found[0]), 20)
+            self.assertEqual(*found)
+
+    def test_what_cannot_be_is_refused_by_name(self):
+        for name, value in (
+            ("cache_dir", "/tmp"),
+            ("cache_size", 7),
+            ("url_to_name", str),
+            ("select_files", bool),
+            ("rename_files", str),
+        ):
+            self.assertRaisesRegex(ValueError, "^%s: " % name, self.made, **{name: value})
+        for name in ("mcached", "lmdb_cached", "log_keys", "xdecode", "extract_keys", "rename_keys"):
+            self.assertRaisesRegex(AttributeError, r"WebDataset has no %s\(\): " % name, getattr, self.made(), name)
+        for name in ("SimpleShardList", "ShardWriter"):
+            self.assertRaisesRegex(AttributeError, "has no attribute '%s': " % name, getattr, self.wds, name)
+        self.assertRaisesRegex(ValueError, "no alpha", self.made().decode, "rgba")
+        self.assertRaisesRegex(ValueError, "'bgr'.*is none of", self.made().decode, "bgr")
+        self.assertRaisesRegex(ValueError, "urls: specifications", self.wds.WebDataset, "all.yaml")
+        self.assertRaisesRegex(
+            ValueError, "benzina.Stream loads them", list, self.wds.WebDataset("pipe:cat x").decode("rgb", shape=8)
+        )
+        self.assertRaisesRegex(
+            ValueError, "a pickle runs whatever code", module("_decoders").basichandlers, ".pkl", b""
+        )
+        self.assertRaises(benzina.Error, list, self.wds.WebDataset(self.path("none.tar")))
+        self.assertRaisesRegex(
+            ValueError,
+            "No samples found",
+            list,
+            self.wds.WebDataset(self.path("none.tar"), handler=self.wds.ignore_and_continue),
+        )
+        self.assertEqual(
+            list(self.wds.WebDataset(self.path("none.tar"), handler=self.wds.ignore_and_continue, empty_check=False)),
+            [],
+        )
+        self.assertRaisesRegex(ValueError, "WebLoader|batch_size: None is needed", self.wds.WebLoader, self.made())
+        self.assertRaisesRegex(
+            ValueError,
+            "collate_fn: there is nothing to collate",
+            self.wds.WebLoader,
+            self.made(),
+            None,
+            collate_fn=list,
+        )
+
+    def test_nodes_and_workers_take_their_shards(self):
+        kept = dict(os.environ)
+        try:
+            os.environ.update(RANK="1", WORLD_SIZE="2")
+            self.assertRaisesRegex(ValueError, "explicit nodesplitter", list, self.made())
+            self.assertEqual({int(s["cls"]) // 5 for s in self.made(nodesplitter=self.wds.split_by_node)}, {1, 3})
+        finally:
+            os.environ.clear()
+            os.environ.update(kept)
+        again = pickle.loads(pickle.dumps(self.made().decode("rgb8").to_tuple("cls").map_tuple(doubled)))
+        self.assertEqual([number for number, in again], [*range(0, 40, 2)])
+
+    @needs("torch")
+    def test_workers_of_torch_and_a_webloader(self):
+        import torch.utils.data
+        for options in ({}, {"shape": 8}):
+            made = self.made().decode("rgb8", **options).to_tuple("cls").batched(5)
+            list(made)                          # what a worker inherits has been used
+            loader = torch.utils.data.DataLoader(made, batch_size=None, num_workers=2, timeout=100)
+            self.assertEqual(sorted(number for batch, in loader for number in batch.tolist()), [*range(20)])
+        fluid = self.wds.WebLoader(made, batch_size=None, num_workers=4).unbatched().shuffle(9, seed=1).batched(4)
+        self.assertEqual(sorted(int(number) for batch, in fluid for number in batch), [*range(20)])
+
+
+@needs_decoder
+@needs("numpy", "webdataset")
+class BesideWebDataset(InWebDataset):
+    """The same from webdataset."""
+
+    def check(self, make, **options):
+        found = [
+            list(map(plain, make(self.made(where, **options), where))) for where in (importable("webdataset"), self.wds)
+        ]
+        self.assertGreater(len(found[0]), 0)
+        self.assertEqual(*found)
+
+    def test_samples_and_orders(self):
+        self.check(lambda made, where: made)
+        self.check(
+            lambda made, where: made.shuffle(10, initial=5, seed=3).to_tuple("cls", "__key__"), shardshuffle=3, seed=7
+        )
+        self.check(lambda made, where: made.to_tuple("cls"), shardshuffle=100, seed=7, detshuffle=True)
+        self.check(lambda made, where: made.to_tuple("cls").with_epoch(50))
+        self.check(lambda made, where: made.to_tuple("cls").repeat(2))
+
+    @needs("PIL")
+    def test_decoded_pictures(self):
+        for spec in ("rgb8", "rgb", "l8", "l", "pil", "pill"):
+            self.check(lambda made, where: made.decode(spec))
+
+    @needs("torch")
+    def test_decoded_tensors(self):
+        for spec in ("torchrgb8", "torchrgb", "torchl8", "torchl"):
+            self.check(lambda made, where: made.decode(spec, only="png").map_dict(png=lambda tensor: tensor.numpy()))
+
+    def test_stages(self):
+        self.check(lambda made, where: made.decode().to_tuple("cls json txt bin", missing_is_error=False))
+        self.check(
+            lambda made, where: made.decode("rgb8")
+            .to_tuple("png", "cls", "txt")
+            .map_tuple(lambda p: p[:16, :16], None)
+            .batched(6)
+        )
+        self.check(lambda made, where: made.decode().to_tuple("cls", "npy").batched(6, partial=False))
+        self.check(
+            lambda made, where: made.decode(only="cls")
+            .select(lambda s: s["cls"] % 2)
+            .rename(y="cls", x="none;png")
+            .map(lambda s: {"y": s["y"], "x": len(s["x"])})
+            .batched(4)
+        )
+        self.check(
+            lambda made, where: made.decode()
+            .to_tuple("cls", "txt")
+            .batched(6)
+            .unbatched()
+            .listed(4)
+            .unlisted()
+            .slice(3, 15, 2)
+        )
+        self.check(lambda made, where: made.map(not_a_fifth, handler=where.ignore_and_continue).to_tuple("cls"))
+        self.check(
+            lambda made, where: made.slice(1, None).map(not_a_fifth, handler=where.ignore_and_stop).to_tuple("cls")
+        )
+
+    def test_signatures(self):
+        webdataset = importable("webdataset")
+        for name in (
+            "shuffle",
+            "map",
+            "decode",
+            "map_dict",
+            "select",
+            "to_tuple",
+            "map_tuple",
+            "slice",
+            "rename",
+            "rsample",
+            "batched",
+            "listed",
+            "unbatched",
+            "unlisted",
+            "with_epoch",
+            "with_length",
+            "repeat",
+            "compose",
+        ):
+            theirs, ours = (
+                inspect.signature(getattr(where.WebDataset, name)).parameters for where in (webdataset, self.wds)
+            )
+            positional = [
+                p.name
+                for p in theirs.values()
+                if p.kind == p.POSITIONAL_OR_KEYWORD and p.name not in ("self", "f", "handler", "keep")
+            ]
+            self.assertEqual([p for p in ours if p in positional], positional, name)
+        theirs, ours = (
+            list(inspect.signature(where.WebDataset.__init__).parameters) for where in (webdataset, self.wds)
+        )
+        self.assertEqual(theirs, ours)
+
+
+class Types(unittest.TestCase):
+    @needs("mypy", "numpy")
+    def test_the_modules_are_typed_strictly(self):
+        names = [
+            "mx.py",
+            "wds.py",
+            "_decoders.py",
+            *("torch/" + name for name in ("__init__.py", "dataset.py", "dataloader.py", "operations.py")),
+            "utils/__init__.py",
+            "utils/file.py",
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            settings = os.path.join(folder, "mypy.ini")
+            with open(settings, "w") as file:   # torch's types alone take a minute
+                file.write("[mypy]\n[mypy-torch.*]\nfollow_imports = skip\nignore_missing_imports = True\n")
+            done = subprocess.run(
+                [
+                    sys.executable,
+                    "-m",
+                    "mypy",
+                    "--strict",
+                    "--follow-imports=silent",
+                    "--explicit-package-bases",
+                    "--cache-dir",
+                    folder,
+                    "--config-file",
+                    settings,
+                    *(os.path.join(PACKAGE, "benzina", name) for name in names),
+                ],
+                capture_output=True,
+                text=True,
+                env={**os.environ, "MYPYPATH": PACKAGE},
+            )
+        self.assertEqual(done.stdout, "Success: no issues found in %d source files\n" % len(names))
+
+
+if __name__ == "__main__":
+    run_tests(sys.modules["__main__"])

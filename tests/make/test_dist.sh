@@ -1,0 +1,287 @@
+#!/bin/sh
+# make dist WITHOUT=...: pairs from which rooms are removed compile without warnings, say what they lack, and still load
+# archives. Usage: sh tests/make/test_dist.sh BZNA BUILD, from the repository root.
+BUILD=${2:-build}
+T="$BUILD/tests/dist"
+rm -rf "$T"; mkdir -p "$T"
+passed=0; failed=0; skipped=0
+PYTHON=${PYTHON:-python3}
+ALL="CUDA AVCODEC JPEG WRITER SHARDS HEIF STILLS FOLDERS RECORDS AUGMENT THREADS"
+ARCHIVES="HEIF SHARDS FOLDERS STILLS RECORDS WRITER"
+WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+CFLAGS=$(pkg-config --cflags libavcodec libavutil libjpeg 2>/dev/null); libraries=$?
+NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_kernels.ptx.h" ] && cuda=1 || cuda=
+LIBS="$(pkg-config --libs libavcodec libavutil libjpeg 2>/dev/null) -lm -lpthread -ldl"
+
+have() { command -v "$1" > /dev/null 2>&1; }
+skip() { skipped=$((skipped + 1)); echo "SKIP $1: $2"; }
+check() { # name, command...
+    name=$1; shift
+    if "$@" > "$T/log" 2>&1; then passed=$((passed + 1)); else
+        failed=$((failed + 1)); echo "FAIL $name"; head -n 12 "$T/log"
+    fi
+}
+finish() {
+    echo "tests/make/test_dist.sh: $passed passed, $failed failed, $skipped skipped"
+    [ "$failed" -eq 0 ]; exit
+}
+have "$PYTHON" || { skip pairs_without_rooms "no python3 here [python3]"; finish; }
+[ "$libraries" -eq 0 ] || { skip pairs_without_rooms "no libavcodec or libjpeg [libavcodec-dev libjpeg-dev]"; finish; }
+
+# --- each pair: made, read, compiled ---
+makes() { # folder, name...: the three files
+    folder=$1; shift
+    if [ $# -gt 0 ]; then "$PYTHON" tests/make/without.py "$folder" "$@"
+    else mkdir -p "$folder" && cp benzina.c benzina.h benzina_kernels.cu "$folder/"; fi
+}
+asks_nothing() { # folder, name...: no condition is left on what was removed
+    folder=$1; shift
+    for switch; do
+        ! grep -nE "^ *# *(if|ifdef|ifndef|elif)\b.*BENZINA_NO_$switch\b" "$folder"/benzina* || return 1
+        grep -q "^#define BENZINA_NO_$switch 1\$" "$folder/benzina.h" || return 1
+    done
+}
+rooms_are_listed() { # folder: the list at the top has each room once, in order, and banners say what they call
+    "$PYTHON" tests/make/rooms.py "$1/benzina.c" &&
+    awk '/^\/\* ==== / { sub(/\..*/, "", $3); if ($3 > 0) print $3 }' "$1/benzina.c" > "$T/rooms" &&
+    awk '/^\/\* ====/ { exit } /^ \* +[0-9]+(-[0-9]+)?  / { n = split($2, r, "-")
+        for (i = r[1] + 0; i <= r[n] + 0; i++) print i }' "$1/benzina.c" | diff - "$T/rooms"
+}
+lacks() { # folder, name...: what the rooms had is gone
+    folder=$1; shift
+    for switch; do
+        case $switch in
+        HEIF)    gone="bzi_heif_image bzi_tiles_place iinf" ;;
+        SHARDS)  gone="bzi_tar_row bzi_recordio" ;;
+        FOLDERS) gone="bzi_folder_ bzi_walk bzi_brace bzi_os_glob" ;;
+        STILLS)  gone="bzi_png bzi_still bzi_j2k bzi_gif bzi_inflate" ;;
+        RECORDS) gone="bzi_records_ops bzi_provider" ;;
+        WRITER)  gone="bzi_index_entry bzi_coded" ;;
+        CUDA)    gone="bzi_nvdec_cache bzi_engine_run cuInit" ;;
+        AVCODEC) gone="avcodec_" ;;
+        JPEG)    gone="jpeg_read_header" ;;
+        AUGMENT) gone="bzi_rand_augment bzi_kernel_blur" ;;
+        THREADS) gone="pthread_create" ;;
+        esac
+        for word in $gone; do ! grep -n "$word" "$folder/benzina.c" "$folder/benzina_kernels.cu" || return 1; done
+    done
+}
+compiles() { # compiler, folder, name...
+    compiler=$1; folder=$2; shift 2
+    case $compiler in clang) how=-fsyntax-only ;; *) how="-O0 -flto -c -o $T/warned.o" ;; esac
+    case " $* " in *" CUDA "*) nv= ;; *) nv=$NV_CFLAGS; [ -n "$cuda" ] || nv=-DBENZINA_NO_CUDA ;; esac
+    # shellcheck disable=SC2086
+    "$compiler" -std=c11 $how $WARN $CFLAGS $nv -I"$folder" -I"$BUILD" "$folder/benzina.c"
+}
+header_is() { # compiler, folder
+    echo '#include "benzina.h"' > "$T/header.c"
+    # shellcheck disable=SC2086
+    "$1" -std=c99 $WARN -I"$2" -fsyntax-only "$T/header.c" &&
+        "$1" -x c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -I"$2" -fsyntax-only "$T/header.c"
+}
+pair() { # name...
+    title=$(echo "${*:-nothing}" | tr ' ' '_')
+    # shellcheck disable=SC2068
+    check "a_pair_without_${title}_is_made" makes "$T/pair" $@
+    # shellcheck disable=SC2068
+    check "a_pair_without_${title}_has_no_condition_on_them" asks_nothing "$T/pair" $@
+    # shellcheck disable=SC2068
+    check "a_pair_without_${title}_has_nothing_of_them" lacks "$T/pair" $@
+    check "a_pair_without_${title}_lists_its_rooms" rooms_are_listed "$T/pair"
+    for compiler in gcc clang; do
+        if have $compiler; then
+            # shellcheck disable=SC2068
+            check "a_pair_without_${title}_compiles_with_$compiler" compiles $compiler "$T/pair" $@
+            check "a_pair_without_${title}_has_a_header_of_c99_and_cxx17_with_$compiler" header_is $compiler "$T/pair"
+        else skip "a_pair_without_${title}_compiles_with_$compiler" "no $compiler here [$compiler]"; fi
+    done
+    rm -rf "$T/pair"
+}
+listed() { sed -n 's/^ \*     BENZINA_NO_\([A-Z]*\) .*/\1/p' benzina.h | sort > "$T/listed"
+    echo "$ALL" | tr ' ' '\n' | sort | diff - "$T/listed"; }
+refuses_names() {
+    ! makes "$T/none" HEIF HIEF 2> "$T/said" && grep -q 'HIEF is no switch; there are: .*HEIF' "$T/said"
+}
+check every_switch_is_tested listed
+check an_unknown_name_is_refused refuses_names
+pair
+pair $ALL
+pair $ARCHIVES
+pair HEIF SHARDS
+if [ -n "$TEST_ALL" ]; then
+    for switch in $ALL; do pair $switch; done
+    seed=${SEED:-$(date +%j)}
+    echo "$ALL" | awk -v seed="$seed" '{ srand(seed); for (i = 0; i < 6; i++) {
+        line = ""; for (k = 1; k <= NF; k++) if (rand() < 0.4) line = line " " $k; if (line != "") print line } }' \
+        > "$T/random"
+    echo "random pairs of SEED=$seed"
+    while read -r names; do pair $names; done < "$T/random"
+else echo "LEFT test_dist.sh: pairs without each of the switches, and without some at random; compiled bytes"; fi
+
+# --- conditions of all forms ---
+cat > "$T/forms.py" <<'EOF'
+import sys
+sys.path.insert(0, "tests/make")
+import without
+cases = {
+    "#if defined(X) && defined(Y)\na\n#else\nb\n#endif": "#if defined(Y)\na\n#else\nb\n#endif",
+    "#if !defined(X) || !defined(Y)\na\n#endif": "#if !defined(Y)\na\n#endif",
+    "#if defined(X) || defined(Y)\na\n#else\nb\n#endif": "a",
+    "#ifndef X\na\n#elif defined(Y)\nb\n#else\nc\n#endif": "#if defined(Y)\nb\n#else\nc\n#endif",
+    "#ifdef Y\na\n#elif defined(X)\nb\n#else\nc\n#endif": "#ifdef Y\na\n#else\nb\n#endif",
+    "#ifdef Y\n#ifndef X\na\n#else\nb\n#endif\n#endif": "#ifdef Y\nb\n#endif",
+    "#ifndef X\n#if Z > 3\na\n#else\nb\n#endif\n#endif\nc": "c",
+    "#ifdef X /* why */\na\n#else\nb\n#endif": "a",
+    "#if (defined(Y) || defined(X)) && !(defined(Z) && defined(X))\na\n#endif": "#if !defined(Z)\na\n#endif",
+    "#if Z > 3 && \\\n    W\na\n#endif": "#if Z > 3 && \\\n    W\na\n#endif",
+    "#ifdef XY\na\n#endif": "#ifdef XY\na\n#endif",
+}
+wrong = [(given, got) for given, want in cases.items()
+         for got in ["\n".join(without.resolve(given.split("\n"), {"X"}))] if got != want]
+for given, got in wrong:
+    print(given, got, sep="\n-> \n", end="\n\n")
+sys.exit(len(wrong))
+EOF
+check conditions_are_decided_in_all_forms "$PYTHON" "$T/forms.py"
+
+# --- the pair for archives alone, made by make dist: loads, and says what it lacks ---
+cat > "$T/program.c" <<'EOF'
+#include "benzina.h"
+#include <stdio.h>
+#include <string.h>
+
+static bzna_context *context;
+static int wrong;
+
+/* The call must fail, and its message must name the switch. */
+static void lacks(bzna_status status, const bzna_error *err, const char *what)
+{
+    if (status != BZNA_E_UNSUPPORTED || !strstr(err->message, what)) {
+        printf("%s: %d %s\n", what, (int)status, err->message);
+        wrong++;
+    }
+}
+
+static void opens_none(const char *path, const bzna_dataset_config *config, const char *what)
+{
+    bzna_error err = { .struct_size = sizeof err };
+    bzna_dataset *dataset = NULL;
+    bzna_status status = bzna_dataset_open(context, path, config, &dataset, &err);
+
+    lacks(status, &err, what);
+    bzna_dataset_close(dataset);
+}
+
+int main(void)
+{
+    bzna_loader_config config = { .struct_size = sizeof config };
+    bzna_dataset_config records = { .struct_size = sizeof records }, tar = { .struct_size = sizeof tar };
+    bzna_records sizes = { .struct_size = sizeof sizes, .width = 1, .height = 1, .channels = 1 };
+    bzna_provider provider = { .struct_size = sizeof provider, .count = 1 };
+    bzna_error err = { .struct_size = sizeof err };
+    bzna_dataset *dataset = NULL;
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_batch_info info = { 0 };
+    bzna_writer *writer = NULL;
+    char text[64];
+
+    config.output.batch_size = 8;
+    config.output.width = config.output.height = 32;
+    if (bzna_context_open(NULL, &context, &err) < 0 ||
+        bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, &err) < 0 ||
+        bzna_loader_open(context, dataset, &config, &loader, &err) < 0 ||
+        bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) < 0 ||
+        bzna_batch_get_info(batch, &info, sizeof info, &err) < 0) {
+        printf("%s\n", err.message);
+        return 1;
+    }
+    printf("a batch of %u\n", (unsigned)info.count);
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+
+#ifdef BENZINA_NO_WRITER
+    lacks(bzna_writer_open(context, "absent/x.bzna", NULL, &writer, &err), &err, "BENZINA_NO_WRITER");
+#endif
+#ifdef BENZINA_NO_FOLDERS
+    opens_none("tests/data", NULL, "BENZINA_NO_FOLDERS");
+    opens_none("tests/data/*.bzna", NULL, "BENZINA_NO_FOLDERS");
+    opens_none("tests/data/mini_{h264,h265}.bzna", NULL, "BENZINA_NO_FOLDERS");
+    opens_none("tests/data/mini_h264.bzna::tests/data/mini_h265.bzna", NULL, "BENZINA_NO_FOLDERS");
+    lacks(bzna_braces_expand("{1..3}", text, sizeof text, NULL, NULL, &err), &err, "BENZINA_NO_FOLDERS");
+#endif
+#ifdef BENZINA_NO_RECORDS
+    records.records = &sizes;
+    opens_none("tests/data/mini_h265.bzna", &records, "BENZINA_NO_RECORDS");
+    lacks(bzna_dataset_open_provider(context, &provider, NULL, &dataset, &err), &err, "BENZINA_NO_RECORDS");
+#endif
+#ifdef BENZINA_NO_SHARDS
+    tar.format = "tar";
+    opens_none("tests/data/seeds/ustar.tar", NULL, "BENZINA_NO_SHARDS");
+    opens_none("tests/data/seeds/gnu.tar", &tar, "BENZINA_NO_SHARDS");
+    opens_none("tests/data/seeds/labels.rec", NULL, "BENZINA_NO_SHARDS");
+#endif
+#ifdef BENZINA_NO_STILLS
+    opens_none("tests/data/pictures/png_palette_2.png", NULL, "BENZINA_NO_STILLS");
+    opens_none("tests/data/pictures/tiff_fax.tif", NULL, "BENZINA_NO_STILLS");
+    opens_none("tests/data/pictures/jpeg2000_gray.j2k", NULL, "BENZINA_NO_STILLS");
+#endif
+#ifdef BENZINA_NO_HEIF
+    opens_none(HEIF_FILE, NULL, "BENZINA_NO_HEIF");
+#endif
+    bzna_context_close(context);
+    return wrong;
+}
+EOF
+heif=$(find tests/data/heif -name '*.avif' -o -name '*.heic' | sort | head -n 1)
+dist() { # folder, names
+    make --no-print-directory -s BUILD="$BUILD" DIST="$1" WITHOUT="$2" dist
+}
+runs() { # folder, what it prints
+    # shellcheck disable=SC2086
+    gcc -std=c11 -O0 -ffp-contract=off $CFLAGS $NV_CFLAGS -I"$1" "-DHEIF_FILE=\"$heif\"" "$T/program.c" "$1/benzina.c" \
+        $LIBS -o "$1/program" && "$1/program" > "$1/said"
+    status=$?
+    cat "$1/said"
+    [ $status -eq 0 ] && [ "$(cat "$1/said")" = "$2" ]
+}
+dist_of() { # folder, names
+    dist "$1" "$2" && asks_nothing "$1" $2 && [ ! -e "$1/parts" ] && [ -e "$1/CMakeLists.txt" ] &&
+        ! grep -n '^#include "' "$1/benzina.c" | grep -v '"benzina.h"'; }
+lacks_kernel() { ! grep -n bzi_kernel_augment "$1"; }
+if [ -n "$cuda" ] && have gcc; then
+    check make_dist_writes_the_pair_for_archives dist_of "$T/archives" "$ARCHIVES"
+    check the_pair_for_archives_loads_a_batch_and_names_what_it_lacks runs "$T/archives" "a batch of 8"
+    check make_dist_writes_other_kernels_without_augmentations dist_of "$T/augment" "$ARCHIVES AUGMENT"
+    check the_pair_without_augmentations_has_no_kernel_of_them lacks_kernel "$T/augment/benzina.c"
+    if [ -n "$TEST_ALL" ]; then
+        check the_pair_without_augmentations_loads_a_batch runs "$T/augment" "a batch of 8"
+        check make_dist_writes_a_pair_without_each_of_half dist_of "$T/half" "STILLS RECORDS CUDA"
+        check the_pair_without_half_of_them_loads_a_batch runs "$T/half" "a batch of 8"
+    fi
+else
+    skip make_dist_writes_the_pair_for_archives \
+        "no nv-codec-headers, no PTX or no gcc [libffmpeg-nvenc-dev clang gcc]"
+fi
+
+# --- README's table ---
+table() { grep -E '^\| (nothing|`[A-Z ]+`) \| [0-9]' README.md; }
+lines_hold() { # within 3 %
+    sh tests/make/dist_table.sh --lines "$BUILD" > "$T/lines" && [ "$(table | wc -l)" -eq "$(wc -l < "$T/lines")" ] &&
+    table | cut -d '|' -f 2,3 | tr -d ', ' > "$T/readme" && cut -d '|' -f 2,3 "$T/lines" | tr -d ', ' |
+        paste -d '|' "$T/readme" - | awk -F '|' '{ print } $1 != $3 || $2 / $4 > 1.03 || $4 / $2 > 1.03 { bad = 1 }
+            END { exit bad || NR < 5 }'
+}
+bytes_hold() { # within 5 %
+    sh tests/make/dist_table.sh "$BUILD" > "$T/bytes" &&
+    table | cut -d '|' -f 2,4 | tr -d ', ' > "$T/readme" && cut -d '|' -f 2,4 "$T/bytes" | tr -d ', ' |
+        paste -d '|' "$T/readme" - | awk -F '|' '{ print } $1 != $3 || $2 / $4 > 1.05 || $4 / $2 > 1.05 { bad = 1 }
+            END { exit bad || NR < 5 }'
+}
+check readmes_table_has_the_lines_of_pairs lines_hold
+if [ -z "$TEST_ALL" ]; then :
+elif [ -z "$cuda" ] || ! gcc -v 2>&1 | grep -q 'gcc version 12' || [ "$(uname -m)" != x86_64 ]; then
+    skip readmes_table_has_the_bytes_of_pairs "not gcc 12 on x86-64 with nv-codec-headers, as in the table"
+else check readmes_table_has_the_bytes_of_pairs bytes_hold; fi
+finish

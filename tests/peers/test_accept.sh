@@ -1,0 +1,84 @@
+#!/bin/sh
+# test_accept.sh - archives are taken by programs that are not ours: the original tools' parser, FFmpeg, mediainfo
+#
+#     sh tests/peers/test_accept.sh build/bzna build        from the repository's root
+#
+# PYBENZINAPARSE: a python that has pybenzinaparse 0.2.2 (which needs bitstring 3.1.9), if $PYTHON has not:
+#     python3 -m venv v && v/bin/pip install pybenzinaparse bitstring==3.1.9 && PYBENZINAPARSE=v/bin/python make test TEST=accept
+# Where there is none, tests/unit/test_writer_fields.c holds archives to that parser's rules, restated.
+. tests/tool/tool.sh
+
+parser=
+for python in "$PYBENZINAPARSE" "$PYTHON" python3; do
+    if [ -n "$python" ] && "$python" -c 'import pybenzinaparse' 2>/dev/null; then parser=$python; break; fi
+done
+
+# ARCHIVE COUNT LIST: every box is parsed as the original tools do it. Targets and names are those of the list; those inside the samples, and where
+# thumbnails lie, agree with the index.
+cat >"$t/parse.py" <<'PY'
+import sys
+from bitstring import ConstBitStream
+from pybenzinaparse import Parser, utils
+
+path, count, listed = sys.argv[1], int(sys.argv[2]), open(sys.argv[3], encoding="utf-8").read().split("\n")
+file = ConstBitStream(filename=path)
+boxes = {box.header.type: box for box in Parser.parse(bstr=file)}
+moov = boxes[b"moov"]
+for box in boxes.values():
+    box.load(file)
+names = [utils.get_name(trak) for trak in utils.find_boxes(moov.boxes, [b"trak"])]
+assert names[:3] == [b"bzna_input\0", b"bzna_target\0", b"bzna_fname\0"] and names[-1] == b"bzna_thumb\0", names
+assert utils.get_trak_sample_location(moov.boxes, [b"bzna_input\0"], count) is None
+for i in range(count):
+    sample, target, name = (utils.get_trak_sample_bytes(file, moov.boxes, [track], i) for track in names[:3])
+    print(i, int.from_bytes(target, "little", signed=True), name.decode())
+    assert name[-1:] == b"\0" and "%d\t%s" % (int.from_bytes(target, "little", signed=True), name[:-1].decode()) == listed[i], listed[i]
+    inside = ConstBitStream(bytes=sample)
+    small = {box.header.type: box for box in Parser.parse(bstr=inside)}
+    for box in small.values():
+        box.load(inside)
+    tracks = {utils.get_name(trak): trak for trak in utils.find_boxes(small[b"moov"].boxes, [b"trak"])}
+    assert utils.get_sample_bytes(inside, tracks[b"bzna_target\0"], 0) == target and utils.get_sample_bytes(inside, tracks[b"bzna_fname\0"], 0) == name
+    thumb = utils.get_trak_sample_location(moov.boxes, [b"bzna_thumb\0"], i)
+    begin, _ = utils.get_trak_sample_location(moov.boxes, [b"bzna_input\0"], i)
+    place, size = utils.get_sample_location(tracks[b"bzna_thumb\0"], 0)
+    assert thumb == (begin + place, size), (thumb, begin, place, size)
+PY
+
+frames() { ffmpeg -v error -i "$1" -map 0:v -f framemd5 - 2>&1 | grep -v '^#' | cut -d, -f 3 | tr -d ' ' | tr '\n' ' '; }
+
+accept() { # archive, how many samples, mediainfo's name of the codec and size of the thumbnails' track
+    what=${1##*/}
+    if ! "$bzna" list --json "$1" >"$t/json" 2>&1; then fail "list of $what" "$(cat "$t/json")"; return; fi
+    sed -n 's/.*"target":\([0-9-]*\),.*"filename":"\([^"]*\)".*/\1\t\2/p' "$t/json" >"$t/listed"
+    if [ -z "$parser" ]; then skip "the original tools' parser takes $what" "pybenzinaparse is not installed"
+    else expect 0 "the original tools' parser takes $what" "$parser" "$t/parse.py" "$1" "$2" "$t/listed"; fi
+    if ! command -v ffprobe >/dev/null 2>&1; then skip "ffprobe takes $what" "ffprobe is not installed [ffmpeg]"
+    else same "ffprobe takes $what" "$(ffprobe -v error -count_frames -select_streams v -show_entries stream=nb_read_frames \
+        -of csv=p=0 "$1" 2>&1 | tr -d ",")" "$2"; fi
+    if ! command -v ffmpeg >/dev/null 2>&1; then skip "the thumbnails of $what play" "ffmpeg is not installed [ffmpeg]"
+    else same "the thumbnails of $what play" "$(frames "$1")" "$(seq -s ' ' 0 $(($2 - 1))) "; fi
+    if ! command -v mediainfo >/dev/null 2>&1; then skip "mediainfo takes $what" "mediainfo is not installed [mediainfo]"
+    else same "mediainfo takes $what" "$(mediainfo --Inform='General;%Format% %VideoCount%' "$1") $(mediainfo --Inform='Video;%Format% %Width% %Height% %FrameCount%' "$1")" \
+        "MPEG-4 1 $3 $2"; fi
+}
+
+# Pictures of four classes in every codec; and as a shard, with labels, texts and vectors.
+"$build/draw_pictures" "$t/drawn" 4 >/dev/null && mkdir "$t/shard" || exit 1
+i=0
+for picture in "$t"/drawn/*/*.ppm; do
+    cp "$picture" "$t/shard/$i.ppm"
+    echo $((i * 2)) >"$t/shard/$i.cls"; echo "Bild $i, caf\303\251" >"$t/shard/$i.txt"; echo '{"box":[1,2]}' >"$t/shard/$i.json"; i=$((i + 1))
+done
+(cd "$t/shard" && tar -cf ../shard.tar -- *)
+for codec in h265 h264 av1; do
+    expect 0 "pack as $codec" "$bzna" pack "$t/drawn" -o "$t/$codec.bzna" --codec $codec --crf 40
+done
+expect 0 "pack of a shard" "$bzna" pack "$t/shard.tar" -o "$t/shard.bzna" --codec h264 --preset ultrafast
+expect 0 "pack of splits" "$bzna" pack --splits train="$t/drawn",test="$t/drawn" -o "$t/splits.bzna" --codec h264 --preset ultrafast
+accept "$t/h265.bzna" 4 "HEVC 512 512"
+accept "$t/h264.bzna" 4 "AVC 512 512"
+accept "$t/av1.bzna" 4 "AV1 512 512"
+accept "$t/shard.bzna" 4 "AVC 512 512"
+accept "$t/splits.bzna" 8 "AVC 512 512"
+finish

@@ -1,0 +1,311 @@
+#!/bin/sh
+# test_assemble.sh - bzna merge, append, subset, split, diff, index of archives, convert, extract
+# shellcheck disable=SC2012,SC2046,SC2059
+. tests/tool/tool.sh
+
+# Archives of three classes and of two splits: a to c are the same files in shares.
+prepare() {
+    for file in ants/a ants/b bees/c bees/d cows/e; do
+        mkdir -p "$t/in/${file%/*}"
+        { printf 'P6 24 16 255\n'; tail -c +$((700 * ${#passed} + $(printf '%d' "'${file#*/}") * 90)) $data/mini_h265.bzna | head -c 1152; } >"$t/in/$file.ppm"
+    done
+    { printf 'P6 600 20 255\n'; tail -c +5000 $data/mini_h265.bzna | head -c 36000; } >"$t/in/bees/d.ppm"
+    expect 0 "pack" "$bzna" pack "$t/in" -o "$t/all.bzna" --preset ultrafast
+    for i in 0 1 2; do expect 0 "pack of share $i" "$bzna" pack "$t/in" -o "$t/part$i.bzna" --preset ultrafast --shard $i/3; done
+    expect 0 "pack of splits" "$bzna" pack --splits "test=$t/in,train=$t/in" -o "$t/splits.bzna" --preset ultrafast
+}
+
+says_classes() { run "$bzna" info --json "$1"; says "$t/out" "$2" "the classes of $1"; }
+
+split_tests() {
+    same "splits are written in their order" "$(names "$t/splits.bzna")" "0a.ppm 0b.ppm 1c.ppm 1d.ppm 2e.ppm 0a.ppm 0b.ppm 1c.ppm 1d.ppm 2e.ppm "
+    for split in train test; do same "$split by its name" "$(names "$t/splits.bzna" --split $split)" "0a.ppm 0b.ppm 1c.ppm 1d.ppm 2e.ppm "; done
+    mkdir -p "$t/val/bees" "$t/odd/wasps"
+    cp "$t/in/bees/c.ppm" "$t/val/bees"
+    cp "$t/in/bees/c.ppm" "$t/odd/wasps"
+    expect 0 "a split without some of the classes" "$bzna" pack --splits "validation=$t/val,train=$t/in" -o "$t/v.bzna" --preset ultrafast
+    same "has the numbers of the first split's classes" "$(names "$t/v.bzna" --split validation)" "1c.ppm "
+    refused 1 "odd/wasps: is a class that the first split has not" "a split with other classes" \
+        "$bzna" pack --splits "train=$t/in,test=$t/odd" -o "$t/wrong.bzna"
+    for wrong in "train" "dev=$t/in" "train=$t/in,train=$t/val" "train="; do
+        refused 2 "--splits must be" "--splits $wrong" "$bzna" pack --splits "$wrong" -o "$t/wrong.bzna"
+    done
+    refused 2 "--splits has the folders" "--splits and a folder" "$bzna" pack "$t/in" --splits "train=$t/in" -o "$t/wrong.bzna"
+    refused 2 "too few" "neither" "$bzna" pack -o "$t/wrong.bzna"
+    printf 'cows\nghosts\nbees\nants\n' >"$t/classes.txt"
+    expect 0 "--classes FILE" "$bzna" pack "$t/in" -o "$t/c.bzna" --preset ultrafast --classes "$t/classes.txt"
+    same "numbers classes as the file does" "$(names "$t/c.bzna")" "0e.ppm 2c.ppm 2d.ppm 3a.ppm 3b.ppm "
+    printf 'cows\nbees\n' >"$t/classes.txt"
+    refused 1 "in/ants: is no class of" "a folder that is not among them" "$bzna" pack "$t/in" -o "$t/wrong.bzna" --classes "$t/classes.txt"
+    says_classes "$t/c.bzna" '"class_names":["cows","ghosts","bees","ants"]'
+    says_classes "$t/v.bzna" '"class_names":["ants","bees","cows"]'
+    run "$bzna" list --json "$t/c.bzna"
+    says "$t/out" '"target":2,"class":"bees","filename":"bees/c.ppm"' "a sample has its class's name, and its path in the folder"
+    refused 1 'its class 0 is called "cows", and "ants" in what comes before it' "merge of archives whose classes contradict each other" \
+        "$bzna" merge "$t/all.bzna" "$t/c.bzna" -o "$t/wrong.bzna"
+    expect 1 "diff of such" "$bzna" diff "$t/all.bzna" "$t/c.bzna"
+    says "$t/out" 'classes: class 0 is "ants" and "cows"' "diff names the first class that differs"
+}
+
+merge_tests() {
+    expect 0 "merge of shares" "$bzna" merge "$t/part0.bzna" "$t/part1.bzna" "$t/part2.bzna" -o "$t/merged.bzna"
+    if cmp -s "$t/merged.bzna" "$t/all.bzna"; then pass; else fail "merged shares are the whole, byte for byte" "$(cmp "$t/merged.bzna" "$t/all.bzna" 2>&1)"; fi
+    refused 2 "already exists" "merge does not replace" "$bzna" merge "$t/part0.bzna" -o "$t/merged.bzna"
+    expect 0 "merge of one, with its splits" "$bzna" merge "$t/splits.bzna" -o "$t/again.bzna"
+    if cmp -s "$t/again.bzna" "$t/splits.bzna"; then pass; else fail "splits are kept, byte for byte"; fi
+    expect 0 "merge of an archive of the original tools" "$bzna" merge $data/mini_h264.bzna -o "$t/mini.bzna"
+    expect 0 "verify --decode of it" "$bzna" verify --decode "$t/mini.bzna"
+    expect 0 "SEI, which is not copied, is no difference" "$bzna" diff "$t/mini.bzna" $data/mini_h264.bzna
+    same "its pictures decode to the same" "$(for i in 0 3 7; do "$bzna" extract "$t/mini.bzna" $i --md5; done 2>/dev/null)" \
+        "$(for i in 0 3 7; do "$bzna" extract $data/mini_h264.bzna $i --md5; done 2>/dev/null)"
+    same "its names and targets are those" "$(names "$t/mini.bzna")" "$(names $data/mini_h264.bzna)"
+    expect 1 "merge of what an archive cannot hold" "$bzna" merge "$t/in" -o "$t/none.bzna"
+    says "$t/err" "sample 0 is left out: " "it is named"
+    refused 2 "-o must be given" "merge without -o" "$bzna" merge "$t/part0.bzna"
+    refused 1 "absent.bzna" "merge of a file that is not there" "$bzna" merge "$t/part0.bzna" "$t/absent.bzna" -o "$t/wrong.bzna"
+
+    cp "$t/part0.bzna" "$t/grown.bzna"
+    expect 0 "append" "$bzna" append "$t/grown.bzna" "$t/part1.bzna" "$t/part2.bzna"
+    if cmp -s "$t/grown.bzna" "$t/all.bzna"; then pass; else fail "an archive that grew is the whole"; fi
+    expect 1 "append of damage" "$bzna" append "$t/grown.bzna" "$t/absent.bzna"
+    if cmp -s "$t/grown.bzna" "$t/all.bzna"; then pass; else fail "a failed append leaves the archive as it was"; fi
+
+    expect 0 "split" "$bzna" split "$t/all.bzna" -o "$t/share.bzna" --parts 3
+    for i in 0 1 2; do
+        if cmp -s "$t/share-0000$i-of-00003.bzna" "$t/part$i.bzna"; then pass; else fail "share $i is what pack --shard gives"; fi
+    done
+    refused 2 "already exists" "split does not replace" "$bzna" split "$t/all.bzna" -o "$t/share.bzna" --parts 3
+    refused 1 "has only 5 samples" "more parts than samples" "$bzna" split "$t/all.bzna" -o "$t/s.bzna" --parts 6
+
+    printf '4\n0 2\n' >"$t/indices.txt"
+    expect 0 "subset by numbers" "$bzna" subset "$t/all.bzna" --indices "$t/indices.txt" -o "$t/sub.bzna"
+    same "is in the order of the file" "$(names "$t/sub.bzna")" "2e.ppm 0a.ppm 1c.ppm "
+    expect 0 "subset by class" "$bzna" subset "$t/all.bzna" --class 1 -o "$t/sub.bzna" --overwrite
+    same "has that class" "$(names "$t/sub.bzna")" "1c.ppm 1d.ppm "
+    expect 0 "subset by the name of a class" "$bzna" subset "$t/all.bzna" --class bees -o "$t/sub2.bzna"
+    if cmp -s "$t/sub.bzna" "$t/sub2.bzna"; then pass; else fail "a class's name is that class"; fi
+    says_classes "$t/sub2.bzna" '"class_names":["ants","bees","cows"]'
+    echo 5 >"$t/indices.txt"
+    refused 1 "there is no sample 5: there are 5" "a number past the end" "$bzna" subset "$t/all.bzna" --indices "$t/indices.txt" -o "$t/wrong.bzna"
+    echo x >"$t/indices.txt"
+    refused 1 "must hold numbers" "what is no number" "$bzna" subset "$t/all.bzna" --indices "$t/indices.txt" -o "$t/wrong.bzna"
+    refused 1 'there is no class "wasps"' "a class that is not there" "$bzna" subset "$t/all.bzna" --class wasps -o "$t/wrong.bzna"
+    refused 1 'its classes have no names' "a name where classes have none" "$bzna" subset $data/mini_h264.bzna --class bees -o "$t/wrong.bzna"
+    refused 1 'no sample is of class "7"' "a class without samples" "$bzna" subset "$t/all.bzna" --class 7 -o "$t/wrong.bzna"
+    refused 2 "give --indices or --class" "subset of nothing" "$bzna" subset "$t/all.bzna" -o "$t/wrong.bzna"
+    if ls "$t"/wrong.bzna* "$t"/*.partial >/dev/null 2>&1; then fail "nothing is left of what failed" "$(ls "$t"/wrong.bzna* "$t"/*.partial)"; else pass; fi
+}
+
+diff_tests() {
+    expect 0 "an archive does not differ from itself" "$bzna" diff "$t/all.bzna" "$t/all.bzna"
+    expect 1 "archives of other lengths" "$bzna" diff "$t/all.bzna" "$t/part0.bzna"
+    says "$t/err" "5 samples and 1; of the first 1, 0 differ" "diff counts"
+    expect 0 "another quality" "$bzna" pack "$t/in" -o "$t/other.bzna" --preset ultrafast --crf 40
+    expect 1 "pictures differ" "$bzna" diff "$t/all.bzna" "$t/other.bzna"
+    same "in each sample" "$(cat "$t/out")" "$(for i in 0 1 2 3 4; do echo "sample $i: picture"; done)"
+    cp -r "$t/in" "$t/renamed"
+    mv "$t/renamed/ants/b.ppm" "$t/renamed/ants/bb.ppm"
+    expect 0 "another name" "$bzna" pack "$t/renamed" -o "$t/renamed.bzna" --preset ultrafast
+    expect 1 "a name differs" "$bzna" diff --json "$t/all.bzna" "$t/renamed.bzna"
+    same "of that sample alone" "$(cat "$t/out")" '{"index":1,"differs":"name"}'
+}
+
+recover_tests() {
+    head -c $(($(wc -c <"$t/all.bzna") - 1000)) "$t/all.bzna" >"$t/cut.bzna"
+    refused 1 "" "an archive that lost its end does not open" "$bzna" info "$t/cut.bzna"
+    expect 0 "its index is made again" "$bzna" index "$t/cut.bzna" -o "$t/found.bzna"
+    if cmp -s "$t/found.bzna" "$t/all.bzna"; then pass; else fail "it is the archive that it was, byte for byte" "$("$bzna" diff "$t/found.bzna" "$t/all.bzna" 2>&1)"; fi
+    head -c 20000 $data/mini_h265.bzna >"$t/short.bzna"
+    refused 1 "no whole sample" "less than one sample" "$bzna" index "$t/short.bzna" -o "$t/wrong.bzna"
+    head -c 100000 $data/mini_h265.bzna >"$t/half.bzna"
+    expect 0 "an archive of the original tools that was cut" "$bzna" index "$t/half.bzna" -o "$t/found.bzna" --overwrite
+    expect 0 "decodes" "$bzna" verify --decode "$t/found.bzna"
+    same "its samples are the first of the whole" "$(names "$t/found.bzna")" \
+        "$(names $data/mini_h265.bzna | tr ' ' '\n' | head -n "$("$bzna" list "$t/found.bzna" | awk 'END { print NR - 1 }')" | tr '\n' ' ')"
+    # A box may say its size in 64 bits: here one that is skipped, 316 bytes long, behind the first sample and the second.
+    ftyps=$(grep -abo ftyp "$t/cut.bzna" | cut -d: -f1)
+    printf '\000\000\000\001free\000\000\000\000\000\000\001\074%0300d' 0 >"$t/box"
+    second=$(($(echo "$ftyps" | sed -n 3p) - 4)) third=$(($(echo "$ftyps" | sed -n 4p) - 4))
+    { head -c $second "$t/cut.bzna"; cat "$t/box"; head -c $third "$t/cut.bzna" | tail -c +$((second + 1))
+      cat "$t/box"; tail -c +$((third + 1)) "$t/cut.bzna"; } >"$t/wide.bzna"
+    expect 0 "boxes of 64 bits do not end it" "$bzna" index "$t/wide.bzna" -o "$t/found.bzna" --overwrite
+    expect 1 "what the archive's own size still covers is found" "$bzna" diff "$t/found.bzna" "$t/all.bzna"
+    says "$t/err" "4 samples and 5; of the first 4, 0 differ" "and as it was"
+    { head -c $((second + 12)) "$t/wide.bzna"; printf '\001'; tail -c +$((second + 14)) "$t/wide.bzna"; } >"$t/torn.bzna"
+    expect 0 "a box that ends past the file is none" "$bzna" index "$t/torn.bzna" -o "$t/found.bzna" --overwrite
+    same "what stands before it is found" "$(names "$t/found.bzna")" "$(names "$t/all.bzna" | cut -d ' ' -f 1) "
+    refused 1 "bzna index $t/cut.bzna -o NEW.bzna" "an archive without -o" "$bzna" index "$t/cut.bzna"
+    refused 1 "is not an archive" "what is none" "$bzna" index "$t/in/ants/a.ppm" -o "$t/wrong.bzna"
+    # A context needs locks: one that cannot be made.
+    cat >"$t/locks.c" <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+/* The program's own locks, not those of its libraries. */
+int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
+{
+    static int (*real)(pthread_mutex_t *, const pthread_mutexattr_t *);
+    Dl_info caller;
+    if (dladdr(__builtin_return_address(0), &caller) && caller.dli_fname && !strstr(caller.dli_fname, ".so"))
+        return 12;
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, "pthread_mutex_init");
+    return real(mutex, attributes);
+}
+END
+    if [ -n "$SANITIZE" ]; then skip "a context that cannot be opened" "a sanitizer's library must be the first one"
+    elif ! ${CC:-cc} -shared -fPIC -o "$t/locks.so" "$t/locks.c" -ldl 2>"$t/err"; then skip "a context that cannot be opened" "no compiler [gcc]"
+    else
+        refused 1 "cannot make a lock" "a context that cannot be opened" env LD_PRELOAD="$t/locks.so" "$bzna" index "$t/cut.bzna" -o "$t/wrong.bzna"
+        if [ -e "$t/wrong.bzna" ]; then fail "nothing is left behind"; else pass; fi
+    fi
+}
+
+extract_tests() {
+    expect 0 "extract by name" "$bzna" extract "$t/all.bzna" c.ppm -o "$t/x.ppm"
+    expect 0 "extract by number" "$bzna" extract "$t/all.bzna" 2 -o "$t/y.ppm"
+    if cmp -s "$t/x.ppm" "$t/y.ppm"; then pass; else fail "a name is that sample"; fi
+    refused 1 '"c.ppm": samples 2 and 7 have that name' "a name that two have" "$bzna" extract "$t/splits.bzna" c.ppm -o "$t/x.ppm"
+    refused 1 "neither an index" "a name that none has" "$bzna" extract "$t/all.bzna" zzz -o "$t/x.ppm"
+    "$bzna" extract "$t/all.bzna" 2 -o - >"$t/x.png" 2>"$t/err"
+    same "standard output gets PNG" "$(head -c 8 "$t/x.png" | od -An -tx1 | tr -d ' ')" 89504e470d0a1a0a
+    "$bzna" extract "$t/all.bzna" 2 -o - --as ppm >"$t/x.ppm" 2>"$t/err"
+    if cmp -s "$t/x.ppm" "$t/y.ppm"; then pass; else fail "--as ppm on standard output"; fi
+    expect 0 "a JPEG of what is none" "$bzna" extract "$t/all.bzna" 2 -o "$t/x.jpg"
+    expect 0 "it can be packed" "$bzna" extract "$t/all.bzna" 2 -o "$t/x.bin" --as .jpg
+    if cmp -s "$t/x.jpg" "$t/x.bin"; then pass; else fail "--as names the format"; fi
+    if command -v ffmpeg >/dev/null 2>&1; then
+        ffmpeg -v error -i "$t/x.jpg" -y "$t/x.ppm" 2>&1
+        psnr "$t/x.ppm" "$t/y.ppm"
+        if [ "$db" -ge 20 ]; then pass; else fail "the JPEG is the picture" "$db dB"; fi
+    else skip "the JPEG is the picture" "ffmpeg is not installed [ffmpeg]"; fi
+    run "$bzna" extract "$t/all.bzna" d.ppm -o "$t/x.ppm"
+    says "$t/err" "this is the sample's bzna_input; --track bzna_thumb" "extract says which picture it took"
+    refused 2 "--as" "--as without -o" "$bzna" extract "$t/all.bzna" 2 --md5 --as png
+    refused 2 "standard output" "-o - and --json" "$bzna" extract "$t/all.bzna" 2 -o - --json
+    refused 2 "--as" "a format that there is not" "$bzna" extract "$t/all.bzna" 2 -o - --as gif
+}
+
+# What is converted there and back is what it was: the library reads what the tool writes, and tar lists it.
+convert_tests() {
+    mkdir -p "$t/photos/ants" "$t/photos/bees"
+    oriented_jpeg 1 >"$t/photos/ants/a.jpg"
+    oriented_jpeg 6 >"$t/photos/bees/b.jpg"
+    # The bytes that begin a RecordIO record, at every alignment, in a comment.
+    { printf '\377\330\377\376\000\031'; for _ in 1 2 3 4; do printf '\012\043\327\316x'; done; printf 'xxx'; oriented_jpeg 1 | tail -c +3; } >"$t/photos/bees/c.jpg"
+    expect 0 "convert a folder to a tar" "$bzna" convert "$t/photos" -o "$t/p.tar"
+    says "$t/err" "note: $t/p.tar: the names of the classes are left out" "what a tar cannot hold is said"
+    same "the tar has a picture and a class for each" "$(tar -tf "$t/p.tar" 2>&1 | tr '\n' ' ')" "ants/a.jpg ants/a.cls bees/b.jpg bees/b.cls bees/c.jpg bees/c.cls "
+    same "the library reads its keys and targets" "$(names "$t/p.tar" | tr -d '\n')" "0a 1b 1c "
+    expect 0 "convert a tar to a .rec" "$bzna" convert "$t/p.tar" -o "$t/p.rec"
+    expect 0 "verify --decode of the .rec" "$bzna" verify --decode "$t/p.rec"
+    for i in 0:ants/a 1:bees/b 2:bees/c; do
+        run "$bzna" extract "$t/p.rec" ${i%:*} -o "$t/x.jpg"
+        if cmp -s "$t/x.jpg" "$t/photos/${i#*:}.jpg"; then pass; else fail "${i#*:} comes out of a .rec as it went in"; fi
+        run "$bzna" extract "$t/p.tar" ${i%:*} -o "$t/x.jpg"
+        if cmp -s "$t/x.jpg" "$t/photos/${i#*:}.jpg"; then pass; else fail "${i#*:} comes out of a tar as it went in"; fi
+    done
+    same "targets are the labels" "$("$bzna" list "$t/p.rec" | awk 'NR > 1 { printf "%s ", $2 }')" "0 1 1 "
+    # A record of three labels says so in its header: it comes out of bzna as it went in.
+    size=$(wc -c <"$t/photos/ants/a.jpg" | tr -d ' ')
+    { printf '\012\043\327\316'; printf "\\$(printf %o $(((size + 36) % 256)))\\$(printf %o $(((size + 36) / 256)))\\0\\0"
+      printf '\003\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\300\077\0\0\0\300\0\0\100\100'
+      cat "$t/photos/ants/a.jpg"; head -c $(((4 - size % 4) % 4)) /dev/zero; } >"$t/labels.rec"
+    expect 0 "a .rec of labels as a .rec" "$bzna" convert "$t/labels.rec" -o "$t/labels2.rec"
+    if cmp "$t/labels.rec" "$t/labels2.rec" >"$t/log" 2>&1; then pass; else fail "labels and their number are kept" "$(cat "$t/log")"; fi
+    mv "$t/p.idx" "$t/written.idx"
+    expect 0 "bzna index of the .rec" "$bzna" index "$t/p.rec"
+    same "the index is the one that was written" "$(awk '{ print $2 }' "$t/written.idx" | tr '\n' ' ')" "$(awk '{ print $2 }' "$t/p.idx" | tr '\n' ' ')"
+    expect 0 "convert a tar to a folder" "$bzna" convert "$t/p.tar" -o "$t/folder/"
+    same "the folder has a folder for each class" "$(cd "$t/folder" && find . -name '*.jpg' | sort | tr '\n' ' ')" "./ants/a.jpg ./bees/b.jpg ./bees/c.jpg "
+    if cmp -s "$t/folder/bees/c.jpg" "$t/photos/bees/c.jpg"; then pass; else fail "a file is as it was"; fi
+    expect 0 "convert a tar to an archive" "$bzna" convert "$t/p.tar" -o "$t/p.bzna"
+    expect 0 "verify --decode of the archive" "$bzna" verify --decode "$t/p.bzna"
+    expect 0 "convert an archive to a folder" "$bzna" convert "$t/p.bzna" -o "$t/folder2/"
+    if diff -r "$t/folder" "$t/folder2" >/dev/null; then pass; else fail "an archive of JPEG gives the folder that it was made of" "$(diff -r "$t/folder" "$t/folder2")"; fi
+    expect 0 "convert frames of video to a tar" "$bzna" convert "$t/splits.bzna" -o "$t/v.tar"
+    same "names that are not unique get numbers" "$(tar -tf "$t/v.tar" | head -n 3 | tr '\n' ' ')" "000000000_a.jpg 000000000_a.cls 000000000_a.name "
+    expect 0 "they decode" "$bzna" verify --decode "$t/v.tar"
+    expect 0 "convert to shards" "$bzna" convert "$t/splits.bzna" -o "$t/s.tar" --shard-size 4 --shuffle --seed 3
+    expect 0 "the same again" "$bzna" convert "$t/splits.bzna" -o "$t/r.tar" --shard-size 4 --shuffle --seed 3
+    same "shards are numbered" "$(cd "$t" && echo s-*.tar)" "s-000000.tar s-000001.tar s-000002.tar"
+    if cmp -s "$t/s-000001.tar" "$t/r-000001.tar"; then pass; else fail "the same seed gives the same order"; fi
+    order=$(for i in 0 1 2; do tar -tf "$t/s-00000$i.tar" | grep jpg; done | tr '\n' ' ')
+    own=$(tar -tf "$t/v.tar" | grep jpg | tr '\n' ' ')
+    same "all samples are there" "$(echo "$order" | tr ' ' '\n' | grep . | sort | tr '\n' ' ')" "$own"
+    if [ "$order" != "$own" ]; then pass; else fail "they are in another order" "$order"; fi
+    # Pictures that are renamed, and fields that are left out, are said of the first, and counted.
+    mkdir "$t/jpe"
+    for i in $(seq 100 399); do cp "$t/photos/ants/a.jpg" "$t/jpe/$i.jpe"; echo "{}" >"$t/jpe/$i.json"; done
+    (cd "$t/jpe" && tar -cf ../jpe.tar $(seq -f '%.0f.jpe' 100 399 | sed 'p; s/jpe/json/') && cd .. && rm -r jpe)
+    expect 0 "convert what must be renamed" "$bzna" convert "$t/jpe.tar" -o "$t/jpe/"
+    same "says it once, and of how many" "$(grep -c 'note: .*: names are paths in the folder' "$t/err") $(grep -c 'the field json is left out (and likewise of 299 other samples)' "$t/err")" "1 1"
+    says "$t/err" "100.jpe is 100.jpg (and likewise of 299 other samples)" "with the first as an example"
+    same "and no more" "$(grep -c 'note' "$t/err")" 2
+    refused 2 "already exists" "convert does not replace" "$bzna" convert "$t/p.tar" -o "$t/p.rec"
+    refused 2 "-o must be a name in" "what is to be written is not clear" "$bzna" convert "$t/p.tar" -o "$t/x.zip"
+    refused 2 "--shard-size and --shuffle" "shards of an archive" "$bzna" convert "$t/p.tar" -o "$t/x.bzna" --shuffle
+}
+
+# Archive, tar, folder and .rec from each and to each: names, targets, pictures' bytes and fields are those, and what a
+# container cannot hold is said, and counted.
+matrix_tests() {
+    if ! command -v tar >/dev/null 2>&1; then skip "from each container to each" "there is no tar [tar]"; return; fi
+    mkdir -p "$t/m/ants" "$t/m/bees/deep" "$t/x"
+    for i in 1 3 6 8; do oriented_jpeg $i >"$t/m/$i.jpg"; done
+    mv "$t/m/1.jpg" "$t/m/ants/one.jpg"
+    mv "$t/m/3.jpg" "$t/m/bees/b 2.jpg"
+    mv "$t/m/6.jpg" "$t/m/bees/c.jpg"
+    mv "$t/m/8.jpg" "$t/m/bees/deep/c.jpg"
+    (cd "$t/m" && find . -name '*.jpg' | while read -r f; do
+        printf 'caption of %s' "$f" >"${f%.jpg}.txt"; printf '{"of":"%s"}' "$f" >"${f%.jpg}.json"; printf 4 >"${f%.jpg}.index"
+        case $f in ./ants/*) printf 0;; *) printf 1;; esac >"${f%.jpg}.cls"; done
+        printf train >ants/one.split; printf test >bees/c.split
+        tar -cf ../x/from.tar ants/one.* "bees/b 2".* bees/c.* bees/deep/c.*)
+    expect 0 "a tar as an archive" "$bzna" convert "$t/x/from.tar" -o "$t/x/from.bzna"
+    same "a field of that name is the split" "$(names "$t/x/from.bzna" --split train)$(names "$t/x/from.bzna" --split test)" "0one.jpg 1c.jpg "
+    expect 0 "an archive as a folder" "$bzna" convert "$t/x/from.bzna" -o "$t/x/from/"
+    expect 0 "an archive as a .rec" "$bzna" convert "$t/x/from.bzna" -o "$t/x/from.rec"
+    bad=
+    for from in from.bzna from.tar from/ from.rec; do
+        for to in to.bzna to.tar to/ to.rec; do
+            rm -rf "$t/x/to" "$t/x"/to.*
+            run "$bzna" convert "$t/x/$from" -o "$t/x/$to" --json
+            lost=0
+            case $from$to in from.bznato/ | from.bznato.rec | from.tarto/ | from.tarto.rec) lost=4;; esac
+            [ "$status $(field altered <"$t/out")" = "0 $lost" ] || [ "$status$to" = 0to.bzna ] || bad="$bad $from-$to: $(cat "$t/err" "$t/out")"
+            [ $lost = 0 ] || [ "$(grep -c 'note: .*the field txt is left out' "$t/err")" = 1 ] || bad="$bad $from-$to does not say what it loses"
+            run "$bzna" diff "$t/x/$from" "$t/x/$to"
+            [ "$(sed '/^classes: /d; s/field index, //; s/field json, //; s/field split, //; s/split, //; s/, field [ijs].*//' "$t/out")" = "$([ $lost = 0 ] || for i in 0 1 2 3; do echo "sample $i: field txt"; done)" ] || bad="$bad $from-$to: $(cat "$t/out" "$t/err")"
+        done
+    done
+    same "of all sixteen ways, those that lose or change something unsaid" "$bad" ""
+    same "a folder's files lie where they lay" "$(cd "$t/x/from" && find . -type f | sort | tr '\n' ' ')" "./ants/one.jpg ./bees/b 2.jpg ./bees/c.jpg ./bees/deep/c.jpg "
+    if cmp -s "$t/x/from/bees/deep/c.jpg" "$t/m/bees/deep/c.jpg"; then pass; else fail "and are what they were"; fi
+
+    # Targets and an order that no folder has by itself.
+    printf 'bees/c.jpg,7\nants/one.jpg,2\nbees/b 2.jpg,7\n' >"$t/x/odd.csv"
+    expect 0 "odd targets" "$bzna" pack "$t/m" --list "$t/x/odd.csv" -o "$t/x/odd.bzna" --codec copy
+    expect 0 "as a folder" "$bzna" convert "$t/x/odd.bzna" -o "$t/x/odd/"
+    says "$t/err" "give --list $t/x/odd.lst with it" "what it lacks is said"
+    same "which has them with its list" "$(names "$t/x/odd" --list "$t/x/odd.lst")" "$(names "$t/x/odd.bzna")"
+    expect 0 "and back" "$bzna" convert "$t/x/odd" --list "$t/x/odd.lst" -o "$t/x/odd2.tar"
+    same "they are" "$(names "$t/x/odd2.tar")" "7c 2one 7b "
+    # Frames of video become JPEG, under names that say so; the names that they had are in a tar's files KEY.name.
+    expect 0 "frames as a tar" "$bzna" convert "$t/all.bzna" -o "$t/x/all.tar"
+    expect 0 "and the tar as an archive" "$bzna" convert "$t/x/all.tar" -o "$t/x/all.bzna"
+    same "has the names" "$(names "$t/x/all.bzna")" "$(names "$t/all.bzna")"
+    # A full disk: nothing is left that looks complete.
+    run sh -c 'ulimit -f 1; exec "$@"' sh "$bzna" convert "$t/all.bzna" -o "$t/x/full.tar"
+    same "a full disk is an error" "$status $(find "$t/x" -name "full*")" "1 "
+}
+
+prepare
+split_tests
+merge_tests
+diff_tests
+recover_tests
+extract_tests
+convert_tests
+matrix_tests
+finish

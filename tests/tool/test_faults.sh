@@ -1,0 +1,166 @@
+#!/bin/sh
+# test_faults.sh - bzna pack, pack --resume, merge, append, convert, index and extract while calls of the system fail, each in turn
+#
+# A command that fails ends with 1 and a message, neither by a signal nor never, and leaves no file that is not whole. What
+# it left goes on with --resume. A disk that stalls changes nothing. Without TEST_ALL only some of the calls fail.
+# shellcheck disable=SC2012,SC2046,SC2059,SC2154
+. tests/tool/tool.sh
+
+library=$t/failing_calls.so
+step=${TEST_ALL:+1}
+step=${step:-11}
+
+# attempt COMMAND...: with the call that $call, $number and $how say; sets $status, and $was_met to whether it came to that
+attempt() {
+    rm -f "$t/met"
+    status=0
+    timeout 100 env "FAIL_CALL=$call $number $how" "FAIL_MET=$t/met" "LD_PRELOAD=$library" "$@" >"$t/out" 2>"$t/err" || status=$?
+    was_met=0
+    if [ -e "$t/met" ]; then was_met=1; fi
+}
+
+# Whether the last attempt ended as it should; $1 is what it was to write, $2 what that must be. An archive from which
+# pack says that it left out files has fewer pictures.
+ended_well() {
+    case $status in
+    0) cmp -s "$1" "$2" ;;
+    1) grep -q '^bzna: ' "$t/err" && { [ ! -e "$1" ] || cmp -s "$1" "$2" || { left_out && "$bzna" verify "$1" >"$t/out" 2>&1; }; } ;;
+    *) false ;;
+    esac
+}
+
+left_out() { grep -q 'are left out\|is left out' "$t/err"; }
+
+# sweep NAME ATTEMPT: runs ATTEMPT, which prints why it went wrong, for each call
+sweep() {
+    for way in 'open 24' 'open 13' 'read 5' 'read short' 'write 28' 'write 122' 'write short' 'pread 5' 'pread short' \
+        'pwrite 28' 'pwrite 5' 'pwrite 122' 'pwrite short' 'writev 32' 'writev short' 'rename 5' 'rename 122' 'fsync 5' 'fsync 122' 'fdatasync 5' 'ftruncate 28' 'fstat 5' 'fork 11' 'socketpair 24'; do
+        call=${way% *} how=${way#* } number=1 wrong=
+        while :; do
+            $2
+            if [ "$was_met" = 0 ] || [ -n "$wrong" ]; then break; fi
+            number=$((number + step))
+        done
+        if [ -z "$wrong" ]; then pass; else fail "$1, $call call $number ($how)" "$wrong" "$(head -n 3 "$t/err")"; fi
+    done
+}
+
+pack_attempt() {
+    rm -f "$t/x.bzna" "$t/x.bzna.partial" "$t/x.bzna.partial.log"
+    attempt "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2
+    ended_well "$t/x.bzna" "$t/whole.bzna" || wrong="exit status $status, or another archive"
+    if [ "$status" = 0 ] || [ -n "$wrong" ] || left_out; then return; fi
+    run "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2 --resume
+    if [ "$status" != 0 ] || ! cmp -s "$t/x.bzna" "$t/whole.bzna"; then wrong="--resume after that: $status"; fi
+}
+
+# The rest of an interrupted run is there, and going on with it fails.
+resume_attempt() {
+    cp "$t/half.partial" "$t/x.bzna.partial"
+    cp "$t/half.log" "$t/x.bzna.partial.log"
+    rm -f "$t/x.bzna"
+    attempt "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2 --resume
+    ended_well "$t/x.bzna" "$t/whole.bzna" || wrong="exit status $status, or another archive"
+    if [ "$status" = 0 ] || [ -n "$wrong" ] || left_out; then return; fi
+    run "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2 --resume
+    if [ "$status" != 0 ] || ! cmp -s "$t/x.bzna" "$t/whole.bzna"; then wrong="--resume after that: $status"; fi
+}
+
+merge_attempt() {
+    rm -f "$t/m.bzna" "$t/m.bzna.partial"
+    attempt "$bzna" merge "$t/whole.bzna" "$t/whole.bzna" -o "$t/m.bzna"
+    ended_well "$t/m.bzna" "$t/merged.bzna" || wrong="exit status $status, or another archive"
+}
+
+convert_attempt() {
+    rm -f "$t/c.tar" "$t/c.tar.partial"
+    attempt "$bzna" convert "$t/whole.bzna" -o "$t/c.tar"
+    ended_well "$t/c.tar" "$t/converted.tar" || wrong="exit status $status, or another tar"
+}
+
+# Adds to an archive that is there: it stays what it was, or is the new one.
+append_attempt() {
+    cp "$t/whole.bzna" "$t/n.bzna"
+    rm -f "$t/n.bzna.partial"
+    attempt "$bzna" append "$t/n.bzna" "$t/whole.bzna"
+    ended_well "$t/n.bzna" "$t/merged.bzna" || { [ "$status" = 1 ] && cmp -s "$t/n.bzna" "$t/whole.bzna"; } ||
+        wrong="exit status $status, or another archive"
+}
+
+index_attempt() {
+    rm -f "$t/i.idx" "$t/i.idx.partial"
+    attempt "$bzna" index "$t/i.tar"
+    ended_well "$t/i.idx" "$t/indexed.idx" || wrong="exit status $status, or another index"
+}
+
+rescue_attempt() {
+    rm -f "$t/r.bzna" "$t/r.bzna.partial"
+    attempt "$bzna" index "$t/half.partial" -o "$t/r.bzna"
+    ended_well "$t/r.bzna" "$t/rescued.bzna" || wrong="exit status $status, or another archive"
+}
+
+# stalls NAME FILE EXPECTED COMMAND...: each kind of call takes five seconds once, and nothing is different
+stalls() {
+    what=$1 file=$2 expected=$3
+    shift 3
+    for call in ${TEST_ALL:+open read write} pread pwrite ${TEST_ALL:+fsync fdatasync rename}; do
+        number=${TEST_ALL:+2} number=${number:-3} how=stall
+        rm -f "$file" "$file.partial" "$file.partial.log"
+        attempt "$@"
+        if [ "$status" = 0 ] && cmp -s "$file" "$expected"; then pass
+        else fail "$what, a $call that stalls" "exit status $status" "$(head -n 3 "$t/err")"; fi
+    done
+}
+
+# too_large NAME FILE COMMAND...: files may not have more than so many blocks, which is like a disk that is full, and of streams, too
+too_large() {
+    what=$1 file=$2
+    shift 2
+    for blocks in 0 1 9; do
+        rm -f "$file" "$file.partial"
+        status=0
+        (ulimit -f $blocks && exec timeout 100 "$@" >/dev/null 2>&1) || status=$?
+        if [ "$status" = 1 ] && [ ! -e "$file" ]; then pass; else fail "$what, files of at most $blocks blocks" "exit status $status"; fi
+    done
+}
+
+extract_attempt() {
+    rm -f "$t/e.ppm"
+    attempt "$bzna" extract "$t/whole.bzna" 0 -o "$t/e.ppm"
+    ended_well "$t/e.ppm" "$t/extracted.ppm" || wrong="exit status $status, or another picture"
+}
+
+if [ -n "$SANITIZE" ] || ! "${CC:-cc}" -shared -fPIC -O1 -o "$library" tests/fake/failing_calls.c -ldl 2>"$t/err"; then
+    skip "calls that fail under the tool" "no library can be preloaded here: ${SANITIZE:+sanitizers}$(head -n 1 "$t/err")"
+else
+    expect 0 "draw_pictures" "$build/draw_pictures" "$t/drawn" 6
+    expect 0 "pack" "$bzna" pack "$t/drawn" -o "$t/whole.bzna" --codec jpeg --jobs 2
+    expect 0 "merge" "$bzna" merge "$t/whole.bzna" "$t/whole.bzna" -o "$t/merged.bzna"
+    expect 0 "convert" "$bzna" convert "$t/whole.bzna" -o "$t/converted.tar"
+    expect 0 "extract" "$bzna" extract "$t/whole.bzna" 0 -o "$t/extracted.ppm"
+    cp "$t/converted.tar" "$t/i.tar"
+    expect 0 "index" "$bzna" index "$t/i.tar"
+    mv "$t/i.idx" "$t/indexed.idx"
+    # before the last: the log, its folder, the archive before its mark
+    call=fsync number=4 how=5
+    attempt "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2
+    same "a run whose last call fails leaves what it wrote" "$status $(ls "$t" | grep -c 'x.bzna.partial')" "1 2"
+    mv "$t/x.bzna.partial" "$t/half.partial"
+    mv "$t/x.bzna.partial.log" "$t/half.log"
+    expect 0 "index -o" "$bzna" index "$t/half.partial" -o "$t/rescued.bzna"
+    sweep pack pack_attempt
+    sweep "pack --resume" resume_attempt
+    sweep merge merge_attempt
+    sweep append append_attempt
+    sweep convert convert_attempt
+    sweep index index_attempt
+    sweep "index -o" rescue_attempt
+    sweep extract extract_attempt
+    stalls pack "$t/x.bzna" "$t/whole.bzna" "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2
+    stalls merge "$t/m.bzna" "$t/merged.bzna" "$bzna" merge "$t/whole.bzna" "$t/whole.bzna" -o "$t/m.bzna"
+    too_large pack "$t/x.bzna" "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2 --overwrite
+    too_large convert "$t/c.tar" "$bzna" convert "$t/whole.bzna" -o "$t/c.tar"
+    too_large extract "$t/e.ppm" "$bzna" extract "$t/whole.bzna" 0 -o "$t/e.ppm"
+fi
+echo "tests/tool/test_faults.sh: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]

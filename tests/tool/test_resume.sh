@@ -1,0 +1,263 @@
+#!/bin/sh
+# test_resume.sh - bzna pack, interrupted: --resume gives the bytes of a run that was not
+# shellcheck disable=SC2012,SC2046,SC2059
+. tests/tool/tool.sh
+
+# Small pictures in two classes, two of them with thumbnails, and two files that are no pictures.
+draw() {
+    mkdir -p "$t/in/ants" "$t/in/bees"
+    for i in 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27; do
+        for class in ants bees; do
+            { printf 'P6 24 16 255\n'; tail -c +$((i * 700)) $data/mini_h265.bzna | head -c 1152; } >"$t/in/$class/$i.ppm"
+        done
+    done
+    { printf 'P6 600 20 255\n'; tail -c +5000 $data/mini_h265.bzna | head -c 36000; } >"$t/in/ants/14.ppm"
+    { printf 'P6 20 520 255\n'; tail -c +6000 $data/mini_h265.bzna | head -c 31200; } >"$t/in/bees/99.ppm"
+    echo "no picture" >"$t/in/ants/15a.jpg"
+    : >"$t/in/bees/12a.png"
+    began=$(date +%s%N)
+    expect 1 "a run that is not interrupted" "$bzna" pack "$t/in" -o "$t/whole.bzna" --preset ultrafast
+    took=$(awk "BEGIN { t = ($(date +%s%N) - $began) / 1e9; print (t > 0.4 ? t : 0.4) }")
+    cp "$t/out" "$t/said"
+    expect 0 "it is sound" "$bzna" verify --decode "$t/whole.bzna"
+    "$bzna" info --json "$t/whole.bzna" | tr -d '\n' >"$t/kept.json"
+    head -c 2000 "$t/whole.bzna" >"$t/text"
+}
+
+# pack ARGUMENT...: as that run
+pack() { "$bzna" pack "$t/in" -o "$t/x.bzna" --preset ultrafast "$@"; }
+
+whole() { if cmp -s "$t/x.bzna" "$t/whole.bzna"; then pass; else fail "$1" "$(cmp "$t/x.bzna" "$t/whole.bzna" 2>&1)" "$(cat "$t/err")"; fi; }
+
+# resumed NAME: --resume gives the whole archive; nothing is left beside it
+resumed() {
+    run pack --resume --json
+    same "$1: two files are left out" "$status $(grep -c '"reason"' "$t/out")" "1 2"
+    whole "$1: the bytes of a run that was not interrupted"
+    if ls "$t"/x.bzna.* >/dev/null 2>&1; then fail "$1: nothing is left" "$(ls "$t"/x.bzna.*)"; else pass; fi
+}
+
+# interrupt SIGNAL FILES: a run that gets the signal once so many files are done; its exit status in $ended
+interrupt() {
+    plain="env --default-signal=$1"                 # nohup, and what else runs tests, may have it ignored
+    $plain true 2>/dev/null || plain=
+    for _ in 1 2 3 4 5 6 7 8; do
+        rm -f "$t/x.bzna"*
+        # shellcheck disable=SC2086  # plain is words
+        $plain "$bzna" pack "$t/in" -o "$t/x.bzna" --preset ultrafast >"$t/out" 2>"$t/err" &
+        wait_done "$t/x.bzna.partial.log" "$2"
+        kill "-$1" $! 2>/dev/null
+        ended=0
+        wait $! 2>/dev/null || ended=$?
+        [ ! -e "$t/x.bzna" ] || continue            # the run was faster than this shell
+        pass
+        return
+    done
+    fail "a run is interrupted"
+}
+
+kill_tests() {
+    kills=0 runs=0 completed=0 bad='' resumed_from=''
+    while [ $kills -lt 50 ] && [ $runs -lt 400 ]; do
+        runs=$((runs + 1))
+        "$bzna" pack "$t/in" -o "$t/x.bzna" --preset ultrafast --resume >"$t/log" 2>&1 &   # "pack &" is a shell's number
+        sleep "$(awk "BEGIN { srand($runs); srand(int(rand() * 1e9)); printf \"%.3f\", rand() * 0.6 * $took }")"
+        if kill -KILL $! 2>/dev/null; then kills=$((kills + 1)); fi
+        wait $! 2>/dev/null
+        if [ -e "$t/x.bzna" ]; then
+            cmp -s "$t/x.bzna" "$t/whole.bzna" || bad="$bad $runs"
+            completed=$((completed + 1))
+            rm -f "$t/x.bzna"
+        elif [ -e "$t/x.bzna.partial.log" ]; then
+            resumed_from="$resumed_from $(done_files "$t/x.bzna.partial.log")"
+        fi
+    done
+    same "50 runs were killed" "$kills" 50
+    same "of the archives that came of killed runs, none differs" "$bad" ""
+    if [ $completed -ge 2 ]; then pass; else fail "killed runs come to an end, too" "$completed archives"; fi
+    different=$(echo "$resumed_from" | tr ' ' '\n' | sort -u | wc -l)
+    if [ "$different" -ge 8 ]; then pass; else fail "runs were killed at different moments" "$resumed_from"; fi
+    resumed "after 50 kills"
+}
+
+# What is done is not encoded again: its source may be something else by now, as long as it does not show.
+only_missing_tests() {
+    interrupt KILL 12
+    done=$(grep -c '^[0-9a-f]* + ' "$t/x.bzna.partial.log")
+    cp -p "$t/in/ants/10.ppm" "$t/kept.ppm"
+    head -c 1152 /dev/zero | dd of="$t/in/ants/10.ppm" bs=1 seek=13 conv=notrunc 2>/dev/null
+    touch -r "$t/kept.ppm" "$t/in/ants/10.ppm"
+    resumed "a source of a picture that is done"
+    same "the report tells what was done" "$(field resumed <"$t/out")" "$done"
+    cp -p "$t/kept.ppm" "$t/in/ants/10.ppm"
+}
+
+# refuses TEXT NAME ARGUMENT...: --resume says the text, leaves everything as it is, and goes on when all is as it was
+refuses() {
+    text=$1 name=$2
+    shift 2
+    cp "$t/x.bzna.partial" "$t/before"
+    run pack --resume "$@"
+    same "$name is refused" "$status" 1
+    says "$t/err" "$text" "$name: it says so"
+    says "$t/err" "bzna pack --overwrite" "$name: it says what to do"
+    if cmp -s "$t/before" "$t/x.bzna.partial"; then pass; else fail "$name: the partial file is as it was"; fi
+}
+
+change_tests() {
+    interrupt KILL 12
+    refuses "was begun with other settings" "another quality" --crf 21
+    refuses "was begun with other settings" "another codec" --codec h264
+    cp -p "$t/in/ants/11.ppm" "$t/kept.ppm"
+    touch -t 200001010000 "$t/in/ants/11.ppm"
+    refuses "in/ants/11.ppm: is not what the interrupted run packed here" "a picture that was touched"
+    cp -p "$t/kept.ppm" "$t/in/ants/11.ppm"
+    cp -p "$t/kept.ppm" "$t/in/bees/98.ppm"
+    refuses "the files are not those of the interrupted run: there were 39, now there are 40" "a picture more"
+    rm "$t/in/bees/98.ppm"
+    mv "$t/in/bees/27.ppm" "$t/elsewhere.ppm"
+    refuses "there were 39, now there are 38" "a picture less"
+    mv "$t/elsewhere.ppm" "$t/in/bees/27.ppm"
+    mv "$t/in/bees" "$t/in/wasps"
+    refuses "the interrupted run" "a class of another name"   # which file is named depends on how far it came
+    mv "$t/in/wasps" "$t/in/bees"
+    mv "$t/in" "$t/moved"
+    ln -s moved "$t/in"
+    resumed "a folder that was moved"
+    rm "$t/in"
+    mv "$t/moved" "$t/in"
+}
+
+# What a machine that lost power may leave: the end of either file is missing, or is zeros.
+power_tests() {
+    interrupt KILL 20
+    size=$(($(wc -c <"$t/x.bzna.partial")))
+    dd if=/dev/zero of="$t/x.bzna.partial" bs=1 seek=$((size - 5000)) count=5000 conv=notrunc 2>/dev/null
+    resumed "the last samples are zeros"
+    interrupt KILL 20
+    size=$(($(wc -c <"$t/x.bzna.partial")))
+    head -c $((size - 5000)) "$t/x.bzna.partial" >"$t/cut"
+    cp "$t/cut" "$t/x.bzna.partial"
+    resumed "the last samples are missing"
+    interrupt KILL 20
+    cp "$t/x.bzna.partial.log" "$t/cut"
+    head -c $(($(wc -c <"$t/cut") - 100)) "$t/cut" >"$t/x.bzna.partial.log"
+    resumed "the end of the log is missing"
+    interrupt KILL 20
+    size=$(($(wc -c <"$t/x.bzna.partial.log")))
+    dd if=/dev/zero of="$t/x.bzna.partial.log" bs=1 seek=$((size - 100)) count=100 conv=notrunc 2>/dev/null
+    resumed "the end of the log is zeros"
+    interrupt KILL 20
+    sed '9s/ [0-9]* / 77 /' "$t/x.bzna.partial.log" >"$t/cut"
+    cp "$t/cut" "$t/x.bzna.partial.log"
+    resumed "a line of the log is damaged"
+    interrupt KILL 20
+    echo "00000000 " >>"$t/x.bzna.partial.log"
+    resumed "a line of the log has nothing but a check sum that fits"
+    interrupt KILL 20
+    cat "$t/whole.bzna" "$t/whole.bzna" >>"$t/x.bzna.partial"
+    resumed "there is more than the log tells"
+    interrupt KILL 20
+    run pack --resume
+    says "$t/out" "$(grep 'fill less than a quarter' "$t/said")" "the summary of a run that goes on is of the whole archive"
+    interrupt KILL 20
+    rm "$t/x.bzna.partial.log"
+    refuses "has no log beside it" "a partial file without a log"
+    echo "not to be lost" >"$t/x.bzna"
+    refused 2 "x.bzna: already exists" "--resume does not replace an archive" pack --resume
+    run pack --resume --overwrite
+    same "--resume --overwrite goes on, as without an archive, and replaces it" "$status" 1
+    rm -f "$t/x.bzna"*
+    resumed "--resume with nothing to go on with"
+    cp "$t/x.bzna" "$t/kept.bzna"
+    expect 0 "--resume of what is finished" pack --resume
+    says "$t/out" "x.bzna: is finished, with $(field samples <"$t/kept.json") pictures: there is nothing to go on with" "it says so"
+    expect 0 "the same as JSON" pack --resume --json
+    says "$t/out" '"finished":true' "says so, too"
+    if cmp -s "$t/x.bzna" "$t/kept.bzna"; then pass; else fail "it is left as it is"; fi
+    cp "$t/text" "$t/x.bzna.partial"
+    refused 2 "x.bzna: already exists, and an interrupted run has left $t/x.bzna.partial" "an archive beside an interrupted run" pack --resume
+    rm -f "$t/x.bzna"*
+    head -c 3000 "$t/kept.bzna" >"$t/x.bzna"
+    refused 2 "x.bzna: already exists" "half an archive is not finished" pack --resume
+    rm -f "$t/x.bzna"*
+}
+
+signal_tests() {
+    for signal in TERM:143 HUP:129; do
+        interrupt ${signal%:*} 10
+        same "a run that gets ${signal%:*} ends by that" "$ended" "${signal#*:}"
+        says "$t/err" "bzna: interrupted" "it says so"
+        says "$t/err" "of 39 files; to go on, give the same command with --resume" "it says how to go on"
+        resumed "after ${signal%:*}"
+    done
+    if [ -z "$python" ]; then skip "Ctrl-C" "there is no python3 [python3]"; return; fi
+    rm -f "$t/x.bzna"*
+    run "$python" -c '
+import signal, subprocess, sys, time, os
+p = subprocess.Popen(sys.argv[1:], start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+log = sys.argv[sys.argv.index("-o") + 1] + ".partial.log"
+while not os.path.exists(log) or os.path.getsize(log) < 700: time.sleep(0.002)
+os.killpg(p.pid, signal.SIGINT)
+sys.exit(0 if p.wait() == -signal.SIGINT else 9)' "$bzna" pack "$t/in" -o "$t/x.bzna" --preset ultrafast
+    same "Ctrl-C, which all processes get, ends a run" "$status" 0
+    says "$t/err" "to go on, give the same command with --resume" "Ctrl-C says how to go on"
+    resumed "after Ctrl-C"
+}
+
+# A limit on the size of files is a disk that is full.
+full_tests() {
+    for limit in 20 40 60; do
+        rm -f "$t/x.bzna"*
+        # shellcheck disable=SC3045
+        if ! (ulimit -f $limit) 2>/dev/null; then skip "a full disk" "this shell has no ulimit -f"; return; fi
+        run sh -c "ulimit -f $limit; exec \"\$@\"" sh "$bzna" pack "$t/in" -o "$t/x.bzna" --preset ultrafast
+        same "a full disk at $limit blocks is an error" "$status" 1
+        says "$t/err" "x.bzna.partial: cannot be written: File too large" "it names the file and the reason"
+        says "$t/err" "to go on, give the same command with --resume" "it says how to go on"
+        resumed "after a full disk at $limit blocks"
+    done
+}
+
+# children PID: its child processes
+children() { grep -s '' /proc/[0-9]*/stat | awk -v p="$1" '{ split($0, f, "/"); sub(/^.*\) /, ""); if ($2 == p) print f[3] }'; }
+
+# struck SIGNAL: a run whose one process that encodes gets the signal, which no sanitizer may take; its exit status in $ended
+struck() {
+    rm -f "$t/y.bzna"*
+    ASAN_OPTIONS="$ASAN_OPTIONS:handle_segv=0" TSAN_OPTIONS="$TSAN_OPTIONS:handle_segv=0" "$bzna" pack "$t/drawn" -o "$t/y.bzna" --jobs 1 --preset slow >"$t/out" 2>"$t/err" &
+    wait_done "$t/y.bzna.partial.log" 1
+    child=$(children $!)
+    kill -STOP "$child"
+    kill "-$1" "$child"
+    kill -CONT "$child" 2>/dev/null
+    ended=0
+    wait $! || ended=$?
+}
+
+crash_tests() {
+    if [ ! -r /proc/self/stat ]; then skip "a process that encodes crashes" "there is no /proc"; return; fi
+    run "$build/draw_pictures" "$t/drawn" 12
+    struck SEGV
+    same "a crash of a codec leaves a picture out" "$ended" 1
+    same "it is named, and it is one" "$(grep -c 'drawn/.*ppm: the decoder or encoder crashed (signal 11)' "$t/err")" 1
+    expect 0 "the others are packed" "$bzna" verify --decode --json "$t/y.bzna"
+    same "all eleven" "$(field samples <"$t/out")" 11
+    struck KILL
+    same "a process that is killed from outside is an error" "$ended" 1
+    says "$t/err" "a process that encodes ended with signal 9: is memory out?" "it says so"
+    says "$t/err" "to go on, give the same command with --resume" "and how to go on"
+    if [ -e "$t/y.bzna" ]; then fail "there is no archive"; else pass; fi
+    expect 0 "it goes on" "$bzna" pack "$t/drawn" -o "$t/y.bzna" --preset slow --resume --json
+    same "with all twelve" "$(field samples <"$t/out")" 12
+}
+
+draw
+kill_tests
+only_missing_tests
+change_tests
+power_tests
+signal_tests
+full_tests
+crash_tests
+finish

@@ -1,0 +1,167 @@
+/* test.h - the smallest test frame: each test is a function; a binary prints one line a failure and "N passed, N
+ * failed, N skipped" last. Given arguments, it runs the tests that are named so, or begin so, or are named exactly so
+ * after "=". Given --alone first, it runs each of them in a process of its own: what no other test has made ready.
+ *
+ * TEST(a_sentence_that_it_proves) { CHECK(1 + 1 == 2); CHECK_EQ(f(x), 3); CHECK_STR(name, "a"); if (!gpu) SKIP("no
+ * GPU"); }
+ *     TEST_MAIN(RUN(a_sentence_that_it_proves) RUN(...))
+ *
+ * A test that TEST_MAIN does not RUN is a function that nobody uses: it does not compile.
+ */
+#ifndef BENZINA_TEST_H
+#define BENZINA_TEST_H
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#ifdef _WIN32
+#  define ON_WINDOWS 1
+#  include "../windows/windows.h"
+#elif !defined(_GNU_SOURCE)           /* without benzina.c, -std=c11 hides what is POSIX's */
+FILE   *popen(const char *command, const char *mode);
+int     pclose(FILE *stream);
+ssize_t readlink(const char *path, char *out, size_t size);
+#endif
+
+#ifndef ON_WINDOWS
+#  define ON_WINDOWS 0
+#  define aligned_free(block) free(block)
+#endif
+
+#pragma GCC diagnostic error "-Wunused-function"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#  define SANITIZED 1                 /* locks and copies cost so much then that rates mean little */
+#elif defined(__has_feature)
+#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#    define SANITIZED 1
+#  endif
+#endif
+#ifndef SANITIZED
+#  define SANITIZED 0
+#endif
+#define ROUNDS(plain, sanitized) (SANITIZED ? (sanitized) : (plain))
+/* What takes longer has hung, however busy the machine is. How fast something is, a benchmark says; how much work it
+ * does, clock() says, or a counter. */
+#define HANG_NS 100000000000u
+#define COUNT(array) (sizeof (array) / sizeof *(array))
+
+static int test_failures, test_passed, test_failed, test_skipped;
+static const char *test_skip_reason;
+static char **test_wanted;                    /* NULL: all */
+static int test_alone;
+
+#define TEST(name) static void test_##name(void)
+#define CHECK(condition) do { if (!(condition)) { test_failures++; \
+    printf("  %s:%d: %s\n", __FILE__, __LINE__, #condition); } } while (0)
+#define CHECK_EQ(actual, expected)                                                                  \
+    do {                                                                                            \
+        long long test_a = (long long)(actual), test_e = (long long)(expected);                     \
+        if (test_a != test_e) {                                                                     \
+            test_failures++;                                                                        \
+            printf("  %s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #actual, test_a, test_e); \
+        }                                                                                           \
+    } while (0)
+#define CHECK_NEAR(actual, expected, tolerance)                                                       \
+    do {                                                                                              \
+        double test_a = (actual), test_e = (expected);                                                \
+        if (!(fabs(test_a - test_e) <= (tolerance))) {                                                \
+            test_failures++;                                                                          \
+            printf("  %s:%d: %s is %.17g, not %.17g\n", __FILE__, __LINE__, #actual, test_a, test_e); \
+        }                                                                                             \
+    } while (0)
+#define CHECK_STR(actual, expected)                                                                                \
+    do {                                                                                                           \
+        const char *test_a = (actual), *test_e = (expected);                                                       \
+        if (!test_a || strcmp(test_a, test_e)) {                                                                   \
+            test_failures++;                                                                                       \
+            printf("  %s:%d: %s is \"%s\", not \"%s\"\n", __FILE__, __LINE__, #actual, test_a ? test_a : "(null)", \
+                   test_e);                                                                                        \
+        }                                                                                                          \
+    } while (0)
+#define CHECK_CONTAINS(actual, part)                                                                                   \
+    do {                                                                                                               \
+        const char *test_a = (actual), *test_e = (part);                                                               \
+        if (!test_a || !strstr(test_a, test_e)) {                                                                      \
+            test_failures++;                                                                                           \
+            printf("  %s:%d: %s is \"%s\", without \"%s\"\n", __FILE__, __LINE__, #actual, test_a ? test_a : "(null)", \
+                   test_e);                                                                                            \
+        }                                                                                                              \
+    } while (0)
+#define REQUIRE(condition) do { if (!(condition)) { test_failures++; \
+    printf("  %s:%d: %s\n", __FILE__, __LINE__, #condition); return; } } while (0)
+#define SKIP(reason) do { test_skip_reason = (reason); return; } while (0)
+
+static int test_is_wanted(const char *name)
+{
+    for (char **wanted = test_wanted; wanted && *wanted; wanted++)
+        if (**wanted == '=' ? !strcmp(name, *wanted + 1) : !strncmp(name, *wanted, strlen(*wanted)))
+            return 1;
+    return !test_wanted;
+}
+
+/* What a program's arguments ask for. */
+__attribute__((unused)) static void test_start(char **argv)
+{
+    test_alone = argv[1] && !strcmp(argv[1], "--alone");
+    test_wanted = argv[1 + test_alone] ? argv + 1 + test_alone : NULL;
+}
+
+/* One test by this program, started anew; what it prints but for its closing line. */
+static void test_run_alone(const char *name)
+{
+    char program[512], command[1024], line[4096];
+    ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
+    int passed, failed, skipped, closed = 0;
+    FILE *output;
+    program[size > 0 ? size : 0] = 0;
+    snprintf(command, sizeof command, "'%s' =%s 2>&1", program, name);
+    fflush(stdout);
+    output = popen(command, "r");
+    while (output && fgets(line, sizeof line, output)) {
+        const char *end = strstr(line, ".c: ");
+        if (end && sscanf(end, ".c: %d passed, %d failed, %d skipped", &passed, &failed, &skipped) == 3) {
+            closed = 1;
+            test_passed += passed;
+            test_skipped += skipped;
+            test_failed += failed;
+        } else {
+            fputs(line, stdout);
+        }
+    }
+    if ((!output || pclose(output) || !closed) && (!closed || !failed)) {
+        printf("FAIL %s: alone, its program fails\n", name);
+        test_failed++;
+    }
+}
+
+static void test_run(const char *name, void (*function)(void))
+{
+    if (!test_is_wanted(name))
+        return;
+    if (test_alone) {
+        test_run_alone(name);
+        return;
+    }
+    test_failures = 0;
+    test_skip_reason = NULL;
+    function();
+    if (test_failures)         { test_failed++;  printf("FAIL %s\n", name); }
+    else if (test_skip_reason) { test_skipped++; printf("SKIP %s: %s\n", name, test_skip_reason); }
+    else                       { test_passed++; }
+    fflush(stdout);
+}
+#define RUN(name) test_run(#name, test_##name);
+#define TEST_MAIN(runs)                                                                                          \
+    int main(int argc, char **argv)                                                                              \
+    {                                                                                                            \
+        (void)argc;                                                                                              \
+        test_start(argv);                                                                                        \
+        runs printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped); \
+        return test_failed != 0;                                                                                 \
+    }
+#endif

@@ -1,0 +1,1088 @@
+/* Data sets of many files: how many are open at once, what they cost, what happens to those that change meanwhile; and
+ * paths with patterns. */
+#include "../../benzina.c"
+#include "test.h"
+#include "archives.h"
+#include "patterns.h"
+#ifndef BENZINA_NO_SHARDS
+#  include "recordio.h"
+#  include "tars.h"
+#endif
+#include <ftw.h>
+
+#define TOP TEST_BUILD "/tests/files"
+
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *walk)
+{
+    (void)info;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+static void clear(void)
+{
+    nftw(TOP, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    mkdir(TOP, 0777);
+}
+
+/* ---- Archives of one sample ---- */
+
+static ledger memory_used;
+static bzna_context *context;
+static coded picture;
+
+static void prepare(void)
+{
+    bzna_context_config config;
+    if (context)
+        return;
+    bzna_context_config_init(&config, sizeof config);
+    config.allocator = ledger_allocator(&memory_used);
+    require(bzna_context_open(&config, &context, NULL), "context");
+    picture = coded_load(context, BZNA_CODEC_H265, 0, "bzna_thumb");
+}
+
+/* An archive of one sample with that target. */
+static void write_archive(const char *path, int64_t target)
+{
+    static const int first = 0;
+    const recipe one = { .count = 1, .pictures = &picture, .pattern = &first, .pattern_count = 1, .base = target };
+    archive a;
+    FILE *f = fopen(path, "wb");
+    prepare();
+    a = archive_build(context, &one);
+    if (!f || fwrite(a.bytes, 1, (size_t)a.size, f) != a.size || fclose(f))
+        printf("  cannot write %s\n", path);
+    archive_clear(&a);
+}
+
+/* Files 00000, 00001, ...: file i has the target i % distinct. */
+static const char **make_files(uint32_t count, uint32_t distinct)
+{
+    const char **paths = take_memory(count * sizeof *paths);
+    clear();
+    for (uint32_t i = 0; i < count; i++) {
+        const size_t size = sizeof TOP + 16;
+        char *path = take_memory(size);
+        snprintf(path, size, "%s/%05u.bzna", TOP, i);
+        paths[i] = path;
+        if (i < distinct)
+            write_archive(path, i);
+        else if (link(paths[i % distinct], path))
+            printf("  cannot make %s\n", path);
+    }
+    return paths;
+}
+
+static void free_files(const char **paths, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        free((void *)(uintptr_t)paths[i]);
+    free(paths);
+    clear();
+}
+
+static uint32_t descriptors(void)
+{
+    DIR *d = ON_WINDOWS ? NULL : opendir("/proc/self/fd");
+    struct stat info;
+    uint32_t n = 0;
+    for (int fd = 0; ON_WINDOWS && fd < 2048; fd++)
+        n += fstat(fd, &info) == 0;
+    while (d && readdir(d))
+        n++;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* Resident memory that belongs to nobody else, bytes: not that of files. */
+static uint64_t resident(void)
+{
+    unsigned long all = 0, files = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f && fscanf(f, "%*u %lu %lu", &all, &files) != 2)
+        all = files = 0;
+    if (f)
+        fclose(f);
+    return (all - files) * 4096ull;
+}
+
+static bzna_error why;
+
+/* in: NULL: the context of all tests */
+static bzna_dataset *open_files(bzna_context *in, const char *const *paths, uint32_t count)
+{
+    bzna_dataset *dataset = NULL;
+    prepare();
+    bzna_error_init(&why, sizeof why);
+    if (bzna_dataset_open_list(in ? in : context, paths, count, NULL, &dataset, &why) != BZNA_OK)
+        printf("  %s\n", why.message);
+    return dataset;
+}
+
+static bzna_status read_one(const bzna_dataset *dataset, uint64_t index)
+{
+    static uint8_t bytes[1 << 16];
+    bzna_image image = { .struct_size = sizeof image };
+    bzna_error_init(&why, sizeof why);
+    return bzna_dataset_read_image(dataset, index, NULL, bytes, sizeof bytes, &image, &why);
+}
+
+/* A limit on open files for the time of a test. Windows has none that can be set: what needs one is skipped there. */
+#define NO_LIMIT "no limit on open files can be set here"
+static rlim_t limit_files(rlim_t now)
+{
+    struct rlimit limit;
+    rlim_t was;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    was = limit.rlim_cur;
+    limit.rlim_cur = now;
+    CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
+    return was;
+}
+
+/* ---- Many files ---- */
+
+TEST(twenty_thousand_archives_are_one_data_set_with_256_descriptors)
+{
+    enum { FILES = ON_WINDOWS ? 2000 : 20000, DISTINCT = 50 };      /* Wine is slow with them */
+    const rlim_t was = limit_files(256);
+    const char **paths = make_files(FILES, DISTINCT);
+    uint32_t open_before = descriptors(), wrong = 0;
+    uint64_t begin, before;
+    bzna_dataset *dataset;
+    bzna_context *plain = NULL;       /* the C library's memory */
+    require(bzna_context_open(NULL, &plain, NULL), "context");
+    begin = bzi_os_now_ns();
+    before = resident();
+    dataset = open_files(plain, paths, FILES);
+    REQUIRE(dataset);
+    begin = bzi_os_now_ns() - begin;
+    before = resident() - before;
+    before -= before < sizeof(bzi_blocks) ? before : sizeof(bzi_blocks);     /* the context's, for all */
+    printf("%d archives: %.2f s, %d bytes of memory each\n", FILES, (double)begin * 1e-9, (int)(before / FILES));
+    CHECK(SANITIZED || before / FILES < 2304);
+    CHECK_EQ(bzna_dataset_count(dataset), FILES);
+    CHECK(descriptors() - open_before <= 64);
+    for (uint32_t i = 0; i < FILES; i++) {
+        int64_t target = -1;
+        uint32_t k = (uint32_t)((uint64_t)i * 7919 % FILES);
+        wrong += bzna_dataset_target(dataset, k, &target, NULL) != BZNA_OK || target != k % DISTINCT;
+        wrong += i % 4 == 0 && read_one(dataset, k) != BZNA_OK;
+    }
+    CHECK_EQ(wrong, 0);
+    CHECK(descriptors() - open_before <= 64);
+    bzna_dataset_close(dataset);
+    bzna_context_close(plain);
+    CHECK_EQ(descriptors(), open_before);
+    free_files(paths, FILES);
+    limit_files(was);
+}
+
+/* Reads all files again and again, on its own. */
+typedef struct pounder { pthread_t thread; const bzna_dataset *dataset; uint32_t count, seed, wrong; } pounder;
+
+static void *pound(void *argument)
+{
+    pounder *p = argument;
+    uint32_t x = p->seed;
+    for (int i = 0; i < 2000; i++) {
+        uint8_t bytes[1 << 16];
+        bzna_image image = { .struct_size = sizeof image };
+        x = x * 1664525u + 1013904223u;
+        p->wrong += bzna_dataset_read_image(p->dataset, (x >> 8) % p->count, NULL, bytes, sizeof bytes, &image, NULL) !=
+                    BZNA_OK;
+    }
+    return NULL;
+}
+
+TEST(more_threads_than_descriptors_read_and_none_fails)
+{
+    enum { FILES = 60, THREADS = 12 };
+    const rlim_t was = limit_files(24);
+    const char **paths = make_files(FILES, FILES);
+    pounder pounders[THREADS];
+    bzna_context *narrow = NULL;
+    uint32_t before = descriptors();
+    bzna_dataset *dataset;
+    require(bzna_context_open(NULL, &narrow, NULL), "context");
+    if (ON_WINDOWS)
+        narrow->host->files.limit = 6;
+    CHECK_EQ(narrow->host->files.limit, 6);
+    dataset = open_files(narrow, paths, FILES);
+    REQUIRE(dataset);
+    CHECK_EQ(descriptors(), before + 6);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        pounders[i] = (pounder){ .dataset = dataset, .count = FILES, .seed = i };
+        pthread_create(&pounders[i].thread, NULL, pound, &pounders[i]);
+    }
+    for (uint32_t i = 0; i < THREADS; i++) {
+        pthread_join(pounders[i].thread, NULL);
+        CHECK_EQ(pounders[i].wrong, 0);
+    }
+    CHECK_EQ(descriptors(), before + 6);
+    CHECK(narrow->host->files.open == 6 && !narrow->host->files.waiting);
+    bzna_dataset_close(dataset);
+    CHECK_EQ(narrow->host->files.open, 0);
+    bzna_context_close(narrow);
+    free_files(paths, FILES);
+    limit_files(was);
+}
+
+/* Whose reads close the other's file meanwhile. That no two threads touch it at once, ThreadSanitizer sees. */
+TEST(a_data_set_closes_while_another_is_read)
+{
+    enum { FILES = 60 };
+    const rlim_t was = limit_files(24);
+    const char **paths = make_files(FILES, 2);
+    bzna_context *narrow = NULL;
+    pounder reader = { .count = FILES, .seed = 1 };
+    bzna_dataset *all, *one;
+    require(bzna_context_open(NULL, &narrow, NULL), "context");
+    narrow->host->files.limit = 6;
+    reader.dataset = all = open_files(narrow, paths, FILES);
+    REQUIRE(all);
+    pthread_create(&reader.thread, NULL, pound, &reader);
+    for (int i = 0; i < 200; i++) {
+        one = open_files(narrow, paths, 1);
+        CHECK(one && read_one(one, 0) == BZNA_OK);
+        bzna_dataset_close(one);
+    }
+    pthread_join(reader.thread, NULL);
+    CHECK_EQ(reader.wrong, 0);
+    bzna_dataset_close(all);
+    CHECK_EQ(narrow->host->files.open, 0);
+    bzna_context_close(narrow);
+    free_files(paths, FILES);
+    limit_files(was);
+}
+
+/* Reads enough others that file 0 is closed. */
+static void close_first(const bzna_dataset *dataset)
+{
+    for (uint32_t i = 1; i < 80; i++)
+        CHECK_EQ(read_one(dataset, i), BZNA_OK);
+}
+
+TEST(a_file_that_changed_while_it_was_closed_is_refused)
+{
+    enum { FILES = 80 };
+    const char **paths = make_files(FILES, FILES);
+    bzna_dataset *dataset;
+    struct timespec earlier[2] = { { 1000, 0 }, { 1000, 0 } };
+    dataset = open_files(NULL, paths, FILES);
+    REQUIRE(dataset);
+    CHECK_EQ(read_one(dataset, 0), BZNA_OK);
+    close_first(dataset);
+    CHECK(!rename(paths[0], TOP "/kept"));
+    write_archive(paths[0], 5);                             /* the same size, another file */
+    CHECK_EQ(read_one(dataset, 0), BZNA_E_IO);
+    CHECK_CONTAINS(why.message, "has changed since it was opened");
+    CHECK_CONTAINS(why.message, "00000.bzna");
+    CHECK(!unlink(paths[0]));
+    CHECK_EQ(read_one(dataset, 0), BZNA_E_NOT_FOUND);
+    CHECK(!rename(TOP "/kept", paths[0]));
+    CHECK_EQ(read_one(dataset, 0), BZNA_OK);                /* that is the file again */
+    close_first(dataset);
+    CHECK(!utimensat(AT_FDCWD, paths[0], earlier, 0));
+    CHECK_EQ(read_one(dataset, 0), BZNA_E_IO);
+    CHECK_EQ(read_one(dataset, 1), BZNA_OK);
+    bzna_dataset_close(dataset);
+    free_files(paths, FILES);
+}
+
+TEST(files_are_found_again_when_the_working_folder_changes)
+{
+    enum { FILES = 80 };
+    const char **paths = make_files(FILES, 2);
+    char here[4096];
+    bzna_dataset *dataset = open_files(NULL, paths, FILES);
+    REQUIRE(dataset && getcwd(here, sizeof here));
+    CHECK(!chdir("/"));
+    for (uint32_t i = 0; i < FILES; i++)
+        CHECK_EQ(read_one(dataset, i), BZNA_OK);
+    CHECK(!chdir(here));
+    bzna_dataset_close(dataset);
+    free_files(paths, FILES);
+}
+
+TEST(a_program_that_has_used_up_its_descriptors_can_still_read)
+{
+    if (ON_WINDOWS)
+        SKIP(NO_LIMIT);
+    enum { FILES = 40 };
+    const char **paths = make_files(FILES, 2);
+    const rlim_t was = limit_files(160);
+    int taken[160], count = 0;
+    bzna_context *narrow = NULL;
+    bzna_dataset *dataset, *more, *folder = NULL;
+    bzna_sample_ref sample;
+    require(bzna_context_open(NULL, &narrow, NULL), "context");
+    dataset = open_files(narrow, paths, 20);
+    CHECK(!mkdir(TOP "/pictures", 0777) && !link(paths[0], TOP "/pictures/1.jpg"));
+    CHECK_EQ(bzna_dataset_open(narrow, TOP "/pictures", NULL, &folder, NULL), BZNA_OK);
+    REQUIRE(dataset && folder);
+    while (count < 160 && (taken[count] = dup(0)) >= 0)
+        count++;
+    more = open_files(narrow, paths + 20, 10);              /* in the place of idle ones */
+    CHECK(more);
+    for (uint32_t i = 0; i < 30; i++)
+        CHECK_EQ(read_one(i < 20 ? dataset : more, i % 20), BZNA_OK);
+    CHECK_EQ(narrow->host->files.open, 20);
+    CHECK_EQ(bzna_dataset_sample(folder, 0, &sample, sizeof sample, NULL), BZNA_OK);
+    CHECK_EQ(narrow->host->files.open, 19);
+    while (count)
+        close(taken[--count]);
+    bzna_dataset_close(folder);
+    bzna_dataset_close(more);
+    bzna_dataset_close(dataset);
+    bzna_context_close(narrow);
+    limit_files(was);
+    free_files(paths, FILES);
+}
+
+/* A thread that reads one sample. */
+typedef struct one_read { const bzna_dataset *dataset; uint64_t index; bzna_status status; atomic_int ended; } one_read;
+
+static void *read_in_thread(void *argument)
+{
+    one_read *r = argument;
+    uint8_t bytes[1 << 16];
+    bzna_image image = { .struct_size = sizeof image };
+    r->status = bzna_dataset_read_image(r->dataset, r->index, NULL, bytes, sizeof bytes, &image, NULL);
+    r->ended = 1;
+    return NULL;
+}
+
+TEST(a_read_waits_until_a_descriptor_is_free)
+{
+    enum { FILES = 5, LIMIT = 4 };
+    const rlim_t was = limit_files(24);
+    const char **paths = make_files(FILES, FILES);
+    bzna_context *narrow = NULL;
+    bzi_shared_file *pinned[LIMIT];
+    pthread_t thread;
+    one_read last = { .index = LIMIT };
+    bzna_dataset *dataset;
+    require(bzna_context_open(NULL, &narrow, NULL), "context");
+    narrow->host->files.limit = LIMIT;
+    dataset = open_files(narrow, paths, FILES);
+    REQUIRE(dataset);
+    for (int i = 0; i < LIMIT; i++) {
+        pinned[i] = dataset->parts[i].container->source.shared;
+        CHECK_EQ(bzi_file_pin(pinned[i], &why), BZNA_OK);
+    }
+    last.dataset = dataset;
+    pthread_create(&thread, NULL, read_in_thread, &last);
+    sleep_us(20000);
+    CHECK(!last.ended);
+    bzi_file_unpin(pinned[2]);
+    WAIT_FOR(last.ended);
+    bzi_os_wake_all(&narrow->host->files.wake);
+    pthread_join(thread, NULL);
+    CHECK_EQ(last.status, BZNA_OK);
+    CHECK(pinned[2]->file.fd < 0 && pinned[1]->file.fd >= 0);
+    for (int i = 0; i < LIMIT; i++)
+        if (i != 2)
+            bzi_file_unpin(pinned[i]);
+    bzna_dataset_close(dataset);
+    bzna_context_close(narrow);
+    free_files(paths, FILES);
+    limit_files(was);
+}
+
+/* A data set whose first file is open and pinned, and whose second one is closed, when the process has no descriptor
+ * left; taken[0] to taken[count - 1] are in its way. */
+typedef struct exhausted {
+    bzna_context    *context;
+    bzna_dataset    *dataset, *folder;
+    bzi_shared_file *pinned;
+    rlim_t           limit;
+    int              taken[64], count;
+} exhausted;
+
+static void exhaust(exhausted *x, const char *const *paths)
+{
+    uint64_t passed = 1;              /* the time to wait is over */
+    memset(x, 0, sizeof *x);
+    x->limit = limit_files(64);
+    require(bzna_context_open(NULL, &x->context, NULL), "context");
+    x->dataset = open_files(x->context, paths, 2);
+    CHECK(!mkdir(TOP "/pictures", 0777) && !link(paths[0], TOP "/pictures/1.jpg"));
+    CHECK_EQ(bzna_dataset_open(x->context, TOP "/pictures", NULL, &x->folder, NULL), BZNA_OK);
+    while (bzi_files_close_one(&x->context->host->files, &passed))
+        continue;
+    x->pinned = x->dataset->parts[0].container->source.shared;
+    CHECK_EQ(bzi_file_pin(x->pinned, &why), BZNA_OK);
+    while (x->count < 64 && (x->taken[x->count] = dup(0)) >= 0)
+        x->count++;
+}
+
+static void recover(exhausted *x)
+{
+    while (x->count)
+        close(x->taken[--x->count]);
+    bzna_dataset_close(x->dataset);
+    bzna_dataset_close(x->folder);
+    bzna_context_close(x->context);
+    limit_files(x->limit);
+}
+
+TEST(a_read_without_a_descriptor_waits_until_a_file_is_released)
+{
+    if (ON_WINDOWS)
+        SKIP(NO_LIMIT);
+    const char **paths = make_files(2, 2);
+    exhausted x;
+    one_read last = { .index = 1 };
+    pthread_t thread;
+    exhaust(&x, paths);
+    REQUIRE(x.dataset);
+    last.dataset = x.dataset;
+    pthread_create(&thread, NULL, read_in_thread, &last);
+    sleep_us(50000);
+    CHECK(!last.ended);
+    bzi_file_unpin(x.pinned);
+    pthread_join(thread, NULL);
+    CHECK_EQ(last.status, BZNA_OK);
+    CHECK_EQ(x.context->host->files.open, 1);
+    recover(&x);
+    free_files(paths, 2);
+}
+
+TEST(a_file_of_a_folder_waits_for_a_descriptor_too)
+{
+    if (ON_WINDOWS)
+        SKIP(NO_LIMIT);
+    const char **paths = make_files(2, 2);
+    exhausted x;
+    one_read last = { .index = 0 };
+    pthread_t thread;
+    exhaust(&x, paths);
+    REQUIRE(x.folder);
+    last.dataset = x.folder;
+    pthread_create(&thread, NULL, read_in_thread, &last);
+    sleep_us(50000);
+    CHECK(!last.ended);
+    close(x.taken[--x.count]);                              /* the program's own */
+    pthread_join(thread, NULL);
+    CHECK(last.status != BZNA_E_IO);                        /* it was read, and is no picture */
+    bzi_file_unpin(x.pinned);
+    recover(&x);
+    free_files(paths, 2);
+}
+
+TEST(a_read_that_never_gets_a_descriptor_fails)
+{
+    if (ON_WINDOWS)
+        SKIP(NO_LIMIT);
+    const char **paths = make_files(2, 2);
+    exhausted x;
+    uint64_t begin;
+    exhaust(&x, paths);
+    REQUIRE(x.dataset);
+    begin = bzi_os_now_ns();
+    CHECK_EQ(read_one(x.dataset, 1), BZNA_E_IO);
+    CHECK_CONTAINS(why.message, strerror(EMFILE));
+    CHECK(bzi_os_now_ns() - begin < HANG_NS);
+    bzi_file_unpin(x.pinned);
+    CHECK_EQ(read_one(x.dataset, 1), BZNA_OK);
+    recover(&x);
+    free_files(paths, 2);
+}
+
+#ifndef BENZINA_NO_SHARDS
+/* A loader's statuses of the samples of a file that was shortened after it was opened. */
+static void check_shortened(const char *path, const char *field, uint64_t end)
+{
+    bzna_loader_config config;
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_dataset *dataset = open_files(NULL, &path, 1);
+    REQUIRE(dataset);
+    CHECK_EQ(bzna_dataset_count(dataset), 4);
+    CHECK(!truncate(path, (off_t)end));
+    bzna_loader_config_init(&config, sizeof config);
+    config.output.batch_size = 4;
+    config.fields.bytes = field;
+    CHECK_EQ(bzna_loader_open(context, dataset, &config, &loader, &why), BZNA_OK);
+    REQUIRE(loader);
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &why), BZNA_OK);
+    for (uint32_t slot = 0; slot < 4; slot++) {
+        char wanted[96];
+        CHECK_EQ(bzna_batch_error(batch, slot, &why), slot < 2 ? BZNA_OK : BZNA_E_TRUNCATED);
+        if (slot < 2)
+            continue;
+        snprintf(wanted, sizeof wanted, "the data end at byte %llu, ", (unsigned long long)end);
+        CHECK_CONTAINS(why.message, wanted);
+        CHECK_CONTAINS(why.message, "the file was shortened after it was opened");
+        CHECK_EQ(why.byte_offset, end);
+    }
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+TEST(a_file_that_is_shortened_costs_the_samples_past_its_new_end)
+{
+    static const char bytes[1000] = "12";
+    const float label = 1;
+    rec_file *rec = rec_new();
+    tar t = { 0 };
+    FILE *f;
+    clear();
+    prepare();
+    for (int i = 0; i < 4; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d.bin", i);
+        tar_member(&t, '0', name, bytes, sizeof bytes);
+        rec_add_picture(rec, (uint64_t)i, &label, 1, bytes, sizeof bytes);
+    }
+    tar_end(&t);
+    f = fopen(TOP "/a.tar", "wb");
+    CHECK(f && fwrite(t.bytes, 1, t.size, f) == t.size && !fclose(f));
+    rec_save(rec, TOP "/a.rec", 1);
+    check_shortened(TOP "/a.tar", "bin", 3 * 1024 + 600);
+    check_shortened(TOP "/a.rec", "record", rec->offsets[2] + 100);
+    tar_free(&t);
+    free(rec);
+    clear();
+}
+#endif
+
+/* Two that fail, one after the other. */
+typedef struct failing { uint64_t last; atomic_int begun, failed; } failing;
+
+static bzna_status fail_in_turn(void *user, uint64_t i, bzna_error *err)
+{
+    failing *f = user;
+    f->begun++;
+    for (int n = 0; (f->begun < 2 || (i == f->last && !f->failed)) && n < 2000; n++)
+        sleep_us(1000);
+    sleep_us(i == f->last ? 20000 : 0);                     /* the other's failure is written down by then */
+    f->failed = 1;
+    return BZI_FAIL(err, BZNA_E_IO, "%d", (int)i);
+}
+
+TEST(of_errors_at_once_the_first_index_counts)
+{
+    if (bzi_os_processors() < 2)
+        SKIP("one processor: nothing is opened at once");
+    for (uint64_t last = 0; last < 2; last++) {
+        failing f = { .last = last };
+        CHECK_EQ(bzi_parallel(context->host, fail_in_turn, &f, 2, &why), BZNA_E_IO);
+        CHECK_STR(why.message, "0");
+    }
+}
+
+TEST(the_error_is_that_of_the_first_path_that_fails)
+{
+    enum { FILES = 300 };
+    const char **paths = make_files(FILES, 2);
+    bzna_dataset *dataset = NULL;
+    int64_t before;
+    CHECK(!unlink(paths[120]) && !unlink(paths[121]) && !unlink(paths[299]));
+    before = memory_used.bytes;
+    for (int i = 0; i < 30; i++) {
+        bzna_error_init(&why, sizeof why);
+        CHECK_EQ(bzna_dataset_open_list(context, paths, FILES, NULL, &dataset, &why), BZNA_E_NOT_FOUND);
+        CHECK(!dataset);
+        CHECK_CONTAINS(why.message, "00120.bzna: cannot open");
+    }
+    CHECK_EQ(memory_used.bytes, before);
+    CHECK_EQ(context->host->files.open, 0);
+    free_files(paths, FILES);
+}
+
+/* ---- Patterns ---- */
+
+/* What the oracle makes of patterns, a line each, as one text; NULL: it is missing. */
+static char *ask_oracle(const char *how, const char *const *patterns, size_t count)
+{
+    static char answer[1 << 20];
+    char command[256];
+    size_t size;
+    FILE *f;
+    mkdir(TOP, 0777);
+    f = fopen(TOP "/patterns.txt", "wb");
+    for (size_t i = 0; f && i < count; i++)
+        fprintf(f, "%s\n", patterns[i]);
+    if (!f || fclose(f))
+        return NULL;
+    snprintf(command, sizeof command, "${PYTHON:-python3} tests/peers/patterns.py %s < %s/patterns.txt", how, TOP);
+    if (!(f = popen(command, "r")))
+        return NULL;
+    size = fread(answer, 1, sizeof answer - 1, f);
+    answer[size] = 0;
+    return pclose(f) ? NULL : answer;
+}
+
+/* The same of ours. */
+static void braces_of(const char *pattern, char *out)
+{
+    static char texts[1 << 23];
+    const char *p = texts;
+    size_t needed = 0;
+    uint32_t count = 0;
+    if (bzna_braces_expand(pattern, texts, sizeof texts, &needed, &count, NULL) != BZNA_OK) {
+        strcpy(out, "=!\n\n");
+        return;
+    }
+    for (uint32_t i = 0; i < count && i < 2000; i++, p += strlen(p) + 1)
+        out += sprintf(out, "=%s\n", p);
+    CHECK(count >= 2000 || p == texts + needed);
+    strcpy(out, "\n");
+}
+
+/* The answers are stored, because braceexpand is not everywhere. */
+TEST(braces_expand_as_braceexpand_does)
+{
+    for (size_t i = 0; i < COUNT(stored_braces); i++) {
+        static char ours[1 << 16];
+        braces_of(stored_braces[i].pattern, ours);
+        CHECK_STR(ours, stored_braces[i].texts);
+    }
+}
+
+TEST(expanded_braces_need_room)
+{
+    char texts[64];
+    size_t needed = 0;
+    uint32_t count = 7;
+    bzna_error err = { .struct_size = sizeof err };
+    CHECK_EQ(bzna_braces_expand("s-{08..10}.tar", NULL, 0, &needed, &count, &err), BZNA_E_BUFFER);
+    CHECK(needed == 3 * 9 && count == 3);
+    memset(texts, 'x', sizeof texts);
+    CHECK_EQ(bzna_braces_expand("s-{08..10}.tar", texts, needed - 1, NULL, NULL, &err), BZNA_E_BUFFER);
+    CHECK_CONTAINS(err.message, "the texts need 27 bytes, the buffer has 26");
+    CHECK(texts[26] == 'x');
+    CHECK_EQ(bzna_braces_expand("s-{08..10}.tar", texts, needed, NULL, NULL, &err), BZNA_OK);
+    CHECK(!memcmp(texts, "s-08.tar\0s-09.tar\0s-10.tar", 27) && texts[27] == 'x');
+    CHECK_EQ(bzna_braces_expand("a\\{b,c\\}::*.tar", texts, sizeof texts, &needed, &count, &err), BZNA_OK);
+    CHECK_STR(texts, "a{b,c}::*.tar");
+    CHECK_EQ(bzna_braces_expand("{1..2", texts, sizeof texts, &needed, &count, &err), BZNA_E_ARGUMENT);
+    CHECK(needed == 0 && count == 0);
+    CHECK_EQ(bzna_braces_expand("{1..99999}", texts, sizeof texts, NULL, NULL, &err), BZNA_E_LIMIT);
+    CHECK_EQ(bzna_braces_expand(NULL, texts, sizeof texts, NULL, NULL, &err), BZNA_E_ARGUMENT);
+}
+
+TEST(the_stored_answers_are_those_of_braceexpand)
+{
+    const char *patterns[COUNT(stored_braces)], *theirs;
+    for (size_t i = 0; i < COUNT(patterns); i++)
+        patterns[i] = stored_braces[i].pattern;
+    theirs = ask_oracle("braces", patterns, COUNT(patterns));
+    if (!theirs)
+        SKIP("no python3 with braceexpand [python3-braceexpand]");
+    for (size_t i = 0; i < COUNT(patterns); i++) {
+        const size_t size = strlen(stored_braces[i].texts);
+        REQUIRE(!strncmp(theirs, stored_braces[i].texts, size));
+        theirs += size;
+    }
+    CHECK_STR(theirs, "");
+}
+
+TEST(braces_that_stand_for_too_much_are_refused)
+{
+    bzi_names texts;
+    char groups[6 * (BZI_LIMIT_GROUPS + 1) + 1];
+    bzna_error err;
+    prepare();
+    texts = (bzi_names){ .memory = &context->host->memory };
+    for (size_t i = 0; i < sizeof groups - 1; i += 6)
+        memcpy(groups + i, "{1..1}", 7);
+    CHECK_EQ(bzi_brace_expand(&texts, groups, 0, 0, &err), BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "more than 64 groups in braces");
+    CHECK_EQ(bzi_brace_expand(&texts, groups + 6, 0, 0, &err), BZNA_OK);
+    CHECK(texts.count == 1 && strlen(bzi_names_get(&texts, 0)) == BZI_LIMIT_GROUPS);
+    CHECK_EQ(bzi_brace_expand(&texts, "{1..999999999999}", 0, 0, &err), BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "the pattern stands for more than 65536 files");
+    CHECK_EQ(texts.count, BZI_LIMIT_PARTS);
+    bzi_names_free(&texts);
+}
+
+TEST(braces_at_random_expand_as_braceexpand_does)
+{
+    enum { COUNT_ = 3000 };
+    static char made[COUNT_][24];
+    static const char *patterns[COUNT_];
+    const char *theirs;
+    uint32_t x = 7;
+    for (int i = 0; i < COUNT_; i++) {
+        for (int k = 0; k < 20; k++) {
+            x = x * 1664525u + 1013904223u;
+            made[i][k] = "{{{}}},,..01a\\"[x >> 20 & 15 ? (x >> 20 & 15) - 1 : 0];
+        }
+        x = x * 1664525u + 1013904223u;
+        made[i][x >> 20 & 15] = 0;
+        for (char *p = made[i]; *p; p++)
+            if (*p == '\\' && (!p[1] || p[1] == '\\'))
+                *p = 'x';                                   /* braceexpand has no rule, or takes it away twice */
+        patterns[i] = made[i];
+    }
+    theirs = ask_oracle("braces", patterns, COUNT_);
+    if (!theirs)
+        SKIP("no python3 with braceexpand [python3-braceexpand]");
+    for (int i = 0; i < COUNT_; i++) {
+        static char ours[1 << 16];
+        braces_of(made[i], ours);
+        CHECK(!strncmp(theirs, ours, strlen(ours)));
+        if (strncmp(theirs, ours, strlen(ours))) {
+            printf("  \"%s\" gives\n%s", made[i], ours);
+            return;
+        }
+        theirs += strlen(ours);
+    }
+}
+
+static void expand(bzi_names *paths, const char *pattern, bzna_status expected)
+{
+    bzna_dataset_config config;
+    prepare();
+    bzna_dataset_config_init(&config, sizeof config);
+    memset(paths, 0, sizeof *paths);
+    paths->memory = &context->host->memory;
+    bzi_error_init(&why);
+    CHECK_EQ(bzi_paths_resolve(paths, &pattern, 1, &config, &why), expected);
+}
+
+static void check_paths(const char *pattern, const char *const *expected, size_t count)
+{
+    bzi_names paths;
+    expand(&paths, pattern, BZNA_OK);
+    CHECK_EQ(paths.count, count);
+    for (size_t i = 0; i < count && i < paths.count; i++)
+        CHECK_STR(bzi_names_get(&paths, i), expected[i]);
+    bzi_names_free(&paths);
+}
+#define CHECK_PATHS(pattern, ...) do { const char *const expected_[] = { __VA_ARGS__ }; \
+    check_paths(pattern, expected_, COUNT(expected_)); } while (0)
+
+static void check_pattern_refused(const char *pattern, bzna_status status, uint64_t at, const char *part)
+{
+    bzi_names paths;
+    expand(&paths, pattern, status);
+    CHECK_EQ(why.byte_offset, at);
+    CHECK_CONTAINS(why.message, part);
+    bzi_names_free(&paths);
+}
+
+static void touch(const char *const *paths, size_t count)
+{
+    clear();
+    for (size_t i = 0; i < count; i++) {
+        char full[4096];
+        FILE *f;
+        snprintf(full, sizeof full, "%s/%s", TOP, paths[i]);
+        for (char *p = full + strlen(TOP) + 1; (p = strchr(p, '/')) != NULL; p++) {
+            *p = 0;
+            mkdir(full, 0777);
+            *p = '/';
+        }
+        if ((f = fopen(full, "wb")) != NULL)
+            fclose(f);
+    }
+}
+#define TOUCH(...) do { const char *const touched[] = { __VA_ARGS__ }; touch(touched, COUNT(touched)); } while (0)
+
+TEST(wildcards_match_as_glob_does)
+{
+    static const char *const patterns[] = { TOP "/*", TOP "/*.tar", TOP "/?.tar", TOP "/[ab].tar", TOP "/[!ab].tar",
+                                            TOP "/*/*.tar", TOP "/s*/x?[0-9]*", TOP "/.h*", TOP "/[*].tar",
+                                            TOP "/*\xff*" };
+    const char *theirs;
+    char ours[1 << 14];
+    TOUCH("a.tar", "b.tar", "B.tar", "10.tar", "9.tar", ".hidden.tar", "sub/x_1.tar", "sub/x_22.tar", "sub2/x_3",
+          "*.tar", "\xc3\xa9.tar", "n\xff.tar", "patterns.txt");
+    theirs = ask_oracle("glob", patterns, COUNT(patterns));
+    if (!theirs)
+        SKIP("no python3 [python3]");
+    for (size_t i = 0; i < COUNT(patterns); i++) {
+        bzi_names paths = { .memory = NULL };
+        char *out = ours;
+        prepare();
+        paths.memory = &context->host->memory;
+        CHECK_EQ(bzi_paths_match(&paths, patterns[i], &why), BZNA_OK);
+        for (uint64_t k = 0; k < paths.count; k++)
+            out += sprintf(out, "=%s\n", bzi_names_get(&paths, k));
+        strcpy(out, "\n");
+        CHECK(!strncmp(theirs, ours, strlen(ours)));
+        theirs += strlen(ours);
+        bzi_names_free(&paths);
+    }
+    CHECK_STR(theirs, "");
+    clear();
+}
+
+TEST(a_path_that_exists_is_never_a_pattern)
+{
+    if (ON_WINDOWS) {                                       /* whose names have no *, : or \ */
+        TOUCH("a{b,c}.x", "[1].x", "1.x");
+        CHECK_PATHS(TOP "/a{b,c}.x", TOP "/a{b,c}.x");
+        CHECK_PATHS(TOP "/[1].x", TOP "/[1].x");
+        CHECK_PATHS(TOP "/{[1],1}.x", TOP "/[1].x", TOP "/1.x");
+        CHECK_PATHS(TOP "/[12].x", TOP "/1.x");
+        clear();
+        return;
+    }
+    TOUCH("a{b,c}.x", "[1].x", "1.x", "*.x", "a::b", "b\\*.x");
+    CHECK_PATHS(TOP "/a{b,c}.x", TOP "/a{b,c}.x");
+    CHECK_PATHS(TOP "/[1].x", TOP "/[1].x");
+    CHECK_PATHS(TOP "/*.x", TOP "/*.x");
+    CHECK_PATHS(TOP "/a::b", TOP "/a::b");
+    CHECK_PATHS(TOP "/b\\*.x", TOP "/b\\*.x");
+    CHECK_PATHS(TOP "/{[1],1}.x", TOP "/[1].x", TOP "/1.x");
+    CHECK_PATHS(TOP "/[12].x", TOP "/1.x");
+    CHECK_PATHS(TOP "/\\[1].{x,y}", TOP "/[1].x", TOP "/[1].y");
+    CHECK_PATHS(TOP "/?.{x,[x]}::" TOP "/none", TOP "/*.x", TOP "/1.x", TOP "/*.x", TOP "/1.x", TOP "/none");
+    clear();
+}
+
+TEST(patterns_that_mean_nothing_are_refused)
+{
+    bzi_names paths;
+    clear();
+    check_pattern_refused("x/a{b,c", BZNA_E_ARGUMENT, 3, "the { at byte 3 is not closed");
+    check_pattern_refused("a}b", BZNA_E_ARGUMENT, 1, "the } at byte 1 closes no {");
+    check_pattern_refused("a::", BZNA_E_ARGUMENT, 3, "::");
+    check_pattern_refused("::a", BZNA_E_ARGUMENT, 0, "::");
+    check_pattern_refused(TOP "/no*", BZNA_E_NOT_FOUND, BZNA_NO_OFFSET, "no file matches");
+    check_pattern_refused("{1..65537}", BZNA_E_LIMIT, BZNA_NO_OFFSET, "more than 65536 files");
+    check_pattern_refused("{1..999999999999999999}{1..999999999999999999}", BZNA_E_LIMIT, BZNA_NO_OFFSET, "65536");
+    check_pattern_refused("{1..60000}::{1..60000}", BZNA_E_LIMIT, BZNA_NO_OFFSET, "65536");
+    check_pattern_refused("{{{{{{{{{{{{{{{{{a}}}}}}}}}}}}}}}}}", BZNA_E_LIMIT, 16, "nest deeper");
+    expand(&paths, "{1..65536}", BZNA_OK);
+    CHECK_STR(bzi_names_get(&paths, 65535), "65536");
+    bzi_names_free(&paths);
+}
+
+TEST(patterns_open_data_sets)
+{
+    const char **files = make_files(12, 12);
+    const char *const list[] = { TOP "/0000{3..2}.bzna", TOP "/0000[01].bzna" };
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    bzna_error_init(&why, sizeof why);
+    CHECK_EQ(bzna_dataset_open(context, TOP "/{00004..00011..3}.bzna::" TOP "/0000?.bzna", NULL, &dataset, &why),
+             BZNA_OK);
+    CHECK_EQ(bzna_dataset_count(dataset), 13);
+    for (uint64_t i = 0; i < 13; i++) {
+        int64_t target = -1;
+        bzna_dataset_target(dataset, i, &target, NULL);
+        CHECK_EQ(target, i < 3 ? 4 + 3 * (int64_t)i : (int64_t)i - 3);
+    }
+    bzna_dataset_close(dataset);
+    CHECK_EQ(bzna_dataset_open_list(context, list, 2, NULL, &dataset, &why), BZNA_OK);
+    CHECK_EQ(bzna_dataset_count(dataset), 4);
+    bzna_dataset_close(dataset);
+    bzna_dataset_config_init(&config, sizeof config);
+    config.name = "mine";
+    CHECK_EQ(bzna_dataset_open(context, TOP "/*.bzna", &config, &dataset, &why), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(why.message, "each of several files (12) is named by its path");
+    CHECK_EQ(bzna_dataset_open(context, TOP "/*1.bzn[a]", &config, &dataset, &why), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_open(context, TOP "/*10.bzn[a]", &config, &dataset, &why), BZNA_OK);
+    bzna_dataset_close(dataset);
+    free_files(files, 12);
+}
+
+TEST(a_folder_of_archives_stands_for_them)
+{
+    const char **files = make_files(5, 5);
+    bzna_dataset *dataset = NULL;
+    bzna_dataset_info info;
+    int64_t target = -1;
+    FILE *f = fopen(TOP "/notes.txt", "w");
+    if (f)
+        fclose(f);
+    bzna_error_init(&why, sizeof why);
+    CHECK_EQ(bzna_dataset_open(context, TOP, NULL, &dataset, &why), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(dataset, &info, sizeof info, NULL), BZNA_OK);
+    CHECK(info.part_count == 5 && info.sample_count == 5);
+    CHECK_STR(info.container, "archive");
+    CHECK(bzna_dataset_target(dataset, 4, &target, NULL) == BZNA_OK && target == 4);
+    bzna_dataset_close(dataset);
+    CHECK(!mkdir(TOP "/more", 0777));
+    CHECK_EQ(bzna_dataset_open(context, TOP, NULL, &dataset, &why), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "holds folders beside files of samples");
+    free_files(files, 5);
+}
+
+/* ---- What is not read, or not so ---- */
+
+static bzna_status open_bytes(const void *bytes, size_t size, bzna_dataset **dataset)
+{
+    prepare();
+    bzna_error_init(&why, sizeof why);
+    return bzna_dataset_open_memory(context, bytes, size, NULL, dataset, &why);
+}
+
+/* The first bytes of the formats that people have, as their own libraries write them; the rest is zero. */
+TEST(formats_of_other_loaders_are_called_by_their_names)
+{
+    static const struct { const char *head; size_t size; const char *part; } cases[] = {
+        { "PAR1\x15\4\x15\x10", 8, "it is a parquet file, which is not read: its own library" },
+        { "ARROW1\0\0", 8, "it is an Arrow file" },
+        { "\xff\xff\xff\xff\x78\0\0\0\x10\0\0\0", 12, "it is an Arrow stream" },
+        { "\0\4\0\0\0\0\0\0\x68\x3e\x39\x91\n", 13, "it is a TFRecord file" },
+        { "\2\0\2\0\0\0\x80\0\x40\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0", 24, "it is a .beton file (of FFCV)" },
+        { "\2\0\0\0\x20\0\0\0\x40\0\0\0\x60\0\0\0{\"column_encodings\"", 35, "it is an MDS shard" },
+        { "\x40\0\0\0\0\0\0\0{\"weight\":{\"dtype\"", 24, "it is a safetensors file, which holds tensors" },
+        { "\x93NUMPY\1\0v\0{'descr'", 18, "it is a numpy array (.npy)" },
+        { "\x89HDF\r\n\x1a\n", 8, "it is an HDF5 file" },
+        { "7z\xbc\xaf\x27\x1c", 6, "it is a 7z file, which is not read: unpack it into a folder" },
+        { "Rar!\x1a\7\1\0", 8, "it is a RAR file, which is not read: unpack it" },
+        { "PK\3\4", 4, "it is a zip file, which is not read: unpack it" },
+        { "\x1f\x8b\x08", 3, "it is compressed by gzip: decompress it (gunzip)" },
+        { "\4\"M\x18", 4, "it is compressed by lz4: decompress it (unlz4)" },
+        { "\0\0\0\0\0\0\0\0\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe", 20, "it is an LMDB database" },
+        { "\x1a\x45\xdf\xa3", 4, "it is a video (Matroska, WebM)" },
+        { "\x80\2}q\1(U\x0b" "batch_label", 19, "it is a Python pickle" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint8_t bytes[1000] = { 0 };
+        bzna_dataset *dataset = NULL;
+        memcpy(bytes, cases[i].head, cases[i].size);
+        CHECK_EQ(open_bytes(bytes, sizeof bytes, &dataset), BZNA_E_UNSUPPORTED);
+        CHECK_CONTAINS(why.message, cases[i].part);
+    }
+}
+
+/* What only looks so at first sight is of no known kind. */
+TEST(files_that_contradict_a_format_are_not_called_so)
+{
+    static const struct { const char *head; size_t size; } cases[] = {
+        { "\0\4\0\0\0\0\0\0\x69\x3e\x39\x91\n", 13 },                        /* another check */
+        { "\xff\xff\xff\xff\x79\0\0\0", 8 },                                   /* a length that no Arrow has */
+        { "\2\0\2\0\0\0\x81\0\x40\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0", 24 },   /* pages of no power of two */
+        { "\2\0\2\0\0\0\x80\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0", 24 },     /* no samples */
+        { "\2\0\0\0\x20\0\0\0\x1f\0\0\0\x60\0\0\0{", 17 },                  /* places that fall */
+        { "\2\0\0\0\x20\0\0\0\x40\0\0\0\x60\0\0\0[", 17 },                  /* no JSON behind them */
+        { "\x40\0\0\0\0\0\0\1{\"weight\"", 17 },                               /* a header of 2^56 bytes */
+        { "\x80\6}q", 4 },
+        { "PAR2", 4 },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint8_t bytes[1000] = { 0 };
+        bzna_dataset *dataset = NULL;
+        memcpy(bytes, cases[i].head, cases[i].size);
+        CHECK_EQ(open_bytes(bytes, sizeof bytes, &dataset), BZNA_E_FORMAT);
+        CHECK_CONTAINS(why.message, "of no known kind");
+        CHECK_EQ(open_bytes(bytes, cases[i].size, &dataset), BZNA_E_FORMAT);
+    }
+}
+
+/* MNIST and CIFAR are read as records, which only the caller can describe. */
+TEST(idx_and_cifar_files_say_how_to_open_them)
+{
+    static uint8_t cifar[30740000];
+    uint8_t idx[16 + 5 * 28 * 30] = { 0, 0, 8, 3, 0, 0, 0, 5, 0, 0, 0, 28, 0, 0, 0, 30 };
+    const uint8_t labels[8 + 5] = { 0, 0, 8, 1, 0, 0, 0, 5 };
+    bzna_dataset *dataset = NULL;
+    CHECK_EQ(open_bytes(idx, sizeof idx, &dataset), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "an IDX file (MNIST's) of 5 records of 30x28 bytes: open it with "
+                                "dataset_config.records (header_bytes 16)");
+    CHECK_EQ(open_bytes(labels, sizeof labels, &dataset), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "of 5 labels without pictures");
+    CHECK_EQ(open_bytes(idx, sizeof idx - 1, &dataset), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "it begins like an IDX file (MNIST's) of 5 records of 30x28 bytes, but has 4215 bytes "
+                                "instead of 4216");
+    memset(idx + 4, 0xff, 12);                              /* sizes whose product is past 2^64 */
+    CHECK_EQ(open_bytes(idx, sizeof idx, &dataset), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "of no known kind");
+    CHECK_EQ(open_bytes(cifar, 30730000, &dataset), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "by its size, it is a binary file of CIFAR-10: open it with dataset_config.records");
+    CHECK_EQ(open_bytes(cifar, 30740000, &dataset), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "CIFAR-100: open it with dataset_config.records (32x32, 3 channels in planes, "
+                                "labels first)");
+}
+
+static bzna_status open_path(const char *path)
+{
+    bzna_dataset *dataset = NULL;
+    prepare();
+    bzna_error_init(&why, sizeof why);
+    bzna_status status = bzna_dataset_open(context, path, NULL, &dataset, &why);
+    bzna_dataset_close(dataset);
+    return status;
+}
+
+/* Neither is empty, nor of no known kind. */
+TEST(what_cannot_seek_or_tells_no_size_is_refused_for_that)
+{
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    char path[64];
+    int ends[2];
+    if (ON_WINDOWS)
+        SKIP("pipes and devices have no paths here");
+    clear();
+    CHECK(!mkfifo(TOP "/fifo.tar", 0666));
+    CHECK_EQ(open_path(TOP "/fifo.tar"), BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(why.message, "fifo.tar: it is a pipe, a socket or a device, which cannot seek");
+    CHECK_EQ(why.native_code, ESPIPE);
+    REQUIRE(!pipe(ends));
+    CHECK_EQ(write(ends[1], "some bytes", 10), 10);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);           /* as <(cat x.tar) is */
+    CHECK_EQ(open_path(path), BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(why.message, "cannot seek");
+    close(ends[0]);
+    close(ends[1]);
+    CHECK_EQ(open_path("/dev/zero"), BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(why.message, "cannot seek");
+    CHECK_EQ(open_path("/proc/self/status"), BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(why.message, "/proc/self/status: it has bytes, but states a size of 0");
+    fclose(fopen(TOP "/empty.tar", "wb"));
+    CHECK_EQ(open_path(TOP "/empty.tar"), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "the file is empty");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.list = TOP "/fifo.tar";                          /* lists likewise */
+    CHECK_EQ(bzna_dataset_open(context, TOP, &config, &dataset, &why), BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(why.message, "cannot seek");
+    clear();
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    test_start(argv);
+    RUN(twenty_thousand_archives_are_one_data_set_with_256_descriptors)
+    RUN(more_threads_than_descriptors_read_and_none_fails)
+    RUN(a_data_set_closes_while_another_is_read)
+    RUN(a_file_that_changed_while_it_was_closed_is_refused)
+    RUN(files_are_found_again_when_the_working_folder_changes)
+    RUN(a_program_that_has_used_up_its_descriptors_can_still_read)
+    RUN(a_read_waits_until_a_descriptor_is_free)
+    RUN(a_read_without_a_descriptor_waits_until_a_file_is_released)
+    RUN(a_file_of_a_folder_waits_for_a_descriptor_too)
+    RUN(a_read_that_never_gets_a_descriptor_fails)
+#ifndef BENZINA_NO_SHARDS
+    RUN(a_file_that_is_shortened_costs_the_samples_past_its_new_end)
+#endif
+    RUN(of_errors_at_once_the_first_index_counts)
+    RUN(the_error_is_that_of_the_first_path_that_fails)
+    RUN(braces_expand_as_braceexpand_does)
+    RUN(expanded_braces_need_room)
+    RUN(the_stored_answers_are_those_of_braceexpand)
+    RUN(braces_at_random_expand_as_braceexpand_does)
+    RUN(braces_that_stand_for_too_much_are_refused)
+    RUN(wildcards_match_as_glob_does)
+    RUN(a_path_that_exists_is_never_a_pattern)
+    RUN(patterns_that_mean_nothing_are_refused)
+    RUN(patterns_open_data_sets)
+    RUN(a_folder_of_archives_stands_for_them)
+    RUN(formats_of_other_loaders_are_called_by_their_names)
+    RUN(files_that_contradict_a_format_are_not_called_so)
+    RUN(idx_and_cifar_files_say_how_to_open_them)
+    RUN(what_cannot_seek_or_tells_no_size_is_refused_for_that)
+    bzna_context_close(context);
+    coded_clear(&picture);
+    if (memory_used.bytes || memory_used.blocks || memory_used.mistakes) {
+        printf("FAIL memory_is_given_back: %d bytes are left, %d releases were wrong\n", (int)memory_used.bytes,
+               (int)memory_used.mistakes);
+        test_failed++;
+    }
+    printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
+    return test_failed != 0;
+}

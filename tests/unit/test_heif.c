@@ -1,0 +1,1251 @@
+/* test_heif.c - HEIF and AVIF: the pixels that libheif has of them, turned and cut; what they say of themselves; grids,
+ * of which only the tiles that a warp reads are decoded; damage. tests/data/heif has the files, and the program that
+ * made them. */
+#ifndef BENZINA_NO_AVCODEC
+/* Between the library and libavcodec, so that a test can say which of two tiles fails first. */
+#  define _GNU_SOURCE
+#  define _FILE_OFFSET_BITS 64
+#  include <libavcodec/avcodec.h>
+static int send_packet(AVCodecContext *codec, const AVPacket *packet);
+#  define avcodec_send_packet send_packet
+#endif
+#include "../../benzina.c"
+#undef avcodec_send_packet
+#include "test.h"
+#include <time.h>
+#ifdef TEST_NVDEC
+#  include "../fake/nvdec.h"
+#  define TEST_PLACE "nvdec"
+#else
+#  define TEST_NVDEC 0
+#  define TEST_PLACE "cpu"
+#endif
+#include "recordio.h"
+#include "tars.h"
+#include "bytes.h"
+
+#ifdef BENZINA_NO_HEIF
+TEST(pictures_are_read) { SKIP("built without HEIF"); }
+TEST_MAIN(RUN(pictures_are_read))
+#else
+
+#define DATA "tests/data/heif/"
+
+static const struct {
+    const char *name;
+    uint32_t    codec, beside;
+} files[] = {
+    { "still.heic", BZNA_CODEC_HEIF, 0 },        { "still_10.heic", BZNA_CODEC_HEIF, 0 },
+    { "thumb.heic", BZNA_CODEC_H265, 1 | 4 },    { "idat.heic", BZNA_CODEC_H265, 0 },
+    { "wide.heic", BZNA_CODEC_H265, 0 },         { "pieces.heic", BZNA_CODEC_HEIF, 0 },
+    { "identity.heic", BZNA_CODEC_H265, 4 },     { "grid.heic", BZNA_CODEC_HEIF, 0 },
+    { "sequence.heics", BZNA_CODEC_H265, 0 },    { "still_jpeg.heif", BZNA_CODEC_JPEG, 0 },
+    { "still_h264.heic", BZNA_CODEC_H264, 0 },   { "grid_jpeg.heif", BZNA_CODEC_HEIF, 4 },
+    { "no_color.heic", BZNA_CODEC_H264, 0 },
+    { "still.avif", BZNA_CODEC_AV1, 0 },         { "layered.avif", BZNA_CODEC_HEIF, 0 },
+    { "gray.avif", BZNA_CODEC_AV1, 0 },          { "limited_709.avif", BZNA_CODEC_AV1, 0 },
+    { "rgb.avif", BZNA_CODEC_AV1, 0 },           { "depth_10.avif", BZNA_CODEC_AV1, 0 },
+    { "alpha.avif", BZNA_CODEC_AV1, 2 | 4 },     { "grid.avif", BZNA_CODEC_HEIF, 0 },
+    { "crop.avif", BZNA_CODEC_AV1, 0 },          { "crop_turned.avif", BZNA_CODEC_AV1, 0 },
+    { "turned_0_0.avif", BZNA_CODEC_AV1, 0 },    { "turned_0_1.avif", BZNA_CODEC_AV1, 0 },
+    { "turned_1.avif", BZNA_CODEC_AV1, 0 },      { "turned_1_0.avif", BZNA_CODEC_AV1, 0 },
+    { "turned_1_1.avif", BZNA_CODEC_AV1, 0 },    { "turned_2.avif", BZNA_CODEC_AV1, 0 },
+    { "turned_2_0.avif", BZNA_CODEC_AV1, 0 },    { "turned_2_1.avif", BZNA_CODEC_AV1, 0 },
+    { "turned_3.avif", BZNA_CODEC_AV1, 0 },      { "turned_3_0.avif", BZNA_CODEC_AV1, 0 },
+    { "turned_3_1.avif", BZNA_CODEC_AV1, 0 },
+};
+
+static bzna_context *context;
+static bzna_decoder *decoder;
+static bzna_error err;
+
+static void setup(void)
+{
+    (void)decoder;                    /* without libavcodec */
+    bzna_error_init(&err, sizeof err);
+    if (!context && bzna_context_open(NULL, &context, &err) != BZNA_OK)
+        exit(1);
+#ifndef BENZINA_NO_AVCODEC
+    if (!decoder && bzna_decoder_open(context, &decoder, &err) != BZNA_OK)
+        exit(1);
+#endif
+}
+
+static bytes file_read(const char *name, const char *suffix)
+{
+    char path[256];
+    FILE *file;
+    bytes b = { NULL, 0 };
+    uint8_t data[16384];
+    snprintf(path, sizeof path, DATA "%s%s", name, suffix);
+    if (!(file = fopen(path, "rb"))) {
+        printf("cannot read %s\n", path);
+        exit(1);
+    }
+    b = bytes_make(data, fread(data, 1, sizeof data, file));
+    fclose(file);
+    return b;
+}
+
+static bzna_dataset *open_bytes(bytes b)
+{
+    bzna_dataset *dataset = NULL;
+    setup();
+    bzna_dataset_open_memory(context, b.data, b.size, NULL, &dataset, &err);
+    return dataset;
+}
+
+/* The picture of a file in memory, or why not; its pointers go into copy, which has the file's size. */
+static bzna_status read_image(bytes b, const char *name, bytes *copy, bzna_image *image)
+{
+    bzna_dataset *dataset = open_bytes(b);
+    bzna_status status = err.status;
+    *copy = bytes_make(NULL, b.size);
+    bzna_image_init(image, sizeof *image);
+    if (dataset)
+        status = bzna_dataset_read_image(dataset, 0, name, copy->data, copy->size, image, &err);
+    bzna_dataset_close(dataset);
+    return status;
+}
+
+TEST(files_say_what_they_are_and_what_they_hold_beside_their_picture)
+{
+    for (size_t i = 0; i < COUNT(files); i++) {
+        bytes b = file_read(files[i].name, ""), mean = file_read(files[i].name, ".mean");
+        bzna_dataset *dataset = open_bytes(b);
+        bzna_image_info info = { .struct_size = sizeof info };
+        uint32_t turned;
+        if (!dataset || bzna_dataset_image_info(dataset, 0, NULL, &info, sizeof info, &err) != BZNA_OK) {
+            printf("  %s: %s\n", files[i].name, err.message);
+            test_failures++;
+        } else {
+            turned = info.orientation > 4;
+            CHECK_EQ(info.codec, files[i].codec);
+            CHECK_EQ(turned ? info.height : info.width, bzi_be16(mean.data));
+            CHECK_EQ(turned ? info.width : info.height, bzi_be16(mean.data + 2));
+            if (info.beside != files[i].beside)
+                printf("  %s\n", files[i].name);
+            CHECK_EQ(info.beside, files[i].beside);
+        }
+        bzna_dataset_close(dataset);
+        free(mean.data);
+        free(b.data);
+    }
+}
+
+/* ---- Damage: refused with place and offset, whatever decodes ----------------------------------------------------- */
+
+static void check_refused(bytes b, bzna_status status, const char *part)
+{
+    bzna_image image;
+    bytes copy;
+    bzi_format format;
+    bzna_picture picture;
+    bzna_status got = read_image(b, NULL, &copy, &image);
+    const bzi_image alone = bzi_image_alone(&image);
+    if (got == BZNA_OK)
+        got = bzi_picture_describe(&alone, 16384, &format, &picture, &err);
+    CHECK_EQ(got, status);
+    CHECK_CONTAINS(err.message, part);
+    free(copy.data);
+}
+
+/* A file with one field changed: `at` bytes behind the first place where kind stands. */
+static void check_changed(const char *name, const char *kind, size_t at, const char *to, size_t size,
+                          bzna_status status, const char *part)
+{
+    bytes b = file_read(name, "");
+    size_t place = find(b, 0, kind, 4);
+    if (place + at + size > b.size) {
+        printf("  %s has no %s\n", name, kind);
+        test_failures++;
+    } else {
+        memcpy(b.data + place + at, to, size);
+        check_refused(b, status, part);
+    }
+    free(b.data);
+}
+
+TEST(items_that_lie_nowhere_are_refused_with_box_and_offset)
+{
+    check_changed("still.avif", "iloc", 18, "\x7f\xff\xff\xff", 4, BZNA_E_BOX, "meta/iloc at byte ");
+    check_changed("still.avif", "iloc", 22, "\x7f\xff\xff\xff", 4, BZNA_E_BOX, "meta/iloc at byte ");
+    check_changed("still.avif", "iloc", 16, "\0\0", 2, BZNA_E_BOX, "has no bytes");
+    check_changed("still.avif", "iloc", 16, "\xff\xff", 2, BZNA_E_BOX, "too short for its items");
+    check_changed("still.avif", "iloc", 14, "\0\1", 2, BZNA_E_UNSUPPORTED, "another file");
+    check_changed("still.avif", "iloc", 12, "\0\2", 2, BZNA_E_BOX, "does not say where item 1 lies");
+    check_changed("still.avif", "iloc", 10, "\xff\xff", 2, BZNA_E_LIMIT, "65535 items");
+    check_changed("still.avif", "iloc", 8, "\x34", 1, BZNA_E_BOX, "numbers of 3 bytes");
+    check_changed("idat.heic", "iloc", 14, "\0\2", 2, BZNA_E_UNSUPPORTED, "construction method 2");
+    check_changed("idat.heic", "idat", 0, "free", 4, BZNA_E_BOX, "meta/iloc at byte ");
+    check_changed("pieces.heic", "iloc", 24, "\0\0\2\0", 4, BZNA_E_BOX, "meta/iloc at byte ");
+    check_changed("still.avif", "iloc", 0, "free", 4, BZNA_E_BOX, "meta/iloc");
+    check_changed("still.avif", "iloc", 20, "\0\x60", 2, BZNA_E_BOX, "meta/iloc at byte ");   /* in itself */
+}
+
+TEST(properties_that_are_missing_or_contradict_the_stream_are_refused)
+{
+    check_changed("still.avif", "ispe", 8, "\0\0\0\x29", 4, BZNA_E_MISMATCH, "41x24");
+    check_changed("still.avif", "ispe", 8, "\0\0\0\0", 4, BZNA_E_BOX, "meta/iprp/ipco/ispe at byte ");
+    check_changed("still.avif", "ispe", 0, "free", 4, BZNA_E_BOX, "item 1 has no size (ispe)");
+    check_changed("wide.heic", "hvcC", 0, "free", 4, BZNA_E_UNSUPPORTED, "meta/iprp/ipco/free at byte ");
+    check_changed("wide.heic", "ipma", 16, "\xff", 1, BZNA_E_LIMIT, "255 properties");
+    check_changed("wide.heic", "ipma", 17, "\xff\xff", 2, BZNA_E_BOX, "has property 32767");
+    check_changed("wide.heic", "ipma", 8, "\0\1\0\0", 4, BZNA_E_BOX, "too short for its items");
+    check_changed("wide.heic", "ipma", 0, "free", 4, BZNA_E_BOX, "has no size (ispe)");
+    check_changed("crop.avif", "clap", 4, "\0\1\0\0", 4, BZNA_E_BOX, "meta/iprp/ipco/clap at byte ");
+    check_changed("crop.avif", "clap", 8, "\0\0\0\0", 4, BZNA_E_BOX, "does not lie in the picture");
+    check_changed("grid.avif", "ispe", 8, "\0\0\0\xc1", 4, BZNA_E_BOX, "its ispe says 193x128");
+}
+
+TEST(properties_that_ask_for_one_of_several_layers_are_refused)
+{
+    check_changed("layered.avif", "lsel", 4, "\0\1", 2, BZNA_E_UNSUPPORTED, "meta/iprp/ipco/lsel at byte 243: ");
+    check_changed("layered.avif", "a1op", 4, "\1", 1, BZNA_E_UNSUPPORTED, "meta/iprp/ipco/a1op at byte 252: ");
+}
+
+/* MIAF says what an unsaid color is, HEIF does not: it is the stream's, or what is usual for its codec. */
+TEST(an_unsaid_color_is_miafs_where_the_file_says_that_it_is_miaf)
+{
+    bytes b = file_read("no_color.heic", ""), copy;
+    const size_t brand = find(b, 0, "mif1", 4);
+    bzna_image image;
+    CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
+    CHECK(image.color.full_range == 0);
+    free(copy.data);
+    REQUIRE(brand < b.size);
+    memcpy(b.data + brand, "miaf", 4);
+    CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
+    CHECK(image.color.full_range == 1);
+    free(copy.data);
+    free(b.data);
+}
+
+TEST(items_that_are_absent_of_other_kinds_or_in_circles_are_refused)
+{
+    bytes b = file_read("overlay.heic", "");
+    check_refused(b, BZNA_E_UNSUPPORTED, "the picture, item 2, is of type 'iovl', which is not read");
+    free(b.data);
+    check_changed("thumb.heic", "pitm", 8, "\0\3", 2, BZNA_E_UNSUPPORTED, "the primary item, 3, is the thumbnail");
+    check_changed("still.avif", "pitm", 8, "\0\x9", 2, BZNA_E_BOX, "meta/iinf at byte ");
+    check_changed("still.avif", "pitm", 8, "\0\0", 2, BZNA_E_NOT_FOUND, "neither a primary item nor a track");
+    check_changed("still.avif", "infe", 10, "\0\1", 2, BZNA_E_UNSUPPORTED, "is encrypted");
+    check_changed("still.avif", "infe", 12, "hvc2", 4, BZNA_E_UNSUPPORTED, "'hvc2', which is not read");
+    check_changed("identity.heic", "dimg", 8, "\0\2", 2, BZNA_E_BOX, "too many identity items");      /* of itself */
+    check_changed("identity.heic", "dimg", 6, "\0\0", 2, BZNA_E_BOX, "does not have one input");
+    check_changed("sequence.heics", "pict", 0, "auxv", 4, BZNA_E_NOT_FOUND, "track of pictures");
+    check_changed("sequence.heics", "stco", 12, "\x7f\0\0\0", 4, BZNA_E_BOX, "index entry 0");
+}
+
+TEST(grids_that_do_not_fit_are_refused)
+{
+    bytes b = file_read("grid.avif", "");
+    const size_t at = find(b, find(b, 0, "mdat", 4), "\0\0\1\2\0\xc0\0\x80", 8), dimg = find(b, 0, "dimg", 4);
+    const struct { uint8_t rows, columns; bzna_status status; const char *part; } sizes[] = {
+        { 255, 255, BZNA_E_BOX,
+          "meta/iref at byte 416: grid item 1 has 256 x 256 tiles, of which 6 are named" },
+        { 2, 1, BZNA_E_BOX, "do not make 192x128" },
+        { 0, 5, BZNA_E_BOX, "do not make" }, { 1, 1, BZNA_E_BOX, "2 x 2 tiles, of which 6" },
+    };
+    REQUIRE(at < b.size && dimg < b.size);
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        b.data[at + 2] = sizes[i].rows;
+        b.data[at + 3] = sizes[i].columns;
+        check_refused(b, sizes[i].status, sizes[i].part);
+    }
+    b.data[at + 2] = 1;
+    b.data[at + 3] = 2;
+    b.data[dimg + 9] = b.data[dimg + 5];                    /* a tile that is the grid */
+    check_refused(b, BZNA_E_UNSUPPORTED, "'grid', which is not read");
+    b.data[dimg + 9] = 99;
+    check_refused(b, BZNA_E_BOX, "there is no item 99");
+    free(b.data);
+}
+
+TEST(grids_of_more_tiles_than_are_read_are_refused)
+{
+    bytes b = file_read("crowded.heic", "");
+    check_refused(b, BZNA_E_LIMIT, "45 x 45 tiles, of which 2025 are named (at most 1024)");
+    free(b.data);
+}
+
+/* The same file, of whose 2025 references the grid keeps so many, and another kind has the rest. */
+static bytes crowd(uint32_t columns, uint32_t rows)
+{
+    bytes b = file_read("crowded.heic", "");
+    const uint32_t tiles = columns * rows, left = 45 * 45 - tiles;
+    const size_t dimg = find(b, 0, "dimg", 4), size = find(b, 0, "idat", 4) + 4, ispe = find(b, 0, "ispe", 4);
+    uint8_t *grid = b.data + size, *whole = b.data + find(b, ispe + 4, "ispe", 4) + 8, *p = b.data + dimg - 4;
+    for (int i = 0; i < 2; i++) {
+        const uint32_t edge = 64 * (i ? rows : columns);
+        grid[2 + i] = (uint8_t)((i ? columns : rows) - 1);
+        grid[4 + 2 * i] = (uint8_t)(edge >> 8);
+        grid[5 + 2 * i] = (uint8_t)edge;
+        memcpy(whole + 4 * i, (const uint8_t[]){ 0, 0, (uint8_t)(edge >> 8), (uint8_t)edge }, 4);
+    }
+    for (int i = 0; i < 2; i++) {                           /* boxes: size, type, the item, its references' number */
+        const uint32_t count = i ? left - 6 : tiles, size_ = 12 + 2 * count;
+        memcpy(p, (const uint8_t[]){ 0, 0, (uint8_t)(size_ >> 8), (uint8_t)size_ }, 4);
+        memcpy(p + 4, i ? "cdsc" : "dimg", 4);
+        memcpy(p + 8, (const uint8_t[]){ 0, i ? 1 : 2, (uint8_t)(count >> 8), (uint8_t)count }, 4);
+        p += size_;
+    }
+    return b;
+}
+
+TEST(a_grid_has_1024_tiles_at_most)
+{
+    static const struct { uint32_t columns, rows; bzna_status status; } cases[] = {
+        { 32, 32, BZNA_OK }, { 25, 41, BZNA_E_LIMIT }, { 16, 64, BZNA_OK } };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        bytes b = crowd(cases[i].columns, cases[i].rows);
+        bzna_image_info info = { .struct_size = sizeof info };
+        bzna_dataset *dataset = NULL;
+        if (cases[i].status == BZNA_OK) {
+            dataset = open_bytes(b);
+            REQUIRE(dataset);
+            CHECK_EQ(bzna_dataset_image_info(dataset, 0, NULL, &info, sizeof info, NULL), BZNA_OK);
+            CHECK(info.width == 64 * cases[i].columns && info.height == 64 * cases[i].rows);
+        } else {
+            check_refused(b, BZNA_E_LIMIT, "25 x 41 tiles, of which 1025 are named (at most 1024)");
+        }
+        bzna_dataset_close(dataset);
+        free(b.data);
+    }
+}
+
+/* ---- What could go in circles, or on without end, and where it ends ----------------------------------------------
+ *     an identity item of itself, or in a circle               at the eighth: items_that_are_absent_...
+ *     a grid of itself, or of grids                            no tile is a grid: grids_that_do_not_fit_...
+ *     an item in other items' bytes (construction method 2)    not read: items_that_lie_nowhere_...
+ *     a thumbnail or alpha of itself, or in a circle           these are followed for one step
+ *     properties that are not there, or too many of an item    refused: properties_that_are_missing_...
+ *     an item that ipma lists again and again                  refused at the second time: below
+ *     as many items, references and tiles as boxes have room   BZI_LIMIT_ITEMS, BZI_LIMIT_TILES: below */
+
+static uint8_t *put_number(uint8_t *to, uint64_t number, int size)
+{
+    for (int i = 0; i < size; i++)
+        to[i] = (uint8_t)(number >> (8 * (size - 1 - i)));
+    return to + size;
+}
+
+/* The box that began at `begin` and ends here, of version 0 if it has one. */
+static uint8_t *end_box(uint8_t *begin, uint8_t *end, const char *type)
+{
+    put_number(begin, (uint64_t)(end - begin), 4);
+    memcpy(begin + 4, type, 4);
+    return end;
+}
+
+/* Item 1, a grid of so many tiles; items up to that number; ipma lists item 1 so often, with 32 properties of 4000. */
+static bytes hostile_file(uint32_t tiles, uint32_t items, uint32_t listed)
+{
+    bytes b = bytes_make(NULL, 6000000);
+    uint8_t *p = b.data, *meta, *outer, *inner;
+    memset(p, 0, b.size);
+    memcpy(p, "\0\0\0\x10" "ftypheic\0\0\0", 16);
+    meta = p + 16;
+    p = end_box(meta + 12, put_number(meta + 24, 1, 2), "pitm");
+    p = put_number((outer = p) + 12, items, 2);
+    for (uint32_t i = 1; i <= items; i++) {
+        put_number((inner = p) + 8, 2, 1);
+        put_number(p + 12, i, 2);
+        memcpy(p + 16, i > 1 ? "iden" : "grid", 4);
+        p = end_box(inner, p + 21, "infe");
+    }
+    p = end_box(outer, p, "iinf");
+    inner = (outer = p) + 12;
+    p = put_number(put_number(inner + 8, 1, 2), tiles, 2);
+    for (uint32_t i = 0; i < tiles; i++)
+        p = put_number(p, i % items + 1, 2);
+    p = end_box(outer, end_box(inner, p, "dimg"), "iref");
+    inner = (outer = p) + 8;
+    p = inner + 8;
+    for (uint32_t i = 0; i < 4000; i++)
+        p = end_box(p, p + 8, "free");
+    p = end_box(inner, p, "ipco");
+    put_number((inner = p) + 8, 1, 4);                      /* numbers of two bytes */
+    p = put_number(p + 12, listed, 4);
+    for (uint32_t i = 0; i < listed; i++) {
+        p = put_number(put_number(p, 1, 2), 32, 1);
+        for (int k = 0; k < 32; k++)
+            p = put_number(p, 4000, 2);
+    }
+    p = end_box(outer, end_box(inner, p, "ipma"), "iprp");
+    p = end_box(meta, p, "meta");
+    b.size = (size_t)(p - b.data);
+    return b;
+}
+
+TEST(what_is_listed_or_referred_to_again_and_again_costs_no_time)
+{
+    static const struct { uint32_t tiles, items, listed; bzna_status status; const char *part; } cases[] = {
+        { 6, 4, 4096, BZNA_E_BOX, "item 1 is listed twice" }, { 6, 4, 65535, BZNA_E_BOX, "item 1 is listed twice" },
+        { 65535, 4000, 1, BZNA_E_BOX, "meta/iprp/ipma at byte " },
+        { 65535, 65535, 1, BZNA_E_BOX, "meta/iprp/ipma at byte " },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const clock_t begin = clock();                      /* the processor's: other programs do not count */
+        bytes b = hostile_file(cases[i].tiles, cases[i].items, cases[i].listed);
+        check_refused(b, cases[i].status, cases[i].part);
+        CHECK((double)(clock() - begin) < 0.5 * CLOCKS_PER_SEC * (SANITIZED ? 10 : 1));
+        free(b.data);
+    }
+    check_changed("thumb.heic", "ipma", 18, "\0\1", 2, BZNA_E_BOX, "item 1 is listed twice");
+}
+
+TEST(files_that_end_early_fail_everywhere)
+{
+    for (size_t i = 0; i < COUNT(files); i++) {
+        bytes b = file_read(files[i].name, "");
+        for (size_t size = 0; size < b.size; size++) {
+            bytes part = bytes_make(b.data, size), copy;
+            bzna_image image;
+            CHECK(read_image(part, NULL, &copy, &image) != BZNA_OK);
+            free(copy.data);
+            free(part.data);
+        }
+        free(b.data);
+    }
+}
+
+#ifdef BENZINA_NO_AVCODEC
+#define PIXEL_TESTS
+#else
+
+/* ---- Pixels ------------------------------------------------------------------------------------------------------ */
+
+static bzna_picture seen;
+
+/* The picture as it is seen, R, G, B in 0..255, row by row; NULL: err says why. */
+static float *look(const bzna_image *image, uint32_t *width, uint32_t *height)
+{
+    bzna_transform t;
+    bzna_output o;
+    float *pixels;
+    size_t size;
+    bzna_picture_init(&seen, sizeof seen);
+    if (bzna_decoder_decode(decoder, image, &seen, &err) != BZNA_OK)
+        return NULL;
+    bzna_transform_init(&t, sizeof t);
+    bzna_output_init(&o, sizeof o);
+    *width = o.width = bzi_picture_width(&seen);
+    *height = o.height = bzi_picture_height(&seen);
+    o.layout = BZNA_LAYOUT_NHWC;
+    size = 3 * sizeof *pixels * o.width * o.height;
+    if (!(pixels = malloc(size)) || bzna_picture_render(&seen, &t, &o, pixels, size, &err) != BZNA_OK)
+        abort();
+    return pixels;
+}
+
+/* The largest difference of a block's mean from what others see. */
+static double difference(const float *pixels, uint32_t width, uint32_t height, const uint8_t *mean)
+{
+    double most = 0;
+    for (uint32_t y = 0; y < height / 4; y++)
+        for (uint32_t x = 0; x < width / 4; x++)
+            for (uint32_t c = 0; c < 3; c++) {
+                double sum = 0;
+                for (uint32_t i = 0; i < 16; i++)
+                    sum += pixels[3 * ((4 * y + i / 4) * width + 4 * x + i % 4) + c];
+                most = fmax(most, fabs(sum / 16 - mean[3 * (y * (width / 4) + x) + c]));
+            }
+    return most;
+}
+
+/* About half of what one pixel's move does. libheif repeats chroma, and ffmpeg's R'G'B' is coarser; under alpha,
+ * encoders save bits. */
+static void check_seen(const char *name, const bzna_image *image)
+{
+    const int is_limited = !strcmp(name, "sequence.heics") || !strcmp(name, "no_color.heic");
+    const double tolerance = !strcmp(name, "alpha.avif") ? 4 : is_limited ? 3.2 : strstr(name, ".avif") ? 1.5 : 2.3;
+    bytes mean = file_read(name, ".mean");
+    uint32_t width = 0, height = 0;
+    float *pixels = look(image, &width, &height);
+    if (!pixels || width != bzi_be16(mean.data) || height != bzi_be16(mean.data + 2)) {
+        printf("  %s: %ux%u: %s\n", name, width, height, err.message);
+        test_failures++;
+    } else if (!(difference(pixels, width, height, mean.data + 4) <= tolerance)) {
+        printf("  %s: a block is %.2f of 255 from libheif's\n", name,
+               difference(pixels, width, height, mean.data + 4));
+        test_failures++;
+    }
+    free(pixels);
+    free(mean.data);
+}
+
+static int has_decoder(const char *name)
+{
+    return strstr(name, ".avif") ? avcodec_find_decoder_by_name("libdav1d") != NULL :
+                                   avcodec_find_decoder(AV_CODEC_ID_HEVC) != NULL;
+}
+
+TEST(pictures_are_as_libheif_sees_them)
+{
+    for (size_t i = 0; i < COUNT(files); i++) {
+        bytes b = file_read(files[i].name, ""), copy;
+        bzna_image image;
+        if (!has_decoder(files[i].name)) {
+            printf("%s: this libavcodec has no decoder\n", files[i].name);
+        } else if (read_image(b, NULL, &copy, &image) == BZNA_OK) {
+            check_seen(files[i].name, &image);
+            bzna_image_init(&image, sizeof image);          /* by itself, a file says all of that, too */
+            image.codec = BZNA_CODEC_HEIF;
+            image.data = b.data;
+            image.data_size = b.size;
+            if (strcmp(files[i].name, "sequence.heics"))
+                check_seen(files[i].name, &image);
+            free(copy.data);
+        } else {
+            printf("  %s: %s\n", files[i].name, err.message);
+            test_failures++;
+        }
+        free(b.data);
+    }
+}
+
+TEST(thumbnails_are_delivered_by_name_alone)
+{
+    bytes b = file_read("thumb.heic", ""), copy;
+    bzna_image image;
+    uint32_t width, height;
+    CHECK_EQ(read_image(b, "thumb", &copy, &image), BZNA_OK);
+    free(look(&image, &width, &height));
+    CHECK(seen.width == 64 && seen.height == 48);
+    free(copy.data);
+    CHECK_EQ(read_image(b, "depth", &copy, &image), BZNA_E_NOT_FOUND);
+    free(copy.data);
+    free(b.data);
+    b = file_read("still.avif", "");
+    CHECK_EQ(read_image(b, "thumb", &copy, &image), BZNA_E_NOT_FOUND);
+    free(copy.data);
+    free(b.data);
+}
+
+/* ---- Grids: of which tiles are decoded --------------------------------------------------------------------------- */
+
+static bzna_transform drawn_transform(uint32_t number)
+{
+    static const uint32_t filters[] = { BZNA_FILTER_LINEAR, BZNA_FILTER_NEAREST, BZNA_FILTER_CUBIC, BZNA_FILTER_AREA,
+                                        BZNA_FILTER_LANCZOS4, BZNA_FILTER_LANCZOS3, BZNA_FILTER_CUBIC_075 };
+    bzna_transform t;
+    bzna_random random;
+    double scale, angle;
+    bzna_transform_init(&t, sizeof t);
+    bzna_random_init(&random, 7, 0, number, 0);
+    scale = exp(bzna_random_uniform(&random, -2.5, 1.5));
+    angle = number % 3 ? bzna_random_uniform(&random, -3.2, 3.2) : 0;
+    t.homography[0] = scale * cos(angle);
+    t.homography[1] = -scale * sin(angle);
+    t.homography[3] = scale * sin(angle) * bzna_random_uniform(&random, 0.5, 2);
+    t.homography[4] = scale * cos(angle) * bzna_random_uniform(&random, 0.5, 2);
+    t.homography[2] = bzna_random_uniform(&random, -20, 200);
+    t.homography[5] = bzna_random_uniform(&random, -20, 130);
+    if (number % 16 == 15)
+        t.homography[6] = bzna_random_uniform(&random, -0.05, 0.05);
+    t.filter = filters[number % COUNT(filters)];
+    t.antialias = t.filter != BZNA_FILTER_AREA && number % 5 == 0 ? BZNA_ANTIALIAS_OFF : 0;
+    return t;
+}
+
+/* What a loader asks for: the tiles of a part of the frame. */
+static void decode_part(const bzna_image *image, bzi_region part, bzna_picture *picture)
+{
+    const bzi_image alone = bzi_image_alone(image);
+    bzi_wanted wanted;
+    bzi_format format;
+    bzna_error e;
+    bzna_error_init(&e, sizeof e);
+    CHECK_EQ(bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, picture, &e), BZNA_OK);
+    wanted = bzi_picture_all(picture);
+    wanted.part = part;
+    CHECK_EQ(bzi_software_decode(&decoder->software, image, &format, wanted, picture, &e), BZNA_OK);
+}
+
+/* The canvas holds anything where no tile was decoded: a warp must not read it. */
+static uint32_t check_region(const bzna_image *image, const bzna_transform *t)
+{
+    static float whole[3 * 16 * 16], part[3 * 16 * 16];
+    bzna_output o = { .struct_size = sizeof o, .width = 16, .height = 16 };
+    const bzi_kernel_output out = bzi_output_make(&o);
+    bzi_region region = { UINT32_MAX, UINT32_MAX, 1, 1 };
+    bzi_kernel_slot slot;
+    uint32_t tiles;
+    bzna_picture_init(&seen, sizeof seen);
+    CHECK_EQ(bzna_decoder_decode(decoder, image, &seen, &err), BZNA_OK);
+    CHECK_EQ(decoder->software.tiles, 6);
+    CHECK_EQ(bzna_picture_render(&seen, t, &o, whole, sizeof whole, &err), BZNA_OK);
+    CHECK_EQ(bzi_slot_make(&slot, &seen, t, 0, &err), BZNA_OK);
+    bzi_region_add(&region, &slot, &out);
+    memset(decoder->software.canvas.data, 0xa5, (size_t)decoder->software.canvas.capacity);
+    decode_part(image, region, &seen);
+    tiles = decoder->software.tiles;
+    CHECK_EQ(bzna_picture_render(&seen, t, &o, part, sizeof part, &err), BZNA_OK);
+    if (memcmp(whole, part, sizeof whole)) {
+        printf("  filter %u: %u tiles, not all that the warp reads\n", t->filter, tiles);
+        test_failures++;
+    }
+    return tiles;
+}
+
+TEST(warps_read_no_tile_that_was_not_decoded)
+{
+    static const char *const names[] = { "grid.heic", "grid.avif" };
+    for (size_t i = 0; i < COUNT(names); i++) {
+        bytes b = file_read(names[i], ""), copy;
+        uint32_t by_count[7] = { 0 };
+        bzna_image image;
+        CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
+        for (uint32_t number = 0; number < ROUNDS(300, 60) && has_decoder(names[i]); number++) {
+            const bzna_transform t = drawn_transform(number);
+            image.orientation = 1 + number % 8;
+            by_count[check_region(&image, &t)]++;
+        }
+        CHECK(!has_decoder(names[i]) || (by_count[1] && by_count[2] && by_count[4] && by_count[6]));
+        free(copy.data);
+        free(b.data);
+    }
+}
+
+/* A loader's crop of 24 x 24 pixels, always at the same place. */
+static bzna_status crop(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *t)
+{
+    const double *place = user;
+    (void)sample, (void)random;
+    t->homography[0] = t->homography[4] = 1;
+    t->homography[2] = place[0];
+    t->homography[5] = place[1];
+    return BZNA_OK;
+}
+
+TEST(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)
+{
+    static const struct { double place[2]; uint32_t tiles; } crops[] = {
+        { { 14, 14 }, 1 }, { { 150, 90 }, 1 }, { { 52, 14 }, 2 }, { { 52, 52 }, 4 }, { { 84, 52 }, 2 },
+    };
+    const char *const paths[] = { DATA "grid.avif", DATA "grid.avif", DATA "still.avif" };
+    bzna_dataset *dataset = NULL;
+    if (!has_decoder("grid.avif"))
+        SKIP("this libavcodec has no decoder of AV1");
+    setup();
+    REQUIRE(bzna_dataset_open_list(context, paths, 3, NULL, &dataset, &err) == BZNA_OK);
+    for (size_t i = 0; i < COUNT(crops); i++) {
+        bzna_loader_config config;
+        bzna_statistics stats = { .struct_size = sizeof stats };
+        bzna_loader *loader = NULL;
+        bzna_batch *batch = NULL;
+        double place[2] = { crops[i].place[0], crops[i].place[1] };
+        bzna_loader_config_init(&config, sizeof config);
+        config.output.batch_size = 3;
+        config.output.width = config.output.height = 24;
+        config.output.device.kind = BZNA_DEVICE_CPU;
+        config.pipeline.transform = crop;
+        config.pipeline.transform_user = place;
+        CHECK_EQ(bzna_loader_open(context, dataset, &config, &loader, &err), BZNA_OK);
+        CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
+        bzna_batch_release(batch);
+        CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_END);
+        CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, &err), BZNA_OK);
+        CHECK_EQ(stats.samples_failed, 0);
+        CHECK_EQ(stats.samples_tiled, 2);
+        CHECK_EQ(stats.tiles, 2 * crops[i].tiles);
+        bzna_loader_close(loader);
+    }
+    bzna_dataset_close(dataset);
+}
+
+/* ---- Grids: who decodes their tiles ------------------------------------------------------------------------------ */
+
+/* Beside this suite, its twin may run. */
+#define DAMAGED(n) TEST_BUILD "/tests/heif_damaged_" #n "_" TEST_PLACE ".heic"
+
+/* A grid of which two tiles are damaged: the first one with bytes of 0xff, the second one with bytes of 0xfe. */
+static void damage_tiles(const char *path, uint32_t first, uint32_t second)
+{
+    const uint32_t tiles[2] = { first, second };
+    bytes b = file_read("grid.heic", "");
+    FILE *file = fopen(path, "wb");
+    bzi_heif heif;
+    bzi_heif_item item;
+    bzi_heif_grid grid;
+    bzi_span data;
+    uint64_t size;
+    CHECK_EQ(bzi_heif_read(&heif, (bzi_span){ b.data, b.size }, 0, &err), BZNA_OK);
+    CHECK_EQ(bzi_heif_find(&heif, heif.primary, &item, &err), BZNA_OK);
+    CHECK_EQ(bzi_heif_read_grid(&heif, &item, &grid, &err), BZNA_OK);
+    for (int i = 0; i < 2; i++) {
+        const uint32_t id = bzi_heif_tile(&grid, tiles[i]);
+        CHECK_EQ(bzi_heif_bytes(&heif, id, &data, &size, (bzi_span){ NULL, 0 }, &err), BZNA_OK);
+        memset((uint8_t *)(uintptr_t)data.data + 6, 0xff - i, (size_t)data.size - 6);      /* length, header */
+    }
+    REQUIRE(file && fwrite(b.data, 1, b.size, file) == b.size && fclose(file) == 0);
+    free(b.data);
+}
+
+enum { MIXED = 8, MIXED_SIZE = 3 * 24 * 24, MIXED_BATCHES = 12 };
+
+static bzna_dataset *open_mixed(bzna_context *on)
+{
+    static const char *const paths[MIXED] = { DATA "grid.heic", DAMAGED(1), DATA "grid.avif", DATA "still.heic",
+                                              DATA "grid.heic", DATA "grid_jpeg.heif", DAMAGED(2), DATA "grid.heic" };
+    bzna_dataset *dataset = NULL;
+    damage_tiles(DAMAGED(1), 5, 1);
+    damage_tiles(DAMAGED(2), 2, 4);
+    CHECK_EQ(bzna_dataset_open_list(on, paths, MIXED, NULL, &dataset, &err), BZNA_OK);
+    return dataset;
+}
+
+static bzna_loader *open_mixed_loader(bzna_context *on, bzna_dataset *dataset, uint32_t threads,
+                                      uint32_t decoder_kind)
+{
+    bzna_loader_config config;
+    bzna_loader *loader = NULL;
+    bzna_loader_config_init(&config, sizeof config);
+    config.output.batch_size = MIXED;
+    config.output.width = config.output.height = 24;
+    config.output.device.kind = BZNA_DEVICE_CPU;
+    config.decode.threads = threads;
+    config.decode.decoder = decoder_kind;
+    config.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    config.warp.scale[0] = 0.005;
+    config.warp.scale[1] = 0.2;
+    config.order.epochs = MIXED_BATCHES;
+    config.order.seed = 3;
+    CHECK_EQ(bzna_loader_open(on, dataset, &config, &loader, &err), BZNA_OK);
+    return loader;
+}
+
+typedef struct mixed_result {
+    float       pixels[MIXED_BATCHES][MIXED][MIXED_SIZE];
+    bzna_status status[MIXED_BATCHES][MIXED];
+    char        messages[MIXED_BATCHES][MIXED][256];
+    uint64_t    tiles, helped, nvdec, fallbacks;
+} mixed_result;
+
+static void run_mixed(bzna_loader *loader, mixed_result *result)
+{
+    bzna_statistics stats = { .struct_size = sizeof stats };
+    bzna_batch_info info = { .struct_size = sizeof info };
+    REQUIRE(loader);
+    memset(result, 0, sizeof *result);
+    for (uint32_t n = 0; n < MIXED_BATCHES; n++) {
+        bzna_batch *batch = NULL;
+        CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
+        CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, &err), BZNA_OK);
+        memcpy(result->pixels[n], info.image.data, sizeof result->pixels[n]);
+        memcpy(result->status[n], info.status, sizeof result->status[n]);
+        for (uint32_t i = 0; i < MIXED; i++)
+            if (info.status[i] != BZNA_OK)
+                bzi_string_copy(result->messages[n][i], 256, batch->errors[i].message);
+        bzna_batch_release(batch);
+        for (uint32_t w = 0; w < loader->worker_count; w++) {
+            bzi_os_lock(&loader->mutex);
+            result->helped += loader->workers[w].helped_ns != 0;
+            bzi_os_unlock(&loader->mutex);
+        }
+    }
+    CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, &err), BZNA_OK);
+    result->tiles = stats.tiles;
+    result->nvdec = stats.samples_nvdec;
+    result->fallbacks = stats.fallbacks;
+    bzna_loader_close(loader);
+}
+
+/* Crops that touch a damaged tile fail; others, and all other slots, are not disturbed. Messages are the same as far as
+ * they say where: "grid.heic: sample 0: tile 1 (item 3)". */
+static void check_mixed(const mixed_result *a, const mixed_result *b)
+{
+    uint32_t failed = 0;
+    for (uint32_t n = 0; n < MIXED_BATCHES; n++)
+        for (uint32_t i = 0; i < MIXED; i++) {
+            failed += a->status[n][i] != BZNA_OK;
+            CHECK_EQ(a->status[n][i], b->status[n][i]);
+            CHECK(!memcmp(a->pixels[n][i], b->pixels[n][i], sizeof a->pixels[n][i]));
+            CHECK(!strncmp(a->messages[n][i], b->messages[n][i], strcspn(a->messages[n][i], ")") + 2));
+        }
+    CHECK(failed > 4 && failed < 2 * MIXED_BATCHES);
+    CHECK_EQ(a->tiles, b->tiles);
+}
+
+static mixed_result one, many;
+
+TEST(free_workers_decode_tiles_and_nothing_else_changes)
+{
+    bzna_dataset *dataset = NULL;
+    if (!has_decoder("grid.heic") || !has_decoder("grid.avif"))
+        SKIP("this libavcodec has no decoder of H.265, or of AV1");
+    setup();
+    dataset = open_mixed(context);
+    run_mixed(open_mixed_loader(context, dataset, 1, BZNA_DECODER_SOFTWARE), &one);
+    CHECK_EQ(one.helped, 0);
+    for (uint32_t round = 0; round < ROUNDS(20, 5) && !(round > 2 && many.helped); round++) {
+        run_mixed(open_mixed_loader(context, dataset, 2 + round, BZNA_DECODER_SOFTWARE), &many);
+        check_mixed(&one, &many);
+    }
+    CHECK(many.helped > 0);
+    bzna_dataset_close(dataset);
+}
+
+/* Of a grid's two damaged tiles, both of which are in flight, `last` fails once the other one's failure is known. */
+static struct {
+    _Atomic(bzna_loader *) loader;    /* NULL: it is being opened */
+    uint32_t     on, tiles[2], last;      /* tiles[last] waits; their bytes are 0xff and 0xfe */
+    atomic_uint  arrived[2];
+} race;
+
+static int race_goes_on(uint32_t which)
+{
+    bzna_loader *loader = atomic_load(&race.loader);
+    int known = 0;
+    if (which != race.last || !loader)
+        return loader && atomic_load(&race.arrived[race.last]) >= atomic_load(&race.arrived[which]);
+    bzi_os_lock(&loader->mutex);
+    for (uint32_t i = 0; i < loader->worker_count; i++)
+        known |= loader->workers[i].tiles_begun && loader->workers[i].failed_tile == race.tiles[!which];
+    bzi_os_unlock(&loader->mutex);
+    return known;
+}
+
+static int send_packet(AVCodecContext *codec, const AVPacket *packet)
+{
+    const int which = !race.on || !packet || packet->size < 9 ? 2 : 0xff - packet->data[packet->size - 1];
+    if (which < 2 && packet->data[packet->size - 8] == 0xff - which) {
+        atomic_fetch_add(&race.arrived[which], 1);
+        for (uint64_t end = bzi_os_now_ns() + 5000000000u; bzi_os_now_ns() < end && !race_goes_on((uint32_t)which);)
+            bzi_os_sleep_ns(20000);
+    }
+    return avcodec_send_packet(codec, packet);
+}
+
+static void run_race(bzna_dataset *dataset, uint32_t threads, uint32_t rounds)
+{
+    static const double place[2] = { 0, 0 };
+    bzna_loader_config config;
+    bzna_loader *loader = NULL;
+    bzna_batch_info info = { .struct_size = sizeof info };
+    bzna_loader_config_init(&config, sizeof config);
+    config.output.batch_size = 1;
+    config.output.width = 192;                              /* all of the grid */
+    config.output.height = 128;
+    config.output.device.kind = BZNA_DEVICE_CPU;
+    config.decode.threads = threads;
+    config.pipeline.transform = crop;
+    config.pipeline.transform_user = (void *)(uintptr_t)place;
+    config.pipeline.batches_in_flight = 1;
+    config.order.epochs = rounds;
+    atomic_store(&race.arrived[0], 0);
+    atomic_store(&race.arrived[1], 0);
+    race.on = 1;
+    REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
+    atomic_store(&race.loader, loader);
+    for (uint32_t n = 0; n < rounds; n++) {
+        bzna_batch *batch = NULL;
+        REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) == BZNA_OK);
+        CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, &err), BZNA_OK);
+        CHECK_EQ(info.status[0], BZNA_E_DECODE);
+        CHECK_CONTAINS(batch->errors[0].message, "tile 1 (item ");
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(atomic_load(&race.arrived[0]), rounds);        /* or they were not in flight together */
+    CHECK_EQ(atomic_load(&race.arrived[1]), rounds);
+    race.on = 0;
+    atomic_store(&race.loader, NULL);
+    bzna_loader_close(loader);
+}
+
+TEST(of_two_tiles_that_fail_the_first_in_their_order_is_named_whichever_fails_first)
+{
+    bzna_dataset *dataset = NULL;
+    if (!has_decoder("grid.heic"))
+        SKIP("this libavcodec has no decoder of H.265");
+    setup();
+    for (uint32_t order = 0; order < 2; order++) {
+        race.tiles[order] = 1;
+        race.tiles[!order] = 4;
+        damage_tiles(DAMAGED(3), race.tiles[0], race.tiles[1]);
+        REQUIRE(bzna_dataset_open(context, DAMAGED(3), NULL, &dataset, &err) == BZNA_OK);
+        for (race.last = 0; race.last < 2; race.last++)
+            for (uint32_t threads = 2; threads < 6; threads++)
+                run_race(dataset, threads, 5);
+        bzna_dataset_close(dataset);
+    }
+}
+
+TEST(a_loader_can_be_closed_while_tiles_are_decoded)
+{
+    bzna_dataset *dataset = NULL;
+    if (!has_decoder("grid.heic"))
+        SKIP("this libavcodec has no decoder of H.265");
+    setup();
+    dataset = open_mixed(context);
+    for (uint32_t round = 0; round < ROUNDS(60, 20); round++) {
+        bzna_loader *loader = open_mixed_loader(context, dataset, 1 + round % 6, BZNA_DECODER_SOFTWARE);
+        bzna_batch *batch = NULL;
+        bzi_os_sleep_ns(200000ull * (round % 11));
+        if (round % 3 == 0) {
+            CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
+            bzna_batch_release(batch);
+        }
+        if (round % 3 == 1)
+            CHECK_EQ(bzna_loader_reset(loader, 7, &err), BZNA_OK);
+        bzna_loader_close(loader);
+    }
+    bzna_dataset_close(dataset);
+}
+
+#if TEST_NVDEC
+/* min_size: of frames that this GPU decodes; tiles have 64. */
+static void run_on_gpu(uint32_t min_size, mixed_result *result)
+{
+    fake_control *control = fake_load()->control;
+    bzna_context *gpu = NULL;
+    bzna_dataset *dataset;
+    const long long min_width = control->caps[FAKE_HEVC].min_width, min_height = control->caps[FAKE_HEVC].min_height;
+    control->caps[FAKE_HEVC].min_width = control->caps[FAKE_HEVC].min_height = min_size;
+    REQUIRE(bzna_context_open(NULL, &gpu, &err) == BZNA_OK);
+    dataset = open_mixed(gpu);
+    run_mixed(open_mixed_loader(gpu, dataset, 2, BZNA_DECODER_NVDEC), result);
+    bzna_dataset_close(dataset);
+    bzna_context_close(gpu);
+    control->caps[FAKE_HEVC].min_width = min_width;
+    control->caps[FAKE_HEVC].min_height = min_height;
+}
+
+TEST(nvdec_decodes_grids_tile_by_tile_and_what_it_cannot_goes_to_the_cpu_whole)
+{
+    fake_control *control = fake_load()->control;
+    bzna_dataset *dataset = NULL;
+    long long copies;
+    if (!has_decoder("grid.heic") || !has_decoder("grid.avif"))
+        SKIP("this libavcodec has no decoder of H.265, or of AV1");
+    setup();
+    dataset = open_mixed(context);
+    run_mixed(open_mixed_loader(context, dataset, 1, BZNA_DECODER_SOFTWARE), &one);
+    bzna_dataset_close(dataset);
+    copies = control->calls[FAKE_cuMemcpy2DAsync_v2];
+    run_on_gpu(144, &many);
+    check_mixed(&one, &many);
+    CHECK_EQ(many.nvdec, 0);
+    CHECK_EQ(control->calls[FAKE_cuMemcpy2DAsync_v2], copies);
+    run_on_gpu(16, &many);
+    check_mixed(&one, &many);
+    CHECK(many.nvdec > 4 * MIXED_BATCHES && many.nvdec < 6 * MIXED_BATCHES);      /* H.265, where it is not damaged */
+    CHECK(control->calls[FAKE_cuMemcpy2DAsync_v2] - copies > 2 * 3 * MIXED_BATCHES);
+}
+#define GRID_TESTS RUN(nvdec_decodes_grids_tile_by_tile_and_what_it_cannot_goes_to_the_cpu_whole)
+#else
+#define GRID_TESTS
+#endif
+
+/* Of a file in memory, as 4x4 pixels, which is no more than an eighth of it. */
+static void load_shrunk(bytes b, uint32_t jpeg_shrink, float *pixels)
+{
+    bzna_dataset *dataset = open_bytes(b);
+    bzna_loader_config config;
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_batch_info info = { .struct_size = sizeof info };
+    bzna_loader_config_init(&config, sizeof config);
+    config.output.batch_size = 1;
+    config.output.width = config.output.height = 4;
+    config.output.device.kind = BZNA_DEVICE_CPU;
+    config.decode.decoder = BZNA_DECODER_SOFTWARE;
+    config.decode.jpeg_shrink = jpeg_shrink;
+    config.warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
+    REQUIRE(dataset && bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
+    bzna_batch_get_info(batch, &info, sizeof info, &err);
+    CHECK_EQ(info.failed, 0);
+    memcpy(pixels, info.image.data, 3 * 4 * 4 * sizeof *pixels);
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+/* Of an item that lies in one piece, and of one in several. */
+TEST(a_size_that_contradicts_the_stream_is_named_with_box_and_offset)
+{
+    static const struct { const char *name, *part; } cases[] = {
+        { "still.avif", "sample 0: meta/iprp/ipco/ispe at byte " }, { "pieces.heic", "ispe at byte " },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        bytes b = file_read(cases[i].name, "");
+        const size_t place = find(b, 0, "ispe", 4);
+        bzna_dataset *dataset;
+        bzna_loader_config config;
+        bzna_loader *loader = NULL;
+        bzna_batch *batch = NULL;
+        char at[32];
+        b.data[place + 11]++;
+        dataset = open_bytes(b);
+        bzna_loader_config_init(&config, sizeof config);
+        config.output.batch_size = 1;
+        config.output.width = config.output.height = 4;
+        config.output.device.kind = BZNA_DEVICE_CPU;
+        REQUIRE(dataset && bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
+        CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
+        CHECK_EQ(bzna_batch_error(batch, 0, &err), BZNA_E_MISMATCH);
+        snprintf(at, sizeof at, "at byte %u: ", (unsigned)place + 8);
+        CHECK_CONTAINS(err.message, cases[i].part);
+        CHECK_CONTAINS(err.message, at);
+        CHECK_EQ(err.byte_offset, place + 8);
+        bzna_batch_release(batch);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+        free(b.data);
+    }
+}
+
+/* A picture that is one JPEG may be decoded at a fraction of its size; tiles of a grid are not. */
+TEST(no_tile_is_shrunk)
+{
+#ifdef BENZINA_NO_JPEG
+    SKIP("built without libjpeg-turbo [libjpeg-dev]");
+#else
+    static float whole[3 * 4 * 4], shrunk[3 * 4 * 4];
+    double worst = 0;
+    bytes still = file_read("still_jpeg.heif", ""), grid = file_read("grid_jpeg.heif", "");
+    load_shrunk(grid, 0, whole);
+    load_shrunk(grid, 1, shrunk);
+    CHECK(!memcmp(whole, shrunk, sizeof whole));
+    load_shrunk(still, 0, whole);
+    load_shrunk(still, 1, shrunk);
+    for (size_t i = 0; i < COUNT(whole); i++)
+        worst = fmax(worst, fabs(whole[i] - shrunk[i]));
+    CHECK(worst > 0 && worst < 12);
+    free(still.data);
+    free(grid.data);
+#endif
+}
+
+/* ---- Folders ----------------------------------------------------------------------------------------------------- */
+
+static bzna_status as_it_is(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *t)
+{
+    const double identity[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
+    (void)user, (void)sample, (void)random;
+    memcpy(t->homography, identity, sizeof identity);
+    return BZNA_OK;
+}
+
+/* What a slot of 20 x 20 pixels must hold. */
+static void draw_sample(const bzna_dataset *dataset, uint64_t i, float *pixels)
+{
+    static uint8_t copy[16384];
+    bzna_image image = { .struct_size = sizeof image };
+    bzna_output o = { .struct_size = sizeof o, .width = 20, .height = 20 };
+    bzna_transform t;
+    bzna_transform_init(&t, sizeof t);
+    bzna_picture_init(&seen, sizeof seen);
+    CHECK_EQ(bzna_dataset_read_image(dataset, i, NULL, copy, sizeof copy, &image, &err), BZNA_OK);
+    decode_part(&image, (bzi_region){ 0, 0, 64, 64 }, &seen);
+    CHECK_EQ(bzna_picture_render(&seen, &t, &o, pixels, 1200 * sizeof *pixels, &err), BZNA_OK);
+}
+
+TEST(a_folder_of_them_is_a_data_set)
+{
+    static float wanted[1200];
+    bzna_dataset *dataset = NULL;
+    bzna_loader *loader = NULL;
+    bzna_loader_config config;
+    bzna_statistics stats = { .struct_size = sizeof stats };
+    bzna_batch_info info = { .struct_size = sizeof info };
+    bzna_batch *batch = NULL;
+    uint64_t count, equal = 0;
+    if (!has_decoder("still.heic") || !has_decoder("still.avif"))
+        SKIP("this libavcodec has no decoder of H.265, or of AV1");
+    setup();
+    REQUIRE(bzna_dataset_open(context, DATA, NULL, &dataset, &err) == BZNA_OK);
+    count = bzna_dataset_count(dataset);
+    CHECK_EQ(count, COUNT(files) + 3);                      /* .heics is no such name */
+    bzna_loader_config_init(&config, sizeof config);
+    config.output.batch_size = (uint32_t)count;
+    config.output.width = config.output.height = 20;
+    config.pipeline.transform = as_it_is;
+    if (!TEST_NVDEC)
+        config.output.device.kind = BZNA_DEVICE_CPU;
+    REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
+    CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, &err), BZNA_OK);
+    CHECK_EQ(info.failed, 2);                               /* overlay.heic, crowded.heic */
+    for (uint64_t i = 0; i < count; i++) {
+        if (info.status[i] != BZNA_OK)
+            continue;
+        draw_sample(dataset, info.indices[i], wanted);
+        equal += !memcmp((const float *)info.image.data + 1200 * i, wanted, sizeof wanted);
+    }
+    CHECK_EQ(equal, count - 2);
+    CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, &err), BZNA_OK);
+    CHECK_EQ(stats.samples_tiled, 7);
+    CHECK(TEST_NVDEC ? stats.samples_nvdec > 0 : !stats.samples_nvdec);
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+static const char *const packed[] = { "still.heic", "grid.heic", "grid.avif", "alpha.avif", "turned_1_1.avif",
+                                      "pieces.heic", "no_color.heic" };
+
+/* Each picture is as libheif sees it in a file of its own, and as the loader delivers it. */
+static void check_packed(const void *data, size_t size)
+{
+    static float wanted[1200];
+    bytes b = { (void *)(uintptr_t)data, size };
+    bzna_dataset *dataset = open_bytes(b);
+    bzna_loader_config config;
+    bzna_batch_info info = { .struct_size = sizeof info };
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_loader_config_init(&config, sizeof config);
+    config.output.batch_size = COUNT(packed);
+    config.output.width = config.output.height = 20;
+    config.output.device.kind = BZNA_DEVICE_CPU;
+    config.pipeline.transform = as_it_is;
+    REQUIRE(dataset && bzna_dataset_count(dataset) == COUNT(packed));
+    REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
+    CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, &err), BZNA_OK);
+    CHECK_EQ(info.failed, 0);
+    for (uint64_t i = 0; i < COUNT(packed); i++) {
+        static uint8_t copy[16384];
+        bzna_image image = { .struct_size = sizeof image };
+        if (bzna_dataset_read_image(dataset, i, NULL, copy, sizeof copy, &image, &err) != BZNA_OK)
+            continue;                                       /* it failed in the batch, too */
+        check_seen(packed[i], &image);
+        draw_sample(dataset, i, wanted);
+        CHECK(!memcmp((const float *)info.image.data + 1200 * i, wanted, sizeof wanted));
+    }
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+TEST(tars_and_recordio_files_of_them_are_data_sets)
+{
+    tar t = { NULL, 0, 0, 0 };
+    rec_file *records = rec_new();
+    if (!has_decoder("still.heic") || !has_decoder("still.avif"))
+        SKIP("this libavcodec has no decoder of H.265, or of AV1");
+    for (size_t i = 0; i < COUNT(packed); i++) {
+        bytes b = file_read(packed[i], "");
+        const float label = (float)i;
+        char name[32];
+        snprintf(name, sizeof name, "%03d%s", (int)i, strrchr(packed[i], '.'));
+        tar_file(&t, name, b.data, b.size);
+        snprintf(name, sizeof name, "%03d.cls", (int)i);
+        tar_text(&t, name, "7");
+        rec_add_picture(records, i, &label, 1, b.data, b.size);
+        free(b.data);
+    }
+    tar_end(&t);
+    check_packed(t.bytes, t.size);
+    check_packed(records->bytes, records->size);
+    tar_free(&t);
+    free(records);
+}
+
+/* avifenc writes equal tiles once: together they have more bytes than the file. */
+TEST(tiles_that_share_their_bytes_are_decoded)
+{
+    bytes b = file_read("shared.avif", ""), copy;
+    bzna_image image;
+    uint32_t width, height;
+    float *pixels = NULL;
+    if (!has_decoder("shared.avif"))
+        SKIP("libavcodec has no libdav1d");
+    CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
+    REQUIRE((pixels = look(&image, &width, &height)) != NULL);
+    CHECK(width == 384 && height == 384 && decoder->software.tiles == 36);
+    for (size_t i = 0; i < 384 * 384; i++) {
+        const size_t first = i / 384 % 64 * 384 + i % 384 % 64;
+        if (memcmp(pixels + 3 * i, pixels + 3 * first, 3 * sizeof *pixels)) {
+            printf("  pixel %zu is not that of the first tile\n", i);
+            test_failures++;
+            break;
+        }
+    }
+    CHECK(fabs(pixels[0] - 40) < 8 && fabs(pixels[1] - 60) < 8 && fabs(pixels[2] - 128) < 8);
+    free(pixels);
+    free(copy.data);
+    free(b.data);
+}
+
+/* Tiles may share bytes, but not so many that a small file costs as much as a large one. */
+TEST(a_large_tile_that_is_named_again_and_again_is_refused)
+{
+    enum { MORE = 4 * 64 * 64 + 2048 };
+    bytes b = file_read("repeated.heic", ""), copy, large = bytes_make(NULL, b.size + MORE);
+    const size_t iloc = find(b, 0, "iloc", 4);
+    bzna_image image;
+    bzna_picture_init(&seen, sizeof seen);
+    CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
+    CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), BZNA_OK);
+    CHECK_EQ(decoder->software.tiles, 900);
+    free(copy.data);
+    memcpy(large.data, b.data, b.size);
+    memset(large.data + b.size, 0, MORE);
+    REQUIRE(iloc + 30 < b.size && find(b, iloc, "\0\0\1\x5e", 4) == iloc + 24);      /* the tile's length */
+    large.data[iloc + 26] = (uint8_t)(MORE >> 8);
+    large.data[iloc + 27] = (uint8_t)MORE;
+    CHECK_EQ(read_image(large, NULL, &copy, &image), BZNA_OK);
+    CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "the grid's tiles share bytes of the file");
+    CHECK_EQ(decoder->software.tiles, 0);
+    free(copy.data);
+    free(large.data);
+    free(b.data);
+}
+
+/* The picture decodes: that its thumbnail cannot be read is no fault of the sample. */
+TEST(a_thumbnail_that_cannot_be_read_is_not_listed_and_fails_nothing_else)
+{
+    bytes b = file_read("thumb.heic", ""), copy;
+    const size_t place = find(b, find(b, 0, "pixi", 4) + 4, "pixi", 4);     /* of the thumbnail */
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
+    bzna_image image;
+    bzna_dataset *dataset;
+    REQUIRE(place < b.size);
+    bzna_picture_init(&seen, sizeof seen);
+    dataset = open_bytes(b);
+    CHECK_EQ(bzna_dataset_sample(dataset, 0, &sample, sizeof sample, &err), BZNA_OK);
+    CHECK_EQ(sample.image_count, 2);
+    bzna_dataset_close(dataset);
+    memcpy(b.data + place, "clap", 4);
+    dataset = open_bytes(b);
+    CHECK_EQ(bzna_dataset_sample(dataset, 0, &sample, sizeof sample, &err), BZNA_OK);
+    CHECK_EQ(sample.image_count, 1);
+    CHECK_STR(sample.image_names[0], "image");
+    bzna_dataset_close(dataset);
+    CHECK_EQ(read_image(b, "thumb", &copy, &image), BZNA_E_BOX);
+    CHECK_CONTAINS(err.message, "clap");
+    free(copy.data);
+    CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
+    CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), BZNA_OK);
+    free(copy.data);
+    free(b.data);
+}
+
+#define PIXEL_TESTS GRID_TESTS RUN(a_size_that_contradicts_the_stream_is_named_with_box_and_offset) \
+    RUN(tars_and_recordio_files_of_them_are_data_sets) \
+    RUN(free_workers_decode_tiles_and_nothing_else_changes) \
+    RUN(of_two_tiles_that_fail_the_first_in_their_order_is_named_whichever_fails_first) \
+    RUN(a_loader_can_be_closed_while_tiles_are_decoded) RUN(a_large_tile_that_is_named_again_and_again_is_refused) \
+    RUN(tiles_that_share_their_bytes_are_decoded) \
+    RUN(a_thumbnail_that_cannot_be_read_is_not_listed_and_fails_nothing_else) \
+    RUN(pictures_are_as_libheif_sees_them) RUN(a_folder_of_them_is_a_data_set) RUN(no_tile_is_shrunk) \
+    RUN(thumbnails_are_delivered_by_name_alone) \
+    RUN(warps_read_no_tile_that_was_not_decoded) RUN(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)
+#endif
+
+TEST_MAIN(RUN(properties_that_ask_for_one_of_several_layers_are_refused)
+          RUN(an_unsaid_color_is_miafs_where_the_file_says_that_it_is_miaf)
+          RUN(files_say_what_they_are_and_what_they_hold_beside_their_picture)
+          RUN(items_that_lie_nowhere_are_refused_with_box_and_offset)
+          RUN(properties_that_are_missing_or_contradict_the_stream_are_refused)
+          RUN(items_that_are_absent_of_other_kinds_or_in_circles_are_refused) RUN(grids_that_do_not_fit_are_refused)
+          RUN(grids_of_more_tiles_than_are_read_are_refused)
+          RUN(a_grid_has_1024_tiles_at_most)
+          RUN(what_is_listed_or_referred_to_again_and_again_costs_no_time)
+          RUN(files_that_end_early_fail_everywhere) PIXEL_TESTS)
+#endif

@@ -1,0 +1,858 @@
+/* test_limits.c - what a file may cost: memory and reads are bounded by its size, whatever numbers stand in it. And the
+ * limits of benzina.c: what is at one is taken, what is one beyond it is refused by name. A list has each limit of
+ * benzina.c, and where it is tested. */
+#include "../../benzina.c"
+#include "test.h"
+#include "tars.h"
+#if !defined(BENZINA_NO_CUDA) && !defined(BENZINA_NO_AVCODEC)
+#  include "../fake/fake.h"
+#endif
+
+#pragma GCC diagnostic ignored "-Wunused-function"          /* fuzz.h has more */
+#include "../fuzz/fuzz.h"
+
+static const char *const paths[] = {
+    "tests/data/seeds/h264.mp4", "tests/data/seeds/h265.mp4", "tests/data/seeds/av1.mp4",
+    "tests/data/seeds/fragments.mp4",
+    "tests/data/slices_h264.bzna", "tests/data/heif/grid.heic", "tests/data/heif/grid.avif",
+    "tests/data/heif/pieces.heic",
+    "tests/data/heif/thumb.heic", "tests/data/heif/sequence.heics", "tests/data/seeds/labels.rec" };
+
+typedef struct cost {
+    int64_t peak, read;               /* the most that opening took and read, beyond what its size allows */
+    size_t  at, opened;               /* which byte that was; how many files opened */
+} cost;
+
+/* What opening costs, less what the size allows. All comes back. */
+static void open_counted(const uint8_t *data, size_t size, size_t at, cost *worst)
+{
+    const int64_t bound = FUZZ_OPEN_BYTES + FUZZ_OPEN_RATIO * (int64_t)size, before = fuzz_ledger.held;
+    source s = { .b = { data, size } };
+    bzna_source callbacks = source_of(&s);
+    bzna_dataset *dataset = NULL;
+    fuzz_ledger.peak = before;
+    if (bzna_dataset_open_source(fuzz_context(), &callbacks, NULL, &dataset, NULL) == BZNA_OK) {
+        bzna_dataset_close(dataset);
+        worst->opened++;
+    }
+    CHECK_EQ(fuzz_ledger.held, before);
+    if (fuzz_ledger.peak - before - bound > worst->peak) {
+        worst->peak = fuzz_ledger.peak - before - bound;
+        worst->at = at;
+    }
+    worst->read = s.read - bound > worst->read ? s.read - bound : worst->read;
+}
+
+/* Each number of a file in turn asks for so many. */
+static void every_number(uint32_t value)
+{
+    fuzz_context();
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        static uint8_t data[16384];
+        FILE *file = fopen(paths[i], "rb");
+        size_t size = file ? fread(data, 1, sizeof data, file) : 0;
+        cost worst = { INT64_MIN, INT64_MIN, 0, 0 };
+        REQUIRE(file && size > 64 && size < sizeof data);
+        fclose(file);
+        for (size_t at = 0; at + 4 <= size; at++) {
+            uint8_t was[4];
+            memcpy(was, data + at, 4);
+            for (int k = 0; k < 4; k++)
+                data[at + (size_t)k] = (uint8_t)(value >> (24 - 8 * k));
+            open_counted(data, size, at, &worst);
+            memcpy(data + at, was, 4);
+        }
+        CHECK(worst.opened > size / 10 && worst.opened < size);
+        CHECK(worst.peak <= 0);
+        CHECK(worst.read <= 0);
+        if (worst.peak > 0 || worst.read > 0)
+            printf("  %s: %lld bytes too many, by byte %zu; %lld read\n", paths[i], (long long)worst.peak, worst.at,
+                   (long long)worst.read);
+    }
+}
+
+TEST(a_file_that_asks_for_a_thousand_million_entries_costs_what_its_size_allows) { every_number(1000000000); }
+TEST(a_file_that_asks_for_a_million_entries_costs_what_its_size_allows) { every_number(1000000); }
+TEST(a_file_that_asks_for_all_that_32_bits_hold_costs_what_its_size_allows) { every_number(UINT32_MAX); }
+
+/* Where numbers are text, or have a check sum: each of them in turn asks for 1000 million bytes or entries. */
+static void costs_what_its_size_allows(const char *what, const void *data, size_t size)
+{
+    cost worst = { INT64_MIN, INT64_MIN, 0, 0 };
+    fuzz_context();
+    open_counted(data, size, 0, &worst);
+    CHECK(size < 8192);
+    CHECK(worst.peak <= 0 && worst.read <= 0);
+    if (worst.peak > 0 || worst.read > 0)
+        printf("  %s: %lld bytes too many, %lld read\n", what, (long long)worst.peak, (long long)worst.read);
+}
+
+TEST(small_tars_that_ask_for_a_thousand_million_bytes_cost_what_their_size_allows)
+{
+    static const char *const keys[] = { "size", "path", "GNU.sparse.size", "GNU.sparse.numblocks" };
+    static const char types[] = { '0', 'L', 'K', 'x', 'g', 'S', 'V', '5' };
+    static const uint8_t binary[12] = { 0x80, 0, 0, 0, 0, 0, 0, 0, 0x3b, 0x9a, 0xca, 0 };
+    for (size_t i = 0; i < COUNT(types); i++)
+        for (int is_binary = 0; is_binary < 2; is_binary++) {
+            tar t = { NULL, 0, 0, 0 };
+            tar_file(&t, "0.jpg", "x", 1);
+            tar_member(&t, types[i], "1.jpg", "x", 1);
+            if (is_binary)
+                tar_patch(&t, 124, binary, 12);
+            else
+                tar_patch(&t, 124, "07346545000", 12);
+            tar_file(&t, "2.jpg", "x", 1);
+            tar_end(&t);
+            costs_what_its_size_allows("a tar", t.bytes, t.size);
+            tar_free(&t);
+        }
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        tar t = { NULL, 0, 0, 0 };
+        tar_pax(&t, i % 2 ? 'g' : 'x', keys[i], "1000000000");
+        tar_file(&t, "0.jpg", "x", 1);
+        tar_end(&t);
+        costs_what_its_size_allows(keys[i], t.bytes, t.size);
+        tar_free(&t);
+    }
+}
+
+/* A picture is a file of one sample, and its size is what is asked for: nothing is made of it when it is opened, and
+ * its header refuses it when it is used. */
+TEST(small_pictures_of_absurd_sizes_cost_what_their_size_allows)
+{
+    static const struct { const char *path; size_t at; int bytes; } sizes[] = {
+        { "tests/data/pictures/gif_87.gif", 6, 4 }, { "tests/data/pictures/bmp_1.bmp", 18, 8 },
+        { "tests/data/pictures/jpeg2000_gray.j2k", 8, 8 }, { "tests/data/pictures/jpeg_440.jpg", 0, 0 } };
+    bzna_decoder *decoder = NULL;
+    CHECK_EQ(bzna_decoder_open(fuzz_context(), &decoder, NULL), BZNA_OK);
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        static uint8_t data[65536];
+        FILE *file = fopen(sizes[i].path, "rb");
+        size_t size = file ? fread(data, 1, sizeof data, file) : 0, at = sizes[i].at;
+        bzna_image image = { .struct_size = sizeof image, .data = data, .data_size = size,
+                             .codec = sizes[i].bytes ? BZNA_CODEC_STILL : BZNA_CODEC_JPEG };
+        bzna_picture picture = { .struct_size = sizeof picture };
+        bzna_error err = { 0 };
+        const int64_t before = fuzz_ledger.held;
+        REQUIRE(size > 64);
+        fclose(file);
+        while (!sizes[i].bytes && (data[at] != 0xff || data[at + 1] < 0xc0 || data[at + 1] > 0xc2))
+            at++;                                           /* the frame's header */
+        for (int k = 0; k < sizes[i].bytes; k++)
+            data[at + (size_t)k] = k % 4 ? 0xff : 0x0f;
+        if (!sizes[i].bytes)
+            memset(data + at + 5, 0xff, 4);
+        fuzz_ledger.peak = before;
+        CHECK(bzna_decoder_decode(decoder, &image, &picture, &err) < 0);
+        CHECK(fuzz_ledger.peak - before <= FUZZ_OPEN_BYTES + FUZZ_OPEN_RATIO * (int64_t)size);
+    }
+    bzna_decoder_close(decoder);
+}
+
+/* ---- Every limit has a test ---- */
+
+/* Where a limit of benzina.c is tested: BZI_LIMIT_name, a suite, a test of it. Without a suite: why there is none. */
+static const struct { const char *name, *suite, *test; } limits[] = {
+    { "DEPTH", "test_boxes", "boxes_nested_deeper_than_the_limit_are_refused" },
+    { "TRACKS", "test_boxes", "sixty_four_tracks_are_read_and_one_more_is_refused" },
+    { "TOP_BOXES", "test_boxes", "more_boxes_than_the_limit_at_file_level_are_refused" },
+    { "BOX_CHILDREN", "test_limits", "a_box_has_1048576_children_at_most" },
+    { "PARAMETER_SETS", "test_limits", "a_picture_has_16_parameter_sets_of_65536_bytes_at_most" },
+    { "CONFIG_BYTES", "test_limits", "a_picture_has_16_parameter_sets_of_65536_bytes_at_most" },
+    { "SEEN", "test_limits", "repetitions_are_looked_for_in_2_to_33_samples_at_most" },
+    { "SOUND", "test_limits", "sound_samples_are_remembered_for_2_to_27_of_them_at_most" },
+    { "NAME_BYTES", "test_limits", "names_have_65535_bytes_at_most" },
+    { "PATH_BYTES", "test_tar", "long_names_and_headers_without_end_meet_limits" },
+    { "JPEG_SCANS", "test_pictures", "a_jpeg_has_500_scans_at_most" },
+    { "JPEG_BYTES", "test_jpeg", "coefficients_of_several_scans_are_bounded" },
+    { "STILL_BYTES", "test_pictures", "stills_of_absurd_sizes_are_refused_before_decoding" },
+    { "STILL_RATIO", "test_pictures", "stills_of_absurd_sizes_are_refused_before_decoding" },
+    { "TEXT_BYTES", "test_limits", "the_text_of_a_png_is_inflated_to_16384_bytes_at_most" },
+    { "ITEMS", "test_heif", "a_grid_has_1024_tiles_at_most" },
+    { "PROPERTIES", "test_limits", "an_item_has_32_properties_at_most" },
+    { "TILES", "test_heif", "a_grid_has_1024_tiles_at_most" },
+    { "TILE_RATIO", "test_heif", "a_large_tile_that_is_named_again_and_again_is_refused" },
+    { "TAR_EXTRA", "test_tar", "long_names_and_headers_without_end_meet_limits" },
+    { "PAX_BYTES", "test_tar", "long_names_and_headers_without_end_meet_limits" },
+    { "SLICES", "test_limits", "a_picture_that_is_cut_has_256_slices_at_most" },
+    { "BATCH", "test_loader", "every_limit_is_accepted_and_one_more_is_refused" },
+    { "EDGE", "test_loader", "every_limit_is_accepted_and_one_more_is_refused" },
+    { "THREADS", "test_loader", "every_limit_is_accepted_and_one_more_is_refused" },
+    { "READERS", "test_loader", "every_limit_is_accepted_and_one_more_is_refused" },
+    { "IN_FLIGHT", "test_loader", "every_limit_is_accepted_and_one_more_is_refused" },
+    { "READ_AHEAD", "test_loader", "every_limit_is_accepted_and_one_more_is_refused" },
+    { "AHEAD", NULL, "a default: what it exceeds is read later" },
+    { "SESSIONS", "test_host", "a_context_config_at_its_limits_is_accepted" },
+    { "SESSION_DEPTH", "test_host", "a_context_config_at_its_limits_is_accepted" },
+    { "VECTOR", "test_limits", "vectors_have_65536_numbers_at_most" },
+    { "FIELDS", "test_contract", "promises_hold_for_every_kind_of_data_set" },
+    { "ARCHIVE_FIELDS", "test_limits", "an_archive_has_60_fields_of_its_own_at_most" },
+    { "PAIRED", "test_folder", "pairs_that_are_written_wrong_are_refused" },
+    { "CLASS_BYTES", "test_limits", "names_of_classes_have_256_mib_at_most" },
+    { "COLUMNS", "test_limits", "a_batch_has_16_fields_as_tensors_and_16_as_bytes_at_most" },
+    { "RULES", "test_limits", "a_loader_has_16_rules_at_most" },
+    { "MATCH", "test_limits", "patterns_and_shapes_of_rules_are_bounded" },
+    { "RULE_STATUS", "test_rules", "a_rule_that_fails_costs_its_sample_and_a_fault_of_the_program_the_run" },
+    { "RULE_BYTES", "test_limits", "patterns_and_shapes_of_rules_are_bounded" },
+    { "FIELD_TENSORS", NULL, "a sum of other limits" },
+    { "ALL_COLUMNS", NULL, "a sum of other limits" },
+    { "OUTPUTS", "test_outputs", "outputs_that_cannot_be_made_are_refused_by_name" },
+    { "VIEWS", "test_limits", "a_loader_has_64_views_at_most" },
+    { "POLICIES", "test_limits", "an_output_has_16_policies_of_256_operations_at_most" },
+    { "OPERATIONS", "test_limits", "an_output_has_16_policies_of_256_operations_at_most" },
+    { "PARTS", "test_files", "braces_that_stand_for_too_much_are_refused" },
+    { "GROUPS", "test_files", "braces_that_stand_for_too_much_are_refused" },
+    { "OPEN_FILES", "test_files", "twenty_thousand_archives_are_one_data_set_with_256_descriptors" },
+    { "BOX_BYTES", "test_limits", "a_box_that_is_read_whole_has_512_mib_at_most" },
+    { "FOLDERS", "test_limits", "a_class_folder_has_1048576_folders_at_most" },
+    { "OPEN_THREADS", NULL, "an array: no more threads are started" },
+    { "REPLACEMENTS", "test_training", "replacing_gives_up_after_64_samples_and_says_why" },
+    { "RETRIES", "test_loader", "every_limit_is_accepted_and_one_more_is_refused" },
+    { "SAMPLE_BYTES", NULL, "the default of context_config.max_sample_bytes" },
+    { "READ_BYTES", NULL, "the default of loader_config.read.memory_bytes" },
+};
+
+static char *text_of(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    char *text = NULL;
+    long size;
+    if (!file)
+        return NULL;
+    fseek(file, 0, SEEK_END);
+    size = ftell(file);
+    rewind(file);
+    if (size > 0 && (text = calloc((size_t)size + 1, 1)) && fread(text, 1, (size_t)size, file) != (size_t)size)
+        text[0] = 0;
+    fclose(file);
+    return text;
+}
+
+TEST(every_limit_of_the_library_has_a_test)
+{
+    char *library = text_of("benzina.c"), wanted[256];
+    size_t defined = 0;
+    REQUIRE(library);
+    for (const char *at = library; (at = strstr(at, "#define BZI_LIMIT_")); defined++) {
+        const char *name = at += strlen("#define BZI_LIMIT_");
+        const size_t size = strcspn(name, " ");
+        size_t i = 0;
+        while (i < COUNT(limits) && (strlen(limits[i].name) != size || memcmp(limits[i].name, name, size)))
+            i++;
+        if (i == COUNT(limits) && memcmp(name, "SURFACES", size))
+            printf("  BZI_LIMIT_%.*s has no test\n", (int)size, name);
+        CHECK(i < COUNT(limits) || !memcmp(name, "SURFACES", size));
+    }
+    CHECK(defined >= COUNT(limits));
+    for (size_t i = 0; i < COUNT(limits); i++) {
+        char *suite;
+        snprintf(wanted, sizeof wanted, "#define BZI_LIMIT_%s ", limits[i].name);
+        CHECK_CONTAINS(library, wanted);
+        if (!limits[i].suite)
+            continue;
+        snprintf(wanted, sizeof wanted, "tests/unit/%s.c", limits[i].suite);
+        suite = text_of(wanted);
+        snprintf(wanted, sizeof wanted, "TEST(%s)", limits[i].test);
+        if (!suite || !strstr(suite, wanted))
+            printf("  %s.c has no %s\n", limits[i].suite, wanted);
+        CHECK(suite && strstr(suite, wanted));
+        free(suite);
+    }
+    free(library);
+}
+
+/* ---- Files ---- */
+
+TEST(a_box_has_1048576_children_at_most)
+{
+    const size_t most = BZI_LIMIT_BOX_CHILDREN;
+    bzi_movie *movie = calloc(1, sizeof *movie);
+    uint8_t *boxes = malloc(8 * (most + 1));
+    bzna_error err;
+    REQUIRE(movie && boxes);
+    for (size_t i = 0; i <= most; i++)
+        memcpy(boxes + 8 * i, "\0\0\0\x08" "free", 8);
+    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(boxes, 8 * most, 100), BZI_FILE, &err), BZNA_OK);
+    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(boxes, 8 * (most + 1), 100), BZI_FILE, &err), BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "more than 1048576 boxes in one");
+    CHECK_EQ(err.byte_offset, 100 + 8 * most);
+    free(boxes);
+    free(movie);
+}
+
+/* As much memory as tests of bounds need. */
+static void *little_alloc(void *user, size_t size, size_t align)
+{
+    return size > (16u << 20) ? NULL : bzi_os_alloc(user, size, align);
+}
+
+static bzna_context *little_context(void)
+{
+    const bzna_context_config c = { .struct_size = sizeof c, .device.kind = BZNA_DEVICE_CPU,
+                                    .allocator = { NULL, little_alloc, bzi_os_release } };
+    bzna_context *context = NULL;
+    if (bzna_context_open(&c, &context, NULL) != BZNA_OK)
+        exit(1);
+    return context;
+}
+
+TEST(a_box_that_is_read_whole_has_512_mib_at_most)
+{
+    static const char path[] = TEST_BUILD "/tests/vast.mp4";
+    bzna_context *context = little_context();
+    for (int past = 0; past < 2; past++) {
+        const uint64_t payload = BZI_LIMIT_BOX_BYTES + (past ? 1u : 0u);
+        uint8_t head[32] = "\0\0\0\x10" "ftypisom\0\0\0\0" "\0\0\0\0" "moov\0\0\0\0" "mvhd";
+        FILE *file = fopen(path, "wb");
+        bzna_dataset *dataset = NULL;
+        bzna_error err = { 0 };
+        REQUIRE(file);
+        bzi_put_be32(head + 16, (uint32_t)(payload + 16));
+        bzi_put_be32(head + 24, (uint32_t)(payload + 8));
+        fwrite(head, 1, sizeof head, file);
+        fclose(file);
+        REQUIRE(truncate(path, (off_t)payload + 32) == 0);   /* the rest is a hole */
+        CHECK_EQ(bzna_dataset_open(context, path, NULL, &dataset, &err), past ? BZNA_E_LIMIT : BZNA_E_MEMORY);
+        if (past) {
+            CHECK_CONTAINS(err.message, "vast.mp4: moov/mvhd at byte 24: 536870913 bytes, more than 536870912");
+            CHECK_EQ(err.byte_offset, 24);
+        }
+    }
+    remove(path);
+    bzna_context_close(context);
+}
+
+TEST(a_class_folder_has_1048576_folders_at_most)
+{
+    const bzi_memory memory = { { NULL, bzi_os_alloc, bzi_os_release } };
+    bzi_walk walk = { .folder_count = BZI_LIMIT_FOLDERS - 1, .names.memory = &memory };
+    bzna_error err = { 0 };
+    CHECK_EQ(bzi_walk_add_folder(&walk, "folder/last", 0, &err), BZNA_OK);
+    CHECK_EQ(walk.folder_count, BZI_LIMIT_FOLDERS);
+    CHECK_EQ(bzi_walk_add_folder(&walk, "folder/more", 0, &err), BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "folder/more: more than 1048576 folders");
+    bzi_walk_free(&walk);
+}
+
+/* ---- Pictures ---- */
+
+TEST(a_picture_has_16_parameter_sets_of_65536_bytes_at_most)
+{
+    static uint8_t sets[65537];
+    bzi_coded coded = { .set_count = 0 };
+    bzna_error err = { 0 };
+    for (uint32_t i = 0; i <= BZI_LIMIT_PARAMETER_SETS; i++) {
+        sets[i] = (uint8_t)i;
+        const bzna_status status = bzi_coded_add_set(&coded, "sample.image", (bzi_span){ sets + i, 1 }, &err);
+        CHECK_EQ(status, i < BZI_LIMIT_PARAMETER_SETS ? BZNA_OK : BZNA_E_LIMIT);
+    }
+    CHECK_CONTAINS(err.message, "sample.image: more than 16 parameter sets, or 65536 bytes of them");
+    for (uint32_t past = 0; past < 2; past++) {
+        coded.set_count = 0;
+        CHECK_EQ(bzi_coded_add_set(&coded, "sample.image", (bzi_span){ sets, 65535 + past }, &err), BZNA_OK);
+        CHECK_EQ(bzi_coded_add_set(&coded, "sample.image", (bzi_span){ sets + 5, 1 }, &err),
+                 past ? BZNA_E_LIMIT : BZNA_OK);
+    }
+    coded.set_count = 0;
+    CHECK_EQ(bzi_coded_add_set(&coded, "sample.image", (bzi_span){ sets, 65537 }, &err), BZNA_E_LIMIT);
+}
+
+/* XMP of a size, which says at its end that the picture is turned; a PNG's chunk iTXt, deflated by storing. */
+static uint32_t orientation_of_text(uint32_t size)
+{
+    static const char name[] = "XML:com.adobe.xmp\0\1\0\0\0\x78\1", xmp[] = "<x tiff:Orientation=\"6\"/>";
+    static uint8_t chunk[70000];
+    uint32_t at = sizeof name - 1, orientation[3] = { 0, 0, 0 };
+    memcpy(chunk, name, at);
+    chunk[at++] = 1;                                        /* the last block, stored */
+    chunk[at++] = (uint8_t)size;
+    chunk[at++] = (uint8_t)(size >> 8);
+    chunk[at++] = (uint8_t)~size;
+    chunk[at++] = (uint8_t)(~size >> 8);
+    memset(chunk + at, ' ', size);
+    memcpy(chunk + at + size - (sizeof xmp - 1), xmp, sizeof xmp - 1);
+    bzi_png_note(BZI_FOURCC('i', 'T', 'X', 't'), bzi_cursor_make(chunk, at + size + 4, 0), orientation);
+    return orientation[2];
+}
+
+TEST(the_text_of_a_png_is_inflated_to_16384_bytes_at_most)
+{
+    CHECK_EQ(orientation_of_text(100), 6);
+    CHECK_EQ(orientation_of_text(BZI_LIMIT_TEXT_BYTES), 6);
+    CHECK(orientation_of_text(BZI_LIMIT_TEXT_BYTES + 64) != 6);
+}
+
+TEST(an_item_has_32_properties_at_most)
+{
+    for (int count = 32; count <= 33; count++) {
+        char *file = text_of("tests/data/heif/still.heic"), *at = file;
+        bzna_dataset *dataset = NULL;
+        bzna_error err = { 0 };
+        bzna_status status;
+        REQUIRE(file);
+        while (memcmp(at, "ipma", 4))
+            at++;
+        at[19] = (char)count;                               /* what the picture, item 2, has */
+        FILE *sized = fopen("tests/data/heif/still.heic", "rb");
+        fseek(sized, 0, SEEK_END);
+        status = bzna_dataset_open_memory(fuzz_context(), file, (size_t)ftell(sized), NULL, &dataset, &err);
+        fclose(sized);
+        if (status == BZNA_OK) {                            /* it is read with the sample */
+            static uint8_t room[1 << 16];
+            bzna_image image = { .struct_size = sizeof image };
+            status = bzna_dataset_read_image(dataset, 0, NULL, room, sizeof room, &image, &err);
+        }
+        CHECK_EQ(status, count == 32 ? BZNA_E_BOX : BZNA_E_LIMIT);
+        if (count == 33) {
+            CHECK_CONTAINS(err.message, "meta/iprp/ipma");
+            CHECK_CONTAINS(err.message, "33 properties, more than 32");
+            CHECK(err.byte_offset >= 409 && err.byte_offset < 435);
+        }
+        bzna_dataset_close(dataset);
+        free(file);
+    }
+}
+
+TEST(a_picture_that_is_cut_has_256_slices_at_most)
+{
+    static bzi_slices s;
+    static const uint32_t rows[2] = { 16, 32 };
+    /* a slice of first_mb_in_slice 5, slice_type 7 (I), and what bzi_slice_head reads after it */
+    static const uint8_t unit[] = { 0x65, 0x2c, 0x44, 0x21, 0xff, 0xff, 0xff, 0xff, 0x80 };
+    const bzi_span nal = { unit, sizeof unit };
+    int taken[2];
+    for (int past = 0; past < 2; past++) {
+        memset(&s, 0, sizeof s);
+        s.sets = 2;
+        s.sps.width = s.sps.height = 1024;
+        s.sps.frame_num_bits = 4;
+        s.count = BZI_LIMIT_SLICES - 1 + (uint32_t)past;
+        s.first[s.count - 1] = 1;
+        bzi_slices_add(&s, nal, rows);
+        taken[past] = s.count == BZI_LIMIT_SLICES;
+    }
+    CHECK(taken[0] && taken[1]);                            /* the 256th is taken, the 257th is not */
+}
+
+/* ---- Archives ---- */
+
+static bzna_status nothing_written(void *user, uint64_t offset, const void *src, uint64_t size)
+{
+    (void)user, (void)offset, (void)src, (void)size;
+    return BZNA_OK;
+}
+
+TEST(names_of_classes_have_256_mib_at_most)
+{
+    enum { NAMES = 4096 };
+    static char name[65536];
+    static const char *names[NAMES + 1];
+    bzna_context *context = little_context();
+    bzna_sink sink = { sizeof sink, 0, NULL, nothing_written, NULL };
+    memset(name, 'c', sizeof name - 1);
+    for (int i = 0; i <= NAMES; i++)
+        names[i] = i < NAMES ? name : "";
+    for (uint32_t past = 0; past < 2; past++) {             /* at the limit, memory is short */
+        const bzna_writer_config config = { .struct_size = sizeof config, .classes = names,
+                                            .class_count = NAMES + past };
+        bzna_writer *writer = NULL;
+        bzna_error err = { 0 };
+        CHECK_EQ(bzna_writer_open_sink(context, &sink, &config, &writer, &err), past ? BZNA_E_LIMIT : BZNA_E_MEMORY);
+        CHECK_CONTAINS(err.message, past ? "writer_config.classes: more than 268435456 bytes" : "names of classes");
+    }
+    bzna_context_close(context);
+}
+
+#if !defined(BENZINA_NO_WRITER) && !defined(BENZINA_NO_JPEG)
+
+typedef struct written {
+    uint8_t  bytes[1 << 20];
+    uint64_t size;
+} written;
+
+static bzna_status keep(void *user, uint64_t offset, const void *src, uint64_t size)
+{
+    written *w = user;
+    if (offset + size > sizeof w->bytes)
+        return BZNA_E_LIMIT;
+    memcpy(w->bytes + offset, src, (size_t)size);
+    w->size = offset + size > w->size ? offset + size : w->size;
+    return BZNA_OK;
+}
+
+/* An archive of a JPEG with so many integers beside it, and a name. */
+static bzna_status write_one(written *w, uint32_t fields, uint32_t name_bytes, bzna_error *err)
+{
+    static bzna_field_value values[BZI_LIMIT_ARCHIVE_FIELDS + 1];
+    static char names[BZI_LIMIT_ARCHIVE_FIELDS + 1][8], name[65537];
+    static int64_t number = 7;
+    const bzna_sink sink = { sizeof sink, 0, w, keep, NULL };
+    char *jpeg = text_of("tests/data/pictures/jpeg_420_progressive.jpg");
+    FILE *file = fopen("tests/data/pictures/jpeg_420_progressive.jpg", "rb");
+    bzna_writer_sample sample;
+    bzna_image image;
+    bzna_writer *writer = NULL;
+    bzna_status status = bzna_writer_open_sink(fuzz_context(), &sink, NULL, &writer, err);
+    w->size = 0;
+    bzna_writer_sample_init(&sample, sizeof sample);
+    bzna_image_init(&image, sizeof image);
+    fseek(file, 0, SEEK_END);
+    image.codec = BZNA_CODEC_JPEG;
+    image.data = jpeg;
+    image.data_size = (size_t)ftell(file);
+    fclose(file);
+    for (uint32_t i = 0; i < fields; i++) {
+        snprintf(names[i], sizeof names[i], "f%02u", i % 100);
+        bzna_field_value_init(&values[i], sizeof values[i]);
+        values[i].name = names[i];
+        values[i].kind = BZNA_FIELD_INTEGER;
+        values[i].data = &number;
+        values[i].size = sizeof number;
+    }
+    memset(name, 'n', name_bytes);
+    name[name_bytes] = 0;
+    sample.image = &image;
+    sample.name = name;
+    sample.fields = values;
+    sample.field_count = fields;
+    if (status == BZNA_OK && (status = bzna_writer_add(writer, &sample, err)) == BZNA_OK)
+        status = bzna_writer_finish(writer, err);
+    bzna_writer_close(writer);
+    free(jpeg);
+    return status;
+}
+
+static written one;
+
+TEST(an_archive_has_60_fields_of_its_own_at_most)
+{
+    bzna_error err = { 0 };
+    bzna_dataset *dataset = NULL;
+    bzna_dataset_info info;
+    size_t at = 0;
+    CHECK_EQ(write_one(&one, 61, 1, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "at most 60 are allowed");
+    CHECK_EQ(write_one(&one, 60, 1, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_open_memory(fuzz_context(), one.bytes, (size_t)one.size, NULL, &dataset, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(dataset, &info, sizeof info, NULL), BZNA_OK);
+    CHECK(info.field_count >= 60);
+    bzna_dataset_close(dataset);
+    while (at + 12 < one.size && memcmp(one.bytes + at, "\0\0\0\0\0\0\0\x3c", 8))    /* how many names follow */
+        at++;
+    for (size_t next = at + 1; next + 12 < one.size; next++)                  /* the last such is in moov */
+        at = memcmp(one.bytes + next, "\0\0\0\0\0\0\0\x3c", 8) ? at : next;
+    REQUIRE(at + 12 < one.size);
+    one.bytes[at + 7] = 61;
+    CHECK_EQ(bzna_dataset_open_memory(fuzz_context(), one.bytes, (size_t)one.size, NULL, &dataset, &err),
+             BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "moov/uuid: more than 60 fields");
+    CHECK(err.byte_offset > at && err.byte_offset < one.size);
+}
+
+TEST(names_have_65535_bytes_at_most)
+{
+    static char name[65537], text[70000];
+    const char *const names = name;
+    const bzna_sink sink = { sizeof sink, 0, NULL, nothing_written, NULL };
+    bzna_writer_config config = { .struct_size = sizeof config, .classes = &names, .class_count = 1 };
+    bzna_error err = { 0 };
+    bzna_dataset *dataset = NULL;
+    bzna_writer *writer = NULL;
+    size_t size = 0;
+    CHECK_EQ(write_one(&one, 0, 65536, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "sample.name: longer than 65535 bytes");
+    CHECK_EQ(write_one(&one, 0, 65535, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_open_memory(fuzz_context(), one.bytes, (size_t)one.size, NULL, &dataset, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_field(dataset, 0, "name", text, sizeof text, &size, &err), BZNA_OK);
+    CHECK_EQ(strlen(text), 65535);
+    bzna_dataset_close(dataset);
+    memset(name, 'c', 65536);
+    CHECK_EQ(bzna_writer_open_sink(fuzz_context(), &sink, &config, &writer, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "writer_config.classes[0]: longer than 65535 bytes");
+    name[65535] = 0;
+    CHECK_EQ(bzna_writer_open_sink(fuzz_context(), &sink, &config, &writer, &err), BZNA_OK);
+    bzna_writer_close(writer);
+}
+
+/* ---- Loaders ---- */
+
+/* Opens a loader over an archive with 60 fields, which may be wrong. Starts no thread. */
+static bzna_status open_with(void (*change)(bzna_loader_config *c, uint32_t number), uint32_t number, bzna_error *err)
+{
+    bzna_dataset *dataset = NULL;
+    bzna_loader *loader = NULL;
+    bzna_loader_config c;
+    bzna_status status;
+    write_one(&one, 60, 1, err);
+    bzna_loader_config_init(&c, sizeof c);
+    c.output.batch_size = c.output.width = c.output.height = 1;
+    c.pipeline.no_threads = 1;
+    c.output.device.kind = BZNA_DEVICE_CPU;
+    change(&c, number);
+    bzna_dataset_open_memory(fuzz_context(), one.bytes, (size_t)one.size, NULL, &dataset, err);
+    status = bzna_loader_open(fuzz_context(), dataset, &c, &loader, err);
+    bzna_dataset_close(dataset);
+    bzna_loader_close(loader);
+    return status;
+}
+
+static void use_views(bzna_loader_config *c, uint32_t number) { c->output.views = number; }
+
+TEST(a_loader_has_64_views_at_most)
+{
+    bzna_error err = { 0 };
+    CHECK_EQ(open_with(use_views, 64, &err), BZNA_OK);
+    CHECK(open_with(use_views, 65, &err) < 0);
+    CHECK_CONTAINS(err.message, "views");
+    CHECK_CONTAINS(err.message, "64");
+}
+
+static char list[256];
+
+static const char *list_of(uint32_t number)
+{
+    list[0] = 0;
+    for (uint32_t i = 0; i < number; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%sf%02u", i ? "," : "", i);
+    return list;
+}
+
+static void use_tensors(bzna_loader_config *c, uint32_t number) { c->fields.tensors = list_of(number); }
+static void use_bytes(bzna_loader_config *c, uint32_t number) { c->fields.bytes = list_of(number); }
+
+TEST(a_batch_has_16_fields_as_tensors_and_16_as_bytes_at_most)
+{
+    bzna_error err = { 0 };
+    CHECK_EQ(open_with(use_tensors, 16, &err), BZNA_OK);
+    CHECK_EQ(open_with(use_tensors, 17, &err), BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "loader_config.fields.tensors: more than 16 names");
+    CHECK_EQ(open_with(use_bytes, 16, &err), BZNA_OK);
+    CHECK_EQ(open_with(use_bytes, 17, &err), BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "loader_config.fields.bytes: more than 16 names");
+}
+
+static void use_rules(bzna_loader_config *c, uint32_t number)
+{
+    static bzna_rule rules[17];
+    static char names[17][8];
+    for (uint32_t i = 0; i < number; i++) {
+        bzna_rule_init(&rules[i], sizeof rules[i]);
+        snprintf(names[i], sizeof names[i], "f%02u", i % 100);
+        rules[i].field = names[i];
+        rules[i].kind = BZNA_RULE_BYTES;
+    }
+    c->fields.rules = rules;
+    c->fields.rule_count = number;
+}
+
+TEST(a_loader_has_16_rules_at_most)
+{
+    bzna_error err = { 0 };
+    CHECK_EQ(open_with(use_rules, 16, &err), BZNA_OK);
+    CHECK_EQ(open_with(use_rules, 17, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "rule_count is 17");
+    CHECK_CONTAINS(err.message, "16 are allowed");
+}
+
+static void use_policies(bzna_loader_config *c, uint32_t number)
+{
+    static bzna_policy policies[17];
+    for (uint32_t i = 0; i < 17; i++)
+        bzna_policy_preset(BZNA_PRESET_AUTO_IMAGENET, 0, 0, &policies[i], NULL);
+    c->augment.policies = policies;
+    c->augment.policy_count = number;
+}
+
+static void use_operations(bzna_loader_config *c, uint32_t number)
+{
+    static bzna_operation operations[257];
+    static bzna_policy policy;
+    bzna_policy_preset(BZNA_PRESET_RAND_AUGMENT, 1, 0, &policy, NULL);
+    for (uint32_t i = 0; i < 257; i++)
+        operations[i] = policy.operations[0];
+    policy.operations = operations;
+    policy.operation_count = number;
+    c->augment.policies = &policy;
+    c->augment.policy_count = 1;
+}
+
+TEST(an_output_has_16_policies_of_256_operations_at_most)
+{
+    bzna_error err = { 0 };
+    bzna_policy policy;
+    if (bzna_policy_preset(BZNA_PRESET_RAND_AUGMENT, 1, 0, &policy, NULL) != BZNA_OK)
+        SKIP("built with BENZINA_NO_AUGMENT");
+    CHECK_EQ(open_with(use_operations, 256, &err), BZNA_OK);
+    CHECK_EQ(open_with(use_operations, 257, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "operation_count");
+    CHECK(open_with(use_policies, 16, &err) == BZNA_OK || !strstr(err.message, "policies at"));
+    CHECK_EQ(open_with(use_policies, 17, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "17 policies");
+    CHECK_CONTAINS(err.message, "at most 16");
+}
+
+#else
+
+TEST(an_archive_has_60_fields_of_its_own_at_most) { SKIP("built without the writer or libjpeg-turbo"); }
+TEST(names_have_65535_bytes_at_most) { SKIP("built without the writer or libjpeg-turbo"); }
+TEST(a_loader_has_64_views_at_most) { SKIP("built without the writer or libjpeg-turbo"); }
+TEST(a_batch_has_16_fields_as_tensors_and_16_as_bytes_at_most) { SKIP("built without the writer or libjpeg-turbo"); }
+TEST(a_loader_has_16_rules_at_most) { SKIP("built without the writer or libjpeg-turbo"); }
+TEST(an_output_has_16_policies_of_256_operations_at_most) { SKIP("built without the writer or libjpeg-turbo"); }
+
+#endif
+
+static bzna_status no_rule(void *user, const bzna_rule_input *input, void *out, uint64_t out_bytes, uint64_t *count)
+{
+    (void)user, (void)input, (void)out, (void)out_bytes, (void)count;
+    return BZNA_OK;
+}
+
+TEST(patterns_and_shapes_of_rules_are_bounded)
+{
+    char pattern[65];
+    bzna_error err = { 0 };
+    bzna_rule rule;
+    bzna_rule_init(&rule, sizeof rule);
+    memset(pattern, 'a', sizeof pattern);
+    pattern[63] = pattern[64] = 0;
+    rule.field = pattern;
+    rule.name = "n";
+    rule.kind = BZNA_RULE_BYTES;
+    CHECK_EQ(bzi_rule_check(&rule, &err), BZNA_OK);
+    pattern[63] = 'a';
+    CHECK_EQ(bzi_rule_check(&rule, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "field: must have 1 to 63 bytes");
+    pattern[63] = 0;
+    rule.kind = BZNA_RULE_TENSOR;
+    rule.call = no_rule;
+    rule.dtype = BZNA_DTYPE_UINT8;
+    rule.dimensions = 1;
+    rule.shape[0] = BZI_LIMIT_RULE_BYTES / 8;
+    CHECK_EQ(bzi_rule_check(&rule, &err), BZNA_OK);
+    rule.shape[0]++;
+    CHECK_EQ(bzi_rule_check(&rule, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "shape[0]: 33554433;");
+    CHECK_CONTAINS(err.message, "at most 268435456 bytes");
+}
+
+TEST(vectors_have_65536_numbers_at_most)
+{
+    const char *text = "label:65536";
+    bzi_column column;
+    CHECK_EQ(bzi_columns_next(&text, &column), 1);
+    CHECK_EQ(column.length, 65536);
+    text = "label:65537";
+    CHECK_EQ(bzi_columns_next(&text, &column), -1);
+}
+
+/* A provider of as many samples as it says. */
+static bzna_status give_number(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
+                               uint64_t *size)
+{
+    (void)user, (void)field;
+    *size = 8;
+    if (capacity >= 8)
+        memcpy(buffer, &index, 8);
+    return BZNA_OK;
+}
+
+static bzna_dataset *many_samples(bzna_context *context, uint64_t count, int are_pictures)
+{
+    static const bzna_provider_field number = { .name = "number", .kind = BZNA_FIELD_INTEGER };
+    static const bzna_provider_field image = { .name = "image", .kind = BZNA_FIELD_IMAGE, .codec = BZNA_CODEC_H264 };
+    bzna_provider provider = { .struct_size = sizeof provider, .field_count = 1, .count = count,
+                               .fields = are_pictures ? &image : &number,
+                               .read = give_number };
+    bzna_dataset *dataset = NULL;
+    bzna_error err = { 0 };
+    if (bzna_dataset_open_provider(context, &provider, NULL, &dataset, &err) != BZNA_OK)
+        printf("  %s\n", err.message);
+    return dataset;
+}
+
+TEST(repetitions_are_looked_for_in_2_to_33_samples_at_most)
+{
+    static const uint64_t indices[] = { 1, 2, 3, 4 };
+    bzna_context *context = little_context();
+    for (uint64_t past = 0; past < 2; past++) {             /* at the limit, a bit for each: memory is short */
+        bzna_dataset *dataset = many_samples(context, BZI_LIMIT_SEEN + past, 0);
+        bzna_loader *loader = NULL;
+        bzna_loader_config c;
+        bzna_error err = { 0 };
+        bzna_loader_config_init(&c, sizeof c);
+        c.output.batch_size = 2;
+        c.output.device.kind = BZNA_DEVICE_CPU;
+        c.order.kind = BZNA_ORDER_GIVEN;
+        c.fields.tensors = "number";
+        CHECK(dataset != NULL);
+        const bzna_status status = bzna_loader_open(context, dataset, &c, &loader, &err);
+        if (status == BZNA_OK)
+            CHECK_EQ(bzna_loader_set_indices(loader, 0, indices, 4, &err), past ? BZNA_OK : BZNA_E_MEMORY);
+        else
+            printf("  %s\n", err.message);
+        CHECK_EQ(status, BZNA_OK);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+    }
+    bzna_context_close(context);
+}
+
+#if !defined(BENZINA_NO_CUDA) && !defined(BENZINA_NO_AVCODEC)
+
+TEST(sound_samples_are_remembered_for_2_to_27_of_them_at_most)
+{
+    const bzna_context_config config = { .struct_size = sizeof config, .device.kind = BZNA_DEVICE_CUDA };
+    bzna_context *context = NULL;
+    fake_load();
+    CHECK_EQ(bzna_context_open(&config, &context, NULL), BZNA_OK);
+    for (uint64_t past = 0; past < 2; past++) {
+        bzna_dataset *dataset = many_samples(context, BZI_LIMIT_SOUND + past, 1);
+        bzna_loader *loader = NULL;
+        bzna_loader_config c;
+        bzna_error err = { 0 };
+        bzna_loader_config_init(&c, sizeof c);
+        c.output.batch_size = c.output.width = c.output.height = 1;
+        c.decode.decoder = BZNA_DECODER_NVDEC;
+        c.output.device.kind = BZNA_DEVICE_CPU;
+        CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &err), BZNA_OK);
+        if (loader)
+            CHECK_EQ(loader->sound != NULL, !past);
+        else
+            printf("  %s\n", err.message);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+    }
+    bzna_context_close(context);
+}
+
+#else
+
+TEST(sound_samples_are_remembered_for_2_to_27_of_them_at_most) { SKIP("built without NVIDIA's headers or libavcodec"); }
+
+#endif
+
+TEST_MAIN(RUN(a_file_that_asks_for_a_thousand_million_entries_costs_what_its_size_allows)
+    RUN(a_file_that_asks_for_a_million_entries_costs_what_its_size_allows)
+    RUN(a_file_that_asks_for_all_that_32_bits_hold_costs_what_its_size_allows)
+    RUN(small_tars_that_ask_for_a_thousand_million_bytes_cost_what_their_size_allows)
+    RUN(small_pictures_of_absurd_sizes_cost_what_their_size_allows)
+    RUN(every_limit_of_the_library_has_a_test)
+    RUN(a_box_has_1048576_children_at_most)
+    RUN(a_box_that_is_read_whole_has_512_mib_at_most)
+    RUN(a_class_folder_has_1048576_folders_at_most)
+    RUN(a_picture_has_16_parameter_sets_of_65536_bytes_at_most)
+    RUN(the_text_of_a_png_is_inflated_to_16384_bytes_at_most)
+    RUN(an_item_has_32_properties_at_most)
+    RUN(a_picture_that_is_cut_has_256_slices_at_most)
+    RUN(names_of_classes_have_256_mib_at_most)
+    RUN(an_archive_has_60_fields_of_its_own_at_most)
+    RUN(names_have_65535_bytes_at_most)
+    RUN(a_loader_has_64_views_at_most)
+    RUN(a_batch_has_16_fields_as_tensors_and_16_as_bytes_at_most)
+    RUN(a_loader_has_16_rules_at_most)
+    RUN(an_output_has_16_policies_of_256_operations_at_most)
+    RUN(patterns_and_shapes_of_rules_are_bounded)
+    RUN(vectors_have_65536_numbers_at_most)
+    RUN(repetitions_are_looked_for_in_2_to_33_samples_at_most)
+    RUN(sound_samples_are_remembered_for_2_to_27_of_them_at_most))

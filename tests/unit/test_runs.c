@@ -1,0 +1,457 @@
+/* Runs of samples: small samples go through a loader's queues many at a time. Nothing that a consumer sees depends on
+ * how many that are: pixels, order, failures, states. */
+#include "../../benzina.c"
+#include "test.h"
+#include "known.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+enum { EDGE = 12, LABEL = 1, PIXELS = 3 * EDGE * EDGE, RECORD = LABEL + PIXELS, FILES = 3, SAMPLES = 1500 };
+static const uint32_t counts[FILES] = { 700, 1, 799 };
+static uint8_t *records;                                  /* of all files, one behind the other */
+static bzna_context *context;
+
+static void require(bzna_status status, const bzna_error *err)
+{
+    if (status >= 0)
+        return;
+    fprintf(stderr, "%s\n", err->message);
+    abort();
+}
+
+static uint8_t byte_at(uint64_t i) { return (uint8_t)((i * 2654435761u + i / 7) >> 5); }
+
+static void path_of(char path[64], int file) { snprintf(path, 64, TEST_BUILD "/tests/run%d.records", file); }
+
+static bzna_records record_layout(void)
+{
+    bzna_records r;
+    bzna_records_init(&r, sizeof r);
+    r.data_type = BZNA_RECORD_UINT8;
+    r.channels = 3;
+    r.width = r.height = EDGE;
+    r.data_offset = LABEL;
+    r.label_type = BZNA_RECORD_UINT8;
+    return r;
+}
+
+/* A source of the user's, whose reads fail where `bad` lies, and take some time. */
+typedef struct slow_source {
+    uint64_t    bad;                                        /* a record, or UINT64_MAX */
+    atomic_int  failures, left;                             /* so many reads of it have failed; are to fail yet */
+    int         us;
+} slow_source;
+
+static int64_t slow_read(void *user, uint64_t offset, void *dst, uint64_t size)
+{
+    slow_source *s = user;
+    const uint64_t at = s->bad * RECORD;
+    if (s->us)
+        usleep((useconds_t)s->us);
+    if (s->bad < SAMPLES && offset < at + RECORD && offset + size > at && s->left > 0) {
+        s->left--;
+        s->failures++;
+        return -5;
+    }
+    if (offset >= (uint64_t)SAMPLES * RECORD)
+        return 0;
+    size = size < (uint64_t)SAMPLES * RECORD - offset ? size : (uint64_t)SAMPLES * RECORD - offset;
+    memcpy(dst, records + offset, size);
+    return (int64_t)size;
+}
+
+static int64_t slow_size(void *user) { (void)user; return (int64_t)SAMPLES * RECORD; }
+
+static bzna_dataset *open_source(slow_source *s)
+{
+    bzna_source source = { sizeof source, 0, s, slow_read, slow_size, NULL };
+    bzna_dataset_config config;
+    bzna_records r = record_layout();
+    bzna_dataset *dataset = NULL;
+    bzna_error err = fresh_error();
+    bzna_dataset_config_init(&config, sizeof config);
+    config.records = &r;
+    require(bzna_dataset_open_source(context, &source, &config, &dataset, &err), &err);
+    return dataset;
+}
+
+/* Three files, of which one has one record; or all records in the caller's memory. */
+static bzna_dataset *open_files(int in_memory)
+{
+    char paths[FILES][64];
+    const char *list[FILES];
+    bzna_dataset_config config;
+    bzna_records r = record_layout();
+    bzna_dataset *dataset = NULL;
+    bzna_error err = fresh_error();
+    size_t at = 0;
+    bzna_dataset_config_init(&config, sizeof config);
+    config.records = &r;
+    if (in_memory) {
+        require(bzna_dataset_open_memory(context, records, (size_t)SAMPLES * RECORD, &config, &dataset, &err), &err);
+        return dataset;
+    }
+    for (int i = 0; i < FILES; i++) {
+        path_of(paths[i], i);
+        spill(paths[i], records + at, (size_t)counts[i] * RECORD);
+        at += (size_t)counts[i] * RECORD;
+        list[i] = paths[i];
+    }
+    require(bzna_dataset_open_list(context, list, FILES, &config, &dataset, &err), &err);
+    return dataset;
+}
+
+/* Padded by 2, cropped, flipped and normalized, as CIFAR is. */
+static bzna_loader_config config_of(uint32_t batch)
+{
+    bzna_loader_config c;
+    bzna_loader_config_init(&c, sizeof c);
+    c.output.width = c.output.height = EDGE;
+    c.output.batch_size = batch;
+    c.order.kind = BZNA_ORDER_SHUFFLE;
+    c.order.seed = 5;
+    c.order.epochs = 2;
+    c.decode.threads = 2;
+    c.warp.kind = BZNA_WARP_MXNET;
+    c.warp.pad_px = 2;
+    c.warp.random_crop = 1;
+    c.warp.flip_h = 0.5;
+    for (int i = 0; i < 3; i++) {
+        c.color.mean[i] = (float)(100 + i);
+        c.color.std[i] = (float)(50 + i);
+    }
+    return c;
+}
+
+static bzna_loader *open_loader(bzna_dataset *dataset, const bzna_loader_config *c)
+{
+    bzna_loader *loader = NULL;
+    bzna_error err = fresh_error();
+    require(bzna_loader_open(context, dataset, c, &loader, &err), &err);
+    return loader;
+}
+
+/* Of all that a batch has. */
+static uint64_t hash_batch(bzna_batch *batch, uint64_t hash)
+{
+    bzna_batch_info info = { .struct_size = sizeof info };
+    CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+    hash = bzi_hash(hash, info.image.data, (size_t)info.image.bytes);
+    hash = bzi_hash(hash, info.indices, info.count * sizeof *info.indices);
+    hash = bzi_hash(hash, info.targets, info.count * sizeof *info.targets);
+    hash = bzi_hash(hash, info.status, info.count * sizeof *info.status);
+    return bzi_hash(hash, &info.failed, sizeof info.failed);
+}
+
+/* Of all batches up to the end, or so many. */
+static uint64_t hash_batches(bzna_loader *loader, uint64_t most)
+{
+    uint64_t hash = BZI_HASH_START;
+    bzna_batch *batch;
+    while (most-- && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        hash = hash_batch(batch, hash);
+        bzna_batch_release(batch);
+    }
+    return hash;
+}
+
+static uint64_t hash_run(bzna_dataset *dataset, const bzna_loader_config *c)
+{
+    bzna_loader *loader = open_loader(dataset, c);
+    const uint64_t hash = hash_batches(loader, UINT64_MAX);
+    bzna_loader_close(loader);
+    return hash;
+}
+
+TEST(batches_do_not_depend_on_how_long_runs_are_nor_on_where_samples_lie)
+{
+    slow_source source = { .bad = UINT64_MAX };
+    bzna_dataset *const sets[] = { open_files(0), open_files(1), open_source(&source) };
+    static const struct { uint32_t dtype, layout; } types[] = {
+        { BZNA_DTYPE_FLOAT32, BZNA_LAYOUT_NCHW }, { BZNA_DTYPE_FLOAT16, BZNA_LAYOUT_NHWC },
+        { BZNA_DTYPE_BFLOAT16, BZNA_LAYOUT_NCHW }, { BZNA_DTYPE_UINT8, BZNA_LAYOUT_NHWC },
+        { BZNA_DTYPE_FLOAT32, BZNA_LAYOUT_NHWC }, { BZNA_DTYPE_UINT8, BZNA_LAYOUT_NCHW } };
+    static const struct { uint32_t ahead, threads, readers; } ways[] = {
+        { 0, 2, 0 }, { 0, 1, 3 }, { 0, 5, 2 }, { 40, 2, 1 }, { 2000, 1, 1 } };
+    static const uint32_t batches[] = { 256, 7, 1 };
+    for (size_t i = 0; i < COUNT(types); i++)
+        for (size_t b = 0; b < COUNT(batches); b += i ? 2 : 1) {
+            bzna_loader_config c = config_of(batches[i ? 0 : b]);
+            uint64_t expected;
+            c.order.kind = i % 2 ? BZNA_ORDER_SEQUENTIAL : BZNA_ORDER_SHUFFLE;
+            c.output.dtype = types[i].dtype;
+            c.output.layout = types[i].layout;
+            c.decode.threads = c.read.threads = c.read.ahead_samples = 1;
+            expected = hash_run(sets[2], &c);              /* runs of one */
+            for (size_t set = 0; set < COUNT(sets); set++)
+                for (size_t w = 0; w < COUNT(ways); w++) {
+                    c.read.ahead_samples = ways[w].ahead;
+                    c.decode.threads = ways[w].threads;
+                    c.read.threads = ways[w].readers;
+                    CHECK_EQ(hash_run(sets[set], &c), expected);
+                }
+        }
+    for (size_t i = 0; i < COUNT(sets); i++)
+        bzna_dataset_close(sets[i]);
+}
+
+/* What is delivered is what the files have, read one range a run of neighbors. */
+TEST(pictures_of_runs_across_files_are_those_of_the_files)
+{
+    bzna_dataset *dataset = open_files(0);
+    bzna_loader_config c = config_of(256);
+    bzna_loader *loader;
+    bzna_batch *batch;
+    uint64_t at = 0, wrong = 0, longest = 0;
+    memset(&c.warp, 0, sizeof c.warp);
+    memset(&c.color, 0, sizeof c.color);
+    c.order.kind = BZNA_ORDER_SEQUENTIAL;
+    c.output.dtype = BZNA_DTYPE_UINT8;
+    loader = open_loader(dataset, &c);
+    while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info = { .struct_size = sizeof info };
+        CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+        for (uint32_t k = 0; k < info.count; k++, at++) {
+            const uint8_t *record = records + at % SAMPLES * RECORD;
+            wrong += info.indices[k] != at % SAMPLES || info.targets[k] != record[0] || info.status[k] != BZNA_OK ||
+                     memcmp((uint8_t *)info.image.data + k * PIXELS, record + LABEL, PIXELS) != 0;
+        }
+        bzi_loader_lock(loader);
+        longest = bzi_loader_run_length(loader) > longest ? bzi_loader_run_length(loader) : longest;
+        bzi_os_unlock(&loader->mutex);
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(at, 2 * SAMPLES);
+    CHECK_EQ(wrong, 0);
+    CHECK(longest > 1);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+/* Every policy, read again or not: the others are as they were. */
+TEST(a_sample_that_cannot_be_read_costs_its_own_slot_only)
+{
+    for (uint32_t readers = 1; readers <= 3; readers += 2)
+        for (uint64_t bad = 0; bad < SAMPLES; bad += 701)
+            for (uint32_t retries = 0; retries < 2; retries++) {
+                slow_source source = { .bad = bad };
+                bzna_dataset *dataset = open_source(&source);
+                bzna_loader_config c = config_of(300);
+                bzna_loader *loader;
+                bzna_batch *batch;
+                uint64_t failed = 0, wrong = 0;
+                source.left = 2;                            /* opening has read it */
+                memset(&c.warp, 0, sizeof c.warp);
+                memset(&c.color, 0, sizeof c.color);
+                c.order.epochs = 1;
+                c.output.dtype = BZNA_DTYPE_UINT8;
+                c.read.threads = readers;
+                c.read.retries = 2 * retries;
+                c.read.backoff_ns = 1000;
+                loader = open_loader(dataset, &c);
+                while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+                    bzna_batch_info info = { .struct_size = sizeof info };
+                    CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+                    for (uint32_t k = 0; k < info.count; k++) {
+                        const int is_bad = info.indices[k] == bad && !retries;
+                        const uint8_t *record = records + info.indices[k] * RECORD;
+                        failed += info.status[k] == BZNA_E_IO;
+                        wrong += is_bad ? info.status[k] != BZNA_E_IO :
+                                          info.status[k] != BZNA_OK || info.targets[k] != record[0] ||
+                                          memcmp((uint8_t *)info.image.data + k * PIXELS, record + LABEL, PIXELS) != 0;
+                    }
+                    bzna_batch_release(batch);
+                }
+                CHECK_EQ(wrong, 0);
+                CHECK_EQ(failed, !retries);
+                CHECK_EQ(source.failures, retries ? 2 : 1);         /* a read a sample of a source of the user's */
+                bzna_loader_close(loader);
+                bzna_dataset_close(dataset);
+            }
+}
+
+/* The range of a run cannot be read then, and what is there is read by itself. */
+TEST(of_a_file_that_was_cut_after_opening_only_what_is_gone_fails)
+{
+    bzna_dataset *dataset = open_files(0);
+    bzna_loader_config c = config_of(250);
+    bzna_loader *loader;
+    bzna_batch *batch;
+    uint64_t failed = 0, wrong = 0;
+    char path[64];
+    path_of(path, 2);
+    CHECK_EQ(truncate(path, 500 * RECORD + 3), 0);
+    c.order.kind = BZNA_ORDER_SEQUENTIAL;
+    c.order.epochs = 1;
+    loader = open_loader(dataset, &c);
+    while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info = { .struct_size = sizeof info };
+        CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+        for (uint32_t k = 0; k < info.count; k++) {
+            failed += info.status[k] != BZNA_OK;
+            wrong += (info.status[k] != BZNA_OK) != (info.indices[k] >= 1201);
+        }
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(failed, 299);
+    CHECK_EQ(wrong, 0);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+TEST(a_run_that_is_resumed_anywhere_goes_on_as_it_would_have)
+{
+    bzna_dataset *dataset = open_files(0);
+    for (uint32_t batch = 5; batch <= 300; batch += 295)
+        for (uint64_t taken = 1; taken < 8; taken += 3) {
+            bzna_loader_config c = config_of(batch);
+            bzna_loader *a = open_loader(dataset, &c), *b;
+            bzna_loader_state state = { .struct_size = sizeof state };
+            hash_batches(a, taken);
+            CHECK_EQ(bzna_loader_save(a, &state, sizeof state, NULL), BZNA_OK);
+            c.read.threads = 2;
+            c.read.ahead_samples = 3;
+            b = open_loader(dataset, &c);
+            CHECK_EQ(bzna_loader_restore(b, &state, NULL), BZNA_OK);
+            CHECK_EQ(hash_batches(b, UINT64_MAX), hash_batches(a, UINT64_MAX));
+            bzna_loader_close(a);
+            bzna_loader_close(b);
+        }
+    bzna_dataset_close(dataset);
+}
+
+/* Runs are cut where memory is short, and no reader waits with some in hand. */
+TEST(runs_stay_under_the_ceiling_of_memory)
+{
+    slow_source source = { .bad = UINT64_MAX };
+    bzna_dataset *const sets[] = { open_files(0), open_source(&source) };
+    for (int i = 0; i < 40; i++) {                          /* ten times each: where memory is short, timing decides */
+        bzna_loader_config c = config_of(256);
+        bzna_loader *loader;
+        bzna_batch *batch;
+        uint64_t expected, hash = BZI_HASH_START, most = 0;
+        c.order.kind = i / 2 % 2 ? BZNA_ORDER_SEQUENTIAL : BZNA_ORDER_SHUFFLE;
+        expected = hash_run(sets[i % 2], &c);
+        c.read.memory_bytes = 10000;                        /* of two samples: they take 4096 each */
+        c.read.threads = 3;
+        loader = open_loader(sets[i % 2], &c);
+        while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+            bzna_statistics stats = { .struct_size = sizeof stats };
+            CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, NULL), BZNA_OK);
+            most = stats.read_memory_bytes > most ? stats.read_memory_bytes : most;
+            hash = hash_batch(batch, hash);
+            bzna_batch_release(batch);
+        }
+        CHECK_EQ(hash, expected);
+        CHECK(most > 0 && most <= 10000);
+        bzna_loader_close(loader);
+    }
+    bzna_dataset_close(sets[0]);
+    bzna_dataset_close(sets[1]);
+}
+
+TEST(resets_and_stops_in_the_middle_of_runs_lose_nothing)
+{
+    slow_source source = { .bad = UINT64_MAX, .us = 1 };
+    bzna_dataset *const sets[] = { open_files(0), open_source(&source) };
+    for (size_t i = 0; i < COUNT(sets); i++) {
+        bzna_loader_config c = config_of(200);
+        const uint64_t expected = hash_run(sets[i], &c);
+        bzna_loader *loader = open_loader(sets[i], &c);
+        for (int k = 0; k < 30; k++) {
+            hash_batches(loader, (uint64_t)k % 5);
+            if (k % 3 == 0)
+                bzna_loader_stop(loader, NULL);
+            CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
+        }
+        CHECK_EQ(hash_batches(loader, UINT64_MAX), expected);
+        bzna_loader_close(loader);
+    }
+    bzna_dataset_close(sets[0]);
+    bzna_dataset_close(sets[1]);
+}
+
+/* Weights and given indices put samples of all files, some twice, into one run. */
+TEST(weights_and_given_indices_are_followed_by_runs)
+{
+    static uint64_t indices[900];
+    static double weights[SAMPLES];
+    bzna_dataset *dataset = open_files(0);
+    for (uint64_t i = 0; i < 900; i++)
+        indices[i] = i * i * 7 % SAMPLES;
+    for (int i = 0; i < SAMPLES; i++)
+        weights[i] = 1 + i % 5;
+    for (int way = 0; way < 2; way++) {
+        bzna_loader_config c = config_of(128);
+        uint64_t expected;
+        if (way) {
+            c.order.weights = weights;
+            c.order.weight_count = SAMPLES;
+            c.order.weighting = BZNA_WEIGHTING_REPLACE;
+        } else {
+            c.order.indices = indices;
+            c.order.index_count = 900;
+        }
+        c.read.ahead_samples = c.decode.threads = 1;
+        expected = hash_run(dataset, &c);
+        c.read.ahead_samples = 0;
+        c.decode.threads = 3;
+        c.read.threads = 2;
+        CHECK_EQ(hash_run(dataset, &c), expected);
+    }
+    bzna_dataset_close(dataset);
+}
+
+/* What is read ahead: as many small samples as are in flight; of large ones, as many as have some bytes; or what was
+ * asked for. */
+TEST(what_is_read_ahead_is_counted_in_bytes)
+{
+    bzna_dataset *dataset = open_files(0);
+    bzna_loader_config c = config_of(256);
+    bzna_loader *loader = open_loader(dataset, &c);
+    CHECK_EQ(loader->config.read.ahead_samples, 768);
+    CHECK_EQ(loader->ahead_least, 6);
+    CHECK_EQ(loader->ahead_bytes, 2 << 20);
+    CHECK_EQ(loader->run_most, 64);
+    bzna_loader_close(loader);
+    c.read.ahead_samples = 9;
+    loader = open_loader(dataset, &c);
+    CHECK_EQ(loader->config.read.ahead_samples, 9);
+    CHECK_EQ(loader->ahead_least, 9);
+    CHECK_EQ(loader->run_most, 1);
+    bzna_loader_close(loader);
+    c.read.ahead_samples = 0;
+    c.output.batch_size = 1;
+    loader = open_loader(dataset, &c);
+    CHECK_EQ(loader->config.read.ahead_samples, 6);
+    CHECK_EQ(loader->run_most, 1);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    test_start(argv);
+    if (bzna_context_open(NULL, &context, NULL) != BZNA_OK)
+        return 1;
+    records = malloc((size_t)SAMPLES * RECORD);
+    if (!records)
+        return 1;
+    for (size_t i = 0; i < (size_t)SAMPLES * RECORD; i++)
+        records[i] = byte_at(i);
+    RUN(batches_do_not_depend_on_how_long_runs_are_nor_on_where_samples_lie)
+    RUN(pictures_of_runs_across_files_are_those_of_the_files)
+    RUN(a_sample_that_cannot_be_read_costs_its_own_slot_only)
+    RUN(of_a_file_that_was_cut_after_opening_only_what_is_gone_fails)
+    RUN(a_run_that_is_resumed_anywhere_goes_on_as_it_would_have)
+    RUN(runs_stay_under_the_ceiling_of_memory)
+    RUN(resets_and_stops_in_the_middle_of_runs_lose_nothing)
+    RUN(weights_and_given_indices_are_followed_by_runs)
+    RUN(what_is_read_ahead_is_counted_in_bytes)
+    free(records);
+    bzna_context_close(context);
+    printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
+    return test_failed != 0;
+}
