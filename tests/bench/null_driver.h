@@ -1,4 +1,4 @@
-/* null_driver.h - what calls of the null driver cost, for tests/bench/bench_sessions.c: at first nothing. With a scale, the
+/* null_driver.h - what calls of the null driver cost, for bench_sessions.c: at first nothing. With a scale, the
  * driver behaves as a device would that has one lock a context, video engines and streams, all of them so many times
  * slower than written here: threads then mostly sleep, so that two processors are enough for a device of seven
  * engines. No thread does any work: what is asked for gets the time at which it will be done, and who waits sleeps

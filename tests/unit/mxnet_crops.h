@@ -1,4 +1,4 @@
-/* Where MXNet 1.9.1 takes pixels of its output from; written by tests/peers/mxnet_crops.py. Width and height of the picture,
+/* Where MXNet 1.9.1 takes pixels of its output from; by tests/peers/mxnet_crops.py. Width and height of the picture,
  * of the output; ten times the scale, degrees, min. and max_img_size, crop size, pad, resize; then, at nine points of
  * the output, x and y of the picture: 240 is the last column, or row, and 255 fill. */
 static const short mxnet_crops[][29] = {

@@ -1,5 +1,5 @@
-/* test_filters.c - what filters make of pictures, beside PIL, OpenCV and PyTorch: tests/peers/filters.py has their results in
- * tests/unit/filters.h. */
+/* test_filters.c - what filters make of pictures, beside PIL, OpenCV and PyTorch: tests/peers/filters.py has their
+ * results in tests/unit/filters.h. */
 #include "../../benzina.c"
 #include "test.h"
 #include "filters.h"

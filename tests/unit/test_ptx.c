@@ -184,7 +184,7 @@ typedef struct ptx_parser {
 static void ptx_refuse(ptx_parser *parser, const char *why)
 {
     if (!parser->program->error[0])
-        snprintf(parser->program->error, sizeof parser->program->error, "line %d: %s: %s: teach tests/unit/test_ptx.c this",
+        snprintf(parser->program->error, sizeof parser->program->error, "line %d: %s: %s: teach test_ptx.c this",
                  parser->number, parser->line + strspn(parser->line, " \t"), why);
 }
 
