@@ -231,8 +231,8 @@ $(FAKES): tests/fake/build.sh tests/fake/fake.h tests/fake/fake_cuda.c tests/fak
 	sh tests/fake/build.sh $(BUILD)/tests/fake $(CC) $(SANITIZE)
 
 # One test binary; tests include benzina.c, so that they reach what is static.
-$(BUILD)/tests/%: tests/unit/%.c $(wildcard tests/unit/*.h tests/windows/*.h) benzina.c benzina.h benzina_kernels.cu \
-              $(PTX) \
+$(BUILD)/tests/%: tests/unit/%.c $(wildcard tests/unit/*.h tests/windows/*.h) benzina.c benzina.h \
+              benzina_kernels.cu $(PTX) \
               $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
 	@mkdir -p $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) $(if $(filter %_nvdec \
@@ -296,8 +296,8 @@ PHOTOS ?= $(BUILD)/bench/pictures
 bench: all $(BUILD)/bench/open $(BUILD)/bench/writer $(if $(HAVE_CUDA),$(BUILD)/bench/sessions \
               $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@sh tests/make/bench.sh $(BUILD) $(PHOTOS)
-# Which numbers of sessions and surfaces suit a driver that costs what is written in bench_sessions.c: a table, in five
-# minutes.
+# Which numbers of sessions and surfaces suit a driver that costs what is written in
+# tests/bench/bench_sessions.c: a table, in five minutes.
 bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@LD_LIBRARY_PATH=$(BUILD)/bench BENZINA_NVDEC_CHECK=0 $(BUILD)/bench/sessions --model tests/data/mini_h265.bzna 1
 # This library beside torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them, on one SET of pictures
@@ -351,8 +351,9 @@ $(BUILD)/bench/lib%.so.1: tests/bench/null_driver.c tests/bench/null_driver.h
 # encoder is, what they compare and measure with (PHOTOS=DIR: of pictures of yours). gpu-check: what must hold, with
 # all failures. The bundle also measures how rates grow with CPU threads, by programs linked statically with libjpeg
 # and a small FFmpeg, where `make static-deps` has been run.
-GPU_HEADERS = tests/unit/test.h tests/unit/known.h tests/unit/gate.h tests/gpu/gpu_dice.h tests/gpu/gpu_look.h \
-              tests/unit/random.h tests/unit/operations.h benzina.c benzina.h benzina_kernels.cu
+GPU_HEADERS = tests/unit/test.h tests/unit/known.h tests/unit/gate.h tests/gpu/gpu_dice.h \
+              tests/gpu/gpu_look.h tests/unit/random.h \
+              tests/unit/operations.h benzina.c benzina.h benzina_kernels.cu
 $(BUILD)/gpu/%: tests/gpu/%.c $(GPU_HEADERS) $(PTX)
 	@mkdir -p $(BUILD)/gpu
 	$(CC) $(BASE_CFLAGS:-O3=-O2) -DBENZINA_NO_AVCODEC \

@@ -1,4 +1,5 @@
-/* bench_sessions.c - the GPU path on null_driver.c. Usage: bench_sessions [--model] ARCHIVE [SECONDS [WORD]];
+/* bench_sessions.c - the GPU path on tests/bench/null_driver.c. Usage:
+ *     bench_sessions [--model] ARCHIVE [SECONDS [WORD]]
  * LD_LIBRARY_PATH names the null driver's folder. WORD: only the model's devices that have it in their names.
  *
  * What it costs the host without the driver: reading, parsing, queues, locks and batches. An upper bound for images/s

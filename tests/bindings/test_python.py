@@ -34,6 +34,7 @@ import weakref
 sys.path.insert(0, os.path.join("examples", "python"))
 sys.dont_write_bytecode = True
 import benzina  # noqa: E402
+sys.path.insert(0, os.path.join("tests", "tool"))
 import tool_pictures  # noqa: E402
 from benzina import Error, Field, Status, lib, ops, structs  # noqa: E402
 from benzina import _arguments, _c, _context, _dlpack, _errors, _handles, _writer  # noqa: E402

@@ -85,7 +85,7 @@ job() { # VARIANT/JOB
     case $name in
     library) compiles library $cc $flags -O3 ${run:+$lenient} -c benzina.c -o "$dir/benzina.o" ;;
     rest)    for source in $(grep -l "$switch" tests/unit/test_*.c); do
-                 case " $suites " in *" $(basename "${source#tests/test_}" .c) "*) continue ;; esac
+                 case " $suites " in *" $(basename "${source#tests/unit/test_}" .c) "*) continue ;; esac
                  compiles "$(basename "$source" .c)" $cc $flags -flto "-DTEST_BUILD=\"$dir\"" -c -o "$dir/rest.o" "$source"
              done ;;
     *)       if [ -n "$linked" ]; then

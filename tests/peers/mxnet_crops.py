@@ -42,7 +42,7 @@ def delivered(coordinates, size, output, settings):
             return None
 
 def main():
-    print("/* Where MXNet %s takes pixels of its output from; written by mxnet_crops.py. Width and height of the picture, of the\n"
+    print("/* Where MXNet %s takes pixels of its output from; by tests/peers/mxnet_crops.py. Width and height of the picture,\n"
           " * of the output; ten times the scale, degrees, min. and max_img_size, crop size, pad, resize; then, at nine points of\n"
           " * the output, x and y of the picture: 240 is the last column, or row, and 255 fill. */\n"
           "static const short mxnet_crops[][29] = {" % mxnet.__version__)

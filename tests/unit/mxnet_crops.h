@@ -1,5 +1,5 @@
-/* Where MXNet 1.9.1 takes pixels of its output from; written by mxnet_crops.py. Width and height of the picture, of the
- * output; ten times the scale, degrees, min. and max_img_size, crop size, pad, resize; then, at nine points of
+/* Where MXNet 1.9.1 takes pixels of its output from; by tests/peers/mxnet_crops.py. Width and height of the picture,
+ * of the output; ten times the scale, degrees, min. and max_img_size, crop size, pad, resize; then, at nine points of
  * the output, x and y of the picture: 240 is the last column, or row, and 255 fill. */
 static const short mxnet_crops[][29] = {
     { 20,30,32,32,10,0,0,0,0,0,0, 37,66,124,66,203,66,37,123,124,123,202,123,37,175,124,175,203,175 },
