@@ -627,6 +627,12 @@ typedef struct bzi_file {
     uint64_t id[4];                   /* tells the file and its version: device, number, time of the last change */
 } bzi_file;
 
+#ifdef _MSC_VER                       /* it has C11's atomics, but not this word of C11 */
+#  define BZI_THREAD_LOCAL __declspec(thread)
+#else
+#  define BZI_THREAD_LOCAL _Thread_local
+#endif
+
 /* How many user callbacks are under way on this thread, one inside the other. A close inside a callback would wait for
  * itself, so calls that wait are refused while this is not 0. */
 #ifdef BENZINA_NO_THREADS             /* one thread alone uses the library */
@@ -634,7 +640,7 @@ typedef struct bzi_file {
 static int bzi_os_in_callback;
 #else
 #  define BZI_THREADS 1
-static _Thread_local int bzi_os_in_callback;
+static BZI_THREAD_LOCAL int bzi_os_in_callback;
 #endif
 
 
@@ -1644,7 +1650,8 @@ enum {
 
 static const char *const bzi_rank_names[BZI_RANKS] = { "loader", "pool", "context", "writer", "crew", "device", "files",
                                                        "log", "blocks" };
-static _Thread_local uint32_t bzi_ranks_held[BZI_RANKS], bzi_ranks_count;    /* in the order in which they were taken */
+/* in the order in which they were taken */
+static BZI_THREAD_LOCAL uint32_t bzi_ranks_held[BZI_RANKS], bzi_ranks_count;
 
 static void bzi_rank_fail(const char *what, uint32_t held)
 {

@@ -289,7 +289,7 @@ if have "$python"; then check banners_say_which_rooms_call_which "$python" tests
 # One room a platform: nothing else asks which one it is, or includes its headers. The tool's room is os.h with its two files.
 # stream_source.c, which starts commands and polls pipes, is of POSIX as a whole, and asks for nothing either.
 platforms='_WIN(32|64)|__(APPLE|linux|unix|FreeBSD|NetBSD|OpenBSD|ANDROID|GLIBC|MINGW[0-9]*|CYGWIN|MACH|sun)(__)?|_MSC_VER'
-system_headers='(sys/[a-z]+|unistd|windows|dirent|dlfcn|fcntl|glob|io|pthread|sched|signal|process|poll|termios|malloc)\.h'
+system_headers='(sys/[a-z]+|unistd|strings|windows|dirent|dlfcn|fcntl|glob|io|pthread|sched|signal|process|poll|termios|malloc)\.h'
 not_rooms() { # pattern: lines that have it, but for the rooms of the OS
     awk -v pattern="$1" 'FNR == 1 { room = "" } /^\/\* ==== / { room = $0 } room !~ /[0-9]\. OS[ :]/ && $0 ~ "^[ \t]*#.*" pattern { print FILENAME ": " FNR ": " $0; bad = 1 }
         END { exit bad }' benzina.c benzina.h benzina_kernels.cu
@@ -299,12 +299,14 @@ check only_the_os_rooms_ask_for_the_platform not_rooms "($platforms)"
 check only_the_os_rooms_include_its_headers not_rooms "include <$system_headers>"
 check only_os_files_of_the_tool_ask_for_the_platform not_os_files "$platforms"
 check the_search_for_platforms_finds_some sh -c "! awk '/^[ \t]*#.*(_WIN32|__APPLE__)/ { exit 1 }' benzina.c"
-# What MSVC lacks: arrays of a variable size, statement expressions, attributes outside of a macro, C11's threads, GNU's built-ins
-# and types, POSIX's functions. What is of GNU's syntax alone, -Wpedantic refuses.
+# What MSVC lacks: arrays of a variable size, statement expressions, attributes outside of a macro, C11's threads and the word
+# _Thread_local, complex numbers, sizes in parameters ([static 3]), max_align_t, GNU's built-ins and types, POSIX's functions.
+# What is of GNU's syntax alone, -Wpedantic refuses.
 only_gnu_has() {
     awk '/^[ \t]*#[ \t]*if/ { gnu[++depth] = gnu[depth - 1] || /__GNUC__|__clang__|ifndef _WIN32|BZI_KERNEL_(CUDA|X86)/ }
          /^[ \t]*#[ \t]*el/ { gnu[depth] = gnu[depth - 1] || /__GNUC__|__clang__/ } /^[ \t]*#[ \t]*endif/ { depth-- }
-         !gnu[depth] && /__attribute__|__builtin_|__extension__|typeof|__asm|__int128|__thread|ssize_t|aligned_alloc|strn?casecmp|<threads\.h>|<stdalign\.h>|[^a-z_]alloca\(/ { print FILENAME ": " FNR ": " $0; bad = 1 }
+         /_Thread_local/ && !/# *define BZI_THREAD_LOCAL/ { print FILENAME ": " FNR ": " $0; bad = 1 }
+         !gnu[depth] && /_Complex|<complex\.h>|\[static |max_align_t|__attribute__|__builtin_|__extension__|typeof|__asm|__int128|__thread|ssize_t|aligned_alloc|strn?casecmp|<threads\.h>|<stdalign\.h>|[^a-z_]alloca\(/ { print FILENAME ": " FNR ": " $0; bad = 1 }
          END { exit bad }' "$1"
 }
 # Numbers in files do not depend on the locale, nor anything on the size of a page.
