@@ -143,7 +143,7 @@ static void fill_memory(int byte)
 typedef struct run {
     uint64_t    hash[SAMPLES];        /* of the slot's floats */
     bzna_status status[SAMPLES];
-    char        message[SAMPLES][256];
+    char        message[SAMPLES][488];
     uint32_t    delivered, out_of_range, other_fill;
 } run;
 

@@ -19,7 +19,7 @@ typedef struct picture {
     uint8_t *packet;
     uint64_t size;
     int      refused;                 /* by the writer, or it cannot be framed */
-    char     why[256];
+    char     why[488];
 } picture;
 
 /* A line of answers.txt, by the columns that stand there. */
