@@ -943,6 +943,7 @@ class Copies(unittest.TestCase):
         first, second = pickle.loads(pickle.dumps((mine, mine[1:])))
         self.assertIs(first._context, second._context)
 
+    @needs("numpy")
     def test_a_context_decodes_only_the_codecs_that_it_allows(self):
         for codecs, allowed in ((("h264", "h265"), True), (["png", "jpeg2000"], False)):
             for twin in self.both(benzina.Context("cpu", codecs=codecs)):
