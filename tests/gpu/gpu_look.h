@@ -29,7 +29,7 @@ static void library_figure(const char *name)
 /* A file's first line. */
 static void line_figure(const char *path)
 {
-    char text[300] = "";
+    char text[512] = "";
     FILE *file = fopen(path, "r");
     if (!file || !fgets(text, sizeof text, file))
         snprintf(text, sizeof text, "cannot be read: %s", strerror(errno));
@@ -45,7 +45,7 @@ static void driver_figures(void)
     bzi_cuda cu;
     int count = 0, version = 0;
     bzna_error err = fresh_error();
-    char text[300], name[256] = "";
+    char text[512], name[256] = "";
     CUdevice handle;
     memset(&cu, 0, sizeof cu);
     if (bzi_cuda_start(&cu, &count, &err) == BZNA_OK) {
