@@ -21025,10 +21025,11 @@ static bzna_status bzi_device_video(bzi_device *device, bzna_error *err)
     return err->status;
 }
 
-/* Makes the device's CUDA context current. A context that cannot be entered is lost, whatever the reason. */
+/* Makes the device's CUDA context current. A context that cannot be entered is lost, whatever the reason. device: NULL
+ * needs no context, here and in the two functions below. */
 static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 {
-    CUresult result = device->cu.push(device->cuda);
+    CUresult result = device ? device->cu.push(device->cuda) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         return BZNA_OK;
     bzi_device_lose(device, result);
@@ -21041,7 +21042,7 @@ static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 {
     int relaxed = 2;
-    if (device->cu.capture_mode)
+    if (device && device->cu.capture_mode)
         device->cu.capture_mode(&relaxed);
     return bzi_device_enter(device, err);
 }
@@ -21049,7 +21050,8 @@ static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 static void bzi_device_leave(bzi_device *device)
 {
     CUcontext popped;
-    device->cu.pop(&popped);
+    if (device)
+        device->cu.pop(&popped);
 }
 
 /* --- Opening and closing --- */
@@ -21744,53 +21746,54 @@ struct bzi_device {
     bzna_error       video;           /* likewise */
 };
 
-/* In this build no device is ever opened, so no other call of one is reached. Two functions stand for all of them. */
-static bzna_status bzi_device_none(bzna_error *err, ...)
-{
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no GPU path (BENZINA_NO_CUDA)");
-}
-
+/* In this build no device is ever opened, so nothing is ever done with one. A function stands for all of that. */
 static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 
-#define bzi_cuda_fail_forked(err)                                bzi_device_none(err)
-#define bzi_device_open(desc, out, err)                          bzi_device_none(err, desc, out)
-#define bzi_device_fail_lost(device, err)                        bzi_device_none(err, device)
-#define bzi_device_video(device, err)                            bzi_device_none(err, device)
-#define bzi_device_enter(device, err)                            bzi_device_none(err, device)
-#define bzi_device_enter_thread(device, err)                     bzi_device_none(err, device)
-#define bzi_device_drain(device, stream, err)                    bzi_device_none(err, device, stream)
-#define bzi_device_event(device, out, err)                       bzi_device_none(err, device, out)
-#define bzi_device_await(device, event, err)                     bzi_device_none(err, device, event)
-#define bzi_device_codec(device, info, err)                      bzi_device_none(err, device, info)
-#define bzi_device_pin(device, bytes, out, err)                  bzi_device_none(err, device, bytes, out)
-#define bzi_device_stream(device, urgent, out, err)              bzi_device_none(err, device, urgent, out)
-#define bzi_device_record(device, event, stream, err)            bzi_device_none(err, device, event, stream)
-#define bzi_device_order(device, stream, event, err)             bzi_device_none(err, device, stream, event)
-#define bzi_device_alloc(device, bytes, stream, out, err)        bzi_device_none(err, device, bytes, stream, out)
-#define bzi_device_upload(device, dst, src, bytes, stream, err)  bzi_device_none(err, device, dst, src, bytes, stream)
-#define bzi_device_download(device, dst, src, bytes, stream, err) bzi_device_none(err, device, dst, src, bytes, stream)
-#define bzi_device_zero(device, dst, bytes, stream, err)         bzi_device_none(err, device, dst, bytes, stream)
-#define bzi_device_warp(device, slots, count, out, stream, err)  bzi_device_none(err, device, slots, count, out, stream)
-#define bzi_device_operate(device, views, n, out, stream, err)   bzi_device_none(err, device, views, n, out, stream)
-#define bzi_pool_open(device, host, out, err)                    bzi_device_none(err, device, host, out)
-#define bzi_pool_close                                           bzi_device_skip
-#define bzi_check_ask                                            bzi_device_skip
-#define bzi_device_close                                         bzi_device_skip
-#define bzi_device_counts                                        bzi_device_skip
-#define bzi_device_event_free                                    bzi_device_skip
-#define bzi_device_free                                          bzi_device_skip
-#define bzi_device_is_foreign                                    bzi_device_skip
-#define bzi_device_is_lost                                       bzi_device_skip
-#define bzi_device_leave                                         bzi_device_skip
-#define bzi_device_stream_free                                   bzi_device_skip
-#define bzi_device_stream_wait                                   bzi_device_skip
-#define bzi_device_unpin                                         bzi_device_skip
-#define bzi_nvdec_chosen(device)                                 ((uint32_t)bzi_device_skip(device))
+#define bzi_cuda_fail_forked    bzi_device_skip
+#define bzi_device_alloc        bzi_device_skip
+#define bzi_device_await        bzi_device_skip
+#define bzi_device_codec        bzi_device_skip
+#define bzi_device_download     bzi_device_skip
+#define bzi_device_drain        bzi_device_skip
+#define bzi_device_enter        bzi_device_skip
+#define bzi_device_enter_thread bzi_device_skip
+#define bzi_device_event        bzi_device_skip
+#define bzi_device_fail_lost    bzi_device_skip
+#define bzi_device_operate      bzi_device_skip
+#define bzi_device_order        bzi_device_skip
+#define bzi_device_pin          bzi_device_skip
+#define bzi_device_record       bzi_device_skip
+#define bzi_device_stream       bzi_device_skip
+#define bzi_device_upload       bzi_device_skip
+#define bzi_device_video        bzi_device_skip
+#define bzi_device_warp         bzi_device_skip
+#define bzi_device_zero         bzi_device_skip
+#define bzi_pool_open           bzi_device_skip
+#define bzi_check_ask           bzi_device_skip
+#define bzi_device_close        bzi_device_skip
+#define bzi_device_counts       bzi_device_skip
+#define bzi_device_event_free   bzi_device_skip
+#define bzi_device_free         bzi_device_skip
+#define bzi_device_is_foreign   bzi_device_skip
+#define bzi_device_is_lost      bzi_device_skip
+#define bzi_device_leave        bzi_device_skip
+#define bzi_device_stream_free  bzi_device_skip
+#define bzi_device_stream_wait  bzi_device_skip
+#define bzi_device_unpin        bzi_device_skip
+#define bzi_pool_close          bzi_device_skip
+#define bzi_nvdec_chosen        (uint32_t)bzi_device_skip
+
+static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
+{
+    (void)desc;
+    *out = NULL;
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no GPU path (BENZINA_NO_CUDA)");
+}
 
 static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 {
     *count = 0;
-    return bzi_device_none(err);
+    return bzi_device_open(NULL, &(bzi_device *){ NULL }, err);
 }
 
 #endif
@@ -26387,10 +26390,10 @@ static void *bzi_reader_run(void *argument)
     bzi_reader *reader = argument;
     bzna_loader *loader = reader->loader;
     bzna_error err;
-    int entered = loader->device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
+    const int entered = bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
 
     bzi_loader_lock(loader);
-    if (loader->device && !entered)
+    if (!entered)
         bzi_loader_break(loader, &err);
     while ((reader->run = bzi_reader_take(loader)).count)
         bzi_reader_run_through(reader);
@@ -27336,16 +27339,17 @@ static void *bzi_worker_run(void *argument)
     bzna_loader *loader = worker->loader;
     bzna_error err;
     bzi_run run;
-    int entered = loader->on_device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
+    bzi_device *device = worker->lane.device;               /* NULL if batches go to the host */
+    const int entered = bzi_device_enter_thread(device, &err) == BZNA_OK;
 
     bzi_loader_lock(loader);
-    if (loader->on_device && !entered)
+    if (!entered)
         bzi_loader_break(loader, &err);
     while ((run = bzi_worker_take(worker)).count)
         bzi_worker_run_through(worker, run);
     bzi_loader_unlock(loader);
     if (entered)
-        bzi_device_leave(loader->device);
+        bzi_device_leave(device);
     return NULL;
 }
 
@@ -28625,11 +28629,10 @@ static void bzi_loader_end(bzna_loader *loader)
 {
     const bzi_memory *memory = &loader->host->memory;
     bzna_error ignored;
-    int entered = 0;
+    int entered;
 
     bzi_loader_join(loader);
-    if (loader->device)
-        entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
+    entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
 
     for (uint32_t i = 0; loader->workers && i < loader->config.decode.threads; i++) {
         if (loader->workers[i].software.memory)
@@ -28724,10 +28727,9 @@ static int bzi_loader_lacks_work(bzna_loader *loader)
  * one, is in loader->poison. With the lock held, but not while it works. */
 static void bzi_loader_work(bzna_loader *loader)
 {
-    const int entered = loader->on_device != 0;
     bzna_error err;
 
-    if (entered && bzi_device_enter(loader->device, &err) != BZNA_OK) {
+    if (bzi_device_enter(loader->device, &err) != BZNA_OK) {
         bzi_loader_break(loader, &err);
         return;
     }
@@ -28735,8 +28737,7 @@ static void bzi_loader_work(bzna_loader *loader)
         BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
         bzi_loader_break(loader, &err);
     }
-    if (entered)
-        bzi_device_leave(loader->device);
+    bzi_device_leave(loader->device);
 }
 
 
@@ -30329,16 +30330,16 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
 
-    if (loader->device && (status = bzi_device_enter(loader->device, err)) != BZNA_OK)
-        return status;
-    if (loader->device && (status = bzi_loader_make_stream(loader, err)) == BZNA_OK &&
-        (status = bzi_loader_make_scratch(loader, err)) == BZNA_OK)
-        status = bzi_loader_upload_means(loader, err);
-    if (status == BZNA_OK && (status = bzi_loader_make_batches(loader, err)) == BZNA_OK &&
-        (status = bzi_loader_start_workers(loader, err)) == BZNA_OK)
-        status = bzi_loader_start_readers(loader, err);
-    if (loader->device)
-        bzi_device_leave(loader->device);
+    if (bzi_device_enter(loader->device, err) != BZNA_OK)
+        return err->status;
+    if ((loader->device && (bzi_loader_make_stream(loader, err) != BZNA_OK ||
+                            bzi_loader_make_scratch(loader, err) != BZNA_OK ||
+                            bzi_loader_upload_means(loader, err) != BZNA_OK)) ||
+        bzi_loader_make_batches(loader, err) != BZNA_OK ||
+        bzi_loader_start_workers(loader, err) != BZNA_OK ||
+        bzi_loader_start_readers(loader, err) != BZNA_OK)
+        status = err->status;
+    bzi_device_leave(loader->device);
     return status;
 }
 
@@ -30652,7 +30653,6 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
 {
     bzi_device *device = NULL;
     bzna_device_info all;
-    bzna_error why;
     bzna_status status;
 
     BZI_API_BEGIN;
@@ -30665,8 +30665,8 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
         BZI_API_END(status);
 
     all = device->info;
-    all.video = bzi_device_video(device, &why);
-    bzi_string_copy(all.message, sizeof all.message, why.message);
+    all.video = bzi_device_video(device, &e);
+    bzi_string_copy(all.message, sizeof all.message, e.message);
     bzi_os_lock(&context->mutex);
     all.sessions = context->pool ? context->pool->count : 0;
     bzi_os_unlock(&context->mutex);
