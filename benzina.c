@@ -20850,12 +20850,11 @@ static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
     static _Atomic int64_t started;
     int64_t by = atomic_load(&started);
     CUresult result;
-    bzna_status status;
 
     if (by && by != bzi_os_process())
         return bzi_cuda_fail_forked(err);
-    if ((status = bzi_cuda_load(cu, err)) != BZNA_OK)
-        return status;
+    if (bzi_cuda_load(cu, err) != BZNA_OK)
+        return err->status;
 
     if ((result = cu->init(0)) == CUDA_SUCCESS && (result = cu->device_count(count)) == CUDA_SUCCESS && *count < 1)
         result = (CUresult)BZI_CUDA_NO_DEVICE;
@@ -21106,11 +21105,10 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
 {
     const bzna_device wanted = device->desc.wanted;
     CUresult result;
-    bzna_status status;
 
     device->cuda = device->desc.cuda_context;
-    if ((status = bzi_device_enter(device, err)) != BZNA_OK)
-        return status;
+    if (bzi_device_enter(device, err) != BZNA_OK)
+        return err->status;
     result = device->cu.context_device(&device->handle);
     bzi_device_leave(device);
 
@@ -21131,12 +21129,11 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     bzi_cuda *cu = &device->cu;
     int count = 0, ordinal = device->desc.wanted.ordinal;
     CUresult result;
-    bzna_status status;
 
     if (!bzi_le32(bzi_kernel_ptx))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the files of make dist");
-    if ((status = bzi_cuda_start(cu, &count, err)) != BZNA_OK)
-        return status;
+    if (bzi_cuda_start(cu, &count, err) != BZNA_OK)
+        return err->status;
     if (device->desc.cuda_context)
         return bzi_device_use_context(device, err);
 
@@ -21589,8 +21586,6 @@ static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *pictur
 {
     static const double warps[2][9] = { { 1.5, 0, 2.25, 0, 1.25, 1.75, 0, 0, 1 },
                                         { 1.1, 0.2, 3, -0.15, 0.9, 7, 2e-3, -1e-3, 1 } };
-    bzna_status status;
-
 
     for (uint32_t i = 0; i < 2; i++) {
         bzi_kernel_slot *slot = &trial->slots.slot[i];
@@ -21598,15 +21593,15 @@ static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *pictur
         bzi_transform_init(&transform);
         memcpy(transform.homography, warps[i], sizeof warps[i]);
         transform.matrix = BZNA_MATRIX_BT709;               /* the picture's own may be one that is not known here */
-        if ((status = bzi_slot_make(slot, picture, &transform, BZNA_CHANNELS_RGB, err)) != BZNA_OK)
-            return status;
+        if (bzi_slot_make(slot, picture, &transform, BZNA_CHANNELS_RGB, err) != BZNA_OK)
+            return err->status;
         bzi_slot_on_surface(slot, semi_planar);
         slot->dst = trial->pixels + i * BZI_TRIAL_BYTES / 2;
     }
 
-    status = bzi_device_warp(trial->device, &trial->slots, 2, &bzi_trial_output, trial->stream, err);
-    return status == BZNA_OK ? bzi_device_download(trial->device, made, trial->pixels, BZI_TRIAL_BYTES, trial->stream,
-                                                   err) : status;
+    if (bzi_device_warp(trial->device, &trial->slots, 2, &bzi_trial_output, trial->stream, err) != BZNA_OK)
+        return err->status;
+    return bzi_device_download(trial->device, made, trial->pixels, BZI_TRIAL_BYTES, trial->stream, err);
 }
 
 /* Compares the kernel's outputs with those of the plain loop for a copy of the picture in host memory. `behind`: bytes
@@ -22849,14 +22844,13 @@ static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, c
                                      bzna_error *err)
 {
     const uint64_t begin = bzi_os_now_ns();
-    bzna_status status;
 
     if (flight->is_sound && session->mapped_count && decoded == cuvidDecodeStatus_Invalid)
         return BZNA_OK;
 
     while (decoded == cuvidDecodeStatus_Invalid || decoded == cuvidDecodeStatus_InProgress) {
-        if ((status = bzi_session_ask(session, flight, &decoded, err)) != BZNA_OK)
-            return status;
+        if (bzi_session_ask(session, flight, &decoded, err) != BZNA_OK)
+            return err->status;
         if (decoded != cuvidDecodeStatus_InProgress)
             break;
         if (bzi_os_now_ns() - begin > BZI_NVDEC_VERDICT_NS)
@@ -25164,7 +25158,6 @@ static bzna_status bzi_rule_make_tensors(bzna_loader *loader, bzi_rule *rule, co
     const bzi_rule *twin = bzi_loader_rule_before(loader, rule);
     const int64_t one = 0;
     bzi_column column, count;
-    bzna_status status;
 
     memset(&column, 0, sizeof column);
     count = column;
@@ -25181,8 +25174,10 @@ static bzna_status bzi_rule_make_tensors(bzna_loader *loader, bzi_rule *rule, co
         return memcmp(&loader->columns[twin->tensor], &column, sizeof column) == 0 ? BZNA_OK :
                BZI_MISUSE(err, "dtype, shape: differ from those of another rule with the name \"%s\"", rule->name);
 
-    if ((status = bzi_loader_add_tensor(loader, &column, err)) != BZNA_OK || rule->kind != BZNA_RULE_ROWS)
-        return status;
+    if (bzi_loader_add_tensor(loader, &column, err) != BZNA_OK)
+        return err->status;
+    if (rule->kind != BZNA_RULE_ROWS)
+        return BZNA_OK;
     snprintf(count.name, sizeof count.name, "%.25s_count", rule->name);
     bzi_column_shape(&count, BZNA_DTYPE_INT64, &one, 0);
     return bzi_loader_add_tensor(loader, &count, err);
@@ -30009,7 +30004,6 @@ static bzna_status bzi_settings_extra(bzna_loader *loader, const char *where, co
     const bzna_loader_color *color = e->color ? e->color : &loader->config.color;
     bzi_output *output = &loader->outputs[loader->output_count];
     char text[BZI_SETTING_BYTES];
-    bzna_status status;
 
     if (e->reserved0 || color->reserved0 || !bzi_is_zero(e->reserved, sizeof e->reserved) ||
         !bzi_is_zero(filter->reserved, sizeof filter->reserved) ||
@@ -30018,15 +30012,15 @@ static bzna_status bzi_settings_extra(bzna_loader *loader, const char *where, co
 
     bzi_transform_init(&output->transform);
     output->jitter = color->jitter;
-    if ((status = bzi_extra_check_alone(where, e, err)) != BZNA_OK ||
-        (status = bzi_extra_check_shape(loader, where, e, output, err)) != BZNA_OK ||
-        (status = bzi_loader_check_colors(where, filter, color, &output->transform, err)) != BZNA_OK ||
-        (status = bzi_settings_mean(where, color, output, output->own_color != 0, err)) != BZNA_OK ||
+    if (bzi_extra_check_alone(where, e, err) != BZNA_OK ||
+        bzi_extra_check_shape(loader, where, e, output, err) != BZNA_OK ||
+        bzi_loader_check_colors(where, filter, color, &output->transform, err) != BZNA_OK ||
+        bzi_settings_mean(where, color, output, output->own_color != 0, err) != BZNA_OK ||
         (e->warp &&
-         (status = bzi_warp_resolve(e->warp, bzi_setting(text, where, "warp"), &output->warp, err)) != BZNA_OK) ||
-        (e->augment && (status = bzi_augment_check(e->augment, bzi_setting(text, where, "augment"), e->warp != NULL,
-                                                   err)) != BZNA_OK))
-        return status;
+         bzi_warp_resolve(e->warp, bzi_setting(text, where, "warp"), &output->warp, err) != BZNA_OK) ||
+        (e->augment && bzi_augment_check(e->augment, bzi_setting(text, where, "augment"), e->warp != NULL,
+                                         err) != BZNA_OK))
+        return err->status;
 
     for (uint32_t i = 0; i < loader->output_count; i++)
         output->random += loader->outputs[i].own_warp ? loader->outputs[i].views : 0;
@@ -30506,6 +30500,7 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
 
 #define BZI_API_BEGIN bzna_error e; bzi_error_init(&e)
 #define BZI_API_FAIL(...) return bzi_api_error(err, &e, BZI_FAIL(&e, __VA_ARGS__))
+#define BZI_API_MISUSE(...) BZI_API_FAIL(BZNA_E_ARGUMENT, __VA_ARGS__)
 #define BZI_API_END(status) return bzi_api_error(err, &e, (status))
 #define BZI_API_TRY(call)                                                                    \
     do {                                                                                     \
@@ -30513,9 +30508,15 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
         if (bzi_tried != BZNA_OK)                                                            \
             BZI_API_END(bzi_tried);                                                          \
     } while (0)
-#define BZI_API_NEED(argument) if (!(argument)) BZI_API_FAIL(BZNA_E_ARGUMENT, "%s: " #argument " is NULL", __func__)
+#define BZI_API_NEED(argument) if (!(argument)) BZI_API_MISUSE("%s: " #argument " is NULL", __func__)
 
-#define BZI_API_NEED_OUT(out) BZI_API_NEED(out); *(out) = NULL
+/* Begins a function that makes an object. */
+#define BZI_API_BEGIN_OUT(out) BZI_API_BEGIN; BZI_API_NEED(out); *(out) = NULL
+
+/* Begins a function that ends an object; NULL is none. */
+#define BZI_API_BEGIN_CLOSE(object)                                                          \
+    if (!(object) || bzi_os_in_callback)                                                     \
+    return (object) ? BZNA_E_STATE : BZNA_OK
 
 /* Copies an answer to the caller's struct, as far as that has room. */
 static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known, bzna_error *err)
@@ -30527,8 +30528,15 @@ static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known,
     return BZNA_OK;
 }
 
+/* Hands messages that are queued to the user's function, at the end of a call that may have made some. */
+static bzna_status bzi_api_logged(bzi_host *host, bzna_status status)
+{
+    bzi_log_deliver(host);
+    return status;
+}
+
 /* Ends a function that answers with `all`. */
-#define BZI_API_ANSWER(to) BZI_API_END(bzi_api_out((to), struct_size, &all, sizeof all, &e))
+#define BZI_API_ANSWER(to) BZI_API_NEED(to); BZI_API_END(bzi_api_out((to), struct_size, &all, sizeof all, &e))
 
 BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size)
 {
@@ -30607,8 +30615,7 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
     bzi_device *device;
     bzna_status status = BZNA_OK;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     memset(&c, 0, sizeof c);
     if (config)
         BZI_API_IN(c, config, 0, "context_config");
@@ -30628,10 +30635,7 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
 BZI_COLD
 BZNA_API bzna_status bzna_context_close(bzna_context *context)
 {
-    if (!context)
-        return BZNA_OK;
-    if (bzi_os_in_callback)
-        return BZNA_E_STATE;
+    BZI_API_BEGIN_CLOSE(context);
     bzi_log_deliver(context->host);
     bzi_context_drop(context);
     return BZNA_OK;
@@ -30653,16 +30657,10 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
 {
     bzi_device *device = NULL;
     bzna_device_info all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(context);
-    BZI_API_NEED(info);
-
-    status = bzi_context_gpu(context, &device, &e);
-    bzi_log_deliver(context->host);
-    if (status != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_api_logged(context->host, bzi_context_gpu(context, &device, &e)));
 
     all = device->info;
     all.video = bzi_device_video(device, &e);
@@ -30678,35 +30676,27 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
                                                  uint32_t depth, bzna_codec_info *info, size_t struct_size,
                                                  bzna_error *err)
 {
+    bzna_codec_info all = { .codec = codec, .chroma_format = chroma_format, .depth = depth };
     bzi_device *device = NULL;
-    bzna_codec_info all;
     bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(context);
     BZI_API_NEED(info);
     if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec_info: no codec %u with chroma format %u and %u bits is known",
+        BZI_API_MISUSE("bzna_context_codec_info: no codec %u with chroma format %u and %u bits is known",
                      codec, chroma_format, depth);
 
-    status = bzi_context_gpu(context, &device, &e);
-    bzi_log_deliver(context->host);
-    if (status == BZNA_OK)
-        status = bzi_device_video(device, &e);
+    BZI_API_TRY(bzi_api_logged(context->host, bzi_context_gpu(context, &device, &e)));
+    BZI_API_TRY(bzi_device_video(device, &e));
+    BZI_API_TRY(bzi_device_enter(device, &e));
+    status = bzi_device_codec(device, &all, &e);
+    if (status == BZNA_OK && all.supported)
+        bzi_check_ask(device, &all);
+    bzi_device_leave(device);
 
-    memset(&all, 0, sizeof all);
-    all.codec = codec;
-    all.chroma_format = chroma_format;
-    all.depth = depth;
-
-    if (status == BZNA_OK && (status = bzi_device_enter(device, &e)) == BZNA_OK) {
-        status = bzi_device_codec(device, &all, &e);
-        if (status == BZNA_OK && all.supported)
-            bzi_check_ask(device, &all);
-        bzi_device_leave(device);
-    }
-
-    BZI_API_END(status == BZNA_OK ? bzi_api_out(info, struct_size, &all, sizeof all, &e) : status);
+    BZI_API_TRY(status);
+    BZI_API_ANSWER(info);
 }
 
 /* --- Coded pictures --- */
@@ -30714,21 +30704,19 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
 /* Checks and completes a picture from the caller. */
 static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
 {
-    bzna_status status;
-
     if (!given)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image is NULL");
-    if ((status = bzi_api_in(image, sizeof *image, given, offsetof(bzna_image, reserved1), "image", err)) != BZNA_OK)
-        return status;
+        return BZI_MISUSE(err, "image is NULL");
+    if (bzi_api_in(image, sizeof *image, given, offsetof(bzna_image, reserved1), "image", err) != BZNA_OK)
+        return err->status;
     if (image->orientation > 8)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.orientation: %u is not 0 to 8", image->orientation);
+        return BZI_MISUSE(err, "image.orientation: %u is not 0 to 8", image->orientation);
     if (image->palette > BZNA_PALETTE_INDEX)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.palette: %u is not known", image->palette);
+        return BZI_MISUSE(err, "image.palette: %u is not known", image->palette);
 
     if (!image->data || !image->data_size)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.data: no bytes; bzna_dataset_read_image gives them");
+        return BZI_MISUSE(err, "image.data: no bytes; bzna_dataset_read_image gives them");
     if (image->length_size > 4 || image->length_size == 3)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.length_size: %u is not 0, 1, 2 or 4", image->length_size);
+        return BZI_MISUSE(err, "image.length_size: %u is not 0, 1, 2 or 4", image->length_size);
     if (!image->config)
         image->config_size = 0;
     return BZNA_OK;
@@ -30776,19 +30764,19 @@ static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bz
 
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i].value > numbers[i].last)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: %u is not known", numbers[i].name,
+            return BZI_MISUSE(err, "dataset_config.%s: %u is not known", numbers[i].name,
                             numbers[i].value);
 
     if (!c->index != !c->index_bytes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: index_bytes is %llu, and index is%s NULL",
+        return BZI_MISUSE(err, "dataset_config.index: index_bytes is %llu, and index is%s NULL",
                         (unsigned long long)c->index_bytes, c->index ? " not" : "");
     if (!c->classes != !c->class_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: class_count is %u, and classes is%s NULL",
+        return BZI_MISUSE(err, "dataset_config.classes: class_count is %u, and classes is%s NULL",
                         c->class_count, c->classes ? " not" : "");
 
     for (uint32_t i = 0; i < c->class_count; i++)
         if (!c->classes[i])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: is NULL", i);
+            return BZI_MISUSE(err, "dataset_config.classes[%u]: is NULL", i);
     return BZNA_OK;
 }
 
@@ -30816,20 +30804,17 @@ static bzna_status bzi_api_open_paths(bzna_context *context, const char *const *
 {
     bzna_dataset_config c;
     bzna_records records;
-    bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
 
-    if (status == BZNA_OK)
-        status = bzi_dataset_open_list(context->host, paths, count, &c, out, err);
-    bzi_log_deliver(context->host);
-    return status;
+    if (bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
+        return err->status;
+    return bzi_api_logged(context->host, bzi_dataset_open_list(context->host, paths, count, &c, out, err));
 }
 
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config,
                                        bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(path);
 
@@ -30840,8 +30825,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t count,
                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(paths);
 
@@ -30851,7 +30835,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
         BZI_API_FAIL(BZNA_E_LIMIT, "bzna_dataset_open_list: %u paths are more than %u", count, BZI_LIMIT_PARTS);
     for (uint32_t i = 0; i < count; i++)
         if (!paths[i])
-            BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_list: paths[%u] is NULL", i);
+            BZI_API_MISUSE("bzna_dataset_open_list: paths[%u] is NULL", i);
     BZI_API_END(bzi_api_open_paths(context, paths, count, config, out, &e));
 }
 
@@ -30951,8 +30935,7 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
 {
     bzi_source source = { .size = 0 };
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(bytes);
 
@@ -30967,14 +30950,13 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     bzi_source opened = { .size = 0 };
     bzna_source callbacks;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(source);
 
     BZI_API_IN(callbacks, source, offsetof(bzna_source, reserved0), "source");
     if (!callbacks.read_at || !callbacks.size)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "source.%s: must be given", callbacks.read_at ? "size" : "read_at");
+        BZI_API_MISUSE("source.%s: must be given", callbacks.read_at ? "size" : "read_at");
     BZI_API_END(bzi_api_open_source(context, &opened, &callbacks, config, out, &e));
 }
 
@@ -31009,8 +30991,7 @@ BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzn
     bzna_provider all;
 #endif
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(provider);
 
@@ -31027,15 +31008,14 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count,
                                          bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
 
     if (!parts || !part_count)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: there are no parts");
+        BZI_API_MISUSE("bzna_dataset_concat: there are no parts");
     for (uint32_t i = 0; i < part_count; i++)
         if (!parts[i])
-            BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: parts[%u] is NULL", i);
+            BZI_API_MISUSE("bzna_dataset_concat: parts[%u] is NULL", i);
     BZI_API_END(bzi_dataset_concat(context->host, parts, part_count, out, &e));
 }
 
@@ -31043,8 +31023,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out,
                                         bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(dataset);
 
     if (count == 0)
@@ -31058,10 +31037,7 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
 {
-    if (!dataset)
-        return BZNA_OK;
-    if (bzi_os_in_callback)
-        return BZNA_E_STATE;
+    BZI_API_BEGIN_CLOSE(dataset);
     bzi_dataset_drop(dataset);
     return BZNA_OK;
 }
@@ -31075,7 +31051,6 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
     bzna_dataset_info all;
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
-    BZI_API_NEED(info);
 
     bzi_dataset_describe(dataset, &all);
     BZI_API_ANSWER(info);
@@ -31090,7 +31065,6 @@ BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
-    BZI_API_NEED(info);
 
     memset(&all, 0, sizeof all);
     if (!(found = bzi_dataset_field(dataset, field)))
@@ -31109,7 +31083,6 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
-    BZI_API_NEED(info);
 
     memset(&all, 0, sizeof all);
     c = dataset->parts[0].container;
@@ -31121,7 +31094,6 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
 {
     const bzi_container *c;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
@@ -31129,11 +31101,10 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
 
     *target = BZNA_TARGET_NONE;
     BZI_API_FIND(c, &index);
-    if ((status = bzi_container_look_target(c, index, target, &e)) != BZNA_OK) {
-        *target = BZNA_TARGET_NONE;
-        bzi_container_fail(c, index, &e);
-    }
-    BZI_API_END(status);
+    if (bzi_container_look_target(c, index, target, &e) == BZNA_OK)
+        return BZNA_OK;
+    *target = BZNA_TARGET_NONE;
+    BZI_API_END(bzi_container_fail(c, index, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index, const char *field, void *buffer,
@@ -31180,14 +31151,12 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
     const bzi_container *c;
     uint64_t local = index;
     bzna_sample_ref all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
-    BZI_API_NEED(sample);
 
     BZI_API_FIND(c, &local);
-    if ((status = bzi_container_sample(c, local, &all, &e)) != BZNA_OK)
+    if (bzi_container_sample(c, local, &all, &e) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, local, &e));
     all.index = index;
     BZI_API_ANSWER(sample);
@@ -31200,7 +31169,6 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     const bzi_span room = { buffer, capacity };
     const bzi_pick pick = { field, 0 };
     bzi_image all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
@@ -31210,7 +31178,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
 
     BZI_API_FIND(c, &index);
-    if ((status = bzi_container_read_image(c, index, &pick, room, &all, &e)) != BZNA_OK)
+    if (bzi_container_read_image(c, index, &pick, room, &all, &e) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     bzi_struct_out(image, image->struct_size, &all.coded, sizeof all.coded);
     return BZNA_OK;
@@ -31223,14 +31191,12 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
     const bzi_pick pick = { field, 0 };
     bzi_image image;
     bzna_image_info all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
-    BZI_API_NEED(info);
 
     BZI_API_FIND(c, &index);
-    if ((status = bzi_container_describe_image(c, index, &pick, &image, &e)) != BZNA_OK)
+    if (bzi_container_describe_image(c, index, &pick, &image, &e) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     all = bzi_image_info(&image);
     BZI_API_ANSWER(info);
@@ -31244,25 +31210,23 @@ BZI_COLD
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
 {
     bzna_decoder *decoder;
-    bzna_status status;
+    bzi_host *host;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
 
-    decoder = bzi_alloc_zero(&context->host->memory, 1, sizeof *decoder);
-    if (!decoder)
+    host = context->host;
+    if (!(decoder = bzi_alloc_zero(&host->memory, 1, sizeof *decoder)))
         BZI_API_END(bzi_fail_memory(&e, "a decoder"));
 
-    if ((status = bzi_software_open(&decoder->software, &context->host->memory, context->host->max_edge_px, &e)) !=
-        BZNA_OK) {
-        bzi_release(&context->host->memory, decoder, 1, sizeof *decoder);
-        BZI_API_END(status);
+    if (bzi_software_open(&decoder->software, &host->memory, host->max_edge_px, &e) != BZNA_OK) {
+        bzi_release(&host->memory, decoder, 1, sizeof *decoder);
+        BZI_API_END(e.status);
     }
 
-    decoder->host = context->host;
-    decoder->software.allowed = decoder->host->codecs;
-    bzi_host_retain(decoder->host);
+    decoder->host = host;
+    decoder->software.allowed = host->codecs;
+    bzi_host_retain(host);
     *out = decoder;
     return BZNA_OK;
 }
@@ -31272,10 +31236,7 @@ BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder)
 {
     bzi_host *host;
 
-    if (!decoder)
-        return BZNA_OK;
-    if (bzi_os_in_callback)
-        return BZNA_E_STATE;
+    BZI_API_BEGIN_CLOSE(decoder);
     host = decoder->host;
     bzi_software_close(&decoder->software);
     bzi_release(&host->memory, decoder, 1, sizeof *decoder);
@@ -31290,7 +31251,6 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     bzi_image alone;
     bzi_format format;
     bzna_picture all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(decoder);
@@ -31301,10 +31261,10 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     BZI_API_TRY(bzi_api_image(image, &whole, &e));
 
     alone = bzi_image_alone(&whole);
-    if ((status = bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e)) == BZNA_OK &&
-        (status = bzi_software_decode(&decoder->software, &whole, &format, bzi_picture_all(&all), &all, &e)) == BZNA_OK)
-        bzi_struct_out(picture, picture->struct_size, &all, sizeof all);
-    BZI_API_END(status);
+    BZI_API_TRY(bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e));
+    BZI_API_TRY(bzi_software_decode(&decoder->software, &whole, &format, bzi_picture_all(&all), &all, &e));
+    bzi_struct_out(picture, picture->struct_size, &all, sizeof all);
+    return BZNA_OK;
 }
 
 /* --- Random numbers, transforms --- */
@@ -31367,7 +31327,7 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     BZI_API_NEED(transform);
 
     if ((fault = bzi_jitter_fault(jitter)) != NULL)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "jitter.%s: out of its range, or not a number", fault);
+        BZI_API_MISUSE("jitter.%s: out of its range, or not a number", fault);
     bzi_transform_init(&all);
     BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e));
 
@@ -31387,7 +31347,7 @@ BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_
     BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build has no policies (BENZINA_NO_AUGMENT)");
 #endif
     if (!bzi_policy_preset(preset, draws, magnitude, policy))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "there is no preset %u of %u draws and magnitude %u", preset, draws, magnitude);
+        BZI_API_MISUSE("there is no preset %u of %u draws and magnitude %u", preset, draws, magnitude);
     return BZNA_OK;
 }
 
@@ -31406,10 +31366,10 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
     BZI_API_TRY(bzi_augment_check(augment, "augment", 1, &e));
     BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e));
     if (!out_width || !out_height || out_width > BZI_LIMIT_EDGE || out_height > BZI_LIMIT_EDGE)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "out_width, out_height: %u, %u; 1 to %u are allowed", out_width, out_height,
+        BZI_API_MISUSE("out_width, out_height: %u, %u; 1 to %u are allowed", out_width, out_height,
                      BZI_LIMIT_EDGE);
     if (bzi_augment_most(augment) + all.operation_count > BZNA_OPERATIONS_MAX)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "transform has %u operations, and policies may draw more than up to %u",
+        BZI_API_MISUSE("transform has %u operations, and policies may draw more than up to %u",
                      all.operation_count, BZNA_OPERATIONS_MAX);
 
     bzi_transform_resolve(&all);
@@ -31437,11 +31397,11 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     numbers[6] = a.translate_y;
 
     if (!a.in_width || !a.in_height || !a.out_width || !a.out_height || !bzi_finite(numbers, 7))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine: a size is 0, or a number is not finite");
+        BZI_API_MISUSE("affine: a size is 0, or a number is not finite");
     if (a.flip_h > 1 || a.flip_v > 1 || a.resize > 1 || a.keep_ratio > 1 || a.has_crop > 1)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.flip_h, flip_v, resize, keep_ratio, has_crop: neither 0 nor 1");
+        BZI_API_MISUSE("affine.flip_h, flip_v, resize, keep_ratio, has_crop: neither 0 nor 1");
     if (a.has_crop && !(a.crop_width > 0 && a.crop_height > 0))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.crop_width, crop_height: %g x %g; both must be positive", a.crop_width,
+        BZI_API_MISUSE("affine.crop_width, crop_height: %g x %g; both must be positive", a.crop_width,
                      a.crop_height);
 
     bzi_affine_matrix(&a, homography);
@@ -31453,18 +31413,17 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
 {
     const uint32_t in[2] = { in_width, in_height }, out[2] = { out_width, out_height };
     bzi_similarity p;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(random);
     BZI_API_NEED(warp);
     BZI_API_NEED(homography);
     if (!in_width || !in_height || !out_width || !out_height)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_warp_draw: a size is 0: from %ux%u to %ux%u", in_width, in_height,
+        BZI_API_MISUSE("bzna_warp_draw: a size is 0: from %ux%u to %ux%u", in_width, in_height,
                      out_width, out_height);
-    if ((status = bzi_warp_resolve(warp, "warp", &p, &e)) == BZNA_OK)
-        bzi_warp_draw(random, &p, in, out, homography);
-    BZI_API_END(status);
+    BZI_API_TRY(bzi_warp_resolve(warp, "warp", &p, &e));
+    bzi_warp_draw(random, &p, in, out, homography);
+    return BZNA_OK;
 }
 
 /* Fills in what zeros of a picture stand for. */
@@ -31484,27 +31443,27 @@ static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 {
     if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 2 || p->chroma_shift_y > 2 || !p->plane[0] ||
         !p->plane[1] != !p->plane[2] || p->orientation > 8)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: 8 to 16 bits, subsampling of at most 4, an orientation of at "
+        return BZI_MISUSE(err, "picture: 8 to 16 bits, subsampling of at most 4, an orientation of at "
                         "most 8 and planes are needed");
 
     for (int i = 0; i < 3 && p->depth > 8; i++)
         if ((uintptr_t)p->plane[i] % 2 || p->pitch[i] % 2)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned",
+            return BZI_MISUSE(err, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned",
                             i, i);
 
     if (!p->width || !p->height || p->frame_width > 65535 || p->frame_height > 65535 || p->width > p->frame_width ||
         p->height > p->frame_height || p->crop_x > p->frame_width - p->width || p->crop_y > p->frame_height - p->height)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width,
+        return BZI_MISUSE(err, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width,
                         p->height, p->crop_x, p->crop_y, p->frame_width, p->frame_height);
 
     for (int i = 0; i < 3; i++)
         if (p->step[i] > 65535 || (p->depth > 8 && p->step[i] % 2))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.step[%d]: %u; must be at most 65535, and even if samples "
+            return BZI_MISUSE(err, "picture.step[%d]: %u; must be at most 65535, and even if samples "
                             "have two bytes", i, p->step[i]);
 
     for (int i = 0; i < 3; i++)
         if (p->pitch[i] > INT32_MAX || p->pitch[i] < INT32_MIN)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.pitch[%d]: %lld does not fit in 32 bits", i,
+            return BZI_MISUSE(err, "picture.pitch[%d]: %lld does not fit in 32 bits", i,
                             (long long)p->pitch[i]);
     return BZNA_OK;
 }
@@ -31542,7 +31501,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
         BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for %u x %u x %u elements of %u bytes",
                      (unsigned long long)dst_bytes, out.channels, o.height, o.width, bzi_dtype_bytes(o.dtype));
     if ((uintptr_t)dst % bzi_dtype_bytes(o.dtype))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "dst: not aligned to %u bytes", bzi_dtype_bytes(o.dtype));
+        BZI_API_MISUSE("dst: not aligned to %u bytes", bzi_dtype_bytes(o.dtype));
 
     slot.dst = (uint64_t)(uintptr_t)dst;
     const bzi_kernel_output target = bzi_view_target(&pass, &out);
@@ -31584,10 +31543,8 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
                                       bzna_loader **out, bzna_error *err)
 {
     bzna_loader_config own;
-    bzna_status status;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(dataset);
     BZI_API_NEED(config);
@@ -31595,14 +31552,13 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     BZI_API_IN(own, config, offsetof(bzna_loader_config, reserved0), "loader_config");
     if (context->host->no_threads)
         own.pipeline.no_threads |= 1;
-    status = bzi_loader_make(context, dataset, &own, out, &e);
-
-    bzi_log_deliver(context->host);
-    BZI_API_END(status);
+    BZI_API_END(bzi_api_logged(context->host, bzi_loader_make(context, dataset, &own, out, &e)));
 }
 
-/* Fails where a call may not be made: in a child after fork(), and for calls that wait, inside a callback. */
-#define BZI_API_PLACE(loader, waits)                                                                    \
+/* Fails without a loader, and where a call may not be made: in a child after fork(), and for calls that wait, inside a
+ * callback. */
+#define BZI_API_NEED_LOADER(loader, waits)                                                              \
+    BZI_API_NEED(loader);                                                                               \
     if (((waits) && bzi_os_in_callback) || bzi_loader_forked(loader))                                   \
     BZI_API_FAIL(BZNA_E_STATE, "%s: must not be called %s", __func__,                                   \
                  bzi_loader_forked(loader) ? "after fork" : "inside a callback")
@@ -31633,8 +31589,7 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
     *batch = NULL;
-    BZI_API_NEED(loader);
-    BZI_API_PLACE(loader, 1);
+    BZI_API_NEED_LOADER(loader, 1);
 
     context = loader->context;
     bzi_context_retain(context);      /* another thread may close the loader as soon as its lock is free */
@@ -31652,7 +31607,7 @@ static bzna_status bzi_api_give(bzna_loader *loader, const char *call, const bzi
     if (loader->config.order.kind != BZNA_ORDER_GIVEN)
         status = BZI_FAIL(err, BZNA_E_STATE, "loader_config.order.kind is not BZNA_ORDER_GIVEN");
     else if (!given->count)
-        status = BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu is empty", (unsigned long long)given->epoch);
+        status = BZI_MISUSE(err, "the list of epoch %llu is empty", (unsigned long long)given->epoch);
     else
         status = bzi_loader_give(loader, given, err);
     return status == BZNA_OK ? status : bzi_error_prefix(err, call);
@@ -31665,9 +31620,8 @@ BZNA_API bzna_status bzna_loader_set_indices(bzna_loader *loader, uint64_t epoch
     const bzi_given given = { .epoch = epoch, .indices = indices, .count = count };
 
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
+    BZI_API_NEED_LOADER(loader, 0);
     BZI_API_NEED(indices);
-    BZI_API_PLACE(loader, 0);
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
 }
 
@@ -31679,12 +31633,11 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
     const bzi_given given = { epoch, indices, count, sizes, batch_count };
 
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
+    BZI_API_NEED_LOADER(loader, 0);
     BZI_API_NEED(indices);
     BZI_API_NEED(sizes);
-    BZI_API_PLACE(loader, 0);
     if (!batch_count)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_set_batches: epoch %llu has no batches", (unsigned long long)epoch);
+        BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu has no batches", (unsigned long long)epoch);
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
 }
 
@@ -31692,8 +31645,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
-    BZI_API_PLACE(loader, 0);
+    BZI_API_NEED_LOADER(loader, 0);
     bzi_loader_stop(loader);
     return BZNA_OK;
 }
@@ -31702,8 +31654,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
-    BZI_API_PLACE(loader, 1);
+    BZI_API_NEED_LOADER(loader, 1);
     BZI_API_END(bzi_loader_reset(loader, epoch, &e));
 }
 
@@ -31712,8 +31663,7 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
                                       bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
-    BZI_API_PLACE(loader, 0);
+    BZI_API_NEED_LOADER(loader, 0);
     BZI_API_NEED(state);
     if (struct_size < sizeof *state)
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_loader_save: a state has %u bytes, not %llu", (unsigned)sizeof *state,
@@ -31726,16 +31676,10 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
 BZI_COLD
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
 {
-    bzna_status status;
-
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
+    BZI_API_NEED_LOADER(loader, 1);
     BZI_API_NEED(state);
-    BZI_API_PLACE(loader, 1);
-
-    status = bzi_loader_restore(loader, state, &e);
-    bzi_log_deliver(loader->host);
-    BZI_API_END(status);
+    BZI_API_END(bzi_api_logged(loader->host, bzi_loader_restore(loader, state, &e)));
 }
 
 static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
@@ -31778,9 +31722,8 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
 
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
-    BZI_API_NEED(info);
     if (loader->config.order.kind == BZNA_ORDER_GIVEN)      /* it takes the lock */
-        BZI_API_PLACE(loader, 0);
+        BZI_API_NEED_LOADER(loader, 0);
 
     bzi_api_loader_info(loader, &all);
     BZI_API_ANSWER(info);
@@ -31793,9 +31736,7 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
     bzna_statistics all;
 
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
-    BZI_API_PLACE(loader, 0);
-    BZI_API_NEED(stats);
+    BZI_API_NEED_LOADER(loader, 0);
 
     bzi_loader_stats(loader, &all);
     BZI_API_ANSWER(stats);
@@ -31810,7 +31751,6 @@ BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const b
     BZI_API_BEGIN;
     BZI_API_NEED(later);
     BZI_API_NEED(earlier);
-    BZI_API_NEED(since);
 
     BZI_API_IN(all, later, 0, "statistics");
     BZI_API_IN(before, earlier, 0, "statistics");
@@ -31827,7 +31767,6 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
-    BZI_API_NEED(tensor);
 
     first = bzi_loader_first_tensor(loader);
     count = bzi_loader_tensors(loader) - first;
@@ -31918,7 +31857,6 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
     BZI_API_NEED(name);
-    BZI_API_NEED(tensor);
 
     BZI_API_TRY(bzi_api_find_tensor(batch, name, &number, &e));
     bzi_batch_tensor(batch, number, &all);
@@ -31984,7 +31922,6 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
                                           bzna_error *err)
 {
     uint32_t number;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(tensor);
@@ -31993,23 +31930,21 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
     if (version > BZNA_DLPACK_1)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_to_dlpack: version %u is not known", version);
 
-    BZI_API_PLACE(batch->loader, 0);
-    if ((status = bzi_api_find_tensor(batch, name, &number, &e)) == BZNA_OK)
-        status = bzi_batch_export(batch, number, version, tensor, &e);
-    BZI_API_END(status);
+    BZI_API_NEED_LOADER(batch->loader, 0);
+    BZI_API_TRY(bzi_api_find_tensor(batch, name, &number, &e));
+    BZI_API_END(bzi_batch_export(batch, number, version, tensor, &e));
 }
 
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
-    BZI_API_PLACE(batch->loader, 0);
+    BZI_API_NEED_LOADER(batch->loader, 0);
 
     if (!batch->loader->on_device)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_move: the batch is on the host");
     if (!stream)
-        BZI_API_FAIL(
-            BZNA_E_ARGUMENT,
+        BZI_API_MISUSE(
             "bzna_batch_move: stream is NULL; the default streams are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD");
     BZI_API_END(bzi_batch_move(batch, stream, &e));
 }
@@ -32028,21 +31963,19 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
 {
     bzna_writer_config c = { .struct_size = sizeof c };
     bzna_sink callbacks;
-    bzna_status status;
 
     if (!context || !out || (!path && !sink))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "bzna_writer_open: %s is NULL",
+        return BZI_MISUSE(err, "bzna_writer_open: %s is NULL",
                         !context ? "context" :
                         !out     ? "out" :
                                    "path or sink");
-    if (sink && (status = bzi_api_in(&callbacks, sizeof callbacks, sink, offsetof(bzna_sink, reserved0), "sink",
-                                     err)) != BZNA_OK)
-        return status;
+    if (sink && bzi_api_in(&callbacks, sizeof callbacks, sink, offsetof(bzna_sink, reserved0), "sink", err) != BZNA_OK)
+        return err->status;
     if (sink && !callbacks.write_at)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sink.write_at: must be given");
-    if ((config && (status = bzi_api_in(&c, sizeof c, config, 0, "writer_config", err)) != BZNA_OK) ||
-        (status = bzi_api_reserved(c.reserved, sizeof c.reserved, "writer_config", err)) != BZNA_OK)
-        return status;
+        return BZI_MISUSE(err, "sink.write_at: must be given");
+    if ((config && bzi_api_in(&c, sizeof c, config, 0, "writer_config", err) != BZNA_OK) ||
+        bzi_api_reserved(c.reserved, sizeof c.reserved, "writer_config", err) != BZNA_OK)
+        return err->status;
     return bzi_writer_make(context->host, path, sink ? &callbacks : NULL, &c, out, err);
 }
 
@@ -32070,12 +32003,12 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
 static bzna_status bzi_api_target(const bzna_writer_sample *sample, int64_t *target, bzna_error *err)
 {
     if (sample->has_target > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.has_target: neither 0 nor 1");
+        return BZI_MISUSE(err, "sample.has_target: neither 0 nor 1");
     if (sample->has_target && sample->target == BZNA_TARGET_NONE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.target: -1 stands for a sample without a target; set has_target "
+        return BZI_MISUSE(err, "sample.target: -1 stands for a sample without a target; set has_target "
                         "to 0 for that");
     if (!sample->has_target && sample->target != 0 && sample->target != BZNA_TARGET_NONE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.target: %lld, but has_target is 0", (long long)sample->target);
+        return BZI_MISUSE(err, "sample.target: %lld, but has_target is 0", (long long)sample->target);
     *target = sample->has_target ? sample->target : BZNA_TARGET_NONE;
     return BZNA_OK;
 }
@@ -32084,19 +32017,18 @@ static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_w
                                bzna_error *err)
 {
     bzna_writer_sample sample;
-    bzna_status status;
 
     if (!writer)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the writer is NULL");
+        return BZI_MISUSE(err, "the writer is NULL");
     if (!given)
         return bzi_writer_add(writer, index, NULL, timeout_ns, err);
 
-    if ((status = bzi_api_in(&sample, sizeof sample, given, 0, "sample", err)) != BZNA_OK ||
-        (status = bzi_api_target(&sample, &sample.target, err)) != BZNA_OK ||
-        (status = bzi_api_reserved(sample.reserved, sizeof sample.reserved, "sample", err)) != BZNA_OK)
-        return status;
+    if (bzi_api_in(&sample, sizeof sample, given, 0, "sample", err) != BZNA_OK ||
+        bzi_api_target(&sample, &sample.target, err) != BZNA_OK ||
+        bzi_api_reserved(sample.reserved, sizeof sample.reserved, "sample", err) != BZNA_OK)
+        return err->status;
     if (!sample.image)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.image: must be given");
+        return BZI_MISUSE(err, "sample.image: must be given");
     return bzi_writer_add(writer, index, &sample, timeout_ns, err);
 }
 
@@ -32104,7 +32036,7 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_writer_samp
 {
     BZI_API_BEGIN;
     if (!sample)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "sample is NULL");
+        BZI_API_MISUSE("sample is NULL");
     BZI_API_END(bzi_api_add(writer, BZI_INDEX_LAST, sample, 0, &e));
 }
 
@@ -32113,7 +32045,7 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
 {
     BZI_API_BEGIN;
     if (timeout_ns < 0)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_writer_add_at: timeout_ns is negative; no call waits forever");
+        BZI_API_MISUSE("bzna_writer_add_at: timeout_ns is negative; no call waits forever");
     if (index >= UINT32_MAX)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_writer_add_at: index %llu is above %u", (unsigned long long)index,
                      UINT32_MAX - 1);
@@ -32123,24 +32055,16 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
 BZI_COLD
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
 {
-    bzna_status status;
-
     BZI_API_BEGIN;
     if (!writer)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "the writer is NULL");
-
-    status = bzi_writer_finish(writer, &e);
-    bzi_log_deliver(writer->host);
-    BZI_API_END(status);
+        BZI_API_MISUSE("the writer is NULL");
+    BZI_API_END(bzi_api_logged(writer->host, bzi_writer_finish(writer, &e)));
 }
 
 BZI_COLD
 BZNA_API bzna_status bzna_writer_close(bzna_writer *writer)
 {
-    if (!writer)
-        return BZNA_OK;
-    if (bzi_os_in_callback)
-        return BZNA_E_STATE;
+    BZI_API_BEGIN_CLOSE(writer);
     bzi_writer_close(writer);
     return BZNA_OK;
 }
