@@ -1753,6 +1753,55 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
     return bzi_native_wait_until(cond, &mutex->native, deadline_ns);
 }
 
+/* A lock and what is waited for with it. Returns 1, or 0 if the system has none left; nothing of it was made then. */
+static int bzi_os_locks_init(bzi_mutex *mutex, uint32_t rank, bzi_cond *conds, uint32_t count)
+{
+    uint32_t made = 0;
+
+    if (bzi_os_mutex_init(mutex, rank))
+        return 0;
+    while (made < count && !bzi_os_cond_init(&conds[made]))
+        made++;
+    if (made == count)
+        return 1;
+    while (made)
+        bzi_os_cond_free(&conds[--made]);
+    bzi_os_mutex_free(mutex);
+    return 0;
+}
+
+static void bzi_os_locks_free(bzi_mutex *mutex, bzi_cond *conds, uint32_t count)
+{
+    while (count)
+        bzi_os_cond_free(&conds[--count]);
+    bzi_os_mutex_free(mutex);
+}
+
+/* Work that takes long, and that one thread at a time does, without holding a lock. */
+typedef struct bzi_os_turn {
+    bzi_mutex mutex;                  /* may guard what else the owner of the turn has */
+    bzi_cond  over;                   /* taken is 0 again */
+    uint32_t  taken;                  /* 1: a thread is at work */
+} bzi_os_turn;
+
+/* Waits until no thread is at work, and then begins. */
+static void bzi_os_turn_begin(bzi_os_turn *turn)
+{
+    bzi_os_lock(&turn->mutex);
+    while (turn->taken)
+        bzi_os_wait(&turn->over, &turn->mutex);
+    turn->taken = 1;
+    bzi_os_unlock(&turn->mutex);
+}
+
+static void bzi_os_turn_end(bzi_os_turn *turn)
+{
+    bzi_os_lock(&turn->mutex);
+    turn->taken = 0;
+    bzi_os_wake_one(&turn->over);
+    bzi_os_unlock(&turn->mutex);
+}
+
 /* Around each call of a function of the user's. */
 static void bzi_os_callback_begin(void)
 {
@@ -20888,25 +20937,12 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
  * A context has at most one bzi_device, made by the first caller that needs it. Calls that need a current CUDA context
  * are made between enter and leave, or on a thread of the library that has entered once.
  *
- *   mark   lock               guards                          order
- *   (D)    device->mutex      the device's counts and lists   a leaf: only slow queries of the driver are made under it
+ *   mark   lock                 guards                        order
+ *   (D)    device->turn.mutex   what the device can decode    a leaf: only slow queries of the driver are made under it
  *
  * One session at a time checks what NVDEC decodes. It holds no lock meanwhile, because a check allocates. */
 
 typedef struct bzi_device bzi_device;
-
-/* The settings with which a device is opened. */
-typedef struct bzi_device_desc {
-    bzi_host             *host;                   /* outlives the device */
-    bzna_device           wanted;                 /* the device that the caller asked for */
-    uint32_t              sessions;               /* this and the next three are context_config's */
-    uint32_t              sessions_per_engine;
-    uint32_t              session_depth;          /* pictures submitted and not mapped, of a session */
-    uint32_t              session_mapped;         /* pictures mapped at once, of a session */
-    void                 *cuda_context;           /* the user's; NULL: the device's primary one */
-    uint64_t              decode_memory_bytes;    /* for decoders; 0: an eighth of the device's memory */
-    bzna_device_allocator allocator;              /* of device memory */
-} bzi_device_desc;
 
 #ifndef BENZINA_NO_CUDA
 
@@ -20934,14 +20970,15 @@ typedef struct bzi_caps {
 } bzi_caps;
 
 struct bzi_device {
-    bzi_device_desc  desc;            /* as it was opened */
+    bzi_host        *host;            /* outlives the device */
+    bzna_context_config config;       /* the context's */
     bzi_cuda         cu;              /* the driver's functions */
     CUdevice         handle;          /* the driver's number of the device */
     CUcontext        cuda;            /* the user's CUDA context, or the primary one */
     CUmodule         module;          /* the kernel's */
     CUfunction       warp[BZI_KERNEL_COUNT];
     CUfunction       augment;         /* NULL with BENZINA_NO_AUGMENT */
-    uint32_t         has_mutex;       /* 1: `mutex` was made */
+    uint32_t         has_turn;        /* 1: `turn` was made */
     uint32_t         owns_primary;    /* 1: the primary CUDA context is retained */
     int64_t          process;         /* that opened it; after fork, no other may call the driver */
     bzna_device_info info;
@@ -20953,10 +20990,7 @@ struct bzi_device {
     atomic_uint      given_up;        /* a bit for each codec that no session decodes any more because of failures */
     uint32_t         spins;           /* 1: a thread that waits in a call of the driver keeps a processor busy */
     uint32_t         checks;          /* BZI_CHECKS_... */
-    uint32_t         has_checked;     /* 1: `checked` was made */
-    bzi_mutex        mutex;           /* (D) */
-    bzi_cond         checked;         /* is_checking is 0 again */
-    uint32_t         is_checking;     /* (D) 1: a session checks a kind of pictures */
+    bzi_os_turn      turn;            /* of sessions that check a kind of pictures; its mutex is (D) */
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
     uint64_t         decoder_budget;  /* bytes that decoder_bytes may reach */
     atomic_uint_fast64_t decoder_extra;           /* bytes of a decoder beside its surfaces, as measured */
@@ -21070,7 +21104,7 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
         return bzi_device_check(device, result, "querying the device", err);
 
     device->info.memory_bytes = bytes;
-    device->decoder_budget = device->desc.decode_memory_bytes ? device->desc.decode_memory_bytes : bytes / 8;
+    device->decoder_budget = device->config.decode_memory_bytes ? device->config.decode_memory_bytes : bytes / 8;
     device->info.driver = (uint32_t)driver;
     device->info.compute_major = (uint32_t)major;
     device->info.compute_minor = (uint32_t)minor;
@@ -21103,10 +21137,10 @@ static int bzi_device_spins(const bzi_device *device)
 /* Takes the device of the user's CUDA context. */
 static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
 {
-    const bzna_device wanted = device->desc.wanted;
+    const bzna_device wanted = device->config.device;
     CUresult result;
 
-    device->cuda = device->desc.cuda_context;
+    device->cuda = device->config.cuda_context;
     if (bzi_device_enter(device, err) != BZNA_OK)
         return err->status;
     result = device->cu.context_device(&device->handle);
@@ -21127,17 +21161,17 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
 static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 {
     bzi_cuda *cu = &device->cu;
-    int count = 0, ordinal = device->desc.wanted.ordinal;
+    int count = 0, ordinal = device->config.device.ordinal;
     CUresult result;
 
     if (!bzi_le32(bzi_kernel_ptx))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the files of make dist");
     if (bzi_cuda_start(cu, &count, err) != BZNA_OK)
         return err->status;
-    if (device->desc.cuda_context)
+    if (device->config.cuda_context)
         return bzi_device_use_context(device, err);
 
-    if (device->desc.wanted.kind == BZNA_DEVICE_AUTO)
+    if (device->config.device.kind == BZNA_DEVICE_AUTO)
         ordinal = bzi_cuda_current_device(cu);
     device->info.device.ordinal = ordinal;
     if (ordinal >= count)
@@ -21202,7 +21236,7 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
 {
 #define BZI_KERNEL_NAME(name, function, bounds) #name,
     static const char *const names[] = { BZI_KERNELS(BZI_KERNEL_NAME) };
-    const bzi_memory *memory = &device->desc.host->memory;
+    const bzi_memory *memory = &device->host->memory;
     const uint64_t size = bzi_kernel_unpack(NULL, 0);
     char *text;
     CUresult result;
@@ -21255,7 +21289,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     if (!row || !row->nv_unit || chroma > 3 || depth < 8 || depth > 12 || depth % 2)
         return BZNA_OK;
 
-    bzi_os_lock(&device->mutex);
+    bzi_os_lock(&device->turn.mutex);
     cached = bzi_device_kind(device, codec, chroma, depth);
     caps = &cached->caps;
 
@@ -21272,7 +21306,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
 
     if (cached->known)
         *out = *caps;
-    bzi_os_unlock(&device->mutex);
+    bzi_os_unlock(&device->turn.mutex);
     return status;
 }
 
@@ -21300,23 +21334,11 @@ static void bzi_device_open_video(bzi_device *device)
     bzi_string_copy(device->info.message, sizeof device->info.message, device->video.message);
 }
 
-/* Waits until no session checks, and then begins (1); or ends (0). */
-static void bzi_device_turn(bzi_device *device, uint32_t begins)
-{
-    bzi_os_lock(&device->mutex);
-    while (begins && device->is_checking)
-        bzi_os_wait(&device->checked, &device->mutex);
-    device->is_checking = begins;
-    if (!begins)
-        bzi_os_wake_one(&device->checked);
-    bzi_os_unlock(&device->mutex);
-}
-
 /* Closes the device. Pre: the pool on it is closed. */
 BZI_COLD
 static void bzi_device_close(bzi_device *device)
 {
-    const bzi_memory memory = device->desc.host->memory;
+    const bzi_memory memory = device->host->memory;
     bzna_error ignored;
 
     /* a driver that is stuck may not return from these calls */
@@ -21330,10 +21352,8 @@ static void bzi_device_close(bzi_device *device)
             device->cu.primary_release(device->handle);
     }
 
-    if (device->has_checked)
-        bzi_os_cond_free(&device->checked);
-    if (device->has_mutex)
-        bzi_os_mutex_free(&device->mutex);
+    if (device->has_turn)
+        bzi_os_locks_free(&device->turn.mutex, &device->turn.over, 1);
     bzi_release(&memory, device, 1, sizeof *device);
 }
 
@@ -21346,7 +21366,7 @@ static void bzi_device_close(bzi_device *device)
 /* Allocates memory on the device, aligned to 256 bytes. Pre: in the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
 {
-    const bzna_device_allocator *allocator = &device->desc.allocator;
+    const bzna_device_allocator *allocator = &device->config.device_allocator;
     CUdeviceptr ptr = 0;
 
     *out = 0;
@@ -21374,7 +21394,7 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
 
 static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, void *stream)
 {
-    const bzna_device_allocator *allocator = &device->desc.allocator;
+    const bzna_device_allocator *allocator = &device->config.device_allocator;
 
     if (!ptr)
         return;
@@ -21658,10 +21678,10 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 /* Opens a device: its CUDA context, the kernel, which is tried unless checks are off, and NVDEC. A device without NVDEC
  * is opened, too. */
 BZI_COLD
-static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
+static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *config, bzi_device **out, bzna_error *err)
 {
     const char *checks = bzi_os_setting("BENZINA_NVDEC_CHECK");
-    bzi_device *device = bzi_alloc_zero(&desc->host->memory, 1, sizeof *device);
+    bzi_device *device = bzi_alloc_zero(&host->memory, 1, sizeof *device);
     bzna_status status;
 
     if (!device)
@@ -21669,14 +21689,14 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
 
     device->checks = !checks || (strcmp(checks, "0") && strcmp(checks, "all")) ? BZI_CHECKS_SAFE :
                      checks[0] == '0' ? BZI_CHECKS_NONE : BZI_CHECKS_ALL;
-    device->desc = *desc;
+    device->host = host;
+    device->config = *config;
     device->process = bzi_os_process();
     device->info.struct_size = sizeof device->info;
     device->info.device.kind = BZNA_DEVICE_CUDA;
     atomic_init(&device->decoder_oom_bytes, UINT64_MAX);
-    device->has_mutex = bzi_os_mutex_init(&device->mutex, BZI_RANK_DEVICE) == 0;
-    device->has_checked = device->has_mutex && bzi_os_cond_init(&device->checked) == 0;
-    status = device->has_checked ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    device->has_turn = (uint32_t)bzi_os_locks_init(&device->turn.mutex, BZI_RANK_DEVICE, &device->turn.over, 1);
+    status = device->has_turn ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
         (status = bzi_device_enter(device, err)) == BZNA_OK) {
@@ -21778,9 +21798,9 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_pool_close          bzi_device_skip
 #define bzi_nvdec_chosen        (uint32_t)bzi_device_skip
 
-static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
+static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *config, bzi_device **out, bzna_error *err)
 {
-    (void)desc;
+    (void)host, (void)config;
     *out = NULL;
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no GPU path (BENZINA_NO_CUDA)");
 }
@@ -21788,7 +21808,7 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
 static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 {
     *count = 0;
-    return bzi_device_open(NULL, &(bzi_device *){ NULL }, err);
+    return bzi_device_open(NULL, NULL, &(bzi_device *){ NULL }, err);
 }
 
 #endif
@@ -21906,7 +21926,7 @@ static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
 /* Returns how many surfaces a session chooses from: those of pictures submitted and those of pictures mapped. */
 static uint32_t bzi_nvdec_chosen(const bzi_device *device)
 {
-    return device->desc.session_depth + device->desc.session_mapped;
+    return device->config.session_depth + device->config.session_mapped;
 }
 
 /* Returns how many surfaces a decoder has: those that the parser asks for, or those chosen from if they are more. */
@@ -21985,7 +22005,7 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
     }
 
     info->ulNumDecodeSurfaces = bzi_nvdec_surfaces(device, parsed);
-    info->ulNumOutputSurfaces = device->desc.session_mapped;
+    info->ulNumOutputSurfaces = device->config.session_mapped;
     info->ulIntraDecodeOnly = bzi_codec_find(want->codec)->nv_unit > 1;
     info->ulCreationFlags = cudaVideoCreate_PreferCUVID;
     info->DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
@@ -22191,7 +22211,7 @@ static bzna_status bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *decode
     } else {
         bzna_status result;
 
-        *bytes = bzi_nvdec_bytes(want, bzi_nvdec_surfaces(cache->device, parsed) + cache->device->desc.session_mapped,
+        *bytes = bzi_nvdec_bytes(want, bzi_nvdec_surfaces(cache->device, parsed) + cache->device->config.session_mapped,
                                  bzi_nvdec_max_edge(parsed->coded_width, 0, UINT32_MAX),
                                  bzi_nvdec_max_edge(parsed->coded_height, 0, UINT32_MAX)) +
                  atomic_load(&cache->device->decoder_extra);
@@ -22351,7 +22371,7 @@ static bzna_status bzi_session_accepts(bzi_session *session, uint32_t codec, con
 {
     const bzi_nvdec_format format = bzi_nvdec_format_of(codec, sps);
     const char *name = bzi_codec_name(codec), *device = session->device->info.name;
-    const uint32_t unit = bzi_codec_find(codec)->nv_unit, allowed = session->device->desc.host->codecs;
+    const uint32_t unit = bzi_codec_find(codec)->nv_unit, allowed = session->device->host->codecs;
     uint32_t width, height;
     CUVIDDECODECAPS caps;
     bzna_status status;
@@ -22636,7 +22656,7 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *im
     const bzi_flight *flight = &submission.flight;
     bzna_status result = BZNA_AGAIN;
 
-    if (session->pending_count == session->device->desc.session_depth ||
+    if (session->pending_count == session->device->config.session_depth ||
         (result = bzi_session_offer(session, image, sps, &submission, err)) != BZNA_OK)
         return result;
 
@@ -22812,7 +22832,7 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
     trial->call = *call;
     atomic_store(&trial->done, 0);
 
-    error = device->desc.host->no_threads ? ENOTSUP : bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1);
+    error = device->host->no_threads ? ENOTSUP : bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1);
     if (error) {
         atomic_store(&trial->taken, 0);
         return bzi_fail(err, BZNA_E_DEVICE, BZNA_NO_OFFSET, 0, error, "cannot start a thread to map a picture: %s",
@@ -23003,7 +23023,7 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 
 /* ==== 67. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 10, 23-24, 59-60, 62-66.
+ * Calls: rooms 2, 7, 10, 23-24, 59-60, 62-66.
  *
  * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
  * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
@@ -23194,7 +23214,7 @@ static bzna_status bzi_check_software(bzi_session *session, const bzna_image *im
     bzi_software *software = &session->software;
     bzna_status status = BZNA_OK;
     if (!software->memory)
-        status = bzi_software_open(software, session->memory, session->device->desc.host->max_edge_px, err);
+        status = bzi_software_open(software, session->memory, session->device->host->max_edge_px, err);
     if (status == BZNA_OK)
         return bzi_software_decode(software, image, format, bzi_picture_all(picture), picture, err);
     memset(software, 0, sizeof *software);
@@ -23274,7 +23294,7 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
             return err->status;
 
         status = bzi_check_map(check, mapped, err);
-        if (session->mapped_count == session->device->desc.session_mapped || !session->pending_count)
+        if (session->mapped_count == session->device->config.session_mapped || !session->pending_count)
             bzi_session_unmap_all(session);
     }
     return status;
@@ -23423,7 +23443,7 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
     }
 
     if (check->kind->quirks && outcome == BZNA_CHECK_PASSED)
-        bzi_log(device->desc.host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC of %s, %s of %u bits, %s: %s; to avoid that, %s",
+        bzi_log(device->host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC of %s, %s of %u bits, %s: %s; to avoid that, %s",
                 device->info.name, bzi_codec_name(check->want.codec), check->want.depth,
                 bzi_chroma_name(check->want.chroma), why, report);
     atomic_store(&check->kind->check, outcome);
@@ -23492,12 +23512,12 @@ static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *
             check.picture = *picture;
         }
 
-        bzi_device_turn(device, 1);
+        bzi_os_turn_begin(&device->turn);
         if (atomic_load(&device->stuck))
             status = bzi_device_video(device, err);
         else if (bzi_check_is_due(device, want))
             status = bzi_check_begin(&check, err);
-        bzi_device_turn(device, 0);
+        bzi_os_turn_end(&device->turn);
     }
 
     if (status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST)
@@ -23522,7 +23542,7 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 
     bzi_error_init(&err);
     if (bzi_check_is_due(device, &want) &&
-        bzi_session_open(&session, device, &device->desc.host->memory, &err) == BZNA_OK) {
+        bzi_session_open(&session, device, &device->host->memory, &err) == BZNA_OK) {
         bzi_check_kind(&session, &want, NULL, NULL, NULL, &err);
         bzi_session_close(&session);
     }
@@ -23700,7 +23720,7 @@ typedef struct bzi_pool {
     bzi_host          *host;
     struct bzi_engine *engines;
     uint32_t           count;         /* of engines; immutable */
-    uint32_t           locks;         /* that were made and are to be freed: 1, mutex; 2, wake, too */
+    uint32_t           has_locks;     /* 1: mutex and wake were made */
     bzi_mutex          mutex;
     bzi_cond           wake;          /* an item was queued, or the pool closes */
     bzi_run            queue;         /* (P) */
@@ -23946,8 +23966,7 @@ struct bzna_loader {
             bzi_cond tiles_wake;      /* workers that wait for tiles that others are decoding */
         };
     };
-    uint32_t  cond_count;             /* of those that were made */
-    uint32_t  has_mutex;              /* 1: mutex was made */
+    uint32_t  has_locks;              /* 1: all of them were made */
 
     /* Threads: what is asked of them, and what they do. */
     uint32_t quit;                    /* (L) 1: it closes */
@@ -27480,7 +27499,7 @@ static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
     const int other = lane->count && lane->items[0]->loader != item->loader;
 
     if (other || lane->count - lane->kept == BZI_KERNEL_SLOTS ||
-        engine->session.mapped_count == engine->pool->device->desc.session_mapped)
+        engine->session.mapped_count == engine->pool->device->config.session_mapped)
         bzi_engine_flush(engine, !other);
 }
 
@@ -27617,7 +27636,7 @@ static void bzi_engine_advance(bzi_engine *engine)
 
     if (session->pending_count)
         bzi_engine_map(engine);
-    if (!session->pending_count || session->mapped_count == session->device->desc.session_mapped)
+    if (!session->pending_count || session->mapped_count == session->device->config.session_mapped)
         bzi_engine_flush(engine, 1);
 }
 
@@ -27940,7 +27959,7 @@ static void bzi_engine_work(bzi_engine *engine)
 
     while (!engine->retired) {
         int busy = bzi_engine_busy(engine);
-        int full = engine->session.pending_count == pool->device->desc.session_depth;
+        int full = engine->session.pending_count == pool->device->config.session_depth;
         bzi_item *item = full ? NULL : bzi_pool_take(engine, busy);
 
         if (item)
@@ -27987,7 +28006,7 @@ static void bzi_pool_close(bzi_pool *pool)
     /* 1: in a forked child the pool's threads are not there, and one of them may have held its lock */
     int foreign = bzi_device_is_foreign(pool->device);
 
-    if (pool->locks == 2 && !foreign) {
+    if (pool->has_locks && !foreign) {
         bzi_os_lock(&pool->mutex);
         pool->quit = 1;
         bzi_os_wake_all(&pool->wake);
@@ -27997,10 +28016,8 @@ static void bzi_pool_close(bzi_pool *pool)
     for (uint32_t i = 0; pool->engines && i < pool->count; i++)
         if (pool->engines[i].started && !foreign)
             bzi_os_thread_join(pool->engines[i].thread);
-    if (pool->locks > 1 && !foreign)
-        bzi_os_cond_free(&pool->wake);
-    if (pool->locks > 0 && !foreign)
-        bzi_os_mutex_free(&pool->mutex);
+    if (pool->has_locks && !foreign)
+        bzi_os_locks_free(&pool->mutex, &pool->wake, 1);
 
     bzi_release(&memory, pool->engines, pool->count, sizeof *pool->engines);
     bzi_release(&memory, pool, 1, sizeof *pool);
@@ -28013,9 +28030,8 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
     if (!pool->engines)
         return bzi_fail_memory(err, "decode sessions");
 
-    pool->locks += bzi_os_mutex_init(&pool->mutex, BZI_RANK_POOL) == 0;
-    pool->locks += pool->locks && bzi_os_cond_init(&pool->wake) == 0;
-    if (pool->locks < 2)
+    pool->has_locks = (uint32_t)bzi_os_locks_init(&pool->mutex, BZI_RANK_POOL, &pool->wake, 1);
+    if (!pool->has_locks)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     pool->live = pool->count;
@@ -28049,9 +28065,9 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 
     pool->host = host;
     pool->device = device;
-    pool->count = device->desc.sessions;
-    if (!pool->count && device->desc.sessions_per_engine)
-        pool->count = (uint32_t)bzi_min(device->desc.sessions_per_engine * device->info.engines, BZI_LIMIT_SESSIONS);
+    pool->count = device->config.sessions;
+    if (!pool->count && device->config.sessions_per_engine)
+        pool->count = (uint32_t)bzi_min(device->config.sessions_per_engine * device->info.engines, BZI_LIMIT_SESSIONS);
     if (!pool->count)
         pool->count = device->info.engines == 1 ? 3 : 2 * device->info.engines;
 
@@ -28073,18 +28089,18 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
  * LOCKS
- *   mark   lock            guards                             held across                     taken while holding
- *   (C)    context->mutex  who sets device, its error, pool   never a call of the driver's    nothing
- *                                                             or the user's */
+ *   mark   lock                  guards                       held across                     taken while holding
+ *   (C)    context->turn.mutex   who makes the device or its  never a call of the driver's    nothing
+ *                                pool, one thread at a time   or the user's */
 
 struct bzna_context {
     bzi_host       *host;             /* a reference is held */
     atomic_int      references;       /* the owner's, and one for each loader */
-    bzi_device_desc device_desc;      /* which device is wanted, and how */
-    bzi_mutex       mutex;            /* (C) no other lock is taken while it is held */
-    bzi_device     *device;           /* (C) NULL: not opened yet, or there is none; once set it stays */
-    bzna_error      device_error;     /* (C) status < 0: why there is no device */
-    bzi_pool       *pool;             /* (C) NULL: no loader has decoded on the device yet */
+    bzna_context_config config;       /* with defaults filled in */
+    bzi_os_turn     turn;             /* of threads that make what follows; its mutex is (C) */
+    bzi_device     *device;           /* NULL: not opened yet, or there is none; once set it stays */
+    bzna_error      device_error;     /* status < 0: why there is no device */
+    bzi_pool       *pool;             /* NULL: no loader has decoded on the device yet; once set it stays */
 };
 
 static void bzi_context_retain(bzna_context *context) { atomic_fetch_add(&context->references, 1); }
@@ -28101,7 +28117,7 @@ static void bzi_context_drop(bzna_context *context)
         bzi_pool_close(context->pool);
     if (context->device)
         bzi_device_close(context->device);
-    bzi_os_mutex_free(&context->mutex);
+    bzi_os_locks_free(&context->turn.mutex, &context->turn.over, 1);
     bzi_release(&host->memory, context, 1, sizeof *context);
     bzi_host_drop(host);
 }
@@ -28117,7 +28133,7 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
         return status;
 
     context = bzi_alloc_zero(&host->memory, 1, sizeof *context);
-    if (!context || bzi_os_mutex_init(&context->mutex, BZI_RANK_CONTEXT)) {
+    if (!context || !bzi_os_locks_init(&context->turn.mutex, BZI_RANK_CONTEXT, &context->turn.over, 1)) {
         status = context ? BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock") : bzi_fail_memory(err, "a context");
         bzi_release(&host->memory, context, 1, sizeof *context);
         bzi_host_drop(host);
@@ -28126,79 +28142,35 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
 
     context->host = host;
     atomic_init(&context->references, 1);
-    context->device_desc.host = host;
-    context->device_desc.wanted = config->device;
-    context->device_desc.cuda_context = config->cuda_context;
-    context->device_desc.decode_memory_bytes = config->decode_memory_bytes;
-    context->device_desc.allocator = config->device_allocator;
-    context->device_desc.sessions = config->sessions;
-    context->device_desc.sessions_per_engine = config->sessions_per_engine;
-    context->device_desc.session_depth = config->session_depth;
-    context->device_desc.session_mapped = config->session_mapped;
+    context->config = *config;
     *out = context;
     return BZNA_OK;
-}
-
-/* Keeps what this thread made without the lock: a device, or the reason why there is none; or a pool. If another thread
- * was faster, what that one made stays, and this thread's is closed.
- *     device      what bzi_device_open made; NULL: it failed, or was not called
- *     no_device   its error, BZNA_OK if it made a device; NULL: it was not called
- *     pool        NULL: none was made */
-static void bzi_context_keep(bzna_context *context, bzi_device *device, const bzna_error *no_device, bzi_pool *pool)
-{
-    bzi_os_lock(&context->mutex);
-    if (no_device && !context->device && context->device_error.status == BZNA_OK) {
-        context->device = device;
-        context->device_error = *no_device;
-        device = NULL;
-    }
-
-    if (!context->pool) {
-        context->pool = pool;
-        pool = NULL;
-    }
-
-    bzi_os_unlock(&context->mutex);
-    if (pool)
-        bzi_pool_close(pool);
-    if (device)
-        bzi_device_close(device);
 }
 
 /* Returns the context's device by *out. The first call opens it; if that fails, each later call returns the same error,
  * except for lack of memory. */
 static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna_error *err)
 {
-    bzi_device *made = NULL;
-    bzna_error why;
-    int known;
+    int is_new;
 
     *out = NULL;
-    if (context->device_desc.wanted.kind == BZNA_DEVICE_CPU)
+    if (context->config.device.kind == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_DEVICE, "context_config.device is BZNA_DEVICE_CPU");
 
-    bzi_os_lock(&context->mutex);
-    known = context->device || context->device_error.status != BZNA_OK;
-    bzi_os_unlock(&context->mutex);
+    bzi_os_turn_begin(&context->turn);
+    is_new = !context->device && context->device_error.status == BZNA_OK;
+    if (is_new && bzi_device_open(context->host, &context->config, &context->device, &context->device_error) ==
+                      BZNA_E_DEVICE_LOST)
+        context->device_error.status = BZNA_E_DEVICE;       /* the library had nothing on it: there is just no device */
+    *err = context->device_error;
+    if (err->status == BZNA_E_MEMORY)                       /* not kept: there may be memory the next time */
+        bzi_error_init(&context->device_error);
+    bzi_os_turn_end(&context->turn);
 
-    if (!known) {
-        bzi_error_init(&why);
-        if (bzi_device_open(&context->device_desc, &made, &why) != BZNA_OK) {
-            if (why.status == BZNA_E_DEVICE_LOST)           /* the library had nothing on it: there is just no device */
-                why.status = BZNA_E_DEVICE;
-            if (why.status == BZNA_E_MEMORY) {              /* not kept: there may be memory the next time */
-                *err = why;
-                return err->status;
-            }
-            bzi_log(context->host, BZNA_LOG_INFO, why.status, "no GPU: %s", why.message);
-        }
-        bzi_context_keep(context, made, &why, NULL);
-    }
-
-    if (context->device_error.status != BZNA_OK) {
-        *err = context->device_error;
+    if (!context->device && is_new && err->status != BZNA_E_MEMORY)
+        bzi_log(context->host, BZNA_LOG_INFO, err->status, "no GPU: %s", err->message);
+    if (!context->device)
         return err->status;
-    }
 
     if (bzi_device_is_foreign(context->device))
         return bzi_cuda_fail_forked(err);
@@ -28216,19 +28188,14 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
  * returned the device. */
 static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_error *err)
 {
-    bzi_pool *made = NULL;
+    bzna_status status = BZNA_OK;
 
-    bzi_os_lock(&context->mutex);
+    bzi_os_turn_begin(&context->turn);
+    if (!context->pool)
+        status = bzi_pool_open(context->device, context->host, &context->pool, err);
     *out = context->pool;
-    bzi_os_unlock(&context->mutex);
-    if (*out)
-        return BZNA_OK;
-
-    if (bzi_pool_open(context->device, context->host, &made, err) != BZNA_OK)
-        return err->status;
-    bzi_context_keep(context, NULL, NULL, made);
-    *out = context->pool;
-    return BZNA_OK;
+    bzi_os_turn_end(&context->turn);
+    return status;
 }
 
 
@@ -28445,25 +28412,6 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
     return hash;
 }
 
-/* Makes the mutex and the condition variables. */
-static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
-{
-    loader->has_mutex = bzi_os_mutex_init(&loader->mutex, BZI_RANK_LOADER) == 0;
-    while (loader->has_mutex && loader->cond_count < BZI_CONDS &&
-           bzi_os_cond_init(&loader->conds[loader->cond_count]) == 0)
-        loader->cond_count++;
-    return loader->cond_count == BZI_CONDS ? BZNA_OK : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-}
-
-/* Frees those that were made. */
-static void bzi_loader_free_locks(bzna_loader *loader)
-{
-    while (loader->cond_count)
-        bzi_os_cond_free(&loader->conds[--loader->cond_count]);
-    if (loader->has_mutex)
-        bzi_os_mutex_free(&loader->mutex);
-}
-
 /* Returns the processor that a thread runs on, or -1 for any. */
 static int32_t bzi_loader_cpu(const bzna_loader *loader, uint32_t thread)
 {
@@ -28593,7 +28541,8 @@ static void bzi_loader_free(bzna_loader *loader)
     }
 
     bzi_owned_free(&loader->lent);
-    bzi_loader_free_locks(loader);
+    if (loader->has_locks)
+        bzi_os_locks_free(&loader->mutex, loader->conds, BZI_CONDS);
     bzi_release(memory, loader, 1, sizeof *loader);
     bzi_context_drop(context);
 }
@@ -28601,7 +28550,7 @@ static void bzi_loader_free(bzna_loader *loader)
 /* Waits until no thread uses the loader any more, neither the library's nor one in next. */
 static void bzi_loader_join(bzna_loader *loader)
 {
-    if (loader->cond_count == BZI_CONDS) {
+    if (loader->has_locks) {
         bzi_loader_lock(loader);
         loader->quit = 1;
         bzi_loader_wake_all(loader);
@@ -29457,15 +29406,12 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 /* Subtracts what was counted earlier. Depths, capacities, threads and memory stay, since they are no counts. */
 static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistics *earlier)
 {
-    uint64_t *const counts[] = {
-        &stats->samples, &stats->samples_failed, &stats->failed_read, &stats->failed_format, &stats->failed_decode,
-        &stats->failed_other, &stats->replaced, &stats->retries, &stats->samples_nvdec, &stats->samples_software,
-        &stats->fallbacks, &stats->decoders_made, &stats->decoders_reconfigured, &stats->sessions_lost,
-        &stats->samples_tiled, &stats->tiles, &stats->lock_waits, &stats->lock_wait_ns, &stats->elapsed_ns,
-        &stats->samples_shrinkable };
+    const uint64_t memory = stats->read_memory_bytes;
 
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        *counts[i] -= *(const uint64_t *)((const char *)earlier + ((char *)counts[i] - (char *)stats));
+    /* all members between these two are counts, but for that one */
+    for (size_t at = offsetof(bzna_statistics, samples); at < offsetof(bzna_statistics, advice); at += sizeof memory)
+        *(uint64_t *)(void *)((char *)stats + at) -= *(const uint64_t *)(const void *)((const char *)earlier + at);
+    stats->read_memory_bytes = memory;
     for (int i = 0; i < 4; i++) {
         bzna_stage_statistics *stage = &stats->stage[i];
         const bzna_stage_statistics *before = &earlier->stage[i];
@@ -30064,7 +30010,7 @@ static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
 
 
 /* ==== 91. Opening ===================================================================================================
- * Calls: rooms 2, 4, 8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 83-84, 90.
+ * Calls: rooms 2, 4, 7-8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 83-84, 90.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -30407,9 +30353,11 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     if (bzi_loader_check(loader, err) != BZNA_OK)
         return err->status;
     bzi_loader_begin_plan(loader);
+    loader->has_locks = (uint32_t)bzi_os_locks_init(&loader->mutex, BZI_RANK_LOADER, loader->conds, BZI_CONDS);
+    if (!loader->has_locks)
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     if (bzi_loader_copy_means(loader, err) != BZNA_OK ||
         bzi_loader_copy_policies(loader, err) != BZNA_OK ||
-        bzi_loader_make_locks(loader, err) != BZNA_OK ||
         bzi_loader_choose(loader, err) != BZNA_OK ||
         bzi_loader_check_names(loader, err) != BZNA_OK ||
         bzi_loader_make_picks(loader, err) != BZNA_OK ||
@@ -30665,9 +30613,9 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
     all = device->info;
     all.video = bzi_device_video(device, &e);
     bzi_string_copy(all.message, sizeof all.message, e.message);
-    bzi_os_lock(&context->mutex);
+    bzi_os_lock(&context->turn.mutex);
     all.sessions = context->pool ? context->pool->count : 0;
-    bzi_os_unlock(&context->mutex);
+    bzi_os_unlock(&context->turn.mutex);
     BZI_API_ANSWER(info);
 }
 
@@ -30682,7 +30630,6 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
 
     BZI_API_BEGIN;
     BZI_API_NEED(context);
-    BZI_API_NEED(info);
     if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
         BZI_API_MISUSE("bzna_context_codec_info: no codec %u with chroma format %u and %u bits is known",
                      codec, chroma_format, depth);

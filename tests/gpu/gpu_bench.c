@@ -819,7 +819,7 @@ typedef struct bare {
 static void bare_advance(bare *b, bzi_session *session)
 {
     bzi_flight flight;
-    if (session->mapped_count == session->device->desc.session_mapped || !session->pending_count)
+    if (session->mapped_count == session->device->config.session_mapped || !session->pending_count)
         bzi_session_unmap_all(session);
     if (!session->pending_count)
         return;
@@ -1340,7 +1340,7 @@ static int decoders_make(bzi_device *device, CUvideodecoder *all, uint32_t width
     info.ulMaxWidth = bzi_nvdec_max_edge(width, 0, 8192);
     info.ulMaxHeight = bzi_nvdec_max_edge(height, 0, 8192);
     info.ulNumDecodeSurfaces = bzi_nvdec_chosen(device);
-    info.ulNumOutputSurfaces = device->desc.session_mapped;
+    info.ulNumOutputSurfaces = device->config.session_mapped;
     info.ulIntraDecodeOnly = (unsigned long)intra;
     info.ulCreationFlags = cudaVideoCreate_PreferCUVID;
     info.DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;

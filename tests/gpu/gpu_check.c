@@ -874,7 +874,7 @@ static void decoding_advance(decoding *d)
     plain frame;
     bzna_status result;
     bzna_status status;
-    if (d->session.mapped_count == device->desc.session_mapped || !d->session.pending_count)
+    if (d->session.mapped_count == device->config.session_mapped || !d->session.pending_count)
         bzi_session_unmap_all(&d->session);
     if (!d->session.pending_count)
         return;

@@ -49,7 +49,7 @@ static bzna_status gate_try(gate *g, bzi_device *device, uint32_t codec, uint32_
     const uint32_t had = kind->quirks;
     void *event = NULL, *pinned = NULL;
     cuvidDecodeStatus decoded;
-    bzna_status status = bzi_session_open(&session, device, &device->desc.host->memory, err);
+    bzna_status status = bzi_session_open(&session, device, &device->host->memory, err);
     kind->quirks = quirks;
     session.waits = 1;
     g->was_closed = g->same_surface = g->holds[0] = g->holds[1] = 0;
