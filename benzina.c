@@ -29664,18 +29664,13 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
     return BZNA_OK;
 }
 
-/* Checks the shape of the first output. Its sizes may be 0 if other fields are named: batches then have no pictures. */
-static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_error *err)
+/* Returns 1 if batches have no pictures: other fields are named, and nothing about pictures is said. */
+static int bzi_loader_lacks_pictures(const bzna_loader_config *c)
 {
     const bzna_loader_output *o = &c->output;
-    const int fields = (c->fields.tensors || c->fields.bytes || c->fields.rule_count) && !c->fields.image &&
-                       !c->fields.geometry && !o->buffers && o->views <= 1 &&
-                       !c->extra_outputs.count;
-    bzna_output output = bzi_output_of(o);
 
-    if (fields && !o->width && !o->height)
-        output.width = output.height = 1;
-    return bzi_output_check("loader_config.output", &output, err);
+    return (c->fields.tensors || c->fields.bytes || c->fields.rule_count) && !c->fields.image && !c->fields.geometry &&
+           !o->buffers && o->views <= 1 && !c->extra_outputs.count && !o->width && !o->height;
 }
 
 static bzna_status bzi_loader_check_decode(bzna_loader_decode *c, bzna_error *err)
@@ -29700,8 +29695,6 @@ static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
     bzna_loader_order *order = &c->order;
     bzi_shard shard;
 
-    if (bzi_loader_check_output(c, err) != BZNA_OK)
-        return err->status;
     if (order->last_batch != BZNA_LAST_FILL && (order->pad_value != 0 || order->pad_target))
         return BZI_MISUSE(err, "loader_config.order.pad_value, pad_target: they have an effect on BZNA_LAST_FILL only");
     if (!isfinite((float)order->pad_value))
@@ -29869,67 +29862,34 @@ static bzna_status bzi_settings_add(bzna_loader *loader, const char *where, cons
     return BZNA_OK;
 }
 
-/* Makes the first output. */
-static bzna_status bzi_settings_first(bzna_loader *loader, bzna_error *err)
-{
-    const bzna_loader_config *c = &loader->config;
-    const bzna_loader_output *o = &c->output;
-    bzi_output *first = loader->outputs;
-
-    if (o->name || o->field || o->warp || o->filter || o->color ||
-        o->augment)
-        return BZI_MISUSE(err, "loader_config.output: name, field, warp, filter, color and augment are only for "
-                          "extra_outputs; for the first output, set fields.image and the config's own groups");
-
-    bzi_string_copy(first->name, sizeof first->name, "image");
-    first->shape = bzi_output_of(o);
-    first->views = bzi_default(o->views, 1);
-    first->own_warp = first->own_filter = first->own_color = 1;
-    if (o->slices > 1 && (first->views > 1 || c->extra_outputs.count))
-        return BZI_MISUSE(err, "loader_config.output.slices: not together with views or extra_outputs");
-
-    bzi_transform_init(&first->transform);
-    first->jitter = c->color.jitter;
-    first->augment = c->augment;
-    if (bzi_loader_check_colors("loader_config", &c->filter, &c->color, &first->transform, err) != BZNA_OK ||
-        bzi_settings_mean("loader_config", &c->color, first, 1, err) != BZNA_OK ||
-        bzi_warp_resolve(&c->warp, "loader_config.warp", &first->warp, err) != BZNA_OK ||
-        bzi_augment_check(&c->augment, "loader_config.augment", 1, err) != BZNA_OK)
-        return err->status;
-    return bzi_settings_add(loader, "loader_config.output", c->fields.image, err);
-}
-
 /* Refuses settings that belong to the batches, and so only to the first output. */
 static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_output *e, bzna_error *err)
 {
-    const struct { const char *name; int set; } members[] = {
-        { "batch_size", e->batch_size != 0 },
-        { "slices", e->slices != 0 },
-        { "device", e->device.kind != 0 || e->device.ordinal != 0 },
-        { "stream", e->stream != NULL },
-        { "buffers", e->buffers != NULL || e->buffer_count != 0 },
-    };
+    const char *set = e->batch_size                         ? "batch_size" :
+                      e->slices                             ? "slices" :
+                      e->device.kind || e->device.ordinal   ? "device" :
+                      e->stream                             ? "stream" :
+                      e->buffers || e->buffer_count         ? "buffers" :
+                                                              NULL;
 
-    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
-        if (members[i].set)
-            return BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, members[i].name);
-    return BZNA_OK;
+    return set ? BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, set) : BZNA_OK;
 }
 
-/* Takes the name and shape of a further output. */
-static bzna_status bzi_extra_check_shape(const bzna_loader *loader, const char *where, const bzna_loader_output *e,
-                                         bzi_output *output, bzna_error *err)
+/* Takes the name and the shape of an output. What a further one does not set, it has of the first one. */
+static bzna_status bzi_settings_shape(const bzna_loader *loader, const char *where, const bzna_loader_output *e,
+                                      bzi_output *output, bzna_error *err)
 {
     const bzi_output *first = loader->outputs;
     const size_t length = e->name ? strlen(e->name) : 0;
+    bzna_output shape = bzi_output_of(e);
 
     if (length == 0 || length >= sizeof output->name)
         return BZI_MISUSE(err, "%s.name: must have 1 to %u bytes", where, (unsigned)sizeof output->name - 1);
 
     memcpy(output->name, e->name, length + 1);
-    output->shape = bzi_output_of(e);
-    output->shape.width = bzi_default(e->width, first->shape.width);
-    output->shape.height = bzi_default(e->height, first->shape.height);
+    shape.width = bzi_default(shape.width, first->shape.width);
+    shape.height = bzi_default(shape.height, first->shape.height);
+    output->shape = shape;
     output->own_warp = e->warp != NULL;
     output->own_filter = e->filter != NULL;
     output->own_color = e->color != NULL;
@@ -29939,12 +29899,16 @@ static bzna_status bzi_extra_check_shape(const bzna_loader *loader, const char *
     if (!e->warp && output->views != first->views)
         return BZI_MISUSE(err, "%s.views: %u; it shares the warps of the first output's %u views", where,
                           output->views, first->views);
-    return bzi_output_check(where, &output->shape, err);
+    if (bzi_loader_lacks_pictures(&loader->config))
+        shape.width = shape.height = 1;                     /* the rest of it is checked nevertheless */
+    return bzi_output_check(where, &shape, err);
 }
 
-/* Makes a further output. It shares with the first output what it does not set itself. */
-static bzna_status bzi_settings_extra(bzna_loader *loader, const char *where, const bzna_loader_output *e,
-                                      bzna_error *err)
+/* Makes an output. What a further one does not set itself, it shares with the first one.
+ *   where   how errors name it
+ *   group   how errors name the struct that has its warp, filter, color and augment */
+static bzna_status bzi_settings_output(bzna_loader *loader, const char *where, const char *group,
+                                       const bzna_loader_output *e, bzna_error *err)
 {
     const bzna_loader_filter *filter = e->filter ? e->filter : &loader->config.filter;
     const bzna_loader_color *color = e->color ? e->color : &loader->config.color;
@@ -29958,13 +29922,12 @@ static bzna_status bzi_settings_extra(bzna_loader *loader, const char *where, co
 
     bzi_transform_init(&output->transform);
     output->jitter = color->jitter;
-    if (bzi_extra_check_alone(where, e, err) != BZNA_OK ||
-        bzi_extra_check_shape(loader, where, e, output, err) != BZNA_OK ||
-        bzi_loader_check_colors(where, filter, color, &output->transform, err) != BZNA_OK ||
-        bzi_settings_mean(where, color, output, output->own_color != 0, err) != BZNA_OK ||
+    if (bzi_settings_shape(loader, where, e, output, err) != BZNA_OK ||
+        bzi_loader_check_colors(group, filter, color, &output->transform, err) != BZNA_OK ||
+        bzi_settings_mean(group, color, output, output->own_color != 0, err) != BZNA_OK ||
         (e->warp &&
-         bzi_warp_resolve(e->warp, bzi_setting(text, where, "warp"), &output->warp, err) != BZNA_OK) ||
-        (e->augment && bzi_augment_check(e->augment, bzi_setting(text, where, "augment"), e->warp != NULL,
+         bzi_warp_resolve(e->warp, bzi_setting(text, group, "warp"), &output->warp, err) != BZNA_OK) ||
+        (e->augment && bzi_augment_check(e->augment, bzi_setting(text, group, "augment"), e->warp != NULL,
                                          err) != BZNA_OK))
         return err->status;
 
@@ -29973,22 +29936,34 @@ static bzna_status bzi_settings_extra(bzna_loader *loader, const char *where, co
     return bzi_settings_add(loader, where, e->field ? e->field : loader->config.fields.image, err);
 }
 
-/* Makes all outputs. */
+/* Makes all outputs. The first one has the config's own groups as settings. */
 static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
 {
-    const bzna_loader_outputs *given = &loader->config.extra_outputs;
-    bzna_status status = bzi_settings_first(loader, err);
+    const bzna_loader_config *c = &loader->config;
+    const bzna_loader_outputs *given = &c->extra_outputs;
+    bzna_loader_output first = c->output;
+    bzna_status status;
 
-    if (status != BZNA_OK)
-        return status;
+    if (first.name || first.field || first.warp || first.filter || first.color || first.augment)
+        return BZI_MISUSE(err, "loader_config.output: name, field, warp, filter, color and augment are only for "
+                          "extra_outputs; for the first output, set fields.image and the config's own groups");
+    if (first.slices > 1 && (first.views > 1 || given->count))
+        return BZI_MISUSE(err, "loader_config.output.slices: not together with views or extra_outputs");
     if (!given->ptr != !given->count || given->count >= BZI_LIMIT_OUTPUTS)
         return BZI_MISUSE(err, "loader_config.extra_outputs: count is %llu, and ptr is %s; at most %u are allowed",
                           (unsigned long long)given->count, given->ptr ? "not NULL" : "NULL", BZI_LIMIT_OUTPUTS - 1);
 
+    first.name = "image";
+    first.warp = &c->warp;
+    first.filter = &c->filter;
+    first.color = &c->color;
+    first.augment = &c->augment;
+    status = bzi_settings_output(loader, "loader_config.output", "loader_config", &first, err);
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
         char where[BZI_SETTING_BYTES / 2];
         snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
-        status = bzi_settings_extra(loader, where, &given->ptr[i], err);
+        if ((status = bzi_extra_check_alone(where, &given->ptr[i], err)) == BZNA_OK)
+            status = bzi_settings_output(loader, where, where, &given->ptr[i], err);
     }
     return status;
 }
