@@ -23760,10 +23760,25 @@ typedef struct bzi_dl_versioned {
 
 enum { BZI_CONDS = 6 };               /* condition variables of a loader */
 
-/* Every batch has the first BZI_TENSORS tensors (bzi_loader_describe_tensor). Those of fields follow, then those of
- * further outputs. */
+/* Every batch has the first BZI_TENSORS tensors (bzi_loader_add_tensors). Those of fields follow, then those of further
+ * outputs. */
 enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_FIELD_TENSORS + BZI_LIMIT_OUTPUTS - 1,
        BZI_DIMENSIONS = 5 };
+
+/* A tensor of each batch. This description serves the loader, its batches and DLPack. */
+typedef struct bzi_tensor {
+    bzna_tensor       one;            /* that of a batch with one slot, without data */
+    uint32_t          axis;           /* of its shape, that counts slots */
+    const bzi_output *output;         /* whose pictures it has; NULL: it has none */
+} bzi_tensor;
+
+/* A tensor in the forms of DLPack. */
+typedef struct bzi_export {
+    bzi_dl_managed   managed;
+    bzi_dl_versioned versioned;       /* the same, with a version */
+    int64_t          shape[BZI_DIMENSIONS];
+    int64_t          strides[BZI_DIMENSIONS];         /* in elements */
+} bzi_export;
 
 /* A field that batches carry, as a tensor or as bytes. */
 typedef struct bzi_column {
@@ -23829,10 +23844,7 @@ struct bzna_batch {
     bzna_drawn  *operations;          /* loader.drawn_views * BZNA_OPERATIONS_MAX for each slot */
     uint32_t    *operation_counts;    /* loader.drawn_views for each slot */
     void        *columns[BZI_LIMIT_ALL_COLUMNS];      /* values of tensors, then bzi_slot_bytes of other fields */
-    bzi_dl_managed tensors[BZI_TENSORS_MAX];          /* given to consumers of DLPack */
-    bzi_dl_versioned versioned[BZI_TENSORS_MAX];      /* likewise, with a version */
-    int64_t      shape[BZI_TENSORS_MAX][BZI_DIMENSIONS];    /* of each of them */
-    int64_t      strides[BZI_TENSORS_MAX][BZI_DIMENSIONS];  /* in elements */
+    bzi_export   exports[BZI_TENSORS_MAX];            /* given to consumers of DLPack */
     uint64_t     device_data;         /* the library's memory on the device: the data, or what is copied to the host */
     void        *pinned;              /* the library's host memory for data that comes from the device */
     void        *stream;              /* the consumer's; bzna_batch_move changes it */
@@ -23913,6 +23925,8 @@ struct bzna_loader {
     uint32_t           output_count;
     uint32_t           view_count;
     uint32_t           drawn_views;   /* as view_count, if any output has policies; else 0 */
+    bzi_tensor         tensors[BZI_TENSORS_MAX];
+    uint32_t           tensor_end;    /* the number after that of the last tensor */
     bzi_column         columns[BZI_LIMIT_ALL_COLUMNS];      /* fields that are tensors, then fields that are bytes */
     uint32_t           tensor_count;  /* columns of the first kind */
     uint32_t           column_count;  /* of both */
@@ -24028,104 +24042,80 @@ static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_view *view, ui
     return batch->slices[slot / each] + bzi_view_at(view, batch->slots, slot % each);
 }
 
-/* Describes the tensor of a field. */
-static void bzi_column_describe(const bzi_column *column, uint64_t slots, bzna_tensor *tensor)
-{
-    tensor->dtype = column->dtype;
-    tensor->dimensions = 1 + column->dimensions;
-    memcpy(tensor->shape + 1, column->shape, column->dimensions * sizeof *column->shape);
-    tensor->bytes = slots * column->bytes;
-    memcpy(tensor->name, column->name, sizeof tensor->name);
-}
-
-/* Describes the tensor of an output, but sets no data. */
-static void bzi_loader_describe_output(const bzna_loader *loader, const bzi_output *output, uint64_t slots,
-                                       bzna_tensor *tensor)
-{
-    const bzna_output *o = &output->shape;
-    const int last = o->layout == BZNA_LAYOUT_NHWC, several = output->views > 1;
-    const uint32_t channels = bzi_channels(o->channels);
-    const int64_t shape[BZI_DIMENSIONS] = { output->views, (int64_t)slots, last ? o->height : channels,
-                                            last ? o->width : o->height, last ? channels : o->width };
-
-    tensor->dtype = o->dtype;
-    tensor->dimensions = several ? BZI_DIMENSIONS : BZI_DIMENSIONS - 1;
-    memcpy(tensor->shape, shape + !several, tensor->dimensions * sizeof *shape);
-    tensor->bytes = output->views * slots * output->picture_bytes;
-    if (loader->slot_bytes)
-        memcpy(tensor->name, output->name, sizeof tensor->name);
-    if (loader->on_device)
-        tensor->device = loader->device->info.device;
-}
-
-/* Returns the number after that of the last tensor. */
-static uint32_t bzi_loader_tensors(const bzna_loader *loader)
-{
-    return BZI_TENSORS + loader->tensor_count + loader->output_count - 1;
-}
-
 /* Returns the number of the first tensor: 1 if batches have no pictures, because tensor 0 is the pictures. */
 static uint32_t bzi_loader_first_tensor(const bzna_loader *loader) { return loader->slot_bytes ? 0 : 1; }
 
-/* Returns the output that a tensor belongs to, or NULL if it is not one of pictures. */
-static const bzi_output *bzi_loader_output(const bzna_loader *loader, uint32_t number)
+/* Finds a tensor by its name. Returns its number, or loader->tensor_end if there is none. */
+static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *name)
 {
-    const uint32_t others = BZI_TENSORS + loader->tensor_count;
-    return number == 0 ? loader->outputs : number >= others ? &loader->outputs[number - others + 1] : NULL;
+    uint32_t number = bzi_loader_first_tensor(loader);
+
+    while (number < loader->tensor_end && strcmp(loader->tensors[number].one.name, name) != 0)
+        number++;
+    return number;
 }
 
-/* Describes one tensor of a batch of so many slots, but sets no data. Tensor 0 has neither name nor bytes if batches
- * have no pictures. Pre: number < bzi_loader_tensors. */
-static void bzi_loader_describe_tensor(const bzna_loader *loader, uint32_t number, uint64_t slots, bzna_tensor *tensor)
+/* Adds a tensor with one element for each slot, of so many bytes, and returns it. */
+static bzi_tensor *bzi_loader_add_tensor(bzna_loader *loader, const char *name, uint32_t dtype, uint64_t bytes)
 {
-    static const struct { const char *name; uint32_t dtype, bytes; } tensors[BZI_TENSORS] = {
-        { "", 0, 0 },
-        { "target", BZNA_DTYPE_INT64, 8 },
-        { "index", BZNA_DTYPE_UINT64, 8 },
-        { "status", BZNA_DTYPE_INT32, 4 },
-    };
-    const bzi_output *output = bzi_loader_output(loader, number);
+    bzi_tensor *tensor = &loader->tensors[loader->tensor_end++];
 
-    memset(tensor, 0, sizeof *tensor);
-    tensor->struct_size = sizeof *tensor;
-    tensor->device.kind = BZNA_DEVICE_CPU;
-    tensor->dimensions = 1;
-    tensor->shape[0] = (int64_t)slots;
-    if (output) {
-        bzi_loader_describe_output(loader, output, slots, tensor);
-    } else if (number >= BZI_TENSORS) {
-        bzi_column_describe(&loader->columns[number - BZI_TENSORS], slots, tensor);
-    } else {
-        tensor->dtype = tensors[number].dtype;
-        tensor->bytes = slots * tensors[number].bytes;
-        bzi_string_copy(tensor->name, sizeof tensor->name, tensors[number].name);
-    }
+    tensor->one.struct_size = sizeof tensor->one;
+    bzi_string_copy(tensor->one.name, sizeof tensor->one.name, name);
+    tensor->one.device.kind = BZNA_DEVICE_CPU;
+    tensor->one.dtype = dtype;
+    tensor->one.dimensions = 1;
+    tensor->one.shape[0] = 1;
+    tensor->one.bytes = bytes;
+    return tensor;
+}
+
+/* Adds the tensor of an output. It has neither name nor bytes if batches have no pictures. */
+static void bzi_loader_add_output(bzna_loader *loader, const bzi_output *output)
+{
+    const bzna_output *o = &output->shape;
+    const int last = o->layout == BZNA_LAYOUT_NHWC;
+    const uint32_t channels = bzi_channels(o->channels), several = output->views > 1;
+    const int64_t shape[BZI_DIMENSIONS] = { output->views, 1, last ? o->height : channels,
+                                            last ? o->width : o->height, last ? channels : o->width };
+    bzi_tensor *tensor = bzi_loader_add_tensor(loader, loader->slot_bytes ? output->name : "", o->dtype,
+                                               output->views * output->picture_bytes);
+
+    tensor->output = output;
+    tensor->axis = several;
+    tensor->one.dimensions = several ? BZI_DIMENSIONS : BZI_DIMENSIONS - 1;
+    memcpy(tensor->one.shape, shape + !several, tensor->one.dimensions * sizeof *shape);
+    if (loader->on_device)
+        tensor->one.device = loader->device->info.device;
+}
+
+/* Adds the tensors that every batch has. */
+static void bzi_loader_add_tensors(bzna_loader *loader)
+{
+    bzi_loader_add_output(loader, loader->outputs);
+    bzi_loader_add_tensor(loader, "target", BZNA_DTYPE_INT64, sizeof(int64_t));
+    bzi_loader_add_tensor(loader, "index", BZNA_DTYPE_UINT64, sizeof(uint64_t));
+    bzi_loader_add_tensor(loader, "status", BZNA_DTYPE_INT32, sizeof(bzna_status));
+}
+
+/* Describes a tensor of a batch with so many slots, but sets no data. */
+static void bzi_tensor_describe(const bzi_tensor *tensor, uint64_t slots, bzna_tensor *out)
+{
+    *out = tensor->one;
+    out->shape[tensor->axis] = (int64_t)slots;
+    out->bytes *= slots;
 }
 
 /* Describes one tensor of a batch, with its data. */
-static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tensor *tensor)
+static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tensor *out)
 {
     void *const data[BZI_TENSORS] = { NULL, batch->targets, batch->indices, batch->status };
-    const bzi_output *output = bzi_loader_output(batch->loader, number);
-    bzi_loader_describe_tensor(batch->loader, number, batch->slots, tensor);
-    tensor->data = output               ? batch->slices[0] + output->offset :
-                   number < BZI_TENSORS ? data[number] :
-                                          batch->columns[number - BZI_TENSORS];
-}
+    const bzi_tensor *tensor = &batch->loader->tensors[number];
 
-/* Finds a tensor by its name. Returns its number, or bzi_loader_tensors if there is none. */
-static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *name)
-{
-    const uint32_t count = bzi_loader_tensors(loader);
-    bzna_tensor tensor;
-    uint32_t number = bzi_loader_first_tensor(loader);
-
-    for (; number < count; number++) {
-        bzi_loader_describe_tensor(loader, number, 0, &tensor);
-        if (strcmp(tensor.name, name) == 0)
-            break;
-    }
-    return number;
+    bzi_tensor_describe(tensor, batch->slots, out);
+    out->data = tensor->output       ? batch->slices[0] + tensor->output->offset :
+                number < BZI_TENSORS ? data[number] :
+                                       batch->columns[number - BZI_TENSORS];
 }
 
 /* Locks the loader. If another thread holds the lock, the time until it is free is counted for bzna_statistics. */
@@ -25023,13 +25013,26 @@ static void bzi_column_shape(bzi_column *column, uint32_t dtype, const int64_t *
     }
 }
 
+/* Returns a column that is a tensor. clear: 1 if its slots can be without a value. */
+static bzi_column bzi_column_tensor(const char *name, uint32_t dtype, const int64_t *shape, uint32_t dimensions,
+                                    uint32_t clear)
+{
+    bzi_column column;
+
+    memset(&column, 0, sizeof column);
+    bzi_string_copy(column.name, sizeof column.name, name);
+    column.clear = clear;
+    bzi_column_shape(&column, dtype, shape, dimensions);
+    return column;
+}
+
 /* Checks a column that was named, and fills in its kind and length. */
 static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column, int is_tensor, bzna_error *err)
 {
     bzi_field field = { 0, 0, "" };
     const bzi_part *part = bzi_dataset_find_field(loader->dataset, column->name, &field);
 
-    if (is_tensor ? bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader) :
+    if (is_tensor ? bzi_loader_find_tensor(loader, column->name) < loader->tensor_end :
                     bzi_loader_find_bytes(loader, column->name) != BZI_NO_FIELD)
         return BZI_MISUSE(err, "\"%s\" is a tensor of every batch, or named twice; fields.bytes takes a field of that "
                           "name", column->name);
@@ -25044,6 +25047,21 @@ static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column
     if (!is_tensor || column->length || field.kind == BZNA_FIELD_INTEGER)
         return BZNA_OK;
     return bzi_column_measure(column, part, err);
+}
+
+/* Adds a column that is a tensor. */
+static bzna_status bzi_loader_add_column(bzna_loader *loader, const bzi_column *column, bzna_error *err)
+{
+    bzi_tensor *tensor;
+
+    if (bzi_loader_find_tensor(loader, column->name) < loader->tensor_end)
+        return BZI_MISUSE(err, "another tensor has the name \"%s\"", column->name);
+    tensor = bzi_loader_add_tensor(loader, column->name, column->dtype, column->bytes);
+    tensor->one.dimensions += column->dimensions;
+    memcpy(tensor->one.shape + 1, column->shape, column->dimensions * sizeof *column->shape);
+    loader->columns[loader->column_count++] = *column;
+    loader->tensor_count++;
+    return BZNA_OK;
 }
 
 /* Makes the columns of one of the two lists of names. */
@@ -25064,8 +25082,10 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
         length = column.length;
         bzi_column_shape(&column, column.kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32, &length,
                          column.kind != BZNA_FIELD_INTEGER);
-        loader->columns[loader->column_count++] = column;
-        loader->tensor_count += is_tensor != 0;
+        if (!is_tensor)
+            loader->columns[loader->column_count++] = column;
+        else if (bzi_loader_add_column(loader, &column, err) != BZNA_OK)
+            return err->status;
     }
 
     return got < 0 ? BZI_MISUSE(err, "%s: \"%.*s\" is neither a field's name nor a vector's name and length, as in "
@@ -25152,16 +25172,6 @@ static bzna_status bzi_rule_check(const bzna_rule *r, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Adds a tensor to the columns. */
-static bzna_status bzi_loader_add_tensor(bzna_loader *loader, const bzi_column *column, bzna_error *err)
-{
-    if (bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader))
-        return BZI_MISUSE(err, "another tensor has the name \"%s\"", column->name);
-    loader->columns[loader->column_count++] = *column;
-    loader->tensor_count++;
-    return BZNA_OK;
-}
-
 /* Returns the rule before this one that has its name, or NULL. */
 static const bzi_rule *bzi_loader_rule_before(const bzna_loader *loader, const bzi_rule *rule)
 {
@@ -25175,31 +25185,28 @@ static const bzi_rule *bzi_loader_rule_before(const bzna_loader *loader, const b
 static bzna_status bzi_rule_make_tensors(bzna_loader *loader, bzi_rule *rule, const bzna_rule *given, bzna_error *err)
 {
     const bzi_rule *twin = bzi_loader_rule_before(loader, rule);
-    const int64_t one = 0;
-    bzi_column column, count;
+    bzi_column column;
+    char count[BZNA_NAME_MAX];
 
-    memset(&column, 0, sizeof column);
-    count = column;
     rule->tensor = twin ? twin->tensor : loader->tensor_count;
     if (twin && twin->kind != rule->kind)
         return BZI_MISUSE(err, "kind: differs from that of another rule with the name \"%s\"", rule->name);
     if (rule->kind == BZNA_RULE_BYTES)
         return BZNA_OK;
 
-    bzi_string_copy(column.name, sizeof column.name, rule->name);
-    column.clear = rule->kind == BZNA_RULE_TENSOR;
-    bzi_column_shape(&column, given->dtype, given->shape, given->dimensions);
+    column = bzi_column_tensor(rule->name, given->dtype, given->shape, given->dimensions,
+                               rule->kind == BZNA_RULE_TENSOR);
     if (twin)
         return memcmp(&loader->columns[twin->tensor], &column, sizeof column) == 0 ? BZNA_OK :
                BZI_MISUSE(err, "dtype, shape: differ from those of another rule with the name \"%s\"", rule->name);
 
-    if (bzi_loader_add_tensor(loader, &column, err) != BZNA_OK)
+    if (bzi_loader_add_column(loader, &column, err) != BZNA_OK)
         return err->status;
     if (rule->kind != BZNA_RULE_ROWS)
         return BZNA_OK;
-    snprintf(count.name, sizeof count.name, "%.25s_count", rule->name);
-    bzi_column_shape(&count, BZNA_DTYPE_INT64, &one, 0);
-    return bzi_loader_add_tensor(loader, &count, err);
+    snprintf(count, sizeof count, "%.25s_count", rule->name);
+    column = bzi_column_tensor(count, BZNA_DTYPE_INT64, NULL, 0, 0);
+    return bzi_loader_add_column(loader, &column, err);
 }
 
 /* Copies the caller's rules, and makes their tensors and that of the geometry. */
@@ -25240,12 +25247,9 @@ static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
     if (status != BZNA_OK || !fields->geometry)
         return status;
 
-    memset(&geometry, 0, sizeof geometry);
-    bzi_string_copy(geometry.name, sizeof geometry.name, "geometry");
-    geometry.clear = 1;
-    bzi_column_shape(&geometry, BZNA_DTYPE_FLOAT32, shape + (shape[0] == 1), 1 + (shape[0] > 1));
+    geometry = bzi_column_tensor("geometry", BZNA_DTYPE_FLOAT32, shape + (shape[0] == 1), 1 + (shape[0] > 1), 1);
     loader->geometry = loader->tensor_count;
-    status = bzi_loader_add_tensor(loader, &geometry, err);
+    status = bzi_loader_add_column(loader, &geometry, err);
     return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.fields.geometry");
 }
 
@@ -28894,76 +28898,67 @@ static void bzi_batch_delete_tensor(bzna_batch *batch)
 static void bzi_batch_delete_managed(bzi_dl_managed *tensor) { bzi_batch_delete_tensor(tensor->manager); }
 static void bzi_batch_delete_versioned(bzi_dl_versioned *tensor) { bzi_batch_delete_tensor(tensor->manager); }
 
-/* Returns a tensor in DLPack's form. Its shape and strides are arrays of the batch. */
-static bzi_dl_tensor bzi_batch_dl_tensor(bzna_batch *batch, uint32_t number)
+/* Describes a tensor in the forms of DLPack. */
+static void bzi_batch_describe_export(bzna_batch *batch, uint32_t number)
 {
     static const struct { uint32_t dtype; uint8_t code, bits; } types[] = {
         { BZNA_DTYPE_FLOAT32, 2, 32 }, { BZNA_DTYPE_FLOAT16, 2, 16 }, { BZNA_DTYPE_BFLOAT16, 4, 16 },
         { BZNA_DTYPE_UINT8, 1, 8 }, { BZNA_DTYPE_INT32, 0, 32 }, { BZNA_DTYPE_INT64, 0, 64 },
         { BZNA_DTYPE_UINT64, 1, 64 },             /* codes: 0 kDLInt, 1 kDLUInt, 2 kDLFloat, 4 kDLBfloat */
     };
+    bzi_export *export = &batch->exports[number];
+    bzi_dl_tensor *to = &export->managed.tensor;
     bzna_tensor from;
-    bzi_dl_tensor to;
 
+    memset(export, 0, sizeof *export);
     bzi_batch_tensor(batch, number, &from);
-    memset(&to, 0, sizeof to);
-    to.data = batch->slots ? from.data : NULL;              /* DLPack wants NULL for empty tensors */
-    to.device_type = from.device.kind;
-    to.device_id = from.device.ordinal;
-    to.dimensions = (int32_t)from.dimensions;
+    to->data = batch->slots ? from.data : NULL;             /* DLPack wants NULL for empty tensors */
+    to->device_type = from.device.kind;
+    to->device_id = from.device.ordinal;
+    to->dimensions = (int32_t)from.dimensions;
 
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].dtype == from.dtype) {
-            to.code = types[i].code;
-            to.bits = types[i].bits;
+            to->code = types[i].code;
+            to->bits = types[i].bits;
         }
 
-    to.lanes = 1;
-    to.shape = memcpy(batch->shape[number], from.shape, sizeof batch->shape[number]);
-    to.strides = batch->strides[number];
-    to.strides[from.dimensions - 1] = 1;
+    to->lanes = 1;
+    to->shape = memcpy(export->shape, from.shape, sizeof export->shape);
+    to->strides = export->strides;
+    to->strides[from.dimensions - 1] = 1;
     for (uint32_t i = from.dimensions - 1; i > 0; i--)
-        to.strides[i - 1] = to.strides[i] * to.shape[i];
-    return to;
+        to->strides[i - 1] = to->strides[i] * to->shape[i];
+
+    export->managed.manager = export->versioned.manager = batch;
+    export->managed.deleter = bzi_batch_delete_managed;
+    export->versioned.deleter = bzi_batch_delete_versioned;
+    export->versioned.major = 1;
+    export->versioned.tensor = *to;
 }
 
-/* Sets all tensors of a batch, when the first one is exported. They are only read until the last one is deleted. With
- * the lock held. */
-static void bzi_batch_tensors(bzna_batch *batch)
-{
-    memset(batch->tensors, 0, sizeof batch->tensors);
-    memset(batch->versioned, 0, sizeof batch->versioned);
-    for (uint32_t number = bzi_loader_first_tensor(batch->loader); number < bzi_loader_tensors(batch->loader);
-         number++) {
-        batch->tensors[number].tensor = batch->versioned[number].tensor = bzi_batch_dl_tensor(batch, number);
-        batch->tensors[number].manager = batch->versioned[number].manager = batch;
-        batch->tensors[number].deleter = bzi_batch_delete_managed;
-        batch->versioned[number].deleter = bzi_batch_delete_versioned;
-        batch->versioned[number].major = 1;
-    }
-}
-
-/* Exports a tensor to DLPack. Every export of a tensor gets the same struct, and holds a reference to the batch. */
+/* Exports a tensor to DLPack. Every export of a tensor gets the same struct, and holds a reference to the batch. All
+ * tensors are described when the first one is exported, and only read until the last one is deleted. */
 static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t version, void **out, bzna_error *err)
 {
+    const bzna_loader *loader = batch->loader;
+    bzi_export *export = &batch->exports[number];
+    bzna_status status = BZNA_OK;
+
     bzi_loader_lock(batch->loader);
-    if (!bzi_batch_is_owned(batch)) {
-        bzi_loader_unlock(batch->loader);
-        return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
-    }
-
-    if (batch->loader->on_device && batch->stream == BZNA_STREAM_PER_THREAD) {
-        bzi_loader_unlock(batch->loader);
-        return BZI_FAIL(err, BZNA_E_STATE,
-                        "bzna_batch_to_dlpack: the batch is on BZNA_STREAM_PER_THREAD, and a deleter on another "
-                        "thread would record its release on another stream");
-    }
-
-    if (batch->references++ == batch->owned)                /* no other tensor is out */
-        bzi_batch_tensors(batch);
+    if (!bzi_batch_is_owned(batch))
+        status = BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
+    else if (loader->on_device && batch->stream == BZNA_STREAM_PER_THREAD)
+        status = BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is on BZNA_STREAM_PER_THREAD, and a "
+                          "deleter on another thread would record its release on another stream");
+    else if (batch->references++ == batch->owned)           /* no other tensor is out */
+        for (uint32_t i = bzi_loader_first_tensor(loader); i < loader->tensor_end; i++)
+            bzi_batch_describe_export(batch, i);
     bzi_loader_unlock(batch->loader);
-    *out = version == BZNA_DLPACK_1 ? (void *)&batch->versioned[number] : (void *)&batch->tensors[number];
-    return BZNA_OK;
+
+    if (status == BZNA_OK)
+        *out = version == BZNA_DLPACK_1 ? (void *)&export->versioned : (void *)&export->managed;
+    return status;
 }
 
 /* Moves a batch on loan to another stream, which waits for the work that is enqueued on the one before. */
@@ -30125,6 +30120,7 @@ static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
     if (bzi_loader_find_gpu(loader, &gpu, err) != BZNA_OK ||
         bzi_loader_decide(loader, &gpu, err) != BZNA_OK)
         return err->status;
+    bzi_loader_add_tensors(loader);                         /* now it is known where they lie */
     return loader->config.decode.jpeg == BZNA_DECODER_NVDEC ? bzi_loader_take_jpeg(loader, err) : BZNA_OK;
 }
 
@@ -30274,13 +30270,16 @@ static bzna_status bzi_loader_check_pick(const bzna_loader *loader, const bzi_pi
     return bzi_error_prefix(err, setting);
 }
 
-/* Checks that each output is found by its name, which must not be another tensor's. */
-static bzna_status bzi_loader_check_names(const bzna_loader *loader, bzna_error *err)
+/* Adds the tensors of further outputs. */
+static bzna_status bzi_loader_add_outputs(bzna_loader *loader, bzna_error *err)
 {
-    for (uint32_t i = 1; i < loader->output_count; i++)
-        if (bzi_loader_output(loader, bzi_loader_find_tensor(loader, loader->outputs[i].name)) != &loader->outputs[i])
+    for (uint32_t i = 1; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        if (bzi_loader_find_tensor(loader, output->name) < loader->tensor_end)
             return BZI_MISUSE(err, "loader_config.extra_outputs[%u].name: another tensor has the name \"%s\"", i - 1,
-                              loader->outputs[i].name);
+                              output->name);
+        bzi_loader_add_output(loader, output);
+    }
     return BZNA_OK;
 }
 
@@ -30334,9 +30333,9 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     if (bzi_loader_copy_means(loader, err) != BZNA_OK ||
         bzi_loader_copy_policies(loader, err) != BZNA_OK ||
         bzi_loader_choose(loader, err) != BZNA_OK ||
-        bzi_loader_check_names(loader, err) != BZNA_OK ||
         bzi_loader_make_picks(loader, err) != BZNA_OK ||
         bzi_loader_make_columns(loader, err) != BZNA_OK ||
+        bzi_loader_add_outputs(loader, err) != BZNA_OK ||
         bzi_loader_make_order(loader, err) != BZNA_OK ||
         bzi_loader_make_items(loader, err) != BZNA_OK)
         return err->status;
@@ -31612,7 +31611,7 @@ static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
     memset(info, 0, sizeof *info);
     info->decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
     info->sessions = loader->pool ? loader->pool->count : 0;
-    bzi_loader_describe_tensor(loader, 0, c->output.batch_size, &info->image);
+    bzi_tensor_describe(loader->tensors, c->output.batch_size, &info->image);
     info->layout = c->output.layout;
     info->threads = c->decode.threads;
     info->reader_threads = c->read.threads;
@@ -31691,10 +31690,10 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
     BZI_API_NEED(loader);
 
     first = bzi_loader_first_tensor(loader);
-    count = bzi_loader_tensors(loader) - first;
+    count = loader->tensor_end - first;
     if (number >= count)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_loader_tensor: %u is not below %u", number, count);
-    bzi_loader_describe_tensor(loader, first + number, loader->config.output.batch_size, &all);
+    bzi_tensor_describe(&loader->tensors[first + number], loader->config.output.batch_size, &all);
     BZI_API_ANSWER(tensor);
 }
 
@@ -31762,7 +31761,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
 static bzna_status bzi_api_find_tensor(const bzna_batch *batch, const char *name, uint32_t *number, bzna_error *err)
 {
     *number = bzi_loader_find_tensor(batch->loader, name);
-    if (*number == bzi_loader_tensors(batch->loader))
+    if (*number == batch->loader->tensor_end)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the batch has no tensor \"%s\"", name);
     if (*number == 0 && batch->loader->config.output.slices > 1)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the batch's image is in %u slices, so it is not one tensor",
