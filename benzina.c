@@ -22012,39 +22012,47 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
     info->OutputFormat = bzi_nvdec_format_surface(want);
 }
 
-/* Makes a decoder in the place of what is in the slot, for every size that that was for, too. Returns OK. On NO_MEMORY
- * and FAILED, the slot is free. *bytes: what the decoder takes or would take. */
-static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
-                                         const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
+/* Returns 1 if a decoder of so many bytes or fewer could not be made lately on this device, else 0. */
+static int bzi_nvdec_recently_oom(bzi_device *device, uint64_t bytes)
 {
-    const uint32_t had_width = decoder->max_width, had_height = decoder->max_height;
+    return bytes >= atomic_load(&device->decoder_oom_bytes) &&
+           bzi_os_now_ns() < atomic_load(&device->decoder_oom_until_ns);
+}
+
+/* Makes a decoder in the place of what is in the slot, for every size that that was for, too. After a failure the slot
+ * is free, unless a decoder is there that was not worth giving up. *bytes: what the decoder takes or would take. */
+static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
+                                    const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
+{
+    const uint32_t quirks = bzi_device_kind(device, want->codec, want->chroma, want->depth)->quirks;
     CUVIDDECODECREATEINFO info;
     CUVIDDECODECAPS caps;
-    CUresult result;
     bzna_status status;
 
-    bzi_nvdec_destroy(device, decoder);
     if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
         return err->status;
 
     bzi_nvdec_describe(device, want, parsed, &info);
-    decoder->quirks = bzi_device_kind(device, want->codec, want->chroma, want->depth)->quirks;
-    if (decoder->quirks & BZI_QUIRK_INTRA)
+    if (quirks & BZI_QUIRK_INTRA)
         info.ulIntraDecodeOnly = 0;
-    info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, had_width, caps.nMaxWidth);
-    info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, had_height, caps.nMaxHeight);
+    info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, decoder->max_width, caps.nMaxWidth);
+    info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, decoder->max_height, caps.nMaxHeight);
     *bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces + info.ulNumOutputSurfaces, info.ulMaxWidth,
                              info.ulMaxHeight) +
              atomic_load(&device->decoder_extra);
+    if (decoder->handle && bzi_nvdec_recently_oom(device, *bytes)) {
+        bzi_fail_memory(err, "a decoder for frames so large");
+        return BZI_NO_ROOM;
+    }
 
-    if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget) {
+    bzi_nvdec_destroy(device, decoder);
+    if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget)
         status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
                           "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
                           (unsigned long long)device->decoder_budget);
-    } else {
-        result = device->cu.decoder_create(&decoder->handle, &info);
-        status = bzi_device_check(device, result, "cuvidCreateDecoder", err);
-    }
+    else
+        status = bzi_device_check(device, device->cu.decoder_create(&decoder->handle, &info), "cuvidCreateDecoder",
+                                  err);
 
     if (status != BZNA_OK) {
         atomic_fetch_sub(&device->decoder_bytes, *bytes);
@@ -22053,6 +22061,7 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
     }
 
     atomic_fetch_add(&device->decoders_made, 1);
+    decoder->quirks = quirks;
     decoder->surfaces = (uint32_t)info.ulNumDecodeSurfaces;
     decoder->max_width = (uint32_t)info.ulMaxWidth;
     decoder->max_height = (uint32_t)info.ulMaxHeight;
@@ -22139,14 +22148,6 @@ static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
     return live > 0;
 }
 
-/* Returns 1 if a decoder of so many bytes or fewer could not be made lately on this device, else 0. */
-static int bzi_nvdec_cache_recently_oom(const bzi_nvdec_cache *cache, uint64_t bytes)
-{
-    bzi_device *device = cache->device;
-    return bytes >= atomic_load(&device->decoder_oom_bytes) &&
-           bzi_os_now_ns() < atomic_load(&device->decoder_oom_until_ns);
-}
-
 static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t bytes)
 {
     atomic_store(&cache->device->decoder_oom_until_ns, bzi_os_now_ns() + BZI_NVDEC_OOM_COOLDOWN_NS);
@@ -22209,20 +22210,9 @@ static bzna_status bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *decode
         if (++cache->changes % BZI_NVDEC_CHANGES == 0 && cache->target < BZI_NVDEC_CACHE_SLOTS)
             cache->target++;
     } else {
-        bzna_status result;
-
-        *bytes = bzi_nvdec_bytes(want, bzi_nvdec_surfaces(cache->device, parsed) + cache->device->config.session_mapped,
-                                 bzi_nvdec_max_edge(parsed->coded_width, 0, UINT32_MAX),
-                                 bzi_nvdec_max_edge(parsed->coded_height, 0, UINT32_MAX)) +
-                 atomic_load(&cache->device->decoder_extra);
-
-        if (decoder->handle && bzi_nvdec_cache_recently_oom(cache, *bytes)) {
-            bzi_fail_memory(err, "a decoder for frames so large");
-            return BZI_NO_ROOM;
-        }
-
-        if ((result = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err)) != BZNA_OK)
-            return result;
+        const bzna_status status = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err);
+        if (status != BZNA_OK)
+            return status;
     }
 
     decoder->format = *want;
@@ -22249,7 +22239,7 @@ static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvd
         if (result == BZI_NO_ROOM && bzi_nvdec_cache_live(cache) < cache->max_live &&
             bzi_nvdec_cache_cap_to_live(cache))
             continue;
-        if (result != BZI_NO_ROOM || bzi_nvdec_cache_recently_oom(cache, bytes))
+        if (result != BZI_NO_ROOM || bzi_nvdec_recently_oom(cache->device, bytes))
             return result;
         if (bzi_nvdec_cache_cap_to_live(cache))
             continue;
