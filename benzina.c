@@ -18864,27 +18864,27 @@ typedef struct bzi_transform_names {
     const char *fill_space;
 } bzi_transform_names;
 
-static bzna_status bzi_transform_check_settings(const bzna_transform *t, const bzi_transform_names *names,
-                                                bzna_error *err)
+/* where: the struct that the names belong to. */
+static bzna_status bzi_transform_check_settings(const bzna_transform *t, const char *where,
+                                                const bzi_transform_names *names, bzna_error *err)
 {
     if (t->filter > BZNA_FILTER_CUBIC_075)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->filter, t->filter);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->filter, t->filter);
     if (t->antialias > BZNA_ANTIALIAS_ROUND)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->antialias, t->antialias);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->antialias, t->antialias);
     if (t->antialias == BZNA_ANTIALIAS_OFF && t->filter == BZNA_FILTER_AREA)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: the area filter takes the mean of the pixels that it covers; its "
-                        "antialiasing cannot be switched off", names->antialias);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: the area filter takes the mean of the pixels that it covers; its "
+                        "antialiasing cannot be switched off", where, names->antialias);
     if (t->matrix > BZNA_MATRIX_BT2020_FULL)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->matrix, t->matrix);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->matrix, t->matrix);
     if (t->fill_space > BZNA_FILL_OUTPUT)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->fill_space, t->fill_space);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->fill_space, t->fill_space);
     return BZNA_OK;
 }
 
 static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
 {
-    static const bzi_transform_names names = { "transform.filter", "transform.antialias", "transform.matrix",
-                                               "transform.fill_space" };
+    static const bzi_transform_names names = { "filter", "antialias", "matrix", "fill_space" };
 
     if (!bzi_finite(t->homography, 9))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: not a finite number");
@@ -18909,7 +18909,7 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     if (fault)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
     const bzna_status status = bzi_transform_check_operations(t, err);
-    return status == BZNA_OK ? bzi_transform_check_settings(t, &names, err) : status;
+    return status == BZNA_OK ? bzi_transform_check_settings(t, "transform", &names, err) : status;
 }
 
 /* Fills in the colors of a slot, which a slot of a failed sample needs as well. bias and scale apply to the channels
@@ -25207,10 +25207,6 @@ static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
     bzi_column geometry;
     bzna_status status = BZNA_OK;
 
-    if (fields->rule_count > BZI_LIMIT_RULES || !fields->rules != !fields->rule_count)
-        return BZI_MISUSE(err, "loader_config.fields.rules: rule_count is %u, and rules is %s; at most %u are allowed",
-                          fields->rule_count, fields->rules ? "not NULL" : "NULL", BZI_LIMIT_RULES);
-
     for (uint32_t i = 0; i < fields->rule_count && status == BZNA_OK; i++) {
         bzi_rule *rule = &loader->rules[i];
         char where[48];
@@ -29424,11 +29420,11 @@ static bzna_status bzi_device_check_wanted(const char *field, bzna_device device
     return BZNA_OK;
 }
 
-/* A setting that is a number, and what it may be. */
+/* A setting that is a number, and what it may be; or two settings of which both are given, or neither. */
 typedef struct bzi_number {
     const char *name;
-    uint32_t   *value;
-    uint32_t    most;                 /* the largest value that is allowed */
+    uint32_t   *value;                /* NULL: it is two settings */
+    uint32_t    most;                 /* the largest value that is allowed; of two settings, 1: one of them is given */
     uint32_t    preset;               /* its value if 0 was given; 0: it stays 0 */
     uint32_t    kind;                 /* what is said of one that is not allowed */
 } bzi_number;
@@ -29439,7 +29435,12 @@ enum { BZI_NUMBER_COUNT, BZI_NUMBER_SIZE, BZI_NUMBER_CHOICE, BZI_NUMBER_SWITCH }
 static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, size_t count, bzna_error *err)
 {
     for (; count; n++, count--) {
-        const uint32_t value = *n->value = bzi_default(*n->value, n->preset);
+        uint32_t value;
+        if (!n->value && n->most)
+            return BZI_MISUSE(err, "%s.%s: one is given without the other", where, n->name);
+        if (!n->value)
+            continue;
+        value = *n->value = bzi_default(*n->value, n->preset);
         if (value <= n->most && (value || n->kind != BZI_NUMBER_SIZE))
             continue;
         if (n->kind == BZI_NUMBER_SIZE)
@@ -29457,6 +29458,7 @@ static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, siz
 #define BZI_SIZE(member, most)          { #member, &c->member, most, 0, BZI_NUMBER_SIZE }
 #define BZI_CHOICE(member, last)        { #member, &c->member, last, 0, BZI_NUMBER_CHOICE }
 #define BZI_SWITCH(member)              { #member, &c->member, 1, 0, BZI_NUMBER_SWITCH }
+#define BZI_BOTH(a, b)                  { #a ", " #b, NULL, !c->a != !c->b, 0, 0 }
 
 /* Checks a context's config and fills in defaults. */
 static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
@@ -29468,24 +29470,18 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
         BZI_COUNT(sessions_per_engine, BZI_LIMIT_SESSIONS, 0),
         BZI_COUNT(session_depth, BZI_LIMIT_SESSION_DEPTH, 4),
         BZI_COUNT(session_mapped, BZI_KERNEL_SLOTS, BZI_KERNEL_SLOTS),
+        BZI_BOTH(allocator.alloc, allocator.release),
+        BZI_BOTH(device_allocator.alloc, device_allocator.release),
     };
-    bzna_status status = bzi_numbers_check("context_config", numbers, sizeof numbers / sizeof *numbers, err);
 
-    if (status != BZNA_OK)
-        return status;
-
-    if (!c->allocator.alloc != !c->allocator.release)
-        return BZI_MISUSE(err, "context_config.allocator: set both alloc and release, or neither");
-    if (bzi_device_check_wanted("context_config.device", c->device, err) != BZNA_OK)
+    if (bzi_numbers_check("context_config", numbers, sizeof numbers / sizeof *numbers, err) != BZNA_OK ||
+        bzi_device_check_wanted("context_config.device", c->device, err) != BZNA_OK)
         return err->status;
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
         return BZI_MISUSE(err, "context_config.log_level: %d is not known", c->log_level);
 
     if (c->codecs & ~(2 * BZNA_ALLOW_JPEG2000 - 1u))
         return BZI_MISUSE(err, "context_config.codecs: 0x%x has bits that are not known", c->codecs);
-    if (!c->device_allocator.alloc != !c->device_allocator.release)
-        return BZI_MISUSE(err, "context_config.device_allocator: set both alloc and release, or neither");
-
     if (c->cuda_context && c->device.kind == BZNA_DEVICE_CPU)
         return BZI_MISUSE(err, "context_config.cuda_context: device.kind is BZNA_DEVICE_CPU");
 
@@ -29566,7 +29562,7 @@ static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dat
     return BZNA_OK;
 }
 
-/* Checks the loader's settings that are numbers, and fills in their defaults. */
+/* Checks the loader's settings that are numbers, or go together, and fills in defaults of numbers. */
 static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *err)
 {
     const bzi_number numbers[] = {
@@ -29578,6 +29574,7 @@ static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *e
         BZI_SWITCH(order.weights_by_part),
         BZI_COUNT(shard.world_size, UINT32_MAX, 1),
         BZI_SWITCH(fields.geometry),
+        BZI_COUNT(fields.rule_count, BZI_LIMIT_RULES, 0),
         BZI_COUNT(read.threads, BZI_LIMIT_READERS, 0),
         BZI_COUNT(read.ahead_samples, BZI_LIMIT_READ_AHEAD, 0),
         BZI_COUNT(read.retries, BZI_LIMIT_RETRIES, 0),
@@ -29590,6 +29587,10 @@ static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *e
         BZI_COUNT(pipeline.batches_in_flight, BZI_LIMIT_IN_FLIGHT, 3),
         BZI_SWITCH(pipeline.restore_any_pixels),
         BZI_SWITCH(pipeline.no_threads),
+        BZI_BOTH(order.indices, order.index_count),
+        BZI_BOTH(fields.rules, fields.rule_count),
+        BZI_BOTH(pipeline.cpus, pipeline.cpu_count),
+        BZI_BOTH(extra_outputs.ptr, extra_outputs.count),
     };
 
     if (c->pipeline.no_threads)
@@ -29609,8 +29610,6 @@ static bzna_status bzi_loader_check_order(bzna_loader_order *c, const bzna_datas
                               "BZNA_ORDER_GIVEN, where bzna_loader_set_indices gives each epoch's samples");
         return BZNA_OK;
     }
-    if (!c->indices != !c->index_count)
-        return BZI_MISUSE(err, "loader_config.order.indices, index_count: one is given without the other");
 
     for (uint64_t i = 0; i < c->index_count; i++)
         if (c->indices[i] >= dataset->count)
@@ -29635,9 +29634,6 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
 
     read->backoff_ns = read->backoff_ns ? read->backoff_ns : 10000000;
     read->memory_bytes = read->memory_bytes ? read->memory_bytes : BZI_LIMIT_READ_BYTES;
-    if (!c->pipeline.cpus != !c->pipeline.cpu_count)
-        return BZI_MISUSE(err, "loader_config.pipeline.cpus, cpu_count: one is given without the other");
-
     for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
         if (c->pipeline.cpus[i] < 0)
             return BZI_MISUSE(err, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
@@ -29749,11 +29745,7 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
 static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_filter *filter,
                                            const bzna_loader_color *c, bzna_transform *t, bzna_error *err)
 {
-    char text[4][BZI_SETTING_BYTES];
-    const bzi_transform_names names = { bzi_setting(text[0], where, "filter.kind"),
-                                        bzi_setting(text[1], where, "filter.antialias"),
-                                        bzi_setting(text[2], where, "color.matrix"),
-                                        bzi_setting(text[3], where, "color.fill_space") };
+    static const bzi_transform_names names = { "filter.kind", "filter.antialias", "color.matrix", "color.fill_space" };
     const char *fault = bzi_jitter_fault(&c->jitter);
     int divides = 0, multiplies = 0;
 
@@ -29784,7 +29776,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
     t->matrix = c->matrix;
     t->filter = filter->kind;
     t->antialias = filter->antialias;
-    return bzi_transform_check_settings(t, &names, err);
+    return bzi_transform_check_settings(t, where, &names, err);
 }
 
 
@@ -29934,9 +29926,9 @@ static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
                           "extra_outputs; for the first output, set fields.image and the config's own groups");
     if (first.slices > 1 && (first.views > 1 || given->count))
         return BZI_MISUSE(err, "loader_config.output.slices: not together with views or extra_outputs");
-    if (!given->ptr != !given->count || given->count >= BZI_LIMIT_OUTPUTS)
-        return BZI_MISUSE(err, "loader_config.extra_outputs: count is %llu, and ptr is %s; at most %u are allowed",
-                          (unsigned long long)given->count, given->ptr ? "not NULL" : "NULL", BZI_LIMIT_OUTPUTS - 1);
+    if (given->count >= BZI_LIMIT_OUTPUTS)
+        return BZI_MISUSE(err, "loader_config.extra_outputs.count: %llu is more than %u",
+                          (unsigned long long)given->count, BZI_LIMIT_OUTPUTS - 1);
 
     first.name = "image";
     first.warp = &c->warp;
@@ -30665,26 +30657,18 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     BZI_API_END(e.status)
 
 /* Checks the enumerations, reserved words and classes of a config. */
-static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bzna_error *err)
+static bzna_status bzi_api_check_dataset_config(bzna_dataset_config *c, bzna_error *err)
 {
-    const struct { const char *name; uint32_t value, last; } numbers[] = {
-        { "class_order", c->class_order, BZNA_CLASS_ORDER_NUMERIC },
-        { "orientation", c->orientation, BZNA_ORIENTATION_IGNORE },
-        { "palette", c->palette, BZNA_PALETTE_INDEX },
+    const bzi_number numbers[] = {
+        BZI_CHOICE(class_order, BZNA_CLASS_ORDER_NUMERIC),
+        BZI_CHOICE(orientation, BZNA_ORIENTATION_IGNORE),
+        BZI_CHOICE(palette, BZNA_PALETTE_INDEX),
+        BZI_BOTH(index, index_bytes),
+        BZI_BOTH(classes, class_count),
     };
 
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (numbers[i].value > numbers[i].last)
-            return BZI_MISUSE(err, "dataset_config.%s: %u is not known", numbers[i].name,
-                            numbers[i].value);
-
-    if (!c->index != !c->index_bytes)
-        return BZI_MISUSE(err, "dataset_config.index: index_bytes is %llu, and index is%s NULL",
-                        (unsigned long long)c->index_bytes, c->index ? " not" : "");
-    if (!c->classes != !c->class_count)
-        return BZI_MISUSE(err, "dataset_config.classes: class_count is %u, and classes is%s NULL",
-                        c->class_count, c->classes ? " not" : "");
-
+    if (bzi_numbers_check("dataset_config", numbers, sizeof numbers / sizeof *numbers, err) != BZNA_OK)
+        return err->status;
     for (uint32_t i = 0; i < c->class_count; i++)
         if (!c->classes[i])
             return BZI_MISUSE(err, "dataset_config.classes[%u]: is NULL", i);
