@@ -20813,6 +20813,23 @@ typedef struct bzi_cuda {
 #undef BZI_CUDA_FIELD
 } bzi_cuda;
 
+/* The driver's names for them. */
+typedef struct bzi_cuda_names {
+#define BZI_CUDA_FIELD(field, name, type) const char *field;
+    BZI_CUDA_SYMBOLS(BZI_CUDA_FIELD)
+    BZI_CUDA_OPTIONAL(BZI_CUDA_FIELD)
+    BZI_NVCUVID_SYMBOLS(BZI_CUDA_FIELD)
+#undef BZI_CUDA_FIELD
+} bzi_cuda_names;
+
+static const bzi_cuda_names bzi_driver_names = {
+#define BZI_CUDA_NAME(field, name, type) .field = name,
+    BZI_CUDA_SYMBOLS(BZI_CUDA_NAME)
+    BZI_CUDA_OPTIONAL(BZI_CUDA_NAME)
+    BZI_NVCUVID_SYMBOLS(BZI_CUDA_NAME)
+#undef BZI_CUDA_NAME
+};
+
 /* Stores the address of a function in the function pointer at `pointer`. */
 static bzna_status bzi_cuda_symbol(void *library, const char *library_name, const char *name, void *pointer,
                                    bzna_error *err)
@@ -20873,7 +20890,7 @@ static int bzi_cuda_is_lost(int result)
     return 0;
 }
 
-/* Makes an error of the driver's: its name, its number, and the call that failed. */
+/* Makes an error of the driver's: its name, its number, and the call that failed, without the version of its form. */
 static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char *call, bzna_error *err)
 {
     const char *name = NULL;
@@ -20883,7 +20900,7 @@ static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char
 
     if (cu->error_name(result, &name) != CUDA_SUCCESS || !name)
         name = "unknown error";
-    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%s: %s (%d)", call, name, code);
+    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%.*s: %s (%d)", (int)strcspn(call, "_"), call, name, code);
 }
 
 static bzna_status bzi_cuda_fail_forked(bzna_error *err)
@@ -21034,6 +21051,10 @@ static bzna_status bzi_device_check(bzi_device *device, CUresult result, const c
     return bzi_cuda_fail(&device->cu, result, call, err);
 }
 
+/* Calls a function of the driver's, and makes a status of its result. */
+#define BZI_DRIVER(device, err, function, ...) \
+    bzi_device_check(device, (device)->cu.function(__VA_ARGS__), bzi_driver_names.function, err)
+
 static int bzi_device_is_lost(bzi_device *device) { return atomic_load(&device->lost) != 0; }
 
 static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
@@ -21091,17 +21112,18 @@ static void bzi_device_leave(bzi_device *device)
 
 static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
 {
-    bzi_cuda *cu = &device->cu;
+    const CUdevice handle = device->handle;
     int major = 0, minor = 0, driver = 0;
     size_t bytes = 0;
-    const CUdevice handle = device->handle;
-    CUresult result = cu->device_name(device->info.name, (int)sizeof device->info.name - 1, handle);
 
-    if (result != CUDA_SUCCESS || (result = cu->device_memory(&bytes, handle)) != CUDA_SUCCESS ||
-        (result = cu->driver_version(&driver)) != CUDA_SUCCESS ||
-        (result = cu->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle)) != CUDA_SUCCESS ||
-        (result = cu->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle)) != CUDA_SUCCESS)
-        return bzi_device_check(device, result, "querying the device", err);
+    if (BZI_DRIVER(device, err, device_name, device->info.name, (int)sizeof device->info.name - 1, handle) != BZNA_OK ||
+        BZI_DRIVER(device, err, device_memory, &bytes, handle) != BZNA_OK ||
+        BZI_DRIVER(device, err, driver_version, &driver) != BZNA_OK ||
+        BZI_DRIVER(device, err, device_attribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle) !=
+            BZNA_OK ||
+        BZI_DRIVER(device, err, device_attribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle) !=
+            BZNA_OK)
+        return err->status;
 
     device->info.memory_bytes = bytes;
     device->decoder_budget = device->config.decode_memory_bytes ? device->config.decode_memory_bytes : bytes / 8;
@@ -21138,17 +21160,16 @@ static int bzi_device_spins(const bzi_device *device)
 static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
 {
     const bzna_device wanted = device->config.device;
-    CUresult result;
+    bzna_status status;
 
     device->cuda = device->config.cuda_context;
     if (bzi_device_enter(device, err) != BZNA_OK)
         return err->status;
-    result = device->cu.context_device(&device->handle);
+    status = BZI_DRIVER(device, err, context_device, &device->handle);
     bzi_device_leave(device);
 
-    if (result != CUDA_SUCCESS)
-        return bzi_device_check(device, result, "cuCtxGetDevice", err);
-
+    if (status != BZNA_OK)
+        return status;
     if (wanted.kind == BZNA_DEVICE_CUDA && device->handle != wanted.ordinal)        /* a CUdevice is its ordinal */
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "the CUDA context belongs to device %d, but device %d was requested",
                         device->handle, wanted.ordinal);
@@ -21162,7 +21183,6 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 {
     bzi_cuda *cu = &device->cu;
     int count = 0, ordinal = device->config.device.ordinal;
-    CUresult result;
 
     if (!bzi_le32(bzi_kernel_ptx))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the files of make dist");
@@ -21176,12 +21196,12 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     device->info.device.ordinal = ordinal;
     if (ordinal >= count)
         return BZI_FAIL(err, BZNA_E_DEVICE, "there is no CUDA device %d; the driver sees %d", ordinal, count);
-    if ((result = cu->device_get(&device->handle, ordinal)) != CUDA_SUCCESS)
-        return bzi_device_check(device, result, "cuDeviceGet", err);
+    if (BZI_DRIVER(device, err, device_get, &device->handle, ordinal) != BZNA_OK)
+        return err->status;
 
     bzi_device_use_blocking_sync(device);
-    if ((result = cu->primary_retain(&device->cuda, device->handle)) != CUDA_SUCCESS)
-        return bzi_device_check(device, result, "cuDevicePrimaryCtxRetain", err);
+    if (BZI_DRIVER(device, err, primary_retain, &device->cuda, device->handle) != BZNA_OK)
+        return err->status;
     device->owns_primary = 1;
     return BZNA_OK;
 }
@@ -21239,25 +21259,20 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     const bzi_memory *memory = &device->host->memory;
     const uint64_t size = bzi_kernel_unpack(NULL, 0);
     char *text;
-    CUresult result;
     bzna_status status;
 
     if (!(text = bzi_alloc(memory, size, 1, 16)))
         return bzi_fail_memory(err, "the kernel");
 
     bzi_kernel_unpack(text, size);
-    status = bzi_device_check(device, device->cu.module_load(&device->module, text), "cuModuleLoadData", err);
+    status = BZI_DRIVER(device, err, module_load, &device->module, text);
     if (status != BZNA_OK)
         bzi_device_explain_load(err);
-    for (int i = 0; i < BZI_KERNEL_COUNT && status == BZNA_OK; i++) {
-        result = device->cu.module_function(&device->warp[i], device->module, names[i]);
-        status = bzi_device_check(device, result, "cuModuleGetFunction", err);
-    }
+    for (int i = 0; i < BZI_KERNEL_COUNT && status == BZNA_OK; i++)
+        status = BZI_DRIVER(device, err, module_function, &device->warp[i], device->module, names[i]);
 #ifndef BENZINA_NO_AUGMENT
-    if (status == BZNA_OK) {
-        result = device->cu.module_function(&device->augment, device->module, "bzi_kernel_augment");
-        status = bzi_device_check(device, result, "cuModuleGetFunction", err);
-    }
+    if (status == BZNA_OK)
+        status = BZI_DRIVER(device, err, module_function, &device->augment, device->module, "bzi_kernel_augment");
 #endif
 
     bzi_release(memory, text, size, 1);
@@ -21298,7 +21313,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
         caps->eCodecType = (cudaVideoCodec)row->nv_id;
         caps->eChromaFormat = (cudaVideoChromaFormat)chroma;
         caps->nBitDepthMinus8 = depth - 8;
-        status = bzi_device_check(device, device->cu.decoder_caps(caps), "cuvidGetDecoderCaps", err);
+        status = BZI_DRIVER(device, err, decoder_caps, caps);
         cached->known = status == BZNA_OK;
         if (caps->bIsSupported && !caps->nNumNVDECs)        /* old drivers do not count them */
             caps->nNumNVDECs = 1;
@@ -21371,7 +21386,7 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
 
     *out = 0;
     if (!allocator->alloc) {
-        bzna_status status = bzi_device_check(device, device->cu.alloc(&ptr, (size_t)bytes), "cuMemAlloc", err);
+        const bzna_status status = BZI_DRIVER(device, err, alloc, &ptr, (size_t)bytes);
         *out = ptr;
         return status;
     }
@@ -21411,7 +21426,7 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
 static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
 {
     *out = NULL;
-    return bzi_device_check(device, device->cu.host_alloc(out, (size_t)bytes, 0), "cuMemHostAlloc", err);
+    return BZI_DRIVER(device, err, host_alloc, out, (size_t)bytes, 0);
 }
 
 static void bzi_device_unpin(bzi_device *device, void *host)
@@ -21427,14 +21442,12 @@ static void bzi_device_unpin(bzi_device *device, void *host)
 static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
-    CUresult result;
     bzna_status status;
 
-    if (urgent && device->cu.stream_priority)
-        result = device->cu.stream_priority(&stream, CU_STREAM_NON_BLOCKING, -100);     /* the driver clamps it */
+    if (urgent && device->cu.stream_priority)               /* the driver clamps the number */
+        status = BZI_DRIVER(device, err, stream_priority, &stream, CU_STREAM_NON_BLOCKING, -100);
     else
-        result = device->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING);
-    status = bzi_device_check(device, result, "cuStreamCreate", err);
+        status = BZI_DRIVER(device, err, stream_create, &stream, CU_STREAM_NON_BLOCKING);
     *out = stream;
     return status;
 }
@@ -21451,7 +21464,7 @@ static void bzi_device_stream_free(bzi_device *device, void *stream)
 /* Makes the host wait for all that was enqueued on a stream. */
 static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
 {
-    return stream ? bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", err) : BZNA_OK;
+    return stream ? BZI_DRIVER(device, err, stream_sync, stream) : BZNA_OK;
 }
 
 static void bzi_device_stream_wait(bzi_device *device, void *stream)
@@ -21463,8 +21476,8 @@ static void bzi_device_stream_wait(bzi_device *device, void *stream)
 static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *err)
 {
     CUevent event = NULL;
-    CUresult result = device->cu.event_create(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
-    bzna_status status = bzi_device_check(device, result, "cuEventCreate", err);
+    const bzna_status status = BZI_DRIVER(device, err, event_create, &event,
+                                          CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
     *out = event;
     return status;
 }
@@ -21477,39 +21490,39 @@ static void bzi_device_event_free(bzi_device *device, void *event)
 
 static bzna_status bzi_device_record(bzi_device *device, void *event, void *stream, bzna_error *err)
 {
-    return bzi_device_check(device, device->cu.event_record(event, stream), "cuEventRecord", err);
+    return BZI_DRIVER(device, err, event_record, event, stream);
 }
 
 /* Makes the stream wait for what the event recorded last. */
 static bzna_status bzi_device_order(bzi_device *device, void *stream, void *event, bzna_error *err)
 {
-    return bzi_device_check(device, device->cu.stream_wait(stream, event, 0), "cuStreamWaitEvent", err);
+    return BZI_DRIVER(device, err, stream_wait, stream, event, 0);
 }
 
 /* Makes the host wait for what the event recorded last, if that is not done yet. */
 static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err)
 {
-    CUresult result = device->cu.event_query(event);
+    const CUresult result = device->cu.event_query(event);
     if (result != CUDA_ERROR_NOT_READY)
-        return bzi_device_check(device, result, "cuEventQuery", err);
-    return bzi_device_check(device, device->cu.event_sync(event), "cuEventSynchronize", err);
+        return bzi_device_check(device, result, bzi_driver_names.event_query, err);
+    return BZI_DRIVER(device, err, event_sync, event);
 }
 
 static bzna_status bzi_device_upload(bzi_device *device, uint64_t dst, const void *src, uint64_t bytes, void *stream,
                                      bzna_error *err)
 {
-    return bzi_device_check(device, device->cu.upload(dst, src, (size_t)bytes, stream), "cuMemcpyHtoDAsync", err);
+    return BZI_DRIVER(device, err, upload, dst, src, (size_t)bytes, stream);
 }
 
 static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t src, uint64_t bytes, void *stream,
                                        bzna_error *err)
 {
-    return bzi_device_check(device, device->cu.download(dst, src, (size_t)bytes, stream), "cuMemcpyDtoHAsync", err);
+    return BZI_DRIVER(device, err, download, dst, src, (size_t)bytes, stream);
 }
 
 static bzna_status bzi_device_zero(bzi_device *device, uint64_t dst, uint64_t bytes, void *stream, bzna_error *err)
 {
-    return bzi_device_check(device, device->cu.set_bytes(dst, 0, (size_t)bytes, stream), "cuMemsetD8Async", err);
+    return BZI_DRIVER(device, err, set_bytes, dst, 0, (size_t)bytes, stream);
 }
 
 /* Warps slots[0 .. count-1], which are copied during the call. There is one launch for each kernel that they need.
@@ -21523,12 +21536,12 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
     bzi_kernel_output to = *out;
     void *parameters[2] = { &some, &to };
     unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
-    CUresult result = CUDA_SUCCESS;
+    bzna_status status = BZNA_OK;
 
     if (bzi_device_is_lost(device))                         /* its kernel may be what is wrong */
         return bzi_device_fail_lost(device, err);
 
-    for (int kernel = -1; kernel < BZI_KERNEL_COUNT && result == CUDA_SUCCESS; kernel++) {
+    for (int kernel = -1; kernel < BZI_KERNEL_COUNT && status == BZNA_OK; kernel++) {
         unsigned n = 0;
 
         for (uint32_t i = 0; i < count; i++)
@@ -21538,11 +21551,11 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
                 some.slot[n++] = slots->slot[i];
         to.mean = kernel < 0 ? 0 : out->mean;
         if (n)
-            result = device->cu.launch(device->warp[kernel < 0 ? BZI_KERNEL_ANY : kernel], width, height, n, 32, 8, 1,
-                                       0, stream, parameters, NULL);
+            status = BZI_DRIVER(device, err, launch, device->warp[kernel < 0 ? BZI_KERNEL_ANY : kernel], width, height,
+                                n, 32, 8, 1, 0, stream, parameters, NULL);
     }
 
-    return bzi_device_check(device, result, "cuLaunchKernel", err);
+    return status;
 }
 
 /* Runs the passes of views that were warped, which are copied during the call. There is a launch for the first pass of
@@ -21556,7 +21569,7 @@ static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass 
     bzi_kernel_output to = *out;
     void *parameters[2] = { &passes, &to };
     const unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
-    CUresult result = CUDA_SUCCESS;
+    bzna_status status = BZNA_OK;
     unsigned n;
 
     memset(stages, 0, sizeof stages);
@@ -21565,9 +21578,10 @@ static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass 
         for (uint32_t i = 0; i < count; i++)
             n += bzi_kernel_next_pass(&views[i], out, &stages[i], &passes.pass[n]) != 0;
         if (n)
-            result = device->cu.launch(device->augment, width, height, n, 32, 8, 1, 0, stream, parameters, NULL);
-    } while (n && result == CUDA_SUCCESS);
-    return bzi_device_check(device, result, "cuLaunchKernel", err);
+            status = BZI_DRIVER(device, err, launch, device->augment, width, height, n, 32, 8, 1, 0, stream, parameters,
+                                NULL);
+    } while (n && status == BZNA_OK);
+    return status;
 #else
     return BZI_FAIL(err, count && device && views && out && stream ? BZNA_E_UNSUPPORTED : BZNA_OK, "no operations");
 #endif
@@ -22051,8 +22065,7 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
                           "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
                           (unsigned long long)device->decoder_budget);
     else
-        status = bzi_device_check(device, device->cu.decoder_create(&decoder->handle, &info), "cuvidCreateDecoder",
-                                  err);
+        status = BZI_DRIVER(device, err, decoder_create, &decoder->handle, &info);
 
     if (status != BZNA_OK) {
         atomic_fetch_sub(&device->decoder_bytes, *bytes);
@@ -22074,7 +22087,6 @@ static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const b
                                  const CUVIDEOFORMAT *parsed)
 {
     CUVIDRECONFIGUREDECODERINFO info;
-    CUresult result;
     bzna_error ignored;
 
     if (!decoder->handle || !bzi_nvdec_fits(decoder, want) || parsed->coded_width > decoder->max_width ||
@@ -22094,8 +22106,7 @@ static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const b
     }
 
     info.ulNumDecodeSurfaces = decoder->surfaces;
-    result = device->cu.decoder_reconfigure(decoder->handle, &info);
-    if (bzi_device_check(device, result, "cuvidReconfigureDecoder", &ignored) != BZNA_OK)
+    if (BZI_DRIVER(device, &ignored, decoder_reconfigure, decoder->handle, &info) != BZNA_OK)
         return 0;
 
     atomic_fetch_add(&device->decoders_reconfigured, 1);
@@ -22380,30 +22391,27 @@ static bzna_status bzi_session_accepts(bzi_session *session, uint32_t codec, con
         BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded in software, not by NVDEC", name);
         return BZI_FOREIGN;
     }
-    if (atomic_load(&session->device->given_up) >> bzi_session_codec(codec) & 1) {
+    if (atomic_load(&session->device->given_up) >> bzi_session_codec(codec) & 1)
         return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s has failed %u times in a row with %s", device,
-                 BZI_SESSION_MAX_FAILURES, name);
-    }
+                        BZI_SESSION_MAX_FAILURES, name);
 
     status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
     if (status != BZNA_OK)                                  /* an old driver may not know the codec */
         return status == BZNA_E_DEVICE_LOST ? status : (err->status = BZNA_E_CODEC);
     if (!caps.bIsSupported || format.chroma == 2 || (sps->depth_chroma != sps->depth_luma && format.chroma) ||
-        !(caps.nOutputFormatMask >> bzi_nvdec_format_surface(&format) & 1)) {
+        !(caps.nOutputFormatMask >> bzi_nvdec_format_surface(&format) & 1))
         return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s does not decode %s of %u bits, %s", device, name, format.depth,
-                 bzi_chroma_name(format.chroma));
-    }
+                        bzi_chroma_name(format.chroma));
 
     /* The driver counts frames as coded, in whole macroblocks, for H.265, too. */
     width = (sps->width + unit - 1) / unit * unit;
     height = (sps->height + unit - 1) / unit * unit;
     if (width < caps.nMinWidth || height < caps.nMinHeight || width > caps.nMaxWidth || height > caps.nMaxHeight ||
-        (uint64_t)width * height / 256 > caps.nMaxMBCount) {
+        (uint64_t)width * height / 256 > caps.nMaxMBCount)
         return BZI_FAIL(err, BZNA_E_CODEC,
                         "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u", device, name,
                         caps.nMinWidth, caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount,
                         format.width, format.height);
-    }
     return BZNA_OK;
 }
 
@@ -22433,19 +22441,13 @@ static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT 
 {
     bzi_device *device = s->session->device;
     bzi_flight *flight = &s->flight;
-    CUresult decoded;
 
-    if (!bzi_nvdec_serves(flight->decoder, &s->want, parsed)) {
+    if (!bzi_nvdec_serves(flight->decoder, &s->want, parsed))
         return BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture without parameter sets");
-    }
-
-    if (parameters->field_pic_flag) {
+    if (parameters->field_pic_flag)
         return BZI_FAIL(s->err, BZNA_E_CODEC, "the picture is interlaced");
-    }
-
-    if (s->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain) {
+    if (s->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain)
         return BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
-    }
 
     flight->surface = bzi_nvdec_free_surface(device, flight->decoder);
     if (flight->decoder->quirks & BZI_QUIRK_INDEX)
@@ -22461,8 +22463,7 @@ static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT 
             memset(av1->ref_frame_map, 0xff, sizeof av1->ref_frame_map);
     }
 
-    decoded = device->cu.decode(flight->decoder->handle, parameters);
-    return bzi_device_check(device, decoded, "cuvidDecodePicture", s->err);
+    return BZI_DRIVER(device, s->err, decode, flight->decoder->handle, parameters);
 }
 
 /* Takes the first picture of the access unit as the sample. Decoding in software ignores those after it, too. */
@@ -22497,7 +22498,6 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     int found;
     bzi_parser *parser;
     CUVIDPARSERPARAMS parameters;
-    CUresult result;
     bzna_status status;
 
     if (!bzi_buffer_reserve(session->memory, &session->key, size, 0))
@@ -22519,8 +22519,7 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     parameters.pUserData = parser;
     parameters.pfnSequenceCallback = bzi_parser_on_sequence;
     parameters.pfnDecodePicture = bzi_parser_on_picture;
-    result = device->cu.parser_create(&parser->handle, &parameters);
-    status = bzi_device_check(device, result, "cuvidCreateVideoParser", err);
+    status = BZI_DRIVER(device, err, parser_create, &parser->handle, &parameters);
     if (status != BZNA_OK) {
         parser->handle = NULL;
         bzi_lru_forget(&session->parser_keys, index);
@@ -22543,7 +22542,7 @@ static bzna_status bzi_session_parse(bzi_session *session, bzi_parser *parser, u
     packet.payload = session->bytes.data;
     packet.payload_size = (tcu_ulong)size;
     parser->submission = submission;
-    status = bzi_device_check(device, device->cu.parse(parser->handle, &packet), "cuvidParseVideoData", &err);
+    status = BZI_DRIVER(device, &err, parse, parser->handle, &packet);
     parser->submission = NULL;
 
     if (submission->queued)                                 /* whatever the parser makes of the rest */
@@ -22728,7 +22727,9 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
 
     if (result == CUDA_SUCCESS)
         *out = decoded.decodeStatus;
-    return bzi_cuda_is_lost((int)result) ? bzi_device_check(device, result, "cuvidGetDecodeStatus", err) : BZNA_OK;
+    if (!bzi_cuda_is_lost((int)result))
+        return BZNA_OK;
+    return bzi_device_check(device, result, bzi_driver_names.decode_status, err);
 }
 
 /* Waits until a picture is done, if NVDEC reports that. A driver that reports nothing for half a second is taken to
@@ -22898,7 +22899,7 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
         status = bzi_session_map_anyway(session, call, err);
     else if (status == BZNA_OK)
         bzi_map_call_make(&device->cu, call);
-    return status == BZNA_OK ? bzi_device_check(device, call->result, "cuvidMapVideoFrame64", err) : status;
+    return status == BZNA_OK ? bzi_device_check(device, call->result, bzi_driver_names.map, err) : status;
 }
 
 /* Maps the oldest picture, after it is done. Its tag is set in every case. The rest of *out is valid until
@@ -22978,7 +22979,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
         copy.dstY = place[1] >> y;
         copy.WidthInBytes = (((size_t)width + (1u << x) - 1) >> x) * each;
         copy.Height = (height + (1u << y) - 1) >> y;
-        status = bzi_device_check(device, device->cu.copy_2d(&copy, session->stream), "cuMemcpy2DAsync", err);
+        status = BZI_DRIVER(device, err, copy_2d, &copy, session->stream);
     }
 
     return status;
