@@ -1406,8 +1406,10 @@ static refusal spoil_list(plan *p, int i)
 {
     bzna_loader_config *c = &p->c;
     extra *e = p->extra;
-    BAD(c->extra_outputs.ptr = NULL, E_ARGUMENT, "extra_outputs.ptr, extra_outputs.count: one is given without the other")
-    BAD(c->extra_outputs.count = 0, E_ARGUMENT, "extra_outputs.ptr, extra_outputs.count: one is given without the other")
+    BAD(c->extra_outputs.ptr = NULL, E_ARGUMENT,
+        "extra_outputs.ptr, extra_outputs.count: one is given without the other")
+    BAD(c->extra_outputs.count = 0, E_ARGUMENT,
+        "extra_outputs.ptr, extra_outputs.count: one is given without the other")
     BAD(c->extra_outputs.ptr = too_many; c->extra_outputs.count = COUNT(too_many), E_ARGUMENT,
         "extra_outputs.count: 16 is more than 15")
     BAD(c->extra_outputs.count = UINT64_MAX, E_ARGUMENT, "extra_outputs.count: 18446744073709551615 is more than 15")
