@@ -21874,6 +21874,13 @@ enum {
     BZI_NO_ROOM = 101                 /* no memory for its decoder; the error is E_MEMORY */
 };
 
+/* A coded picture, and what it says of itself. */
+typedef struct bzi_nvdec_picture {
+    const bzna_image *image;
+    bzi_format        sps;
+    bzna_picture      picture;        /* sizes and colors; its planes come later */
+} bzi_nvdec_picture;
+
 /* The properties of a picture that need a decoder of their own, as the library reads them from its parameter sets. */
 typedef struct bzi_nvdec_format {
     uint32_t codec;                   /* BZNA_CODEC_... */
@@ -21910,10 +21917,10 @@ typedef struct bzi_nvdec_cache {
     uint64_t    clock;                /* pictures submitted */
 } bzi_nvdec_cache;
 
-static bzi_nvdec_format bzi_nvdec_format_of(uint32_t codec, const bzi_format *sps)
+static bzi_nvdec_format bzi_nvdec_format_of(const bzi_nvdec_picture *coded)
 {
-    bzi_nvdec_format format = { codec, sps->chroma_format, sps->depth_luma, sps->width, sps->height };
-    return format;
+    const bzi_format *sps = &coded->sps;
+    return (bzi_nvdec_format){ coded->image->codec, sps->chroma_format, sps->depth_luma, sps->width, sps->height };
 }
 
 static cudaVideoSurfaceFormat bzi_nvdec_format_surface(const bzi_nvdec_format *format)
@@ -22367,10 +22374,11 @@ static const char *bzi_chroma_name(uint32_t chroma)
 
 /* Returns OK, FOREIGN if NVDEC is never used for the codec, REFUSED if this device's NVDEC cannot decode such pictures,
  * or FAILED if the device is lost. */
-static bzna_status bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_format *sps,
-                                            bzna_error *err)
+static bzna_status bzi_session_accepts(bzi_session *session, const bzi_nvdec_picture *coded, bzna_error *err)
 {
-    const bzi_nvdec_format format = bzi_nvdec_format_of(codec, sps);
+    const bzi_format *sps = &coded->sps;
+    const bzi_nvdec_format format = bzi_nvdec_format_of(coded);
+    const uint32_t codec = format.codec;
     const char *name = bzi_codec_name(codec), *device = session->device->info.name;
     const uint32_t unit = bzi_codec_find(codec)->nv_unit, allowed = session->device->host->codecs;
     uint32_t width, height;
@@ -22607,15 +22615,16 @@ static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *im
 }
 
 /* Gives a picture to a parser, whose callbacks find its decoder and submit it there. */
-static bzna_status bzi_session_offer(bzi_session *session, const bzna_image *image, const bzi_format *sps,
-                                          bzi_submission *submission, bzna_error *err)
+static bzna_status bzi_session_offer(bzi_session *session, const bzi_nvdec_picture *coded, bzi_submission *submission,
+                                     bzna_error *err)
 {
+    const bzna_image *image = coded->image;
     bzi_parser *parser = NULL;
     uint64_t size;
     bzna_status result;
 
     submission->session = session;
-    submission->want = bzi_nvdec_format_of(image->codec, sps);
+    submission->want = bzi_nvdec_format_of(coded);
     submission->want.width += submission->larger;
     submission->want.height += submission->larger;
     submission->err = err;
@@ -22635,18 +22644,18 @@ static bzna_status bzi_session_offer(bzi_session *session, const bzna_image *ima
     return result < 0 ? bzi_session_fall_back(session, image->codec, err) : result;
 }
 
-/* Queues a picture. Pre: bzi_session_accepts has accepted it. picture, sps: what the image says of itself. */
-static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *image, const bzna_picture *picture,
-                                           const bzi_format *sps, void *tag, bzna_error *err)
+/* Queues a picture. Pre: bzi_session_accepts has accepted it. */
+static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_picture *coded, void *tag, bzna_error *err)
 {
-    bzi_submission submission = { .flight = { .tag = tag, .picture = *picture, .window_x = sps->window[0],
+    const bzi_format *sps = &coded->sps;
+    bzi_submission submission = { .flight = { .tag = tag, .picture = coded->picture, .window_x = sps->window[0],
                                               .window_y = sps->window[2],
                                               .semi_planar = sps->chroma_format != 3 } };
     const bzi_flight *flight = &submission.flight;
     bzna_status result = BZNA_AGAIN;
 
     if (session->pending_count == session->device->config.session_depth ||
-        (result = bzi_session_offer(session, image, sps, &submission, err)) != BZNA_OK)
+        (result = bzi_session_offer(session, coded, &submission, err)) != BZNA_OK)
         return result;
 
     bzi_nvdec_cache_use(&session->decoders, flight->decoder, flight->surface);
@@ -22655,11 +22664,11 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *im
 }
 
 /* Makes a decoder for such pictures, or for frames larger by so many pixels, with what NVIDIA's parser asks for. */
-static bzna_status bzi_session_prepare(bzi_session *session, const bzna_image *image, const bzi_format *sps,
-                                            uint32_t larger, bzna_error *err)
+static bzna_status bzi_session_prepare(bzi_session *session, const bzi_nvdec_picture *coded, uint32_t larger,
+                                       bzna_error *err)
 {
     bzi_submission submission = { .only_decoder = 1, .larger = larger };
-    const bzna_status result = bzi_session_offer(session, image, sps, &submission, err);
+    const bzna_status result = bzi_session_offer(session, coded, &submission, err);
     if (result == BZNA_OK)
         submission.flight.decoder->used = ++session->decoders.clock;
     return result;
@@ -23090,14 +23099,13 @@ static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *base6
         "lTSMgp//2Q" } },
 };
 
-/* The check of one kind. Both pictures have the same format. */
+/* The check of one kind. Both pictures have the same format and sizes. */
 typedef struct bzi_check {
     bzi_session     *session;         /* that is to decode the kind */
     bzi_caps        *kind;            /* what is found out */
     bzi_nvdec_format want;
-    bzi_format       format;          /* what the parameter sets say */
-    bzna_picture     picture;         /* sizes and colors */
-    bzna_image       images[2];       /* A and B; the same one twice if it is not built in */
+    bzi_nvdec_picture coded[2];       /* A and B; the same one twice if it is not built in. image NULL: there is none */
+    bzna_image       images[2];       /* those that are built in */
     uint64_t         sums[2];         /* of their values, as bzi_check_sum makes them */
     uint8_t          bytes[2][768];   /* of the built-in pictures */
     uint32_t         half;            /* rounds after which the order of both pictures changes: see bzi_check_plan */
@@ -23191,7 +23199,8 @@ static int bzi_check_use_built_in(bzi_check *check)
         image->data = check->bytes[i];
         check->sums[i] = bzi_check_pictures[k].sums[i];
         alone = bzi_image_alone(image);
-        bzi_picture_describe(&alone, BZI_CHECK_SIZE, &check->format, &check->picture, &ignored);
+        check->coded[i].image = image;
+        bzi_picture_describe(&alone, BZI_CHECK_SIZE, &check->coded[i].sps, &check->coded[i].picture, &ignored);
         check->want.width = check->want.height = BZI_CHECK_SIZE;
     }
 
@@ -23199,15 +23208,17 @@ static int bzi_check_use_built_in(bzi_check *check)
 }
 
 /* Decodes a picture on the CPU. Its planes are valid until the next one. */
-static bzna_status bzi_check_software(bzi_session *session, const bzna_image *image, const bzi_format *format,
-                                      bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_check_software(bzi_session *session, const bzi_nvdec_picture *coded, bzna_picture *picture,
+                                      bzna_error *err)
 {
     bzi_software *software = &session->software;
     bzna_status status = BZNA_OK;
+
+    *picture = coded->picture;
     if (!software->memory)
         status = bzi_software_open(software, session->memory, session->device->host->max_edge_px, err);
     if (status == BZNA_OK)
-        return bzi_software_decode(software, image, format, bzi_picture_all(picture), picture, err);
+        return bzi_software_decode(software, coded->image, &coded->sps, bzi_picture_all(picture), picture, err);
     memset(software, 0, sizeof *software);
     return status;
 }
@@ -23277,8 +23288,7 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
         bzna_status result = BZNA_OK;
 
         while (submitted < check->rounds && result == BZNA_OK) {
-            result = bzi_session_submit(session, &check->images[bzi_check_which(check, submitted)], &check->picture,
-                                        &check->format, NULL, err);
+            result = bzi_session_submit(session, &check->coded[bzi_check_which(check, submitted)], NULL, err);
             submitted += result == BZNA_OK;
         }
         if (result != BZNA_OK && result != BZNA_AGAIN)
@@ -23294,14 +23304,12 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
 /* Checks that the copy of a round is near to what the CPU makes of its JPEG. */
 static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *err)
 {
-    bzna_picture decoded = check->picture, made;
+    bzna_picture decoded, made;
     uint64_t sum = 0, count = 0;
     uint32_t most = 0, low_zeros;
-    const bzna_image *image = &check->images[bzi_check_which(check, round)];
-    bzna_status status = bzi_check_software(check->session, image, &check->format, &decoded, err);
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_check_software(check->session, &check->coded[bzi_check_which(check, round)], &decoded, err) != BZNA_OK)
+        return err->status;
 
     made = bzi_check_in_copy(&check->flights[round], check->copies + round * check->surface_bytes, &low_zeros);
     for (int i = 0; i < 3; i++) {
@@ -23355,7 +23363,7 @@ static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
     const int is_first = atomic_load(&device->decoders_made) == 0;
 
     check->session->decoders.target = 1;
-    if (bzi_session_prepare(check->session, &check->images[0], &check->format, 64, err) != BZNA_OK)
+    if (bzi_session_prepare(check->session, check->coded, 64, err) != BZNA_OK)
         return err->status;
     if (is_first)
         bzi_check_measure_extra(device, &check->session->decoders.decoders[0]);
@@ -23443,12 +23451,12 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 
 /* --- What is known of a kind --- */
 
-/* Checks a kind. If check->images[0].data is NULL, only built-in pictures serve. A kind that cannot be checked is noted
+/* Checks a kind. Without a picture in check->coded, only built-in ones serve. A kind that cannot be checked is noted
  * as skipped. */
 static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
 {
     const char *skip = "there is no other decoder to compare with";
-    bzna_picture decoded = check->picture;
+    bzna_picture decoded;
     bzna_status status = BZNA_E_UNSUPPORTED;
 
     bzi_check_plan(check);
@@ -23457,13 +23465,13 @@ static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
     } else if (BZI_SOFTWARE || check->want.codec != BZNA_CODEC_JPEG) {
         if (bzi_check_use_built_in(check))
             return bzi_check_run(check, err);
-        if (!check->images[0].data)
+        if (!check->coded[0].image)
             return BZNA_OK;
 
-        check->images[1] = check->images[0];
+        check->coded[1] = check->coded[0];
         check->rounds = 1 + (uint32_t)bzi_min(check->rounds - 1, BZI_CHECK_BYTES /
                                               (6ull * check->want.width * check->want.height));
-        status = bzi_check_software(check->session, &check->images[0], &check->format, &decoded, err);
+        status = bzi_check_software(check->session, check->coded, &decoded, err);
     }
 
     if (status == BZNA_OK) {
@@ -23485,11 +23493,10 @@ static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
 }
 
 /* Tells whether NVDEC may decode pictures of a kind. A kind that was not checked is checked first, while other sessions
- * wait. image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if the check is due, nothing is in
- * flight. */
+ * wait. coded: NULL, or a picture of the kind. Pre: if the check is due, nothing is in flight. */
 BZI_COLD
-static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzna_image *image,
-                                       const bzi_format *format, const bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzi_nvdec_picture *coded,
+                                  bzna_error *err)
 {
     bzi_device *device = session->device;
     bzi_caps *kind = bzi_device_kind(device, want->codec, want->chroma, want->depth);
@@ -23497,11 +23504,8 @@ static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *
 
     if (bzi_check_is_due(device, want)) {
         bzi_check check = { .session = session, .kind = kind, .want = *want };
-        if (image) {
-            check.images[0] = *image;
-            check.format = *format;
-            check.picture = *picture;
-        }
+        if (coded)
+            check.coded[0] = *coded;
 
         bzi_os_turn_begin(&device->turn);
         if (atomic_load(&device->stuck))
@@ -23534,7 +23538,7 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
     bzi_error_init(&err);
     if (bzi_check_is_due(device, &want) &&
         bzi_session_open(&session, device, &device->host->memory, &err) == BZNA_OK) {
-        bzi_check_kind(&session, &want, NULL, NULL, NULL, &err);
+        bzi_check_kind(&session, &want, NULL, &err);
         bzi_session_close(&session);
     }
     info->check = device->checks ? atomic_load(&kind->check) : BZNA_CHECK_SKIPPED;
@@ -27694,19 +27698,19 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
         bzi_engine_retire(engine, &why);
 }
 
-/* Decides whether the session decodes an image, which is the item's picture or a tile of it. sps and picture describe
- * it. Returns BZNA_AGAIN if the item was put back into the queue. The caller must not use the item after that. */
-static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzna_image *image,
-                                          const bzi_format *sps, const bzna_picture *picture, bzna_error *err)
+/* Decides whether the session decodes a picture, which is the item's or a tile of it. Returns BZNA_AGAIN if the item
+ * was put back into the queue. The caller must not use the item after that. */
+static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *coded,
+                                     bzna_error *err)
 {
     bzi_session *session = &engine->session;
-    const bzi_nvdec_format want = bzi_nvdec_format_of(image->codec, sps);
-    bzna_status result = bzi_session_accepts(session, image->codec, sps, err);
+    const bzi_nvdec_format want = bzi_nvdec_format_of(coded);
+    bzna_status result = bzi_session_accepts(session, coded, err);
 
     while (result == BZNA_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
         bzi_engine_advance(engine);
     if (result == BZNA_OK)
-        result = bzi_check_kind(session, &want, image, sps, picture, err);
+        result = bzi_check_kind(session, &want, coded, err);
     return result == BZNA_OK && bzi_engine_return(engine, item, &want) ? BZNA_AGAIN : result;
 }
 
@@ -27726,9 +27730,8 @@ static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const b
 
 /* A tile that is to be submitted. */
 typedef struct bzi_tile {
-    bzi_image    image;
-    bzna_picture picture;
-    bzi_format   sps;
+    bzi_image         image;
+    bzi_nvdec_picture coded;
 } bzi_tile;
 
 /* Finds a tile: as a picture by itself, and its place in the grid. */
@@ -27778,7 +27781,9 @@ static bzna_status bzi_engine_describe_tile(const bzi_engine *engine, const bzi_
 
     if (status != BZNA_OK)
         return status;
-    return bzi_picture_describe(&tile->image, item->loader->host->max_edge_px, &tile->sps, &tile->picture, err);
+    tile->coded.image = &tile->image.coded;
+    return bzi_picture_describe(&tile->image, item->loader->host->max_edge_px, &tile->coded.sps, &tile->coded.picture,
+                                err);
 }
 
 /* Submits a tile. While the session has no room for it, tiles in flight are mapped. */
@@ -27790,27 +27795,27 @@ static bzna_status bzi_engine_submit_tile(bzi_engine *engine, bzi_item *item, ui
 
     if (status != BZNA_OK)
         return status;
-    want = bzi_nvdec_format_of(tile.image.coded.codec, &tile.sps);
+    want = bzi_nvdec_format_of(&tile.coded);
     if (memcmp(&want, &engine->tile_format, sizeof want) != 0)
         return BZI_FAIL(err, BZNA_E_CODEC, "tiles of several formats are decoded in software, not by NVDEC");
 
-    while ((status = bzi_session_submit(&engine->session, &tile.image.coded, &tile.picture, &tile.sps, item, err)) ==
-           BZNA_AGAIN)
+    while ((status = bzi_session_submit(&engine->session, &tile.coded, item, err)) == BZNA_AGAIN)
         if ((status = bzi_engine_map_tile(engine, err)) != BZNA_OK)
             break;
     return status;
 }
 
 /* Makes the canvas of a grid: its memory, which only grows, and its planes, which lie as in a surface of its size. */
-static bzna_status bzi_engine_make_canvas(bzi_engine *engine, const bzi_format *sps, const bzna_picture *picture,
-                                               bzna_error *err)
+static bzna_status bzi_engine_make_canvas(bzi_engine *engine, const bzi_nvdec_picture *grid, bzna_error *err)
 {
+    const bzna_picture *picture = &grid->picture;
     bzi_flight *canvas = &engine->canvas;
     bzi_device *device = engine->pool->device;
     void *stream = engine->session.stream;
     const uint64_t rows = (picture->frame_height + 1) & ~1u;
     const uint64_t pitch = (((uint64_t)picture->frame_width + 1) * (picture->depth > 8 ? 2 : 1) + 255) & ~255ull;
-    const uint64_t bytes = sps->chroma_format == 3 ? 3 * pitch * rows : pitch * rows * 3 / 2;
+    const uint32_t semi_planar = grid->sps.chroma_format != 3;
+    const uint64_t bytes = semi_planar ? pitch * rows * 3 / 2 : 3 * pitch * rows;
 
     if (bytes > engine->canvas_bytes) {
         uint64_t address;
@@ -27825,7 +27830,7 @@ static bzna_status bzi_engine_make_canvas(bzi_engine *engine, const bzi_format *
     }
 
     canvas->picture = *picture;
-    canvas->semi_planar = sps->chroma_format != 3;
+    canvas->semi_planar = semi_planar;
     bzi_session_planes(canvas, picture->frame_height, pitch);
     return BZNA_OK;
 }
@@ -27841,25 +27846,24 @@ static bzna_status bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *item, c
         return err->status;
     if ((status = bzi_engine_describe_tile(engine, item, 0, &first, err)) != BZNA_OK)
         return status;
-    engine->tile_format = bzi_nvdec_format_of(first.image.coded.codec, &first.sps);
-    return bzi_engine_accept(engine, item, &first.image.coded, &first.sps, &first.picture, err);
+    engine->tile_format = bzi_nvdec_format_of(&first.coded);
+    return bzi_engine_accept(engine, item, &first.coded, err);
 }
 
 /* Decodes the tiles that the views of a grid read, and adds all views of the canvas to the lane. */
-static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzna_image *image,
-                                        const bzi_format *sps, bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *grid, bzna_error *err)
 {
     bzi_views *views = &engine->views;
     bzna_error other;
-    bzna_status result = bzi_engine_accept_tiles(engine, item, image, err);
+    bzna_status result = bzi_engine_accept_tiles(engine, item, grid->image, err);
 
     while (result == BZNA_OK && bzi_engine_busy(engine))
         bzi_engine_advance(engine);                         /* then all work that reads the canvas is enqueued */
-    if (result != BZNA_OK || (result = bzi_engine_make_canvas(engine, sps, picture, err)) != BZNA_OK)
+    if (result != BZNA_OK || (result = bzi_engine_make_canvas(engine, grid, err)) != BZNA_OK)
         return result;
-    if (bzi_item_prepare(item, picture, views, err) != BZNA_OK ||
+    if (bzi_item_prepare(item, &grid->picture, views, err) != BZNA_OK ||
         bzi_item_slots(item, 0, &engine->canvas.picture, 1, views, err) != BZNA_OK ||
-        bzi_tiles_open(&engine->tiles, image, bzi_views_part(item->loader, views, 0), err) != BZNA_OK)
+        bzi_tiles_open(&engine->tiles, grid->image, bzi_views_part(item->loader, views, 0), err) != BZNA_OK)
         return err->status;
 
     engine->tiles_mapped = 0;
@@ -27881,29 +27885,30 @@ static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzn
 }
 
 #else
-#define bzi_engine_grid(engine, item, image, sps, picture, err) BZNA_E_UNSUPPORTED
+#define bzi_engine_grid(engine, item, grid, err) BZNA_E_UNSUPPORTED
 #endif
 
 /* --- Samples --- */
 
 /* Submits an item's picture once the session has room. Returns BZNA_AGAIN if the item now belongs to another engine. */
-static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzna_image *image, const bzi_format *sps,
-                                     bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *coded,
+                                     bzna_error *err)
 {
     bzna_status status;
 
-    if (image->codec == BZNA_CODEC_JPEG && !bzi_loader_is_nvdec_jpeg(item->loader, BZNA_CODEC_JPEG, sps)) {
+    if (coded->image->codec == BZNA_CODEC_JPEG &&
+        !bzi_loader_is_nvdec_jpeg(item->loader, BZNA_CODEC_JPEG, &coded->sps)) {
         BZI_FAIL(err, BZNA_E_CODEC, "JPEG is decoded in software, not by NVDEC");
         return BZI_FOREIGN;
     }
-    if (sps->tiles)
-        return bzi_engine_grid(engine, item, image, sps, picture, err);
+    if (coded->sps.tiles)
+        return bzi_engine_grid(engine, item, coded, err);
 
-    status = bzi_engine_accept(engine, item, image, sps, picture, err);
+    status = bzi_engine_accept(engine, item, coded, err);
     if (status != BZNA_OK)
         return status;
     item->by_nvdec = 1;
-    while ((status = bzi_session_submit(&engine->session, image, picture, sps, item, err)) == BZNA_AGAIN)
+    while ((status = bzi_session_submit(&engine->session, coded, item, err)) == BZNA_AGAIN)
         bzi_engine_advance(engine);
     return status;
 }
@@ -27914,18 +27919,17 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 {
     bzna_error *err = item->err;
     uint64_t start = bzi_os_now_ns();
-    bzna_picture picture;
     bzi_image image;
-    bzi_format sps;
+    bzi_nvdec_picture coded = { .image = &image.coded };
     bzna_status status;
 
     if (item->status != BZNA_OK || bzi_item_image(item, 0, &engine->scratch, &image, err) != BZNA_OK ||
-        bzi_picture_describe(&image, item->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK) {
+        bzi_picture_describe(&image, item->loader->host->max_edge_px, &coded.sps, &coded.picture, err) != BZNA_OK) {
         bzi_engine_fail(engine, item);
         return;
     }
 
-    status = bzi_engine_submit(engine, item, &image.coded, &sps, &picture, err);
+    status = bzi_engine_submit(engine, item, &coded, err);
     if (status == BZNA_OK)
         item->decode_ns += bzi_os_now_ns() - start;
     if (status == BZNA_OK || (status < 0 && status != BZNA_E_CODEC))
