@@ -887,7 +887,8 @@ static void decoding_advance(decoding *d)
     free(frame.bytes);
 }
 
-static bzna_status decoding_accepts(bzi_session *session, const coded *unit, bzi_nvdec_picture *picture, bzna_error *err)
+static bzna_status decoding_accepts(bzi_session *session, const coded *unit, bzi_nvdec_picture *picture,
+                                    bzna_error *err)
 {
     *picture = (bzi_nvdec_picture){ &unit->image, unit->sps, unit->picture };
     return bzi_session_accepts(session, picture, err);
