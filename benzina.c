@@ -21328,10 +21328,9 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
 /* Finds out whether NVDEC can be used, and how many engines it has. A device without NVDEC is not a failure. */
 static void bzi_device_open_video(bzi_device *device)
 {
-    CUVIDDECODECAPS caps;
+    CUVIDDECODECAPS caps = { .bIsSupported = 0 };
 
     bzi_error_init(&device->video);
-    memset(&caps, 0, sizeof caps);
 
     if (device->info.driver / 10 == BZI_CUDA_CORRUPTS / 10)
         BZI_FAIL(&device->video, BZNA_E_DEVICE, "this driver, of CUDA 11.3, corrupts memory when several video "
@@ -21781,7 +21780,6 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_cuda_fail_forked    bzi_device_skip
 #define bzi_device_alloc        bzi_device_skip
 #define bzi_device_await        bzi_device_skip
-#define bzi_device_codec        bzi_device_skip
 #define bzi_device_download     bzi_device_skip
 #define bzi_device_drain        bzi_device_skip
 #define bzi_device_enter        bzi_device_skip
@@ -21798,7 +21796,7 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_device_warp         bzi_device_skip
 #define bzi_device_zero         bzi_device_skip
 #define bzi_pool_open           bzi_device_skip
-#define bzi_check_ask           bzi_device_skip
+#define bzi_check_codec         bzi_device_skip
 #define bzi_device_close        bzi_device_skip
 #define bzi_device_counts       bzi_device_skip
 #define bzi_device_event_free   bzi_device_skip
@@ -22009,28 +22007,28 @@ static int bzi_nvdec_is_odd(const CUVIDEOFORMAT *parsed) { return (parsed->coded
 static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed,
                                CUVIDDECODECREATEINFO *info)
 {
-    memset(info, 0, sizeof *info);
-    info->CodecType = bzi_nvdec_codec(want->codec);
-    info->ChromaFormat = (cudaVideoChromaFormat)want->chroma;
-    info->bitDepthMinus8 = want->depth - 8;
-    info->ulWidth = parsed->coded_width;
-    info->ulHeight = parsed->coded_height;
-    info->ulTargetWidth = bzi_nvdec_target(parsed->coded_width);
-    info->ulTargetHeight = bzi_nvdec_target(parsed->coded_height);
-    info->display_area.right = (short)parsed->coded_width;
-    info->display_area.bottom = (short)parsed->coded_height;
+    const unsigned width = parsed->coded_width, height = parsed->coded_height;
 
+    *info = (CUVIDDECODECREATEINFO){
+        .CodecType = bzi_nvdec_codec(want->codec),
+        .ChromaFormat = (cudaVideoChromaFormat)want->chroma,
+        .bitDepthMinus8 = want->depth - 8,
+        .ulWidth = width,
+        .ulHeight = height,
+        .ulTargetWidth = bzi_nvdec_target(width),
+        .ulTargetHeight = bzi_nvdec_target(height),
+        .display_area = { .right = (short)width, .bottom = (short)height },
+        .ulNumDecodeSurfaces = bzi_nvdec_surfaces(device, parsed),
+        .ulNumOutputSurfaces = device->config.session_mapped,
+        .ulIntraDecodeOnly = bzi_codec_find(want->codec)->nv_unit > 1,
+        .ulCreationFlags = cudaVideoCreate_PreferCUVID,
+        .DeinterlaceMode = cudaVideoDeinterlaceMode_Weave,
+        .OutputFormat = bzi_nvdec_format_surface(want),
+    };
     if (bzi_nvdec_is_odd(parsed)) {
-        info->target_rect.right = (short)parsed->coded_width;
-        info->target_rect.bottom = (short)parsed->coded_height;
+        info->target_rect.right = (short)width;
+        info->target_rect.bottom = (short)height;
     }
-
-    info->ulNumDecodeSurfaces = bzi_nvdec_surfaces(device, parsed);
-    info->ulNumOutputSurfaces = device->config.session_mapped;
-    info->ulIntraDecodeOnly = bzi_codec_find(want->codec)->nv_unit > 1;
-    info->ulCreationFlags = cudaVideoCreate_PreferCUVID;
-    info->DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
-    info->OutputFormat = bzi_nvdec_format_surface(want);
 }
 
 /* Returns 1 if a decoder of so many bytes or fewer could not be made lately on this device, else 0. */
@@ -22093,26 +22091,25 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
 static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                  const CUVIDEOFORMAT *parsed)
 {
-    CUVIDRECONFIGUREDECODERINFO info;
+    const unsigned width = parsed->coded_width, height = parsed->coded_height;
+    CUVIDRECONFIGUREDECODERINFO info = {
+        .ulWidth = width,
+        .ulHeight = height,
+        .ulTargetWidth = (unsigned)bzi_nvdec_target(width),
+        .ulTargetHeight = (unsigned)bzi_nvdec_target(height),
+        .display_area = { .right = (short)width, .bottom = (short)height },
+        .ulNumDecodeSurfaces = decoder->surfaces,
+    };
     bzna_error ignored;
 
-    if (!decoder->handle || !bzi_nvdec_fits(decoder, want) || parsed->coded_width > decoder->max_width ||
-        parsed->coded_height > decoder->max_height || parsed->min_num_decode_surfaces > decoder->surfaces)
+    if (!decoder->handle || !bzi_nvdec_fits(decoder, want) || width > decoder->max_width ||
+        height > decoder->max_height || parsed->min_num_decode_surfaces > decoder->surfaces)
         return 0;
 
-    memset(&info, 0, sizeof info);
-    info.ulWidth = parsed->coded_width;
-    info.ulHeight = parsed->coded_height;
-    info.ulTargetWidth = (unsigned)bzi_nvdec_target(parsed->coded_width);
-    info.ulTargetHeight = (unsigned)bzi_nvdec_target(parsed->coded_height);
-    info.display_area.right = (short)parsed->coded_width;
-    info.display_area.bottom = (short)parsed->coded_height;
     if (bzi_nvdec_is_odd(parsed)) {
-        info.target_rect.right = (short)parsed->coded_width;
-        info.target_rect.bottom = (short)parsed->coded_height;
+        info.target_rect.right = (short)width;
+        info.target_rect.bottom = (short)height;
     }
-
-    info.ulNumDecodeSurfaces = decoder->surfaces;
     if (BZI_DRIVER(device, &ignored, decoder_reconfigure, decoder->handle, &info) != BZNA_OK)
         return 0;
 
@@ -22505,7 +22502,10 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     uint32_t index;
     int found;
     bzi_parser *parser;
-    CUVIDPARSERPARAMS parameters;
+    /* the sequence callback returns the real number of surfaces */
+    CUVIDPARSERPARAMS parameters = { .CodecType = bzi_nvdec_codec(image->codec), .ulMaxNumDecodeSurfaces = 1,
+                                     .pfnSequenceCallback = bzi_parser_on_sequence,
+                                     .pfnDecodePicture = bzi_parser_on_picture };
     bzna_status status;
 
     if (!bzi_buffer_reserve(session->memory, &session->key, size, 0))
@@ -22521,12 +22521,7 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     if (!bzi_lru_set(&session->parser_keys, session->memory, index, session->key.data, size))
         return bzi_fail_memory(err, "parameter sets");
 
-    memset(&parameters, 0, sizeof parameters);
-    parameters.CodecType = bzi_nvdec_codec(image->codec);
-    parameters.ulMaxNumDecodeSurfaces = 1;                  /* the sequence callback returns the real number */
     parameters.pUserData = parser;
-    parameters.pfnSequenceCallback = bzi_parser_on_sequence;
-    parameters.pfnDecodePicture = bzi_parser_on_picture;
     status = BZI_DRIVER(device, err, parser_create, &parser->handle, &parameters);
     if (status != BZNA_OK) {
         parser->handle = NULL;
@@ -22541,14 +22536,12 @@ static bzna_status bzi_session_parse(bzi_session *session, bzi_parser *parser, u
                                           bzi_submission *submission)
 {
     bzi_device *device = session->device;
-    CUVIDSOURCEDATAPACKET packet;
+    /* without this flag, the parser waits for the next packet */
+    CUVIDSOURCEDATAPACKET packet = { .flags = CUVID_PKT_ENDOFPICTURE, .payload = session->bytes.data,
+                                     .payload_size = (tcu_ulong)size };
     bzna_error err;
     bzna_status status;
 
-    memset(&packet, 0, sizeof packet);
-    packet.flags = CUVID_PKT_ENDOFPICTURE;                  /* without it, the parser waits for the next packet */
-    packet.payload = session->bytes.data;
-    packet.payload_size = (tcu_ulong)size;
     parser->submission = submission;
     status = BZI_DRIVER(device, &err, parse, parser->handle, &packet);
     parser->submission = NULL;
@@ -22892,11 +22885,8 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
     bzi_device *device = session->device;
     bzna_status status = BZNA_OK;
 
-    memset(call, 0, sizeof *call);
-    call->decoder = flight->decoder->handle;
-    call->surface = (int)flight->surface;
-    call->parameters.progressive_frame = 1;
-    call->parameters.output_stream = session->stream;
+    *call = (bzi_map_call){ .decoder = flight->decoder->handle, .surface = (int)flight->surface,
+                            .parameters = { .progressive_frame = 1, .output_stream = session->stream } };
     *decoded = cuvidDecodeStatus_Invalid;
 
     if (atomic_load(&device->stuck))
@@ -22976,18 +22966,18 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
     for (uint32_t i = 0; i < (flight->semi_planar ? 2u : 3u) && from->plane[i] && status == BZNA_OK; i++) {
         const uint32_t x = i ? from->chroma_shift_x : 0, y = i ? from->chroma_shift_y : 0;
         const uint32_t each = bytes << (i && flight->semi_planar);
-        CUDA_MEMCPY2D copy;
-
-        memset(&copy, 0, sizeof copy);
-        copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-        copy.srcDevice = (CUdeviceptr)(uintptr_t)from->plane[i];
-        copy.srcPitch = (size_t)from->pitch[i];
-        copy.dstDevice = (CUdeviceptr)(uintptr_t)to->plane[i];
-        copy.dstPitch = (size_t)to->pitch[i];
-        copy.dstXInBytes = (size_t)(place[0] >> x) * each;
-        copy.dstY = place[1] >> y;
-        copy.WidthInBytes = (((size_t)width + (1u << x) - 1) >> x) * each;
-        copy.Height = (height + (1u << y) - 1) >> y;
+        const CUDA_MEMCPY2D copy = {
+            .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+            .srcDevice = (CUdeviceptr)(uintptr_t)from->plane[i],
+            .srcPitch = (size_t)from->pitch[i],
+            .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+            .dstDevice = (CUdeviceptr)(uintptr_t)to->plane[i],
+            .dstPitch = (size_t)to->pitch[i],
+            .dstXInBytes = (size_t)(place[0] >> x) * each,
+            .dstY = place[1] >> y,
+            .WidthInBytes = (((size_t)width + (1u << x) - 1) >> x) * each,
+            .Height = (height + (1u << y) - 1) >> y,
+        };
         status = BZI_DRIVER(device, err, copy_2d, &copy, session->stream);
     }
 
@@ -23526,23 +23516,33 @@ static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *
     return err->status = BZNA_E_CODEC;                      /* even a damaged picture: libavcodec is to report that */
 }
 
-/* Fills in what is known of a kind that NVDEC decodes. Built-in pictures check it now. Pre: in the CUDA context. */
+/* Fills in what NVDEC can do with the codec, chroma format and depth in *info, and what is known of that kind. Built-in
+ * pictures check it now. */
 BZI_COLD
-static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
+static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
 {
     const bzi_nvdec_format want = { info->codec, info->chroma_format, info->depth, 0, 0 };
     bzi_caps *kind = bzi_device_kind(device, want.codec, want.chroma, want.depth);
     bzi_session session;
-    bzna_error err;
+    bzna_error why;
+    bzna_status status;
 
-    bzi_error_init(&err);
-    if (bzi_check_is_due(device, &want) &&
-        bzi_session_open(&session, device, &device->host->memory, &err) == BZNA_OK) {
-        bzi_check_kind(&session, &want, NULL, &err);
-        bzi_session_close(&session);
+    if (bzi_device_enter(device, err) != BZNA_OK)
+        return err->status;
+    status = bzi_device_codec(device, info, err);
+
+    if (status == BZNA_OK && info->supported) {
+        bzi_error_init(&why);
+        if (bzi_check_is_due(device, &want) &&
+            bzi_session_open(&session, device, &device->host->memory, &why) == BZNA_OK) {
+            bzi_check_kind(&session, &want, NULL, &why);
+            bzi_session_close(&session);
+        }
+        info->check = device->checks ? atomic_load(&kind->check) : BZNA_CHECK_SKIPPED;
+        bzi_string_copy(info->check_message, sizeof info->check_message, info->check ? kind->report : why.message);
     }
-    info->check = device->checks ? atomic_load(&kind->check) : BZNA_CHECK_SKIPPED;
-    bzi_string_copy(info->check_message, sizeof info->check_message, info->check ? kind->report : err.message);
+    bzi_device_leave(device);
+    return status;
 }
 
 #endif
@@ -25483,18 +25483,22 @@ static int bzi_is_singular(const double h[9])
 static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_view *view, const bzna_picture *picture)
 {
     const bzi_output *output = view->output;
-    bzna_sample_info info = { .struct_size = sizeof info, .slot = item->slot, .index = item->index };
+    const bzna_batch *batch = item->batch;
 
-    info.epoch = item->batch->epoch;
-    info.target = item->batch->targets[item->slot];
-    info.width = bzi_picture_width(picture);
-    info.height = bzi_picture_height(picture);
-    info.out_width = output->shape.width;
-    info.out_height = output->shape.height;
-    info.occurrence = item->batch->order.repeats ? item->position : 0;
-    info.view = output->random + view->number;
-    info.output = (uint32_t)(output - item->loader->outputs);
-    return info;
+    return (bzna_sample_info){
+        .struct_size = sizeof(bzna_sample_info),
+        .slot = item->slot,
+        .index = item->index,
+        .epoch = batch->epoch,
+        .target = batch->targets[item->slot],
+        .width = bzi_picture_width(picture),
+        .height = bzi_picture_height(picture),
+        .out_width = output->shape.width,
+        .out_height = output->shape.height,
+        .occurrence = batch->order.repeats ? item->position : 0,
+        .view = output->random + view->number,
+        .output = (uint32_t)(output - item->loader->outputs),
+    };
 }
 
 /* Lets the user's callback change the transform of a view. Returns E_CALLBACK if it fails, or makes one that is not
@@ -29151,19 +29155,20 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
 {
     const bzi_plan *plan = &loader->plan;
 
-    memset(state, 0, sizeof *state);
     bzi_loader_lock(loader);
-    state->struct_size = sizeof *state;
-    state->version = 2;
-    state->seed = plan->seed;
-    state->epoch = plan->done.epoch;
-    state->position = plan->done.position;
-    state->fingerprint = loader->fingerprint;
-    state->sample_count = plan->done.count;
-    state->list = plan->done.list;
-    state->end_epoch = plan->end_epoch;
-    state->order = loader->config.order.kind;
-    state->pixels = bzi_loader_pixels(loader);
+    *state = (bzna_loader_state){
+        .struct_size = sizeof *state,
+        .version = 2,
+        .seed = plan->seed,
+        .epoch = plan->done.epoch,
+        .position = plan->done.position,
+        .fingerprint = loader->fingerprint,
+        .sample_count = plan->done.count,
+        .list = plan->done.list,
+        .end_epoch = plan->end_epoch,
+        .order = loader->config.order.kind,
+        .pixels = bzi_loader_pixels(loader),
+    };
     bzi_loader_unlock(loader);
     state->check = bzi_loader_state_check(state);
 }
@@ -30085,13 +30090,7 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
 
     if (!loader->pool)
         return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: %s", loader->reason);
-    if (bzi_device_enter(loader->device, err) != BZNA_OK)
-        return err->status;
-
-    if ((status = bzi_device_codec(loader->device, &info, err)) == BZNA_OK && info.supported)
-        bzi_check_ask(loader->device, &info);
-    bzi_device_leave(loader->device);
-
+    status = bzi_check_codec(loader->device, &info, err);
     if (status == BZNA_OK &&
         (!info.supported || (info.check != BZNA_CHECK_PASSED && info.check != BZNA_CHECK_SKIPPED)))
         status = BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s does not decode JPEG%s%s", loader->device->info.name,
@@ -30520,12 +30519,11 @@ BZI_API_INIT(writer_sample)
 BZI_COLD
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err)
 {
-    bzna_context_config c;
+    bzna_context_config c = { .struct_size = sizeof c };
     bzi_device *device;
     bzna_status status = BZNA_OK;
 
     BZI_API_BEGIN_OUT(out);
-    memset(&c, 0, sizeof c);
     if (config)
         BZI_API_IN(c, config, 0, "context_config");
     BZI_API_TRY(bzi_context_check(&c, &e));
@@ -30587,7 +30585,6 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
 {
     bzna_codec_info all = { .codec = codec, .chroma_format = chroma_format, .depth = depth };
     bzi_device *device = NULL;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(context);
@@ -30597,13 +30594,7 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
 
     BZI_API_TRY(bzi_api_logged(context->host, bzi_context_gpu(context, &device, &e)));
     BZI_API_TRY(bzi_device_video(device, &e));
-    BZI_API_TRY(bzi_device_enter(device, &e));
-    status = bzi_device_codec(device, &all, &e);
-    if (status == BZNA_OK && all.supported)
-        bzi_check_ask(device, &all);
-    bzi_device_leave(device);
-
-    BZI_API_TRY(status);
+    BZI_API_TRY(bzi_check_codec(device, &all, &e));
     BZI_API_ANSWER(info);
 }
 
@@ -30960,13 +30951,12 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32_t field, bzna_field_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
-    bzna_field_info all;
+    bzna_field_info all = { .kind = 0 };
     const bzi_field *found;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
 
-    memset(&all, 0, sizeof all);
     if (!(found = bzi_dataset_field(dataset, field)))
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", dataset->parts[0].container->name, field);
     all.kind = found->kind;
@@ -30978,13 +30968,12 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
-    bzna_track_info all;
+    bzna_track_info all = { .struct_size = 0 };
     const bzi_container *c;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
 
-    memset(&all, 0, sizeof all);
     c = dataset->parts[0].container;
     if (!c->ops->track || c->ops->track(c, track, &all) != BZNA_OK)
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no track %u", c->name, track);
@@ -31280,7 +31269,6 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
 
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9], bzna_error *err)
 {
-    double numbers[7];
     bzna_affine a;
 
     BZI_API_BEGIN;
@@ -31288,14 +31276,8 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     BZI_API_NEED(homography);
     BZI_API_IN(a, affine, 0, "affine");
 
-    numbers[0] = a.crop_x;
-    numbers[1] = a.crop_y;
-    numbers[2] = a.crop_width;
-    numbers[3] = a.crop_height;
-    numbers[4] = a.degrees;
-    numbers[5] = a.translate_x;
-    numbers[6] = a.translate_y;
-
+    const double numbers[] = { a.crop_x, a.crop_y, a.crop_width, a.crop_height, a.degrees, a.translate_x,
+                               a.translate_y };
     if (!a.in_width || !a.in_height || !a.out_width || !a.out_height || !bzi_finite(numbers, 7))
         BZI_API_MISUSE("affine: a size is 0, or a number is not finite");
     if (a.flip_h > 1 || a.flip_v > 1 || a.resize > 1 || a.keep_ratio > 1 || a.has_crop > 1)
@@ -31701,31 +31683,29 @@ struct bzna_writer {
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size,
                                          bzna_error *err)
 {
-    bzna_batch_info all;
-
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
-    BZI_API_NEED(info);
 
-    memset(&all, 0, sizeof all);
+    const uint32_t views = batch->loader->drawn_views;
+    bzna_batch_info all = {
+        .stream = batch->loader->on_device ? batch->stream : NULL,
+        .layout = batch->loader->config.output.layout,
+        .count = batch->real,
+        .failed = batch->failed,
+        .epoch = batch->epoch,
+        .batch = batch->number,
+        .position = batch->position,
+        .targets = batch->targets,
+        .indices = batch->indices,
+        .status = batch->status,
+        .last_of_epoch = batch->last_of_epoch,
+        .replaced = batch->replaced,
+        .slices = batch->loader->config.output.slices,
+        .operation_views = views,
+        .operations = views ? batch->operations : NULL,
+        .operation_counts = views ? batch->operation_counts : NULL,
+    };
     bzi_batch_tensor(batch, 0, &all.image);
-
-    all.stream = batch->loader->on_device ? batch->stream : NULL;
-    all.layout = batch->loader->config.output.layout;
-    all.count = batch->real;
-    all.failed = batch->failed;
-    all.epoch = batch->epoch;
-    all.batch = batch->number;
-    all.position = batch->position;
-    all.targets = batch->targets;
-    all.indices = batch->indices;
-    all.status = batch->status;
-    all.last_of_epoch = batch->last_of_epoch;
-    all.replaced = batch->replaced;
-    all.slices = batch->loader->config.output.slices;
-    all.operation_views = batch->loader->drawn_views;
-    all.operations = all.operation_views ? batch->operations : NULL;
-    all.operation_counts = all.operation_views ? batch->operation_counts : NULL;
 
     if (!bzi_loader_forked(batch->loader)) {
         bzi_loader_lock(batch->loader);
