@@ -3150,8 +3150,8 @@ static uint8_t *bzi_out_take(bzi_out *out, uint64_t n)
 
 static void bzi_out_bytes(bzi_out *out, const void *bytes, uint64_t n)
 {
-    uint8_t *p = bzi_out_take(out, n);
-    if (p && n)
+    uint8_t *p = n ? bzi_out_take(out, n) : NULL;
+    if (p)
         memcpy(p, bytes, (size_t)n);
 }
 
