@@ -750,7 +750,7 @@ class Tree:
         for line in text.replace("\\\n", " ").splitlines():
             words = shlex.split(line) if " -o " + target + " " in line else []
             if words:
-                return words[:words.index("-o")]
+                return [w for w in words[:words.index("-o")] if w != "-DTEST_LINKED"]      # so it includes the library
         sys.exit("make -n does not say how %s is compiled" % target)
 
     def write(self, name, text):

@@ -1,6 +1,6 @@
 /* Bounded bytes and bits. Every block of bytes is allocated to size, so that the sanitizer sees a read too
  * far. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 
 static uint8_t *exact(const void *bytes, size_t size)
