@@ -859,16 +859,16 @@ BZI_KERNEL_PUT(bzi_kernel_byte, uint8_t)
     } while (0)
 
 /* log2 of an element's bytes. */
-BZI_KERNEL_FN int32_t bzi_kernel_element_shift(const bzi_kernel_output *out)
+BZI_KERNEL_FN int32_t bzi_kernel_element_shift(uint32_t dtype)
 {
-    return out->dtype == BZI_KERNEL_FLOAT32 ? 2 : out->dtype == BZI_KERNEL_UINT8 ? 0 : 1;
+    return dtype == BZI_KERNEL_FLOAT32 ? 2 : dtype == BZI_KERNEL_UINT8 ? 0 : 1;
 }
 
 BZI_KERNEL_FN void bzi_kernel_store(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int32_t x, int32_t y,
                                     const float c[3])
 {
     uint64_t element = (uint64_t)(y * out->stride_y + x * out->stride_x);
-    BZI_KERNEL_BY_TYPE(out->dtype, put, slot->dst + (element << bzi_kernel_element_shift(out)), out, c);
+    BZI_KERNEL_BY_TYPE(out->dtype, put, slot->dst + (element << bzi_kernel_element_shift(out->dtype)), out, c);
 }
 
 /* A pixel of a slot, or its luma, where that is inside. */
@@ -980,7 +980,7 @@ BZI_KERNEL_FN void bzi_kernel_nv12_column(const bzi_kernel_slot *slot, const bzi
                                           const bzi_kernel_output *out, bzi_kernel_thread thread, uint32_t x,
                                           int aligned)
 {
-    int32_t  size = 1 << bzi_kernel_element_shift(out), step_y = (int32_t)out->stride_y * size;
+    int32_t  size = 1 << bzi_kernel_element_shift(out->dtype), step_y = (int32_t)out->stride_y * size;
     uint64_t dst = slot->dst + x * (uint64_t)(out->stride_x * size);
     bzi_kernel_span column[2], row[2];
     float u, v;
@@ -1503,6 +1503,11 @@ BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slo
 #  define BZI_KERNEL_V256(name) _mm256_##name
 #  define BZI_KERNEL_V512(name) _mm512_##name
 
+/* Whole numbers of 32 bits, as many as __m256 and __m512 have floats. Operators do all lanes at once. */
+typedef int32_t bzi_kernel_int256 __attribute__((vector_size(32)));
+typedef int32_t bzi_kernel_int512 __attribute__((vector_size(64)));
+typedef uint32_t bzi_kernel_uint256 __attribute__((vector_size(32)));
+
 /* Asked once: where a hypervisor answers cpuid, that takes longer than a row. */
 BZI_KERNEL_CPU int bzi_kernel_level(void)
 {
@@ -1551,21 +1556,19 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_choose_256(__m256i a, __m256i b
 /* Eight elements. The least integer, which NaN becomes, is the byte 0: min takes its second operand then. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_put_256(uint8_t *to, uint32_t dtype, int streams, __m256 v)
 {
-    __m256i bits = _mm256_castps_si256(v), high = _mm256_srli_epi32(bits, 16), odd, nan;
     (void)streams;
     if (dtype == BZI_KERNEL_FLOAT32) {
-        _mm256_storeu_si256((void *)to, bits);
+        _mm256_storeu_ps((void *)to, v);
     } else if (dtype == BZI_KERNEL_FLOAT16) {
         _mm_storeu_si128((void *)to, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
     } else if (dtype == BZI_KERNEL_BFLOAT16) {
-        odd  = _mm256_add_epi32(_mm256_set1_epi32(0x7fff), _mm256_and_si256(high, _mm256_set1_epi32(1)));
-        nan  = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-        bits = _mm256_srli_epi32(_mm256_add_epi32(bits, odd), 16);
-        bits = bzi_kernel_choose_256(bits, _mm256_or_si256(high, _mm256_set1_epi32(0x40)), nan);
-        bits = _mm256_permute4x64_epi64(_mm256_packus_epi32(bits, bits), 8);
-        _mm_storeu_si128((void *)to, _mm256_castsi256_si128(bits));
+        const bzi_kernel_uint256 bits = (bzi_kernel_uint256)v, high = bits >> 16;
+        const bzi_kernel_uint256 rounded = (bits + (high & 1) + 0x7fff) >> 16, is_nan = (bzi_kernel_uint256)(v != v);
+        __m256i half = (__m256i)((rounded & ~is_nan) | ((high | 0x40) & is_nan));
+        half = _mm256_permute4x64_epi64(_mm256_packus_epi32(half, half), 8);
+        _mm_storeu_si128((void *)to, _mm256_castsi256_si128(half));
     } else {
-        bits = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_set1_ps(255.0f), v));
+        __m256i bits = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_set1_ps(255.0f), v));
         bits = _mm256_permute4x64_epi64(_mm256_packs_epi32(bits, bits), 8);
         _mm_storel_epi64((void *)to, _mm256_castsi256_si128(_mm256_packus_epi16(bits, bits)));
     }
@@ -1589,72 +1592,87 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
     }
 }
 
-/* V is an instruction of that width. A sample of each column comes out of the bytes of one load (512), or of two lanes,
- * or of a quad (256). taps is a constant where it can be; 0: lerp. is_plain: that of lines, of rows of at least a
- * vector. */
-#  define BZI_KERNEL_VECTORS(target_x, target_c, bits, V)                                                              \
-    target_x BZI_KERNEL_FN void bzi_kernel_filter_##bits(const bzi_kernel_lines *lines, const uint8_t *restrict bytes, \
-                                                         int c, int near, size_t taps, float *restrict row)            \
+/* The functions of vectors of so many bits; V is an instruction of that width. First, filters: a sample of each column
+ * comes out of the bytes of one load (512), or of two lanes, or of a quad (256). taps is a constant where it can be;
+ * 0: lerp. */
+#  define BZI_KERNEL_FILTERS(target, bits, V)                                                                          \
+    target BZI_KERNEL_FN void bzi_kernel_filter_##bits(const bzi_kernel_lines *lines, const uint8_t *restrict bytes,   \
+                                                       int c, int near, size_t taps, float *restrict row)              \
     {                                                                                                                  \
         const int32_t *index = lines->x[c].index, *base = lines->base[c], *pick = lines->pick[c];                      \
-        const float *weight = lines->x[c].weight;                                                                      \
         const size_t room = lines->x[c].room;                                                                          \
-        __m##bits##i quad[4] = { V(setzero_si##bits)() }, four;                                                        \
+        __m##bits##i quad[4] = { { 0 } }, four;                                                                        \
         for (size_t i = 0; i < room; i += bits / 32) {                                                                 \
-            const __m##bits##i places = V(loadu_si##bits)((const void *)(pick + i));                                   \
-            const float *w = weight + i;                                                                               \
-            __m##bits sum = V(setzero_ps)(), left;                                                                     \
+            const bzi_kernel_int##bits places = (bzi_kernel_int##bits)V(loadu_si##bits)((const void *)(pick + i));     \
+            const float *w = lines->x[c].weight + i;                                                                   \
+            __m##bits sum = { 0.0f }, left;                                                                            \
             for (size_t k = 0; k < (taps ? taps : 1); k += 4, w += 4 * room) {                                         \
                 if (!near && k % 16 == 0)                                                                              \
                     bzi_kernel_quads_##bits(bytes + k, index + i, quad);                                               \
-                four = near ? BZI_KERNEL_LOAD_##bits(bytes + k) : quad[k / 4 % 4];  \
+                four = near ? BZI_KERNEL_LOAD_##bits(bytes + k) : quad[k / 4 % 4];                                     \
                 left = BZI_KERNEL_SAMPLE(0, bits, V);                                                                  \
                 if (taps)                                                                                              \
-                    sum = V(add_ps)(sum, V(mul_ps)(V(loadu_ps)(w), left));                                             \
+                    sum += V(loadu_ps)(w) * left;                                                                      \
                 else                                                                                                   \
-                    sum = V(add_ps)(left, V(mul_ps)(V(sub_ps)(BZI_KERNEL_SAMPLE(1, bits, V), left), V(loadu_ps)(w)));  \
+                    sum = left + (BZI_KERNEL_SAMPLE(1, bits, V) - left) * V(loadu_ps)(w);                              \
                 BZI_KERNEL_NEXT(1, bits, V) BZI_KERNEL_NEXT(2, bits, V) BZI_KERNEL_NEXT(3, bits, V)                    \
             }                                                                                                          \
             V(storeu_ps)(row + i, sum);                                                                                \
         }                                                                                                              \
     }                                                                                                                  \
-    target_x BZI_KERNEL_CPU void bzi_kernel_horizontal_##bits(const bzi_kernel_lines *lines, const void *samples,      \
-                                                              int c, int lerp, float *row)                             \
+    target BZI_KERNEL_CPU void bzi_kernel_horizontal_##bits(const bzi_kernel_lines *lines, const void *samples, int c, \
+                                                            int lerp, float *row)                                      \
     {                                                                                                                  \
         const int32_t taps = lerp ? 0 : lines->x[c].taps, near = lines->group[c];                                      \
         const uint8_t *bytes = (const uint8_t *)samples;                                                               \
         BZI_KERNEL_FILTER(0, bits) BZI_KERNEL_FILTER(3, bits) BZI_KERNEL_FILTER(4, bits)                               \
         bzi_kernel_filter_##bits(lines, bytes, c, near, (size_t)taps, row);                                            \
-    }                                                                                                                  \
-    target_c BZI_KERNEL_FN void bzi_kernel_apply_matrix_##bits(const float m[12], int is_plain, __m##bits c[3])        \
+    }
+#  define BZI_KERNEL_FILTER(n, bits) if (near && taps == n) bzi_kernel_filter_##bits(lines, bytes, c, 1, n, row); else
+#  define BZI_KERNEL_LOAD_256(at) bzi_kernel_lanes(at, base[i / 4], base[i / 4 + 1])
+#  define BZI_KERNEL_LOAD_512(at) _mm512_loadu_si512((const void *)((at) + base[i / 16]))
+#  define bzi_kernel_quads_512(bytes, index, quad) (void)(index)  /* columns far apart are AVX2's */
+#  define BZI_KERNEL_TAKE_256(from, places) _mm256_shuffle_epi8(from, places)
+#  define BZI_KERNEL_TAKE_512(from, places) _mm512_maskz_permutexvar_epi8(0x1111111111111111, places, from)
+#  define BZI_KERNEL_SAMPLE(n, bits, V) V(cvtepi32_ps)(BZI_KERNEL_TAKE_##bits(four, (__m##bits##i)(places + n)))
+#  define BZI_KERNEL_NEXT(n, bits, V)                                                                                  \
+    if (k + n < taps)                                                                                                  \
+        sum += V(loadu_ps)(w + n * room) * BZI_KERNEL_SAMPLE(n, bits, V);
+BZI_KERNEL_FILTERS(BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
+BZI_KERNEL_FILTERS(BZI_KERNEL_VBMI, 512, BZI_KERNEL_V512)
+
+/* Then, colors. is_plain: that of lines, of rows of at least a vector. */
+#  define BZI_KERNEL_COLORS(target, bits, V)                                                                           \
+    target BZI_KERNEL_FN void bzi_kernel_apply_matrix_##bits(const float m[12], int is_plain, __m##bits c[3])          \
     {                                                                                                                  \
-        const __m##bits luma = V(mul_ps)(V(set1_ps)(m[0]), c[0]), c0 = c[0], c1 = c[1], c2 = c[2];                     \
+        const __m##bits luma = m[0] * c[0], c0 = c[0], c1 = c[1], c2 = c[2];                                           \
         for (int i = 0; i < 3; i++, m += 4) {                                                                          \
-            c[i] = is_plain ? luma : V(mul_ps)(V(set1_ps)(m[0]), c0);                                                  \
+            c[i] = luma;                                                                                               \
+            if (!is_plain)                                                                                             \
+                c[i] = m[0] * c0;                                                                                      \
             if (!is_plain || i != 0)                                                                                   \
-                c[i] = V(add_ps)(c[i], V(mul_ps)(V(set1_ps)(m[1]), c1));                                               \
+                c[i] += m[1] * c1;                                                                                     \
             if (!is_plain || i != 2)                                                                                   \
-                c[i] = V(add_ps)(c[i], V(mul_ps)(V(set1_ps)(m[2]), c2));                                               \
-            c[i] = V(min_ps)(V(max_ps)(V(add_ps)(c[i], V(set1_ps)(m[3])), V(setzero_ps)()), V(set1_ps)(255.0f));       \
+                c[i] += m[2] * c2;                                                                                     \
+            c[i] = V(min_ps)(V(max_ps)(c[i] + m[3], V(setzero_ps)()), V(set1_ps)(255.0f));                             \
         }                                                                                                              \
     }                                                                                                                  \
-    target_c BZI_KERNEL_FN __m##bits bzi_kernel_mix_##bits(const bzi_kernel_lines *lines, int p, int lerp, int32_t i)  \
+    target BZI_KERNEL_FN __m##bits bzi_kernel_mix_##bits(const bzi_kernel_lines *lines, int p, int lerp, int32_t i)    \
     {                                                                                                                  \
         const float *const *part = lines->part[p], *share = lines->share[p > 0];                                       \
         __m##bits sum = V(loadu_ps)(part[0] + i);                                                                      \
         if (lerp)                                                                                                      \
-            return V(add_ps)(sum, V(mul_ps)(V(sub_ps)(V(loadu_ps)(part[1] + i), sum), V(set1_ps)(share[0])));          \
-        sum = V(mul_ps)(V(set1_ps)(share[0]), sum);                                                                    \
+            return sum + (V(loadu_ps)(part[1] + i) - sum) * share[0];                                                  \
+        sum *= share[0];                                                                                               \
         for (int32_t k = 1; k < lines->parts[p > 0]; k++)                                                              \
-            sum = V(add_ps)(sum, V(mul_ps)(V(set1_ps)(share[k]), V(loadu_ps)(part[k] + i)));                           \
-        return V(mul_ps)(sum, V(mul_ps)(V(loadu_ps)(lines->x[p > 0].norm + i), V(set1_ps)(lines->scale[p > 0])));      \
+            sum += share[k] * V(loadu_ps)(part[k] + i);                                                                \
+        return sum * (V(loadu_ps)(lines->x[p > 0].norm + i) * lines->scale[p > 0]);                                    \
     }                                                                                                                  \
-    target_c BZI_KERNEL_FN void bzi_kernel_paint_##bits(const bzi_kernel_slot *given, const bzi_kernel_lines *lines,   \
-                                                           uint8_t *const to[3], int lerp, uint32_t dtype,             \
-                                                           int is_plain)                                               \
+    target BZI_KERNEL_FN void bzi_kernel_paint_##bits(const bzi_kernel_slot *given, const bzi_kernel_lines *lines,     \
+                                                      uint8_t *const to[3], int lerp, uint32_t dtype, int is_plain)    \
     {                                                                                                                  \
         const bzi_kernel_slot local = *given, *slot = &local;  /* as no store changes it, it stays in registers */     \
-        const int32_t columns = lines->end - lines->first, size = dtype == BZI_KERNEL_UINT8 ? 1 : dtype ? 2 : 4;       \
+        const int32_t columns = lines->end - lines->first, size = 1 << bzi_kernel_element_shift(dtype);                \
         const int is_narrow = !is_plain && columns < bits / 32;                                                        \
         const uint32_t channels = is_plain ? 3 : lines->channels;                                                      \
         const float *weight = slot->luma;                                                                              \
@@ -1668,24 +1686,22 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
             bzi_kernel_apply_matrix_##bits(slot->rgb, is_plain, c);                                                    \
             if (!is_plain && (slot->flags & BZI_KERNEL_COLOR))                                                         \
                 bzi_kernel_apply_matrix_##bits(slot->color, 0, c);                                                     \
-            if (!is_plain && (slot->flags & BZI_KERNEL_GRAY)) {                                                        \
-                c[0] = V(add_ps)(V(mul_ps)(V(set1_ps)(weight[0]), c[0]), V(mul_ps)(V(set1_ps)(weight[1]), c[1]));      \
-                c[0] = V(add_ps)(c[0], V(mul_ps)(V(set1_ps)(weight[2]), c[2]));                                        \
-            }                                                                                                          \
+            if (!is_plain && (slot->flags & BZI_KERNEL_GRAY))                                                          \
+                c[0] = (weight[0] * c[0] + weight[1] * c[1]) + weight[2] * c[2];                                       \
             for (uint32_t p = 0; p < channels; p++) {                                                                  \
                 uint8_t rest[bits / 8], *at = to[p] + i * size;                                                        \
-                c[p] = V(sub_ps)(c[p], V(set1_ps)(slot->bias[p]));                                                     \
+                c[p] -= slot->bias[p];                                                                                 \
                 if (!is_plain && lines->has_mean)                                                                      \
-                    c[p] = V(sub_ps)(c[p], V(loadu_ps)(lines->mean[p] + i));                                           \
-                c[p] = V(mul_ps)(c[p], V(set1_ps)(slot->scale[p]));                                                    \
+                    c[p] -= V(loadu_ps)(lines->mean[p] + i);                                                           \
+                c[p] *= slot->scale[p];                                                                                \
                 bzi_kernel_put_##bits(is_narrow ? rest : at, dtype, lines->streams, c[p]);                             \
                 if (is_narrow)                                                                                         \
                     memcpy(at, rest, (size_t)(columns * size));                                                        \
             }                                                                                                          \
         }                                                                                                              \
     }                                                                                                                  \
-    target_c BZI_KERNEL_CPU void bzi_kernel_colors_##bits(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,        \
-                                                          const bzi_kernel_output *out, uint8_t *const to[3])          \
+    target BZI_KERNEL_CPU void bzi_kernel_colors_##bits(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,          \
+                                                        const bzi_kernel_output *out, uint8_t *const to[3])            \
     {                                                                                                                  \
         const int is_plain = lines->is_plain && lines->end - lines->first >= bits / 32;                                \
         switch (is_plain ? out->dtype * 2 + (lines->lerp != 0) : 8) {                                                  \
@@ -1694,21 +1710,9 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
         default: bzi_kernel_paint_##bits(slot, lines, to, lines->lerp, out->dtype, 0);                                 \
         }                                                                                                              \
     }
-#  define BZI_KERNEL_FILTER(n, bits) if (near && taps == n) bzi_kernel_filter_##bits(lines, bytes, c, 1, n, row); else
 #  define BZI_KERNEL_CASE(n, bits) case n: bzi_kernel_paint_##bits(slot, lines, to, n & 1, n / 2, 1); break;
-#  define BZI_KERNEL_LOAD_256(at) bzi_kernel_lanes(at, base[i / 4], base[i / 4 + 1])
-#  define BZI_KERNEL_LOAD_512(at) _mm512_loadu_si512((const void *)((at) + base[i / 16]))
-#  define bzi_kernel_quads_512(bytes, index, quad) (void)(index)  /* columns far apart are AVX2's */
-#  define BZI_KERNEL_TAKE_256(from, places) _mm256_shuffle_epi8(from, places)
-#  define BZI_KERNEL_TAKE_512(from, places) _mm512_maskz_permutexvar_epi8(0x1111111111111111, places, from)
-#  define BZI_KERNEL_SAMPLE(n, bits, V)                                                                                \
-    V(cvtepi32_ps)(BZI_KERNEL_TAKE_##bits(four, V(add_epi32)(places, V(set1_epi32)(n))))
-#  define BZI_KERNEL_NEXT(n, bits, V)                                                                                  \
-    if (k + n < taps)                                                                                                  \
-        sum = V(add_ps)(sum, V(mul_ps)(V(loadu_ps)(w + n * room), BZI_KERNEL_SAMPLE(n, bits, V)));
-
-BZI_KERNEL_VECTORS(BZI_KERNEL_AVX2, BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
-BZI_KERNEL_VECTORS(BZI_KERNEL_VBMI, BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
+BZI_KERNEL_COLORS(BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
+BZI_KERNEL_COLORS(BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
 
 /* Elements of three channels as pixels, 16 bytes of each at a time, the last of which overlap, with equal values;
  * returns how many bytes of each: all, or none of less than 16. */
@@ -2041,7 +2045,7 @@ BZI_KERNEL_CPU void bzi_kernel_read_mean(const bzi_kernel_lines *lines, const bz
 BZI_KERNEL_CPU void bzi_kernel_emit(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,
                                     const bzi_kernel_output *out, int32_t y)
 {
-    const int32_t shift = bzi_kernel_element_shift(out);
+    const int32_t shift = bzi_kernel_element_shift(out->dtype);
     uint8_t *to[3];
     for (uint32_t p = 0; p < 3; p++)
         to[p] = out->stride_x == 1 ? (uint8_t *)(uintptr_t)(slot->dst +     /* 0: only sums are wanted */
@@ -2091,7 +2095,7 @@ BZI_KERNEL_CPU void bzi_kernel_places(int8_t place[3][3][16], int shift)
 BZI_KERNEL_CPU void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
                                     const bzi_kernel_output *out)
 {
-    const int shift = bzi_kernel_element_shift(out);
+    const int shift = bzi_kernel_element_shift(out->dtype);
     bzi_kernel_plan_colors(lines, slot, out);
     bzi_kernel_places(lines->place, shift);
     for (int32_t y = 0; y < out->height; y++) {
@@ -2487,7 +2491,7 @@ BZI_KERNEL_CPU int bzi_kernel_warp_turned(const bzi_kernel_slot *slot, const bzi
     bzi_kernel_turned_taps(&local, &view, 0, &t[0]);
     bzi_kernel_turned_taps(&local, &view, 1, &t[1]);
     bzi_kernel_plan_colors(&lines, &local, out);
-    bzi_kernel_places(lines.place, bzi_kernel_element_shift(out));
+    bzi_kernel_places(lines.place, bzi_kernel_element_shift(out->dtype));
     lines.streams = 0;
     for (int32_t y = 0; y < out->height; y++) {
         bzi_kernel_turned_inside(&local, &view, out->width, y, &lines.first, &lines.end);
@@ -2650,7 +2654,7 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_copy_row_as(const bzi_kernel_slo
     const __m512 bias = _mm512_set1_ps(slot->bias[i]), scale = _mm512_set1_ps(slot->scale[i]);
     const __m512 fill = _mm512_set1_ps(slot->fill[i]);
     const __m128i backwards = _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const int32_t size = dtype == BZI_KERNEL_UINT8 ? 1 : dtype ? 2 : 4;
+    const int32_t size = 1 << bzi_kernel_element_shift(dtype);
     const float *const w = slot->luma;
     for (int32_t k = 0; k < width; k += 16) {
         uint8_t rest[64];
@@ -2725,7 +2729,7 @@ BZI_KERNEL_CPU void bzi_kernel_copy_columns(const bzi_kernel_slot *slot, const b
 BZI_KERNEL_CPU void bzi_kernel_copy_part(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, uint32_t dtype,
                                          int i, int32_t y, int32_t first, int32_t end, uint8_t *to)
 {
-    const int shift = dtype == BZI_KERNEL_FLOAT32 ? 2 : dtype == BZI_KERNEL_UINT8 ? 0 : 1;
+    const int shift = bzi_kernel_element_shift(dtype);
     const int inside = y >= copy->top && y < copy->bottom, p = copy->plane[i];
     const uint64_t row = copy->from[i] + (uint64_t)((int64_t)(copy->y + y * copy->step_y) * slot->pitch[p] +
                                                     (int64_t)copy->x * slot->step[p]);
@@ -2750,7 +2754,7 @@ BZI_KERNEL_CPU void bzi_kernel_copy_part(const bzi_kernel_slot *slot, const bzi_
 BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kernel_copy *copy,
                                            const bzi_kernel_output *out, int32_t y)
 {
-    const int shift = bzi_kernel_element_shift(out);
+    const int shift = bzi_kernel_element_shift(out->dtype);
     const int packed = copy->level && out->stride_x == 3 && out->stride_c == 1 && out->channels == 3;
     uint8_t rows[3][4 * BZI_KERNEL_COPIED];
     const uint8_t *const from[3] = { rows[0], rows[1], rows[2] };
@@ -2773,7 +2777,7 @@ BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kern
  * than a copy. */
 BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int level)
 {
-    const int shift = bzi_kernel_element_shift(out);
+    const int shift = bzi_kernel_element_shift(out->dtype);
     const bzi_kernel_output one = { .channels = 1 };
     bzi_kernel_copy copy;
     if (!bzi_kernel_plan_copy(slot, out, &copy))
@@ -3477,7 +3481,7 @@ BZI_KERNEL_FN void bzi_kernel_put_pixel(const bzi_kernel_pass *pass, const bzi_k
                                         uint32_t y, const float c[3])
 {
     const uint64_t element = (uint64_t)((int64_t)y * out->stride_y + (int64_t)x * out->stride_x);
-    BZI_KERNEL_BY_TYPE(out->dtype, put, pass->dst + (element << bzi_kernel_element_shift(out)), out, c);
+    BZI_KERNEL_BY_TYPE(out->dtype, put, pass->dst + (element << bzi_kernel_element_shift(out->dtype)), out, c);
 }
 
 BZI_KERNEL_FN void bzi_kernel_pass_finish(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
