@@ -143,7 +143,8 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #define BZI_KERNEL_SWAP  16u     /* B, G, R */
 #define BZI_KERNEL_MEAN_LUMA 32u /* contrast is about the mean luma */
 #define BZI_KERNEL_SUM   64u     /* lumas are added to sums, and no pixel is written: bzi_kernel_summing */
-#define BZI_KERNEL_SHIFT 128u    /* shift by hls; times 2: by hue */
+#define BZI_KERNEL_SHIFT 128u    /* shift by hls */
+#define BZI_KERNEL_HUE   256u    /* shift by hue */
 #define BZI_KERNEL_CLIP  512u    /* clip counts */
 
 /* BZNA_FILTER_... */
@@ -653,7 +654,7 @@ BZI_KERNEL_FN void bzi_kernel_jitter_step(const bzi_kernel_slot *slot, uint32_t 
 {
     const float scale = step == 0 ? slot->brightness : step == 1 ? slot->contrast : 1.0f;
     const float blend = step == 1 ? slot->saturation : slot->vivid, add = step == 1 ? slot->offset : 0.0f;
-    if (flags & (step == 0 ? BZI_KERNEL_SHIFT : step == 2 ? 2 * BZI_KERNEL_SHIFT : 0))
+    if (flags & (step == 0 ? BZI_KERNEL_SHIFT : step == 2 ? BZI_KERNEL_HUE : 0))
         bzi_kernel_shift(step ? slot->hue : slot->hls[0], step ? 0.0f : slot->hls[1], step ? 0.0f : slot->hls[2],
                          step ? 6.0f : slot->round, c);
     for (int i = 0; i < 3; i++)
@@ -827,36 +828,42 @@ BZI_KERNEL_FN uint8_t bzi_kernel_byte(float value)
     return (uint8_t)bits;
 }
 
-BZI_KERNEL_FN float bzi_kernel_float(float value) { return value; }
+/* Element `at` of an array of a type, which is a constant where it can be. */
+BZI_KERNEL_FN void bzi_kernel_set(uint32_t dtype, void BZI_KERNEL_GLOBAL *array, int64_t at, float value)
+{
+    if (dtype == BZI_KERNEL_FLOAT32)
+        ((float BZI_KERNEL_GLOBAL *)array)[at] = value;
+    else if (dtype == BZI_KERNEL_FLOAT16)
+        ((uint16_t BZI_KERNEL_GLOBAL *)array)[at] = bzi_kernel_half(value);
+    else if (dtype == BZI_KERNEL_BFLOAT16)
+        ((uint16_t BZI_KERNEL_GLOBAL *)array)[at] = bzi_kernel_bfloat(value);
+    else
+        ((uint8_t BZI_KERNEL_GLOBAL *)array)[at] = bzi_kernel_byte(value);
+}
 
-/* A pixel into the batch, its first element to address: a function a type. */
-#define BZI_KERNEL_PUT(convert, type)                                                                                  \
-    BZI_KERNEL_FN void convert##_put(uint64_t address, const bzi_kernel_output *out, const float c[3])                 \
-    {                                                                                                                  \
-        type BZI_KERNEL_GLOBAL *dst = (type BZI_KERNEL_GLOBAL *)(uintptr_t)address;                                    \
-        dst[0] = convert(c[0]);                                                                                        \
-        if (out->channels == 3) {                                                                                      \
-            dst[out->stride_c] = convert(c[1]);                                                                        \
-            dst[out->stride_c * 2] = convert(c[2]);                                                                    \
-        }                                                                                                              \
-    }
-BZI_KERNEL_PUT(bzi_kernel_float, float)
-BZI_KERNEL_PUT(bzi_kernel_half, uint16_t)
-BZI_KERNEL_PUT(bzi_kernel_bfloat, uint16_t)
-BZI_KERNEL_PUT(bzi_kernel_byte, uint8_t)
-
-/* The function of a type, with those arguments. */
-#define BZI_KERNEL_BY_TYPE(dtype, what, ...)                                                                           \
+/* Calls a function whose first argument is the type, as a constant. */
+#define BZI_KERNEL_BY_TYPE(dtype, function, ...)                                                                       \
     do {                                                                                                               \
         if ((dtype) == BZI_KERNEL_FLOAT32)                                                                             \
-            bzi_kernel_float_##what(__VA_ARGS__);                                                                      \
+            function(BZI_KERNEL_FLOAT32, __VA_ARGS__);                                                                 \
         else if ((dtype) == BZI_KERNEL_FLOAT16)                                                                        \
-            bzi_kernel_half_##what(__VA_ARGS__);                                                                       \
+            function(BZI_KERNEL_FLOAT16, __VA_ARGS__);                                                                 \
         else if ((dtype) == BZI_KERNEL_BFLOAT16)                                                                       \
-            bzi_kernel_bfloat_##what(__VA_ARGS__);                                                                     \
+            function(BZI_KERNEL_BFLOAT16, __VA_ARGS__);                                                                \
         else                                                                                                           \
-            bzi_kernel_byte_##what(__VA_ARGS__);                                                                       \
+            function(BZI_KERNEL_UINT8, __VA_ARGS__);                                                                   \
     } while (0)
+
+/* A pixel into the batch, its first element to address. */
+BZI_KERNEL_FN void bzi_kernel_put(uint32_t dtype, uint64_t address, const bzi_kernel_output *out, const float c[3])
+{
+    void BZI_KERNEL_GLOBAL *to = (void BZI_KERNEL_GLOBAL *)(uintptr_t)address;
+    bzi_kernel_set(dtype, to, 0, c[0]);
+    if (out->channels == 3) {
+        bzi_kernel_set(dtype, to, out->stride_c, c[1]);
+        bzi_kernel_set(dtype, to, out->stride_c * 2, c[2]);
+    }
+}
 
 /* log2 of an element's bytes. */
 BZI_KERNEL_FN int32_t bzi_kernel_element_shift(uint32_t dtype)
@@ -864,11 +871,11 @@ BZI_KERNEL_FN int32_t bzi_kernel_element_shift(uint32_t dtype)
     return dtype == BZI_KERNEL_FLOAT32 ? 2 : dtype == BZI_KERNEL_UINT8 ? 0 : 1;
 }
 
-BZI_KERNEL_FN void bzi_kernel_store(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int32_t x, int32_t y,
-                                    const float c[3])
+/* Pixel x, y of what begins at dst. */
+BZI_KERNEL_FN void bzi_kernel_store(uint64_t dst, const bzi_kernel_output *out, int32_t x, int32_t y, const float c[3])
 {
-    uint64_t element = (uint64_t)(y * out->stride_y + x * out->stride_x);
-    BZI_KERNEL_BY_TYPE(out->dtype, put, slot->dst + (element << bzi_kernel_element_shift(out->dtype)), out, c);
+    const uint64_t element = (uint64_t)(y * out->stride_y + x * out->stride_x);
+    BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_put, dst + (element << bzi_kernel_element_shift(out->dtype)), out, c);
 }
 
 /* A pixel of a slot, or its luma, where that is inside. */
@@ -876,7 +883,7 @@ BZI_KERNEL_FN void bzi_kernel_finish(const bzi_kernel_slot *slot, const bzi_kern
                                      const float c[3], uint64_t sums[2])
 {
     if (!(slot->flags & BZI_KERNEL_SUM))
-        bzi_kernel_store(slot, out, x, y, c);
+        bzi_kernel_store(slot->dst, out, x, y, c);
     else if (c[0] >= 0.0f) {
         sums[0] += (uint64_t)(int32_t)(c[0] * 256.0f + 0.5f);
         sums[1]++;
@@ -998,9 +1005,9 @@ BZI_KERNEL_FN void bzi_kernel_nv12_column(const bzi_kernel_slot *slot, const bzi
         }
         if (bzi_kernel_spans(view->y, v, row) && inside) {
             bzi_kernel_nv12_sample(slot, view, column, row, c);
-            bzi_kernel_color_convert(slot, slot->flags & 3, slot->bias, c);
+            bzi_kernel_color_convert(slot, slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY), slot->bias, c);
         }
-        BZI_KERNEL_BY_TYPE(out->dtype, put, dst + (uint64_t)bzi_kernel_offset((int32_t)y, step_y), out, c);
+        BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_put, dst + (uint64_t)bzi_kernel_offset((int32_t)y, step_y), out, c);
     }
 }
 
@@ -1139,15 +1146,14 @@ BZI_KERNELS(BZI_KERNEL_ENTRY)
 #else
 /* ---- 5. CPU loops ------------------------------------------------------------------------------------------------ */
 
-/* The 3x4 of bzi_kernel_slot.rgb for Y'CbCr with luma weights kr and kb and code values of depth bits, as ITU-T H.273
- * defines them. */
-BZI_KERNEL_CPU void bzi_kernel_rgb_matrix(double kr, double kb, int full_range, int depth, float rgb[12])
+/* The 3x4 of bzi_kernel_slot.rgb for code values of depth bits, as ITU-T H.273 defines them: luma, and chroma of which
+ * R, G and B take these shares. chroma_range: the codes of its limited range, for 8 bits. */
+BZI_KERNEL_CPU void bzi_kernel_matrix(const double cb[3], const double cr[3], double chroma_range, int full_range,
+                                      int depth, float rgb[12])
 {
-    double unit = (double)(1 << (depth - 8)), top = (double)((1 << depth) - 1), kg = 1.0 - kr - kb;
+    double unit = (double)(1 << (depth - 8)), top = (double)((1 << depth) - 1);
     double black = full_range ? 0.0 : 16.0 * unit, neutral = 128.0 * unit;
-    double luma = 255.0 / (full_range ? top : 219.0 * unit), chroma = 255.0 / (full_range ? top : 224.0 * unit);
-    double cb[3] = { 0.0, -2.0 * kb * (1.0 - kb) / kg, 2.0 * (1.0 - kb) };
-    double cr[3] = { 2.0 * (1.0 - kr), -2.0 * kr * (1.0 - kr) / kg, 0.0 };
+    double luma = 255.0 / (full_range ? top : 219.0 * unit), chroma = 255.0 / (full_range ? top : chroma_range * unit);
     for (int c = 0; c < 3; c++) {
         rgb[c * 4 + 0] = (float)luma;
         rgb[c * 4 + 1] = (float)(cb[c] * chroma);
@@ -1156,18 +1162,20 @@ BZI_KERNEL_CPU void bzi_kernel_rgb_matrix(double kr, double kb, int full_range, 
     }
 }
 
-/* The same for YCgCo, whose Cg and Co have the range of luma: R = Y - Cg + Co, G = Y + Cg, B = Y - Cg - Co. */
+/* For Y'CbCr with luma weights kr and kb. */
+BZI_KERNEL_CPU void bzi_kernel_rgb_matrix(double kr, double kb, int full_range, int depth, float rgb[12])
+{
+    const double kg = 1.0 - kr - kb;
+    const double cb[3] = { 0.0, -2.0 * kb * (1.0 - kb) / kg, 2.0 * (1.0 - kb) };
+    const double cr[3] = { 2.0 * (1.0 - kr), -2.0 * kr * (1.0 - kr) / kg, 0.0 };
+    bzi_kernel_matrix(cb, cr, 224.0, full_range, depth, rgb);
+}
+
+/* For YCgCo, whose Cg and Co have the range of luma: R = Y - Cg + Co, G = Y + Cg, B = Y - Cg - Co. */
 BZI_KERNEL_CPU void bzi_kernel_ycgco_matrix(int full_range, int depth, float rgb[12])
 {
     static const double cg[3] = { -1.0, 1.0, -1.0 }, co[3] = { 1.0, 0.0, -1.0 };
-    double unit = (double)(1 << (depth - 8)), top = (double)((1 << depth) - 1), neutral = 128.0 * unit;
-    double scale = 255.0 / (full_range ? top : 219.0 * unit), black = full_range ? 0.0 : 16.0 * unit;
-    for (int c = 0; c < 3; c++) {
-        rgb[c * 4 + 0] = (float)scale;
-        rgb[c * 4 + 1] = (float)(cg[c] * scale);
-        rgb[c * 4 + 2] = (float)(co[c] * scale);
-        rgb[c * 4 + 3] = (float)(-scale * (black + (cg[c] + co[c]) * neutral));
-    }
+    bzi_kernel_matrix(cg, co, 219.0, full_range, depth, rgb);
 }
 
 /* The same for planes of G, B and R, and for gray, whose code values need no matrix but their range. */
@@ -1194,7 +1202,7 @@ BZI_KERNEL_FN void bzi_kernel_fill_columns(const bzi_kernel_slot *slot, const bz
         float mean[3], c[3];
         bzi_kernel_mean(&flat, turned ? y : x, turned ? x : y, mean);
         bzi_kernel_fill_color(slot, out, mean, c);
-        bzi_kernel_store(slot, out, x, y, c);
+        bzi_kernel_store(slot->dst, out, x, y, c);
     }
 }
 
@@ -1930,7 +1938,9 @@ BZI_KERNEL_FN void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kernel
     bzi_kernel_mix_rows(lines);
     bzi_kernel_take_whole(lines, 0, lines->rgb);
 #define LINE(flags) case flags: bzi_kernel_jitter_line(slot, lines, 0, flags); break;
-    switch (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_SHIFT)) { LINE(0) LINE(1) LINE(128) LINE(129) }
+    switch (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_SHIFT)) {
+    LINE(0) LINE(BZI_KERNEL_COLOR) LINE(BZI_KERNEL_SHIFT) LINE(BZI_KERNEL_COLOR | BZI_KERNEL_SHIFT)
+    }
 #undef LINE
     for (int32_t i = 0; i < columns && (slot->flags & BZI_KERNEL_SUM); i++)
         sum += (int32_t)(((w0 * r[i] + w1 * g[i]) + w2 * b[i]) * 256.0f + 0.5f);
@@ -1939,8 +1949,8 @@ BZI_KERNEL_FN void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kernel
     if (slot->flags & BZI_KERNEL_SUM)
         return;
     bzi_kernel_jitter_line(slot, lines, 1, 0);
-    if (slot->flags & (2 * BZI_KERNEL_SHIFT))
-        bzi_kernel_jitter_line(slot, lines, 2, 2 * BZI_KERNEL_SHIFT);
+    if (slot->flags & BZI_KERNEL_HUE)
+        bzi_kernel_jitter_line(slot, lines, 2, BZI_KERNEL_HUE);
     if (slot->vivid != 1.0f)
         bzi_kernel_jitter_line(slot, lines, 3, 0);
 }
@@ -1989,17 +1999,11 @@ BZI_KERNEL_FN void bzi_kernel_color_row(const bzi_kernel_slot *slot, const bzi_k
     }
 }
 
-#define BZI_KERNEL_CONVERT(convert, type)                                                                              \
-    BZI_KERNEL_FN void convert##_row(void *to, const float *restrict from, int32_t columns)                            \
-    {                                                                                                                  \
-        type *restrict dst = (type *)to;                                                                               \
-        for (int32_t i = 0; i < columns; i++)                                                                          \
-            dst[i] = convert(from[i]);                                                                                 \
-    }
-BZI_KERNEL_CONVERT(bzi_kernel_float, float)
-BZI_KERNEL_CONVERT(bzi_kernel_half, uint16_t)
-BZI_KERNEL_CONVERT(bzi_kernel_bfloat, uint16_t)
-BZI_KERNEL_CONVERT(bzi_kernel_byte, uint8_t)
+BZI_KERNEL_FN void bzi_kernel_convert(uint32_t dtype, void *restrict to, const float *restrict from, int32_t columns)
+{
+    for (int32_t i = 0; i < columns; i++)
+        bzi_kernel_set(dtype, to, i, from[i]);
+}
 
 BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,
                                       const bzi_kernel_output *out, uint8_t *const to[3])
@@ -2010,7 +2014,7 @@ BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, bzi_kernel_li
     }
 #undef CONVERT
     for (uint32_t p = 0; p < out->channels; p++)
-        BZI_KERNEL_BY_TYPE(out->dtype, row, to[p], lines->rgb[p], lines->end - lines->first);
+        BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_convert, to[p], lines->rgb[p], lines->end - lines->first);
 }
 
 /* Elements of a row, of 1 << shift bytes, to where they do not lie side by side; shift is a constant. */
@@ -2596,44 +2600,31 @@ BZI_KERNEL_CPU int bzi_kernel_plan_copy(const bzi_kernel_slot *slot, const bzi_k
 }
 
 
-/* Elements of channel i, of so many samples side by side: for compilers to vectorize. convert and type are of one type
- * of elements. */
-#define BZI_KERNEL_COPY(convert, type)                                                                                 \
-    BZI_KERNEL_FN void convert##_copy(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, int i,                 \
-                                      const uint8_t *restrict from, int32_t count, uint8_t *to)                        \
-    {                                                                                                                  \
-        const float m = copy->m[i], add = copy->add[i], bias = slot->bias[i], scale = slot->scale[i];                  \
-        const float w0 = slot->luma[0], w1 = slot->luma[1], w2 = slot->luma[2];                                        \
-        const int is_gray = copy->is_gray;                                                                             \
-        type *restrict dst = (type *)(void *)to;                                                                       \
-        for (int32_t k = 0; k < count; k++) {                                                                          \
-            const float value = bzi_kernel_clamp(m * (float)from[k] + add, 255.0f);                                    \
-            const float gray = (w0 * value + w1 * value) + w2 * value;                                                 \
-            dst[k] = convert(((is_gray ? gray : value) - bias) * scale);                                               \
-        }                                                                                                              \
-    }
-BZI_KERNEL_COPY(bzi_kernel_float, float)
-BZI_KERNEL_COPY(bzi_kernel_half, uint16_t)
-BZI_KERNEL_COPY(bzi_kernel_bfloat, uint16_t)
-BZI_KERNEL_COPY(bzi_kernel_byte, uint8_t)
-
-BZI_KERNEL_FN void bzi_kernel_copy_any(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, uint32_t dtype, int i,
-                                       const uint8_t *from, int32_t count, uint8_t *to)
+/* Elements of channel i, of so many samples side by side: for compilers to vectorize. */
+BZI_KERNEL_FN void bzi_kernel_copy_as(uint32_t dtype, const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, int i,
+                                      const uint8_t *restrict from, int32_t count, void *restrict to)
 {
-    BZI_KERNEL_BY_TYPE(dtype, copy, slot, copy, i, from, count, to);
+    const float m = copy->m[i], add = copy->add[i], bias = slot->bias[i], scale = slot->scale[i];
+    const float w0 = slot->luma[0], w1 = slot->luma[1], w2 = slot->luma[2];
+    const int is_gray = copy->is_gray;
+    for (int32_t k = 0; k < count; k++) {
+        const float value = bzi_kernel_clamp(m * (float)from[k] + add, 255.0f);
+        const float gray = (w0 * value + w1 * value) + w2 * value;
+        bzi_kernel_set(dtype, to, k, ((is_gray ? gray : value) - bias) * scale);
+    }
 }
 
 BZI_KERNEL_CPU void bzi_kernel_copy_plain(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, uint32_t dtype,
                                           int i, const uint8_t *from, int32_t count, uint8_t *to)
 {
-    bzi_kernel_copy_any(slot, copy, dtype, i, from, count, to);
+    BZI_KERNEL_BY_TYPE(dtype, bzi_kernel_copy_as, slot, copy, i, from, count, to);
 }
 
 BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_copy_256(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy,
                                                         uint32_t dtype, int i, const uint8_t *from, int32_t count,
                                                         uint8_t *to)
 {
-    bzi_kernel_copy_any(slot, copy, dtype, i, from, count, to);
+    BZI_KERNEL_BY_TYPE(dtype, bzi_kernel_copy_as, slot, copy, i, from, count, to);
 }
 
 #if BZI_KERNEL_X86
@@ -2786,7 +2777,7 @@ BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_k
     copy.streams = out->stride_x == 1 && out->width % 16 == 0;
     for (uint32_t i = 0; i < 3; i++) {
         const uint64_t fill = (uint64_t)(uintptr_t)&copy.fill_of[i];
-        BZI_KERNEL_BY_TYPE(out->dtype, put, fill, &one, slot->fill + i);
+        BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_put, fill, &one, slot->fill + i);
     }
     if (out->stride_x != 1) {
         bzi_kernel_places(copy.place, shift);
@@ -3477,13 +3468,6 @@ BZI_KERNEL_FN void bzi_kernel_deliver(const bzi_kernel_pass *pass, const float m
         c[i] = (c[i] - pass->bias[i] - mean[i]) * pass->scale[i];
 }
 
-BZI_KERNEL_FN void bzi_kernel_put_pixel(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint32_t x,
-                                        uint32_t y, const float c[3])
-{
-    const uint64_t element = (uint64_t)((int64_t)y * out->stride_y + (int64_t)x * out->stride_x);
-    BZI_KERNEL_BY_TYPE(out->dtype, put, pass->dst + (element << bzi_kernel_element_shift(out->dtype)), out, c);
-}
-
 BZI_KERNEL_FN void bzi_kernel_pass_finish(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
                                           bzi_kernel_thread thread, int mapped)
 {
@@ -3495,7 +3479,7 @@ BZI_KERNEL_FN void bzi_kernel_pass_finish(const bzi_kernel_pass *pass, const bzi
                 c[i] = (float)(int32_t)bzi_kernel_take8(pass, out, i, at, mapped);
             bzi_kernel_mean(out, (int32_t)x, (int32_t)y, mean);
             bzi_kernel_deliver(pass, mean, c);
-            bzi_kernel_put_pixel(pass, out, x, y, c);
+            bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);
         }
 }
 
@@ -3556,7 +3540,7 @@ BZI_KERNEL_FN void bzi_kernel_pass_cover(const bzi_kernel_pass *pass, const bzi_
         for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x) {
             float c[3] = { 0.0f, 0.0f, 0.0f };
             if (bzi_kernel_cover(pass, out, x, y, c))
-                bzi_kernel_put_pixel(pass, out, x, y, c);
+                bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);
         }
 }
 
@@ -3994,7 +3978,7 @@ BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const 
             for (uint32_t x = is_grid ? 0 : op->area[0]; x < right && x < (uint32_t)out->width; x++) {
                 float c[3] = { 0.0f, 0.0f, 0.0f };
                 if (bzi_kernel_cover(&pass, out, x, y, c))
-                    bzi_kernel_put_pixel(&pass, out, x, y, c);
+                    bzi_kernel_store(pass.dst, out, (int32_t)x, (int32_t)y, c);
             }
     }
 }
