@@ -3150,8 +3150,8 @@ static uint8_t *bzi_out_take(bzi_out *out, uint64_t n)
 
 static void bzi_out_bytes(bzi_out *out, const void *bytes, uint64_t n)
 {
-    uint8_t *p = bzi_out_take(out, n);
-    if (p && n)
+    uint8_t *p = n ? bzi_out_take(out, n) : NULL;
+    if (p)
         memcpy(p, bytes, (size_t)n);
 }
 
@@ -25127,7 +25127,7 @@ static bzna_status bzi_rule_check(const bzna_rule *r, bzna_error *err)
     if (r->dtype != BZNA_DTYPE_FLOAT32 && r->dtype != BZNA_DTYPE_UINT8 && r->dtype != BZNA_DTYPE_INT32 &&
         r->dtype != BZNA_DTYPE_INT64)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "dtype: %u; only float32, uint8, int32 and int64", r->dtype);
-    if (r->dimensions > 4 || r->dimensions < (r->kind == BZNA_RULE_ROWS))
+    if (r->dimensions > 4 || (r->kind == BZNA_RULE_ROWS && r->dimensions == 0))
         return BZI_MISUSE(err, "dimensions: %u; at most 4, and with ROWS at least 1", r->dimensions);
     for (uint32_t i = 0; i < r->dimensions; i++)
         if (r->shape[i] < 1 || !bzi_mul(bytes, (uint64_t)r->shape[i], &bytes) || bytes > BZI_LIMIT_RULE_BYTES)

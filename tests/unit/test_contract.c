@@ -4,7 +4,7 @@
  * sample what it must be: target, name, place, picture. A promise is a test that goes through all rows, opened in all
  * ways: from a path, from memory, by a user's source. The oracle of pixels is the library's pure half, as in
  * test_loader.c: each slot must hold, to the bit, what bzna_picture_render makes of its sample's picture. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 
 #if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_WRITER)

@@ -1,6 +1,6 @@
 /* test_decode.c - software decoding: right pixels, and the same pixels or the same error whatever was decoded
  * before. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "known.h"
 

@@ -1,6 +1,6 @@
 /* test_jpeg.c - JPEG as libjpeg-turbo decodes it: planes as TurboJPEG has them, no rows but those that a warp needs,
  * shrunk where that is allowed, damage where it is. test_pictures.c has what Pillow makes of them. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #ifdef TEST_NVDEC
 #  include "../fake/nvdec.h"

@@ -1,7 +1,7 @@
 /* test_pictures.c - JPEG and stills: the pixels that Pillow has of them, and what they say of themselves; damage that
  * is noticed; nothing of one picture in the next. tests/data/pictures has what libavcodec does not encode, beside it
  * Pillow's pixels, and the program that made both. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "bytes.h"
 
