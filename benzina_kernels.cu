@@ -1346,6 +1346,7 @@ BZI_KERNEL_CPU uint64_t bzi_kernel_lay_out(bzi_kernel_lines *lines, const bzi_ke
 {
     const uint64_t columns = bzi_kernel_room(view, 0, out->width), rows = bzi_kernel_room(view, 1, out->height);
     uint64_t used = 0, most = 0, room = (columns + 15) / 16 * 16;
+    memory = memory ? memory + (64 - (uintptr_t)memory % 64) % 64 / sizeof *memory : NULL;
     memset(lines, 0, sizeof *lines);
     memset(lines->held, 0xff, sizeof lines->held);
     for (int c = 0; c < 2; c++) {
@@ -1370,6 +1371,13 @@ BZI_KERNEL_CPU uint64_t bzi_kernel_lay_out(bzi_kernel_lines *lines, const bzi_ke
     return used + 16;
 }
 
+/* Whether the separable loop is for a slot, whose rows and columns have changed places if H turns it. */
+BZI_KERNEL_CPU int bzi_kernel_can_separate(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    return bzi_kernel_aligned(slot->h) && out->width >= 1 && slot->x1 >= slot->x0 && slot->y1 >= slot->y0 &&
+           (!(slot->flags & BZI_KERNEL_CLIP) || (slot->clip[1] == 0.0f && slot->clip[3] == 0.0f));
+}
+
 /* What the separable loop needs for this slot, in bytes; 0: the loop is not for it. */
 BZI_KERNEL_CPU size_t bzi_kernel_workspace_bytes(const bzi_kernel_slot *given, const bzi_kernel_output *to)
 {
@@ -1377,8 +1385,7 @@ BZI_KERNEL_CPU size_t bzi_kernel_workspace_bytes(const bzi_kernel_slot *given, c
     bzi_kernel_output turned = *to, *out = &turned;
     bzi_kernel_lines lines;
     bzi_kernel_turn(slot, out);
-    if (!bzi_kernel_aligned(slot->h) || out->width < 1 || slot->x1 < slot->x0 || slot->y1 < slot->y0 ||
-        ((slot->flags & BZI_KERNEL_CLIP) && (slot->clip[1] != 0.0f || slot->clip[3] != 0.0f)))
+    if (!bzi_kernel_can_separate(slot, out))
         return 0;
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
     const uint64_t elements = bzi_kernel_lay_out(&lines, slot, &view, out, NULL);
@@ -1405,6 +1412,31 @@ BZI_KERNEL_FN void bzi_kernel_plan_weights(const bzi_kernel_scan *scan, bzi_kern
     }
 }
 
+/* Where output number i lies along x (0) or y (1) of the picture. */
+BZI_KERNEL_FN float bzi_kernel_along(const float h[9], int along, int32_t i)
+{
+    float u, v;
+    bzi_kernel_map_affine(h, along ? 0 : i, along ? i : 0, &u, &v);
+    return along ? v : u;
+}
+
+/* Of two samples an axis: the first one, and the share of the second. along and filter are constants where they can be,
+ * for compilers to vectorize. */
+BZI_KERNEL_FN void bzi_kernel_plan_lerp(const bzi_kernel_scan *scan, const bzi_kernel_slot *slot, bzi_kernel_axis axis,
+                                        float last, int along, uint32_t filter, int32_t first, int32_t end)
+{
+    const bzi_kernel_slot local = *slot;       /* the compiler knows that no store changes it */
+    int32_t *restrict index = scan->index;
+    float *restrict weight = scan->weight;
+    for (int32_t i = 0; i < (int32_t)scan->room; i++) {
+        const int32_t at = first + i < end ? first + i : end - 1;
+        const float place = bzi_kernel_place(filter, bzi_kernel_along(local.h, along, at), last);
+        const bzi_kernel_tap tap = bzi_kernel_tap_of(axis, place);
+        index[i] = tap.index;
+        weight[i] = tap.weight;
+    }
+}
+
 /* What outputs first..end - 1 take, along x (0) or y (1), of luma (0) or chroma (1); past them is what the last has. */
 BZI_KERNEL_CPU void bzi_kernel_plan_scan(const bzi_kernel_scan *scan, const bzi_kernel_slot *slot,
                                          const bzi_kernel_view *view, int which, int32_t first, int32_t end)
@@ -1412,24 +1444,26 @@ BZI_KERNEL_CPU void bzi_kernel_plan_scan(const bzi_kernel_scan *scan, const bzi_
     const int along = which & 1, c = which >> 1;
     const bzi_kernel_axis axis = along ? view->y[c] : view->x[c];
     const float last = along ? view->y[0].last : view->x[0].last, shrink = view->shrink[along];
+    if (view->kind == BZI_KERNEL_LERP && slot->filter != BZI_KERNEL_NEAREST && along)
+        bzi_kernel_plan_lerp(scan, slot, axis, last, 1, BZI_KERNEL_LINEAR, first, end);
+    else if (view->kind == BZI_KERNEL_LERP && slot->filter != BZI_KERNEL_NEAREST)
+        bzi_kernel_plan_lerp(scan, slot, axis, last, 0, BZI_KERNEL_LINEAR, first, end);
+    else if (view->kind == BZI_KERNEL_LERP)
+        bzi_kernel_plan_lerp(scan, slot, axis, last, along, BZI_KERNEL_NEAREST, first, end);
+    if (view->kind == BZI_KERNEL_LERP)
+        return;
+
     for (int32_t i = 0; i < (int32_t)scan->room; i++) {
         const int32_t at = first + i < end ? first + i : end - 1;
-        float u, v;
-        bzi_kernel_map_affine(slot->h, along ? 0 : at, along ? at : 0, &u, &v);
-        if (view->kind == BZI_KERNEL_LERP) {
-            const bzi_kernel_tap tap = bzi_kernel_tap_of(axis, bzi_kernel_place(slot->filter, along ? v : u, last));
-            scan->index[i] = tap.index;
-            scan->weight[i] = tap.weight;
-        } else {
-            const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, along ? v : u, shrink);
-            scan->index[i] = taps.begin;
-            scan->norm[i] = taps.position;
-        }
+        const float place = bzi_kernel_along(slot->h, along, at);
+        const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, place, shrink);
+        scan->index[i] = taps.begin;
+        scan->norm[i] = taps.position;
     }
     const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, 0.0f, shrink);
-    if (view->kind != BZI_KERNEL_LERP && taps.filter == BZI_KERNEL_LINEAR)
+    if (taps.filter == BZI_KERNEL_LINEAR)
         bzi_kernel_plan_weights(scan, taps, BZI_KERNEL_LINEAR);
-    else if (view->kind != BZI_KERNEL_LERP)
+    else
         bzi_kernel_plan_weights(scan, taps, taps.filter);
 }
 
@@ -1460,25 +1494,24 @@ BZI_KERNEL_CPU void bzi_kernel_plan_samples(bzi_kernel_lines *lines, int c, int3
 BZI_KERNEL_CPU void bzi_kernel_plan_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int along,
                                            int32_t size, int32_t *first, int32_t *end)
 {
+    const float *m = slot->clip + (along ? 4 : 0), last = along ? view->y[0].last : view->x[0].last;
     for (int32_t i = 0; i < size; i++) {
-        float u, v;
-        const float *m = slot->clip + (along ? 4 : 0), at = m[0] * (float)i + m[along ? 1 : 2];
-        const int is_kept = !(slot->flags & BZI_KERNEL_CLIP) || bzi_kernel_inside(at, slot->clip_last[along]);
-        bzi_kernel_map_affine(slot->h, along ? 0 : i, along ? i : 0, &u, &v);
-        if (is_kept && bzi_kernel_inside(along ? v : u, along ? view->y[0].last : view->x[0].last)) {
+        const int is_kept = !(slot->flags & BZI_KERNEL_CLIP) ||
+                            bzi_kernel_inside(m[0] * (float)i + m[along ? 1 : 2], slot->clip_last[along]);
+        if (is_kept && bzi_kernel_inside(bzi_kernel_along(slot->h, along, i), last)) {
             *first = *end ? *first : i;
             *end = i + 1;
+        } else if (*end) {
+            break;
         }
     }
 }
 
-/* What every output column and row takes, and which samples columns touch. Returns 0 when more lie inside than can. */
+/* What every output column and row takes, and which samples columns touch. Returns 0 when more lie inside than can.
+ * Pre: lines are laid out. */
 BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                   const bzi_kernel_output *out, float *memory, int level)
+                                   const bzi_kernel_output *out)
 {
-    memory += (64 - (uintptr_t)memory % 64) % 64 / sizeof *memory;
-    bzi_kernel_lay_out(lines, slot, view, out, memory);
-    lines->level = level;
     bzi_kernel_plan_inside(slot, view, 0, out->width, &lines->first, &lines->end);
     bzi_kernel_plan_inside(slot, view, 1, out->height, &lines->top, &lines->bottom);
     const int32_t columns = lines->end - lines->first, rows = columns ? lines->bottom - lines->top : 0;
@@ -1805,16 +1838,11 @@ BZI_KERNEL_FN void bzi_kernel_round_row(float *restrict row, const float *restri
         row[i] = bzi_kernel_whole(norm ? row[i] * norm[i] : row[i], most);
 }
 
-/* Row index of luma, or of both chroma planes, filtered along x: held, or made now. Returns where in a ring it is. */
-BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                      int c, int32_t index)
+/* Filters row index of luma, or of both chroma planes, along x, and holds it at a place in its ring. */
+BZI_KERNEL_CPU void bzi_kernel_make_row(const bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
+                                        const bzi_kernel_view *view, int c, int32_t index, size_t place)
 {
-    const int32_t at = index & (lines->rows[c] - 1);
-    const size_t place = (size_t)at * lines->x[c].room;
     const int lerp = view->kind == BZI_KERNEL_LERP, as_bytes = lines->level && slot->depth <= 8;
-    if (lines->held[c][at] == index)
-        return place;
-    lines->held[c][at] = index;
     for (int p = c; p <= 2 * c; p++) {
         const void *samples = bzi_kernel_read_row(slot, view, lines, p, index, as_bytes);
         (!as_bytes ? bzi_kernel_horizontal : lines->group[c] == 16 ? bzi_kernel_horizontal_512 :
@@ -1823,6 +1851,17 @@ BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_
             bzi_kernel_round_row(lines->ring[p] + place, lines->x[c].first_norm, lines->x[c].room,
                                  bzi_kernel_most(slot));
     }
+}
+
+/* Returns where in a ring row index of luma, or of both chroma planes, lies, filtered along x: held, or made now. */
+BZI_KERNEL_FN size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                     int c, int32_t index)
+{
+    const int32_t at = index & (lines->rows[c] - 1);
+    const size_t place = (size_t)at * lines->x[c].room;
+    if (lines->held[c][at] != index)
+        bzi_kernel_make_row(lines, slot, view, c, index, place);
+    lines->held[c][at] = index;
     return place;
 }
 
@@ -1854,6 +1893,20 @@ BZI_KERNEL_CPU void bzi_kernel_take_whole(bzi_kernel_lines *lines, int p, float 
         lines->part[p][0] = lines->part[p][1] = rows[p];
 }
 
+/* The two rows that output row y lies between, of luma or chroma. */
+BZI_KERNEL_CPU void bzi_kernel_take_two(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
+                                        const bzi_kernel_view *view, int c, int32_t y)
+{
+    const size_t at = (size_t)(y - lines->top);
+    const int32_t last = (int32_t)view->y[c].last, first = lines->y[c].index[at];
+    for (int32_t k = 0; k < 2; k++) {
+        const size_t place = bzi_kernel_hold(lines, slot, view, c, first + k < last ? first + k : last);
+        for (int p = c; p <= 2 * c; p++)
+            lines->part[p][k] = lines->ring[p] + place;
+    }
+    lines->share[c][0] = lines->y[c].weight[at];
+}
+
 /* The rows that output row y is made of, of luma or chroma. */
 BZI_KERNEL_CPU void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                     int c, int32_t y)
@@ -1864,8 +1917,8 @@ BZI_KERNEL_CPU void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_sl
     int32_t n = 0;
     for (int32_t k = 0; k < taps; k++) {
         const int32_t index = scan->index[at] + k;
-        const float weight = lines->lerp ? scan->weight[at] : scan->weight[(size_t)k * scan->room + at];
-        if (weight == 0.0f && !lines->lerp && (n > 0 || k + 1 < taps))
+        const float weight = scan->weight[(size_t)k * scan->room + at];
+        if (weight == 0.0f && (n > 0 || k + 1 < taps))
             continue;                          /* no bit depends on it; nor does the row lie in the picture, perhaps */
         if (n == BZI_KERNEL_PARTS) {
             lines->parts[c] = n;
@@ -2078,10 +2131,9 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
                                        bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y)
 {
     lines->lerp = view->kind == BZI_KERNEL_LERP;
-    bzi_kernel_take(lines, slot, view, 0, y);
-    if (view->plane[1])
-        bzi_kernel_take(lines, slot, view, 1, y);
-    else
+    for (int c = 0; c < (view->plane[1] ? 2 : 1); c++)
+        (lines->lerp ? bzi_kernel_take_two : bzi_kernel_take)(lines, slot, view, c, y);
+    if (!view->plane[1])
         bzi_kernel_take_whole(lines, 1, lines->row);
     if (slot->antialias == BZI_KERNEL_ROUND)
         bzi_kernel_round_rows(slot, lines);
@@ -2101,7 +2153,8 @@ BZI_KERNEL_CPU void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kerne
 {
     const int shift = bzi_kernel_element_shift(out->dtype);
     bzi_kernel_plan_colors(lines, slot, out);
-    bzi_kernel_places(lines->place, shift);
+    if (out->stride_x != 1)
+        bzi_kernel_places(lines->place, shift);
     for (int32_t y = 0; y < out->height; y++) {
         const int inside = y >= lines->top && y < lines->bottom;
         if (inside)
@@ -2118,17 +2171,19 @@ BZI_KERNEL_CPU void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kerne
 BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const bzi_kernel_output *out, void *workspace,
                                              size_t workspace_bytes)
 {
-    size_t needed = bzi_kernel_workspace_bytes(slot, out);
-    if (!needed || !workspace || workspace_bytes < needed)
-        return 0;
     bzi_kernel_slot local = bzi_kernel_with_mean(slot);
     bzi_kernel_output to = *out;
     const int turned = bzi_kernel_turn(&local, &to);
+    if (!workspace || !bzi_kernel_can_separate(&local, &to))
+        return 0;
     const bzi_kernel_view view = bzi_kernel_view_of(&local);
     bzi_kernel_lines lines;
-    if (!bzi_kernel_plan(&lines, &local, &view, &to, workspace, bzi_kernel_level()))
+    if (bzi_kernel_lay_out(&lines, &local, &view, &to, workspace) > workspace_bytes / sizeof(float))
         return 0;
+    lines.level = bzi_kernel_level();
     lines.turned = turned;
+    if (!bzi_kernel_plan(&lines, &local, &view, &to))
+        return 0;
     bzi_kernel_rows(&local, &view, &lines, &to);
     bzi_kernel_add_sums(&local, lines.sums);
 #if BZI_KERNEL_X86
