@@ -18719,7 +18719,7 @@ static void bzi_slot_jitter(bzi_kernel_slot *slot, const bzna_transform *t)
         return;
     }
 
-    slot->flags |= BZI_KERNEL_JITTER | (shifts ? BZI_KERNEL_SHIFT : 0) | (turns ? 2 * BZI_KERNEL_SHIFT : 0) |
+    slot->flags |= BZI_KERNEL_JITTER | (shifts ? BZI_KERNEL_SHIFT : 0) | (turns ? BZI_KERNEL_HUE : 0) |
                    (contrast != 1 ? BZI_KERNEL_MEAN_LUMA : 0);
     slot->hls[0] = t->hls[0] / 30;
     slot->hls[1] = t->hls[1];
