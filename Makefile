@@ -45,13 +45,9 @@ HAVE_CUDA     := $(shell pkg-config --exists ffnvcodec 2>/dev/null && echo | $(C
 
 # -std=c11 and -ffp-contract=off: no fused multiply-add, so that every machine computes the same bits.
 BASE_CFLAGS = -fvisibility=hidden -I. $(WARN) $(CPPFLAGS) $(CFLAGS) -std=c11 -ffp-contract=off $(SANITIZE)
-# Tests take less time to run than to optimize, but for those that use little of the library, as what they do not use
-# is then left out, and, under sanitizers, those of loaders.
-TEST_SMALL  = $(filter %_basics %_cursor %_filters %_kernels %_lists %_numbers %_ptx %_resampling %_sampler \
-              %_transforms,$@)
-TEST_LONG   = $(if $(SANITIZE),$(foreach name,_loader _training _sessions _contract,$(findstring $(name),$@)))
-TEST_OPT    = $(if $(TEST_SMALL),$(if $(filter %_ptx,$@),-O2,-O1),$(if $(strip $(TEST_LONG)),$(OPT),-O0))
-TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) -DBENZINA_CHECK_LOCKS $(if $(TEST_SMALL),-DBENZINA_STATIC)
+# Suites take less time to run than to optimize, but for two that calculate much themselves.
+TEST_OPT    = $(if $(filter %/test_ptx,$@),-O2,$(if $(filter %/library.o %/test_kernels,$@),-O1,-O0))
+TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) -DBENZINA_CHECK_LOCKS
 ifeq ($(HAVE_AVCODEC),yes)
 AV_CFLAGS := $(shell pkg-config --cflags libavcodec libavutil)
 AV_LIBS   := $(shell pkg-config --libs libavcodec libavutil)
@@ -235,16 +231,17 @@ LIBRARY  = $(BUILD)/tests/library
 $(LIBRARY)/library.h $(LIBRARY)/library.c: $(LIBRARY)/library.%: tests/make/library.awk benzina.c benzina_kernels.cu
 	@mkdir -p $(@D)
 	LC_ALL=C awk -v want=$* -f tests/make/library.awk benzina.c > $@
-$(LIBRARY)/library.a: $(LIBRARY)/library.c benzina.h $(PTX)
-	$(CC) $(TEST_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) -c -o $(LIBRARY)/library.o $<
-	rm -f $@ && $(AR) rcs $@ $(LIBRARY)/library.o
+$(LIBRARY)/library.o: $(LIBRARY)/library.c benzina.h $(PTX)
+	$(CC) $(TEST_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) -c -o $@ $<
+$(LIBRARY)/library.a: $(LIBRARY)/library.o
+	rm -f $@ && $(AR) rcs $@ $<
 
 # One test binary. Those of them that include benzina.c leave the archive's object out.
 $(BUILD)/tests/%: tests/unit/%.c $(wildcard tests/unit/*.h tests/windows/*.h) benzina.c benzina.h \
               benzina_kernels.cu $(PTX) $(LIBRARY)/library.h $(LIBRARY)/library.a \
               $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
 	@mkdir -p $(BUILD)/tests
-	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' $(if $(TEST_SMALL),,-DTEST_LINKED) -I$(BUILD)/tests \
+	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' -DTEST_LINKED -I$(BUILD)/tests \
 	    $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) $(if $(filter %_nvdec %_device %_driver %_sessions %_soak %_races \
 	    %_limits %_nvparser,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< \
 	    $(if $(filter %_stream,$@),$(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS)) $(LIBRARY)/library.a $(LIBS)

@@ -3,8 +3,8 @@
 #     awk -v want=c      -f tests/make/library.awk benzina.c      the library, of which no function and no table is static
 #     awk -v want=h      -f tests/make/library.awk benzina.c      its types, macros and declarations, without bodies
 #
-# benzina_kernels.cu is in both, in its place. Its inline functions stay what they are, and the header leaves them out:
-# a suite that calls them includes benzina.c itself.
+# benzina_kernels.cu is in both, in its place. Its inline functions stay what they are, and the header leaves them out,
+# but for suites that define TEST_KERNELS: these include the file itself.
 #
 # This knows no C, but the form of these files: what begins in column 0 is a function, which ends with the next "}" in
 # column 0, or ends with a ";" outside of braces. tests/unit/library.h says who includes the header.
@@ -111,10 +111,10 @@ BEGIN {
 }
 
 /^#include "benzina_kernels.cu"$/ {
-    if (want == "c") print "#line 1 \"benzina_kernels.cu\""
+    print want == "c" ? "#line 1 \"benzina_kernels.cu\"" : "#ifdef TEST_KERNELS\n" $0 "\n#else"
     while ((getline line < "benzina_kernels.cu") > 0)
         take(line)
-    if (want == "c") print "#line " NR + 1 " \"benzina.c\""
+    print want == "c" ? "#line " NR + 1 " \"benzina.c\"" : "#endif"
     next
 }
 

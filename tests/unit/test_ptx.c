@@ -8,7 +8,8 @@
  * share an element, and those of a block share memory only across a barrier, which is proven here too.
  *
  * An instruction that the interpreter does not know is a failure which names it: another compiler gives others. */
-#include "../../benzina.c"
+#define TEST_KERNELS
+#include "library.h"
 #include "test.h"
 #include "random.h"
 
