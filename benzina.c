@@ -27843,8 +27843,9 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     if (is_new && bzi_device_open(context->host, &context->config, &context->device, &context->device_error) ==
                       BZNA_E_DEVICE_LOST)
         context->device_error.status = BZNA_E_DEVICE;       /* the library had nothing on it: there is just no device */
-    *err = context->device_error;
-    if (err->status == BZNA_E_MEMORY)                       /* not kept: there may be memory the next time */
+    if (!context->device)
+        *err = context->device_error;
+    if (context->device_error.status == BZNA_E_MEMORY)      /* not kept: there may be memory the next time */
         bzi_error_init(&context->device_error);
     bzi_os_turn_end(&context->turn);
 
