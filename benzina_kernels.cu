@@ -2190,14 +2190,22 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_turned_axis bzi_kernel_turned_reach(con
                                      _mm256_min_epi32(last, _mm256_set1_epi32(t->end[along])) };
 }
 
-/* The weights of samples i, as bzi_kernel_weight: 0 behind the last. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_weight(const bzi_kernel_turned_axis *axis, __m256i i,
-                                                              float narrow)
+/* The weights of `count` samples from the first one on, as bzi_kernel_weight: 0 behind the last. Returns their sum. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_weights(const bzi_kernel_turned_axis *axis, int32_t count,
+                                                               float narrow, __m256 *weights)
 {
-    const __m256 away = _mm256_sub_ps(_mm256_cvtepi32_ps(i), axis->position);
-    const __m256 x = _mm256_mul_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0f), away), _mm256_set1_ps(narrow));
-    const __m256 w = _mm256_max_ps(_mm256_sub_ps(_mm256_set1_ps(1.0f), x), _mm256_setzero_ps());
-    return _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(i, axis->last)), w);
+    const __m256 first = _mm256_cvtepi32_ps(axis->first), last = _mm256_cvtepi32_ps(axis->last);
+    const __m256 one = _mm256_set1_ps(1.0f);
+    __m256 sum = _mm256_setzero_ps();
+    for (int32_t k = 0; k < count; k++) {
+        const __m256 i = _mm256_add_ps(first, _mm256_set1_ps((float)k));
+        const __m256 away = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_sub_ps(i, axis->position));
+        const __m256 w = _mm256_max_ps(_mm256_sub_ps(one, _mm256_mul_ps(away, _mm256_set1_ps(narrow))),
+                                       _mm256_setzero_ps());
+        weights[k] = _mm256_and_ps(_mm256_cmp_ps(i, last, _CMP_LE_OQ), w);
+        sum = _mm256_add_ps(sum, weights[k]);
+    }
+    return sum;
 }
 
 /* Where in a plane the samples of eight pixels lie: their first columns, and rows. Where those of four neighbors lie
@@ -2270,12 +2278,21 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sample(__m256i four, int3
     return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(four, 8 * i), _mm256_set1_epi32(255)));
 }
 
-/* A plane of eight pixels, filtered: rows one below the other, each by weights of its samples. taps, and is_near,
- * whether windows hold the samples: constants where they can be. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sum(const bzi_kernel_turned *t, int32_t taps, int is_near,
-                                                           const bzi_kernel_turned_place *place, const uint8_t *plane,
-                                                           int32_t pitch, const __m256 *x, const __m256 *y)
+/* What eight pixels take of a plane, before any of it is read. */
+typedef struct bzi_kernel_turned_eight {
+    __m256 x[BZI_KERNEL_TURNED_TAPS], y[BZI_KERNEL_TURNED_TAPS];        /* weights of columns and rows */
+    __m256 norm;
+    bzi_kernel_turned_place place;
+    int    is_near;           /* windows hold the samples */
+} bzi_kernel_turned_eight;
+
+/* A plane of eight pixels, filtered: rows one below the other, each by weights of its samples. taps: t->taps[0], and
+ * is_near, whether windows hold the samples: constants where they can be. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_rows(const bzi_kernel_turned *t, int32_t taps, int is_near,
+                                                            const bzi_kernel_turned_eight *eight,
+                                                            const uint8_t *plane, int32_t pitch)
 {
+    const bzi_kernel_turned_place *place = &eight->place;
     __m256i row[BZI_KERNEL_TURNED_TAPS / 4];
     __m256 total = _mm256_setzero_ps();
     for (int32_t i = 0; i < taps && is_near; i += 4)
@@ -2292,41 +2309,35 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sum(const bzi_kernel_turn
                 four = bzi_kernel_turned_gather(t, place, plane, pitch, k, i);
             }
             for (int32_t j = 0; j < 4 && i + j < taps; j++)
-                sum = _mm256_add_ps(sum, _mm256_mul_ps(x[i + j], bzi_kernel_turned_sample(four, j)));
+                sum = _mm256_add_ps(sum, _mm256_mul_ps(eight->x[i + j], bzi_kernel_turned_sample(four, j)));
         }
-        total = _mm256_add_ps(total, _mm256_mul_ps(y[k], sum));
+        total = _mm256_add_ps(total, _mm256_mul_ps(eight->y[k], sum));
     }
-    return total;
+    return _mm256_mul_ps(total, eight->norm);
 }
 
-/* Plane p, and Cr beside Cb, of eight pixels at u, v. taps: t->taps[0]. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_ramp(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                                          const bzi_kernel_turned *t, int p, int32_t taps, __m256 u,
-                                                          __m256 v, __m256 to[2])
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sum(const bzi_kernel_turned *t, int32_t taps,
+                                                           const bzi_kernel_turned_eight *eight,
+                                                           const uint8_t *plane, int32_t pitch)
 {
-    const int c = p > 0;
-    const bzi_kernel_turned_axis x = bzi_kernel_turned_reach(t, view->x[c], 0, u);
-    const bzi_kernel_turned_axis y = bzi_kernel_turned_reach(t, view->y[c], 1, v);
+    return eight->is_near ? bzi_kernel_turned_rows(t, taps, 1, eight, plane, pitch) :
+                            bzi_kernel_turned_rows(t, taps, 0, eight, plane, pitch);
+}
+
+/* Eight pixels at u, v of plane p. taps: t->taps[0]. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_ramp(const bzi_kernel_view *view, const bzi_kernel_turned *t,
+                                                          int p, int32_t taps, __m256 u, __m256 v,
+                                                          bzi_kernel_turned_eight *eight)
+{
+    const bzi_kernel_turned_axis x = bzi_kernel_turned_reach(t, view->x[p > 0], 0, u);
+    const bzi_kernel_turned_axis y = bzi_kernel_turned_reach(t, view->y[p > 0], 1, v);
+    const __m256 sum_x = bzi_kernel_turned_weights(&x, taps, t->narrow[0], eight->x);
+    const __m256 sum_y = bzi_kernel_turned_weights(&y, t->taps[1], t->narrow[1], eight->y);
     const __m256 one = _mm256_set1_ps(1.0f);
-    __m256 of_x[BZI_KERNEL_TURNED_TAPS], of_y[BZI_KERNEL_TURNED_TAPS], sum_x = _mm256_setzero_ps(), sum_y = sum_x;
-    bzi_kernel_turned_place place = { .column = x.first, .row = y.first };
-    for (int32_t k = 0; k < taps; k++) {
-        of_x[k] = bzi_kernel_turned_weight(&x, _mm256_add_epi32(x.first, _mm256_set1_epi32(k)), t->narrow[0]);
-        sum_x = _mm256_add_ps(sum_x, of_x[k]);
-    }
-    for (int32_t k = 0; k < t->taps[1]; k++) {
-        of_y[k] = bzi_kernel_turned_weight(&y, _mm256_add_epi32(y.first, _mm256_set1_epi32(k)), t->narrow[1]);
-        sum_y = _mm256_add_ps(sum_y, of_y[k]);
-    }
-    const __m256 norm = _mm256_mul_ps(_mm256_div_ps(one, sum_x), _mm256_div_ps(one, sum_y));
-    const int is_near = bzi_kernel_turned_windows(t, x.last, &place);
-    for (int q = 0; q <= c; q++) {
-        const uint8_t *plane = (const uint8_t *)(uintptr_t)view->plane[p + q];
-        const int32_t pitch = slot->pitch[p + q];
-        to[q] = is_near ? bzi_kernel_turned_sum(t, taps, 1, &place, plane, pitch, of_x, of_y) :
-                          bzi_kernel_turned_sum(t, taps, 0, &place, plane, pitch, of_x, of_y);
-        to[q] = _mm256_mul_ps(to[q], norm);
-    }
+    eight->norm = _mm256_mul_ps(_mm256_div_ps(one, sum_x), _mm256_div_ps(one, sum_y));
+    eight->place.column = x.first;
+    eight->place.row = y.first;
+    eight->is_near = bzi_kernel_turned_windows(t, x.last, &eight->place);
 }
 
 /* Where two samples of an axis lie, as bzi_kernel_place and bzi_kernel_tap_of: the first, and the second's weight. */
@@ -2340,6 +2351,17 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_tap(bzi_kernel_axis axis,
     return _mm256_sub_ps(position, _mm256_cvtepi32_ps(*index));
 }
 
+/* Eight pixels at u, v of plane p, between two samples of each axis. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_lerp(const bzi_kernel_view *view, const bzi_kernel_turned *t,
+                                                          int p, __m256 u, __m256 v, bzi_kernel_turned_eight *eight)
+{
+    eight->x[0] = bzi_kernel_turned_tap(view->x[p > 0], view->x[0].last, u, &eight->place.column);
+    eight->y[0] = bzi_kernel_turned_tap(view->y[p > 0], view->y[0].last, v, &eight->place.row);
+    const __m256i last = _mm256_min_epi32(_mm256_add_epi32(eight->place.column, _mm256_set1_epi32(1)),
+                                          _mm256_set1_epi32(t->end[0]));
+    eight->is_near = bzi_kernel_turned_windows(t, last, &eight->place);
+}
+
 /* Between the first two of four samples: at a weight of 0, the second is anything. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_between(__m256i four, __m256 weight)
 {
@@ -2347,53 +2369,59 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_between(__m256i four, __m
     return _mm256_add_ps(a, _mm256_mul_ps(_mm256_sub_ps(b, a), weight));
 }
 
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_lerp(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                                          const bzi_kernel_turned *t, int p, __m256 u, __m256 v,
-                                                          __m256 to[2])
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_mix(const bzi_kernel_turned *t,
+                                                           const bzi_kernel_turned_eight *eight, const uint8_t *plane,
+                                                           int32_t pitch)
 {
-    const int c = p > 0;
-    bzi_kernel_turned_place place;
-    const __m256 x = bzi_kernel_turned_tap(view->x[c], view->x[0].last, u, &place.column);
-    const __m256 y = bzi_kernel_turned_tap(view->y[c], view->y[0].last, v, &place.row);
-    const __m256i last = _mm256_min_epi32(_mm256_add_epi32(place.column, _mm256_set1_epi32(1)),
-                                          _mm256_set1_epi32(t->end[0]));
-    const int is_near = bzi_kernel_turned_windows(t, last, &place);
-    for (int q = 0; q <= c; q++) {
-        const uint8_t *plane = (const uint8_t *)(uintptr_t)view->plane[p + q];
-        const int32_t pitch = slot->pitch[p + q];
-        __m256i rows[3];
-        for (int32_t k = 0; k < 3 && is_near; k++)
-            rows[k] = bzi_kernel_turned_window(t, &place, plane, pitch, k, 0);
-        for (int32_t k = 0; k < 2; k++)
-            rows[k] = is_near ? bzi_kernel_choose_256(rows[k], rows[k + 1], place.is_below) :
-                                bzi_kernel_turned_gather(t, &place, plane, pitch, k, 0);
-        const __m256 above = bzi_kernel_turned_between(rows[0], x), below = bzi_kernel_turned_between(rows[1], x);
-        to[q] = _mm256_add_ps(above, _mm256_mul_ps(_mm256_sub_ps(below, above), y));
-    }
+    __m256i rows[3];
+    for (int32_t k = 0; k < 3 && eight->is_near; k++)
+        rows[k] = bzi_kernel_turned_window(t, &eight->place, plane, pitch, k, 0);
+    for (int32_t k = 0; k < 2; k++)
+        rows[k] = eight->is_near ? bzi_kernel_choose_256(rows[k], rows[k + 1], eight->place.is_below) :
+                                   bzi_kernel_turned_gather(t, &eight->place, plane, pitch, k, 0);
+    const __m256 above = bzi_kernel_turned_between(rows[0], eight->x[0]);
+    const __m256 below = bzi_kernel_turned_between(rows[1], eight->x[0]);
+    return _mm256_add_ps(above, _mm256_mul_ps(_mm256_sub_ps(below, above), eight->y[0]));
 }
 
-/* Plane p, and Cr beside Cb, of columns first..end - 1 of row y, to rows. taps: as above; 0: lerp. */
+/* Where eight pixels from column i on, of which end - 1 is the last, lie in the picture. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_map(const float h[9], int32_t i, int32_t end, int32_t y,
+                                                         __m256 *u, __m256 *v)
+{
+    const __m256i column = _mm256_add_epi32(_mm256_set1_epi32(i), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0));
+    const __m256 x = _mm256_cvtepi32_ps(_mm256_min_epi32(column, _mm256_set1_epi32(end - 1)));
+    const __m256 row = _mm256_set1_ps((float)y);
+    *u = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(h[0]), x), _mm256_mul_ps(_mm256_set1_ps(h[1]), row));
+    *v = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(h[3]), x), _mm256_mul_ps(_mm256_set1_ps(h[4]), row));
+    *u = _mm256_add_ps(*u, _mm256_set1_ps(h[2]));
+    *v = _mm256_add_ps(*v, _mm256_set1_ps(h[5]));
+}
+
+/* Plane p, and Cr beside Cb, of columns first..end - 1 of row y, to rows. taps: as above; 0: lerp. Processors look
+ * ahead less far than all of eight pixels takes, so that places and weights of 64 come first, and then their sums. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_plane(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                                            const bzi_kernel_turned *t, int p, int32_t taps, int32_t y,
                                                            int32_t first, int32_t end, float *const rows[3])
 {
-    const float *h = slot->h;
-    const __m256 row = _mm256_set1_ps((float)y);
-    for (int32_t i = first; i < end; i += 8) {
-        const __m256i column = _mm256_add_epi32(_mm256_set1_epi32(i), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0));
-        const __m256 x = _mm256_cvtepi32_ps(_mm256_min_epi32(column, _mm256_set1_epi32(end - 1)));
-        __m256 u = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(h[0]), x), _mm256_mul_ps(_mm256_set1_ps(h[1]), row));
-        __m256 v = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(h[3]), x), _mm256_mul_ps(_mm256_set1_ps(h[4]), row));
-        __m256 made[2];
-        u = _mm256_add_ps(u, _mm256_set1_ps(h[2]));
-        v = _mm256_add_ps(v, _mm256_set1_ps(h[5]));
-        if (taps)
-            bzi_kernel_turned_ramp(slot, view, t, p, taps, u, v, made);
-        else
-            bzi_kernel_turned_lerp(slot, view, t, p, u, v, made);
-        _mm256_storeu_ps(rows[p] + i - first, made[0]);
-        if (p)
-            _mm256_storeu_ps(rows[2] + i - first, made[1]);
+    for (int32_t begin = first; begin < end; begin += 64) {
+        const int32_t stop = begin + 64 < end ? begin + 64 : end;
+        bzi_kernel_turned_eight eights[8], *eight = eights;
+        __m256 u, v;
+        for (int32_t i = begin; i < stop; i += 8, eight++) {
+            bzi_kernel_turned_map(slot->h, i, end, y, &u, &v);
+            if (taps)
+                bzi_kernel_turned_ramp(view, t, p, taps, u, v, eight);
+            else
+                bzi_kernel_turned_lerp(view, t, p, u, v, eight);
+        }
+        for (int q = p; q <= 2 * p; q++) {
+            const uint8_t *plane = (const uint8_t *)(uintptr_t)view->plane[q];
+            eight = eights;
+            for (int32_t i = begin; i < stop; i += 8, eight++)
+                _mm256_storeu_ps(rows[q] + i - first,
+                                 taps ? bzi_kernel_turned_sum(t, taps, eight, plane, slot->pitch[q]) :
+                                        bzi_kernel_turned_mix(t, eight, plane, slot->pitch[q]));
+        }
     }
 }
 
@@ -3748,19 +3776,20 @@ BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bz
     for (int c = 0; c < 3; c++, counts += BZI_KERNEL_TABLE) {
         const uint8_t *samples = (const uint8_t *)(uintptr_t)pass->src + c * plane;
         const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables + (pass->tables ? c * BZI_KERNEL_TABLE : 0);
-        uint32_t part[4][BZI_KERNEL_TABLE] = { { 0 } };
+        uint32_t part[8][BZI_KERNEL_TABLE] = { { 0 } };
         int64_t i = 0;
-        for (uint32_t four; i + 4 <= plane; i += 4) {
-            memcpy(&four, samples + i, 4);
-            part[0][four & 255]++;
-            part[1][four >> 8 & 255]++;
-            part[2][four >> 16 & 255]++;
-            part[3][four >> 24]++;
+        for (uint64_t eight; i + 8 <= plane; i += 8) {
+            memcpy(&eight, samples + i, 8);
+            for (int k = 0; k < 8; k++)
+                part[k][eight >> 8 * k & 255]++;
         }
         for (; i < plane; i++)
             part[0][samples[i]]++;
+        for (int k = 1; k < 8; k++)
+            for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++)
+                part[0][v] += part[k][v];
         for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++)
-            counts[pass->tables ? table[v] : v] += part[0][v] + part[1][v] + part[2][v] + part[3][v];
+            counts[pass->tables ? table[v] : v] += part[0][v];
     }
 }
 
@@ -3861,24 +3890,34 @@ BZI_KERNEL_FN void bzi_kernel_map_all(const bzi_kernel_pass *pass, const bzi_ker
         }
 }
 
-/* Samples 0..count - 1 of a row, of which sums has the nine, or the sample itself where there are not as many. */
-BZI_KERNEL_FN void bzi_kernel_sharpen_row(const bzi_kernel_op *given, const uint8_t *restrict from,
-                                          const uint8_t *restrict above, const uint8_t *restrict below,
-                                          uint8_t *restrict to, int32_t count)
+/* Nine samples around each of a row's, the middle one 5 times, by 13, of samples 1..width - 2: bzi_kernel_smooth, of
+ * which 16 bits hold all but the product, whose upper half is taken. */
+BZI_KERNEL_FN void bzi_kernel_smooth_row(const uint8_t *restrict above, const uint8_t *restrict from,
+                                         const uint8_t *restrict below, uint8_t *restrict to, int32_t width)
 {
-    const bzi_kernel_op op = *given;
-    for (int32_t i = 1; i < count - 1 && above; i++) {
-        const uint32_t nine = (uint32_t)above[i - 1] + above[i] + above[i + 1] + from[i - 1] + from[i] + from[i + 1] +
-                              below[i - 1] + below[i] + below[i + 1];
-        to[i] = (uint8_t)bzi_kernel_blend(&op, from[i], (float)(int32_t)bzi_kernel_smooth(nine, from[i]));
+    for (int32_t i = 1; i < width - 1; i++) {
+        const uint16_t upper = (uint16_t)(above[i - 1] + above[i] + above[i + 1]);
+        const uint16_t lower = (uint16_t)(below[i - 1] + below[i] + below[i + 1]);
+        const uint16_t middle = (uint16_t)(from[i - 1] + 5 * from[i] + from[i + 1]);
+        const uint16_t twice = (uint16_t)(2 * (uint16_t)(upper + lower + middle) + 13);
+        to[i] = (uint8_t)(twice / 26);
     }
-    for (int32_t i = 0; i < count; i += above && count > 1 ? count - 1 : 1)
-        to[i] = (uint8_t)bzi_kernel_blend(&op, from[i], (float)from[i]);
 }
 
+/* Blends samples with those of `other`, which may be the samples themselves. */
+BZI_KERNEL_FN void bzi_kernel_blend_row(const bzi_kernel_op *given, const uint8_t *restrict from, const uint8_t *other,
+                                        uint8_t *restrict to, int32_t count)
+{
+    const bzi_kernel_op op = *given;
+    for (int32_t i = 0; i < count; i++)
+        to[i] = (uint8_t)bzi_kernel_blend(&op, from[i], (float)other[i]);
+}
+
+/* The room of histograms, three quarters of a byte for each sample of at least three rows, has a smooth row. */
 BZI_KERNEL_FN void bzi_kernel_sharpen_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out), width = out->width;
+    uint8_t *smooth = (uint8_t *)(uintptr_t)pass->counts;
     if (out->width < 3 || out->height < 3) {
         memcpy((void *)(uintptr_t)pass->dst, (const void *)(uintptr_t)pass->src, (size_t)(3 * plane));
         return;
@@ -3886,9 +3925,13 @@ BZI_KERNEL_FN void bzi_kernel_sharpen_planes(const bzi_kernel_pass *pass, const 
     for (int32_t y = 0; y < 3 * out->height; y++) {
         const uint8_t *from = (const uint8_t *)(uintptr_t)pass->src + y * width;
         const int is_border = y % out->height == 0 || y % out->height == out->height - 1;
-        bzi_kernel_sharpen_row(&pass->op[pass->first], from, is_border ? NULL : from - width,
-                               is_border ? NULL : from + width, (uint8_t *)(uintptr_t)pass->dst + y * width,
-                               out->width);
+        if (!is_border) {
+            bzi_kernel_smooth_row(from - width, from, from + width, smooth, out->width);
+            smooth[0] = from[0];
+            smooth[width - 1] = from[width - 1];
+        }
+        bzi_kernel_blend_row(&pass->op[pass->first], from, is_border ? from : smooth,
+                             (uint8_t *)(uintptr_t)pass->dst + y * width, out->width);
     }
 }
 
