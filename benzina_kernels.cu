@@ -2190,9 +2190,10 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_turned_axis bzi_kernel_turned_reach(con
                                      _mm256_min_epi32(last, _mm256_set1_epi32(t->end[along])) };
 }
 
-/* The weights of `count` samples from the first one on, as bzi_kernel_weight: 0 behind the last. Returns their sum. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_weights(const bzi_kernel_turned_axis *axis, int32_t count,
-                                                               float narrow, __m256 *weights)
+/* The weights of `count` samples from the first one on, as bzi_kernel_weight: 0 behind the last, if not all pixels have
+ * as many. Returns their sum. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_weigh(const bzi_kernel_turned_axis *axis, int32_t count,
+                                                             float narrow, int have_all, __m256 *weights)
 {
     const __m256 first = _mm256_cvtepi32_ps(axis->first), last = _mm256_cvtepi32_ps(axis->last);
     const __m256 one = _mm256_set1_ps(1.0f);
@@ -2202,10 +2203,18 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_weights(const bzi_kernel_
         const __m256 away = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_sub_ps(i, axis->position));
         const __m256 w = _mm256_max_ps(_mm256_sub_ps(one, _mm256_mul_ps(away, _mm256_set1_ps(narrow))),
                                        _mm256_setzero_ps());
-        weights[k] = _mm256_and_ps(_mm256_cmp_ps(i, last, _CMP_LE_OQ), w);
+        weights[k] = have_all ? w : _mm256_and_ps(_mm256_cmp_ps(i, last, _CMP_LE_OQ), w);
         sum = _mm256_add_ps(sum, weights[k]);
     }
     return sum;
+}
+
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_weights(const bzi_kernel_turned_axis *axis, int32_t count,
+                                                               float narrow, __m256 *weights)
+{
+    const __m256i beyond = _mm256_sub_epi32(_mm256_sub_epi32(axis->last, axis->first), _mm256_set1_epi32(count - 1));
+    return _mm256_testz_si256(beyond, beyond) ? bzi_kernel_turned_weigh(axis, count, narrow, 1, weights) :
+                                                bzi_kernel_turned_weigh(axis, count, narrow, 0, weights);
 }
 
 /* Where in a plane the samples of eight pixels lie: their first columns, and rows. Where those of four neighbors lie
@@ -2224,15 +2233,17 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_least_of_four(__m256i a)
     return _mm256_min_epi32(a, _mm256_shuffle_epi32(a, 0x4e));
 }
 
-/* Fills in the windows. last: the last columns. Returns 0 where samples lie farther apart. */
+/* Fills in the windows. last: the last columns. Returns 0 where samples lie farther apart, or windows would have rows
+ * below the plane. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN int bzi_kernel_turned_windows(const bzi_kernel_turned *t, __m256i last,
                                                             bzi_kernel_turned_place *place)
 {
     const __m256i end = _mm256_set1_epi32(t->end[0] - 15), top = bzi_kernel_least_of_four(place->row);
     const __m256i left = _mm256_min_epi32(bzi_kernel_least_of_four(place->column), end);
     const __m256i down = _mm256_sub_epi32(place->row, top), one = _mm256_set1_epi32(1);
-    const __m256i far = _mm256_or_si256(_mm256_cmpgt_epi32(_mm256_sub_epi32(last, left), _mm256_set1_epi32(15)),
-                                        _mm256_cmpgt_epi32(down, one));
+    const __m256i below = _mm256_cmpgt_epi32(top, _mm256_set1_epi32(t->end[1] - t->taps[1]));
+    const __m256i wide = _mm256_cmpgt_epi32(_mm256_sub_epi32(last, left), _mm256_set1_epi32(15));
+    const __m256i far = _mm256_or_si256(_mm256_or_si256(wide, below), _mm256_cmpgt_epi32(down, one));
     const __m256i at = _mm256_mullo_epi32(_mm256_sub_epi32(place->column, left), _mm256_set1_epi32(0x01010101));
     place->pick = _mm256_add_epi32(at, _mm256_set1_epi32(0x03020100));
     place->is_below = _mm256_cmpeq_epi32(down, one);
@@ -2243,17 +2254,12 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN int bzi_kernel_turned_windows(const bzi_kernel_tur
     return t->end[0] >= 15 && _mm256_testz_si256(far, far);
 }
 
-/* Samples i..i + 3 of the windows of row k. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_window(const bzi_kernel_turned *t,
-                                                               const bzi_kernel_turned_place *place,
-                                                               const uint8_t *plane, int32_t pitch, int32_t k,
-                                                               int32_t i)
+/* Samples i..i + 3 of windows of a row. at: of the first four pixels and of the others. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_window(const bzi_kernel_turned_place *place,
+                                                               const uint8_t *const at[2], int32_t i)
 {
-    const int64_t end = t->end[1], a = place->top[0] + k, b = place->top[1] + k;
-    const uint8_t *low = plane + (a < end ? a : end) * pitch + place->left[0];
-    const uint8_t *high = plane + (b < end ? b : end) * pitch + place->left[1];
-    const __m256i window = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)low)),
-                                                   _mm_loadu_si128((const void *)high), 1);
+    const __m256i low = _mm256_castsi128_si256(_mm_loadu_si128((const void *)at[0]));
+    const __m256i window = _mm256_inserti128_si256(low, _mm_loadu_si128((const void *)at[1]), 1);
     return _mm256_shuffle_epi8(window, _mm256_add_epi32(place->pick, _mm256_set1_epi32(i * 0x01010101)));
 }
 
@@ -2275,7 +2281,9 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_gather(const bzi_kernel_
 /* Sample i of four. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sample(__m256i four, int32_t i)
 {
-    return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(four, 8 * i), _mm256_set1_epi32(255)));
+    const __m256i pick = _mm256_set1_epi32((int32_t)(0xffffff00u + (uint32_t)i));     /* i of 0..3, then zeros */
+    const __m256i lane = _mm256_set_epi32(12, 8, 4, 0, 12, 8, 4, 0);
+    return _mm256_cvtepi32_ps(_mm256_shuffle_epi8(four, _mm256_add_epi32(pick, lane)));
 }
 
 /* What eight pixels take of a plane, before any of it is read. */
@@ -2293,16 +2301,20 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_rows(const bzi_kernel_tur
                                                             const uint8_t *plane, int32_t pitch)
 {
     const bzi_kernel_turned_place *place = &eight->place;
+    const uint8_t *at[2] = { plane + place->top[0] * pitch + place->left[0],
+                             plane + place->top[1] * pitch + place->left[1] };
     __m256i row[BZI_KERNEL_TURNED_TAPS / 4];
     __m256 total = _mm256_setzero_ps();
     for (int32_t i = 0; i < taps && is_near; i += 4)
-        row[i / 4] = bzi_kernel_turned_window(t, place, plane, pitch, 0, i);
+        row[i / 4] = bzi_kernel_turned_window(place, at, i);
     for (int32_t k = 0; k < t->taps[1]; k++) {
         __m256 sum = _mm256_setzero_ps();
+        at[0] += pitch;
+        at[1] += pitch;
         for (int32_t i = 0; i < taps; i += 4) {
             __m256i four;
             if (is_near) {
-                const __m256i below = bzi_kernel_turned_window(t, place, plane, pitch, k + 1, i);
+                const __m256i below = bzi_kernel_turned_window(place, at, i);
                 four = bzi_kernel_choose_256(row[i / 4], below, place->is_below);
                 row[i / 4] = below;
             } else {
@@ -2373,12 +2385,15 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_mix(const bzi_kernel_turn
                                                            const bzi_kernel_turned_eight *eight, const uint8_t *plane,
                                                            int32_t pitch)
 {
+    const bzi_kernel_turned_place *place = &eight->place;
+    const uint8_t *at[2] = { plane + place->top[0] * pitch + place->left[0],
+                             plane + place->top[1] * pitch + place->left[1] };
     __m256i rows[3];
-    for (int32_t k = 0; k < 3 && eight->is_near; k++)
-        rows[k] = bzi_kernel_turned_window(t, &eight->place, plane, pitch, k, 0);
+    for (int32_t k = 0; k < 3 && eight->is_near; k++, at[0] += pitch, at[1] += pitch)
+        rows[k] = bzi_kernel_turned_window(place, at, 0);
     for (int32_t k = 0; k < 2; k++)
-        rows[k] = eight->is_near ? bzi_kernel_choose_256(rows[k], rows[k + 1], eight->place.is_below) :
-                                   bzi_kernel_turned_gather(t, &eight->place, plane, pitch, k, 0);
+        rows[k] = eight->is_near ? bzi_kernel_choose_256(rows[k], rows[k + 1], place->is_below) :
+                                   bzi_kernel_turned_gather(t, place, plane, pitch, k, 0);
     const __m256 above = bzi_kernel_turned_between(rows[0], eight->x[0]);
     const __m256 below = bzi_kernel_turned_between(rows[1], eight->x[0]);
     return _mm256_add_ps(above, _mm256_mul_ps(_mm256_sub_ps(below, above), eight->y[0]));
