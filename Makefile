@@ -110,7 +110,7 @@ TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 all: what $(LIB) $(PROGRAMS)
 
 WHAT_VIDEO = $(if $(HAVE_AVCODEC),libavcodec,none of video (libavcodec-dev is missing))
-WHAT_JPEG  = $(if $(HAVE_JPEG),libjpeg-turbo,$(if $(HAVE_AVCODEC),libavcodec,none) (libjpeg-dev is missing))
+WHAT_JPEG  = $(if $(HAVE_JPEG),libjpeg-turbo,none (libjpeg-dev is missing))
 WHAT_ICC   = $(if $(HAVE_LCMS2),, without --icc convert (liblcms2-dev is missing))
 WHAT_TOOL  = $(if $(findstring bzna,$(PROGRAMS)),build/bzna$(WHAT_ICC),$\
                 none (libavformat-dev or libswscale-dev is missing))
@@ -230,15 +230,24 @@ FAKES = $(BUILD)/tests/fake/libnvcuvid.so.1
 $(FAKES): tests/fake/build.sh tests/fake/fake.h tests/fake/fake_cuda.c tests/fake/fake_nvcuvid.c benzina_kernels.cu
 	sh tests/fake/build.sh $(BUILD)/tests/fake $(CC) $(SANITIZE)
 
-# One test binary; tests include benzina.c, so that they reach what is static.
+# What suites link: the library without static functions. tests/unit/library.h says who includes its header.
+LIBRARY  = $(BUILD)/tests/library
+$(LIBRARY)/library.h $(LIBRARY)/library.c: $(LIBRARY)/library.%: tests/make/library.awk benzina.c benzina_kernels.cu
+	@mkdir -p $(@D)
+	LC_ALL=C awk -v want=$* -f tests/make/library.awk benzina.c > $@
+$(LIBRARY)/library.a: $(LIBRARY)/library.c benzina.h $(PTX)
+	$(CC) $(TEST_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) -c -o $(LIBRARY)/library.o $<
+	rm -f $@ && $(AR) rcs $@ $(LIBRARY)/library.o
+
+# One test binary. Those of them that include benzina.c leave the archive's object out.
 $(BUILD)/tests/%: tests/unit/%.c $(wildcard tests/unit/*.h tests/windows/*.h) benzina.c benzina.h \
-              benzina_kernels.cu $(PTX) \
+              benzina_kernels.cu $(PTX) $(LIBRARY)/library.h $(LIBRARY)/library.a \
               $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
 	@mkdir -p $(BUILD)/tests
-	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) $(if $(filter %_nvdec \
-	    %_device %_driver %_sessions %_soak %_races %_limits \
-	    %_nvparser,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< \
-	    $(if $(filter %_stream,$@),$(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS)) $(LIBS)
+	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' $(if $(TEST_SMALL),,-DTEST_LINKED) -I$(BUILD)/tests \
+	    $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) $(if $(filter %_nvdec %_device %_driver %_sessions %_soak %_races \
+	    %_limits %_nvparser,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< \
+	    $(if $(filter %_stream,$@),$(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS)) $(LIBRARY)/library.a $(LIBS)
 $(BUILD)/tests/test_stream: $(STREAM) $(STREAM_H)
 
 $(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions: tests/fake/watch.h

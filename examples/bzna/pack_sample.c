@@ -123,6 +123,7 @@ static char *image_read(const pack_file *from, tool_buffer *buffer, bzna_image *
     bzna_sample_ref sample = { .struct_size = sizeof sample };
     bzna_status status = bzna_dataset_sample(from->archive->dataset, from->index, &sample, sizeof sample, &err);
     const char *track = from->track ? from->track : archive_default_track(&sample);
+    *image = (bzna_image){ .struct_size = sizeof *image };
     if (status == BZNA_OK) status = archive_read_picture(from->archive, from->index, track, buffer, image, &err);
     return status < 0 ? tool_format("%s", err.message) : NULL;
 }

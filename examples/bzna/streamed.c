@@ -83,12 +83,11 @@ bzna_status streamed_open(archive *a, const char *pattern, bzna_dataset_config *
     uint32_t count = 0, opened = 0;
     uint64_t left = memory_max_bytes;
     bzna_status status = BZNA_OK;
-    const char *one = pattern, *const *sources = &one;
     if (!strcmp(pattern, "-") || (strncmp(pattern, "pipe:", 5) && tool_path_exists(pattern))) count = 1;
-    else if ((status = bzna_stream_expand(pattern, &list, &count, err)) == BZNA_OK) sources = (const char *const *)list;
+    else status = bzna_stream_expand(pattern, &list, &count, err);
     bzna_dataset **datasets = tool_checked(calloc((size_t)count + 1, sizeof *datasets));
     for (; status == BZNA_OK && opened < count; opened++)
-        status = open_one(a, sources[opened], &left, config, &datasets[opened], err);
+        status = open_one(a, list ? list[opened] : pattern, &left, config, &datasets[opened], err);
     if (status == BZNA_OK && count == 1) {
         a->dataset = datasets[0];
         datasets[0] = NULL;

@@ -3,7 +3,7 @@
 #ifndef BENZINA_FUZZ_WRITERS_H
 #define BENZINA_FUZZ_WRITERS_H
 
-enum { WRITE_SAMPLES = 6, WRITE_FIELDS = 3 };
+enum { WRITE_SAMPLES = 3, WRITE_FIELDS = 3 };
 
 typedef struct written {
     bzna_writer_sample sample;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts single faults into benzina.c and benzina_kernels.cu, and counts how many the tests notice, by room.
+"""Puts single faults into benzina.c and benzina_kernels.cu, or into the tool, and counts how many the tests notice.
 
     tests/make/mutate.py                                150 faults; the seed: the first 8 digits of HEAD's hash
     tests/make/mutate.py --list                         where faults could be, and which would be drawn
@@ -7,6 +7,7 @@
     tests/make/mutate.py --functions bzi_box_walk       of functions; --tests test_boxes: by some tests
     tests/make/mutate.py --seed 1f2e3d4c --only 17,80-89    some faults of a draw again
     tests/make/mutate.py --seed 1f2e3d4c,5b6a7988           two draws at once, each of --count faults
+    tests/make/mutate.py --tool --room pack --count 40      of examples/bzna: a room is a file there
 
 All faults are compiled at once, each behind a switch, `(bzi_mutant(17) ? a <= b : a < b)`, so that the tests are
 built once. Every test is then run without a fault, to see which switches it reaches and how long it takes. Then, for
@@ -15,9 +16,10 @@ noticed. What no test fails on has survived.
 
 Only run-time code can have such switches. Left out: static tables, macros' bodies, case labels, array sizes, sizeof.
 Calls that make a message are left out, too, unless --messages is given; their faults are then counted on a line of
-their own. A test that fails without a fault is left out and named. Only tests/unit/test_*.c are run, in a copy of the tree
-below build/, which is removed at the end. A run that was cut short goes on where it stopped when it is started again
-with the same seed, count and --json FILE.
+their own. A test that fails without a fault is left out and named. Faults in the library are judged by
+tests/unit/test_*.c alone, those in the tool by the shell suites of tests/tool that run bzna, each as one test. All is
+run in a copy of the tree below build/, which is removed at the end. A run that was cut short goes on where it stopped
+when it is started again with the same seed, count and --json FILE.
 """
 import argparse
 import atexit
@@ -25,6 +27,7 @@ import bisect
 import collections
 import concurrent.futures
 import datetime
+import glob
 import json
 import os
 import queue
@@ -40,8 +43,16 @@ import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SOURCES = ["benzina.c", "benzina_kernels.cu"]
+LIBRARY = ["benzina.c", "benzina_kernels.cu"]
+TOOL = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "examples/bzna/*.c"))
+              if os.path.basename(path) != "os_windows.c")
+TOOL_PROGRAM = "build/bzna"
+TOOL_NEEDS = ["build/draw_pictures", "build/decode_batch"]
+TOOL_SUITE = re.compile(r"test_(?!stream|examples|packing)\w+\.sh$")
 NOTES = os.path.join(ROOT, "tests", "README.md")           # where survivors are marked as equivalent
+
+# What the tests need of the repository.
+COPIED = ["Makefile", "benzina.h", "tests", "examples"] + LIBRARY
 
 # Compares the PTX made from benzina_kernels.cu with its C side. A fault there would be in both; here it is in one.
 BLIND_TO_KERNELS = {"test_ptx"}
@@ -135,6 +146,7 @@ class Source:
                     self.regions.append(m.end())
             elif m.lastgroup != "gap":
                 self.tokens.append(Token(m.lastgroup, m.group(), m.start(), m.end(), len(self.regions) - 1))
+        self.base = os.path.basename(name)      # as compilers' messages are searched for
         self.rooms = [(m.start(), m.group(1).strip()) for m in re.finditer(r"/\*\s*====+\s*(.*?)\s*====", text)]
 
     def line(self, at):
@@ -618,13 +630,16 @@ class Parser:
         self.message -= message
 
 
-def read_sources(tree):
-    sources = []
-    for name in SOURCES:
-        with open(os.path.join(tree, name), encoding="utf-8") as f:
-            sources.append(Source(name, f.read()))
-    with open(os.path.join(tree, "benzina.h"), encoding="utf-8") as f:
-        every = f.read() + "".join(s.text for s in sources)
+def read(tree, name):
+    with open(os.path.join(tree, name), encoding="utf-8") as f:
+        return f.read()
+
+
+def read_sources(tree, names):
+    sources = [Source(name, read(tree, name)) for name in names]
+    headers = ["benzina.h"] + (["examples/stream.h", "examples/bzna/tool.h", "examples/bzna/os.h"]
+                               if names is TOOL else [])
+    every = "".join([read(tree, name) for name in headers] + [s.text for s in sources])
     types = set(re.findall(r"\}\s*(\w+)\s*;", every)) | set(re.findall(r"\btypedef\b[^;{]*?\b(\w+)\s*;", every))
     types |= set(re.findall(r"\btypedef\b[^;{(]*?\(\s*\*\s*(\w+)\s*\)", every))
     types |= set(re.findall(r"\btypedef\b[^;{]*?\b(\w+)\s*\([^;]*\)\s*;", every))
@@ -686,13 +701,13 @@ def cut_short(folder):
 
 
 class Tree:
-    """A copy of what the tests need."""
+    """A copy of what the tests need. names: the sources that get faults."""
 
-    def __init__(self, folder, sanitize):
+    def __init__(self, folder, names, sanitize):
         self.path = os.path.join(folder, "tree")
-        self.sanitize = sanitize
+        self.names_of_sources, self.sanitize = names, sanitize
         os.makedirs(self.path)
-        for name in ["Makefile", "benzina.h", "tests", "examples"] + SOURCES:
+        for name in COPIED:
             whence, where = os.path.join(ROOT, name), os.path.join(self.path, name)
             if os.path.isdir(whence):
                 shutil.copytree(whence, where, symlinks=True, ignore=shutil.ignore_patterns("target", "__pycache__"))
@@ -706,9 +721,15 @@ class Tree:
         if sanitize:
             self.make_options += ["OPT=-O1", "SANITIZE=" + sanitize]
         self.call(["make", "-s", "BUILD=build", "build/benzina_kernels.ptx.h"], check=False)    # without faults
-        names = os.listdir(os.path.join(self.path, "tests", "unit"))
-        self.tests = sorted(n[:-2] for n in names if re.match(r"test_\w+\.c$", n))
-        self.flags = self.compiler_flags()
+        if names is TOOL:
+            suites = os.listdir(os.path.join(self.path, "tests", "tool"))
+            self.tests = sorted(filter(TOOL_SUITE.match, suites))
+            self.flags = self.compiler_flags(TOOL_PROGRAM)
+        else:
+            suites = os.listdir(os.path.join(self.path, "tests", "unit"))
+            self.tests = sorted(n[:-2] for n in suites if re.match(r"test_\w+\.c$", n))
+            self.flags = self.compiler_flags("build/tests/" + self.tests[0])
+            self.write("build/check.c", '#include "../benzina.c"\n')
 
     def call(self, command, check=True):
         process = subprocess.Popen(command, cwd=self.path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -720,12 +741,16 @@ class Tree:
             sys.exit("%s:\n%s" % (" ".join(command), text[-4000:]))
         return process.returncode, text
 
-    def compiler_flags(self):
-        target = "build/tests/" + self.tests[0]
-        for line in self.call(["make", "-n", "-B"] + self.make_options + [target])[1].splitlines():
+    def units(self):
+        """What a compiler is given to see all of the sources."""
+        return TOOL if self.names_of_sources is TOOL else ["build/check.c"]
+
+    def compiler_flags(self, target):
+        text = self.call(["make", "-n", "-B"] + self.make_options + [target])[1]
+        for line in text.replace("\\\n", " ").splitlines():
             words = shlex.split(line) if " -o " + target + " " in line else []
             if words:
-                return words[:words.index("-o")]
+                return [w for w in words[:words.index("-o")] if w != "-DTEST_LINKED"]      # so it includes the library
         sys.exit("make -n does not say how %s is compiled" % target)
 
     def write(self, name, text):
@@ -735,16 +760,15 @@ class Tree:
     def compiled_regions(self, sources):
         """Of each source, which of the pieces between #if, #else and #endif the tests compile."""
         for source in sources:
-            stem, ends = source.name.split(".")[0], source.regions[1:] + [len(source.text)]
+            stem, ends = source.base.split(".")[0], source.regions[1:] + [len(source.text)]
             pieces = [source.text[a:b] for a, b in zip(source.regions, ends)]
             marked = ["\nbzi_region %s %d;%s" % (stem, n, p) if n else p for n, p in enumerate(pieces)]
             self.write(source.name, "".join(marked))
-        self.write("build/check.c", '#include "../benzina.c"\n')
-        text = self.call(self.flags + ["-E", "-P", "build/check.c"])[1]
+        text = "".join(self.call(self.flags + ["-E", "-P", unit])[1] for unit in self.units())
         seen = {(name, int(n)) for name, n in re.findall(r"\bbzi_region\s+(\w+)\s+(\d+)\s*;", text)}
         for source in sources:
             self.write(source.name, source.text)
-        return lambda f: f.region == 0 or (f.source.name.split(".")[0], f.region) in seen
+        return lambda f: f.region == 0 or (f.source.base.split(".")[0], f.region) in seen
 
     def put(self, sources, faults):
         for n, f in enumerate(faults):
@@ -755,12 +779,12 @@ class Tree:
     def refused(self, sources, faults):
         """Faults in lines that do not compile."""
         self.put(sources, faults)
-        code, text = self.call(self.flags + ["-fsyntax-only", "-fmax-errors=0", "build/check.c"], check=False)
+        code, text = self.call(self.flags + ["-fsyntax-only", "-fmax-errors=0"] + self.units(), check=False)
         if code == 0:
             return []
         lines = {(m.group(1), int(m.group(2))) for m in re.finditer(r"(\w+\.\w+):(\d+):\d+: (?:fatal )?error", text)}
         bad = [f for f in faults
-               if any(name == f.source.name and f.line <= n <= f.source.line(f.end) for name, n in lines)]
+               if any(name == f.source.base and f.line <= n <= f.source.line(f.end) for name, n in lines)]
         if not bad:
             sys.exit("the instrumented sources do not compile:\n" + text[:4000])
         return bad
@@ -770,6 +794,9 @@ class Tree:
         for name in ("benzina_kernels.ptx", "benzina_kernels.ptx.h"):
             if os.path.exists(os.path.join(ptx, name)):
                 os.utime(os.path.join(ptx, name))           # newer than the kernel that has faults in it
+        if self.names_of_sources is TOOL:
+            self.call(["make", "-s", "-j%d" % jobs] + self.make_options + [TOOL_PROGRAM] + TOOL_NEEDS)
+            return wanted
         targets = ["build/tests/" + t for t in wanted]
         text = self.call(["make", "-s", "-k", "-j%d" % jobs] + self.make_options + targets, check=False)[1]
         built = [t for t in wanted if os.access(os.path.join(self.path, "build", "tests", t), os.X_OK)]
@@ -779,7 +806,9 @@ class Tree:
         return built
 
     def names(self, test):
-        """The tests in a binary, in their order; RUN(...) after the preprocessor."""
+        """The tests in a binary, in their order; RUN(...) after the preprocessor. A shell suite is one test."""
+        if test.endswith(".sh"):
+            return [""]
         text = self.call(self.flags + ["-E", "-P", "tests/unit/%s.c" % test])[1]
         return list(collections.OrderedDict.fromkeys(re.findall(r'\btest_run\s*\(\s*"(\w+)"', text)))
 
@@ -799,6 +828,11 @@ class Outcome:
 
     def __init__(self, how, failed, seconds, output):
         self.how, self.failed, self.seconds, self.output = how, failed, seconds, output
+
+
+def read_bytes(path):
+    with open(path, "rb") as f:
+        return f.read(1 << 20)
 
 
 def processor_seconds(session):
@@ -826,9 +860,9 @@ class Runner:
         """Where a job's tests run: they write below build/, so that each job has one of its own."""
         path = os.path.join(self.tree.path, "build", "job%d" % n)
         os.makedirs(os.path.join(path, "build", "tests"))
-        for name in SOURCES + ["benzina.h", "Makefile", "tests", "examples"]:
+        for name in COPIED:
             os.symlink(os.path.join(self.tree.path, name), os.path.join(path, name))
-        for name in ("tests/fake", "benzina_kernels.ptx.h"):
+        for name in ("tests/fake", "benzina_kernels.ptx.h", "bzna", "draw_pictures", "decode_batch"):
             whence = os.path.join(self.tree.path, "build", name)
             if os.path.exists(whence):
                 os.symlink(whence, os.path.join(path, "build", name))
@@ -838,7 +872,7 @@ class Runner:
         """Some tests of one binary, in a process group of their own; memory, processor time and files are bounded."""
         folder = self.folders.get()
         try:
-            env = dict(os.environ, CUDA_VISIBLE_DEVICES="")
+            env = dict(os.environ, CUDA_VISIBLE_DEVICES="", TMPDIR=os.path.join(folder, "build"))
             env["LSAN_OPTIONS"] = "suppressions=%s/tests/make/lsan.supp:print_suppressions=0" % self.tree.path
             env.pop("BZI_MUTANT", None)
             if fault is not None:
@@ -848,16 +882,18 @@ class Runner:
             bounds = "ulimit -c 0; ulimit -f %d; ulimit -t %d; " % (16 << 21, int(limit * 4) + 10)
             if not self.tree.sanitize:
                 bounds += "ulimit -v %d; " % (self.memory << 20)
-            binary = os.path.join(self.tree.path, "build", "tests", tests[0].binary)
+            binary = tests[0].binary
+            command = (["sh", "tests/tool/" + binary, TOOL_PROGRAM, "build"] if binary.endswith(".sh") else
+                       [os.path.join(self.tree.path, "build", "tests", binary)] + [t.name for t in tests])
             log = os.path.join(folder, "log.txt")
             began = time.monotonic()
             with open(log, "wb") as out:
-                command = ["sh", "-c", bounds + 'exec "$@"', "sh", binary] + [t.name for t in tests]
-                process = subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=out,
-                                           stderr=subprocess.STDOUT, start_new_session=True)
+                process = subprocess.Popen(["sh", "-c", bounds + 'exec "$@"', "sh"] + command, cwd=folder, env=env,
+                                           stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                           start_new_session=True)
                 RUNNING.add(process.pid)
                 try:
-                    code = self.wait(process, limit)
+                    code = self.wait(process, limit, log if binary.endswith(".sh") else None)
                     code, how = (-1, "time-out") if code is None else (code, "")
                 finally:
                     try:
@@ -867,8 +903,7 @@ class Runner:
                     process.wait()
                     RUNNING.discard(process.pid)
             seconds = time.monotonic() - began
-            with open(log, "rb") as f:
-                output = f.read(1 << 20).decode("utf-8", "replace")
+            output = read_bytes(log).decode("utf-8", "replace")
             failed = re.findall(r"^FAIL (\w+)", output, re.M)
             if not how and code < 0:
                 how = signal.Signals(-code).name
@@ -879,9 +914,10 @@ class Runner:
             self.folders.put(folder)
 
     @staticmethod
-    def wait(process, limit):
+    def wait(process, limit, log=None):
         """Its exit status. None when it used more processor time than the limit, or none at all for as long: so a
-        machine that has much else to do does not count as a fault. Ten times the limit on the clock is the end."""
+        machine that has much else to do does not count as a fault. Ten times the limit on the clock is the end.
+        log: of a shell suite, which is over with its first failure."""
         began = moved = time.monotonic()
         used, step = -1.0, 0.05
         while True:
@@ -889,6 +925,8 @@ class Runner:
                 return process.wait(timeout=step)
             except subprocess.TimeoutExpired:
                 now, step = time.monotonic(), min(0.5, step * 2)
+            if log and re.search(rb"^FAIL ", read_bytes(log), re.M):
+                return 1
             was, used = used, processor_seconds(process.pid)
             if used != was:
                 moved = now
@@ -929,7 +967,7 @@ class Runner:
         """Tries the tests that reach a fault until some notice it: fail with it, pass without, fail with it again."""
         began = time.monotonic()
         reaching = [t for t in tests if fault.number in t.reached]
-        if fault.source.name != SOURCES[0]:
+        if fault.source.name == LIBRARY[1]:
             reaching = [t for t in reaching if t.binary not in BLIND_TO_KERNELS]
         last = "survived" if reaching else "not reached"
         for group in self.batches(reaching):
@@ -1052,7 +1090,8 @@ def arguments():
     p.add_argument("--functions", help="only these functions, commas between them")
     p.add_argument("--messages", action="store_true", help="faults in calls that make a message, too; counted apart")
     p.add_argument("--only", help="run these of the faults drawn: numbers and ranges")
-    p.add_argument("--tests", help="run only these binaries, commas between them")
+    p.add_argument("--tool", action="store_true", help="faults in examples/bzna, judged by its shell suites")
+    p.add_argument("--tests", help="run only these binaries, or shell suites, commas between them")
     p.add_argument("--list", action="store_true", help="say where faults could be and which are drawn; run nothing")
     p.add_argument("--jobs", type=int, default=1, help="faults at a time (1)")
     p.add_argument("--asan", action="store_true", help="with ASan and UBSan: slower; notices reads past the end, leaks")
@@ -1062,7 +1101,7 @@ def arguments():
 
 
 def choose(options, tree):
-    sources, faults, not_understood = read_sources(tree.path)
+    sources, faults, not_understood = read_sources(tree.path, tree.names_of_sources)
     for text in not_understood:
         print("left out: " + text)
     faults = list(filter(tree.compiled_regions(sources), faults))
@@ -1140,7 +1179,7 @@ def main():
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: cut_short(folder))
-    tree = Tree(folder, SANITIZE if options.asan else "")
+    tree = Tree(folder, TOOL if options.tool else LIBRARY, SANITIZE if options.asan else "")
     faults, chosen = choose(options, tree)
     if options.list:
         list_places(faults, chosen)

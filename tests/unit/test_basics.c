@@ -1,5 +1,5 @@
 /* Checked arithmetic, byte order, text, hashes, versioned structs. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 
 TEST(addition_refuses_to_overflow)

@@ -1,7 +1,7 @@
 /* Boxes found by type wherever they stand, tables of every shape, clean apertures, NAL units, parameter sets. A
  * small tree of boxes here rebuilds the archives of tests/data in other shapes; what they hold must stay as their .json
  * says. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "known.h"
 

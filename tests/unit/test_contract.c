@@ -4,13 +4,13 @@
  * sample what it must be: target, name, place, picture. A promise is a test that goes through all rows, opened in all
  * ways: from a path, from memory, by a user's source. The oracle of pixels is the library's pure half, as in
  * test_loader.c: each slot must hold, to the bit, what bzna_picture_render makes of its sample's picture. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 
-#if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_WRITER)
+#if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_JPEG) || defined(BENZINA_NO_WRITER)
 TEST(promises_hold_for_every_kind_of_data_set)
 {
-    SKIP("built without libavcodec, or without the writer [libavcodec-dev]");
+    SKIP("built without libavcodec, libjpeg-turbo or the writer [libavcodec-dev libjpeg-dev]");
 }
 TEST_MAIN(RUN(promises_hold_for_every_kind_of_data_set))
 #else

@@ -8,7 +8,7 @@
  *
  *     build/tests/test_corrupt --seed SEED [ROUNDS]         these rounds again; or others
  *     build/tests/test_corrupt --rate SECONDS               what 1 % damaged samples cost */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 
 #if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_JPEG) || defined(BENZINA_NO_WRITER) || defined(BENZINA_NO_FOLDERS)

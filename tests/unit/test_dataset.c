@@ -1,6 +1,6 @@
 /* Archives opened and read. The oracle is tests/data/(name).json, written by the original
  * tools. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include <time.h>
 #include "known.h"

@@ -1,6 +1,6 @@
 /* test_dlpack.c - batches as DLPack tensors: laid out as dlpack.h says, and on loan until whoever has them lets go, in
  * any order, anywhere. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 
 /* From dlpack.h, version 1.1: what a consumer was compiled with. */

@@ -1,5 +1,5 @@
 /* test_fields.c - fields of samples that batches carry: numbers as tensors, everything else as bytes. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 
 #ifdef BENZINA_NO_AVCODEC

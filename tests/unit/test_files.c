@@ -1,6 +1,6 @@
 /* Data sets of many files: how many are open at once, what they cost, what happens to those that change meanwhile; and
  * paths with patterns. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "archives.h"
 #include "patterns.h"

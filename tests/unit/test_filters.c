@@ -1,6 +1,6 @@
 /* test_filters.c - what filters make of pictures, beside PIL, OpenCV and PyTorch: tests/peers/filters.py has their
  * results in tests/unit/filters.h. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "filters.h"
 

@@ -1,6 +1,6 @@
 /* Folders of pictures: which files, in which order, with which classes. The oracle of the order is ImageFolder's, as
  * tests/peers/folder_order.py has it. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "archives.h"
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 /* What examples/FORMAT.md says of an archive, held against one that the writer wrote. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 
 #ifdef BENZINA_NO_WRITER

@@ -3,7 +3,7 @@
  * The oracle is the library itself with order.indices, which other suites hold against their own oracles: whatever is
  * given, the slot at a position of an epoch must hold the sample and the bytes of that position. The data set is one of
  * raw records, which cost nothing to decode. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "archives.h"
 

@@ -1,5 +1,5 @@
 /* Memory, errors, context, log, sources, callbacks. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "known.h"
 

@@ -1,7 +1,7 @@
 /* Pictures of one sample that are warped alike: masks, depth, two cameras. Wherever a sample comes from - a tar, an
  * archive, folders that are pairs - its mask shows what its picture shows. The oracle is the picture itself. It is made
  * of blocks whose brightness says their class, so that each output pixel says which class its mask must have. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 
 #if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_WRITER) || defined(BENZINA_NO_SHARDS)

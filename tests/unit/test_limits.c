@@ -1,7 +1,7 @@
 /* test_limits.c - what a file may cost: memory and reads are bounded by its size, whatever numbers stand in it. And the
  * limits of benzina.c: what is at one is taken, what is one beyond it is refused by name. A list has each limit of
  * benzina.c, and where it is tested. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "tars.h"
 #if !defined(BENZINA_NO_CUDA) && !defined(BENZINA_NO_AVCODEC)

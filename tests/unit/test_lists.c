@@ -1,5 +1,5 @@
 /* Text that lists samples, with tabs or commas. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 
 static const bzi_memory memory = { { NULL, bzi_os_alloc, bzi_os_release } };

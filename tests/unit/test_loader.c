@@ -4,7 +4,7 @@
  * The oracle is the library's own pure half (decoder, permutation, warp, plain kernel; tested by suites of their own),
  * called one sample at a time: a slot must hold, to the bit, what bzna_picture_render makes of its sample. `run` is a
  * model of a loader that says which sample belongs where. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #ifdef TEST_NVDEC
 #  include "../fake/nvdec.h"

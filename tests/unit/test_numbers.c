@@ -1,6 +1,6 @@
 /* test_numbers.c - elementary functions beside libm's in more precision; and that orders, random numbers, warps, colors
  * and pixels have the same bits on every machine: each hash here is one constant for all compilers and processors. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "known.h"
 

@@ -3,7 +3,7 @@
  * NVIDIA's Vulkan video samples said of each packet (answers.txt, by `make nvparser SRC=... VULKAN=...`): its structs
  * are nearly those of NVDEC's parser. The library's framing, its reading of parameter sets, and the parser of the fake
  * libnvcuvid must agree with those answers. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "../fake/fake.h"
 #include "archives.h"

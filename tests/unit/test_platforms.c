@@ -1,6 +1,6 @@
 /* test_platforms.c - what systems do differently and a data set must not: the case of names, the order of folders,
  * slashes, line ends, the locale's decimal point, files over 4 GiB, the size of pages. Nothing here is decoded. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "known.h"
 #include <locale.h>

@@ -3,7 +3,7 @@
  * call back, fork, consumers that are slower and faster. Threads never change batches. With TEST_ALL, and under
  * sanitizers, as often as it takes (`full`). The order of locks is asserted here as in all suites
  * (BENZINA_CHECK_LOCKS); the last tests show that this notices. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 
 #ifdef BENZINA_NO_AVCODEC

@@ -1,6 +1,6 @@
 /* Raw records, which dataset_config.records describes: files as of MNIST, CIFAR and plain tensors, made here. Pictures
  * must arrive as the very numbers that they are made of. */
-#include "../../benzina.c"
+#include "library.h"
 #ifdef TEST_NVDEC
 #  include "../fake/nvdec.h"
 #endif

@@ -1,6 +1,6 @@
 /* test_resampling.c - filters as settings, and what decoders ask about a warp: which rows it reads, and what becomes of
  * it when they shrink. The arithmetic itself is test_kernels.c's. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "random.h"
 

@@ -1,7 +1,7 @@
 /* Rules for fields: which field they take, the tensors that they make of it, and the geometry of what was drawn. The
  * oracles: the bytes that the test wrote, the transforms that the transform callback sees, and a bright box in the
  * pictures, which must lie in the output where bzna_geometry_box says. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 
 #if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_SHARDS)

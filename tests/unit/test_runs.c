@@ -1,6 +1,6 @@
 /* Runs of samples: small samples go through a loader's queues many at a time. Nothing that a consumer sees depends on
  * how many that are: pixels, order, failures, states. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "known.h"
 

@@ -1,7 +1,7 @@
 /* test_sampler.c - random numbers, the keyed permutation, shards: known answers, published constructions, and
  * statistics. Every seed is fixed, so a statistical test either always passes or always fails; bounds are five standard
  * deviations. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "orders.h"
 

@@ -1,6 +1,6 @@
 /* What limits a loader, and which setting would change it: judged from counts that are made up, and from runs that are
  * slow on purpose in one way each. Times of those are sleeps, so that a busy machine does not change who waits. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "known.h"
 

@@ -1,6 +1,6 @@
 /* Tars, as WebDataset writes shards. What Python's tarfile and webdataset make of the same files is
  * in test_tar.py. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "known.h"
 #include "tars.h"

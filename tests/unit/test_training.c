@@ -4,7 +4,7 @@
  * Where only the plan matters, loaders run with a track that no sample has: each sample then fails at once, and its
  * index and target are still told. `BINARY alone NAME` runs one test in a process of its own, `BINARY resume ...` goes
  * on from a state. BENZINA_STRESS_SECONDS lengthens the stress. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "orders.h"
 #ifdef TEST_NVDEC

@@ -1,7 +1,7 @@
 /* test_transforms.c - parameters and random numbers to homographies; color descriptions to colors. The oracle
  * multiplies the published matrices out one by one and draws in the documented order; the laws are then tested on their
  * distributions, which no code here repeats. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "colors.h"
 #include "geometry.h"

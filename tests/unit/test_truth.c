@@ -1,6 +1,6 @@
 /* test_truth.c - operations and policies beside torchvision's, whose results are in augment.h: no torchvision is
  * needed. test_augment.py compares more where there is one. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "augment.h"
 

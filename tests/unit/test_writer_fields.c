@@ -1,6 +1,6 @@
 /* Archives written by programs: fields and class names beside pictures, samples by index from several threads, what is
  * kept of a sample until the index is written. */
-#include "../../benzina.c"
+#include "library.h"
 #include "test.h"
 #include "known.h"
 #include "sink.h"

@@ -1,0 +1,14 @@
+/* library.h - the library for suites, with all that is static in it. make compiles benzina.c once for them, and each
+ * suite includes only its types and declarations, which tests/make/library.awk makes of benzina.c. By hand and for other
+ * systems, where TEST_LINKED is not defined, benzina.c becomes a part of each suite.
+ *
+ * A suite that changes the library (#define pread my_pread), or calls inline functions of benzina_kernels.cu, includes
+ * benzina.c itself instead. */
+#ifndef BENZINA_TEST_LIBRARY_H
+#define BENZINA_TEST_LIBRARY_H
+#ifdef TEST_LINKED
+#  include "library/library.h"
+#else
+#  include "../../benzina.c"
+#endif
+#endif
