@@ -2281,12 +2281,13 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_weights(const bzi_kernel_
 }
 
 /* Where in a plane the samples of eight pixels lie: their first columns, and rows. Where those of four neighbors lie
- * within sixteen columns and begin in one row or the next, they come out of windows of sixteen bytes, one a row: a warp
+ * within sixteen columns and begin in three rows at most, they come out of windows of sixteen bytes, one a row: a warp
  * by 9 degrees, of three samples an axis, takes 22 cycles a pixel so, and 31 where all samples are gathered (Zen 4). */
 typedef struct bzi_kernel_turned_place {
     __m256i column, row;
     __m256i pick;             /* bytes of the windows: each pixel's first four samples */
-    __m256i is_below;         /* pixels whose samples begin in the second row */
+    __m256i is_below;         /* pixels whose samples begin below the first row */
+    __m256i is_lowest;        /* pixels whose samples begin in the third */
     int64_t left[2], top[2];  /* of the first windows, of four pixels each */
 } bzi_kernel_turned_place;
 
@@ -2296,25 +2297,27 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_least_of_four(__m256i a)
     return _mm256_min_epi32(a, _mm256_shuffle_epi32(a, 0x4e));
 }
 
-/* Fills in the windows. last: the last columns. Returns 0 where samples lie farther apart, or windows would have rows
- * below the plane. */
+/* Fills in the windows. last: the last columns. Returns in how many rows, beside the first one, samples begin, but 1
+ * for none; or 0 where samples lie farther apart, or windows would have rows below the plane. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN int bzi_kernel_turned_windows(const bzi_kernel_turned *t, __m256i last,
                                                             bzi_kernel_turned_place *place)
 {
     const __m256i end = _mm256_set1_epi32(t->end[0] - 15), top = bzi_kernel_least_of_four(place->row);
     const __m256i left = _mm256_min_epi32(bzi_kernel_least_of_four(place->column), end);
-    const __m256i down = _mm256_sub_epi32(place->row, top), one = _mm256_set1_epi32(1);
-    const __m256i below = _mm256_cmpgt_epi32(top, _mm256_set1_epi32(t->end[1] - t->taps[1]));
+    const __m256i down = _mm256_sub_epi32(place->row, top);
+    const __m256i below = _mm256_cmpgt_epi32(top, _mm256_set1_epi32(t->end[1] - t->taps[1] - 1));
     const __m256i wide = _mm256_cmpgt_epi32(_mm256_sub_epi32(last, left), _mm256_set1_epi32(15));
-    const __m256i far = _mm256_or_si256(_mm256_or_si256(wide, below), _mm256_cmpgt_epi32(down, one));
+    const __m256i far = _mm256_or_si256(_mm256_or_si256(wide, below), _mm256_cmpgt_epi32(down, _mm256_set1_epi32(2)));
     const __m256i at = _mm256_mullo_epi32(_mm256_sub_epi32(place->column, left), _mm256_set1_epi32(0x01010101));
     place->pick = _mm256_add_epi32(at, _mm256_set1_epi32(0x03020100));
-    place->is_below = _mm256_cmpeq_epi32(down, one);
+    place->is_below = _mm256_cmpgt_epi32(down, _mm256_setzero_si256());
+    place->is_lowest = _mm256_cmpgt_epi32(down, _mm256_set1_epi32(1));
     for (int i = 0; i < 2; i++) {
         place->left[i] = i ? _mm256_extract_epi32(left, 4) : _mm256_extract_epi32(left, 0);
         place->top[i] = i ? _mm256_extract_epi32(top, 4) : _mm256_extract_epi32(top, 0);
     }
-    return t->end[0] >= 15 && _mm256_testz_si256(far, far);
+    return t->end[0] < 15 || !_mm256_testz_si256(far, far) ? 0 :
+           _mm256_testz_si256(place->is_lowest, place->is_lowest) ? 1 : 2;
 }
 
 /* Samples i..i + 3 of windows of a row. at: of the first four pixels and of the others. */
@@ -2354,32 +2357,34 @@ typedef struct bzi_kernel_turned_eight {
     __m256 x[BZI_KERNEL_TURNED_TAPS], y[BZI_KERNEL_TURNED_TAPS];        /* weights of columns and rows */
     __m256 norm;
     bzi_kernel_turned_place place;
-    int    is_near;           /* windows hold the samples */
+    int    near;              /* windows hold the samples, which begin in the first 2 rows (1) or 3 (2) of them */
 } bzi_kernel_turned_eight;
 
-/* A plane of eight pixels, filtered: rows one below the other, each by weights of its samples. taps: t->taps[0], and
- * is_near, whether windows hold the samples: constants where they can be. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_rows(const bzi_kernel_turned *t, int32_t taps, int is_near,
+/* A plane of eight pixels, filtered: rows one below the other, each by weights of its samples. taps, t->taps[0], and
+ * near, eight->near, are constants where they can be. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_rows(const bzi_kernel_turned *t, int32_t taps, int near,
                                                             const bzi_kernel_turned_eight *eight,
                                                             const uint8_t *plane, int32_t pitch)
 {
     const bzi_kernel_turned_place *place = &eight->place;
     const uint8_t *at[2] = { plane + place->top[0] * pitch + place->left[0],
                              plane + place->top[1] * pitch + place->left[1] };
-    __m256i row[BZI_KERNEL_TURNED_TAPS / 4];
+    __m256i row[3][BZI_KERNEL_TURNED_TAPS / 4];
     __m256 total = _mm256_setzero_ps();
-    for (int32_t i = 0; i < taps && is_near; i += 4)
-        row[i / 4] = bzi_kernel_turned_window(place, at, i);
-    for (int32_t k = 0; k < t->taps[1]; k++) {
+    for (int k = 0; k < near; k++, at[0] += pitch, at[1] += pitch)
+        for (int32_t i = 0; i < taps; i += 4)
+            row[k][i / 4] = bzi_kernel_turned_window(place, at, i);
+    for (int32_t k = 0; k < t->taps[1]; k++, at[0] += pitch, at[1] += pitch) {
         __m256 sum = _mm256_setzero_ps();
-        at[0] += pitch;
-        at[1] += pitch;
         for (int32_t i = 0; i < taps; i += 4) {
-            __m256i four;
-            if (is_near) {
-                const __m256i below = bzi_kernel_turned_window(place, at, i);
-                four = bzi_kernel_choose_256(row[i / 4], below, place->is_below);
-                row[i / 4] = below;
+            __m256i *each[3] = { &row[0][i / 4], &row[1][i / 4], &row[2][i / 4] }, four;
+            if (near) {
+                *each[near] = bzi_kernel_turned_window(place, at, i);
+                four = bzi_kernel_choose_256(*each[0], *each[1], place->is_below);
+                if (near == 2)
+                    four = bzi_kernel_choose_256(four, *each[2], place->is_lowest);
+                *each[0] = *each[1];
+                *each[1] = *each[near];
             } else {
                 four = bzi_kernel_turned_gather(t, place, plane, pitch, k, i);
             }
@@ -2395,8 +2400,9 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sum(const bzi_kernel_turn
                                                            const bzi_kernel_turned_eight *eight,
                                                            const uint8_t *plane, int32_t pitch)
 {
-    return eight->is_near ? bzi_kernel_turned_rows(t, taps, 1, eight, plane, pitch) :
-                            bzi_kernel_turned_rows(t, taps, 0, eight, plane, pitch);
+    return eight->near == 1 ? bzi_kernel_turned_rows(t, taps, 1, eight, plane, pitch) :
+           eight->near == 2 ? bzi_kernel_turned_rows(t, taps, 2, eight, plane, pitch) :
+                              bzi_kernel_turned_rows(t, taps, 0, eight, plane, pitch);
 }
 
 /* Eight pixels at u, v of plane p. taps: t->taps[0]. */
@@ -2412,7 +2418,7 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_ramp(const bzi_kernel_view 
     eight->norm = _mm256_mul_ps(_mm256_div_ps(one, sum_x), _mm256_div_ps(one, sum_y));
     eight->place.column = x.first;
     eight->place.row = y.first;
-    eight->is_near = bzi_kernel_turned_windows(t, x.last, &eight->place);
+    eight->near = bzi_kernel_turned_windows(t, x.last, &eight->place);
 }
 
 /* Where two samples of an axis lie, as bzi_kernel_place and bzi_kernel_tap_of: the first, and the second's weight. */
@@ -2434,7 +2440,7 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_lerp(const bzi_kernel_view 
     eight->y[0] = bzi_kernel_turned_tap(view->y[p > 0], view->y[0].last, v, &eight->place.row);
     const __m256i last = _mm256_min_epi32(_mm256_add_epi32(eight->place.column, _mm256_set1_epi32(1)),
                                           _mm256_set1_epi32(t->end[0]));
-    eight->is_near = bzi_kernel_turned_windows(t, last, &eight->place);
+    eight->near = bzi_kernel_turned_windows(t, last, &eight->place);
 }
 
 /* Between the first two of four samples: at a weight of 0, the second is anything. */
@@ -2452,11 +2458,11 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_mix(const bzi_kernel_turn
     const uint8_t *at[2] = { plane + place->top[0] * pitch + place->left[0],
                              plane + place->top[1] * pitch + place->left[1] };
     __m256i rows[3];
-    for (int32_t k = 0; k < 3 && eight->is_near; k++, at[0] += pitch, at[1] += pitch)
+    for (int32_t k = 0; k < 3 && eight->near == 1; k++, at[0] += pitch, at[1] += pitch)
         rows[k] = bzi_kernel_turned_window(place, at, 0);
     for (int32_t k = 0; k < 2; k++)
-        rows[k] = eight->is_near ? bzi_kernel_choose_256(rows[k], rows[k + 1], place->is_below) :
-                                   bzi_kernel_turned_gather(t, place, plane, pitch, k, 0);
+        rows[k] = eight->near == 1 ? bzi_kernel_choose_256(rows[k], rows[k + 1], place->is_below) :
+                                     bzi_kernel_turned_gather(t, place, plane, pitch, k, 0);
     const __m256 above = bzi_kernel_turned_between(rows[0], eight->x[0]);
     const __m256 below = bzi_kernel_turned_between(rows[1], eight->x[0]);
     return _mm256_add_ps(above, _mm256_mul_ps(_mm256_sub_ps(below, above), eight->y[0]));

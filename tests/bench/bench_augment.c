@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SIZE = 224, BATCH = 64, PICTURES = 512, MOST_ROUNDS = 99 };
+enum { SIZE = 224, BATCH = 64, PICTURES = 1024, MOST_ROUNDS = 99 };
 
 typedef struct bench {
     bzna_context *context;
