@@ -1,15 +1,14 @@
 /* bench_augment.c - what operations cost beside the crop that they follow, by processor time
  *
- *     make build/bench/augment && build/bench/augment DIR [ROUNDS [THREADS [each]]]
+ *     make bench-augment PICTURES=DIR [SHORT=1]        this, and bench_peers.py on the same recipe
+ *     build/bench/augment DIR [ROUNDS [THREADS [each]]]
  *
  * DIR is a folder of class folders of pictures. A loader crops them as torchvision's RandomResizedCrop(224) does, flips
  * half of them and delivers float32; another one then does RandAugment(2, 9) and erases a rectangle of a quarter of
  * them. Both have the same seed, so that they decode the same pixels. They take turns, ROUNDS times (11), each for
  * PICTURES pictures; a round's ratio is of its two times of the process. Median, quartiles and extremes are printed.
  *
- * With "each", each operation of RandAugment has a loader of its own, which does nothing else. Its cost is a share of
- * the crop's, too; the last lines say what share of the recipe's cost comes from which operation, if each is drawn as
- * often as RandAugment draws it. */
+ * With "each", each operation of RandAugment has a loader of its own, too, which does nothing else. */
 #include "benzina.h"
 
 #include <stdio.h>

@@ -889,10 +889,14 @@ def ratios(results, told, threads):
             for peer in told["peers"]:
                 turbo = results.get("on %d %s" % (count, peer), []) if peer == TURBO else None
                 theirs = turbo if turbo is not None else results.get("%s %d %s" % (mode, count, peer), [])
-                each = [a["rate"] / b["rate"] for a, b in zip(mine, theirs) if "rate" in a and b.get("rate")]
+                pairs = [(a, b) for a, b in zip(mine, theirs) if "rate" in a and b.get("rate")]
+                each = [a["rate"] / b["rate"] for a, b in pairs]
+                work = [b["cpu_ms"] / a["cpu_ms"] for a, b in pairs if a.get("cpu_ms") and b.get("cpu_ms")]
                 if each and peer != own:
-                    print("%s, %d threads, antialias %s: %s is %.2f of %s (%.2f to %.2f)" %
-                          (SET, count, mode, own, statistics.median(each), peer, min(each), max(each)))
+                    print("%s, %d threads, antialias %s: %s is %.2f of %s (%.2f to %.2f)%s" %
+                          (SET, count, mode, own, statistics.median(each), peer, min(each), max(each),
+                           ", by processor time %.2f (%.2f to %.2f)" % (statistics.median(work), min(work), max(work))
+                           if work else ""))
 
 
 def store(json_path, told):
