@@ -334,6 +334,9 @@ static void bzi_put_be32(uint8_t *p, uint32_t v)
 
 #define BZI_FOURCC(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
 
+/* The same where it need not be a constant: of "moov". */
+static uint32_t bzi_fourcc(const char type[5]) { return bzi_be32((const uint8_t *)type); }
+
 /* A box type as text for messages. A byte that is not printable ASCII becomes '?'. */
 static void bzi_fourcc_text(uint32_t type, char text[5])
 {
@@ -3130,6 +3133,9 @@ static void bzi_format_color(bzi_bits *b, bzi_format *format)
 /* E.2.1 of both standards, which agree up to the chroma location. */
 static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
 {
+    if (!bzi_bits_1(b))                                     /* vui_parameters_present_flag */
+        return;
+
     if (bzi_bits_1(b) && bzi_bits_u(b, 8) == 255)           /* aspect ratio */
         bzi_bits_skip(b, 32);
     if (bzi_bits_1(b))                                      /* overscan */
@@ -3148,11 +3154,28 @@ static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
     }
 }
 
-/* Reads the conformance window, which counts in units of unit_x and unit_y luma samples. */
-static void bzi_sps_window(bzi_bits *b, bzi_format *sps, uint32_t unit_x, uint32_t unit_y)
+/* Reads the chroma format, and skips whether its planes are coded separately. */
+static void bzi_sps_chroma(bzi_bits *b, bzi_format *sps)
 {
-    for (int i = 0; i < 4; i++) {
-        uint64_t px = (uint64_t)bzi_bits_ue(b) * (i < 2 ? unit_x : unit_y);
+    sps->chroma_format = bzi_bits_ue(b);
+    if (sps->chroma_format == 3)
+        bzi_bits_1(b);
+}
+
+static void bzi_sps_depths(bzi_bits *b, bzi_format *sps)
+{
+    sps->depth_luma = bzi_bits_ue(b) + 8;
+    sps->depth_chroma = bzi_bits_ue(b) + 8;
+}
+
+/* Reads the conformance window if there is one. It counts in samples of chroma, and in so many of their rows. */
+static void bzi_sps_window(bzi_bits *b, bzi_format *sps, uint32_t rows)
+{
+    const uint32_t half_width = sps->chroma_format == 1 || sps->chroma_format == 2;
+    const uint32_t half_height = sps->chroma_format == 1, present = bzi_bits_1(b);
+
+    for (int i = 0; i < 4 && present; i++) {
+        const uint64_t px = (uint64_t)bzi_bits_ue(b) * (i < 2 ? 1 + half_width : (1 + half_height) * rows);
         sps->window[i] = (uint32_t)bzi_min(px, UINT32_MAX);
     }
 }
@@ -3178,13 +3201,10 @@ static int bzi_sps_h264_is_high(uint32_t profile)
 }
 
 /* H.264 7.3.2.1.1: the chroma fields. */
-static void bzi_sps_h264_chroma(bzi_bits *b, bzi_format *sps)
+static void bzi_sps_h264_high(bzi_bits *b, bzi_format *sps)
 {
-    sps->chroma_format = bzi_bits_ue(b);
-    if (sps->chroma_format == 3)
-        bzi_bits_1(b);
-    sps->depth_luma = bzi_bits_ue(b) + 8;
-    sps->depth_chroma = bzi_bits_ue(b) + 8;
+    bzi_sps_chroma(b, sps);
+    bzi_sps_depths(b, sps);
     bzi_bits_1(b);
     if (bzi_bits_1(b))
         for (int i = 0; i < (sps->chroma_format == 3 ? 12 : 8); i++)
@@ -3205,7 +3225,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
     sps->chroma_format = 1;
     sps->depth_luma = sps->depth_chroma = 8;
     if (bzi_sps_h264_is_high(sps->profile[0]))
-        bzi_sps_h264_chroma(b, sps);
+        bzi_sps_h264_high(b, sps);
     frame_num_bits = bzi_bits_ue(b) + 4;
     poc = bzi_bits_ue(b);
 
@@ -3239,11 +3259,8 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
     }
 
     bzi_bits_1(b);                                          /* direct_8x8 */
-    if (bzi_bits_1(b))
-        bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1,
-                       (sps->chroma_format == 1 ? 2 : 1) * (2 - mbs_only));
-    if (bzi_bits_1(b))
-        bzi_sps_vui(b, sps);
+    bzi_sps_window(b, sps, 2 - mbs_only);
+    bzi_sps_vui(b, sps);
 }
 
 /* H.265 7.3.3: the profile, tier and level. */
@@ -3338,8 +3355,7 @@ static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
     }
 
     bzi_bits_u(b, 2);
-    if (bzi_bits_1(b))
-        bzi_sps_vui(b, sps);
+    bzi_sps_vui(b, sps);
 }
 
 /* H.265 7.3.2.2.1 */
@@ -3353,18 +3369,11 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     bzi_sps_h265_profile(b, sps, sps->sub_layers);
     bzi_bits_ue(b);
 
-    sps->chroma_format = bzi_bits_ue(b);
-    if (sps->chroma_format == 3)
-        bzi_bits_1(b);
-
+    bzi_sps_chroma(b, sps);
     sps->width = bzi_bits_ue(b);
     sps->height = bzi_bits_ue(b);
-    if (bzi_bits_1(b))
-        bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1,
-                       sps->chroma_format == 1 ? 2 : 1);
-
-    sps->depth_luma = bzi_bits_ue(b) + 8;
-    sps->depth_chroma = bzi_bits_ue(b) + 8;
+    bzi_sps_window(b, sps, 1);
+    bzi_sps_depths(b, sps);
     poc_bits = bzi_bits_ue(b) + 4;
     all = bzi_bits_1(b);
 
@@ -3954,10 +3963,10 @@ static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
     return marker;
 }
 
-/* Makes an error like "JPEG, byte 20: ...", at the cursor. */
-static bzna_status bzi_jpeg_fail(bzna_error *err, const bzi_cursor *c, const char *what)
+/* Makes an error like "PNG, byte 20: ...", at the cursor. */
+static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name, const char *what)
 {
-    return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "JPEG, byte %llu: %s",
+    return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "%s, byte %llu: %s", name,
                     (unsigned long long)bzi_cursor_offset(c), what);
 }
 
@@ -3996,7 +4005,7 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
     const uint32_t bits = bzi_cursor_u8(c);
 
     if (j->frame)
-        return bzi_jpeg_fail(err, c, "a second frame header");
+        return bzi_still_fail(err, c, "JPEG", "a second frame header");
     if (marker > BZI_JPEG_SOF2 && !(BZI_JPEG_ARITHMETIC && (marker == BZI_JPEG_SOF9 || marker == BZI_JPEG_SOF10)))
         return bzi_jpeg_refuse(marker, err);
 
@@ -4005,7 +4014,7 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
     j->width = bzi_cursor_u16(c);
     j->count = bzi_cursor_u8(c);
     if (c->overrun || !j->width || !j->count || bzi_cursor_left(c) != 3 * j->count)
-        return bzi_jpeg_fail(err, c, "the frame header is damaged");
+        return bzi_still_fail(err, c, "JPEG", "the frame header is damaged");
     if (bits != 8)
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u bits a sample; only 8 are supported", bits);
     if (!j->height)
@@ -4023,7 +4032,7 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
         p->v = factors & 15;
         j->needed |= 1u << (bzi_cursor_u8(c) & 3);
         if (!p->h || p->h > 4 || !p->v || p->v > 4)
-            return bzi_jpeg_fail(err, c, "the frame header is damaged");
+            return bzi_still_fail(err, c, "JPEG", "the frame header is damaged");
     }
     return BZNA_OK;
 }
@@ -4034,7 +4043,7 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
     const uint32_t count = bzi_cursor_u8(c);
 
     if (!j->frame)
-        return bzi_jpeg_fail(err, c, "a scan before the frame header");
+        return bzi_still_fail(err, c, "JPEG", "a scan before the frame header");
     for (uint32_t i = 0; i < count; i++) {
         uint32_t tables;
 
@@ -4044,7 +4053,7 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
     }
     j->has_scan = 1;
     j->several = (j->frame & 7) == 2 || count != j->count;  /* progressive, or without some of the components */
-    return c->overrun ? bzi_jpeg_fail(err, c, "a scan header is damaged") : BZNA_OK;
+    return c->overrun ? bzi_still_fail(err, c, "JPEG", "a scan header is damaged") : BZNA_OK;
 }
 
 /* Reads the markers of JFIF, EXIF, XMP and Adobe. */
@@ -4098,9 +4107,9 @@ static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span data, bzna_error *err)
         const uint32_t marker = bzi_jpeg_next(&c, &segment);
 
         if (c.overrun)
-            return bzi_jpeg_fail(err, &c, "truncated: there is no picture");
+            return bzi_still_fail(err, &c, "JPEG", "truncated: there is no picture");
         if (marker == BZI_JPEG_EOI)
-            return bzi_jpeg_fail(err, &c, "there is no picture");
+            return bzi_still_fail(err, &c, "JPEG", "there is no picture");
         status = bzi_jpeg_take(j, marker, &segment, err);
     }
     return status;
@@ -4244,7 +4253,7 @@ static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ ima
 
 #ifndef BENZINA_NO_STILLS
 /* ==== 17. Stills ====================================================================================================
- * Calls: rooms 2, 10, 12, 15.
+ * Calls: rooms 2, 10, 12, 15-16.
  *
  * PNG, WebP and GIF. The next rooms have the other kinds of stills, and the list of all. Sizes and orientation are read
  * from the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
@@ -4259,13 +4268,6 @@ static uint32_t bzi_cursor_le(bzi_cursor *c, uint32_t bytes)
     for (uint32_t i = bytes; p && i; i--)
         value = value << 8 | p[i - 1];
     return value;
-}
-
-/* Makes an error like "PNG, byte 20: ...", at the cursor. */
-static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name, const char *what)
-{
-    return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "%s, byte %llu: %s", name,
-                    (unsigned long long)bzi_cursor_offset(c), what);
 }
 
 static bzna_status bzi_still_refuse(bzna_error *err, const char *what)
@@ -4303,11 +4305,11 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
                                                                        { "XML:com.adobe.xmp", 18 } };
     uint8_t inflated[BZI_LIMIT_TEXT_BYTES];
     bzi_span text;
-    uint32_t is_deflated = type == BZI_FOURCC('z', 'T', 'X', 't'), is_xmp = 0;
+    uint32_t is_deflated = type == bzi_fourcc("zTXt"), is_xmp = 0;
 
-    if (type == BZI_FOURCC('e', 'X', 'I', 'f') && !orientation[0])
+    if (type == bzi_fourcc("eXIf") && !orientation[0])
         orientation[0] = bzi_exif_orientation((bzi_span){ c.data, c.size });
-    if (type != BZI_FOURCC('t', 'E', 'X', 't') && type != BZI_FOURCC('i', 'T', 'X', 't') && !is_deflated)
+    if (type != bzi_fourcc("tEXt") && type != bzi_fourcc("iTXt") && !is_deflated)
         return;
 
     while (is_xmp < 2 && (c.size < known[is_xmp].size || memcmp(c.data, known[is_xmp].name, known[is_xmp].size)))
@@ -4319,7 +4321,7 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
     if (is_deflated)
         bzi_cursor_u8(&c);
 
-    if (type == BZI_FOURCC('i', 'T', 'X', 't')) {
+    if (type == bzi_fourcc("iTXt")) {
         is_deflated = bzi_cursor_u8(&c);
         bzi_cursor_u8(&c);
         for (int skipped = 0; skipped < 2 && !c.overrun;)   /* a language, and the keyword in that language */
@@ -4346,7 +4348,7 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     uint64_t coded = 0;
 
     bzi_cursor_take(&c, 8);
-    if (bzi_png_next(&c, &chunk) != BZI_FOURCC('I', 'H', 'D', 'R') || chunk.size != 13)
+    if (bzi_png_next(&c, &chunk) != bzi_fourcc("IHDR") || chunk.size != 13)
         return bzi_still_fail(err, &c, "PNG", "it does not begin with a header");
 
     format->width = bzi_cursor_u32(&chunk);
@@ -4358,12 +4360,12 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     do {
         if (!(type = bzi_png_next(&c, &chunk)))
             return bzi_still_fail(err, &c, "PNG", "truncated: the end chunk is missing");
-        if (type == BZI_FOURCC('P', 'L', 'T', 'E') && !coded)
+        if (type == bzi_fourcc("PLTE") && !coded)
             has_palette = 1;
-        if (type == BZI_FOURCC('I', 'D', 'A', 'T'))
+        if (type == bzi_fourcc("IDAT"))
             coded += chunk.size;
         bzi_png_note(type, chunk, orientation);
-    } while (type != BZI_FOURCC('I', 'E', 'N', 'D'));
+    } while (type != bzi_fourcc("IEND"));
 
     format->orientation = orientation[0] ? orientation[0] : orientation[1] ? orientation[1] : orientation[2];
     if (colors == 3 && !has_palette)
@@ -4387,12 +4389,12 @@ static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
         uint64_t begin = c.pos;
 
         type = bzi_png_next(&c, &chunk);
-        if (!type || ((type >> 24 & 0x20) && type != BZI_FOURCC('t', 'R', 'N', 'S')))
+        if (!type || ((type >> 24 & 0x20) && type != bzi_fourcc("tRNS")))
             continue;
 
         memmove(data + out, data + begin, (size_t)(c.pos - begin));
         out += c.pos - begin;
-    } while (type && type != BZI_FOURCC('I', 'E', 'N', 'D'));
+    } while (type && type != bzi_fourcc("IEND"));
 
     return out;
 }
@@ -4424,7 +4426,7 @@ static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
 {
     uint32_t bits;
 
-    if (type == BZI_FOURCC('V', 'P', '8', ' ')) {
+    if (type == bzi_fourcc("VP8 ")) {
         const uint32_t tag = bzi_cursor_le(c, 3), code = bzi_cursor_le(c, 3);
 
         format->width = bzi_cursor_le(c, 2) & 0x3fff;
@@ -4464,15 +4466,15 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
             return bzi_still_fail(err, &riff, "WebP", "a chunk is longer than the file");
         bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));        /* chunks are padded to even sizes */
 
-        if (type == BZI_FOURCC('V', 'P', '8', 'X') && (bzi_cursor_u8(&chunk) & 2))
+        if (type == bzi_fourcc("VP8X") && (bzi_cursor_u8(&chunk) & 2))
             return bzi_still_refuse(err, "animated WebP");
-        if ((type == BZI_FOURCC('V', 'P', '8', ' ') || type == BZI_FOURCC('V', 'P', '8', 'L')) && !format->width &&
+        if ((type == bzi_fourcc("VP8 ") || type == bzi_fourcc("VP8L")) && !format->width &&
             !bzi_webp_read(type, &chunk, format))
             return bzi_still_fail(err, &chunk, "WebP", "the header is damaged, or pixels are missing");
 
-        if (type == BZI_FOURCC('E', 'X', 'I', 'F') && !format->orientation)
+        if (type == bzi_fourcc("EXIF") && !format->orientation)
             format->orientation = bzi_exif_orientation((bzi_span){ chunk.data, bytes });
-        if (type == BZI_FOURCC('X', 'M', 'P', ' '))
+        if (type == bzi_fourcc("XMP "))
             xmp_orientation = bzi_xmp_orientation((bzi_span){ chunk.data, bytes });
     }
 
@@ -4577,7 +4579,7 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 
 
 /* ==== 18. Stills: BMP, TIFF, PNM ====================================================================================
- * Calls: rooms 2, 10, 12, 15, 17.
+ * Calls: rooms 2, 10, 12, 15-17.
  *
  * Four more kinds of stills, and the list of all. Stills are pictures that are files of their own, and are told apart
  * by their first bytes. libavcodec decodes some variants of them to wrong pixels without an error. So only variants
@@ -4940,9 +4942,9 @@ static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
         return c;
 
     while ((type = bzi_jp2_next(&c, &box)) != 0) {
-        if (type == BZI_FOURCC('j', 'p', '2', 'h'))
+        if (type == bzi_fourcc("jp2h"))
             *header = box;
-        if (type == BZI_FOURCC('j', 'p', '2', 'c'))
+        if (type == bzi_fourcc("jp2c"))
             return box;
     }
     return c;
@@ -4959,41 +4961,26 @@ static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
     while ((type = bzi_jp2_next(&boxes, &box)) != 0) {
         uint32_t space, is_icc, is_known;
 
-        if (type != BZI_FOURCC('c', 'o', 'l', 'r'))
+        if (type != bzi_fourcc("colr"))
             continue;
 
         is_icc = bzi_cursor_u8(&box) != ENUMERATED;
         bzi_cursor_take(&box, is_icc ? 2 + ICC_SPACE_AT : 2);
         space = bzi_cursor_u32(&box);
-        is_known = is_icc ? space == BZI_FOURCC('R', 'G', 'B', ' ') || space == BZI_FOURCC('G', 'R', 'A', 'Y') :
+        is_known = is_icc ? space == bzi_fourcc("RGB ") || space == bzi_fourcc("GRAY") :
                             space == SRGB || space == GRAY || space == SYCC || space == ROMM_RGB;
 
         if (!is_known && !box.overrun)
             return BZI_FAIL(err, BZNA_E_CODEC, "JPEG 2000 of %s (%s %u) is not supported",
-                            space == CMYK || space == BZI_FOURCC('C', 'M', 'Y', 'K') ? "CMYK" : "this color space",
+                            space == CMYK || space == bzi_fourcc("CMYK") ? "CMYK" : "this color space",
                             is_icc ? "ICC profile" : "enumcs", space);
     }
     return BZNA_OK;
 }
 
-/* Returns 1 if the rest of a codestream's header, after its size, has the marker of part 15 (high throughput). c: the
- * codestream after SIZ. */
-static int bzi_j2k_is_part_15(bzi_cursor c)
-{
-    enum { CAP = 0xff50, SOT = 0xff90 };
-    uint32_t marker;
-
-    while ((marker = bzi_cursor_u16(&c)) != SOT && marker > 0xff00 && !c.overrun) {
-        const uint32_t size = bzi_cursor_u16(&c);
-        if (marker == CAP)
-            return 1;
-        bzi_cursor_take(&c, size < 2 ? UINT64_MAX : size - 2);
-    }
-    return 0;
-}
-
 /* How a codestream cuts its picture: the smallest parts that any of its headers asks for. */
 typedef struct bzi_j2k_parts {
+    uint32_t is_part_15;              /* it has the marker of part 15 (high throughput) */
     uint32_t block;                   /* samples of a code block, as a power of two */
     uint32_t precinct;                /* samples of a precinct, likewise */
 } bzi_j2k_parts;
@@ -5018,8 +5005,8 @@ static void bzi_j2k_style(bzi_cursor *c, uint32_t style, bzi_j2k_parts *parts)
 /* Finds the smallest parts: in the main header, and in those of all tiles. c: the codestream after SIZ. */
 static bzi_j2k_parts bzi_j2k_parts_of(bzi_cursor c, uint32_t components)
 {
-    enum { COD = 0xff52, COC = 0xff53, SOT = 0xff90, SOD = 0xff93 };
-    bzi_j2k_parts parts = { 30, 30 };
+    enum { CAP = 0xff50, COD = 0xff52, COC = 0xff53, SOT = 0xff90, SOD = 0xff93 };
+    bzi_j2k_parts parts = { 0, 30, 30 };
     uint64_t tile_end = 0;
     uint32_t marker;
 
@@ -5028,6 +5015,7 @@ static bzi_j2k_parts bzi_j2k_parts_of(bzi_cursor c, uint32_t components)
         const uint32_t size = marker == SOD ? 0 : bzi_cursor_u16(&c);
         bzi_cursor segment = marker == SOD ? c : bzi_cursor_sub(&c, size < 2 ? UINT64_MAX : size - 2);
 
+        parts.is_part_15 |= marker == CAP;
         if (marker == SOD) {                                /* what is coded goes on to the end of the tile's part */
             if (tile_end <= c.pos)
                 break;
@@ -5050,8 +5038,8 @@ static bzi_j2k_parts bzi_j2k_parts_of(bzi_cursor c, uint32_t components)
     return parts;
 }
 
-/* Refuses a picture in so many parts that libavcodec's notes on them, which it makes before it decodes, would take more
- * memory than a picture may: some 300 bytes for a code block, and as many for a precinct. */
+/* Refuses part 15, and a picture in so many parts that libavcodec's notes on them, which it makes before it decodes,
+ * would take more memory than a picture may: some 300 bytes for a code block, and as many for a precinct. */
 static bzna_status bzi_j2k_check_parts(bzi_cursor c, uint32_t components, const bzi_format *format, uint64_t file_size,
                                        bzna_error *err)
 {
@@ -5059,6 +5047,8 @@ static bzna_status bzi_j2k_check_parts(bzi_cursor c, uint32_t components, const 
     const uint64_t samples = (uint64_t)format->width * format->height * bzi_min(components, 4);
     const uint64_t bytes = 300 * ((samples >> parts.block) + (samples >> parts.precinct)) / 3 * 4;
 
+    if (parts.is_part_15)
+        return bzi_still_refuse(err, "JPEG 2000 part 15 (high throughput)");
     if (bytes > BZI_LIMIT_STILL_BYTES && bytes / BZI_LIMIT_STILL_RATIO > file_size)
         return BZI_FAIL(err, BZNA_E_LIMIT, "JPEG 2000: %ux%u pixels in code blocks of %u samples and precincts of %u",
                         format->width, format->height, 1u << parts.block, 1u << parts.precinct);
@@ -5092,18 +5082,20 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
 
     format->width = right - x;
     format->height = bottom - y;
-    if (bzi_j2k_is_part_15(rest))
-        return bzi_still_refuse(err, "JPEG 2000 part 15 (high throughput)");
     if ((status = bzi_j2k_check_parts(rest, components, format, file.size, err)) != BZNA_OK)
         return status;
     return bzi_jp2_check_color(boxes, err);
 }
 
-/* --- The list --- */
-
-#define BZI_STILL(name_, signature_, av, ...) \
+#  define BZI_STILL(name_, signature_, av, ...) \
     { .id = BZNA_CODEC_STILL, .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1, \
       .av_id = BZI_AV_ID(av), __VA_ARGS__ }
+#else
+#  define BZI_STILL(name_, signature_, av, ...) \
+    { .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1 }
+#endif
+
+/* --- The list, by which builds without stills name them --- */
 
 static const bzi_codec bzi_stills[] = {
     BZI_STILL("PNG", "\x89PNG\r\n\x1a\n", PNG, .allow = BZNA_ALLOW_PNG, .read = bzi_png_inspect,
@@ -5148,6 +5140,7 @@ static const bzi_codec *bzi_still_find(bzi_span head)
     return NULL;
 }
 
+#ifndef BENZINA_NO_STILLS
 static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
     const bzi_span file = bzi_image_data(image);
@@ -5611,12 +5604,12 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
 static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range)
 {
     const uint32_t type = bzi_cursor_u32(c);
-    if (type != BZI_FOURCC('n', 'c', 'l', 'x') && type != BZI_FOURCC('n', 'c', 'l', 'c'))
+    if (type != bzi_fourcc("nclx") && type != bzi_fourcc("nclc"))
         return;
     color->primaries = (uint16_t)bzi_cursor_u16(c);
     color->transfer = (uint16_t)bzi_cursor_u16(c);
     color->matrix = (uint16_t)bzi_cursor_u16(c);
-    *has_range = type == BZI_FOURCC('n', 'c', 'l', 'x');
+    *has_range = type == bzi_fourcc("nclx");
     color->full_range = *has_range && bzi_cursor_u8(c) >> 7;
     color->present = 1;
 }
@@ -6482,9 +6475,6 @@ BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
 /* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
 
-/* The end of messages about pictures of a build without their room. */
-#define BZI_NO_STILL ", which this build does not decode (BENZINA_NO_STILLS)"
-
 /* Kinds of files that users try, and that are not read. */
 static const struct bzi_unread {
     const char *magic;                /* the bytes that tell the kind */
@@ -6512,25 +6502,6 @@ static const struct bzi_unread {
     { "ftypmif1", 4, 8, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
 #endif
-#ifdef BENZINA_NO_STILLS
-    { "\x89PNG\r\n\x1a\n", 0, 8, 0, "a PNG picture" BZI_NO_STILL },
-    { "WEBP", 8, 4, 0, "a WebP picture" BZI_NO_STILL },
-    { "GIF8", 0, 4, 0, "a GIF picture" BZI_NO_STILL },
-    { "II*\0", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
-    { "MM\0*", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
-    { "II+\0", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
-    { "MM\0+", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
-    { "\0\0\0\x0cjP  ", 0, 8, 0, "a JPEG 2000 picture" BZI_NO_STILL },
-    { "\xff\x4f\xff\x51", 0, 4, 0, "a JPEG 2000 picture" BZI_NO_STILL },
-    { "BM", 0, 2, 1, "a BMP picture" BZI_NO_STILL },
-    { "P1", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P2", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P3", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P4", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P5", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P6", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P7", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-#endif
     { "\0\0\0\x0cJXL ", 0, 8, 0, "a JPEG XL picture, which is not read" },
     { "\xff\x0a", 0, 2, 0, "a JPEG XL picture, which is not read" },
     { "8BPS", 0, 4, 0, "a Photoshop file (PSD), which is not read" },
@@ -6556,6 +6527,11 @@ static const char *bzi_codec_unread(bzi_span head, int as_picture)
         if (head.size >= bzi_unread[i].at + bzi_unread[i].size && as_picture >= (int)bzi_unread[i].as_picture &&
             !memcmp(head.data + bzi_unread[i].at, bzi_unread[i].magic, bzi_unread[i].size))
             return bzi_unread[i].what;
+#ifdef BENZINA_NO_STILLS
+    if (bzi_still_find(head))
+        return "a picture (PNG, WebP, GIF, BMP, TIFF, PNM or JPEG 2000) that this build does not decode "
+               "(BENZINA_NO_STILLS)";
+#endif
     return NULL;
 }
 
@@ -19497,6 +19473,12 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
     return bzi_tiles_check_bytes(tiles, err);
 }
 
+/* Returns the samples of chroma, which are subsampled by a shift, for so many of luma. */
+static uint32_t bzi_subsampled(uint32_t samples, uint32_t shift)
+{
+    return (uint32_t)(((uint64_t)samples + (1u << shift) - 1) >> shift);
+}
+
 /* Copies a tile's planes to their place in the canvas, clipped at its right and lower edges. */
 static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture *tile, uint32_t x, uint32_t y,
                                   bzna_error *err)
@@ -19512,14 +19494,14 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
         const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
         const uint32_t width = (uint32_t)bzi_min(tile->frame_width, canvas->frame_width - x);
         const uint32_t height = (uint32_t)bzi_min(tile->frame_height, canvas->frame_height - y);
-        const uint64_t size = (((uint64_t)width + (1u << shift_x) - 1) >> shift_x) * bytes;
+        const uint64_t size = (uint64_t)bzi_subsampled(width, shift_x) * bytes;
         uint8_t *dst = (uint8_t *)(uintptr_t)canvas->plane[i] + (int64_t)(y >> shift_y) * canvas->pitch[i] +
                        (uint64_t)(x >> shift_x) * bytes;
 
         if (tile->step[i] && tile->step[i] != bytes)
             return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the tile at %u,%u does not come as planes", x, y);
 
-        for (uint32_t row = 0; row < (height + (1u << shift_y) - 1) >> shift_y; row++)
+        for (uint32_t row = 0; row < bzi_subsampled(height, shift_y); row++)
             memcpy(dst + (int64_t)row * canvas->pitch[i],
                    (const uint8_t *)tile->plane[i] + (int64_t)row * tile->pitch[i], (size_t)size);
     }
@@ -19536,10 +19518,10 @@ static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles,
 
     for (int i = 0; i < count; i++) {
         const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
-        const uint64_t width = ((uint64_t)canvas->frame_width + (1u << shift_x) - 1) >> shift_x;
+        const uint64_t width = bzi_subsampled(canvas->frame_width, shift_x);
         canvas->pitch[i] = (int64_t)((width * bytes + 63) & ~63ull);
         offset[i] = total;
-        total += (uint64_t)canvas->pitch[i] * (((uint64_t)canvas->frame_height + (1u << shift_y) - 1) >> shift_y);
+        total += (uint64_t)canvas->pitch[i] * bzi_subsampled(canvas->frame_height, shift_y);
     }
 
     if (!bzi_buffer_reserve(software->memory, &software->canvas, total, 0))
