@@ -4082,23 +4082,43 @@ BZI_KERNEL_CPU void bzi_kernel_finish_planes(const bzi_kernel_pass *pass, const 
         bzi_kernel_pass_finish(pass, out, all, 0);
 }
 
-/* What covers pixels: each operation its own rectangle. */
+/* Rows of a rectangle of one color, from the second one on: copies of the first. */
+BZI_KERNEL_CPU void bzi_kernel_repeat_row(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint32_t left,
+                                          uint32_t top, uint32_t right, uint32_t bottom)
+{
+    const int shift = bzi_kernel_element_shift(out->dtype), is_planar = out->stride_x == 1;
+    const size_t bytes = (size_t)((int64_t)(right - left) * out->stride_x) << shift;
+    for (uint32_t c = 0; c < (is_planar ? out->channels : 1); c++) {
+        const int64_t first = top * out->stride_y + left * out->stride_x + c * out->stride_c;
+        uint8_t *row = (uint8_t *)(uintptr_t)pass->dst + ((uint64_t)first << shift);
+        for (uint32_t y = top + 1; y < bottom; y++)
+            memcpy(row + ((uint64_t)((y - top) * out->stride_y) << shift), row, bytes);
+    }
+}
+
+/* What covers pixels: each operation its own rectangle, which has one color without noise and mean picture. */
 BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const bzi_kernel_output *out)
 {
+    const uint32_t width = (uint32_t)out->width, height = (uint32_t)out->height;
     bzi_kernel_pass pass = *given;
     for (uint32_t k = given->first; k < given->end; k++) {
         const bzi_kernel_op *op = &given->op[k];
         const int is_grid = op->kind == BZI_KERNEL_OP_GRID_MASK;
-        const uint32_t right = is_grid ? (uint32_t)out->width : op->area[2];
-        const uint32_t bottom = is_grid ? (uint32_t)out->height : op->area[3];
+        const int is_plain = !is_grid && !(out->mean && op->bits) && op->noise[0] == 0.0f && op->noise[1] == 0.0f &&
+                             op->noise[2] == 0.0f;
+        const uint32_t left = is_grid ? 0 : op->area[0], top = is_grid ? 0 : op->area[1];
+        const uint32_t right = is_grid || op->area[2] > width ? width : op->area[2];
+        const uint32_t bottom = is_grid || op->area[3] > height ? height : op->area[3];
         pass.first = k;
         pass.end = k + 1;
-        for (uint32_t y = is_grid ? 0 : op->area[1]; y < bottom && y < (uint32_t)out->height; y++)
-            for (uint32_t x = is_grid ? 0 : op->area[0]; x < right && x < (uint32_t)out->width; x++) {
+        for (uint32_t y = top; y < bottom && (!is_plain || y == top); y++)
+            for (uint32_t x = left; x < right; x++) {
                 float c[3] = { 0.0f, 0.0f, 0.0f };
                 if (bzi_kernel_cover(&pass, out, x, y, c))
                     bzi_kernel_store(pass.dst, out, (int32_t)x, (int32_t)y, c);
             }
+        if (is_plain && left < right)
+            bzi_kernel_repeat_row(&pass, out, left, top, right, bottom);
     }
 }
 
