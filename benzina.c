@@ -21960,12 +21960,6 @@ static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
     return live > 0;
 }
 
-static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t bytes)
-{
-    atomic_store(&cache->device->decoder_oom_until_ns, bzi_os_now_ns() + BZI_NVDEC_OOM_COOLDOWN_NS);
-    atomic_store(&cache->device->decoder_oom_bytes, bytes);
-}
-
 /* Returns the decoder for such pictures, or the slot that is to become it: in this order
  *
  *   - a decoder that the self-check has left, and which fits after another size
@@ -22056,7 +22050,8 @@ static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvd
         if (bzi_nvdec_cache_cap_to_live(cache))
             continue;
         if (tried_alone++) {
-            bzi_nvdec_cache_start_cooldown(cache, bytes);
+            atomic_store(&cache->device->decoder_oom_until_ns, bzi_os_now_ns() + BZI_NVDEC_OOM_COOLDOWN_NS);
+            atomic_store(&cache->device->decoder_oom_bytes, bytes);
             return result;
         }
     }
@@ -27309,53 +27304,38 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
     bzi_item_complete(item, &engine->lane);
 }
 
-/* Hands an item with a codec that NVDEC does not know to the workers. Without workers it fails. This is not counted as
- * a fallback. */
-static void bzi_engine_pass(bzi_engine *engine, bzi_item *item)
+/* Hands an item that this engine does not decode to the workers. Without workers it fails. If it is a fallback, it is
+ * counted, and a loader logs each kind of reason once, and at most eight kinds. Reasons are of one kind if they are
+ * equal up to the first digit. It is none with a codec that NVDEC is never used for, nor for an item that was not read:
+ * a worker reports that. */
+static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fallback)
 {
     bzna_loader *loader = item->loader;
-
-    if (!loader->worker_count) {
-        bzi_engine_fail(engine, item);
-        return;
-    }
-    bzi_loader_lock(loader);
-    item->decode_ns = 0;
-    bzi_item_to_workers(item);
-    bzi_loader_unlock(loader);
-}
-
-/* Hands an item that NVDEC does not decode to the workers, and counts a fallback. Without workers it fails. A loader
- * logs each kind of reason once, and at most eight kinds. Reasons are of one kind if they are equal up to the first
- * digit. */
-static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item)
-{
-    bzna_loader *loader = item->loader;
-    bzna_error reason = *item->err;
-    uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
+    const bzna_error reason = *item->err;
+    const uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
     uint32_t i = 0;
-    uint32_t was_read = item->status == BZNA_OK;            /* else a worker reports why it was not */
 
     if (!loader->worker_count) {
         bzi_engine_fail(engine, item);
         return;
     }
 
+    is_fallback = is_fallback && item->status == BZNA_OK;
     bzi_loader_lock(loader);
     while (i < 8 && loader->refusals[i] && loader->refusals[i] != hash)
         i++;
-    if (i < 8 && !loader->refusals[i])
+    if (is_fallback && i < 8 && !loader->refusals[i])
         loader->refusals[i] = hash;
     else
         i = 8;
 
-    loader->stats.fallbacks += was_read;
+    loader->stats.fallbacks += is_fallback;
     item->decode_ns = item->by_nvdec = 0;
     bzi_item_to_workers(item);
     bzi_loader_unlock(loader);
 
     /* The pool's host is used, because the loader may be closed by now. */
-    if (i < 8 && was_read)
+    if (i < 8)
         bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);
 }
 
@@ -27410,7 +27390,7 @@ static void bzi_engine_map(bzi_engine *engine)
     status = bzi_session_map(session, &flight, err);
     item->decode_ns += bzi_os_now_ns() - start;
     if (status == BZNA_E_CODEC) {
-        bzi_engine_refuse(engine, item);
+        bzi_engine_refuse(engine, item, 1);
         return;
     }
 
@@ -27464,7 +27444,7 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
     while ((item = bzi_run_take(&rest, NULL)) != NULL) {
         if (item->status == BZNA_OK)
             *item->err = *why;
-        bzi_engine_refuse(engine, item);
+        bzi_engine_refuse(engine, item, 1);
     }
 
     while (bzi_engine_busy(engine))
@@ -27494,7 +27474,7 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 {
     bzna_error why = *item->err;
 
-    bzi_engine_refuse(engine, item);
+    bzi_engine_refuse(engine, item, 1);
     if (++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
         bzi_engine_retire(engine, &why);
 }
@@ -27736,12 +27716,10 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     if (status == BZNA_OK || (status < 0 && status != BZNA_E_CODEC))
         engine->oom_streak = 0;
 
-    if (status == BZI_FOREIGN)
-        bzi_engine_pass(engine, item);
-    else if (status == BZI_NO_ROOM)
+    if (status == BZI_NO_ROOM)
         bzi_engine_give_up(engine, item);
-    else if (status == BZNA_E_CODEC)
-        bzi_engine_refuse(engine, item);
+    else if (status == BZI_FOREIGN || status == BZNA_E_CODEC)
+        bzi_engine_refuse(engine, item, status == BZNA_E_CODEC);
     else if (status < 0)
         bzi_engine_fail(engine, item);
 }
@@ -28293,16 +28271,6 @@ static void bzi_loader_drain_writes(bzna_loader *loader)
             bzi_batch_drain_writes(&loader->batches[i]);
 }
 
-/* Waits until nothing on the device reads batches that are retiring. In the CUDA context. */
-static void bzi_loader_drain_reads(bzna_loader *loader)
-{
-    bzna_error ignored;
-
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        if (loader->batches[i].state == BZI_BATCH_RETIRING)
-            bzi_batch_drain_reads(&loader->batches[i], &ignored);
-}
-
 /* Waits for the device's work on batches, and frees what the loader has there. */
 static void bzi_loader_free_device(bzna_loader *loader)
 {
@@ -28312,9 +28280,11 @@ static void bzi_loader_free_device(bzna_loader *loader)
     int entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
 
     bzi_loader_drain_writes(loader);
-    bzi_loader_drain_reads(loader);
-    for (uint32_t i = 0; i < loader->batch_count; i++)
+    for (uint32_t i = 0; i < loader->batch_count; i++) {
+        if (loader->batches[i].state == BZI_BATCH_RETIRING)
+            bzi_batch_drain_reads(&loader->batches[i], &ignored);
         bzi_batch_free_device(&loader->batches[i]);
+    }
     for (uint32_t i = 0; i < loader->output_count; i++)
         bzi_device_free(loader->device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
     bzi_device_free(loader->device, loader->scratch, loader->scratch_bytes, loader->stream);
@@ -28816,18 +28786,6 @@ static void bzi_loader_clear(bzna_loader *loader)
     memset(&loader->poison, 0, sizeof loader->poison);
 }
 
-/* Waits until the device no longer writes to any batch that is planned. The lock is held although the host waits, so
- * that no thread takes a batch that is about to be thrown away. */
-static void bzi_loader_quiesce_device(bzna_loader *loader)
-{
-    bzna_error ignored;
-
-    if (bzi_device_enter(loader->device, &ignored) != BZNA_OK)
-        return;
-    bzi_loader_drain_writes(loader);
-    bzi_device_leave(loader->device);
-}
-
 /* Moves to a place: waits for the samples at hand, throws away what is planned, and all lists, and plans from there.
  * Fails with E_STATE while a thread is in bzna_loader_next. Without the lock. */
 static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
@@ -28846,8 +28804,11 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     bzi_pool_withdraw(loader);
     while (loader->active)
         bzi_os_wait(&loader->control_wake, &loader->mutex);
-    if (loader->device)
-        bzi_loader_quiesce_device(loader);
+    /* The lock is held although the host waits, so that no thread takes a batch that is about to be thrown away. */
+    if (loader->device && bzi_device_enter(loader->device, err) == BZNA_OK) {
+        bzi_loader_drain_writes(loader);
+        bzi_device_leave(loader->device);
+    }
 
     bzi_loader_clear(loader);
     lists = bzi_plan_from(&loader->plan, seed, place, end_epoch);
@@ -29785,17 +29746,16 @@ typedef struct bzi_loader_gpu {
 static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu *gpu, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    const int software = config->decode.decoder == BZNA_DECODER_SOFTWARE || loader->pick_count > 1 ||
-                         config->pipeline.picture || config->pipeline.no_threads;
+    const char *why = config->pipeline.no_threads ? "pipeline.no_threads: NVDEC's sessions are threads" :
+                      config->pipeline.picture ? "pipeline.picture needs pictures that are decoded in software" :
+                      loader->pick_count > 1 ? "outputs of several fields are decoded in software" :
+                                               NULL;
+    const int software = why || config->decode.decoder == BZNA_DECODER_SOFTWARE;
 
     memset(gpu, 0, sizeof *gpu);
     bzi_error_init(&gpu->why);
-    if (loader->pick_count > 1)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "outputs of several fields are decoded in software");
-    if (config->pipeline.picture)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.picture needs pictures that are decoded in software");
-    if (config->pipeline.no_threads)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.no_threads: NVDEC's sessions are threads");
+    if (why)
+        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "%s", why);
     if (!loader->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
         return BZNA_OK;
 
