@@ -21469,14 +21469,18 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
     for (uint32_t i = 0; i < sizeof surface; i++)
         surface[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
 
-    if ((status = bzi_device_stream(device, 0, &trial.stream, err)) == BZNA_OK &&
-        (status = bzi_device_alloc(device, bytes, trial.stream, &trial.pixels, err)) == BZNA_OK) {
+    if (bzi_device_stream(device, 0, &trial.stream, err) != BZNA_OK ||
+        bzi_device_alloc(device, bytes, trial.stream, &trial.pixels, err) != BZNA_OK) {
+        status = err->status;
+    } else {
         const uint64_t planes = trial.pixels + sizeof made;
         for (uint32_t i = 0; i < 3; i++)
             picture.plane[i] = (const void *)(uintptr_t)(planes + (i ? 64 * 48 + i - 1 : 0));
-        if ((status = bzi_device_upload(device, planes, surface, sizeof surface, trial.stream, err)) == BZNA_OK &&
-            (status = bzi_trial_launch(&trial, &picture, 1, made, err)) == BZNA_OK &&
-            (status = bzi_device_drain(device, trial.stream, err)) == BZNA_OK)
+        if (bzi_device_upload(device, planes, surface, sizeof surface, trial.stream, err) != BZNA_OK ||
+            bzi_trial_launch(&trial, &picture, 1, made, err) != BZNA_OK ||
+            bzi_device_drain(device, trial.stream, err) != BZNA_OK)
+            status = err->status;
+        else
             status = bzi_trial_compare(&trial, made, (uintptr_t)surface - planes, err);
     }
 
@@ -25385,9 +25389,8 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
                                  bzna_error *err)
 {
     const bzna_loader *loader = item->loader;
-    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->view_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->view_count; i++) {
         const bzi_view *view = &loader->views[i];
         const bzi_output *output = view->output;
         const bzna_picture *picture = &pictures[output->picture];
@@ -25413,11 +25416,12 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
             random = bzi_item_random(item, BZNA_OPERATION_AUGMENT, number);
             bzi_augment_draw(&random, &output->augment, out, transform);
         }
-        if (output->own_warp && loader->config.pipeline.transform)
-            status = bzi_view_ask(item, view, picture, transform, err);
+        if (output->own_warp && loader->config.pipeline.transform &&
+            bzi_view_ask(item, view, picture, transform, err) != BZNA_OK)
+            return err->status;
     }
 
-    return status;
+    return BZNA_OK;
 }
 
 /* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size. Where they are written is
@@ -25426,18 +25430,18 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
                                   bzi_views *views, bzna_error *err)
 {
     const bzna_loader *loader = item->loader;
-    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->view_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->view_count; i++) {
         const bzi_output *output = loader->views[i].output;
         if (output->picture != number)
             continue;
-        status = bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i],
-                               output->shape.channels, &output->kernel, err);
+        if (bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
+                          &output->kernel, err) != BZNA_OK)
+            return err->status;
         bzi_slot_shrink(&views->slots[i], shrink);
     }
 
-    return status;
+    return BZNA_OK;
 }
 
 /* Returns the part of a picture's frame that its slots read. Pre: the slots were made by bzi_item_slots. */
@@ -25639,7 +25643,6 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     const bzna_picture *picture = pictures ? &pictures[output->picture] : &none;
     const uint32_t end = loader->column_count;
     bzna_sample_info info;
-    bzna_status status = BZNA_OK;
 
     if (!loader->rule_count && loader->geometry == BZI_NO_FIELD)
         return BZNA_OK;
@@ -25650,12 +25653,13 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     if (loader->geometry != BZI_NO_FIELD)
         bzi_item_put_geometry(item, views->geometry);
 
-    for (uint32_t i = loader->rule_count ? loader->rules[0].bytes : end; i < end && status == BZNA_OK; i++) {
+    for (uint32_t i = loader->rule_count ? loader->rules[0].bytes : end; i < end; i++) {
         const bzi_slot_bytes *bytes = bzi_batch_bytes(item->batch, i, item->slot);
-        if (bytes->present && loader->rules[bytes->rule].call)
-            status = bzi_rule_ask(item, bytes, &info, pictures ? views->geometry : NULL, err);
+        if (bytes->present && loader->rules[bytes->rule].call &&
+            bzi_rule_ask(item, bytes, &info, pictures ? views->geometry : NULL, err) != BZNA_OK)
+            return err->status;
     }
-    return status;
+    return BZNA_OK;
 }
 
 /* Writes the operations of all views into the batch; transforms NULL: there are none. */
@@ -28082,11 +28086,10 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
 /* Makes all batches. In the CUDA context, if the loader has a device. */
 static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < loader->batch_count && status == BZNA_OK; i++)
-        status = bzi_batch_make(loader, i, err);
-    return status;
+    for (uint32_t i = 0; i < loader->batch_count; i++)
+        if (bzi_batch_make(loader, i, err) != BZNA_OK)
+            return err->status;
+    return BZNA_OK;
 }
 
 /* --- The loader's parts --- */
@@ -29119,35 +29122,34 @@ static void bzi_statistics_judge(bzna_statistics *stats)
 /* Fills in what a loader has counted. */
 static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 {
+    bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
+    bzna_stage_statistics *deliver = &stats->stage[BZNA_STAGE_DELIVER];
     const int no_threads = loader->config.pipeline.no_threads != 0;
-    uint32_t decoders;
     int by_nvdec;                                           /* it decodes most samples; stills never go there */
 
     bzi_loader_lock(loader);
     *stats = loader->stats;
     by_nvdec = loader->pool && stats->samples_nvdec >= stats->samples_software;
-    decoders = no_threads ? 0 : by_nvdec ? bzi_loader_sessions(loader) : loader->config.decode.threads;
-    stats->stage[BZNA_STAGE_READ].depth = loader->redo.count;
-    stats->stage[BZNA_STAGE_READ].capacity = loader->item_count;
-    stats->stage[BZNA_STAGE_DECODE].depth = loader->ready.count;
-    stats->stage[BZNA_STAGE_DECODE].capacity = loader->item_count;
+    read->depth = loader->redo.count;
+    decode->depth = loader->ready.count;
+    read->capacity = decode->capacity = loader->item_count;
     for (uint32_t i = 0; i < loader->batch_count; i++)
-        stats->stage[BZNA_STAGE_DELIVER].depth += loader->batches[i].state == BZI_BATCH_READY;
-    stats->stage[BZNA_STAGE_DELIVER].capacity = loader->batch_count;
+        deliver->depth += loader->batches[i].state == BZI_BATCH_READY;
+    deliver->capacity = loader->batch_count;
     stats->read_memory_bytes = loader->held_bytes;
     if (loader->pool) {
         bzi_loader_count_starved(loader);
-        stats->stage[BZNA_STAGE_DECODE].depth += loader->in_pool;
+        decode->depth += loader->in_pool;
         if (by_nvdec)
-            stats->stage[BZNA_STAGE_DECODE].wait_before_ns = loader->starved_ns;
+            decode->wait_before_ns = loader->starved_ns;
     }
 
     bzi_loader_unlock(loader);
     stats->elapsed_ns = bzi_os_now_ns() - loader->opened_ns;
-    stats->stage[BZNA_STAGE_READ].threads = no_threads ? 0 : loader->config.read.threads;
-    stats->stage[BZNA_STAGE_DECODE].threads = decoders;
-    stats->stage[BZNA_STAGE_WARP].threads = decoders;
-    stats->stage[BZNA_STAGE_DELIVER].threads = 1;
+    read->threads = no_threads ? 0 : loader->config.read.threads;
+    decode->threads = no_threads ? 0 : by_nvdec ? bzi_loader_sessions(loader) : loader->config.decode.threads;
+    stats->stage[BZNA_STAGE_WARP].threads = decode->threads;
+    deliver->threads = 1;
     if (loader->pool)
         bzi_device_counts(loader->device, stats);
     bzi_statistics_judge(stats);
@@ -29930,31 +29932,30 @@ static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output,
 /* Copies those of all outputs. */
 static bzna_status bzi_loader_copy_policies(bzna_loader *loader, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_output *output = &loader->outputs[i];
         if (!output->augment.policy_count)
             continue;
         loader->drawn_views = loader->view_count;
-        status = bzi_output_copy_policies(&loader->lent, output, err);
+        if (bzi_output_copy_policies(&loader->lent, output, err) != BZNA_OK)
+            return err->status;
     }
-    return status;
+    return BZNA_OK;
 }
 
 /* Copies the mean images to the device. Batches are written after what is enqueued here. Pre: in the CUDA context. */
 static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_output *output = &loader->outputs[i];
-        if (output->mean && (status = bzi_device_alloc(loader->device, output->mean_bytes, loader->stream,
-                                                       &output->device_mean, err)) == BZNA_OK)
-            status = bzi_device_upload(loader->device, output->device_mean, output->mean, output->mean_bytes,
-                                       loader->stream, err);
+        const uint64_t bytes = output->mean_bytes;
+        if (output->mean &&
+            (bzi_device_alloc(loader->device, bytes, loader->stream, &output->device_mean, err) != BZNA_OK ||
+             bzi_device_upload(loader->device, output->device_mean, output->mean, bytes, loader->stream, err) !=
+                 BZNA_OK))
+            return err->status;
     }
-    return status;
+    return BZNA_OK;
 }
 
 /* Makes the lanes' scratch memory, so that none is made while they run: for views of the largest output, if policies or
@@ -30033,9 +30034,8 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
 {
     char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
     uint32_t copied = 0;              /* picks, which are numbered as outputs need them */
-    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         bzi_pick *pick = &loader->picks[output->picture];
 
@@ -30049,9 +30049,10 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
             return bzi_fail_memory(err, "the names of fields");
         if (i)
             snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
-        status = bzi_loader_check_pick(loader, pick, setting, err);
+        if (bzi_loader_check_pick(loader, pick, setting, err) != BZNA_OK)
+            return err->status;
     }
-    return status;
+    return BZNA_OK;
 }
 
 /* Sets what the plan starts from. */
