@@ -3169,8 +3169,24 @@ static int32_t bzi_bits_se(bzi_bits *b)
     return k & 1 ? (int32_t)(k / 2 + 1) : -(int32_t)(k / 2);
 }
 
-#ifndef BENZINA_NO_WRITER
 /* --- Writing --- */
+
+/* Bytes that are written as far as there is room, and counted always. */
+typedef struct bzi_sink {
+    uint8_t *data;                    /* not owned; NULL if there is no room */
+    uint64_t capacity;                /* bytes at data */
+    uint64_t size;                    /* bytes that were to be written */
+} bzi_sink;
+
+/* The bytes lie in memory, so that their sum does not overflow. */
+static void bzi_sink_add(bzi_sink *sink, const void *bytes, uint64_t size)
+{
+    if (size && sink->size + size <= sink->capacity)
+        memcpy(sink->data + sink->size, bytes, (size_t)size);
+    sink->size += size;
+}
+
+#ifndef BENZINA_NO_WRITER
 
 /* Bytes that grow, and the boxes among them that are open. A failed allocation is remembered, so that it is enough to
  * look at `failed` at the end. */
@@ -4597,6 +4613,52 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     return BZNA_OK;
 }
 
+/* --- Codecs --- */
+
+/* A codec, or a kind of still. */
+typedef struct bzi_codec {
+    uint32_t    id, allow;            /* BZNA_CODEC_...; BZNA_ALLOW_... */
+    const char *name;                 /* for messages */
+    const char *signature;            /* a still's first bytes; a point stands for any byte */
+    uint32_t    signature_size;       /* how many they are */
+    uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
+    uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
+    uint32_t    config_bytes;         /* the fewest bytes that it has */
+    uint32_t    length_at;            /* its byte that has the size of NAL units' lengths; 0: there are none */
+    /* reads the picture's format; BZNA_E_DECODE: it does not stand alone */
+    bzna_status (*inspect)(const bzna_image *image, bzi_format *sps, bzna_error *err);
+    /* the part of it that a kind of still does itself */
+    bzna_status (*read)(bzi_span file, bzi_format *format, bzna_error *err);
+    /* writes what a decoder is given */
+    bzna_status (*stream)(const bzna_image *image, bzi_sink *out, bzna_error *err);
+    /* adds parameter sets to a key, each after its size. NULL: a decoder keeps nothing of a picture */
+    void        (*key)(const bzna_image *image, bzi_sink *key);
+    int         av_id;                /* libavcodec's number */
+    const char *av_decoder;           /* libavcodec's decoder; NULL: the default one */
+    /* libavcodec's decoder carries something from a picture to the next, and is opened anew for each: GIF's carries
+     * colors past the end of a palette; TIFF's the palette, planes and subsampling; JPEG 2000's the palette and color
+     * space */
+    uint32_t    remembers;
+    int         nv_id;                /* NVDEC's number */
+    /* NVDEC's coded sizes are multiples of this. 0: NVDEC is not used. Above 1: its decoders can be made for intra
+     * pictures only */
+    uint32_t    nv_unit;
+    uint32_t    in_rows;              /* some of a picture's rows can be decoded without the others */
+    /* removes from a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need; returns the size
+     * that is left. NULL: nothing */
+    uint64_t    (*cut)(uint8_t *stream, uint64_t size, const uint32_t rows[2]);
+    /* removes, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
+    uint64_t    (*strip)(uint8_t *stream, uint64_t size);
+    /* makes the colors of palettes their numbers, in place, if libavcodec gives only colors. NULL: it gives both */
+    void        (*number_colors)(uint8_t *stream, uint64_t size);
+    uint32_t    is_file;              /* it states its own sizes and colors: containers need not */
+    /* sets the planes of pictures that are not coded; NULL: they are */
+    void        (*planes)(const bzna_image *image, bzna_picture *picture);
+} bzi_codec;
+
+static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
+
+
 #ifndef BENZINA_NO_STILLS
 /* ==== 17. Stills ====================================================================================================
  * Calls: rooms 2, 10, 12, 15.
@@ -5256,7 +5318,7 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
 
 
 /* ==== 19. Stills: JPEG 2000, the list ==============================================================================
- * Calls: rooms 2, 10, 12, 17-18.
+ * Calls: rooms 2, 10, 12, 16-18.
  *
  * libavcodec decodes these. A row of the list is a kind of still. */
 
@@ -5456,45 +5518,41 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
 
 /* --- The list --- */
 
-/* A kind of still. */
-typedef struct bzi_still {
-    const char *name;                 /* for messages */
-    const char *signature;            /* the first bytes of a file; a point stands for any byte */
-    uint32_t    signature_size;       /* how many they are */
-    int         av_id;                /* libavcodec's number */
-    bzna_status (*inspect)(bzi_span file, bzi_format *format, bzna_error *err); /* as bzi_codec.inspect */
-    uint64_t    (*strip)(uint8_t *data, uint64_t size); /* as bzi_codec.strip */
-    /* libavcodec's decoder carries nothing from a picture to the next. Other decoders do: GIF's carries colors past the
-     * end of a palette; TIFF's the palette, planes and subsampling; JPEG 2000's the palette and color space */
-    uint32_t    forgets;
-    uint32_t    allow;                /* BZNA_ALLOW_... */
-} bzi_still;
+#define BZI_STILL(name_, signature_, av, ...) \
+    { .id = BZNA_CODEC_STILL, .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1, \
+      .av_id = BZI_AV_ID(av), __VA_ARGS__ }
 
-static const bzi_still bzi_stills[] = {
-    { "PNG", "\x89PNG\r\n\x1a\n", 8, BZI_AV_ID(PNG), bzi_png_inspect, bzi_png_strip, 1, BZNA_ALLOW_PNG },
-    { "WebP", "RIFF....WEBP", 12, BZI_AV_ID(WEBP), bzi_webp_inspect, NULL, 1, BZNA_ALLOW_WEBP },
-    { "GIF", "GIF8.a", 6, BZI_AV_ID(GIF), bzi_gif_inspect, bzi_gif_strip, 0, BZNA_ALLOW_GIF },
-    { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL, 1, BZNA_ALLOW_BMP },
-    { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0, BZNA_ALLOW_TIFF },
-    { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0, BZNA_ALLOW_TIFF },
-    { "TIFF", "II+\0", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0, BZNA_ALLOW_TIFF },
-    { "TIFF", "MM\0+", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0, BZNA_ALLOW_TIFF },
-    { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PBM", "P4", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PGM", "P5", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PPM", "P6", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PAM", "P7", 2, BZI_AV_ID(PAM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", 12, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0, BZNA_ALLOW_JPEG2000 },
-    { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0, BZNA_ALLOW_JPEG2000 },
+static const bzi_codec bzi_stills[] = {
+    BZI_STILL("PNG", "\x89PNG\r\n\x1a\n", PNG, .allow = BZNA_ALLOW_PNG, .read = bzi_png_inspect,
+              .strip = bzi_png_strip),
+    BZI_STILL("WebP", "RIFF....WEBP", WEBP, .allow = BZNA_ALLOW_WEBP, .read = bzi_webp_inspect),
+    BZI_STILL("GIF", "GIF8.a", GIF, .allow = BZNA_ALLOW_GIF, .read = bzi_gif_inspect, .strip = bzi_gif_strip,
+              .remembers = 1, .number_colors = bzi_gif_number_colors),
+    BZI_STILL("BMP", "BM.............\0\0\0", BMP, .allow = BZNA_ALLOW_BMP, .read = bzi_bmp_inspect),
+    BZI_STILL("TIFF", "II*\0", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_tiff_inspect, .strip = bzi_tiff_strip,
+              .remembers = 1),
+    BZI_STILL("TIFF", "MM\0*", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_tiff_inspect, .strip = bzi_tiff_strip,
+              .remembers = 1),
+    BZI_STILL("TIFF", "II+\0", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_bigtiff_inspect),
+    BZI_STILL("TIFF", "MM\0+", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_bigtiff_inspect),
+    BZI_STILL("PBM", "P1", PBM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PGM", "P2", PGM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PPM", "P3", PPM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PBM", "P4", PBM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PGM", "P5", PGM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PPM", "P6", PPM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PAM", "P7", PAM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", JPEG2000, .allow = BZNA_ALLOW_JPEG2000,
+              .read = bzi_j2k_inspect, .remembers = 1),
+    BZI_STILL("JPEG 2000", "\xff\x4f\xff\x51", JPEG2000, .allow = BZNA_ALLOW_JPEG2000, .read = bzi_j2k_inspect,
+              .remembers = 1),
 };
 
 /* Returns the kind of still that begins with these bytes, or NULL. */
-static const bzi_still *bzi_still_find(bzi_span head)
+static const bzi_codec *bzi_still_find(bzi_span head)
 {
     for (size_t i = 0; i < sizeof bzi_stills / sizeof bzi_stills[0]; i++) {
-        const bzi_still *still = &bzi_stills[i];
+        const bzi_codec *still = &bzi_stills[i];
         uint32_t n = 0;
 
         while (n < still->signature_size && n < head.size &&
@@ -5507,16 +5565,10 @@ static const bzi_still *bzi_still_find(bzi_span head)
     return NULL;
 }
 
-/* Returns the name of a still's kind, by its first bytes: "PNG". */
-static const char *bzi_still_name(bzi_span head)
+static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
-    const bzi_still *still = bzi_still_find(head);
-    return still ? still->name : "still";
-}
-
-static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_error *err)
-{
-    const bzi_still *still = bzi_still_find(file);
+    const bzi_span file = bzi_image_data(image);
+    const bzi_codec *still = bzi_still_find(file);
     bzna_status status;
     uint64_t bytes;
 
@@ -5529,7 +5581,7 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
     format->color = (bzna_color){ 1, 13, 0, 1, 1 };
 
-    if ((status = still->inspect(file, format, err)) != BZNA_OK)
+    if ((status = still->read(file, format, err)) != BZNA_OK)
         return status;
     if (!format->width || !format->height)
         return BZI_FAIL(err, BZNA_E_DECODE, "%s: a picture of %ux%u", still->name, format->width, format->height);
@@ -5540,25 +5592,6 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
                         "coded byte for each %u bytes of it", still->name, format->width, format->height,
                         (unsigned long long)file.size, BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
     return BZNA_OK;
-}
-
-static bzna_status bzi_image_still(const bzna_image *image, bzi_format *format, bzna_error *err)
-{
-    return bzi_still_inspect((bzi_span){ image->data, image->data_size }, format, err);
-}
-
-BZI_MAYBE_UNUSED static uint64_t bzi_still_strip(uint8_t *data, uint64_t size)
-{
-    const bzi_still *still = bzi_still_find((bzi_span){ data, size });
-    return still && still->strip ? still->strip(data, size) : size;
-}
-
-/* Makes colors their numbers, in place, in a still with a palette of which libavcodec gives only the colors (GIF). */
-BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t size)
-{
-    const bzi_still *still = bzi_still_find((bzi_span){ data, size });
-    if (still && still->inspect == bzi_gif_inspect)
-        bzi_gif_number_colors(data, size);
 }
 
 #endif
@@ -5579,7 +5612,6 @@ static bzi_span bzi_image_config(const bzna_image *image)
 {
     return (bzi_span){ image->config, image->config ? image->config_size : 0 };
 }
-static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
 
 /* Iterates over the units of the config, then over those of the data. */
 typedef struct bzi_image_nals {
@@ -5614,29 +5646,21 @@ static bzna_status bzi_image_fail_nals(const bzi_image_nals *n, bzna_error *err)
 }
 
 /* H.264, H.265: writes the configuration's parameter sets, then the access unit, each unit after a start code (Annex
- * B). Returns the required size always; writes only what fits. */
-static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
-                                    bzna_error *err)
+ * B). */
+static bzna_status bzi_image_annexb(const bzna_image *image, bzi_sink *out, bzna_error *err)
 {
     static const uint8_t start[4] = { 0, 0, 0, 1 };
     bzi_image_nals n = bzi_image_nals_make(image);
-    uint64_t size = 0;
     bzi_span nal;
     int got;
 
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
         if (n.part == 0 && !bzi_nal_is_parameter_set(image->codec, nal))
             continue;                                       /* x265 puts its banner there, an SEI unit of 2.4 kB */
-        if (size + 4 + nal.size <= capacity) {
-            memcpy(dst + size, start, 4);
-            memcpy(dst + size + 4, nal.data, (size_t)nal.size);
-        }
-        size += 4 + nal.size; /* cannot overflow: 4 more for each unit in memory */
+        bzi_sink_add(out, start, sizeof start);
+        bzi_sink_add(out, nal.data, nal.size);
     }
-    if (got < 0)
-        return bzi_image_fail_nals(&n, err);
-    *needed = size;
-    return BZNA_OK;
+    return got < 0 ? bzi_image_fail_nals(&n, err) : BZNA_OK;
 }
 
 /* Returns the units of an AV1 configuration record. */
@@ -5649,49 +5673,44 @@ static bzi_span bzi_image_obus(const bzna_image *image)
     return config;
 }
 
-/* AV1: writes the configuration's units, then the sample's. Returns the required size always; writes only what fits. */
-static bzna_status bzi_image_low_overhead(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
-                                          bzna_error *err)
+/* AV1: writes the configuration's units, then the sample's. A picture that is a file of its own has no configuration,
+ * and is written as it is. */
+static bzna_status bzi_image_bytes(const bzna_image *image, bzi_sink *out, bzna_error *err)
 {
-    bzi_span config = bzi_image_obus(image), data = bzi_image_data(image);
+    const bzi_span config = image->codec == BZNA_CODEC_AV1 ? bzi_image_obus(image) : (bzi_span){ NULL, 0 };
+
     (void)err;
-    *needed = config.size + data.size;
-    if (*needed <= capacity && config.size)
-        memcpy(dst, config.data, (size_t)config.size);
-    if (*needed <= capacity)
-        memcpy(dst + config.size, data.data, (size_t)data.size);
+    bzi_sink_add(out, config.data, config.size);
+    bzi_sink_add(out, image->data, image->data_size);
     return BZNA_OK;
 }
 
-static uint64_t bzi_image_key_add(uint8_t *key, uint64_t at, uint64_t capacity, bzi_span unit)
+static void bzi_image_key_add(bzi_sink *key, bzi_span unit)
 {
-    if (at + sizeof unit.size + unit.size <= capacity) {
-        memcpy(key + at, &unit.size, sizeof unit.size);
-        memcpy(key + at + sizeof unit.size, unit.data, (size_t)unit.size);
-    }
-    return at + sizeof unit.size + unit.size;
+    bzi_sink_add(key, &unit.size, sizeof unit.size);
+    bzi_sink_add(key, unit.data, unit.size);
 }
 
-static uint64_t bzi_image_key_nals(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
+static void bzi_image_key_nals(const bzna_image *image, bzi_sink *key)
 {
     bzi_image_nals n = bzi_image_nals_make(image);
     bzi_span unit;
+
     while (bzi_image_nals_next(&n, &unit) > 0)
         if (bzi_nal_is_parameter_set(image->codec, unit))
-            at = bzi_image_key_add(key, at, capacity, unit);
-    return at;
+            bzi_image_key_add(key, unit);
 }
 
-static uint64_t bzi_image_key_obus(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
+static void bzi_image_key_obus(const bzna_image *image, bzi_sink *key)
 {
     for (int part = 0; part < 2; part++) {
         bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image), unit;
         uint32_t type;
+
         while (bzi_obu_next(&rest, &type, &unit) > 0)
             if (type == BZI_OBU_SEQUENCE_HEADER)
-                at = bzi_image_key_add(key, at, capacity, unit);
+                bzi_image_key_add(key, unit);
     }
-    return at;
 }
 
 /* Reads the sequence header in force, and checks that the first frame is a key frame. */
@@ -5758,26 +5777,6 @@ static bzna_status bzi_image_jpeg(const bzna_image *image, bzi_format *format, b
 {
     return bzi_jpeg_inspect(bzi_image_data(image), format, err);
 }
-
-/* Writes the bytes of a picture that is a file of its own, as they are. */
-static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
-                                   bzna_error *err)
-{
-    (void)err;
-    *needed = image->data_size;
-    if (*needed <= capacity)
-        memcpy(dst, image->data, (size_t)*needed);
-    return BZNA_OK;
-}
-
-#ifndef BENZINA_NO_STILLS
-static uint64_t bzi_image_key_still(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
-{
-    const bzi_still *still = bzi_still_find(bzi_image_data(image));
-    bzi_span number = { (const uint8_t *)&still->av_id, sizeof still->av_id };
-    return bzi_image_key_add(key, at, capacity, number);
-}
-#endif
 
 /* --- Pictures that are not coded --- */
 
@@ -5945,37 +5944,6 @@ static uint64_t bzi_h264_cut(uint8_t *data, uint64_t size, const uint32_t rows[2
 #  define BZI_NV_ID(name) 0
 #endif
 
-/* A codec. */
-typedef struct bzi_codec {
-    uint32_t    id, allow;            /* BZNA_CODEC_...; BZNA_ALLOW_..., which stills have for each kind */
-    const char *name;                 /* for messages */
-    uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
-    uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
-    uint32_t    config_bytes;         /* the fewest bytes that it has */
-    uint32_t    length_at;            /* its byte that has the size of NAL units' lengths; 0: there are none */
-    /* reads the picture's format; BZNA_E_DECODE: it does not stand alone */
-    bzna_status (*inspect)(const bzna_image *image, bzi_format *sps, bzna_error *err);
-    /* writes what a decoder is given */
-    bzna_status (*stream)(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err);
-    /* adds parameter sets to a key, each after its size. NULL: a decoder keeps nothing of a picture */
-    uint64_t    (*key)(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity);
-    int         av_id;                /* libavcodec's number */
-    const char *av_decoder;           /* libavcodec's decoder; NULL: the default one */
-    int         nv_id;                /* NVDEC's number */
-    /* NVDEC's coded sizes are multiples of this. 0: NVDEC is not used. Above 1: its decoders can be made for intra
-     * pictures only */
-    uint32_t    nv_unit;
-    uint32_t    in_rows;              /* some of a picture's rows can be decoded without the others */
-    /* removes from a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need; returns the size
-     * that is left. NULL: nothing */
-    uint64_t    (*cut)(uint8_t *stream, uint64_t size, const uint32_t rows[2]);
-    /* removes, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
-    uint64_t    (*strip)(uint8_t *stream, uint64_t size);
-    uint32_t    is_file;              /* it states its own sizes and colors: containers need not */
-    /* sets the planes of pictures that are not coded; NULL: they are */
-    void        (*planes)(const bzna_image *image, bzna_picture *picture);
-} bzi_codec;
-
 static const bzi_codec bzi_codecs[] = {
     { .id = BZNA_CODEC_H264, .allow = BZNA_ALLOW_H264, .name = "H.264",
       .entries = { BZI_AVC1, BZI_AVC3 },
@@ -6001,7 +5969,7 @@ static const bzi_codec bzi_codecs[] = {
       .config = BZI_FOURCC('a', 'v', '1', 'C'),
       .config_bytes = 4,
       .inspect = bzi_image_av1,
-      .stream = bzi_image_low_overhead,
+      .stream = bzi_image_bytes,
       .key = bzi_image_key_obus,
       .av_id = BZI_AV_ID(AV1),
       .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
@@ -6015,12 +5983,10 @@ static const bzi_codec bzi_codecs[] = {
       .in_rows = 1,
       .is_file = 1 },
 #ifndef BENZINA_NO_STILLS
-    { .id = BZNA_CODEC_STILL,                   /* bzi_stills has libavcodec's numbers */
+    { .id = BZNA_CODEC_STILL,                   /* of any kind: bzi_stills has what differs between kinds */
       .name = "still",
-      .inspect = bzi_image_still,
+      .inspect = bzi_still_inspect,
       .stream = bzi_image_bytes,
-      .key = bzi_image_key_still,
-      .strip = bzi_still_strip,
       .is_file = 1 },
 #endif
     { .id = BZNA_CODEC_RAW, .name = "raw",
@@ -6468,7 +6434,7 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 
 
 /* ==== 22. HEIF: properties ==========================================================================================
- * Calls: rooms 2, 10, 12-14, 20-21.
+ * Calls: rooms 2, 10, 12-14, 16, 20-21.
  *
  * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
@@ -6907,7 +6873,7 @@ static const bzi_codec bzi_codec_heif = {
 
 
 /* ==== 23. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 19-20, 22.
+ * Calls: rooms 2, 12, 16, 19-20, 22.
  *
  * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read. */
 
@@ -6924,15 +6890,22 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
     return NULL;
 }
 
+/* Returns the codec of an image, for a still its kind. Pre: the codec is known. */
+static const bzi_codec *bzi_codec_of(const bzna_image *image)
+{
+    const bzi_codec *codec = bzi_codec_find(image->codec);
+
+#ifndef BENZINA_NO_STILLS
+    if (image->codec == BZNA_CODEC_STILL && bzi_still_find(bzi_image_data(image)))
+        codec = bzi_still_find(bzi_image_data(image));
+#endif
+    return codec;
+}
+
 /* Returns 1 if an image may be decoded, else 0. codecs: context_config.codecs. Pixels that are not coded always may. */
 BZI_MAYBE_UNUSED static int bzi_codec_is_allowed(uint32_t codecs, const bzna_image *image)
 {
-    uint32_t allow = bzi_codec_find(image->codec)->allow;
-
-#ifndef BENZINA_NO_STILLS
-    if (image->codec == BZNA_CODEC_STILL)
-        allow = bzi_still_find(bzi_image_data(image))->allow;
-#endif
+    const uint32_t allow = bzi_codec_of(image)->allow;
     return !codecs || !allow || (codecs & allow);
 }
 
@@ -7115,32 +7088,31 @@ static const char *bzi_codec_unread_shape(bzi_span head)
 }
 
 /* Returns the name of the picture's codec for messages; for stills that of their kind. Pre: the codec is known. */
-BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image)
-{
-#ifndef BENZINA_NO_STILLS
-    if (image->codec == BZNA_CODEC_STILL)
-        return bzi_still_name(bzi_image_data(image));
-#endif
-    return bzi_codec_name(image->codec);
-}
+BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image) { return bzi_codec_of(image)->name; }
 
 /* Writes the key by which decoders are kept: the codec and the parameter sets. Pictures with the same key can share a
  * decoder. Returns the required size always; writes only what fits. Pre: the codec is known. */
 BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
 {
-    const bzi_codec *codec = bzi_codec_find(image->codec);
-    uint64_t size = sizeof image->codec;
+    const bzi_codec *codec = bzi_codec_of(image);
+    bzi_sink sink = { key, capacity, 0 };
 
-    if (size <= capacity)
-        memcpy(key, &image->codec, sizeof image->codec);
-    return codec->key ? codec->key(image, key, size, capacity) : size;
+    bzi_sink_add(&sink, &codec->id, sizeof codec->id);
+    bzi_sink_add(&sink, &codec->av_id, sizeof codec->av_id);
+    if (codec->key)
+        codec->key(image, &sink);
+    return sink.size;
 }
 
 /* Writes what a decoder is given. Gives the required size always; writes only what fits. Pre: the codec is known. */
 static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                     bzna_error *err)
 {
-    return bzi_codec_find(image->codec)->stream(image, dst, capacity, needed, err);
+    bzi_sink out = { dst, capacity, 0 };
+    const bzna_status status = bzi_codec_find(image->codec)->stream(image, &out, err);
+
+    *needed = out.size;
+    return status;
 }
 
 
@@ -15350,7 +15322,7 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 #ifndef BENZINA_NO_WRITER
 /* ==== 48. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 8, 10, 12-14, 20, 23-24.
+ * Calls: rooms 2, 8, 10, 12-14, 16, 20, 23-24.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has coded pictures taken apart, their sample entries, and what is kept of each sample until the index is
@@ -17450,34 +17422,6 @@ static uint32_t bzi_draw_flip(bzna_random *random, double probability)
     return bzi_random_uniform(random, 0, 1) < probability;
 }
 
-/* A warp with its defaults filled in, followed by the distortion of its output. It is MXNet's warp, or a random
- * similarity, of which every other kind is a case. bzna_warp says what its members mean in full. */
-typedef struct bzi_similarity {
-    uint32_t law;                     /* BZNA_LAW_...; never AUTO */
-    uint32_t resize;                  /* 1: the crop is scaled to the output */
-    uint32_t keep_ratio;              /* 1: resize scales both axes alike */
-    uint32_t random_crop;             /* 1: the crop lies anywhere; 0: in the middle */
-    double   edge;                    /* CENTER_RESIZED_CROP: the output's edge / the resized picture's; else 0 */
-    double   scale[2];                /* the crop's share of the picture's area, lo..hi; MXNET: a factor on sizes */
-    double   ratio[2];                /* the crop's width / height, lo..hi; 0, 0: the input's own */
-    double   degrees[2];              /* rotation, counterclockwise, lo..hi */
-    double   translate[2];            /* largest shift in x and y, as fractions of the output's size */
-    double   flip_h;                  /* probability of mirroring left to right */
-    double   flip_v;                  /* probability of mirroring top to bottom */
-    double   rotate[2];               /* of the output: degrees, clockwise, lo..hi */
-    double   shear[4];                /* of the output: degrees, x lo..hi, y lo..hi */
-    double   perspective;             /* of the output: torchvision's distortion_scale; 0: none */
-    double   perspective_p;           /* probability of that perspective */
-    double   shear_ratio;             /* MXNET: max_shear_ratio */
-    uint32_t is_mxnet;                /* 1: the kind is MXNET; the members below are 0 for others */
-    uint32_t canvas_px[2];            /* least and most edge of the scaled picture, in pixels; most 0: any */
-    uint32_t crop_px[2];              /* edge of a square crop, lo..hi, in pixels; 0, 0: the output's size */
-    uint32_t pad_px;                  /* pixels added on each side */
-    uint32_t short_edge_px;           /* the picture's short edge is resized to this before all else; 0: it is not */
-    uint32_t has_crop_start;          /* 1: crop_start counts */
-    uint32_t crop_start[2];           /* where the crop begins, x and y, in pixels */
-} bzi_similarity;
-
 /* Both laws fall back on this crop when ten tries found none: the largest centered one within the ratios. */
 static void bzi_crop_central(const double ratio[2], double width, double height, double *crop_width,
                              double *crop_height)
@@ -17494,7 +17438,7 @@ static void bzi_crop_central(const double ratio[2], double width, double height,
 
 /* Draws the crop of torchvision's RandomResizedCrop: its area is uniform, its ratio log-uniform, and its edges are
  * whole pixels. Returns 1; 0 if ten tries found none, and it is the central crop. */
-static int bzi_crop_torchvision(bzna_random *random, const bzi_similarity *p, double width, double height,
+static int bzi_crop_torchvision(bzna_random *random, const bzna_warp *p, double width, double height,
                                 bzna_affine *a)
 {
     for (int i = 0; i < 10; i++) {
@@ -17543,10 +17487,11 @@ static void bzi_crop_resized(double edge, bzna_affine *a)
 
 /* Draws a crop by the original's law: its area is log-uniform and drawn once, then up to ten ratios are tried. Returns
  * 1; 0 if none fitted, and it is the central crop. */
-static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double width, double height, int resize,
+static int bzi_crop_benzina(bzna_random *random, const bzna_warp *p, double width, double height, int resize,
                             bzna_affine *a)
 {
-    double scale = bzi_draw_log(random, p->scale[0], p->scale[1]);
+    const double edge = p->kind == BZNA_WARP_CENTER_RESIZED_CROP ? p->scale[0] : 1;
+    const double scale = edge * bzi_draw_log(random, p->scale[0], p->scale[1]);
 
     if (p->ratio[0] > 0) {
         for (int i = 0; i < 10; i++) {
@@ -17566,7 +17511,7 @@ static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double
 }
 
 /* Draws a random similarity. Pre: `a` has sizes above 0, and nothing else is set. */
-static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, bzna_affine a, double h[9])
+static void bzi_warp_similarity(bzna_random *random, const bzna_warp *p, bzna_affine a, double h[9])
 {
     const uint32_t in_width = a.in_width, in_height = a.in_height;
     int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1, found;
@@ -17575,8 +17520,8 @@ static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, bz
     a.resize = (uint32_t)resize;
     a.keep_ratio = p->keep_ratio;
 
-    if (p->law == BZNA_LAW_TORCHVISION && p->edge > 0) {
-        bzi_crop_resized(p->edge, &a);
+    if (p->law == BZNA_LAW_TORCHVISION && p->kind == BZNA_WARP_CENTER_RESIZED_CROP) {
+        bzi_crop_resized(p->scale[0], &a);
     } else if (p->law == BZNA_LAW_TORCHVISION && resize) {
         found = bzi_crop_torchvision(random, p, in_width, in_height, &a);
     } else {
@@ -17629,9 +17574,10 @@ static void bzi_mxnet_enlarge(const double out[2], double size[2])
  * onto a canvas, pads, enlarges, crops and mirrors. MXNet's matrix m maps input to output, h the other way. MXNet
  * refuses a square crop (crop_px) that is larger than the canvas; here it is centered. Pre: `a` has sizes above 0, and
  * nothing else is set. */
-static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_affine a, double h[9])
+static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, bzna_affine a, double h[9])
 {
     const double out[2] = { a.out_width, a.out_height }, given[2] = { a.in_width, a.in_height };
+    const double start[2] = { p->crop_x_start, p->crop_y_start };
     const int s = given[0] > given[1];
     double in[2] = { given[0], given[1] }, crop[2] = { out[0], out[1] }, canvas[2], size[2], shown[2];
     double origin[2], step[2];
@@ -17655,7 +17601,7 @@ static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_af
         bzi_mxnet_enlarge(out, shown);
     for (int i = 0; i < 2; i++) {
         const double room = shown[i] - crop[i], shrink = size[i] / shown[i];
-        const double begin = p->has_crop_start ? p->crop_start[i] :
+        const double begin = p->has_crop_start ? start[i] :
                              p->random_crop && room > 0 ? bzi_draw_integer(random, 0, room) : floor(room / 2);
         step[i] = shrink * (crop[i] / out[i]);
         origin[i] = shrink * begin - p->pad_px + (step[i] - 1) / 2 -
@@ -17730,16 +17676,16 @@ static void bzi_draw_corners(bzna_random *random, double distortion, const doubl
     }
 }
 
-/* Draws one warp, and writes its homography from output to input pixels. Pre: the warp was checked, and sizes are above
- * 0. */
-static void bzi_warp_draw(bzna_random *random, const bzi_similarity *p, const uint32_t in[2], const uint32_t out[2],
+/* Draws one warp, and writes its homography from output to input pixels. Pre: bzi_warp_resolve has made it, and sizes
+ * are above 0. */
+static void bzi_warp_draw(bzna_random *random, const bzna_warp *p, const uint32_t in[2], const uint32_t out[2],
                           double h[9])
 {
     const bzna_affine sizes = { .in_width = in[0], .in_height = in[1], .out_width = out[0], .out_height = out[1] };
     const double size[2] = { out[0], out[1] };
     double rotate, shear_x, shear_y, corners[4][2];
 
-    if (p->is_mxnet)
+    if (p->kind == BZNA_WARP_MXNET)
         bzi_warp_mxnet(random, p, sizes, h);
     else
         bzi_warp_similarity(random, p, sizes, h);
@@ -17820,12 +17766,11 @@ static const char *bzi_ranges_fault(const bzi_range *ranges, size_t count)
 }
 
 /* Returns the name of the first field that is out of its range, or NULL if none is. */
-static const char *bzi_similarity_fault(const bzi_similarity *p)
+static const char *bzi_warp_fault(const bzna_warp *p)
 {
-    const int has_ratio = bzi_is_set(p->ratio);
     const bzi_range ranges[] = {
-        { "scale", p->scale[0], p->scale[1], DBL_MIN, 1e6 },
-        { "ratio", p->ratio[0], p->ratio[1], has_ratio ? DBL_MIN : 0, 1e6 },
+        { "scale", p->scale[0], p->scale[1], DBL_MIN, p->kind == BZNA_WARP_CENTER_RESIZED_CROP ? 1e3 : 1e6 },
+        { "ratio", p->ratio[0], p->ratio[1], bzi_is_set(p->ratio) ? DBL_MIN : 0, 1e6 },
         { "degrees", p->degrees[0], p->degrees[1], -1e6, 1e6 },
         { "translate", p->translate[0], p->translate[0], 0, 1e6 },
         { "translate", p->translate[1], p->translate[1], 0, 1e6 },
@@ -17839,84 +17784,58 @@ static const char *bzi_similarity_fault(const bzi_similarity *p)
         { "shear_ratio", p->shear_ratio, p->shear_ratio, 0, 1e6 },
         { "canvas_px", p->canvas_px[0], p->canvas_px[1] ? p->canvas_px[1] : 1e6, 0, 1e6 },
         { "crop_px", p->crop_px[0], p->crop_px[1], p->crop_px[1] ? 1 : 0, 1e6 },
-        { "pad_px", p->pad_px, p->pad_px, 0, 1e6 },
-        { "short_edge_px", p->short_edge_px, p->short_edge_px, 0, 1e6 },
-        { "has_crop_start", p->has_crop_start, p->has_crop_start, 0, 1 },
-        { "law", p->law, p->law, 0, BZNA_LAW_TORCHVISION },
+        { "pad_px", 0, p->pad_px, 0, 1e6 },
+        { "short_edge_px", 0, p->short_edge_px, 0, 1e6 },
+        { "has_crop_start", 0, p->has_crop_start, 0, 1 },
+        { "law", 0, p->law, 0, BZNA_LAW_TORCHVISION },
     };
     return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
 }
 
-/* Returns the defaults of a kind of warp. */
-static bzi_similarity bzi_similarity_of_kind(uint32_t kind)
-{
-    bzi_similarity p;
+/* The defaults of a kind of warp, by BZNA_WARP_... */
+static const struct bzi_warp_defaults {
+    double   scale[2];
+    double   ratio[2];
+    uint32_t law;
+    uint32_t resize;
+    uint32_t keep_ratio;
+    uint32_t random_crop;
+} bzi_warp_defaults[] = {
+    [BZNA_WARP_NONE] = { .scale = { 1, 1 }, .law = BZNA_LAW_BENZINA },
+    [BZNA_WARP_RANDOM_RESIZED_CROP] = { { 0.08, 1 }, { 3.0 / 4, 4.0 / 3 }, BZNA_LAW_TORCHVISION, 1, 0, 1 },
+    [BZNA_WARP_CENTER_RESIZED_CROP] = { { 1, 1 }, { 0, 0 }, BZNA_LAW_TORCHVISION, 1, 1, 0 },
+    [BZNA_WARP_SIMILARITY] = { .scale = { 1, 1 }, .law = BZNA_LAW_BENZINA },
+    [BZNA_WARP_MXNET] = { .scale = { 1, 1 }, .ratio = { 1, 1 }, .law = BZNA_LAW_BENZINA },
+};
 
-    memset(&p, 0, sizeof p);
-    p.scale[0] = p.scale[1] = 1;
-    p.law = BZNA_LAW_BENZINA;
-    if (kind == BZNA_WARP_RANDOM_RESIZED_CROP) {
-        p.scale[0] = 0.08;
-        p.ratio[0] = 3.0 / 4;
-        p.ratio[1] = 4.0 / 3;
-        p.resize = p.random_crop = 1;
-        p.law = BZNA_LAW_TORCHVISION;
-    } else if (kind == BZNA_WARP_CENTER_RESIZED_CROP) {
-        p.resize = p.keep_ratio = 1;
-        p.law = BZNA_LAW_TORCHVISION;
-    } else if (kind == BZNA_WARP_MXNET) {
-        p.ratio[0] = p.ratio[1] = p.is_mxnet = 1;
-    }
-    return p;
-}
-
-/* Checks a warp, and fills in its defaults. where: what messages call the warp. */
-static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_similarity *p, bzna_error *err)
+/* Checks a warp, and fills in its defaults. Both numbers of a CENTER_RESIZED_CROP's scale become its edge. where: what
+ * messages call the warp. */
+static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, bzna_warp *w, bzna_error *err)
 {
     const char *fault;
-    bzna_status status = bzi_warp_check_fields(w, where, err);
+    const struct bzi_warp_defaults *d;
+    bzna_status status = bzi_warp_check_fields(given, where, err);
 
     if (status != BZNA_OK)
         return status;
 
-    *p = bzi_similarity_of_kind(w->kind);
-    if (w->kind == BZNA_WARP_SIMILARITY || p->is_mxnet) {
-        p->resize = w->resize;
-        p->keep_ratio = w->keep_ratio;
-        p->random_crop = w->random_crop;
-    }
+    d = &bzi_warp_defaults[given->kind];
+    *w = *given;
+    if (!bzi_is_set(w->scale))
+        memcpy(w->scale, d->scale, sizeof w->scale);
+    else if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP)
+        w->scale[1] = w->scale[0];
+    if (!bzi_is_set(w->ratio))
+        memcpy(w->ratio, d->ratio, sizeof w->ratio);
 
-    if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP && !(w->scale[0] >= 0))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.scale: negative, or not a number", where);
-    if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP)
-        p->edge = w->scale[0] != 0 ? w->scale[0] : 1;
+    w->law = bzi_default(w->law, d->law);
+    w->resize |= d->resize;
+    w->keep_ratio |= d->keep_ratio;
+    w->random_crop |= d->random_crop;
+    if (w->perspective > 0 && w->perspective_p == 0)
+        w->perspective_p = 0.5;
 
-    for (int i = 0; i < 2; i++) {
-        p->degrees[i] = w->degrees[i];
-        p->translate[i] = w->translate[i];
-        if (p->edge > 0)
-            p->scale[i] = p->edge * p->edge;
-        else if (bzi_is_set(w->scale))
-            p->scale[i] = w->scale[i];
-        if (bzi_is_set(w->ratio))
-            p->ratio[i] = w->ratio[i];
-    }
-    p->law = w->law ? w->law : p->law;
-    p->flip_h = w->flip_h;
-    p->flip_v = w->flip_v;
-    memcpy(p->rotate, w->rotate, sizeof p->rotate);
-    memcpy(p->shear, w->shear, sizeof p->shear);
-    p->perspective = w->perspective;
-    p->perspective_p = w->perspective_p != 0 || w->perspective <= 0 ? w->perspective_p : 0.5;
-    p->shear_ratio = w->shear_ratio;
-    memcpy(p->canvas_px, w->canvas_px, sizeof p->canvas_px);
-    memcpy(p->crop_px, w->crop_px, sizeof p->crop_px);
-    p->pad_px = w->pad_px;
-    p->short_edge_px = w->short_edge_px;
-    p->has_crop_start = w->has_crop_start;
-    p->crop_start[0] = w->crop_x_start;
-    p->crop_start[1] = w->crop_y_start;
-    fault = bzi_similarity_fault(p);
+    fault = bzi_warp_fault(w);
     if (fault)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: out of its range, not lo..hi, or not a number", where, fault);
     return BZNA_OK;
@@ -19722,7 +19641,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 
 
 /* ==== 59. Software decode ===========================================================================================
- * Calls: rooms 2, 8, 10, 19-20, 23, 58.
+ * Calls: rooms 2, 8, 10, 16, 20, 23, 58.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, and
  * libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -19782,28 +19701,18 @@ static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int fl
     return result;
 }
 
-static const AVCodec *bzi_software_find(const bzna_image *image)
-{
-    const bzi_codec *row = bzi_codec_find(image->codec);
-#ifndef BENZINA_NO_STILLS
-    if (image->codec == BZNA_CODEC_STILL)
-        return avcodec_find_decoder((enum AVCodecID)bzi_still_find(bzi_image_data(image))->av_id);
-#endif
-    return row->av_decoder ? avcodec_find_decoder_by_name(row->av_decoder) :
-                             avcodec_find_decoder((enum AVCodecID)row->av_id);
-}
-
 /* Opens a codec context whose output does not depend on the processor or on earlier pictures. */
 static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_image *image, AVCodecContext **out,
                                            bzna_error *err)
 {
-    const AVCodec *codec = bzi_software_find(image);
-    const char *name = bzi_image_codec_name(image);
+    const bzi_codec *row = bzi_codec_of(image);
+    const AVCodec *codec = row->av_decoder ? avcodec_find_decoder_by_name(row->av_decoder) :
+                                             avcodec_find_decoder((enum AVCodecID)row->av_id);
     AVCodecContext *context;
     int result;
 
     if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "this libavcodec was built without a decoder for %s", name);
+        return BZI_FAIL(err, BZNA_E_CODEC, "this libavcodec was built without a decoder for %s", row->name);
     if (!(context = avcodec_alloc_context3(codec)))
         return bzi_fail_memory(err, "a decoder");
 
@@ -19823,7 +19732,7 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
     if ((result = avcodec_open2(context, codec, NULL)) < 0) {
         avcodec_free_context(&context);
         return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result, "libavcodec cannot open its decoder for %s",
-                        name);
+                        row->name);
     }
 
     *out = context;
@@ -19836,18 +19745,15 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
                                        bzna_error *err)
 {
     uint64_t size = bzi_image_key(image, NULL, 0);
-    uint32_t index, forgets = 1;
+    uint32_t index;
     bzna_status status;
 
-#ifndef BENZINA_NO_STILLS
-    if (image->codec == BZNA_CODEC_STILL)
-        forgets = bzi_still_find(bzi_image_data(image))->forgets;
-#endif
     if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
 
     bzi_image_key(image, software->key.data, size);
-    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) || !forgets) {
+    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) ||
+        bzi_codec_of(image)->remembers) {
         avcodec_free_context(&software->codecs[index]);
         if (!bzi_lru_set(&software->keys, software->memory, index, software->key.data, size))
             return bzi_fail_memory(err, "parameter sets");
@@ -20037,7 +19943,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     const AVFrame *frame = software->frame;
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
     const int has_palette = format && (format->flags & AV_PIX_FMT_FLAG_PAL);
-    const int is_gif = bzi_still_find(bzi_image_data(image))->av_id == AV_CODEC_ID_GIF;
+    const int is_gif = bzi_codec_of(image)->av_id == AV_CODEC_ID_GIF;
     const int is_index = (has_palette || is_gif) && image->palette == BZNA_PALETTE_INDEX;
     const int is_gray = is_index || (format && format->nb_components < 3 && !has_palette), count = is_gray ? 1 : 3;
     const int is_rgb = !is_gray && (has_palette || (format->flags & AV_PIX_FMT_FLAG_RGB));
@@ -20066,7 +19972,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
 static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, const uint32_t rows[2],
                                  bzna_error *err)
 {
-    const bzi_codec *row = bzi_codec_find(image->codec);
+    const bzi_codec *row = bzi_codec_of(image);
     uint64_t size;
     bzna_status status = bzi_image_stream(image, NULL, 0, &size, err);
 
@@ -20084,10 +19990,8 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
         size = row->cut(software->stream.data, size, rows);
     if (row->strip)
         size = row->strip(software->stream.data, size);
-#ifndef BENZINA_NO_STILLS
-    if (image->palette == BZNA_PALETTE_INDEX)
-        bzi_still_number_colors(software->stream.data, size);
-#endif
+    if (row->number_colors && image->palette == BZNA_PALETTE_INDEX)
+        row->number_colors(software->stream.data, size);
     memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     software->packet->data = software->stream.data;
     software->packet->size = (int)size;
@@ -20192,14 +20096,14 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
 static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                            bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
-    const bzi_codec *row = bzi_codec_find(image->codec);
+    const bzi_codec *row = bzi_codec_of(image);
 
     if (row->planes) {
         row->planes(image, picture);
         return BZNA_OK;
     }
     if (!bzi_codec_is_allowed(software->allowed, image))
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", bzi_image_codec_name(image));
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", row->name);
 
     if (image->codec == BZNA_CODEC_JPEG) {
 #ifndef BENZINA_NO_JPEG
@@ -20213,8 +20117,7 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
     return bzi_av_decode(software, image, format, wanted.rows, picture, err);
 #else
     (void)software, (void)format, (void)wanted;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec, which decodes %s",
-                    bzi_image_codec_name(image));
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec, which decodes %s", row->name);
 #endif
 }
 
@@ -23455,7 +23358,7 @@ typedef struct bzi_output {
     uint32_t          own_warp;       /* 1: it has a warp of its own; 0: it uses the first output's */
     uint32_t          own_filter;     /* likewise, its filter */
     uint32_t          own_color;      /* likewise, its color */
-    bzi_similarity    warp;
+    bzna_warp         warp;
     bzna_transform    transform;      /* that every sample starts with */
     bzna_jitter       jitter;
     bzna_loader_augment augment;      /* its policies; until the loader is open, the caller's, and then a copy */
@@ -28845,18 +28748,24 @@ static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* Continues a hash with the numbers of a warp: those of 4 bytes, those of 8, and again some of 4. */
-static uint64_t bzi_similarity_hash(const bzi_similarity *warp, uint64_t hash)
-{
-    const size_t doubles = offsetof(bzi_similarity, edge), others = offsetof(bzi_similarity, is_mxnet);
-
-    hash = bzi_hash_numbers(hash, warp, doubles, 4);
-    hash = bzi_hash_numbers(hash, &warp->edge, others - doubles, 8);
-    return bzi_hash_numbers(hash, &warp->is_mxnet, sizeof *warp - others, 4);
-}
-
 /* Continues a hash with a number, or an array of numbers of so many bytes each. */
 #define BZI_HASH_MORE(hash, numbers, each) bzi_hash_numbers(hash, &(numbers), sizeof(numbers), each)
+
+/* Continues a hash with the numbers of a warp. The area of a CENTER_RESIZED_CROP stands for its scale. */
+static uint64_t bzi_warp_hash(const bzna_warp *w, uint64_t hash)
+{
+    const uint32_t is_center = w->kind == BZNA_WARP_CENTER_RESIZED_CROP, is_mxnet = w->kind == BZNA_WARP_MXNET;
+    const uint32_t flags[] = { w->law, w->resize, w->keep_ratio, w->random_crop };
+    const double edge = is_center ? w->scale[0] : 1;
+    const double scale[] = { is_center ? edge : 0, edge * w->scale[0], edge * w->scale[1] };
+
+    hash = BZI_HASH_MORE(hash, flags, 4);
+    hash = BZI_HASH_MORE(hash, scale, 8);
+    hash = bzi_hash_numbers(hash, w->ratio, offsetof(bzna_warp, resize) - offsetof(bzna_warp, ratio), 8);
+    hash = BZI_HASH_MORE(hash, w->shear_ratio, 8);
+    hash = BZI_HASH_MORE(hash, is_mxnet, 4);
+    return bzi_hash_numbers(hash, w->canvas_px, offsetof(bzna_warp, reserved1) - offsetof(bzna_warp, canvas_px), 4);
+}
 
 /* Continues a hash with all that determines an output's pixels. dtype and layout only say how they are stored. */
 static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *output, uint64_t hash)
@@ -28870,7 +28779,7 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
                                      (uint32_t)(loader->config.pipeline.picture != NULL) << 1 };
 
     hash = BZI_HASH_MORE(hash, numbers, 4);
-    hash = bzi_similarity_hash(&output->warp, hash);
+    hash = bzi_warp_hash(&output->warp, hash);
     hash = BZI_HASH_MORE(hash, t->bias, sizeof *t->bias);
     hash = BZI_HASH_MORE(hash, t->scale, sizeof *t->scale);
     hash = BZI_HASH_MORE(hash, t->fill, sizeof *t->fill);
@@ -31053,7 +30962,7 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
                                     uint32_t out_width, uint32_t out_height, double homography[9], bzna_error *err)
 {
     const uint32_t in[2] = { in_width, in_height }, out[2] = { out_width, out_height };
-    bzi_similarity p;
+    bzna_warp p;
 
     BZI_API_BEGIN;
     BZI_API_NEED(random);
