@@ -601,6 +601,8 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *     bzi_os_mutex_free(mutex), bzi_os_lock(mutex), bzi_os_unlock(mutex)
  *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
  *     bzi_os_cond_init, _free, bzi_os_wake_one, _wake_all
+ *     bzi_os_locks_init, _free                 a mutex with its conditions, all of them or none
+ *     bzi_os_turn_begin(turn), _end(turn)      work that one thread at a time does
  *     bzi_os_wait(cond, mutex)                 may return without a reason
  *     bzi_os_wait_until(cond, mutex, deadline_ns)       likewise with 0; 1 when the deadline has passed */
 
@@ -27884,7 +27886,7 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 /* ==== 84. Parts of a loader, closing ================================================================================
  * Calls: rooms 2, 4, 7-8, 10, 47, 59, 62-64, 69-73, 76-77, 79-80, 83.
  *
- * Makes a loader's batches, queues, order, locks and threads, and frees them. */
+ * Makes a loader's batches, queues, order and threads, and frees them. */
 
 /* --- Batches --- */
 
