@@ -20993,8 +20993,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
                                    CUVIDDECODECAPS *out, bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(codec);
-    bzi_caps *cached;
-    CUVIDDECODECAPS *caps;
+    bzi_caps *kind;
     bzna_status status = BZNA_OK;
 
     memset(out, 0, sizeof *out);
@@ -21007,22 +21006,18 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
         return BZNA_OK;
 
     bzi_os_lock(&device->turn.mutex);
-    cached = bzi_device_kind(device, codec, chroma, depth);
-    caps = &cached->caps;
-
-    if (!cached->known) {
-        memset(caps, 0, sizeof *caps);
-        caps->eCodecType = (cudaVideoCodec)row->nv_id;
-        caps->eChromaFormat = (cudaVideoChromaFormat)chroma;
-        caps->nBitDepthMinus8 = depth - 8;
-        status = BZI_DRIVER(device, err, decoder_caps, caps);
-        cached->known = status == BZNA_OK;
-        if (caps->bIsSupported && !caps->nNumNVDECs)        /* old drivers do not count them */
-            caps->nNumNVDECs = 1;
+    kind = bzi_device_kind(device, codec, chroma, depth);
+    if (!kind->known) {
+        kind->caps = (CUVIDDECODECAPS){ .eCodecType = (cudaVideoCodec)row->nv_id, .nBitDepthMinus8 = depth - 8,
+                                        .eChromaFormat = (cudaVideoChromaFormat)chroma };
+        status = BZI_DRIVER(device, err, decoder_caps, &kind->caps);
+        kind->known = status == BZNA_OK;
+        if (kind->caps.bIsSupported && !kind->caps.nNumNVDECs)      /* old drivers do not count them */
+            kind->caps.nNumNVDECs = 1;
     }
 
-    if (cached->known)
-        *out = *caps;
+    if (kind->known)
+        *out = kind->caps;
     bzi_os_unlock(&device->turn.mutex);
     return status;
 }
@@ -30474,20 +30469,16 @@ static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source
     bzna_dataset_config c;
     bzna_records records;
     const char *name;
-    bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
+    bzna_status status = BZNA_OK;
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
+        return err->status;
 
     name = c.name ? c.name : callbacks ? "source" : "memory";
-    if (callbacks)
-        status = bzi_source_open_user(source, callbacks, err);
-    if (status == BZNA_OK)
-        status = bzi_dataset_open(context->host, source, name, &c, out, err);
-    if (status != BZNA_OK)
-        bzi_error_prefix(err, name);
-    bzi_log_deliver(context->host);
-    return status;
+    if ((callbacks && bzi_source_open_user(source, callbacks, err) != BZNA_OK) ||
+        bzi_dataset_open(context->host, source, name, &c, out, err) != BZNA_OK)
+        status = bzi_error_prefix(err, name);
+    return bzi_api_logged(context->host, status);
 }
 
 BZI_COLD
@@ -30529,16 +30520,16 @@ static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provi
     bzna_dataset_config c;
     bzna_records records;
     const char *name;
-    bzna_status status = bzi_api_reserved(provider->reserved, sizeof provider->reserved, "provider", err);
+    bzna_status status;
 
-    if (status != BZNA_OK || (status = bzi_api_dataset_config(config, &c, &records, err)) != BZNA_OK)
-        return status;
+    if (bzi_api_reserved(provider->reserved, sizeof provider->reserved, "provider", err) != BZNA_OK ||
+        bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
+        return err->status;
 
     name = c.name ? c.name : "provider";
     if ((status = bzi_dataset_open_provider(context->host, provider, name, &c, out, err)) != BZNA_OK)
         bzi_error_prefix(err, name);
-    bzi_log_deliver(context->host);
-    return status;
+    return bzi_api_logged(context->host, status);
 }
 
 #endif
