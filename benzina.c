@@ -19697,7 +19697,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 
 
 /* ==== 61. CUDA: the driver ==========================================================================================
- * Calls: rooms 4, 10.
+ * Calls: rooms 2, 4, 10.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
  * error names the one that is missing. Drivers do not survive being unloaded, so their libraries stay open. */
@@ -27660,7 +27660,7 @@ static void bzi_loader_work(bzna_loader *loader)
 
 
 /* ==== 86. Delivering ================================================================================================
- * Calls: rooms 4, 7, 10, 62-63, 69-72, 84-85.
+ * Calls: rooms 2, 4, 7, 10, 62-63, 69-72, 84-85.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
