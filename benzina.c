@@ -3969,7 +3969,7 @@ static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
 static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name, const char *what)
 {
     return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "%s, byte %llu: %s", name,
-                    (unsigned long long)bzi_cursor_offset(c), what);
+                    (bzi_llu)bzi_cursor_offset(c), what);
 }
 
 /* B.2.4.1, B.2.4.2: notes which quantization tables or Huffman tables a segment defines. */
@@ -4139,7 +4139,7 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, b
                                                               { 1, 2, BZI_CHROMA_440 }, { 4, 1, BZI_CHROMA_411 } };
     const bzi_jpeg_component *c = j->component;
     int alike = c[1].h == c[2].h && c[1].v == c[2].v;
-    size_t full = bzi_jpeg_is_rgb(j) ? 1 : sizeof known / sizeof known[0];
+    size_t full = bzi_jpeg_is_rgb(j) ? 1 : BZI_LENGTH(known);
 
     *chroma_format = j->count == 4 ? 3 : 0;
     if (j->count != 3)
@@ -4173,7 +4173,7 @@ static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
     if (j->several && blocks * 129 > BZI_LIMIT_JPEG_BYTES)
         return BZI_FAIL(err, BZNA_E_LIMIT,
                         "JPEG: the coefficients of %ux%u in several scans take %llu bytes, more than %llu", j->width,
-                        j->height, (unsigned long long)blocks * 129, (unsigned long long)BZI_LIMIT_JPEG_BYTES);
+                        j->height, (bzi_llu)blocks * 129, (bzi_llu)BZI_LIMIT_JPEG_BYTES);
     return BZNA_OK;
 }
 
@@ -4701,7 +4701,7 @@ static bzna_status bzi_tiff_check_compression(uint32_t compression, bzna_error *
 {
     const char *name = "unknown";
 
-    for (size_t i = 0; i < sizeof bzi_tiff_compressions / sizeof bzi_tiff_compressions[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_compressions); i++)
         if (bzi_tiff_compressions[i].number == compression) {
             if (bzi_tiff_compressions[i].is_decoded)
                 return BZNA_OK;
@@ -4738,7 +4738,7 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
                                                                              BZI_TIFF_NONE;
     const char *name = "an unknown kind";
 
-    for (size_t i = 0; i < sizeof bzi_tiff_kinds / sizeof bzi_tiff_kinds[0]; i++) {
+    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_kinds); i++) {
         const bzi_tiff_kind *kind = &bzi_tiff_kinds[i];
         if (kind->photometric == photometric && samples >= kind->samples[0] && samples <= kind->samples[1] &&
             bits && !(bits & (bits - 1)) && (bits & kind->bits) && has_planes <= kind->planes &&
@@ -4749,7 +4749,7 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
     if (photometric == BZI_TIFF_NONE)
         return bzi_still_refuse(err, "TIFF that does not say what its samples mean (photometric interpretation)");
 
-    for (size_t i = 0; i < sizeof bzi_tiff_colors / sizeof bzi_tiff_colors[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_colors); i++)
         if (bzi_tiff_colors[i].number == photometric)
             name = bzi_tiff_colors[i].name;
     return BZI_FAIL(err, BZNA_E_CODEC, "TIFF of %s (photometric interpretation %u) with %u samples of %u bits%s%s is "
@@ -4814,7 +4814,7 @@ static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
         return size;
 
     for (uint64_t at = out; at < directory + 2 + 12 * (uint64_t)count; at += 12)
-        for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+        for (size_t i = 0; i < BZI_LENGTH(kept); i++)
             if (bzi_tiff_number(tiff, at, 2) == kept[i] && (kept[i] != PLANES || samples > 1)) {
                 memmove(data + out, data + at, 12);
                 out += 12;
@@ -5128,7 +5128,7 @@ static const bzi_codec bzi_stills[] = {
 /* Returns the kind of still that begins with these bytes, or NULL. */
 static const bzi_codec *bzi_still_find(bzi_span head)
 {
-    for (size_t i = 0; i < sizeof bzi_stills / sizeof bzi_stills[0]; i++) {
+    for (size_t i = 0; i < BZI_LENGTH(bzi_stills); i++) {
         const bzi_codec *still = &bzi_stills[i];
         uint32_t n = 0;
 
@@ -5168,7 +5168,7 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
         (bytes / 8 > BZI_LIMIT_STILL_BYTES && bytes / 8 / BZI_LIMIT_STILL_RATIO > file.size))
         return BZI_FAIL(err, BZNA_E_LIMIT, "%s: %ux%u pixels in %llu bytes: a picture of more than %u MiB needs a "
                         "coded byte for each %u bytes of it", still->name, format->width, format->height,
-                        (unsigned long long)file.size, BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
+                        (bzi_llu)file.size, BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
     return BZNA_OK;
 }
 
@@ -5372,7 +5372,7 @@ static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_
                         "and BZNA_LAYOUT_...");
     if (!pixels || pixels > UINT64_MAX / 3 || image->data_size != pixels * config.data[0])
         return BZI_FAIL(err, BZNA_E_MISMATCH, "a raw picture of %ux%u in %u channels cannot have %llu bytes",
-                        image->frame_width, image->frame_height, config.data[0], (unsigned long long)image->data_size);
+                        image->frame_width, image->frame_height, config.data[0], (bzi_llu)image->data_size);
     memset(sps, 0, sizeof *sps);
     sps->width = image->frame_width;
     sps->height = image->frame_height;
@@ -5573,7 +5573,7 @@ static const bzi_codec bzi_codecs[] = {
       .planes = bzi_image_raw_planes },
 };
 
-#define BZI_CODECS (sizeof bzi_codecs / sizeof bzi_codecs[0])
+#define BZI_CODECS (BZI_LENGTH(bzi_codecs))
 
 static const bzi_codec *bzi_codec_of_entry(uint32_t type)
 {
@@ -17017,7 +17017,7 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
     if (w->resize > 1 || w->keep_ratio > 1 || w->random_crop > 1)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.resize, keep_ratio, random_crop: neither 0 nor 1", where);
 
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(fields); i++)
         if (fields[i].set && !(fields[i].kinds >> w->kind & 1))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: has no effect on this kind of warp (%u)", where,
                             fields[i].name, w->kind);
@@ -17067,7 +17067,7 @@ static const char *bzi_warp_fault(const bzna_warp *p)
         { "has_crop_start", 0, p->has_crop_start, 0, 1 },
         { "law", 0, p->law, 0, BZNA_LAW_TORCHVISION },
     };
-    return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
+    return bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
 }
 
 /* The defaults of a kind of warp, by BZNA_WARP_... */
@@ -17174,7 +17174,7 @@ static const char *bzi_jitter_fault(const bzna_jitter *j)
         { "mxnet_clamp_hue", j->mxnet_clamp_hue, 1, 0, 1 },
         { "reserved", 0, (double)(j->reserved0 | j->reserved[0] | j->reserved[1]), 0, 0 },
     };
-    return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
+    return bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
 }
 
 /* Draws the jitter of one sample into t. MXNet's shifts of H, L and S are whole numbers; a sum of two draws makes small
@@ -17306,7 +17306,7 @@ static const bzi_op_kind bzi_op_kinds[] = {
 /* Returns what is known of a kind; NULL: there is no such kind. */
 static const bzi_op_kind *bzi_op_find(uint32_t kind)
 {
-    for (size_t i = 0; i < sizeof bzi_op_kinds / sizeof bzi_op_kinds[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(bzi_op_kinds); i++)
         if (bzi_op_kinds[i].kind == kind)
             return &bzi_op_kinds[i];
     return NULL;
@@ -17733,13 +17733,13 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
     p->law = BZNA_POLICY_CHOOSE;
     if (preset == BZNA_PRESET_AUTO_IMAGENET) {
         p->operations = bzi_auto_imagenet;
-        p->operation_count = sizeof bzi_auto_imagenet / sizeof bzi_auto_imagenet[0];
+        p->operation_count = BZI_LENGTH(bzi_auto_imagenet);
         p->group_size = 2;
         return 1;
     }
 
     p->operations = is_rand ? bzi_rand_augment : bzi_trivial_wide;
-    p->operation_count = sizeof bzi_rand_augment / sizeof bzi_rand_augment[0];
+    p->operation_count = BZI_LENGTH(bzi_rand_augment);
     p->draws = is_rand ? bzi_default(draws, 2) : 1;
     p->bins = 31;
     p->bin[0] = magnitude;
@@ -17852,7 +17852,7 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
         { "hue", t->hue, t->hue, -0.5, 0.5 },       { "clamp_hue", 0, t->clamp_hue, 0, 1 },
         { "grayscale", 0, t->grayscale, 0, 1 },     { "reserved0", 0, t->reserved0, 0, 0 },
     };
-    const char *fault = bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
+    const char *fault = bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
     if (fault)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
     const bzna_status status = bzi_transform_check_operations(t, err);
@@ -18821,7 +18821,7 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
         return bzi_fail(err, BZNA_E_LIMIT, at, 0, 0, "JPEG: more than %u scans", BZI_LIMIT_JPEG_SCANS);
     turbo->errors.format_message((j_common_ptr)info, text);
     return bzi_fail(err, BZNA_E_DECODE, at, 0, code, "JPEG, byte %llu: %s row %u (libjpeg-turbo: %s)",
-                    (unsigned long long)at, ends ? "truncated after" : "damaged near",
+                    (bzi_llu)at, ends ? "truncated after" : "damaged near",
                     (info->input_iMCU_row + turbo->skipped) * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
 }
 
@@ -18840,7 +18840,7 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
         status = bzi_turbo_fail(turbo, err);
     else if (!bzi_turbo_is_complete(&turbo->info))
         status = bzi_fail(err, BZNA_E_DECODE, data.size, 0, 0, "JPEG, byte %llu: truncated: scans are missing",
-                          (unsigned long long)data.size);
+                          (bzi_llu)data.size);
     else if ((status = bzi_turbo_make_planes(turbo, err)) == BZNA_OK && !bzi_turbo_try(turbo, bzi_turbo_read))
         status = bzi_turbo_fail(turbo, err);
     return status;
@@ -19258,7 +19258,7 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
         return status;
     if (size > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the access unit has %llu bytes, more than libavcodec takes",
-                        (unsigned long long)size);
+                        (bzi_llu)size);
     if (!bzi_buffer_reserve(software->memory, &software->stream, size + AV_INPUT_BUFFER_PADDING_SIZE, 0))
         return bzi_fail_memory(err, "an access unit");
     if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK)
@@ -19447,7 +19447,7 @@ static bzna_status bzi_tiles_check_bytes(const bzi_tiles *tiles, bzna_error *err
 
     return bytes <= most ? BZNA_OK :
            BZI_FAIL(err, BZNA_E_LIMIT, "the grid's tiles share bytes of the file, and their sum is more than the "
-                    "file's %llu bytes and %u for each pixel", (unsigned long long)tiles->heif.file.size,
+                    "file's %llu bytes and %u for each pixel", (bzi_llu)tiles->heif.file.size,
                     BZI_LIMIT_TILE_RATIO);
 }
 
@@ -19699,7 +19699,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 
 
 /* ==== 61. CUDA: the driver ==========================================================================================
- * Calls: rooms 4, 10.
+ * Calls: rooms 2, 4, 10.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
  * error names the one that is missing. Drivers do not survive being unloaded, so their libraries stay open. */
@@ -19863,7 +19863,7 @@ static int bzi_cuda_is_lost(int result)
 {
     static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721,
                                 805, 806, 807, 808, 809, 810 };         /* 805 to 810: of MPS, whose server is gone */
-    for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(lost); i++)
         if (result == lost[i])
             return 1;
     return 0;
@@ -20195,7 +20195,7 @@ static void bzi_device_explain_load(bzna_error *err)
         { 304, "~/.nv/ComputeCache, or CUDA_CACHE_PATH, must be writable; or set CUDA_CACHE_DISABLE=1" },
     };
     const size_t length = strlen(err->message);
-    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(reasons); i++)
         if (err->native_code == reasons[i].code)
             snprintf(err->message + length, sizeof err->message - length, ": %s", reasons[i].text);
 }
@@ -20369,7 +20369,7 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
     bzi_os_callback_end();
     if (!*out)
         return BZI_FAIL(err, BZNA_E_MEMORY, "device_allocator.alloc returned NULL for %llu bytes",
-                        (unsigned long long)bytes);
+                        (bzi_llu)bytes);
     if (*out % 256 == 0)
         return BZNA_OK;
 
@@ -21046,7 +21046,7 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
     if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget)
         status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
                           "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
-                          (unsigned long long)device->decoder_budget);
+                          (bzi_llu)device->decoder_budget);
     else
         status = BZI_DRIVER(device, err, decoder_create, &decoder->handle, &info);
 
@@ -22136,7 +22136,7 @@ static uint64_t bzi_check_sum_copy(const bzi_flight *flight, const uint8_t *copy
 /* Takes the built-in pictures of the kind. Returns 0 if there are none, else 1. */
 static int bzi_check_use_built_in(bzi_check *check)
 {
-    const size_t count = sizeof bzi_check_pictures / sizeof bzi_check_pictures[0];
+    const size_t count = BZI_LENGTH(bzi_check_pictures);
     size_t k = 0;
     bzna_error ignored;
 
@@ -22390,7 +22390,7 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
     char *report = check->kind->report, why[sizeof check->kind->report] = "";
     uint32_t outcome = BZNA_CHECK_FAILED;
 
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0] && outcome == BZNA_CHECK_FAILED; i++) {
+    for (size_t i = 0; i < BZI_LENGTH(ways) && outcome == BZNA_CHECK_FAILED; i++) {
         bzna_status status;
 
         check->kind->quirks = ways[i].quirks;
@@ -23722,8 +23722,8 @@ static bzna_status bzi_sequence_set_indices(const bzna_loader *loader, bzi_seque
     for (uint64_t i = 0; i < list->count; i++)
         if (list->indices[i] >= samples)
             return BZI_FAIL(err, BZNA_E_RANGE, "indices[%llu] of epoch %llu: %llu is not below the %llu samples",
-                            (unsigned long long)i, (unsigned long long)list->epoch,
-                            (unsigned long long)list->indices[i], (unsigned long long)samples);
+                            (bzi_llu)i, (bzi_llu)list->epoch,
+                            (bzi_llu)list->indices[i], (bzi_llu)samples);
     return bzi_indices_repeat(loader, list->indices, list->count, &list->repeats, err);
 }
 
@@ -23736,13 +23736,13 @@ static bzna_status bzi_sequence_set_sizes(const bzna_loader *loader, bzi_sequenc
 
     for (uint64_t i = 0; i < list->batch_count; i++) {
         if (!sizes[i] || sizes[i] > most)
-            return BZI_MISUSE(err, "sizes[%llu] of epoch %llu: %u is not in 1..%u (batch_size)", (unsigned long long)i,
-                              (unsigned long long)list->epoch, sizes[i], most);
+            return BZI_MISUSE(err, "sizes[%llu] of epoch %llu: %u is not in 1..%u (batch_size)", (bzi_llu)i,
+                              (bzi_llu)list->epoch, sizes[i], most);
         list->ends[i] = end += sizes[i];
     }
     if (list->batch_count && end != list->count)
         return BZI_MISUSE(err, "sizes of epoch %llu: their sum is %llu, but there are %llu indices",
-                          (unsigned long long)list->epoch, (unsigned long long)end, (unsigned long long)list->count);
+                          (bzi_llu)list->epoch, (bzi_llu)end, (bzi_llu)list->count);
     return BZNA_OK;
 }
 
@@ -23772,8 +23772,8 @@ static bzna_status bzi_sequence_fill(const bzna_loader *loader, bzi_sequence *li
     shard = bzi_loader_share(loader, list);
     if (bzi_shard_batches(&shard) == 0)
         return BZI_MISUSE(err, "the list of epoch %llu leaves no batch, since last_batch is DROP: %llu %s for %u "
-                          "ranks", (unsigned long long)list->epoch,
-                          (unsigned long long)(list->batch_count ? list->batch_count : list->count),
+                          "ranks", (bzi_llu)list->epoch,
+                          (bzi_llu)(list->batch_count ? list->batch_count : list->count),
                           list->batch_count ? "batches" : "samples", shard.world);
 
     list->hash = bzi_hash_numbers(BZI_HASH_START, &list->batch_count, sizeof list->batch_count, 8);
@@ -23791,10 +23791,10 @@ static bzna_status bzi_plan_check_list(const bzi_plan *plan, const bzi_sequence 
 
     if (list->epoch >= plan->end_epoch)
         return BZI_FAIL(err, BZNA_E_RANGE, "epoch %llu is not below %llu, where the run ends (order.epochs)", epoch,
-                        (unsigned long long)plan->end_epoch);
+                        (bzi_llu)plan->end_epoch);
     if (list->epoch < done->epoch)
         return BZI_FAIL(err, BZNA_E_STATE, "epoch %llu is over: the next batch is of epoch %llu", epoch,
-                        (unsigned long long)done->epoch);
+                        (bzi_llu)done->epoch);
     if (bzi_plan_find_list(plan, list->epoch))
         return BZI_FAIL(err, BZNA_E_STATE, "epoch %llu has its list already, which cannot change until "
                         "bzna_loader_reset or bzna_loader_restore", epoch);
@@ -23805,7 +23805,7 @@ static bzna_status bzi_plan_check_list(const bzi_plan *plan, const bzi_sequence 
             (list->batch_count && (!batch || list->ends[batch - 1] != done->position)))
             return BZI_MISUSE(err, "the list of epoch %llu, of %llu samples, is not the one that state.list is the "
                               "hash of, of %llu: the run was restored inside this epoch", epoch,
-                              (unsigned long long)list->count, (unsigned long long)done->count);
+                              (bzi_llu)list->count, (bzi_llu)done->count);
     }
     return BZNA_OK;
 }
@@ -23892,7 +23892,7 @@ static bzna_status bzi_plan_no_batch(const bzi_plan *plan, bzna_error *err)
     if (plan->epoch >= plan->end_epoch)
         return BZNA_END;
     return BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
-                    "bzna_loader_set_batches first", (unsigned long long)plan->epoch);
+                    "bzna_loader_set_batches first", (bzi_llu)plan->epoch);
 }
 
 
@@ -23962,7 +23962,7 @@ static bzna_status bzi_column_measure(bzi_column *column, const bzi_part *part, 
         return bzi_container_fail(part->container, part->first, err);
     if (value.size == 0 || value.size / sizeof(float) > BZI_LIMIT_VECTOR)
         return BZI_FAIL(err, BZNA_E_LIMIT, "\"%s\" has %llu numbers in the first sample; 1 to %u can be a tensor",
-                        column->name, (unsigned long long)(value.size / sizeof(float)), BZI_LIMIT_VECTOR);
+                        column->name, (bzi_llu)(value.size / sizeof(float)), BZI_LIMIT_VECTOR);
     column->length = (uint32_t)(value.size / sizeof(float));
     return BZNA_OK;
 }
@@ -24298,8 +24298,8 @@ static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *s
     if (status == BZNA_OK && value.size > bytes)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors: name it as "
                         "\"%s:%llu\" there, with the length of the longest", column->name,
-                        (unsigned long long)(value.size / sizeof(float)), column->length, column->name,
-                        (unsigned long long)(value.size / sizeof(float)));
+                        (bzi_llu)(value.size / sizeof(float)), column->length, column->name,
+                        (bzi_llu)(value.size / sizeof(float)));
     return status;
 }
 
@@ -24342,8 +24342,8 @@ static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, 
 
         if (asked)
             return BZI_FAIL(err, BZNA_E_CALLBACK, "the size of its %s changes between calls: %llu bytes, then %llu",
-                            name, (unsigned long long)out->buffer.capacity - 1,
-                            (unsigned long long)value.size);
+                            name, (bzi_llu)out->buffer.capacity - 1,
+                            (bzi_llu)value.size);
         if (!bzi_buffer_reserve(&reader->loader->host->memory, &out->buffer, value.size + 1, 0))
             return bzi_fail_memory(err, "the bytes of a field");
     }
@@ -24802,7 +24802,7 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
         *rows = 0;
     if (status >= 0)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the rule \"%s\" makes %llu rows of its %s, and there is room for %lld",
-                        rule->name, (unsigned long long)count, field->name, (long long)column->shape[0]);
+                        rule->name, (bzi_llu)count, field->name, (long long)column->shape[0]);
     is_fault = status == BZNA_E_CALLBACK || status < BZI_LIMIT_RULE_STATUS;
     return bzi_fail(err, is_fault ? BZNA_E_CALLBACK : BZNA_E_FORMAT, BZNA_NO_OFFSET, 0, status,
                     "the rule \"%s\" returned %d for its %s", rule->name, (int)status, field->name);
@@ -25058,7 +25058,7 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
         return BZNA_OK;
     if (bytes > ceiling)
         return BZI_FAIL(err, BZNA_E_LIMIT, "its %llu bytes are more than loader_config.read.memory_bytes, %llu",
-                        (unsigned long long)bytes, (unsigned long long)ceiling);
+                        (bzi_llu)bytes, (bzi_llu)ceiling);
 
     while (want < bytes)
         want *= 2;
@@ -25174,7 +25174,7 @@ static bzna_status bzi_reader_check_place(const bzi_item *item, const bzi_readin
                         now->size == then->size))
         return BZNA_OK;
     return BZI_FAIL(err, BZNA_E_CALLBACK, "the place of its bytes changes between calls: %llu bytes, then %llu",
-                    (unsigned long long)then->size, (unsigned long long)now->size);
+                    (bzi_llu)then->size, (bzi_llu)now->size);
 }
 
 /* Reads the item's sample, its target and its fields. */
@@ -27245,7 +27245,7 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
     if ((has_block && !batch->block) || !bzi_batch_make_arrays(batch))
         return BZI_FAIL(err, BZNA_E_MEMORY,
                         "out of memory: batch %u needs %llu bytes (batch_size, width, height, batches_in_flight)",
-                        number, (unsigned long long)loader->data_bytes);
+                        number, (bzi_llu)loader->data_bytes);
     if (loader->device && bzi_batch_make_device(batch, err) != BZNA_OK)
         return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
 
@@ -27630,7 +27630,7 @@ static void bzi_loader_work(bzna_loader *loader)
 
 
 /* ==== 86. Delivering ================================================================================================
- * Calls: rooms 4, 7, 10, 62-63, 69-72, 84-85.
+ * Calls: rooms 2, 4, 7, 10, 62-63, 69-72, 84-85.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -27804,7 +27804,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
 
     if (batch && batch->real && batch->failed == batch->real)
         bzi_log(loader->host, BZNA_LOG_ERROR, batch->status[0], "all %u samples of batch %llu of epoch %llu failed",
-                batch->real, (unsigned long long)batch->number, (unsigned long long)batch->epoch);
+                batch->real, (bzi_llu)batch->number, (bzi_llu)batch->epoch);
     *out = batch;
     return status;
 }
@@ -27857,7 +27857,7 @@ static void bzi_batch_describe_export(bzna_batch *batch, uint32_t number)
     to->device_id = from.device.ordinal;
     to->dimensions = (int32_t)from.dimensions;
 
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(types); i++)
         if (types[i].dtype == from.dtype) {
             to->code = types[i].code;
             to->bits = types[i].bits;
@@ -28157,15 +28157,15 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
         return BZI_MISUSE(err, "state.check: the state is damaged");
     if (state->fingerprint != loader->fingerprint || (state->sample_count != samples && samples))
         return BZI_MISUSE(err, "state.fingerprint: the state is of another data set, of %llu samples an epoch; this "
-                          "one has %llu%s", (unsigned long long)state->sample_count, (unsigned long long)samples,
+                          "one has %llu%s", (bzi_llu)state->sample_count, (bzi_llu)samples,
                           state->sample_count == samples ? ", but not the same" : "");
     if (state->order != loader->config.order.kind)
         return BZI_MISUSE(err, "state.order: the state is of order %u, the loader has %u", state->order,
                           loader->config.order.kind);
     if (state->position > state->sample_count || state->epoch > state->end_epoch)
         return BZI_MISUSE(err, "state.position: %llu of %llu in epoch %llu is past the end",
-                          (unsigned long long)state->position, (unsigned long long)state->sample_count,
-                          (unsigned long long)state->epoch);
+                          (bzi_llu)state->position, (bzi_llu)state->sample_count,
+                          (bzi_llu)state->epoch);
 
     if (state->version == 1)
         bzi_log(loader->host, BZNA_LOG_WARNING, BZNA_OK,
@@ -28487,13 +28487,13 @@ static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dat
         return BZI_FAIL(err, BZNA_E_LIMIT, "loader_config.order.weights: at most %u are supported", UINT32_MAX);
     if (!c->weights || c->weight_count != groups)
         return BZI_MISUSE(err, "loader_config.order.weights, weight_count: %llu weights for %llu %s",
-                          (unsigned long long)c->weight_count, (unsigned long long)groups, c->weights_by_part ?
+                          (bzi_llu)c->weight_count, (bzi_llu)groups, c->weights_by_part ?
                           "parts" : "samples");
 
     for (uint64_t i = 0; i < groups; i++) {
         if (!isfinite(c->weights[i]) || c->weights[i] < 0)
             return BZI_MISUSE(err, "loader_config.order.weights[%llu]: %g is negative or not a number",
-                              (unsigned long long)i, c->weights[i]);
+                              (bzi_llu)i, c->weights[i]);
         sum += c->weights[i];
         if (c->weights[i] > 0)
             positive += !c->weights_by_part ? 1 : dataset->parts[i].count;
@@ -28503,10 +28503,10 @@ static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dat
         return BZI_MISUSE(err, "loader_config.order.weights: their sum is %g", sum);
     if (c->weighting == BZNA_WEIGHTING_ONCE && c->epoch_samples > positive)
         return BZI_MISUSE(err, "loader_config.order.epoch_samples: %llu draws without replacement from %llu samples "
-                          "with a weight", (unsigned long long)c->epoch_samples, (unsigned long long)positive);
+                          "with a weight", (bzi_llu)c->epoch_samples, (bzi_llu)positive);
     if (c->epoch_samples > (uint64_t)1 << 63)
         return BZI_MISUSE(err, "loader_config.order.epoch_samples: %llu are more than 2^63",
-                          (unsigned long long)c->epoch_samples);
+                          (bzi_llu)c->epoch_samples);
 
     if (!c->epoch_samples)
         c->epoch_samples = c->weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
@@ -28565,8 +28565,8 @@ static bzna_status bzi_loader_check_order(bzna_loader_order *c, const bzna_datas
     for (uint64_t i = 0; i < c->index_count; i++)
         if (c->indices[i] >= dataset->count)
             return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.order.indices[%llu]: %llu is not below the %llu samples",
-                            (unsigned long long)i, (unsigned long long)c->indices[i],
-                            (unsigned long long)dataset->count);
+                            (bzi_llu)i, (bzi_llu)c->indices[i],
+                            (bzi_llu)dataset->count);
 
     if (c->weighting == BZNA_WEIGHTING_NONE) {
         if (c->weights || c->weight_count || c->weights_by_part || c->epoch_samples)
@@ -28641,7 +28641,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
     shard = bzi_loader_share(loader, NULL);
     if (order->kind != BZNA_ORDER_GIVEN && bzi_shard_batches(&shard) == 0)
         return BZI_MISUSE(err, "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
-                          (unsigned long long)shard.count, c->output.batch_size, c->shard.world_size);
+                          (bzi_llu)shard.count, c->output.batch_size, c->shard.world_size);
     return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
 }
 
@@ -28664,7 +28664,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
     };
 #undef BZI_GROUP
 
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(groups); i++)
         if (groups[i].padding || !bzi_is_zero(groups[i].words, (size_t)groups[i].bytes))
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "loader_config.%s: reserved words are set", groups[i].group);
     return BZNA_OK;
@@ -28686,7 +28686,7 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
                               (unsigned)sizeof(float));
         if (o->buffers[i].bytes < need)
             return BZI_FAIL(err, BZNA_E_BUFFER, "loader_config.output.buffers[%u].bytes: %llu are fewer than the %llu "
-                            "of %u samples", i, (unsigned long long)o->buffers[i].bytes, (unsigned long long)need,
+                            "of %u samples", i, (bzi_llu)o->buffers[i].bytes, (bzi_llu)need,
                             o->batch_size / o->slices);
     }
     return BZNA_OK;
@@ -28755,8 +28755,8 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
     if (!c->mean_image || c->mean_image_bytes != bytes)
         return BZI_MISUSE(err, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", where, own ?
                           "color.mean_image_bytes" : "color: the first output's mean image",
-                          (unsigned long long)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
-                          (unsigned long long)bytes, bzi_channels(o->channels), o->height, o->width);
+                          (bzi_llu)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
+                          (bzi_llu)bytes, bzi_channels(o->channels), o->height, o->width);
     output->mean = (void *)(uintptr_t)c->mean_image;
     output->mean_bytes = bytes;
     return BZNA_OK;
@@ -28879,7 +28879,7 @@ static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
         return BZI_MISUSE(err, "loader_config.output.slices: not together with views or extra_outputs");
     if (given->count >= BZI_LIMIT_OUTPUTS)
         return BZI_MISUSE(err, "loader_config.extra_outputs.count: %llu is more than %u",
-                          (unsigned long long)given->count, BZI_LIMIT_OUTPUTS - 1);
+                          (bzi_llu)given->count, BZI_LIMIT_OUTPUTS - 1);
 
     first.name = "image";
     first.warp = &c->warp;
@@ -29070,7 +29070,7 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
         mean = output->mean;
         for (uint64_t k = 0; k < count; k++)
             if (!isfinite(mean[k]))
-                return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", where, (unsigned long long)k);
+                return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", where, (bzi_llu)k);
         output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
         output->kernel.mean = (uint64_t)(uintptr_t)mean;
     }
@@ -29370,7 +29370,7 @@ static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known,
 {
     if (given < sizeof(uint32_t) || given > UINT32_MAX)
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: %llu bytes is not the size of a struct",
-                        (unsigned long long)given);
+                        (bzi_llu)given);
     bzi_struct_out(out, given, all, known);
     return BZNA_OK;
 }
@@ -29578,8 +29578,8 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     if (needed)
         *needed = (size_t)size;
     if (size > capacity || !dst)
-        BZI_API_FAIL(BZNA_E_BUFFER, "the stream needs %llu bytes, the buffer has %llu", (unsigned long long)size,
-                     (unsigned long long)(dst ? capacity : 0));
+        BZI_API_FAIL(BZNA_E_BUFFER, "the stream needs %llu bytes, the buffer has %llu", (bzi_llu)size,
+                     (bzi_llu)(dst ? capacity : 0));
     return BZNA_OK;
 }
 
@@ -29711,8 +29711,8 @@ BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t c
     if (count)
         *count = status == BZNA_OK ? (uint32_t)texts.count : 0;
     if (status == BZNA_OK && size > (dst ? capacity : 0))
-        status = BZI_FAIL(&e, BZNA_E_BUFFER, "the texts need %llu bytes, the buffer has %llu", (unsigned long long)size,
-                          (unsigned long long)(dst ? capacity : 0));
+        status = BZI_FAIL(&e, BZNA_E_BUFFER, "the texts need %llu bytes, the buffer has %llu", (bzi_llu)size,
+                          (bzi_llu)(dst ? capacity : 0));
     bzi_names_free(&texts);
     BZI_API_END(status);
 }
@@ -29856,7 +29856,7 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_range: count is 0");
     if (first > dataset->count || count > dataset->count - first)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_dataset_range: %llu samples from %llu on, but there are %llu",
-                     (unsigned long long)count, (unsigned long long)first, (unsigned long long)dataset->count);
+                     (bzi_llu)count, (bzi_llu)first, (bzi_llu)dataset->count);
     BZI_API_END(bzi_dataset_range(dataset, first, count, out, &e));
 }
 
@@ -30321,7 +30321,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 
     if (dst_bytes < bzi_output_bytes(&o))
         BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for %u x %u x %u elements of %u bytes",
-                     (unsigned long long)dst_bytes, out.channels, o.height, o.width, bzi_dtype_bytes(o.dtype));
+                     (bzi_llu)dst_bytes, out.channels, o.height, o.width, bzi_dtype_bytes(o.dtype));
     if ((uintptr_t)dst % bzi_dtype_bytes(o.dtype))
         BZI_API_MISUSE("dst: not aligned to %u bytes", bzi_dtype_bytes(o.dtype));
 
@@ -30429,7 +30429,7 @@ static bzna_status bzi_api_give(bzna_loader *loader, const char *call, const bzi
     if (loader->config.order.kind != BZNA_ORDER_GIVEN)
         status = BZI_FAIL(err, BZNA_E_STATE, "loader_config.order.kind is not BZNA_ORDER_GIVEN");
     else if (!given->count)
-        status = BZI_MISUSE(err, "the list of epoch %llu is empty", (unsigned long long)given->epoch);
+        status = BZI_MISUSE(err, "the list of epoch %llu is empty", (bzi_llu)given->epoch);
     else
         status = bzi_loader_give(loader, given, err);
     return status == BZNA_OK ? status : bzi_error_prefix(err, call);
@@ -30459,7 +30459,7 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
     BZI_API_NEED(indices);
     BZI_API_NEED(sizes);
     if (!batch_count)
-        BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu has no batches", (unsigned long long)epoch);
+        BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu has no batches", (bzi_llu)epoch);
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
 }
 
@@ -30489,7 +30489,7 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
     BZI_API_NEED(state);
     if (struct_size < sizeof *state)
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_loader_save: a state has %u bytes, not %llu", (unsigned)sizeof *state,
-                     (unsigned long long)struct_size);
+                     (bzi_llu)struct_size);
 
     bzi_loader_save(loader, state);
     return BZNA_OK;
@@ -30867,7 +30867,7 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
     if (timeout_ns < 0)
         BZI_API_MISUSE("bzna_writer_add_at: timeout_ns is negative; no call waits forever");
     if (index >= UINT32_MAX)
-        BZI_API_FAIL(BZNA_E_RANGE, "bzna_writer_add_at: index %llu is above %u", (unsigned long long)index,
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_writer_add_at: index %llu is above %u", (bzi_llu)index,
                      UINT32_MAX - 1);
     BZI_API_END(bzi_api_add(writer, index, sample, timeout_ns, &e));
 }
