@@ -1838,11 +1838,16 @@ BZI_KERNEL_FN void bzi_kernel_round_row(float *restrict row, const float *restri
         row[i] = bzi_kernel_whole(norm ? row[i] * norm[i] : row[i], most);
 }
 
-/* Filters row index of luma, or of both chroma planes, along x, and holds it at a place in its ring. */
-BZI_KERNEL_CPU void bzi_kernel_make_row(const bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
-                                        const bzi_kernel_view *view, int c, int32_t index, size_t place)
+/* Row index of luma, or of both chroma planes, filtered along x: held, or made now. Returns where in a ring it is. */
+BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                      int c, int32_t index)
 {
+    const int32_t at = index & (lines->rows[c] - 1);
+    const size_t place = (size_t)at * lines->x[c].room;
     const int lerp = view->kind == BZI_KERNEL_LERP, as_bytes = lines->level && slot->depth <= 8;
+    if (lines->held[c][at] == index)
+        return place;
+    lines->held[c][at] = index;
     for (int p = c; p <= 2 * c; p++) {
         const void *samples = bzi_kernel_read_row(slot, view, lines, p, index, as_bytes);
         (!as_bytes ? bzi_kernel_horizontal : lines->group[c] == 16 ? bzi_kernel_horizontal_512 :
@@ -1851,17 +1856,6 @@ BZI_KERNEL_CPU void bzi_kernel_make_row(const bzi_kernel_lines *lines, const bzi
             bzi_kernel_round_row(lines->ring[p] + place, lines->x[c].first_norm, lines->x[c].room,
                                  bzi_kernel_most(slot));
     }
-}
-
-/* Returns where in a ring row index of luma, or of both chroma planes, lies, filtered along x: held, or made now. */
-BZI_KERNEL_FN size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                     int c, int32_t index)
-{
-    const int32_t at = index & (lines->rows[c] - 1);
-    const size_t place = (size_t)at * lines->x[c].room;
-    if (lines->held[c][at] != index)
-        bzi_kernel_make_row(lines, slot, view, c, index, place);
-    lines->held[c][at] = index;
     return place;
 }
 
@@ -1893,20 +1887,6 @@ BZI_KERNEL_CPU void bzi_kernel_take_whole(bzi_kernel_lines *lines, int p, float 
         lines->part[p][0] = lines->part[p][1] = rows[p];
 }
 
-/* The two rows that output row y lies between, of luma or chroma. */
-BZI_KERNEL_CPU void bzi_kernel_take_two(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
-                                        const bzi_kernel_view *view, int c, int32_t y)
-{
-    const size_t at = (size_t)(y - lines->top);
-    const int32_t last = (int32_t)view->y[c].last, first = lines->y[c].index[at];
-    for (int32_t k = 0; k < 2; k++) {
-        const size_t place = bzi_kernel_hold(lines, slot, view, c, first + k < last ? first + k : last);
-        for (int p = c; p <= 2 * c; p++)
-            lines->part[p][k] = lines->ring[p] + place;
-    }
-    lines->share[c][0] = lines->y[c].weight[at];
-}
-
 /* The rows that output row y is made of, of luma or chroma. */
 BZI_KERNEL_CPU void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                     int c, int32_t y)
@@ -1917,8 +1897,8 @@ BZI_KERNEL_CPU void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_sl
     int32_t n = 0;
     for (int32_t k = 0; k < taps; k++) {
         const int32_t index = scan->index[at] + k;
-        const float weight = scan->weight[(size_t)k * scan->room + at];
-        if (weight == 0.0f && (n > 0 || k + 1 < taps))
+        const float weight = lines->lerp ? scan->weight[at] : scan->weight[(size_t)k * scan->room + at];
+        if (weight == 0.0f && !lines->lerp && (n > 0 || k + 1 < taps))
             continue;                          /* no bit depends on it; nor does the row lie in the picture, perhaps */
         if (n == BZI_KERNEL_PARTS) {
             lines->parts[c] = n;
@@ -2131,9 +2111,10 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
                                        bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y)
 {
     lines->lerp = view->kind == BZI_KERNEL_LERP;
-    for (int c = 0; c < (view->plane[1] ? 2 : 1); c++)
-        (lines->lerp ? bzi_kernel_take_two : bzi_kernel_take)(lines, slot, view, c, y);
-    if (!view->plane[1])
+    bzi_kernel_take(lines, slot, view, 0, y);
+    if (view->plane[1])
+        bzi_kernel_take(lines, slot, view, 1, y);
+    else
         bzi_kernel_take_whole(lines, 1, lines->row);
     if (slot->antialias == BZI_KERNEL_ROUND)
         bzi_kernel_round_rows(slot, lines);

@@ -502,8 +502,7 @@ def benzina_records(data, threads, antialias, in_memory=False):
         source = benzina.Dataset(data, records=records)
     loader = benzina.DataLoader(source, shape=(SIZE, SIZE), batch_size=BATCH, shuffle=True, seed=1, drop_last=True,
                                 num_threads=threads,
-                                **(dict(mean=MEAN[:1], std=STD[:1], channels="gray") if channels == 1 else
-                                   dict(mean=MEAN, std=STD)),
+                                mean=MEAN, std=STD, channels="gray" if channels == 1 else "RGB",
                                 warp=benzina.ops.MXNetAffine(pad=2, rand_crop=True, rand_mirror=channels == 3))
     while True:
         for images, _ in loader:
@@ -577,12 +576,13 @@ def ffcv_records(data, threads, antialias):
             yield images.shape[0]
 
 
-def make_records(path):
+def make_records(path, size, count):
+    """So many records of noise: a label of one byte, then so many bytes."""
     if os.path.exists(path):
         return
-    noise, size = random.Random(1), SIZE * SIZE * (1 if SIZE == 28 else 3)
+    noise = random.Random(1)
     with open(path + ".partial", "wb") as file:
-        for i in range(COUNT):
+        for i in range(count):
             file.write(bytes([i % 10]) + noise.randbytes(size))
     os.replace(path + ".partial", path)
 
@@ -938,7 +938,7 @@ def main():
     os.makedirs(out, exist_ok=True)
     if IS_RECORDS:
         pictures, files = out, []
-        make_records(out + "/records.bin")
+        make_records(out + "/records.bin", SIZE * SIZE * (1 if SIZE == 28 else 3), COUNT)
     else:
         pictures = pictures_of(out, pythons)
         files = prepare(pictures, out, bzna, peers)
