@@ -4911,27 +4911,6 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
 
 /* --- JPEG 2000 --- */
 
-/* Reads the next box. Returns its type, or 0 if there is none, or if it goes past the end: c->overrun is set then. */
-static uint32_t bzi_jp2_next(bzi_cursor *c, bzi_cursor *content)
-{
-    uint64_t size, header = 8;
-    uint32_t type;
-
-    if (bzi_cursor_left(c) < 8)
-        return 0;
-
-    size = bzi_cursor_u32(c);
-    type = bzi_cursor_u32(c);
-    if (size == 1) {
-        size = (uint64_t)bzi_cursor_u32(c) << 32;
-        size |= bzi_cursor_u32(c);
-        header = 16;
-    }
-
-    *content = bzi_cursor_sub(c, size ? size - header : bzi_cursor_left(c));
-    return c->overrun ? 0 : type;
-}
-
 /* Returns the codestream: that in a file of boxes, or the file itself. *header: the boxes that describe the picture, or
  * nothing. */
 static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
@@ -4943,7 +4922,7 @@ static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
     if (file.data[0])
         return c;
 
-    while ((type = bzi_jp2_next(&c, &box)) != 0) {
+    while (bzi_cursor_box(&c, &type, &box) > 0) {
         if (type == bzi_fourcc("jp2h"))
             *header = box;
         if (type == bzi_fourcc("jp2c"))
@@ -4960,7 +4939,7 @@ static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
     bzi_cursor box;
     uint32_t type;
 
-    while ((type = bzi_jp2_next(&boxes, &box)) != 0) {
+    while (bzi_cursor_box(&boxes, &type, &box) > 0) {
         uint32_t space, is_icc, is_known;
 
         if (type != bzi_fourcc("colr"))
