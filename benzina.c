@@ -2143,6 +2143,11 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
     return status;
 }
 
+/* An analyzer does not look into functions whose arguments vary: here it is told what they return. */
+#ifdef __clang_analyzer__
+#  define bzi_fail(err, status, ...) (bzi_fail((err), (status), __VA_ARGS__), (status))
+#endif
+
 #define BZI_FAIL(err, status, ...) bzi_fail((err), (status), BZNA_NO_OFFSET, 0, 0, __VA_ARGS__)
 
 /* Makes the error for memory that could not be allocated. what: its use, after "out of memory for". */
@@ -7475,7 +7480,7 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
         return BZI_FAIL(err, BZNA_E_CODEC, "codec %u is unknown: H.264, H.265, AV1, JPEG, stills and HEIF can be "
                         "decoded", image->codec);
 
-    if ((status = codec->inspect(image, sps, err)) != BZNA_OK)
+    if (codec->inspect(image, sps, err) != BZNA_OK)
         return bzi_image_fail_at(given, err);
     if (sps->width > max_edge_px || sps->height > max_edge_px)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, more than max_edge_px, %u", sps->width, sps->height,
@@ -7527,11 +7532,10 @@ static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
     const bzi_codec *codec = bzi_codec_find(image->coded.codec);
     bzna_image *coded = &image->coded;
     bzi_format format;
-    bzna_status status;
 
     if (!codec || (coded->color.present && image->has_range && coded->width))
         return BZNA_OK;
-    if ((status = codec->inspect(coded, &format, err)) != BZNA_OK)
+    if (codec->inspect(coded, &format, err) != BZNA_OK)
         return coded->width ? BZNA_OK : bzi_image_fail_at(image, err);
 
     coded->color = bzi_image_color(image, &format);
@@ -10095,8 +10099,11 @@ static double bzi_scale_10(double x, int64_t exponent)
 
     for (n = bzi_min(n, 400); n > 22; n -= 22) /* a double holds 10^22 exactly */
         x = exponent < 0 ? x / 1e22 : x * 1e22;
-    for (; n; n >>= 1, base *= base)
+    while (n) {
         power *= n & 1 ? base : 1;
+        base *= base;
+        n >>= 1;
+    }
 
     return exponent < 0 ? x / power : x * power;
 }
@@ -10250,7 +10257,7 @@ static const char *bzi_list_split_commas(bzi_list_line *line)
 static const char *bzi_list_split_blanks(bzi_list_line *line)
 {
     const bzi_span text = bzi_span_trim(line->text);
-    const uint8_t *const end = text.data + text.size, *labels = end, *word = end;
+    const uint8_t *const end = text.data + text.size, *labels = end, *word;
     float label;
 
     for (const uint8_t *p = end; p > text.data; p = word) {
@@ -17694,9 +17701,9 @@ static void bzi_crop_central(const double ratio[2], double width, double height,
 }
 
 /* Draws the crop of torchvision's RandomResizedCrop: its area is uniform, its ratio log-uniform, and its edges are
- * whole pixels. Returns 1; 0 if ten tries found none, and it is the central crop. */
-static int bzi_crop_torchvision(bzna_random *random, const bzi_similarity *p, double width, double height,
-                                bzna_affine *a)
+ * whole pixels. If ten tries find none, it is the central crop. */
+static void bzi_crop_torchvision(bzna_random *random, const bzi_similarity *p, double width, double height,
+                                 bzna_affine *a)
 {
     for (int i = 0; i < 10; i++) {
         double area = width * height * bzi_draw(random, p->scale[0], p->scale[1]);
@@ -17710,12 +17717,11 @@ static int bzi_crop_torchvision(bzna_random *random, const bzi_similarity *p, do
             a->crop_height = h;
             a->crop_x = left + w / 2 - width / 2;
             a->crop_y = top + h / 2 - height / 2;
-            return 1;
+            return;
         }
     }
 
     bzi_crop_central(p->ratio, width, height, &a->crop_width, &a->crop_height);
-    return 0;
 }
 
 /* Makes the crop of torchvision's Resize and CenterCrop. Resize makes the edge that is shorter in comparison with the
@@ -17770,7 +17776,7 @@ static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double
 static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, bzna_affine a, double h[9])
 {
     const uint32_t in_width = a.in_width, in_height = a.in_height;
-    int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1, found;
+    int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1;
 
     a.has_crop = 1;
     a.resize = (uint32_t)resize;
@@ -17779,10 +17785,9 @@ static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, bz
     if (p->law == BZNA_LAW_TORCHVISION && p->edge > 0) {
         bzi_crop_resized(p->edge, &a);
     } else if (p->law == BZNA_LAW_TORCHVISION && resize) {
-        found = bzi_crop_torchvision(random, p, in_width, in_height, &a);
+        bzi_crop_torchvision(random, p, in_width, in_height, &a);
     } else {
-        found = bzi_crop_benzina(random, p, in_width, in_height, resize, &a);
-        if (found && p->random_crop) {
+        if (bzi_crop_benzina(random, p, in_width, in_height, resize, &a) && p->random_crop) {
             double margin_x = fmax(0, (in_width - a.crop_width) / 2),
                    margin_y = fmax(0, (in_height - a.crop_height) / 2);
             a.crop_x = bzi_draw(random, -margin_x, margin_x);
@@ -31180,14 +31185,13 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
     const bzi_container *c;
     uint64_t local = index;
     bzna_sample_ref all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(sample);
 
     BZI_API_FIND(c, &local);
-    if ((status = bzi_container_sample(c, local, &all, &e)) != BZNA_OK)
+    if (bzi_container_sample(c, local, &all, &e) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, local, &e));
     all.index = index;
     BZI_API_ANSWER(sample);
@@ -31200,7 +31204,6 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     const bzi_span room = { buffer, capacity };
     const bzi_pick pick = { field, 0 };
     bzi_image all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
@@ -31210,7 +31213,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
 
     BZI_API_FIND(c, &index);
-    if ((status = bzi_container_read_image(c, index, &pick, room, &all, &e)) != BZNA_OK)
+    if (bzi_container_read_image(c, index, &pick, room, &all, &e) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     bzi_struct_out(image, image->struct_size, &all.coded, sizeof all.coded);
     return BZNA_OK;
@@ -31223,14 +31226,13 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
     const bzi_pick pick = { field, 0 };
     bzi_image image;
     bzna_image_info all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
 
     BZI_API_FIND(c, &index);
-    if ((status = bzi_container_describe_image(c, index, &pick, &image, &e)) != BZNA_OK)
+    if (bzi_container_describe_image(c, index, &pick, &image, &e) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     all = bzi_image_info(&image);
     BZI_API_ANSWER(info);

@@ -36,28 +36,10 @@ build() {
     [ -z "$TOOL" ] || program tool $TOOL_FLAGS tests/fuzz/tool.c $TOOL_SOURCES "$BUILD/libbenzina.a" $TOOL_LIBS $LIBS
 }
 
-# Inputs to begin with, of at most 4 kB: those that the program makes, files of tests/data, those that were packed.
-seeds() { # target, program
-    d=tests/data; to="$F/corpus/$1"; mkdir -p "$to"
-    case $1 in
-    archive | decode_archive) from="$d/seeds/*.mp4 $d/seeds/*.bzna $d/slices_h264.bzna $d/crashers/*.bzna" ;;
-    fragments) from="$d/seeds/fragments.mp4" ;;
-    heif | decode_heif) from="$d/heif/*.hei? $d/heif/*.heics" ;;
-    avif) from="$d/heif/*.avif" ;;
-    jpeg | decode_jpeg) from="$d/pictures/*.jpg" ;;
-    stills | decode_stills) from="$d/pictures/*.png $d/pictures/*.webp $d/pictures/*.gif $d/pictures/*.tif $d/pictures/*.bmp $d/pictures/*.j?? $d/seeds/*.p?m" ;;
-    tar) from="$d/seeds/*.tar" ;;
-    recordio) from="$d/seeds/*.rec" ;;
-    *) from= ;;
-    esac
-    # shellcheck disable=SC2086
-    [ -z "$from" ] || for file in $(ls $from 2>/dev/null); do [ "$(wc -c < "$file")" -gt 8192 ] || cp "$file" "$to/"; done
-    "$F/$2" "$1" seeds "$to" || return 1
-    [ ! -e "tests/data/fuzz/$1.pack" ] || "$F/$2" "$1" unpack "tests/data/fuzz/$1.pack" "$to"
-}
+. tests/fuzz/seeds.sh
 prepare() { # target: its program under its name, and its corpus
     case " $DECODE " in *" $1 "*) of=decode ;; *) case " $TOOL " in *" $1 "*) of=tool ;; *) of=parse ;; esac ;; esac
-    ln -f "$F/$of" "$F/$1" && seeds "$1" "$of"
+    ln -f "$F/$of" "$F/$1" && seeds "$1" "$F/$of" "$F/corpus/$1"
 }
 own_options() { # target
     case $1 in

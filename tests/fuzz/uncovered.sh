@@ -1,6 +1,6 @@
 #!/bin/sh
-# The lines of the rooms that read files which no input of the fuzz targets reaches, by room and function: what the seeds,
-# tests/data/fuzz, tests/data/crashers and the corpora of earlier runs ($BUILD/fuzz/corpus) have between them.
+# The lines of the rooms that read files which no input of the fuzz targets reaches, by room and function: what seeds.sh gives,
+# tests/data/crashers and the corpora of earlier runs ($BUILD/fuzz/corpus) have between them.
 # Usage, from the repository's root: sh tests/fuzz/uncovered.sh [BUILD [FIRST-ROOM LAST-ROOM]]. Rooms by their numbers in benzina.c.
 # Needs clang and llvm-cov of the same version (LLVM: the folder of llvm-profdata and llvm-cov). README.md has the reasons.
 BUILD=${1:-build}; first=${2:-12}; last=${3:-47}
@@ -16,14 +16,15 @@ if [ ! -x "$F/fuzz" ] || [ -n "$(find benzina.c benzina.h tests/fuzz -newer "$F/
         $(pkg-config --cflags libavcodec libavutil libjpeg) -o "$F/fuzz" tests/fuzz/main.c \
         $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread || exit 1
 fi
+. tests/fuzz/seeds.sh
 for target in $("$F/fuzz" list); do
-    seeds="$F/seeds/$target"; mkdir -p "$seeds"
-    pack=; [ ! -e "tests/data/fuzz/$target.pack" ] || pack="tests/data/fuzz/$target.pack"
-    corpus=; [ ! -d "$BUILD/fuzz/corpus/$target" ] || corpus="$BUILD/fuzz/corpus/$target"
-    LLVM_PROFILE_FILE="$F/seeds.profraw" "$F/fuzz" "$target" seeds "$seeds"
+    LLVM_PROFILE_FILE="$F/seeds.profraw" seeds "$target" "$F/fuzz" "$F/seeds/$target" >&2 || exit 1
+    corpus="$BUILD/fuzz/corpus/$target"
+    [ -d "$corpus" ] || corpus=
     # shellcheck disable=SC2086
-    LLVM_PROFILE_FILE="$F/$target.profraw" "$F/fuzz" "$target" replay "$seeds" tests/data/crashers $pack $corpus >&2 || exit 1
+    LLVM_PROFILE_FILE="$F/$target.profraw" "$F/fuzz" "$target" replay "$F/seeds/$target" tests/data/crashers $corpus >&2 || exit 1
 done
+rm -f "$F/seeds.profraw"
 "$LLVM/llvm-profdata" merge -o "$F/all.profdata" "$F"/*.profraw &&
 "$LLVM/llvm-cov" show -use-color=0 -instr-profile="$F/all.profdata" "$F/fuzz" benzina.c |
 awk -F '|' -v first="$first" -v last="$last" '
