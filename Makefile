@@ -110,7 +110,7 @@ TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 all: what $(LIB) $(PROGRAMS)
 
 WHAT_VIDEO = $(if $(HAVE_AVCODEC),libavcodec,none of video (libavcodec-dev is missing))
-WHAT_JPEG  = $(if $(HAVE_JPEG),libjpeg-turbo,$(if $(HAVE_AVCODEC),libavcodec,none) (libjpeg-dev is missing))
+WHAT_JPEG  = $(if $(HAVE_JPEG),libjpeg-turbo,none (libjpeg-dev is missing))
 WHAT_ICC   = $(if $(HAVE_LCMS2),, without --icc convert (liblcms2-dev is missing))
 WHAT_TOOL  = $(if $(findstring bzna,$(PROGRAMS)),build/bzna$(WHAT_ICC),$\
                 none (libavformat-dev or libswscale-dev is missing))

@@ -3450,7 +3450,7 @@ static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
 /* The properties of a coded picture that it states itself, for all codecs. */
 typedef struct bzi_format {
     /* H.265: general profile to level; H.264: profile, constraints, level; AV1: profile, level, tier; JPEG: 1 if it is
-     * baseline, Y'CbCr and in one scan, which NVDEC may decode */
+     * baseline, Y'CbCr and in one scan, which NVDEC may decode; 1 if it defines no Huffman table */
     uint8_t    profile[12];
     uint32_t   sub_layers;            /* H.265: temporal sub-layers */
     uint32_t   nested;                /* H.265: sps_temporal_id_nesting_flag */
@@ -4006,6 +4006,13 @@ static uint32_t bzi_tiff_orientation(bzi_span tiff)
     return value >= 1 && value <= 8 ? value : 1;
 }
 
+/* Returns the orientation in EXIF data, which may begin with a name. */
+static uint32_t bzi_exif_orientation(bzi_span exif)
+{
+    const uint64_t name = exif.size >= 6 && !memcmp(exif.data, "Exif\0", 6) ? 6 : 0;
+    return bzi_tiff_orientation((bzi_span){ exif.data + name, exif.size - name });
+}
+
 /* Returns the orientation of an XMP packet, which says tiff:Orientation="6" or tiff:Orientation>6<, or 0 if it has
  * none. */
 static uint32_t bzi_xmp_orientation(bzi_span xmp)
@@ -4219,7 +4226,6 @@ BZI_MAYBE_UNUSED static uint32_t bzi_profile_orientation(bzi_span text)
 {
     uint8_t bytes[BZI_LIMIT_TEXT_BYTES / 2];
     uint32_t lines = 0, digits = 0;
-    bzi_span tiff = { bytes, 0 };
 
     for (uint64_t i = 0; i < text.size && digits < 2 * sizeof bytes; i++) {
         const uint32_t c = text.data[i], is_number = c >= '0' && c <= '9';
@@ -4232,106 +4238,77 @@ BZI_MAYBE_UNUSED static uint32_t bzi_profile_orientation(bzi_span text)
         lines += lines < 3 && c == '\n';
     }
 
-    tiff.size = digits / 2;
-    if (tiff.size >= 6 && !memcmp(bytes, "Exif\0", 6))
-        tiff = (bzi_span){ bytes + 6, tiff.size - 6 };
-    return bzi_tiff_orientation(tiff);
+    return bzi_exif_orientation((bzi_span){ bytes, digits / 2 });
 }
 
 
 /* ==== 16. JPEG ======================================================================================================
- * Calls: rooms 10, 12, 15.
+ * Calls: rooms 2, 10, 12, 15.
  *
- * The markers of a JPEG, and what they state (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP).
- *
- * Decoders would use tables of an earlier picture, and conceal that scans are missing. So a picture of several scans is
- * walked to its end here, and must be complete. A picture of a single scan may be damaged: the decoder says in which
- * row, and the rows above it can be used. The decoder of JPEGs is chosen when the library is built, or when a loader is
- * opened if it is NVDEC, because the pixels depend on it. This room works on memory that others own, and allocates
+ * The header of a JPEG, down to its first scan, and what it states (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP).
+ * libjpeg-turbo reads the header again when it decodes, and judges tables and scans. The decoder of JPEGs is chosen
+ * when a loader is opened, because the pixels depend on it. This room works on memory that others own, and allocates
  * nothing. */
 
+#define BZI_JPEG_DECODER "libjpeg-turbo"
 #ifndef BENZINA_NO_JPEG
-#  define BZI_JPEG_DECODER "libjpeg-turbo"
-#elif !defined(BENZINA_NO_AVCODEC)
-#  define BZI_JPEG_DECODER "libavcodec"
+#  define BZI_HAS_JPEG 1
 #else
-#  define BZI_JPEG_DECODER ""
+#  define BZI_HAS_JPEG 0
 #endif
-#if !defined(BENZINA_NO_JPEG) && defined(D_ARITH_CODING_SUPPORTED)
+#ifdef D_ARITH_CODING_SUPPORTED
 #  define BZI_JPEG_ARITHMETIC 1
 #else
 #  define BZI_JPEG_ARITHMETIC 0
 #endif
 
-/* --- Markers --- */
-
 enum { BZI_JPEG_SOF0 = 0xc0, BZI_JPEG_SOF2 = 0xc2, BZI_JPEG_DHT = 0xc4, BZI_JPEG_JPG = 0xc8, BZI_JPEG_SOF9 = 0xc9,
-       BZI_JPEG_SOF10 = 0xca, BZI_JPEG_DAC = 0xcc, BZI_JPEG_SOF15 = 0xcf,
-       BZI_JPEG_RST0 = 0xd0, BZI_JPEG_RST7 = 0xd7, BZI_JPEG_SOI = 0xd8, BZI_JPEG_EOI = 0xd9,
-       BZI_JPEG_SOS = 0xda, BZI_JPEG_DQT = 0xdb, BZI_JPEG_DRI = 0xdd, BZI_JPEG_DHP = 0xde, BZI_JPEG_EXP = 0xdf,
-       BZI_JPEG_APP0 = 0xe0, BZI_JPEG_APP1 = 0xe1, BZI_JPEG_APP14 = 0xee, BZI_JPEG_APP15 = 0xef, BZI_JPEG_SOF55 = 0xf7,
-       BZI_JPEG_COM = 0xfe };
+       BZI_JPEG_SOF10 = 0xca, BZI_JPEG_DAC = 0xcc, BZI_JPEG_SOF15 = 0xcf, BZI_JPEG_RST0 = 0xd0, BZI_JPEG_EOI = 0xd9,
+       BZI_JPEG_SOS = 0xda, BZI_JPEG_DQT = 0xdb, BZI_JPEG_DHP = 0xde, BZI_JPEG_EXP = 0xdf, BZI_JPEG_APP0 = 0xe0,
+       BZI_JPEG_APP1 = 0xe1, BZI_JPEG_APP14 = 0xee, BZI_JPEG_SOF55 = 0xf7 };
 
 typedef struct bzi_jpeg_component {
     uint32_t id;                      /* its number, by which scans name it */
     uint32_t h;                       /* horizontal sampling factor */
     uint32_t v;                       /* vertical sampling factor */
-    uint32_t table;                   /* number of its quantization table */
-    uint64_t final;                   /* a bit for each coefficient whose last bit a scan has given */
 } bzi_jpeg_component;
 
-/* The state of a walk over the markers. Sets have a bit for each member. */
+/* What a header states. Sets of tables have a bit for each: 0 to 3 for quantization, 4 to 7 for Huffman codes of DC
+ * coefficients, 8 to 11 for those of AC coefficients. */
 typedef struct bzi_jpeg {
     uint32_t           frame;         /* the marker of the frame header; 0: there was none */
-    uint64_t           height_at;     /* offset of the height */
     uint32_t           width;         /* pixels in a row */
     uint32_t           height;        /* rows */
     uint32_t           count;         /* components */
     bzi_jpeg_component component[4];  /* in the order of the frame header */
-    uint32_t           quantization;  /* set of the quantization tables that are defined */
-    uint32_t           dc;            /* set of the Huffman tables for DC coefficients that are defined */
-    uint32_t           ac;            /* set of those for AC coefficients */
-    uint32_t           restart;       /* units between restart markers; 0: there are none */
-    uint32_t           scans;         /* scans that have begun */
-    uint32_t           seen;          /* set of the components that a scan has begun */
+    uint32_t           defined;       /* set of the tables that are defined */
+    uint32_t           needed;        /* set of those that the first scan needs */
+    uint32_t           has_scan;      /* the first scan was reached */
     uint32_t           several;       /* there are several scans, each with a part of the components or coefficients */
-    uint64_t           scan_units;    /* units of the scan under way; 0: none is */
-    uint64_t           restarts;      /* restart markers seen in it */
     uint32_t           jfif;          /* JFIF's marker is there */
     uint32_t           adobe;         /* the transform in Adobe's marker; UINT32_MAX: there is no such marker */
     uint32_t           orientation;   /* EXIF's; 0: not stated */
     uint32_t           xmp_orientation; /* XMP's; 0: not stated */
-    uint32_t           no_tables;     /* no Huffman tables are defined: the standard's are used */
 } bzi_jpeg;
 
 /* Returns the next marker and its segment, or 0 if there is none. If the segment ends too early, c->overrun is set. */
 static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
 {
-    while (bzi_cursor_left(c) > 1) {
-        const uint8_t *from = c->data + c->pos, *ff = memchr(from, 0xff, (size_t)(bzi_cursor_left(c) - 1));
-        uint32_t marker, size;
+    uint32_t marker = 0, size;
 
-        if (!ff)
-            break;
-
-        c->pos += (uint64_t)(ff - from) + 1;
-        marker = c->data[c->pos];
-        if (marker == 0 || marker == 0xff)                  /* 0: a byte 0xff of coded data; 0xff: a fill byte */
-            continue;
-
-        c->pos++;
-        *segment = bzi_cursor_sub(c, 0);
-        if ((marker >= BZI_JPEG_RST0 && marker <= BZI_JPEG_EOI) || marker < BZI_JPEG_SOF0)
-            return marker;                                 /* these have no segment; those below SOF0 have no meaning */
-
-        size = bzi_cursor_u16(c);
-        *segment = bzi_cursor_sub(c, size < 2 ? UINT64_MAX : size - 2);
-        return marker;
+    while (!c->overrun && (marker == 0 || marker == 0xff)) {        /* 0: a byte 0xff of data; 0xff: a fill byte */
+        while (marker != 0xff && !c->overrun)
+            marker = bzi_cursor_u8(c);
+        marker = bzi_cursor_u8(c);
     }
 
-    c->pos = c->size;
     *segment = bzi_cursor_sub(c, 0);
-    return 0;
+    if ((marker >= BZI_JPEG_RST0 && marker <= BZI_JPEG_EOI) || marker < BZI_JPEG_SOF0)
+        return marker;                                      /* these have no segment */
+
+    size = bzi_cursor_u16(c);
+    *segment = bzi_cursor_sub(c, size < 2 ? UINT64_MAX : size - 2);
+    return marker;
 }
 
 /* Makes an error like "JPEG, byte 20: ...", at the cursor. */
@@ -4341,32 +4318,21 @@ static bzna_status bzi_jpeg_fail(bzna_error *err, const bzi_cursor *c, const cha
                     (unsigned long long)bzi_cursor_offset(c), what);
 }
 
-/* B.2.4.1: quantization tables. */
-static bzna_status bzi_jpeg_quantization(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
+/* B.2.4.1, B.2.4.2: notes which quantization tables or Huffman tables a segment defines. */
+static void bzi_jpeg_tables(bzi_jpeg *j, uint32_t marker, bzi_cursor *c)
 {
-    while (bzi_cursor_left(c)) {
-        uint32_t which = bzi_cursor_u8(c);
-        bzi_cursor_take(c, which >> 4 ? 128 : 64);
-        if (c->overrun || which >> 4 > 1 || (which & 15) > 3)
-            return bzi_jpeg_fail(err, c, "a quantization table is damaged");
-        j->quantization |= 1u << (which & 15);
-    }
-    return BZNA_OK;
-}
+    while (bzi_cursor_left(c) && !c->overrun) {
+        const uint32_t which = bzi_cursor_u8(c), kind = which > 15;
+        uint32_t bytes = kind ? 128 : 64;
 
-/* B.2.4.2: Huffman tables. */
-static bzna_status bzi_jpeg_huffman(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
-{
-    while (bzi_cursor_left(c)) {
-        uint32_t which = bzi_cursor_u8(c), codes = 0;
-        for (int i = 0; i < 16; i++)
-            codes += bzi_cursor_u8(c);
-        bzi_cursor_take(c, codes);
-        if (c->overrun || codes > 256 || which >> 4 > 1 || (which & 15) > 3)
-            return bzi_jpeg_fail(err, c, "a Huffman table is damaged");
-        *(which >> 4 ? &j->ac : &j->dc) |= 1u << (which & 15);
+        if (marker == BZI_JPEG_DHT) {
+            bytes = 0;
+            for (int i = 0; i < 16; i++)
+                bytes += bzi_cursor_u8(c);
+        }
+        bzi_cursor_take(c, bytes);
+        j->defined |= 1u << ((which & 3) + (marker == BZI_JPEG_DHT ? 4 + 4 * kind : 0));
     }
-    return BZNA_OK;
 }
 
 /* Refuses a kind of frame header that is not read, by its name. */
@@ -4384,7 +4350,7 @@ static bzna_status bzi_jpeg_refuse(uint32_t marker, bzna_error *err)
 /* B.2.2: the frame header. */
 static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, bzna_error *err)
 {
-    uint32_t bits = bzi_cursor_u8(c), ids[4] = { 0 };
+    const uint32_t bits = bzi_cursor_u8(c);
 
     if (j->frame)
         return bzi_jpeg_fail(err, c, "a second frame header");
@@ -4392,7 +4358,6 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
         return bzi_jpeg_refuse(marker, err);
 
     j->frame = marker;
-    j->height_at = bzi_cursor_offset(c);
     j->height = bzi_cursor_u16(c);
     j->width = bzi_cursor_u16(c);
     j->count = bzi_cursor_u8(c);
@@ -4406,149 +4371,44 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u components; 1, 3 and 4 are supported", j->count);
 
     for (uint32_t i = 0; i < j->count; i++) {
-        uint32_t factors;
         bzi_jpeg_component *p = &j->component[i];
+        uint32_t factors;
 
-        p->id = ids[i] = bzi_cursor_u8(c);
+        p->id = bzi_cursor_u8(c);
         factors = bzi_cursor_u8(c);
         p->h = factors >> 4;
         p->v = factors & 15;
-        p->table = bzi_cursor_u8(c);
-
-        for (uint32_t k = 0; k < i; k++)
-            if (ids[k] == p->id)
-                return bzi_jpeg_fail(err, c, "two components have the same number");
-        if (!p->h || p->h > 4 || !p->v || p->v > 4 || p->table > 3)
+        j->needed |= 1u << (bzi_cursor_u8(c) & 3);
+        if (!p->h || p->h > 4 || !p->v || p->v > 4)
             return bzi_jpeg_fail(err, c, "the frame header is damaged");
     }
-
     return BZNA_OK;
 }
 
-/* --- Scans --- */
-
-static uint32_t bzi_jpeg_divide(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
-
-/* Finds the largest sampling factors. */
-static void bzi_jpeg_factors(const bzi_jpeg *j, uint32_t *h, uint32_t *v)
+/* B.2.3: the header of the first scan. */
+static bzna_status bzi_jpeg_scan(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
 {
-    *h = *v = 1;
-    for (uint32_t i = 0; i < j->count; i++) {
-        *h = j->component[i].h > *h ? j->component[i].h : *h;
-        *v = j->component[i].v > *v ? j->component[i].v : *v;
-    }
-}
+    const uint32_t count = bzi_cursor_u8(c);
 
-/* Returns the units of a scan (A.2). With `one`, the scan has only that component, and units are its blocks. Else units
- * are groups of blocks of all components, as the sampling factors say. */
-static uint64_t bzi_jpeg_units(const bzi_jpeg *j, const bzi_jpeg_component *one)
-{
-    uint32_t h, v;
-
-    bzi_jpeg_factors(j, &h, &v);
-    if (one)
-        return (uint64_t)bzi_jpeg_divide(bzi_jpeg_divide(j->width * one->h, h), 8) *
-               bzi_jpeg_divide(bzi_jpeg_divide(j->height * one->v, v), 8);
-
-    return (uint64_t)bzi_jpeg_divide(j->width, 8 * h) * bzi_jpeg_divide(j->height, 8 * v);
-}
-
-/* Returns how many restart markers the scan must have. More of them at its end do no harm. */
-static uint64_t bzi_jpeg_restarts(const bzi_jpeg *j)
-{
-    return j->scan_units && j->restart ? (j->scan_units - 1) / j->restart : 0;
-}
-
-/* Ends the scan, which must have had all its restart markers. */
-static bzna_status bzi_jpeg_scan_end(bzi_jpeg *j, const bzi_cursor *c, bzna_error *err)
-{
-    if (j->restarts < bzi_jpeg_restarts(j))
-        return bzi_jpeg_fail(err, c, "restart markers are missing: the coded data are damaged");
-    j->scan_units = 0;
-    return BZNA_OK;
-}
-
-/* Counts a restart marker, which must be the next in order. */
-static bzna_status bzi_jpeg_restart(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c, bzna_error *err)
-{
-    if (j->restarts < bzi_jpeg_restarts(j) && marker != BZI_JPEG_RST0 + j->restarts % 8)
-        return bzi_jpeg_fail(err, c, "restart markers are out of order: the coded data are damaged");
-    j->restarts++;
-    return BZNA_OK;
-}
-
-static int bzi_jpeg_is_progressive(const bzi_jpeg *j) { return (j->frame & 7) == 2; }
-
-/* Notes which coefficients a scan has, first to last of the components in the set, and which of their bits (Ah, Al). */
-static void bzi_jpeg_coefficients(bzi_jpeg *j, uint32_t set, uint32_t first, uint32_t last, uint32_t bits)
-{
-    j->several |= bzi_jpeg_is_progressive(j) || set != (1u << j->count) - 1;
-    j->seen |= first ? 0 : set;
-    for (uint32_t i = 0; i < j->count; i++)
-        if (set >> i & 1 && !(bits & 15) && last < 64)
-            j->component[i].final |= UINT64_MAX >> (63 - last) & UINT64_MAX << (first & 63);
-}
-
-/* B.2.3: the scan header. Every table that the scan uses must be defined by this picture, because a decoder may still
- * have those of an earlier one. rows: how many rows are wanted of a picture of one scan; 0: all. */
-static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna_error *err)
-{
-    uint32_t count = bzi_cursor_u8(c), quantization = 0, dc = 0, ac = 0, seen = 0, first, last, bits;
-    const bzi_jpeg_component *one = NULL;
     if (!j->frame)
         return bzi_jpeg_fail(err, c, "a scan before the frame header");
-    if (++j->scans > BZI_LIMIT_JPEG_SCANS)
-        return bzi_fail(err, BZNA_E_LIMIT, bzi_cursor_offset(c), 0, 0, "JPEG: more than %u scans",
-                        BZI_LIMIT_JPEG_SCANS);
-    if (!count || count > j->count || bzi_cursor_left(c) != 2 * count + 3)
-        return bzi_jpeg_fail(err, c, "a scan header is damaged");
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t tables;
 
-    while (count--) {
-        uint32_t id = bzi_cursor_u8(c), tables = bzi_cursor_u8(c), i = 0;
-        while (i < j->count && j->component[i].id != id)
-            i++;
-        if (i == j->count || seen >> i & 1 || tables >> 4 > 3 || (tables & 15) > 3)
-            return bzi_jpeg_fail(err, c, "a scan header is damaged");
-        one = seen ? NULL : &j->component[i];
-        seen |= 1u << i;
-        quantization |= 1u << j->component[i].table;
-        dc |= 1u << (tables >> 4);
-        ac |= 1u << (tables & 15);
+        bzi_cursor_u8(c);
+        tables = bzi_cursor_u8(c);
+        j->needed |= 16u << (tables >> 4 & 3) | 256u << (tables & 3);
     }
-
-    first = bzi_cursor_u8(c);
-    last = bzi_cursor_u8(c);
-    bits = bzi_cursor_u8(c);                       /* Ah, Al: the bit that an earlier scan stopped at, and this one's */
-    if (!bzi_jpeg_is_progressive(j))
-        first = bits = 0, last = 63;
-    else if (first)
-        dc = 0;
-    else
-        ac = 0;
-    if (j->frame > BZI_JPEG_SOF2)
-        dc = ac = 0;                                        /* arithmetic coding needs no tables */
-    j->no_tables |= !j->dc && !j->ac && j->frame < BZI_JPEG_SOF2;
-    if (j->no_tables) {
-        dc &= ~3u;                                       /* frames of cameras and AVI files use the standard's tables */
-        ac &= ~3u;
-    }
-    if ((quantization & ~j->quantization) || (dc & ~j->dc && !(bits >> 4)) || (ac & ~j->ac))
-        return bzi_jpeg_fail(err, c, "a scan uses a table that the picture does not define");
-    bzi_jpeg_coefficients(j, seen, first, last, bits);
-    if (!j->several && rows && rows < j->height && j->count < 4)            /* libavcodec blends rows of CMYK */
-        j->height = rows;
-    j->scan_units = bzi_jpeg_units(j, one);
-    j->restarts = 0;
-    return BZNA_OK;
+    j->has_scan = 1;
+    j->several = (j->frame & 7) == 2 || count != j->count;  /* progressive, or without some of the components */
+    return c->overrun ? bzi_jpeg_fail(err, c, "a scan header is damaged") : BZNA_OK;
 }
-
-/* --- The picture --- */
 
 /* Reads the markers of JFIF, EXIF, XMP and Adobe. */
 static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
 {
     static const char xmp[] = "http://ns.adobe.com/xap/1.0/";
-    bzi_span tiff = { c->data, c->size };
+    const bzi_span data = { c->data, c->size };
 
     if (marker == BZI_JPEG_APP1 && c->size > sizeof xmp && !memcmp(c->data, xmp, sizeof xmp))
         j->xmp_orientation = bzi_xmp_orientation((bzi_span){ c->data + sizeof xmp, c->size - sizeof xmp });
@@ -4556,88 +4416,51 @@ static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
         j->jfif = 1;
     if (marker == BZI_JPEG_APP14 && c->size >= 12 && !memcmp(c->data, "Adobe", 5))
         j->adobe = c->data[11];
-    if (marker == BZI_JPEG_APP1 && c->size >= 6 && !memcmp(c->data, "Exif\0", 6) && !j->orientation) {
-        tiff.data += 6;
-        tiff.size -= 6;
-        j->orientation = bzi_tiff_orientation(tiff);
-    }
+    if (marker == BZI_JPEG_APP1 && !j->orientation)
+        j->orientation = bzi_exif_orientation(data);
 }
 
-/* Takes one marker of the picture and its segment. */
-static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, uint32_t rows, bzi_cursor *segment, bzna_error *err)
+/* Takes one marker of the header and its segment. */
+static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, bzi_cursor *segment, bzna_error *err)
 {
-    bzna_status status;
-
-    if (marker >= BZI_JPEG_RST0 && marker <= BZI_JPEG_RST7)
-        return bzi_jpeg_restart(j, marker, segment, err);
-    if ((status = bzi_jpeg_scan_end(j, segment, err)) != BZNA_OK)
-        return status;
-    if (marker < BZI_JPEG_SOF0)
-        return bzi_jpeg_fail(err, segment, "there is no such marker: the coded data are damaged");
-
     switch (marker) {
-    case BZI_JPEG_SOI:  return bzi_jpeg_fail(err, segment, "a picture inside the picture");
-    case BZI_JPEG_DQT:  return bzi_jpeg_quantization(j, segment, err);
-    case BZI_JPEG_DHT:  return bzi_jpeg_huffman(j, segment, err);
-    case BZI_JPEG_SOS:  return bzi_jpeg_scan(j, rows, segment, err);
+    case BZI_JPEG_SOS: return bzi_jpeg_scan(j, segment, err);
+    case BZI_JPEG_DQT:
+    case BZI_JPEG_DHT: bzi_jpeg_tables(j, marker, segment); return BZNA_OK;
+    case BZI_JPEG_DAC:
+    case BZI_JPEG_JPG: return BZNA_OK;
     case BZI_JPEG_DHP:
     case BZI_JPEG_EXP:
     case BZI_JPEG_SOF55: return bzi_jpeg_refuse(marker, err);
-    case BZI_JPEG_DAC:
-    case BZI_JPEG_JPG:  return BZNA_OK;
-    case BZI_JPEG_DRI:
-        j->restart = bzi_cursor_u16(segment);
-        return segment->overrun ? bzi_jpeg_fail(err, segment, "the restart interval is damaged") : BZNA_OK;
     }
 
-    if (marker <= BZI_JPEG_SOF15)
+    if (marker >= BZI_JPEG_SOF0 && marker <= BZI_JPEG_SOF15)
         return bzi_jpeg_frame(j, marker, segment, err);
     bzi_jpeg_note(j, marker, segment);
     return BZNA_OK;
 }
 
-/* Returns 1 if the scans have given every bit of the picture, so that none can be missing. */
-static int bzi_jpeg_is_complete(const bzi_jpeg *j)
-{
-    uint64_t final = j->frame ? UINT64_MAX : 0;
-
-    for (uint32_t i = 0; i < j->count; i++)
-        final &= j->component[i].final;
-    return final == UINT64_MAX;
-}
-
-/* Walks over a picture's markers. A picture of several scans is walked to its end. The walk over a picture of a single
- * scan ends where that begins, but if rows is not 0, that many rows are walked as well, and become its height. */
-static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, uint32_t rows, bzna_error *err)
+/* Reads a picture's markers down to its first scan. */
+static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span data, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(data.data, data.size, 0), segment;
-    uint32_t marker;
-    bzna_status status;
+    bzna_status status = BZNA_OK;
 
     memset(j, 0, sizeof *j);
     j->adobe = UINT32_MAX;
-    if (data.size < 3 || memcmp(data.data, "\xff\xd8\xff", 3))
+    if (bzi_cursor_u16(&c) != 0xffd8)
         return BZI_FAIL(err, BZNA_E_DECODE, "not a JPEG: it does not begin like one");
 
-    c.pos = 2;
-    while ((marker = bzi_jpeg_next(&c, &segment)) != BZI_JPEG_EOI) {
-        if ((!marker || c.overrun) && bzi_jpeg_is_complete(j) && j->restarts >= bzi_jpeg_restarts(j))
-            break;
-        if (!marker || c.overrun)
-            return bzi_jpeg_fail(err, &c, "truncated: the end marker is missing");
-        if ((status = bzi_jpeg_take(j, marker, rows, &segment, err)) != BZNA_OK)
-            return status;
-        if (j->scans && !j->several && !rows)
-            return BZNA_OK;
-    }
+    while (status == BZNA_OK && !j->has_scan) {
+        const uint32_t marker = bzi_jpeg_next(&c, &segment);
 
-    if ((status = bzi_jpeg_scan_end(j, &c, err)) != BZNA_OK)
-        return status;
-    if (j->frame && j->several && j->seen == (1u << j->count) - 1 && !bzi_jpeg_is_complete(j))
-        return bzi_jpeg_fail(err, &c, "truncated: scans are missing before the end marker");
-    if (!j->frame || j->seen != (1u << j->count) - 1)
-        return bzi_jpeg_fail(err, &c, j->frame ? "a component has no data" : "there is no picture");
-    return BZNA_OK;
+        if (c.overrun)
+            return bzi_jpeg_fail(err, &c, "truncated: there is no picture");
+        if (marker == BZI_JPEG_EOI)
+            return bzi_jpeg_fail(err, &c, "there is no picture");
+        status = bzi_jpeg_take(j, marker, &segment, err);
+    }
+    return status;
 }
 
 /* Returns 1 if three components are R'G'B', or if four are CMYK rather than YCCK. The rules are libjpeg's, which others
@@ -4683,10 +4506,16 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, b
  * block. */
 static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
 {
-    uint64_t blocks = 0;
+    uint64_t blocks = 0, units;
+    uint32_t h = 1, v = 1;
 
-    for (uint32_t i = 0; i < j->count; i++)
-        blocks += bzi_jpeg_units(j, NULL) * j->component[i].h * j->component[i].v;
+    for (uint32_t i = 0; i < j->count; i++) {
+        h = bzi_max32(h, j->component[i].h);
+        v = bzi_max32(v, j->component[i].v);
+        blocks += j->component[i].h * j->component[i].v;
+    }
+    units = (uint64_t)((j->width + 8 * h - 1) / (8 * h)) * ((j->height + 8 * v - 1) / (8 * v));
+    blocks *= units;
     if (j->several && blocks * 129 > BZI_LIMIT_JPEG_BYTES)
         return BZI_FAIL(err, BZNA_E_LIMIT,
                         "JPEG: the coefficients of %ux%u in several scans take %llu bytes, more than %llu", j->width,
@@ -4698,7 +4527,8 @@ static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
 static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_error *err)
 {
     bzi_jpeg j;
-    bzna_status status = bzi_jpeg_walk(&j, data, 0, err);
+    bzna_status status = bzi_jpeg_read(&j, data, err);
+    int is_rgb;
 
     memset(format, 0, sizeof *format);
     if (status != BZNA_OK || (status = bzi_jpeg_chroma(&j, &format->chroma_format, err)) != BZNA_OK ||
@@ -4709,83 +4539,18 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: four components that neither Adobe's marker nor their numbers "
                         "explain as CMYK or YCCK are not supported");
 
+    is_rgb = bzi_jpeg_is_rgb(&j);
     format->width = j.width;
     format->height = j.height;
     format->depth_luma = format->depth_chroma = 8;
-    format->profile[0] = j.frame == BZI_JPEG_SOF0 && j.count == 3 && !j.several && !j.no_tables &&
-                         !bzi_jpeg_is_rgb(&j);              /* NVDEC may decode it */
+    format->profile[0] = j.frame == BZI_JPEG_SOF0 && j.count == 3 && !j.several && !(j.needed & ~j.defined) &&
+                         !is_rgb;                           /* NVDEC may decode it */
+    format->profile[1] = j.frame < BZI_JPEG_SOF2 && !(j.defined >> 4);
 
     format->orientation = j.orientation ? j.orientation : j.xmp_orientation;
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
-    format->color.primaries = 1;
-    format->color.transfer = 13;
-    format->color.matrix = bzi_jpeg_is_rgb(&j) ? 0 : 5;
-    format->color.full_range = format->color.present = 1;
+    format->color = (bzna_color){ 1, 13, (uint16_t)(is_rgb ? 0 : 5), 1, 1 };
     return BZNA_OK;
-}
-
-/* Returns 1 if a Huffman table stands before the first scan. */
-static int bzi_jpeg_has_tables(bzi_span data)
-{
-    bzi_cursor c = bzi_cursor_make(data.data, data.size, 0), segment;
-    uint32_t marker;
-
-    bzi_cursor_take(&c, 2);
-    while ((marker = bzi_jpeg_next(&c, &segment)) != 0 && marker != BZI_JPEG_SOS)
-        if (marker == BZI_JPEG_DHT)
-            return 1;
-
-    return 0;
-}
-
-/* Cuts a picture of one scan, in place, to the rows before rows[1], and checks that the restart markers in them are in
- * order. libavcodec decodes as many rows as the header states, and does not check the numbers of restart markers. It
- * notices the end of the data only at the beginning of an MCU, and does not say in which row. A picture of several
- * scans stays as it is. */
-static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t *size, uint32_t rows[2], bzna_error *err)
-{
-    bzi_span whole = { data, *size };
-    bzi_jpeg j;
-    bzna_status status = bzi_jpeg_walk(&j, whole, rows[1] ? rows[1] : 1, err);
-
-    if (status == BZNA_OK) {
-        rows[1] = j.height;
-        data[j.height_at] = (uint8_t)(j.height >> 8);
-        data[j.height_at + 1] = (uint8_t)j.height;
-    }
-    return status;
-}
-
-/* Removes, in place, what libavcodec shall not see. By the notes of programs it knows files that it decodes in another
- * way, now or in later versions. Adobe's marker goes, too, where JFIF's counts. Returns the size that is left. */
-BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
-{
-    bzi_cursor c = bzi_cursor_make(data, size, 0), segment;
-    uint64_t begin = 2, out = 2;      /* begin: where the next part to keep begins; out: where it goes */
-    bzi_jpeg j;
-    bzna_error ignored;
-    uint32_t marker;
-
-    if (bzi_jpeg_walk(&j, (bzi_span){ data, size }, 0, &ignored) != BZNA_OK)
-        return size;
-
-    c.pos = 2;
-    do {
-        marker = bzi_jpeg_next(&c, &segment);
-        if (c.overrun)                                      /* the file ends in a segment, which is kept */
-            break;
-        if ((marker >= BZI_JPEG_APP0 && marker <= BZI_JPEG_APP15 &&
-             !(marker == BZI_JPEG_APP14 && (!j.jfif || j.count == 4))) ||
-            marker == BZI_JPEG_COM) {
-            uint64_t end = c.pos - segment.size - 4;        /* also without the marker and the size */
-            memmove(data + out, data + begin, (size_t)(end - begin));
-            out += end - begin;
-            begin = c.pos;
-        }
-    } while (marker && marker != BZI_JPEG_EOI);
-    c.pos = c.overrun ? c.size : c.pos;
-    memmove(data + out, data + begin, (size_t)(c.pos - begin));
-    return out + (c.pos - begin);
 }
 
 #ifndef BENZINA_NO_STILLS
@@ -4852,7 +4617,7 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
     uint32_t is_deflated = type == BZI_FOURCC('z', 'T', 'X', 't'), is_xmp = 0;
 
     if (type == BZI_FOURCC('e', 'X', 'I', 'f') && !orientation[0])
-        orientation[0] = bzi_tiff_orientation((bzi_span){ c.data, c.size });
+        orientation[0] = bzi_exif_orientation((bzi_span){ c.data, c.size });
     if (type != BZI_FOURCC('t', 'E', 'X', 't') && type != BZI_FOURCC('i', 'T', 'X', 't') && !is_deflated)
         return;
 
@@ -5016,10 +4781,8 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
             !bzi_webp_read(type, &chunk, format))
             return bzi_still_fail(err, &chunk, "WebP", "the header is damaged, or pixels are missing");
 
-        if (type == BZI_FOURCC('E', 'X', 'I', 'F') && !format->orientation) {
-            uint32_t skip = bytes >= 6 && !memcmp(chunk.data, "Exif\0", 6) ? 6 : 0;       /* some programs write that */
-            format->orientation = bzi_tiff_orientation((bzi_span){ chunk.data + skip, bytes - skip });
-        }
+        if (type == BZI_FOURCC('E', 'X', 'I', 'F') && !format->orientation)
+            format->orientation = bzi_exif_orientation((bzi_span){ chunk.data, bytes });
         if (type == BZI_FOURCC('X', 'M', 'P', ' '))
             xmp_orientation = bzi_xmp_orientation((bzi_span){ chunk.data, bytes });
     }
@@ -5963,15 +5726,6 @@ static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64
     return BZNA_OK;
 }
 
-/* A picture without Huffman tables needs a decoder that has decoded none with tables: libavcodec's begins with the
- * standard's tables, and keeps those of earlier pictures. So such pictures have a key of their own. */
-static uint64_t bzi_image_key_jpeg(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
-{
-    static const uint8_t none = 0;
-    return bzi_jpeg_has_tables(bzi_image_data(image)) ? at :
-           bzi_image_key_add(key, at, capacity, (bzi_span){ &none, sizeof none });
-}
-
 #ifndef BENZINA_NO_STILLS
 static uint64_t bzi_image_key_still(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
 {
@@ -6111,17 +5865,17 @@ static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
 
 /* Empties, in place, slices without any of the rows, if no slice of the picture (Annex B) needs another. They become
  * gray. The picture stays complete for a decoder, which notices damage of the other slices as in whole pictures. */
-static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2], bzna_error *err)
+static uint64_t bzi_h264_cut(uint8_t *data, uint64_t size, const uint32_t rows[2])
 {
-    bzi_nals nals = bzi_nals_of_unit((bzi_span){ data, *size }, 0);
+    bzi_nals nals = bzi_nals_of_unit((bzi_span){ data, size }, 0);
     bzi_slices s;
     bzi_span nal;
     uint64_t from = 0, to = 0;
-    (void)err;
+
     s.sets = s.count = s.is_past = 0;
     while (bzi_nals_next(&nals, &nal) > 0)
         if (!bzi_slices_add(&s, nal, rows))
-            return BZNA_OK;
+            return size;
 
     for (uint32_t i = 0; i < s.count; i++) {
         const uint32_t width = s.sps.width / 16, top = s.sps.window[2];
@@ -6135,9 +5889,8 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
         from += s.nal[i].size;
         to += length + 3;
     }
-    memmove(data + to, data + from, (size_t)(*size - from));
-    *size -= from - to;
-    return BZNA_OK;
+    memmove(data + to, data + from, (size_t)(size - from));
+    return size - (from - to);
 }
 
 /* --- The table of codecs --- */
@@ -6168,9 +5921,10 @@ typedef struct bzi_codec {
     /* NVDEC's coded sizes are multiples of this. 0: NVDEC is not used. Above 1: its decoders can be made for intra
      * pictures only */
     uint32_t    nv_unit;
-    /* removes from a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need. A JPEG then has
-     * rows[1] rows; others keep theirs. NULL: it cannot be decoded in part */
-    bzna_status (*cut)(uint8_t *stream, uint64_t *size, uint32_t rows[2], bzna_error *err);
+    uint32_t    in_rows;              /* some of a picture's rows can be decoded without the others */
+    /* removes from a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need; returns the size
+     * that is left. NULL: nothing */
+    uint64_t    (*cut)(uint8_t *stream, uint64_t size, const uint32_t rows[2]);
     /* removes, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
     uint64_t    (*strip)(uint8_t *stream, uint64_t size);
     uint32_t    is_file;              /* it states its own sizes and colors: containers need not */
@@ -6188,7 +5942,7 @@ static const bzi_codec bzi_codecs[] = {
       .key = bzi_image_key_nals,
       .av_id = BZI_AV_ID(H264),
       .nv_id = BZI_NV_ID(H264), .nv_unit = 16,
-      .cut = bzi_h264_cut },
+      .in_rows = 1, .cut = bzi_h264_cut },
     { .id = BZNA_CODEC_H265, .allow = BZNA_ALLOW_H265, .name = "H.265",
       .entries = { BZI_HVC1, BZI_HEV1 },
       .config = BZI_FOURCC('h', 'v', 'c', 'C'),
@@ -6212,12 +5966,9 @@ static const bzi_codec bzi_codecs[] = {
       .entries = { BZI_FOURCC('m', 'j', 'p', 'g'), BZI_FOURCC('j', 'p', 'e', 'g') },        /* HEIF's, QuickTime's */
       .inspect = bzi_image_jpeg,
       .stream = bzi_image_bytes,
-      .key = bzi_image_key_jpeg,
-      .av_id = BZI_AV_ID(MJPEG),
       .nv_id = BZI_NV_ID(JPEG),                 /* only for loaders that ask for it */
       .nv_unit = 1,
-      .cut = bzi_jpeg_cut,
-      .strip = bzi_jpeg_strip,
+      .in_rows = 1,
       .is_file = 1 },
 #ifndef BENZINA_NO_STILLS
     { .id = BZNA_CODEC_STILL,                   /* bzi_stills has libavcodec's numbers */
@@ -15493,20 +15244,19 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
     return hash;
 }
 
-/* Hashes what else fixes the pixels of stills: the settings, and which library decodes JPEG, since libraries differ.
- * Returns 0 if there is nothing of the kind. Only the samples of an archive tell whether they are JPEG. Therefore
- * libavcodec counts for every archive. */
-static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char *decoder)
+/* Hashes what else fixes the pixels of stills: the settings, and which library decodes JPEG.
+ * Returns 0 if there is nothing of the kind. */
+static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset)
 {
-    const int by_libavcodec = !strcmp(decoder, "libavcodec");
+    static const char decoder[] = BZI_JPEG_DECODER;
     uint64_t hash = 0;
 
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
         const uint32_t settings[] = { i, c->orientation, c->palette };
 
-        if (c->orientation || c->palette || ((c->ops->still || by_libavcodec) && !hash))
-            hash = bzi_hash_numbers(bzi_hash(hash ? hash : BZI_HASH_START, decoder, strlen(decoder) + 1), settings,
+        if (c->orientation || c->palette || (c->ops->still && !hash))
+            hash = bzi_hash_numbers(bzi_hash(hash ? hash : BZI_HASH_START, decoder, sizeof decoder), settings,
                                     sizeof settings, 4);
     }
     return hash;
@@ -18925,7 +18675,7 @@ static void bzi_slot_jitter(bzi_kernel_slot *slot, const bzna_transform *t)
         return;
     }
 
-    slot->flags |= BZI_KERNEL_JITTER | (shifts ? BZI_KERNEL_SHIFT : 0) | (turns ? 2 * BZI_KERNEL_SHIFT : 0) |
+    slot->flags |= BZI_KERNEL_JITTER | (shifts ? BZI_KERNEL_SHIFT : 0) | (turns ? BZI_KERNEL_HUE : 0) |
                    (contrast != 1 ? BZI_KERNEL_MEAN_LUMA : 0);
     slot->hls[0] = t->hls[0] / 30;
     slot->hls[1] = t->hls[1];
@@ -19480,7 +19230,10 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
  *              wanted ones are only read by the entropy decoder. Rows below them are not touched.
  * Restarts     If a restart marker stands where a row of MCUs begins, above the wanted rows, decoding begins behind it.
  *              libjpeg then takes that row for the first one.
- * Tables       libjpeg keeps the tables of earlier pictures. bzi_jpeg_walk has refused pictures that would use them.
+ * Tables       libjpeg keeps the tables of earlier pictures. They are marked before each picture, and a scan that would
+ *              use one is damage. A picture without any Huffman table has those of the standard.
+ * Scans        A picture of several scans is read to its end before its pixels are made, and must be complete: libjpeg
+ *              does not report that scans are missing.
  * Memory       libjpeg frees what it allocated for a picture when the picture is done. The coefficients of pictures of
  *              several scans take most of it. bzi_jpeg_check_memory bounds them. */
 
@@ -19502,10 +19255,13 @@ typedef struct bzi_turbo {
     struct jpeg_decompress_struct info;       /* libjpeg's decoder */
     struct jpeg_error_mgr         errors;     /* libjpeg's last message */
     struct jpeg_source_mgr        source;     /* where libjpeg is in `data` */
+    struct jpeg_progress_mgr      progress;   /* libjpeg calls it while it reads several scans */
+    JHUFF_TBL                     standard[2][2];     /* Huffman tables of the standard: DC, AC; for luma, chroma */
     jmp_buf                       jump;       /* where bzi_turbo_exit returns to while libjpeg is at work */
     const bzi_memory             *memory;     /* NULL: never opened */
     bzi_span                      data;       /* the file that is being decoded */
     bzi_wanted                    wanted;     /* rows and shrinking that were asked for */
+    uint32_t                      is_bare;    /* 1: the picture defines no Huffman tables */
     uint32_t                      skipped;    /* rows of MCUs before the one that libjpeg takes for the first */
     uint32_t                      restarts;   /* restart markers in them */
     uint32_t                      ended;      /* 1: libjpeg has asked for more bytes than there are */
@@ -19576,12 +19332,61 @@ static int bzi_turbo_try(bzi_turbo *turbo, int (*step)(bzi_turbo *turbo))
     return step(turbo);
 }
 
-/* A step that makes libjpeg's decoder. */
+/* Checks the tables of the scan that libjpeg has begun, and that there are not too many scans. A progressive scan needs
+ * Huffman tables for the first bits of DC coefficients, or for AC coefficients. */
+static void bzi_turbo_check_scan(j_common_ptr common)
+{
+    const j_decompress_ptr info = (j_decompress_ptr)common;
+    const int needs_dc = !info->arith_code && (!info->progressive_mode || (!info->Ss && !info->Ah));
+    const int needs_ac = !info->arith_code && (!info->progressive_mode || info->Ss);
+
+    for (int i = 0; i < info->comps_in_scan; i++) {
+        const jpeg_component_info *c = info->cur_comp_info[i];
+
+        if (!info->quant_tbl_ptrs[c->quant_tbl_no]->quantval[0])
+            ERREXIT1(info, JERR_NO_QUANT_TABLE, c->quant_tbl_no);
+        if (needs_dc && info->dc_huff_tbl_ptrs[c->dc_tbl_no]->bits[0])
+            ERREXIT1(info, JERR_NO_HUFF_TABLE, c->dc_tbl_no);
+        if (needs_ac && info->ac_huff_tbl_ptrs[c->ac_tbl_no]->bits[0])
+            ERREXIT1(info, JERR_NO_HUFF_TABLE, c->ac_tbl_no);
+    }
+    if (info->input_scan_number > (int)BZI_LIMIT_JPEG_SCANS)
+        bzi_turbo_exit(common);
+}
+
+/* Gets the Huffman tables of the standard (ITU-T T.81, K.3.3), with which libjpeg's compressors begin. */
+static void bzi_turbo_get_standard(bzi_turbo *turbo)
+{
+    struct jpeg_compress_struct info;
+
+    info.err = &turbo->errors;
+    info.client_data = turbo;
+    jpeg_create_compress(&info);
+    info.in_color_space = JCS_YCbCr;
+    info.input_components = 3;
+    jpeg_set_defaults(&info);
+    for (int i = 0; i < 2; i++) {
+        turbo->standard[0][i] = *info.dc_huff_tbl_ptrs[i];
+        turbo->standard[1][i] = *info.ac_huff_tbl_ptrs[i];
+    }
+    jpeg_destroy_compress(&info);
+}
+
+/* A step that makes libjpeg's decoder, with all tables that it may have. */
 static int bzi_turbo_create(bzi_turbo *turbo)
 {
-    jpeg_create_decompress(&turbo->info);
-    turbo->info.mem->max_memory_to_use = BZI_LIMIT_JPEG_BYTES;
-    turbo->info.src = &turbo->source;
+    struct jpeg_decompress_struct *info = &turbo->info;
+
+    jpeg_create_decompress(info);
+    info->mem->max_memory_to_use = BZI_LIMIT_JPEG_BYTES;
+    info->src = &turbo->source;
+    info->progress = &turbo->progress;
+    for (int i = 0; i < NUM_HUFF_TBLS; i++) {
+        info->quant_tbl_ptrs[i] = jpeg_alloc_quant_table((j_common_ptr)info);
+        info->dc_huff_tbl_ptrs[i] = jpeg_alloc_huff_table((j_common_ptr)info);
+        info->ac_huff_tbl_ptrs[i] = jpeg_alloc_huff_table((j_common_ptr)info);
+    }
+    bzi_turbo_get_standard(turbo);
     return 1;
 }
 
@@ -19599,6 +19404,7 @@ static bzna_status bzi_turbo_open(bzi_turbo *turbo, const bzi_memory *memory, bz
     turbo->source.fill_input_buffer = bzi_turbo_fill;
     turbo->source.skip_input_data = bzi_turbo_skip;
     turbo->source.resync_to_restart = bzi_turbo_resync;
+    turbo->progress.progress_monitor = bzi_turbo_check_scan;
     return bzi_turbo_try(turbo, bzi_turbo_create) ? BZNA_OK : bzi_fail_memory(err, "libjpeg-turbo's decoder");
 }
 
@@ -19611,53 +19417,17 @@ static void bzi_turbo_close(bzi_turbo *turbo)
     }
 }
 
-/* A Huffman table. The standard's are below: DC of luminance and chrominance, then AC of both. */
-typedef struct bzi_jpeg_table {
-    uint8_t lengths[16];              /* how many codes have 1 to 16 bits */
-    uint8_t count;                    /* of all codes */
-    uint8_t values[162];              /* that the codes stand for, shortest codes first */
-} bzi_jpeg_table;
-
-static const bzi_jpeg_table bzi_jpeg_tables[4] = {
-    { { 0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0 }, 12, {
-        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0x0a, 0x0b } },
-    { { 0, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0 }, 12, {
-        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0x0a, 0x0b } },
-    { { 0, 2, 1, 3, 3, 2, 4, 3, 5, 5, 4, 4, 0, 0, 1, 125 }, 162, {
-        1, 2, 3, 0, 4, 0x11, 5, 0x12, 0x21, 0x31, 0x41, 6, 0x13, 0x51, 0x61, 7, 0x22, 0x71, 0x14, 0x32, 0x81, 0x91,
-        0xa1, 8, 0x23, 0x42, 0xb1, 0xc1, 0x15, 0x52, 0xd1, 0xf0, 0x24, 0x33, 0x62, 0x72, 0x82, 9, 0x0a, 0x16, 0x17,
-        0x18, 0x19, 0x1a, 0x25, 0x26, 0x27, 0x28, 0x29, 0x2a, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0x3a, 0x43, 0x44,
-        0x45, 0x46, 0x47, 0x48, 0x49, 0x4a, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58, 0x59, 0x5a, 0x63, 0x64, 0x65, 0x66,
-        0x67, 0x68, 0x69, 0x6a, 0x73, 0x74, 0x75, 0x76, 0x77, 0x78, 0x79, 0x7a, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88,
-        0x89, 0x8a, 0x92, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99, 0x9a, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8,
-        0xa9, 0xaa, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6, 0xb7, 0xb8, 0xb9, 0xba, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc7, 0xc8,
-        0xc9, 0xca, 0xd2, 0xd3, 0xd4, 0xd5, 0xd6, 0xd7, 0xd8, 0xd9, 0xda, 0xe1, 0xe2, 0xe3, 0xe4, 0xe5, 0xe6, 0xe7,
-        0xe8, 0xe9, 0xea, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa } },
-    { { 0, 2, 1, 2, 4, 4, 3, 4, 7, 5, 4, 4, 0, 1, 2, 119 }, 162, {
-        0, 1, 2, 3, 0x11, 4, 5, 0x21, 0x31, 6, 0x12, 0x41, 0x51, 7, 0x61, 0x71, 0x13, 0x22, 0x32, 0x81, 8, 0x14, 0x42,
-        0x91, 0xa1, 0xb1, 0xc1, 9, 0x23, 0x33, 0x52, 0xf0, 0x15, 0x62, 0x72, 0xd1, 0x0a, 0x16, 0x24, 0x34, 0xe1, 0x25,
-        0xf1, 0x17, 0x18, 0x19, 0x1a, 0x26, 0x27, 0x28, 0x29, 0x2a, 0x35, 0x36, 0x37, 0x38, 0x39, 0x3a, 0x43, 0x44,
-        0x45, 0x46, 0x47, 0x48, 0x49, 0x4a, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58, 0x59, 0x5a, 0x63, 0x64, 0x65, 0x66,
-        0x67, 0x68, 0x69, 0x6a, 0x73, 0x74, 0x75, 0x76, 0x77, 0x78, 0x79, 0x7a, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87,
-        0x88, 0x89, 0x8a, 0x92, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99, 0x9a, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7,
-        0xa8, 0xa9, 0xaa, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6, 0xb7, 0xb8, 0xb9, 0xba, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc7,
-        0xc8, 0xc9, 0xca, 0xd2, 0xd3, 0xd4, 0xd5, 0xd6, 0xd7, 0xd8, 0xd9, 0xda, 0xe2, 0xe3, 0xe4, 0xe5, 0xe6, 0xe7,
-        0xe8, 0xe9, 0xea, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa } },
-};
-
-/* Sets the Huffman tables of the standard (ITU-T T.81, K.3.3), which pictures without tables use; frames of Motion JPEG
- * are such pictures. Otherwise libjpeg would use the tables of an earlier picture. */
+/* Marks all tables as not defined. libjpeg writes 0 to bits[0] when it reads a Huffman table, and a quantization table
+ * has no 0. A picture without Huffman tables, like frames of Motion JPEG, has those of the standard. */
 static void bzi_turbo_reset_tables(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
 
-    for (int i = 0; i < 4; i++) {
-        JHUFF_TBL **table = i < 2 ? &info->dc_huff_tbl_ptrs[i] : &info->ac_huff_tbl_ptrs[i - 2];
-        const bzi_jpeg_table *standard = &bzi_jpeg_tables[i];
-        if (!*table)
-            *table = jpeg_alloc_huff_table((j_common_ptr)info);
-        memcpy((*table)->bits + 1, standard->lengths, 16);
-        memcpy((*table)->huffval, standard->values, standard->count);
+    for (int i = 0; i < NUM_HUFF_TBLS; i++) {
+        info->quant_tbl_ptrs[i]->quantval[0] = 0;
+        *info->dc_huff_tbl_ptrs[i] = turbo->standard[0][i & 1];
+        *info->ac_huff_tbl_ptrs[i] = turbo->standard[1][i & 1];
+        info->dc_huff_tbl_ptrs[i]->bits[0] = info->ac_huff_tbl_ptrs[i]->bits[0] = i > 1 || !turbo->is_bare;
     }
 }
 
@@ -19673,7 +19443,23 @@ static int bzi_turbo_start(bzi_turbo *turbo)
     info->dct_method = JDCT_ISLOW;
     info->scale_num = 1;
     info->scale_denom = turbo->wanted.shrink;
-    return jpeg_start_decompress(info) && info->num_components <= 4;
+    jpeg_start_decompress(info);
+    bzi_turbo_check_scan((j_common_ptr)info);
+    return info->num_components <= 4;
+}
+
+/* Returns 1 if no scan of the picture is missing: all components have data, and of a progressive picture each
+ * coefficient down to its last bit. */
+static int bzi_turbo_is_complete(const struct jpeg_decompress_struct *info)
+{
+    int complete = 1;
+
+    for (int i = 0; i < info->num_components; i++) {
+        complete = complete && info->comp_info[i].quant_table;
+        for (int k = 0; k < DCTSIZE2 && info->coef_bits; k++)
+            complete = complete && !info->coef_bits[i][k];
+    }
+    return complete;
 }
 
 /* Returns the bytes after the restart marker of a number, counted from 0, if the markers up to number `last` are there
@@ -19790,6 +19576,8 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
 
     if (code == JERR_OUT_OF_MEMORY)
         return bzi_fail_memory(err, "libjpeg-turbo");
+    if (info->input_scan_number > (int)BZI_LIMIT_JPEG_SCANS)
+        return bzi_fail(err, BZNA_E_LIMIT, at, 0, 0, "JPEG: more than %u scans", BZI_LIMIT_JPEG_SCANS);
     turbo->errors.format_message((j_common_ptr)info, text);
     return bzi_fail(err, BZNA_E_DECODE, at, 0, code, "JPEG, byte %llu: %s row %u (libjpeg-turbo: %s)",
                     (unsigned long long)at, ends ? "truncated after" : "damaged near",
@@ -19809,6 +19597,9 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
 
     if (!bzi_turbo_try(turbo, bzi_turbo_start))
         status = bzi_turbo_fail(turbo, err);
+    else if (!bzi_turbo_is_complete(&turbo->info))
+        status = bzi_fail(err, BZNA_E_DECODE, data.size, 0, 0, "JPEG, byte %llu: truncated: scans are missing",
+                          (unsigned long long)data.size);
     else if ((status = bzi_turbo_make_planes(turbo, err)) == BZNA_OK && !bzi_turbo_try(turbo, bzi_turbo_read))
         status = bzi_turbo_fail(turbo, err);
     return status;
@@ -19858,8 +19649,10 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 {
     struct jpeg_decompress_struct *info = &turbo->info;
     const int is_rgb = format->color.matrix == 0;
-    bzna_status status = bzi_turbo_run(turbo, data, wanted, err);
+    bzna_status status;
 
+    turbo->is_bare = format->profile[1];
+    status = bzi_turbo_run(turbo, data, wanted, err);
     if (status == BZNA_OK && (info->image_width != picture->frame_width || info->image_height != picture->frame_height))
         status = BZI_FAIL(err, BZNA_E_MISMATCH, "libjpeg-turbo's picture is %ux%u, not %ux%u", info->image_width,
                           info->image_height, picture->frame_width, picture->frame_height);
@@ -19887,8 +19680,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 /* ==== 59. Software decode ===========================================================================================
  * Calls: rooms 2, 8, 10, 19-20, 23, 58.
  *
- * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, if it is
- * built in, and libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
+ * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, and
+ * libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
  *
  * Results must not depend on what was decoded before:
  *   - libavcodec keeps old parameter sets when new ones are damaged. So a context only ever sees one content of
@@ -20096,30 +19889,30 @@ static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *
     return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, result, "libavcodec: %s", text);
 }
 
+/* Gives the frame's first planes as they are. */
+static void bzi_frame_planes(const AVFrame *frame, int count, bzna_picture *picture)
+{
+    for (int i = 0; i < count; i++) {
+        picture->plane[i] = frame->data[i];
+        picture->pitch[i] = frame->linesize[i];
+    }
+}
+
 /* Gives the frame's planes, which belong to the decoder until its next call. H.264's gray comes as 4:2:0 with neutral
- * chroma, which is left out, as is the alpha that CMYK leaves. By the numbers of its components, libavcodec takes some
- * JPEGs for R'G'B' and gives planes of G, B, R. If JFIF says that they are Y'CbCr, those planes are Cb, Cr and Y. */
-static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_format, uint32_t rows,
-                                       bzna_picture *picture, bzna_error *err)
+ * chroma, which is left out. */
+static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_format, bzna_picture *picture,
+                                       bzna_error *err)
 {
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
-    int gray = chroma_format == 0, is_rgb = format && (format->flags & AV_PIX_FMT_FLAG_RGB);
-    int first = is_rgb && picture->color.matrix != 0 ? 2 : 0;
+    const int gray = chroma_format == 0;
 
     if (!format || (uint32_t)format->comp[0].depth != picture->depth || (format->flags & AV_PIX_FMT_FLAG_BE) ||
-        (is_rgb && chroma_format != 3) ||
+        ((format->flags & AV_PIX_FMT_FLAG_RGB) && chroma_format != 3) ||
         (!gray &&
          (format->nb_components < 3 || !(format->flags & AV_PIX_FMT_FLAG_PLANAR) ||
           format->log2_chroma_w != picture->chroma_shift_x || format->log2_chroma_h != picture->chroma_shift_y)))
         return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s cannot be used", format ? format->name : "?");
-    if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != rows)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
-                        picture->frame_width, rows);
-
-    for (int i = 0; i < (gray ? 1 : 3); i++) {
-        picture->plane[i] = frame->data[(first + i) % 3];
-        picture->pitch[i] = frame->linesize[(first + i) % 3];
-    }
+    bzi_frame_planes(frame, gray ? 1 : 3, picture);
     return BZNA_OK;
 }
 
@@ -20210,10 +20003,6 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
         (!is_gray && !is_rgb && !is_planar) || !strncmp(format->name, "xyz", 3))
         return BZI_FAIL(err, BZNA_E_CODEC, "%s: pixel format %s cannot be used", bzi_image_codec_name(image),
                         format ? format->name : "?");
-    if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
-                        picture->frame_width, picture->frame_height);
-
     picture->depth = has_palette || format->comp[0].depth < 8 ? 8 : (uint32_t)format->comp[0].depth;
     picture->chroma_shift_x = is_gray || is_rgb ? 0 : format->log2_chroma_w;
     picture->chroma_shift_y = is_gray || is_rgb ? 0 : format->log2_chroma_h;
@@ -20223,18 +20012,15 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     if (!is_planar)
         return bzi_software_split(software, picture, count, err);
 
-    for (int i = 0; i < count; i++) {
-        picture->plane[i] = frame->data[i];
-        picture->pitch[i] = frame->linesize[i];
-    }
-
+    bzi_frame_planes(frame, count, picture);
     return BZNA_OK;
 }
 
 #endif
 
 /* Writes the picture as libavcodec takes it: padded, and without what the codec's `cut` and `strip` remove. */
-static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, uint32_t rows[2], bzna_error *err)
+static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, const uint32_t rows[2],
+                                 bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(image->codec);
     uint64_t size;
@@ -20247,10 +20033,11 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
                         (unsigned long long)size);
     if (!bzi_buffer_reserve(software->memory, &software->stream, size + AV_INPUT_BUFFER_PADDING_SIZE, 0))
         return bzi_fail_memory(err, "an access unit");
-    if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK ||
-        (row->cut && (status = row->cut(software->stream.data, &size, rows, err)) != BZNA_OK))
+    if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK)
         return status;
 
+    if (row->cut)
+        size = row->cut(software->stream.data, size, rows);
     if (row->strip)
         size = row->strip(software->stream.data, size);
 #ifndef BENZINA_NO_STILLS
@@ -20264,14 +20051,20 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
     return BZNA_OK;
 }
 
-/* Decodes one access unit. A frame that is not whole is an error. */
-static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, AVCodecContext *codec, bzna_error *err)
+/* Decodes one access unit. A frame that is not whole, or not of the picture's size, is an error. */
+static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, AVCodecContext *codec,
+                              const bzna_picture *picture, bzna_error *err)
 {
+    const AVFrame *frame = software->frame;
     const int result = bzi_software_frame(software, codec);
+
     if (result < 0)
         return bzi_software_fail(result, bzi_image_codec_name(image), err);
-    if ((software->frame->flags & AV_FRAME_FLAG_CORRUPT) || software->frame->decode_error_flags)
+    if ((frame->flags & AV_FRAME_FLAG_CORRUPT) || frame->decode_error_flags)
         return BZI_FAIL(err, BZNA_E_DECODE, "libavcodec: the picture is incomplete");
+    if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
+                        picture->frame_width, picture->frame_height);
     return BZNA_OK;
 }
 
@@ -20280,13 +20073,14 @@ static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, A
 static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                  bzi_rows wanted, bzna_picture *picture, bzna_error *err)
 {
-    uint32_t index = 0, rows[2] = { (uint32_t)wanted.first, (uint32_t)wanted.end };
+    const uint32_t rows[2] = { (uint32_t)wanted.first, (uint32_t)wanted.end };
+    uint32_t index = 0;
     bzna_status status = bzi_software_choose(software, image, &index, err);
 
     if (status != BZNA_OK || (status = bzi_av_stream(software, image, rows, err)) != BZNA_OK)
         return status;
 
-    if ((status = bzi_av_run(software, image, software->codecs[index], err)) != BZNA_OK) {
+    if ((status = bzi_av_run(software, image, software->codecs[index], picture, err)) != BZNA_OK) {
         bzi_lru_forget(&software->keys, index);
         return status;
     }
@@ -20295,8 +20089,7 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
     if (image->codec == BZNA_CODEC_STILL)
         return bzi_software_still(software, image, picture, err);
 #endif
-    return bzi_software_planes(software->frame, format->chroma_format,
-                               image->codec == BZNA_CODEC_JPEG ? rows[1] : picture->frame_height, picture, err);
+    return bzi_software_planes(software->frame, format->chroma_format, picture, err);
 }
 
 #endif
@@ -20364,10 +20157,14 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
     if (!bzi_codec_is_allowed(software->allowed, image))
         return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", bzi_image_codec_name(image));
 
+    if (image->codec == BZNA_CODEC_JPEG) {
 #ifndef BENZINA_NO_JPEG
-    if (image->codec == BZNA_CODEC_JPEG)
         return bzi_turbo_decode(&software->turbo, bzi_image_data(image), format, wanted, picture, err);
+#else
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "JPEG is decoded by libjpeg-turbo, which this build does not have "
+                        "(BENZINA_NO_JPEG)");
 #endif
+    }
 #ifndef BENZINA_NO_AVCODEC
     return bzi_av_decode(software, image, format, wanted.rows, picture, err);
 #else
@@ -23451,7 +23248,7 @@ static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
     bzi_check_plan(check);
     if (check->want.codec == BZNA_CODEC_AV1 && check->session->device->checks != BZI_CHECKS_ALL) {
         skip = "NVDEC does not report when AV1 is decoded";
-    } else if (BZI_SOFTWARE || check->want.codec != BZNA_CODEC_JPEG) {
+    } else if (BZI_HAS_JPEG || check->want.codec != BZNA_CODEC_JPEG) {
         if (bzi_check_use_built_in(check))
             return bzi_check_run(check, err);
         if (!check->images[0].data)
@@ -26983,7 +26780,7 @@ static void bzi_worker_want_rows(bzi_worker *worker, bzi_item *item, uint32_t nu
 static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted,
                                    bzna_error *err)
 {
-    const int in_rows = bzi_codec_find(worker->images[number].coded.codec)->cut != NULL;
+    const uint32_t in_rows = bzi_codec_find(worker->images[number].coded.codec)->in_rows;
     bzna_status status = BZNA_OK;
 
     *wanted = bzi_picture_all(&worker->pictures[number]);
@@ -30429,7 +30226,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
         return err->status;
 
     loader->fingerprint = bzi_loader_fingerprint(loader);
-    loader->stills = bzi_dataset_hash_stills(loader->dataset, BZI_JPEG_DECODER);
+    loader->stills = bzi_dataset_hash_stills(loader->dataset);
 #ifdef BENZINA_NO_AVCODEC
     if (loader->slot_bytes && (loader->stills ? !BZI_SOFTWARE : !loader->pool))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has no libavcodec (BENZINA_NO_AVCODEC)");

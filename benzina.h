@@ -38,8 +38,8 @@
  *                          this switch, NVIDIA's driver is looked for at run time: chapter 11
  *     BENZINA_NO_AVCODEC   no libavcodec: the only software decoder is that of JPEG. Archives can
  *                          still be read, listed and written
- *     BENZINA_NO_JPEG      no libjpeg-turbo: libavcodec decodes JPEG instead. That is slower, and
- *                          JPEG with arithmetic coding cannot be decoded
+ *     BENZINA_NO_JPEG      no libjpeg-turbo: JPEG is not decoded in software. Decoding one fails
+ *                          with E_UNSUPPORTED. Archives of JPEG can still be read and written
  *     BENZINA_NO_WRITER    no writer: bzna_writer_open returns E_UNSUPPORTED
  *     BENZINA_NO_SHARDS    neither tar nor RecordIO
  *     BENZINA_NO_HEIF      neither HEIF nor AVIF
@@ -689,7 +689,7 @@
  *     - ICC profiles are not applied, and all colors are treated as sRGB. `bzna verify` counts
  *       pictures with other profiles, and `bzna pack --icc convert` converts them.
  *
- * JPEG. The pixels of a JPEG are those of its decoder: libjpeg-turbo, libavcodec or NVDEC. A JPEG
+ * JPEG. The pixels of a JPEG are those of its decoder: libjpeg-turbo or NVDEC. A JPEG
  * without Huffman tables has those of the standard. Damage fails a picture if it is above the last
  * row that the warp reads. If the picture has several scans (progressive), damage anywhere fails
  * it.

@@ -143,7 +143,8 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #define BZI_KERNEL_SWAP  16u     /* B, G, R */
 #define BZI_KERNEL_MEAN_LUMA 32u /* contrast is about the mean luma */
 #define BZI_KERNEL_SUM   64u     /* lumas are added to sums, and no pixel is written: bzi_kernel_summing */
-#define BZI_KERNEL_SHIFT 128u    /* shift by hls; times 2: by hue */
+#define BZI_KERNEL_SHIFT 128u    /* shift by hls */
+#define BZI_KERNEL_HUE   256u    /* shift by hue */
 #define BZI_KERNEL_CLIP  512u    /* clip counts */
 
 /* BZNA_FILTER_... */
@@ -653,7 +654,7 @@ BZI_KERNEL_FN void bzi_kernel_jitter_step(const bzi_kernel_slot *slot, uint32_t 
 {
     const float scale = step == 0 ? slot->brightness : step == 1 ? slot->contrast : 1.0f;
     const float blend = step == 1 ? slot->saturation : slot->vivid, add = step == 1 ? slot->offset : 0.0f;
-    if (flags & (step == 0 ? BZI_KERNEL_SHIFT : step == 2 ? 2 * BZI_KERNEL_SHIFT : 0))
+    if (flags & (step == 0 ? BZI_KERNEL_SHIFT : step == 2 ? BZI_KERNEL_HUE : 0))
         bzi_kernel_shift(step ? slot->hue : slot->hls[0], step ? 0.0f : slot->hls[1], step ? 0.0f : slot->hls[2],
                          step ? 6.0f : slot->round, c);
     for (int i = 0; i < 3; i++)
@@ -827,48 +828,54 @@ BZI_KERNEL_FN uint8_t bzi_kernel_byte(float value)
     return (uint8_t)bits;
 }
 
-BZI_KERNEL_FN float bzi_kernel_float(float value) { return value; }
-
-/* A pixel into the batch, its first element to address: a function a type. */
-#define BZI_KERNEL_PUT(convert, type)                                                                                  \
-    BZI_KERNEL_FN void convert##_put(uint64_t address, const bzi_kernel_output *out, const float c[3])                 \
-    {                                                                                                                  \
-        type BZI_KERNEL_GLOBAL *dst = (type BZI_KERNEL_GLOBAL *)(uintptr_t)address;                                    \
-        dst[0] = convert(c[0]);                                                                                        \
-        if (out->channels == 3) {                                                                                      \
-            dst[out->stride_c] = convert(c[1]);                                                                        \
-            dst[out->stride_c * 2] = convert(c[2]);                                                                    \
-        }                                                                                                              \
-    }
-BZI_KERNEL_PUT(bzi_kernel_float, float)
-BZI_KERNEL_PUT(bzi_kernel_half, uint16_t)
-BZI_KERNEL_PUT(bzi_kernel_bfloat, uint16_t)
-BZI_KERNEL_PUT(bzi_kernel_byte, uint8_t)
-
-/* The function of a type, with those arguments. */
-#define BZI_KERNEL_BY_TYPE(dtype, what, ...)                                                                           \
-    do {                                                                                                               \
-        if ((dtype) == BZI_KERNEL_FLOAT32)                                                                             \
-            bzi_kernel_float_##what(__VA_ARGS__);                                                                      \
-        else if ((dtype) == BZI_KERNEL_FLOAT16)                                                                        \
-            bzi_kernel_half_##what(__VA_ARGS__);                                                                       \
-        else if ((dtype) == BZI_KERNEL_BFLOAT16)                                                                       \
-            bzi_kernel_bfloat_##what(__VA_ARGS__);                                                                     \
-        else                                                                                                           \
-            bzi_kernel_byte_##what(__VA_ARGS__);                                                                       \
-    } while (0)
-
-/* log2 of an element's bytes. */
-BZI_KERNEL_FN int32_t bzi_kernel_element_shift(const bzi_kernel_output *out)
+/* Element `at` of an array of a type, which is a constant where it can be. */
+BZI_KERNEL_FN void bzi_kernel_set(uint32_t dtype, void BZI_KERNEL_GLOBAL *array, int64_t at, float value)
 {
-    return out->dtype == BZI_KERNEL_FLOAT32 ? 2 : out->dtype == BZI_KERNEL_UINT8 ? 0 : 1;
+    if (dtype == BZI_KERNEL_FLOAT32)
+        ((float BZI_KERNEL_GLOBAL *)array)[at] = value;
+    else if (dtype == BZI_KERNEL_FLOAT16)
+        ((uint16_t BZI_KERNEL_GLOBAL *)array)[at] = bzi_kernel_half(value);
+    else if (dtype == BZI_KERNEL_BFLOAT16)
+        ((uint16_t BZI_KERNEL_GLOBAL *)array)[at] = bzi_kernel_bfloat(value);
+    else
+        ((uint8_t BZI_KERNEL_GLOBAL *)array)[at] = bzi_kernel_byte(value);
 }
 
-BZI_KERNEL_FN void bzi_kernel_store(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int32_t x, int32_t y,
-                                    const float c[3])
+/* Calls a function whose first argument is the type, as a constant. */
+#define BZI_KERNEL_BY_TYPE(dtype, function, ...)                                                                       \
+    do {                                                                                                               \
+        if ((dtype) == BZI_KERNEL_FLOAT32)                                                                             \
+            function(BZI_KERNEL_FLOAT32, __VA_ARGS__);                                                                 \
+        else if ((dtype) == BZI_KERNEL_FLOAT16)                                                                        \
+            function(BZI_KERNEL_FLOAT16, __VA_ARGS__);                                                                 \
+        else if ((dtype) == BZI_KERNEL_BFLOAT16)                                                                       \
+            function(BZI_KERNEL_BFLOAT16, __VA_ARGS__);                                                                \
+        else                                                                                                           \
+            function(BZI_KERNEL_UINT8, __VA_ARGS__);                                                                   \
+    } while (0)
+
+/* A pixel into the batch, its first element to address. */
+BZI_KERNEL_FN void bzi_kernel_put(uint32_t dtype, uint64_t address, const bzi_kernel_output *out, const float c[3])
 {
-    uint64_t element = (uint64_t)(y * out->stride_y + x * out->stride_x);
-    BZI_KERNEL_BY_TYPE(out->dtype, put, slot->dst + (element << bzi_kernel_element_shift(out)), out, c);
+    void BZI_KERNEL_GLOBAL *to = (void BZI_KERNEL_GLOBAL *)(uintptr_t)address;
+    bzi_kernel_set(dtype, to, 0, c[0]);
+    if (out->channels == 3) {
+        bzi_kernel_set(dtype, to, out->stride_c, c[1]);
+        bzi_kernel_set(dtype, to, out->stride_c * 2, c[2]);
+    }
+}
+
+/* log2 of an element's bytes. */
+BZI_KERNEL_FN int32_t bzi_kernel_element_shift(uint32_t dtype)
+{
+    return dtype == BZI_KERNEL_FLOAT32 ? 2 : dtype == BZI_KERNEL_UINT8 ? 0 : 1;
+}
+
+/* Pixel x, y of what begins at dst. */
+BZI_KERNEL_FN void bzi_kernel_store(uint64_t dst, const bzi_kernel_output *out, int32_t x, int32_t y, const float c[3])
+{
+    const uint64_t element = (uint64_t)(y * out->stride_y + x * out->stride_x);
+    BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_put, dst + (element << bzi_kernel_element_shift(out->dtype)), out, c);
 }
 
 /* A pixel of a slot, or its luma, where that is inside. */
@@ -876,7 +883,7 @@ BZI_KERNEL_FN void bzi_kernel_finish(const bzi_kernel_slot *slot, const bzi_kern
                                      const float c[3], uint64_t sums[2])
 {
     if (!(slot->flags & BZI_KERNEL_SUM))
-        bzi_kernel_store(slot, out, x, y, c);
+        bzi_kernel_store(slot->dst, out, x, y, c);
     else if (c[0] >= 0.0f) {
         sums[0] += (uint64_t)(int32_t)(c[0] * 256.0f + 0.5f);
         sums[1]++;
@@ -980,7 +987,7 @@ BZI_KERNEL_FN void bzi_kernel_nv12_column(const bzi_kernel_slot *slot, const bzi
                                           const bzi_kernel_output *out, bzi_kernel_thread thread, uint32_t x,
                                           int aligned)
 {
-    int32_t  size = 1 << bzi_kernel_element_shift(out), step_y = (int32_t)out->stride_y * size;
+    int32_t  size = 1 << bzi_kernel_element_shift(out->dtype), step_y = (int32_t)out->stride_y * size;
     uint64_t dst = slot->dst + x * (uint64_t)(out->stride_x * size);
     bzi_kernel_span column[2], row[2];
     float u, v;
@@ -998,9 +1005,9 @@ BZI_KERNEL_FN void bzi_kernel_nv12_column(const bzi_kernel_slot *slot, const bzi
         }
         if (bzi_kernel_spans(view->y, v, row) && inside) {
             bzi_kernel_nv12_sample(slot, view, column, row, c);
-            bzi_kernel_color_convert(slot, slot->flags & 3, slot->bias, c);
+            bzi_kernel_color_convert(slot, slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY), slot->bias, c);
         }
-        BZI_KERNEL_BY_TYPE(out->dtype, put, dst + (uint64_t)bzi_kernel_offset((int32_t)y, step_y), out, c);
+        BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_put, dst + (uint64_t)bzi_kernel_offset((int32_t)y, step_y), out, c);
     }
 }
 
@@ -1139,15 +1146,14 @@ BZI_KERNELS(BZI_KERNEL_ENTRY)
 #else
 /* ---- 5. CPU loops ------------------------------------------------------------------------------------------------ */
 
-/* The 3x4 of bzi_kernel_slot.rgb for Y'CbCr with luma weights kr and kb and code values of depth bits, as ITU-T H.273
- * defines them. */
-BZI_KERNEL_CPU void bzi_kernel_rgb_matrix(double kr, double kb, int full_range, int depth, float rgb[12])
+/* The 3x4 of bzi_kernel_slot.rgb for code values of depth bits, as ITU-T H.273 defines them: luma, and chroma of which
+ * R, G and B take these shares. chroma_range: the codes of its limited range, for 8 bits. */
+BZI_KERNEL_CPU void bzi_kernel_matrix(const double cb[3], const double cr[3], double chroma_range, int full_range,
+                                      int depth, float rgb[12])
 {
-    double unit = (double)(1 << (depth - 8)), top = (double)((1 << depth) - 1), kg = 1.0 - kr - kb;
+    double unit = (double)(1 << (depth - 8)), top = (double)((1 << depth) - 1);
     double black = full_range ? 0.0 : 16.0 * unit, neutral = 128.0 * unit;
-    double luma = 255.0 / (full_range ? top : 219.0 * unit), chroma = 255.0 / (full_range ? top : 224.0 * unit);
-    double cb[3] = { 0.0, -2.0 * kb * (1.0 - kb) / kg, 2.0 * (1.0 - kb) };
-    double cr[3] = { 2.0 * (1.0 - kr), -2.0 * kr * (1.0 - kr) / kg, 0.0 };
+    double luma = 255.0 / (full_range ? top : 219.0 * unit), chroma = 255.0 / (full_range ? top : chroma_range * unit);
     for (int c = 0; c < 3; c++) {
         rgb[c * 4 + 0] = (float)luma;
         rgb[c * 4 + 1] = (float)(cb[c] * chroma);
@@ -1156,18 +1162,20 @@ BZI_KERNEL_CPU void bzi_kernel_rgb_matrix(double kr, double kb, int full_range, 
     }
 }
 
-/* The same for YCgCo, whose Cg and Co have the range of luma: R = Y - Cg + Co, G = Y + Cg, B = Y - Cg - Co. */
+/* For Y'CbCr with luma weights kr and kb. */
+BZI_KERNEL_CPU void bzi_kernel_rgb_matrix(double kr, double kb, int full_range, int depth, float rgb[12])
+{
+    const double kg = 1.0 - kr - kb;
+    const double cb[3] = { 0.0, -2.0 * kb * (1.0 - kb) / kg, 2.0 * (1.0 - kb) };
+    const double cr[3] = { 2.0 * (1.0 - kr), -2.0 * kr * (1.0 - kr) / kg, 0.0 };
+    bzi_kernel_matrix(cb, cr, 224.0, full_range, depth, rgb);
+}
+
+/* For YCgCo, whose Cg and Co have the range of luma: R = Y - Cg + Co, G = Y + Cg, B = Y - Cg - Co. */
 BZI_KERNEL_CPU void bzi_kernel_ycgco_matrix(int full_range, int depth, float rgb[12])
 {
     static const double cg[3] = { -1.0, 1.0, -1.0 }, co[3] = { 1.0, 0.0, -1.0 };
-    double unit = (double)(1 << (depth - 8)), top = (double)((1 << depth) - 1), neutral = 128.0 * unit;
-    double scale = 255.0 / (full_range ? top : 219.0 * unit), black = full_range ? 0.0 : 16.0 * unit;
-    for (int c = 0; c < 3; c++) {
-        rgb[c * 4 + 0] = (float)scale;
-        rgb[c * 4 + 1] = (float)(cg[c] * scale);
-        rgb[c * 4 + 2] = (float)(co[c] * scale);
-        rgb[c * 4 + 3] = (float)(-scale * (black + (cg[c] + co[c]) * neutral));
-    }
+    bzi_kernel_matrix(cg, co, 219.0, full_range, depth, rgb);
 }
 
 /* The same for planes of G, B and R, and for gray, whose code values need no matrix but their range. */
@@ -1194,7 +1202,7 @@ BZI_KERNEL_FN void bzi_kernel_fill_columns(const bzi_kernel_slot *slot, const bz
         float mean[3], c[3];
         bzi_kernel_mean(&flat, turned ? y : x, turned ? x : y, mean);
         bzi_kernel_fill_color(slot, out, mean, c);
-        bzi_kernel_store(slot, out, x, y, c);
+        bzi_kernel_store(slot->dst, out, x, y, c);
     }
 }
 
@@ -1338,6 +1346,7 @@ BZI_KERNEL_CPU uint64_t bzi_kernel_lay_out(bzi_kernel_lines *lines, const bzi_ke
 {
     const uint64_t columns = bzi_kernel_room(view, 0, out->width), rows = bzi_kernel_room(view, 1, out->height);
     uint64_t used = 0, most = 0, room = (columns + 15) / 16 * 16;
+    memory = memory ? memory + (64 - (uintptr_t)memory % 64) % 64 / sizeof *memory : NULL;
     memset(lines, 0, sizeof *lines);
     memset(lines->held, 0xff, sizeof lines->held);
     for (int c = 0; c < 2; c++) {
@@ -1362,6 +1371,13 @@ BZI_KERNEL_CPU uint64_t bzi_kernel_lay_out(bzi_kernel_lines *lines, const bzi_ke
     return used + 16;
 }
 
+/* Whether the separable loop is for a slot, whose rows and columns have changed places if H turns it. */
+BZI_KERNEL_CPU int bzi_kernel_can_separate(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    return bzi_kernel_aligned(slot->h) && out->width >= 1 && slot->x1 >= slot->x0 && slot->y1 >= slot->y0 &&
+           (!(slot->flags & BZI_KERNEL_CLIP) || (slot->clip[1] == 0.0f && slot->clip[3] == 0.0f));
+}
+
 /* What the separable loop needs for this slot, in bytes; 0: the loop is not for it. */
 BZI_KERNEL_CPU size_t bzi_kernel_workspace_bytes(const bzi_kernel_slot *given, const bzi_kernel_output *to)
 {
@@ -1369,8 +1385,7 @@ BZI_KERNEL_CPU size_t bzi_kernel_workspace_bytes(const bzi_kernel_slot *given, c
     bzi_kernel_output turned = *to, *out = &turned;
     bzi_kernel_lines lines;
     bzi_kernel_turn(slot, out);
-    if (!bzi_kernel_aligned(slot->h) || out->width < 1 || slot->x1 < slot->x0 || slot->y1 < slot->y0 ||
-        ((slot->flags & BZI_KERNEL_CLIP) && (slot->clip[1] != 0.0f || slot->clip[3] != 0.0f)))
+    if (!bzi_kernel_can_separate(slot, out))
         return 0;
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
     const uint64_t elements = bzi_kernel_lay_out(&lines, slot, &view, out, NULL);
@@ -1397,6 +1412,31 @@ BZI_KERNEL_FN void bzi_kernel_plan_weights(const bzi_kernel_scan *scan, bzi_kern
     }
 }
 
+/* Where output number i lies along x (0) or y (1) of the picture. */
+BZI_KERNEL_FN float bzi_kernel_along(const float h[9], int along, int32_t i)
+{
+    float u, v;
+    bzi_kernel_map_affine(h, along ? 0 : i, along ? i : 0, &u, &v);
+    return along ? v : u;
+}
+
+/* Of two samples an axis: the first one, and the share of the second. along and filter are constants where they can be,
+ * for compilers to vectorize. */
+BZI_KERNEL_FN void bzi_kernel_plan_lerp(const bzi_kernel_scan *scan, const bzi_kernel_slot *slot, bzi_kernel_axis axis,
+                                        float last, int along, uint32_t filter, int32_t first, int32_t end)
+{
+    const bzi_kernel_slot local = *slot;       /* the compiler knows that no store changes it */
+    int32_t *restrict index = scan->index;
+    float *restrict weight = scan->weight;
+    for (int32_t i = 0; i < (int32_t)scan->room; i++) {
+        const int32_t at = first + i < end ? first + i : end - 1;
+        const float place = bzi_kernel_place(filter, bzi_kernel_along(local.h, along, at), last);
+        const bzi_kernel_tap tap = bzi_kernel_tap_of(axis, place);
+        index[i] = tap.index;
+        weight[i] = tap.weight;
+    }
+}
+
 /* What outputs first..end - 1 take, along x (0) or y (1), of luma (0) or chroma (1); past them is what the last has. */
 BZI_KERNEL_CPU void bzi_kernel_plan_scan(const bzi_kernel_scan *scan, const bzi_kernel_slot *slot,
                                          const bzi_kernel_view *view, int which, int32_t first, int32_t end)
@@ -1404,24 +1444,26 @@ BZI_KERNEL_CPU void bzi_kernel_plan_scan(const bzi_kernel_scan *scan, const bzi_
     const int along = which & 1, c = which >> 1;
     const bzi_kernel_axis axis = along ? view->y[c] : view->x[c];
     const float last = along ? view->y[0].last : view->x[0].last, shrink = view->shrink[along];
+    if (view->kind == BZI_KERNEL_LERP && slot->filter != BZI_KERNEL_NEAREST && along)
+        bzi_kernel_plan_lerp(scan, slot, axis, last, 1, BZI_KERNEL_LINEAR, first, end);
+    else if (view->kind == BZI_KERNEL_LERP && slot->filter != BZI_KERNEL_NEAREST)
+        bzi_kernel_plan_lerp(scan, slot, axis, last, 0, BZI_KERNEL_LINEAR, first, end);
+    else if (view->kind == BZI_KERNEL_LERP)
+        bzi_kernel_plan_lerp(scan, slot, axis, last, along, BZI_KERNEL_NEAREST, first, end);
+    if (view->kind == BZI_KERNEL_LERP)
+        return;
+
     for (int32_t i = 0; i < (int32_t)scan->room; i++) {
         const int32_t at = first + i < end ? first + i : end - 1;
-        float u, v;
-        bzi_kernel_map_affine(slot->h, along ? 0 : at, along ? at : 0, &u, &v);
-        if (view->kind == BZI_KERNEL_LERP) {
-            const bzi_kernel_tap tap = bzi_kernel_tap_of(axis, bzi_kernel_place(slot->filter, along ? v : u, last));
-            scan->index[i] = tap.index;
-            scan->weight[i] = tap.weight;
-        } else {
-            const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, along ? v : u, shrink);
-            scan->index[i] = taps.begin;
-            scan->norm[i] = taps.position;
-        }
+        const float place = bzi_kernel_along(slot->h, along, at);
+        const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, place, shrink);
+        scan->index[i] = taps.begin;
+        scan->norm[i] = taps.position;
     }
     const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, 0.0f, shrink);
-    if (view->kind != BZI_KERNEL_LERP && taps.filter == BZI_KERNEL_LINEAR)
+    if (taps.filter == BZI_KERNEL_LINEAR)
         bzi_kernel_plan_weights(scan, taps, BZI_KERNEL_LINEAR);
-    else if (view->kind != BZI_KERNEL_LERP)
+    else
         bzi_kernel_plan_weights(scan, taps, taps.filter);
 }
 
@@ -1452,25 +1494,24 @@ BZI_KERNEL_CPU void bzi_kernel_plan_samples(bzi_kernel_lines *lines, int c, int3
 BZI_KERNEL_CPU void bzi_kernel_plan_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int along,
                                            int32_t size, int32_t *first, int32_t *end)
 {
+    const float *m = slot->clip + (along ? 4 : 0), last = along ? view->y[0].last : view->x[0].last;
     for (int32_t i = 0; i < size; i++) {
-        float u, v;
-        const float *m = slot->clip + (along ? 4 : 0), at = m[0] * (float)i + m[along ? 1 : 2];
-        const int is_kept = !(slot->flags & BZI_KERNEL_CLIP) || bzi_kernel_inside(at, slot->clip_last[along]);
-        bzi_kernel_map_affine(slot->h, along ? 0 : i, along ? i : 0, &u, &v);
-        if (is_kept && bzi_kernel_inside(along ? v : u, along ? view->y[0].last : view->x[0].last)) {
+        const int is_kept = !(slot->flags & BZI_KERNEL_CLIP) ||
+                            bzi_kernel_inside(m[0] * (float)i + m[along ? 1 : 2], slot->clip_last[along]);
+        if (is_kept && bzi_kernel_inside(bzi_kernel_along(slot->h, along, i), last)) {
             *first = *end ? *first : i;
             *end = i + 1;
+        } else if (*end) {
+            break;
         }
     }
 }
 
-/* What every output column and row takes, and which samples columns touch. Returns 0 when more lie inside than can. */
+/* What every output column and row takes, and which samples columns touch. Returns 0 when more lie inside than can.
+ * Pre: lines are laid out. */
 BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                   const bzi_kernel_output *out, float *memory, int level)
+                                   const bzi_kernel_output *out)
 {
-    memory += (64 - (uintptr_t)memory % 64) % 64 / sizeof *memory;
-    bzi_kernel_lay_out(lines, slot, view, out, memory);
-    lines->level = level;
     bzi_kernel_plan_inside(slot, view, 0, out->width, &lines->first, &lines->end);
     bzi_kernel_plan_inside(slot, view, 1, out->height, &lines->top, &lines->bottom);
     const int32_t columns = lines->end - lines->first, rows = columns ? lines->bottom - lines->top : 0;
@@ -1502,6 +1543,11 @@ BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slo
 #  define BZI_KERNEL_VBMI   __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi")))
 #  define BZI_KERNEL_V256(name) _mm256_##name
 #  define BZI_KERNEL_V512(name) _mm512_##name
+
+/* Whole numbers of 32 bits, as many as __m256 and __m512 have floats. Operators do all lanes at once. */
+typedef int32_t bzi_kernel_int256 __attribute__((vector_size(32)));
+typedef int32_t bzi_kernel_int512 __attribute__((vector_size(64)));
+typedef uint32_t bzi_kernel_uint256 __attribute__((vector_size(32)));
 
 /* Asked once: where a hypervisor answers cpuid, that takes longer than a row. */
 BZI_KERNEL_CPU int bzi_kernel_level(void)
@@ -1551,21 +1597,19 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_choose_256(__m256i a, __m256i b
 /* Eight elements. The least integer, which NaN becomes, is the byte 0: min takes its second operand then. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_put_256(uint8_t *to, uint32_t dtype, int streams, __m256 v)
 {
-    __m256i bits = _mm256_castps_si256(v), high = _mm256_srli_epi32(bits, 16), odd, nan;
     (void)streams;
     if (dtype == BZI_KERNEL_FLOAT32) {
-        _mm256_storeu_si256((void *)to, bits);
+        _mm256_storeu_ps((void *)to, v);
     } else if (dtype == BZI_KERNEL_FLOAT16) {
         _mm_storeu_si128((void *)to, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
     } else if (dtype == BZI_KERNEL_BFLOAT16) {
-        odd  = _mm256_add_epi32(_mm256_set1_epi32(0x7fff), _mm256_and_si256(high, _mm256_set1_epi32(1)));
-        nan  = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-        bits = _mm256_srli_epi32(_mm256_add_epi32(bits, odd), 16);
-        bits = bzi_kernel_choose_256(bits, _mm256_or_si256(high, _mm256_set1_epi32(0x40)), nan);
-        bits = _mm256_permute4x64_epi64(_mm256_packus_epi32(bits, bits), 8);
-        _mm_storeu_si128((void *)to, _mm256_castsi256_si128(bits));
+        const bzi_kernel_uint256 bits = (bzi_kernel_uint256)v, high = bits >> 16;
+        const bzi_kernel_uint256 rounded = (bits + (high & 1) + 0x7fff) >> 16, is_nan = (bzi_kernel_uint256)(v != v);
+        __m256i half = (__m256i)((rounded & ~is_nan) | ((high | 0x40) & is_nan));
+        half = _mm256_permute4x64_epi64(_mm256_packus_epi32(half, half), 8);
+        _mm_storeu_si128((void *)to, _mm256_castsi256_si128(half));
     } else {
-        bits = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_set1_ps(255.0f), v));
+        __m256i bits = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_set1_ps(255.0f), v));
         bits = _mm256_permute4x64_epi64(_mm256_packs_epi32(bits, bits), 8);
         _mm_storel_epi64((void *)to, _mm256_castsi256_si128(_mm256_packus_epi16(bits, bits)));
     }
@@ -1589,72 +1633,87 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
     }
 }
 
-/* V is an instruction of that width. A sample of each column comes out of the bytes of one load (512), or of two lanes,
- * or of a quad (256). taps is a constant where it can be; 0: lerp. is_plain: that of lines, of rows of at least a
- * vector. */
-#  define BZI_KERNEL_VECTORS(target_x, target_c, bits, V)                                                              \
-    target_x BZI_KERNEL_FN void bzi_kernel_filter_##bits(const bzi_kernel_lines *lines, const uint8_t *restrict bytes, \
-                                                         int c, int near, size_t taps, float *restrict row)            \
+/* The functions of vectors of so many bits; V is an instruction of that width. First, filters: a sample of each column
+ * comes out of the bytes of one load (512), or of two lanes, or of a quad (256). taps is a constant where it can be;
+ * 0: lerp. */
+#  define BZI_KERNEL_FILTERS(target, bits, V)                                                                          \
+    target BZI_KERNEL_FN void bzi_kernel_filter_##bits(const bzi_kernel_lines *lines, const uint8_t *restrict bytes,   \
+                                                       int c, int near, size_t taps, float *restrict row)              \
     {                                                                                                                  \
         const int32_t *index = lines->x[c].index, *base = lines->base[c], *pick = lines->pick[c];                      \
-        const float *weight = lines->x[c].weight;                                                                      \
         const size_t room = lines->x[c].room;                                                                          \
-        __m##bits##i quad[4] = { V(setzero_si##bits)() }, four;                                                        \
+        __m##bits##i quad[4] = { { 0 } }, four;                                                                        \
         for (size_t i = 0; i < room; i += bits / 32) {                                                                 \
-            const __m##bits##i places = V(loadu_si##bits)((const void *)(pick + i));                                   \
-            const float *w = weight + i;                                                                               \
-            __m##bits sum = V(setzero_ps)(), left;                                                                     \
+            const bzi_kernel_int##bits places = (bzi_kernel_int##bits)V(loadu_si##bits)((const void *)(pick + i));     \
+            const float *w = lines->x[c].weight + i;                                                                   \
+            __m##bits sum = { 0.0f }, left;                                                                            \
             for (size_t k = 0; k < (taps ? taps : 1); k += 4, w += 4 * room) {                                         \
                 if (!near && k % 16 == 0)                                                                              \
                     bzi_kernel_quads_##bits(bytes + k, index + i, quad);                                               \
-                four = near ? BZI_KERNEL_LOAD_##bits(bytes + k) : quad[k / 4 % 4];  \
+                four = near ? BZI_KERNEL_LOAD_##bits(bytes + k) : quad[k / 4 % 4];                                     \
                 left = BZI_KERNEL_SAMPLE(0, bits, V);                                                                  \
                 if (taps)                                                                                              \
-                    sum = V(add_ps)(sum, V(mul_ps)(V(loadu_ps)(w), left));                                             \
+                    sum += V(loadu_ps)(w) * left;                                                                      \
                 else                                                                                                   \
-                    sum = V(add_ps)(left, V(mul_ps)(V(sub_ps)(BZI_KERNEL_SAMPLE(1, bits, V), left), V(loadu_ps)(w)));  \
+                    sum = left + (BZI_KERNEL_SAMPLE(1, bits, V) - left) * V(loadu_ps)(w);                              \
                 BZI_KERNEL_NEXT(1, bits, V) BZI_KERNEL_NEXT(2, bits, V) BZI_KERNEL_NEXT(3, bits, V)                    \
             }                                                                                                          \
             V(storeu_ps)(row + i, sum);                                                                                \
         }                                                                                                              \
     }                                                                                                                  \
-    target_x BZI_KERNEL_CPU void bzi_kernel_horizontal_##bits(const bzi_kernel_lines *lines, const void *samples,      \
-                                                              int c, int lerp, float *row)                             \
+    target BZI_KERNEL_CPU void bzi_kernel_horizontal_##bits(const bzi_kernel_lines *lines, const void *samples, int c, \
+                                                            int lerp, float *row)                                      \
     {                                                                                                                  \
         const int32_t taps = lerp ? 0 : lines->x[c].taps, near = lines->group[c];                                      \
         const uint8_t *bytes = (const uint8_t *)samples;                                                               \
         BZI_KERNEL_FILTER(0, bits) BZI_KERNEL_FILTER(3, bits) BZI_KERNEL_FILTER(4, bits)                               \
         bzi_kernel_filter_##bits(lines, bytes, c, near, (size_t)taps, row);                                            \
-    }                                                                                                                  \
-    target_c BZI_KERNEL_FN void bzi_kernel_apply_matrix_##bits(const float m[12], int is_plain, __m##bits c[3])        \
+    }
+#  define BZI_KERNEL_FILTER(n, bits) if (near && taps == n) bzi_kernel_filter_##bits(lines, bytes, c, 1, n, row); else
+#  define BZI_KERNEL_LOAD_256(at) bzi_kernel_lanes(at, base[i / 4], base[i / 4 + 1])
+#  define BZI_KERNEL_LOAD_512(at) _mm512_loadu_si512((const void *)((at) + base[i / 16]))
+#  define bzi_kernel_quads_512(bytes, index, quad) (void)(index)  /* columns far apart are AVX2's */
+#  define BZI_KERNEL_TAKE_256(from, places) _mm256_shuffle_epi8(from, places)
+#  define BZI_KERNEL_TAKE_512(from, places) _mm512_maskz_permutexvar_epi8(0x1111111111111111, places, from)
+#  define BZI_KERNEL_SAMPLE(n, bits, V) V(cvtepi32_ps)(BZI_KERNEL_TAKE_##bits(four, (__m##bits##i)(places + n)))
+#  define BZI_KERNEL_NEXT(n, bits, V)                                                                                  \
+    if (k + n < taps)                                                                                                  \
+        sum += V(loadu_ps)(w + n * room) * BZI_KERNEL_SAMPLE(n, bits, V);
+BZI_KERNEL_FILTERS(BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
+BZI_KERNEL_FILTERS(BZI_KERNEL_VBMI, 512, BZI_KERNEL_V512)
+
+/* Then, colors. is_plain: that of lines, of rows of at least a vector. */
+#  define BZI_KERNEL_COLORS(target, bits, V)                                                                           \
+    target BZI_KERNEL_FN void bzi_kernel_apply_matrix_##bits(const float m[12], int is_plain, __m##bits c[3])          \
     {                                                                                                                  \
-        const __m##bits luma = V(mul_ps)(V(set1_ps)(m[0]), c[0]), c0 = c[0], c1 = c[1], c2 = c[2];                     \
+        const __m##bits luma = m[0] * c[0], c0 = c[0], c1 = c[1], c2 = c[2];                                           \
         for (int i = 0; i < 3; i++, m += 4) {                                                                          \
-            c[i] = is_plain ? luma : V(mul_ps)(V(set1_ps)(m[0]), c0);                                                  \
+            c[i] = luma;                                                                                               \
+            if (!is_plain)                                                                                             \
+                c[i] = m[0] * c0;                                                                                      \
             if (!is_plain || i != 0)                                                                                   \
-                c[i] = V(add_ps)(c[i], V(mul_ps)(V(set1_ps)(m[1]), c1));                                               \
+                c[i] += m[1] * c1;                                                                                     \
             if (!is_plain || i != 2)                                                                                   \
-                c[i] = V(add_ps)(c[i], V(mul_ps)(V(set1_ps)(m[2]), c2));                                               \
-            c[i] = V(min_ps)(V(max_ps)(V(add_ps)(c[i], V(set1_ps)(m[3])), V(setzero_ps)()), V(set1_ps)(255.0f));       \
+                c[i] += m[2] * c2;                                                                                     \
+            c[i] = V(min_ps)(V(max_ps)(c[i] + m[3], V(setzero_ps)()), V(set1_ps)(255.0f));                             \
         }                                                                                                              \
     }                                                                                                                  \
-    target_c BZI_KERNEL_FN __m##bits bzi_kernel_mix_##bits(const bzi_kernel_lines *lines, int p, int lerp, int32_t i)  \
+    target BZI_KERNEL_FN __m##bits bzi_kernel_mix_##bits(const bzi_kernel_lines *lines, int p, int lerp, int32_t i)    \
     {                                                                                                                  \
         const float *const *part = lines->part[p], *share = lines->share[p > 0];                                       \
         __m##bits sum = V(loadu_ps)(part[0] + i);                                                                      \
         if (lerp)                                                                                                      \
-            return V(add_ps)(sum, V(mul_ps)(V(sub_ps)(V(loadu_ps)(part[1] + i), sum), V(set1_ps)(share[0])));          \
-        sum = V(mul_ps)(V(set1_ps)(share[0]), sum);                                                                    \
+            return sum + (V(loadu_ps)(part[1] + i) - sum) * share[0];                                                  \
+        sum *= share[0];                                                                                               \
         for (int32_t k = 1; k < lines->parts[p > 0]; k++)                                                              \
-            sum = V(add_ps)(sum, V(mul_ps)(V(set1_ps)(share[k]), V(loadu_ps)(part[k] + i)));                           \
-        return V(mul_ps)(sum, V(mul_ps)(V(loadu_ps)(lines->x[p > 0].norm + i), V(set1_ps)(lines->scale[p > 0])));      \
+            sum += share[k] * V(loadu_ps)(part[k] + i);                                                                \
+        return sum * (V(loadu_ps)(lines->x[p > 0].norm + i) * lines->scale[p > 0]);                                    \
     }                                                                                                                  \
-    target_c BZI_KERNEL_FN void bzi_kernel_paint_##bits(const bzi_kernel_slot *given, const bzi_kernel_lines *lines,   \
-                                                           uint8_t *const to[3], int lerp, uint32_t dtype,             \
-                                                           int is_plain)                                               \
+    target BZI_KERNEL_FN void bzi_kernel_paint_##bits(const bzi_kernel_slot *given, const bzi_kernel_lines *lines,     \
+                                                      uint8_t *const to[3], int lerp, uint32_t dtype, int is_plain)    \
     {                                                                                                                  \
         const bzi_kernel_slot local = *given, *slot = &local;  /* as no store changes it, it stays in registers */     \
-        const int32_t columns = lines->end - lines->first, size = dtype == BZI_KERNEL_UINT8 ? 1 : dtype ? 2 : 4;       \
+        const int32_t columns = lines->end - lines->first, size = 1 << bzi_kernel_element_shift(dtype);                \
         const int is_narrow = !is_plain && columns < bits / 32;                                                        \
         const uint32_t channels = is_plain ? 3 : lines->channels;                                                      \
         const float *weight = slot->luma;                                                                              \
@@ -1668,24 +1727,22 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
             bzi_kernel_apply_matrix_##bits(slot->rgb, is_plain, c);                                                    \
             if (!is_plain && (slot->flags & BZI_KERNEL_COLOR))                                                         \
                 bzi_kernel_apply_matrix_##bits(slot->color, 0, c);                                                     \
-            if (!is_plain && (slot->flags & BZI_KERNEL_GRAY)) {                                                        \
-                c[0] = V(add_ps)(V(mul_ps)(V(set1_ps)(weight[0]), c[0]), V(mul_ps)(V(set1_ps)(weight[1]), c[1]));      \
-                c[0] = V(add_ps)(c[0], V(mul_ps)(V(set1_ps)(weight[2]), c[2]));                                        \
-            }                                                                                                          \
+            if (!is_plain && (slot->flags & BZI_KERNEL_GRAY))                                                          \
+                c[0] = (weight[0] * c[0] + weight[1] * c[1]) + weight[2] * c[2];                                       \
             for (uint32_t p = 0; p < channels; p++) {                                                                  \
                 uint8_t rest[bits / 8], *at = to[p] + i * size;                                                        \
-                c[p] = V(sub_ps)(c[p], V(set1_ps)(slot->bias[p]));                                                     \
+                c[p] -= slot->bias[p];                                                                                 \
                 if (!is_plain && lines->has_mean)                                                                      \
-                    c[p] = V(sub_ps)(c[p], V(loadu_ps)(lines->mean[p] + i));                                           \
-                c[p] = V(mul_ps)(c[p], V(set1_ps)(slot->scale[p]));                                                    \
+                    c[p] -= V(loadu_ps)(lines->mean[p] + i);                                                           \
+                c[p] *= slot->scale[p];                                                                                \
                 bzi_kernel_put_##bits(is_narrow ? rest : at, dtype, lines->streams, c[p]);                             \
                 if (is_narrow)                                                                                         \
                     memcpy(at, rest, (size_t)(columns * size));                                                        \
             }                                                                                                          \
         }                                                                                                              \
     }                                                                                                                  \
-    target_c BZI_KERNEL_CPU void bzi_kernel_colors_##bits(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,        \
-                                                          const bzi_kernel_output *out, uint8_t *const to[3])          \
+    target BZI_KERNEL_CPU void bzi_kernel_colors_##bits(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,          \
+                                                        const bzi_kernel_output *out, uint8_t *const to[3])            \
     {                                                                                                                  \
         const int is_plain = lines->is_plain && lines->end - lines->first >= bits / 32;                                \
         switch (is_plain ? out->dtype * 2 + (lines->lerp != 0) : 8) {                                                  \
@@ -1694,21 +1751,9 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
         default: bzi_kernel_paint_##bits(slot, lines, to, lines->lerp, out->dtype, 0);                                 \
         }                                                                                                              \
     }
-#  define BZI_KERNEL_FILTER(n, bits) if (near && taps == n) bzi_kernel_filter_##bits(lines, bytes, c, 1, n, row); else
 #  define BZI_KERNEL_CASE(n, bits) case n: bzi_kernel_paint_##bits(slot, lines, to, n & 1, n / 2, 1); break;
-#  define BZI_KERNEL_LOAD_256(at) bzi_kernel_lanes(at, base[i / 4], base[i / 4 + 1])
-#  define BZI_KERNEL_LOAD_512(at) _mm512_loadu_si512((const void *)((at) + base[i / 16]))
-#  define bzi_kernel_quads_512(bytes, index, quad) (void)(index)  /* columns far apart are AVX2's */
-#  define BZI_KERNEL_TAKE_256(from, places) _mm256_shuffle_epi8(from, places)
-#  define BZI_KERNEL_TAKE_512(from, places) _mm512_maskz_permutexvar_epi8(0x1111111111111111, places, from)
-#  define BZI_KERNEL_SAMPLE(n, bits, V)                                                                                \
-    V(cvtepi32_ps)(BZI_KERNEL_TAKE_##bits(four, V(add_epi32)(places, V(set1_epi32)(n))))
-#  define BZI_KERNEL_NEXT(n, bits, V)                                                                                  \
-    if (k + n < taps)                                                                                                  \
-        sum = V(add_ps)(sum, V(mul_ps)(V(loadu_ps)(w + n * room), BZI_KERNEL_SAMPLE(n, bits, V)));
-
-BZI_KERNEL_VECTORS(BZI_KERNEL_AVX2, BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
-BZI_KERNEL_VECTORS(BZI_KERNEL_VBMI, BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
+BZI_KERNEL_COLORS(BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
+BZI_KERNEL_COLORS(BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
 
 /* Elements of three channels as pixels, 16 bytes of each at a time, the last of which overlap, with equal values;
  * returns how many bytes of each: all, or none of less than 16. */
@@ -1793,16 +1838,11 @@ BZI_KERNEL_FN void bzi_kernel_round_row(float *restrict row, const float *restri
         row[i] = bzi_kernel_whole(norm ? row[i] * norm[i] : row[i], most);
 }
 
-/* Row index of luma, or of both chroma planes, filtered along x: held, or made now. Returns where in a ring it is. */
-BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                      int c, int32_t index)
+/* Filters row index of luma, or of both chroma planes, along x, and holds it at a place in its ring. */
+BZI_KERNEL_CPU void bzi_kernel_make_row(const bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
+                                        const bzi_kernel_view *view, int c, int32_t index, size_t place)
 {
-    const int32_t at = index & (lines->rows[c] - 1);
-    const size_t place = (size_t)at * lines->x[c].room;
     const int lerp = view->kind == BZI_KERNEL_LERP, as_bytes = lines->level && slot->depth <= 8;
-    if (lines->held[c][at] == index)
-        return place;
-    lines->held[c][at] = index;
     for (int p = c; p <= 2 * c; p++) {
         const void *samples = bzi_kernel_read_row(slot, view, lines, p, index, as_bytes);
         (!as_bytes ? bzi_kernel_horizontal : lines->group[c] == 16 ? bzi_kernel_horizontal_512 :
@@ -1811,6 +1851,17 @@ BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_
             bzi_kernel_round_row(lines->ring[p] + place, lines->x[c].first_norm, lines->x[c].room,
                                  bzi_kernel_most(slot));
     }
+}
+
+/* Returns where in a ring row index of luma, or of both chroma planes, lies, filtered along x: held, or made now. */
+BZI_KERNEL_FN size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                     int c, int32_t index)
+{
+    const int32_t at = index & (lines->rows[c] - 1);
+    const size_t place = (size_t)at * lines->x[c].room;
+    if (lines->held[c][at] != index)
+        bzi_kernel_make_row(lines, slot, view, c, index, place);
+    lines->held[c][at] = index;
     return place;
 }
 
@@ -1842,6 +1893,20 @@ BZI_KERNEL_CPU void bzi_kernel_take_whole(bzi_kernel_lines *lines, int p, float 
         lines->part[p][0] = lines->part[p][1] = rows[p];
 }
 
+/* The two rows that output row y lies between, of luma or chroma. */
+BZI_KERNEL_CPU void bzi_kernel_take_two(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
+                                        const bzi_kernel_view *view, int c, int32_t y)
+{
+    const size_t at = (size_t)(y - lines->top);
+    const int32_t last = (int32_t)view->y[c].last, first = lines->y[c].index[at];
+    for (int32_t k = 0; k < 2; k++) {
+        const size_t place = bzi_kernel_hold(lines, slot, view, c, first + k < last ? first + k : last);
+        for (int p = c; p <= 2 * c; p++)
+            lines->part[p][k] = lines->ring[p] + place;
+    }
+    lines->share[c][0] = lines->y[c].weight[at];
+}
+
 /* The rows that output row y is made of, of luma or chroma. */
 BZI_KERNEL_CPU void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                     int c, int32_t y)
@@ -1852,8 +1917,8 @@ BZI_KERNEL_CPU void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_sl
     int32_t n = 0;
     for (int32_t k = 0; k < taps; k++) {
         const int32_t index = scan->index[at] + k;
-        const float weight = lines->lerp ? scan->weight[at] : scan->weight[(size_t)k * scan->room + at];
-        if (weight == 0.0f && !lines->lerp && (n > 0 || k + 1 < taps))
+        const float weight = scan->weight[(size_t)k * scan->room + at];
+        if (weight == 0.0f && (n > 0 || k + 1 < taps))
             continue;                          /* no bit depends on it; nor does the row lie in the picture, perhaps */
         if (n == BZI_KERNEL_PARTS) {
             lines->parts[c] = n;
@@ -1926,7 +1991,9 @@ BZI_KERNEL_FN void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kernel
     bzi_kernel_mix_rows(lines);
     bzi_kernel_take_whole(lines, 0, lines->rgb);
 #define LINE(flags) case flags: bzi_kernel_jitter_line(slot, lines, 0, flags); break;
-    switch (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_SHIFT)) { LINE(0) LINE(1) LINE(128) LINE(129) }
+    switch (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_SHIFT)) {
+    LINE(0) LINE(BZI_KERNEL_COLOR) LINE(BZI_KERNEL_SHIFT) LINE(BZI_KERNEL_COLOR | BZI_KERNEL_SHIFT)
+    }
 #undef LINE
     for (int32_t i = 0; i < columns && (slot->flags & BZI_KERNEL_SUM); i++)
         sum += (int32_t)(((w0 * r[i] + w1 * g[i]) + w2 * b[i]) * 256.0f + 0.5f);
@@ -1935,8 +2002,8 @@ BZI_KERNEL_FN void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kernel
     if (slot->flags & BZI_KERNEL_SUM)
         return;
     bzi_kernel_jitter_line(slot, lines, 1, 0);
-    if (slot->flags & (2 * BZI_KERNEL_SHIFT))
-        bzi_kernel_jitter_line(slot, lines, 2, 2 * BZI_KERNEL_SHIFT);
+    if (slot->flags & BZI_KERNEL_HUE)
+        bzi_kernel_jitter_line(slot, lines, 2, BZI_KERNEL_HUE);
     if (slot->vivid != 1.0f)
         bzi_kernel_jitter_line(slot, lines, 3, 0);
 }
@@ -1985,17 +2052,11 @@ BZI_KERNEL_FN void bzi_kernel_color_row(const bzi_kernel_slot *slot, const bzi_k
     }
 }
 
-#define BZI_KERNEL_CONVERT(convert, type)                                                                              \
-    BZI_KERNEL_FN void convert##_row(void *to, const float *restrict from, int32_t columns)                            \
-    {                                                                                                                  \
-        type *restrict dst = (type *)to;                                                                               \
-        for (int32_t i = 0; i < columns; i++)                                                                          \
-            dst[i] = convert(from[i]);                                                                                 \
-    }
-BZI_KERNEL_CONVERT(bzi_kernel_float, float)
-BZI_KERNEL_CONVERT(bzi_kernel_half, uint16_t)
-BZI_KERNEL_CONVERT(bzi_kernel_bfloat, uint16_t)
-BZI_KERNEL_CONVERT(bzi_kernel_byte, uint8_t)
+BZI_KERNEL_FN void bzi_kernel_convert(uint32_t dtype, void *restrict to, const float *restrict from, int32_t columns)
+{
+    for (int32_t i = 0; i < columns; i++)
+        bzi_kernel_set(dtype, to, i, from[i]);
+}
 
 BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,
                                       const bzi_kernel_output *out, uint8_t *const to[3])
@@ -2006,7 +2067,7 @@ BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, bzi_kernel_li
     }
 #undef CONVERT
     for (uint32_t p = 0; p < out->channels; p++)
-        BZI_KERNEL_BY_TYPE(out->dtype, row, to[p], lines->rgb[p], lines->end - lines->first);
+        BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_convert, to[p], lines->rgb[p], lines->end - lines->first);
 }
 
 /* Elements of a row, of 1 << shift bytes, to where they do not lie side by side; shift is a constant. */
@@ -2041,7 +2102,7 @@ BZI_KERNEL_CPU void bzi_kernel_read_mean(const bzi_kernel_lines *lines, const bz
 BZI_KERNEL_CPU void bzi_kernel_emit(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,
                                     const bzi_kernel_output *out, int32_t y)
 {
-    const int32_t shift = bzi_kernel_element_shift(out);
+    const int32_t shift = bzi_kernel_element_shift(out->dtype);
     uint8_t *to[3];
     for (uint32_t p = 0; p < 3; p++)
         to[p] = out->stride_x == 1 ? (uint8_t *)(uintptr_t)(slot->dst +     /* 0: only sums are wanted */
@@ -2070,10 +2131,9 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
                                        bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y)
 {
     lines->lerp = view->kind == BZI_KERNEL_LERP;
-    bzi_kernel_take(lines, slot, view, 0, y);
-    if (view->plane[1])
-        bzi_kernel_take(lines, slot, view, 1, y);
-    else
+    for (int c = 0; c < (view->plane[1] ? 2 : 1); c++)
+        (lines->lerp ? bzi_kernel_take_two : bzi_kernel_take)(lines, slot, view, c, y);
+    if (!view->plane[1])
         bzi_kernel_take_whole(lines, 1, lines->row);
     if (slot->antialias == BZI_KERNEL_ROUND)
         bzi_kernel_round_rows(slot, lines);
@@ -2091,9 +2151,10 @@ BZI_KERNEL_CPU void bzi_kernel_places(int8_t place[3][3][16], int shift)
 BZI_KERNEL_CPU void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
                                     const bzi_kernel_output *out)
 {
-    const int shift = bzi_kernel_element_shift(out);
+    const int shift = bzi_kernel_element_shift(out->dtype);
     bzi_kernel_plan_colors(lines, slot, out);
-    bzi_kernel_places(lines->place, shift);
+    if (out->stride_x != 1)
+        bzi_kernel_places(lines->place, shift);
     for (int32_t y = 0; y < out->height; y++) {
         const int inside = y >= lines->top && y < lines->bottom;
         if (inside)
@@ -2110,17 +2171,19 @@ BZI_KERNEL_CPU void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kerne
 BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const bzi_kernel_output *out, void *workspace,
                                              size_t workspace_bytes)
 {
-    size_t needed = bzi_kernel_workspace_bytes(slot, out);
-    if (!needed || !workspace || workspace_bytes < needed)
-        return 0;
     bzi_kernel_slot local = bzi_kernel_with_mean(slot);
     bzi_kernel_output to = *out;
     const int turned = bzi_kernel_turn(&local, &to);
+    if (!workspace || !bzi_kernel_can_separate(&local, &to))
+        return 0;
     const bzi_kernel_view view = bzi_kernel_view_of(&local);
     bzi_kernel_lines lines;
-    if (!bzi_kernel_plan(&lines, &local, &view, &to, workspace, bzi_kernel_level()))
+    if (bzi_kernel_lay_out(&lines, &local, &view, &to, workspace) > workspace_bytes / sizeof(float))
         return 0;
+    lines.level = bzi_kernel_level();
     lines.turned = turned;
+    if (!bzi_kernel_plan(&lines, &local, &view, &to))
+        return 0;
     bzi_kernel_rows(&local, &view, &lines, &to);
     bzi_kernel_add_sums(&local, lines.sums);
 #if BZI_KERNEL_X86
@@ -2487,7 +2550,7 @@ BZI_KERNEL_CPU int bzi_kernel_warp_turned(const bzi_kernel_slot *slot, const bzi
     bzi_kernel_turned_taps(&local, &view, 0, &t[0]);
     bzi_kernel_turned_taps(&local, &view, 1, &t[1]);
     bzi_kernel_plan_colors(&lines, &local, out);
-    bzi_kernel_places(lines.place, bzi_kernel_element_shift(out));
+    bzi_kernel_places(lines.place, bzi_kernel_element_shift(out->dtype));
     lines.streams = 0;
     for (int32_t y = 0; y < out->height; y++) {
         bzi_kernel_turned_inside(&local, &view, out->width, y, &lines.first, &lines.end);
@@ -2592,44 +2655,31 @@ BZI_KERNEL_CPU int bzi_kernel_plan_copy(const bzi_kernel_slot *slot, const bzi_k
 }
 
 
-/* Elements of channel i, of so many samples side by side: for compilers to vectorize. convert and type are of one type
- * of elements. */
-#define BZI_KERNEL_COPY(convert, type)                                                                                 \
-    BZI_KERNEL_FN void convert##_copy(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, int i,                 \
-                                      const uint8_t *restrict from, int32_t count, uint8_t *to)                        \
-    {                                                                                                                  \
-        const float m = copy->m[i], add = copy->add[i], bias = slot->bias[i], scale = slot->scale[i];                  \
-        const float w0 = slot->luma[0], w1 = slot->luma[1], w2 = slot->luma[2];                                        \
-        const int is_gray = copy->is_gray;                                                                             \
-        type *restrict dst = (type *)(void *)to;                                                                       \
-        for (int32_t k = 0; k < count; k++) {                                                                          \
-            const float value = bzi_kernel_clamp(m * (float)from[k] + add, 255.0f);                                    \
-            const float gray = (w0 * value + w1 * value) + w2 * value;                                                 \
-            dst[k] = convert(((is_gray ? gray : value) - bias) * scale);                                               \
-        }                                                                                                              \
-    }
-BZI_KERNEL_COPY(bzi_kernel_float, float)
-BZI_KERNEL_COPY(bzi_kernel_half, uint16_t)
-BZI_KERNEL_COPY(bzi_kernel_bfloat, uint16_t)
-BZI_KERNEL_COPY(bzi_kernel_byte, uint8_t)
-
-BZI_KERNEL_FN void bzi_kernel_copy_any(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, uint32_t dtype, int i,
-                                       const uint8_t *from, int32_t count, uint8_t *to)
+/* Elements of channel i, of so many samples side by side: for compilers to vectorize. */
+BZI_KERNEL_FN void bzi_kernel_copy_as(uint32_t dtype, const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, int i,
+                                      const uint8_t *restrict from, int32_t count, void *restrict to)
 {
-    BZI_KERNEL_BY_TYPE(dtype, copy, slot, copy, i, from, count, to);
+    const float m = copy->m[i], add = copy->add[i], bias = slot->bias[i], scale = slot->scale[i];
+    const float w0 = slot->luma[0], w1 = slot->luma[1], w2 = slot->luma[2];
+    const int is_gray = copy->is_gray;
+    for (int32_t k = 0; k < count; k++) {
+        const float value = bzi_kernel_clamp(m * (float)from[k] + add, 255.0f);
+        const float gray = (w0 * value + w1 * value) + w2 * value;
+        bzi_kernel_set(dtype, to, k, ((is_gray ? gray : value) - bias) * scale);
+    }
 }
 
 BZI_KERNEL_CPU void bzi_kernel_copy_plain(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, uint32_t dtype,
                                           int i, const uint8_t *from, int32_t count, uint8_t *to)
 {
-    bzi_kernel_copy_any(slot, copy, dtype, i, from, count, to);
+    BZI_KERNEL_BY_TYPE(dtype, bzi_kernel_copy_as, slot, copy, i, from, count, to);
 }
 
 BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_copy_256(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy,
                                                         uint32_t dtype, int i, const uint8_t *from, int32_t count,
                                                         uint8_t *to)
 {
-    bzi_kernel_copy_any(slot, copy, dtype, i, from, count, to);
+    BZI_KERNEL_BY_TYPE(dtype, bzi_kernel_copy_as, slot, copy, i, from, count, to);
 }
 
 #if BZI_KERNEL_X86
@@ -2650,7 +2700,7 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_copy_row_as(const bzi_kernel_slo
     const __m512 bias = _mm512_set1_ps(slot->bias[i]), scale = _mm512_set1_ps(slot->scale[i]);
     const __m512 fill = _mm512_set1_ps(slot->fill[i]);
     const __m128i backwards = _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const int32_t size = dtype == BZI_KERNEL_UINT8 ? 1 : dtype ? 2 : 4;
+    const int32_t size = 1 << bzi_kernel_element_shift(dtype);
     const float *const w = slot->luma;
     for (int32_t k = 0; k < width; k += 16) {
         uint8_t rest[64];
@@ -2725,7 +2775,7 @@ BZI_KERNEL_CPU void bzi_kernel_copy_columns(const bzi_kernel_slot *slot, const b
 BZI_KERNEL_CPU void bzi_kernel_copy_part(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, uint32_t dtype,
                                          int i, int32_t y, int32_t first, int32_t end, uint8_t *to)
 {
-    const int shift = dtype == BZI_KERNEL_FLOAT32 ? 2 : dtype == BZI_KERNEL_UINT8 ? 0 : 1;
+    const int shift = bzi_kernel_element_shift(dtype);
     const int inside = y >= copy->top && y < copy->bottom, p = copy->plane[i];
     const uint64_t row = copy->from[i] + (uint64_t)((int64_t)(copy->y + y * copy->step_y) * slot->pitch[p] +
                                                     (int64_t)copy->x * slot->step[p]);
@@ -2750,7 +2800,7 @@ BZI_KERNEL_CPU void bzi_kernel_copy_part(const bzi_kernel_slot *slot, const bzi_
 BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kernel_copy *copy,
                                            const bzi_kernel_output *out, int32_t y)
 {
-    const int shift = bzi_kernel_element_shift(out);
+    const int shift = bzi_kernel_element_shift(out->dtype);
     const int packed = copy->level && out->stride_x == 3 && out->stride_c == 1 && out->channels == 3;
     uint8_t rows[3][4 * BZI_KERNEL_COPIED];
     const uint8_t *const from[3] = { rows[0], rows[1], rows[2] };
@@ -2773,7 +2823,7 @@ BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kern
  * than a copy. */
 BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int level)
 {
-    const int shift = bzi_kernel_element_shift(out);
+    const int shift = bzi_kernel_element_shift(out->dtype);
     const bzi_kernel_output one = { .channels = 1 };
     bzi_kernel_copy copy;
     if (!bzi_kernel_plan_copy(slot, out, &copy))
@@ -2782,7 +2832,7 @@ BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_k
     copy.streams = out->stride_x == 1 && out->width % 16 == 0;
     for (uint32_t i = 0; i < 3; i++) {
         const uint64_t fill = (uint64_t)(uintptr_t)&copy.fill_of[i];
-        BZI_KERNEL_BY_TYPE(out->dtype, put, fill, &one, slot->fill + i);
+        BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_put, fill, &one, slot->fill + i);
     }
     if (out->stride_x != 1) {
         bzi_kernel_places(copy.place, shift);
@@ -3473,13 +3523,6 @@ BZI_KERNEL_FN void bzi_kernel_deliver(const bzi_kernel_pass *pass, const float m
         c[i] = (c[i] - pass->bias[i] - mean[i]) * pass->scale[i];
 }
 
-BZI_KERNEL_FN void bzi_kernel_put_pixel(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint32_t x,
-                                        uint32_t y, const float c[3])
-{
-    const uint64_t element = (uint64_t)((int64_t)y * out->stride_y + (int64_t)x * out->stride_x);
-    BZI_KERNEL_BY_TYPE(out->dtype, put, pass->dst + (element << bzi_kernel_element_shift(out)), out, c);
-}
-
 BZI_KERNEL_FN void bzi_kernel_pass_finish(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
                                           bzi_kernel_thread thread, int mapped)
 {
@@ -3491,7 +3534,7 @@ BZI_KERNEL_FN void bzi_kernel_pass_finish(const bzi_kernel_pass *pass, const bzi
                 c[i] = (float)(int32_t)bzi_kernel_take8(pass, out, i, at, mapped);
             bzi_kernel_mean(out, (int32_t)x, (int32_t)y, mean);
             bzi_kernel_deliver(pass, mean, c);
-            bzi_kernel_put_pixel(pass, out, x, y, c);
+            bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);
         }
 }
 
@@ -3552,7 +3595,7 @@ BZI_KERNEL_FN void bzi_kernel_pass_cover(const bzi_kernel_pass *pass, const bzi_
         for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x) {
             float c[3] = { 0.0f, 0.0f, 0.0f };
             if (bzi_kernel_cover(pass, out, x, y, c))
-                bzi_kernel_put_pixel(pass, out, x, y, c);
+                bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);
         }
 }
 
@@ -3990,7 +4033,7 @@ BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const 
             for (uint32_t x = is_grid ? 0 : op->area[0]; x < right && x < (uint32_t)out->width; x++) {
                 float c[3] = { 0.0f, 0.0f, 0.0f };
                 if (bzi_kernel_cover(&pass, out, x, y, c))
-                    bzi_kernel_put_pixel(&pass, out, x, y, c);
+                    bzi_kernel_store(pass.dst, out, (int32_t)x, (int32_t)y, c);
             }
     }
 }

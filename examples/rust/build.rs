@@ -15,7 +15,7 @@ use std::process::Command;
 /// What the library is compiled with where pkg-config has it, the switch that leaves it out, and what is then missing.
 const PARTS: [(&[&str], &str, &str); 3] = [
     (&["libavcodec", "libavutil"], "BENZINA_NO_AVCODEC", "libavcodec-dev was not found: only JPEG is decoded"),
-    (&["libjpeg"], "BENZINA_NO_JPEG", "libjpeg-dev was not found: libavcodec decodes JPEG, more slowly"),
+    (&["libjpeg"], "BENZINA_NO_JPEG", "libjpeg-dev was not found: JPEG is not decoded"),
     (&["ffnvcodec"], "BENZINA_NO_CUDA", "libffmpeg-nvenc-dev was not found: there is no GPU path"),
 ];
 

@@ -30,7 +30,7 @@ describe() {
     without_avcodec) flags="$flags $NV_CFLAGS -I$BUILD -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG"; switch=BENZINA_NO_AVCODEC
                      suites="host boxes dataset $containers writer dlpack" ;;
     without_jpeg)    flags="$flags $AV_CFLAGS $NV_CFLAGS -I$BUILD -DBENZINA_NO_JPEG"; libs=$AV_LIBS
-                     suites="pictures contract"; switch=BENZINA_NO_JPEG ;;
+                     suites="pictures decode"; switch=BENZINA_NO_JPEG ;;
     without_both)    flags="$flags $neither"
                      suites="host boxes dataset $containers writer dlpack numbers platforms" ;;
     gcc_native|clang_native)

@@ -20,7 +20,7 @@ static double  random_real(double lo, double hi)  { return lo + (hi - lo) * (ran
 __attribute__((unused)) static void random_jitter(bzi_kernel_slot *slot)
 {
     static const float most[3] = { 6, 255, 1 };
-    slot->flags |= BZI_KERNEL_JITTER | (random_u32() & (BZI_KERNEL_SWAP | 3 * BZI_KERNEL_SHIFT));
+    slot->flags |= BZI_KERNEL_JITTER | (random_u32() & (BZI_KERNEL_SWAP | BZI_KERNEL_SHIFT | BZI_KERNEL_HUE));
     for (int i = 0; i < 3; i++)
         slot->hls[i] = random_int(0, 2) ? (float)random_real(-1, 1) * most[i] : 0.0f;
     slot->round = random_int(0, 1) ? 6.0f : 0.0f;

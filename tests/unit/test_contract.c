@@ -7,10 +7,10 @@
 #include "library.h"
 #include "test.h"
 
-#if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_WRITER)
+#if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_JPEG) || defined(BENZINA_NO_WRITER)
 TEST(promises_hold_for_every_kind_of_data_set)
 {
-    SKIP("built without libavcodec, or without the writer [libavcodec-dev]");
+    SKIP("built without libavcodec, libjpeg-turbo or the writer [libavcodec-dev libjpeg-dev]");
 }
 TEST_MAIN(RUN(promises_hold_for_every_kind_of_data_set))
 #else

@@ -764,7 +764,9 @@ TEST(only_allowed_stills_are_decoded)
             REQUIRE((file = fopen(path, "rb")) != NULL);
             image.data_size = fread(data, 1, sizeof data, file);
             fclose(file);
-            CHECK_EQ(bzna_decoder_decode(decoder, &image, &picture, &e), i == k ? BZNA_OK : BZNA_E_CODEC);
+            const bzna_status decoded = BZI_HAS_JPEG || cases[i].codec != BZNA_CODEC_JPEG ? BZNA_OK :
+                                                                                            BZNA_E_UNSUPPORTED;
+            CHECK_EQ(bzna_decoder_decode(decoder, &image, &picture, &e), i == k ? decoded : BZNA_E_CODEC);
         }
         bzna_decoder_close(decoder);
         bzna_context_close(tight);

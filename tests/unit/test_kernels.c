@@ -186,8 +186,9 @@ static void warp_separable_at(const bzi_kernel_slot *slot, const bzi_kernel_outp
     void *workspace = workspace_make(bzi_kernel_workspace_bytes(slot, out));
     bzi_kernel_view view = bzi_kernel_view_of(slot);
     bzi_kernel_lines lines;
-    level = level < bzi_kernel_level() ? level : bzi_kernel_level();
-    CHECK_EQ(bzi_kernel_plan(&lines, slot, &view, out, workspace, level), 1);
+    bzi_kernel_lay_out(&lines, slot, &view, out, workspace);
+    lines.level = level < bzi_kernel_level() ? level : bzi_kernel_level();
+    CHECK_EQ(bzi_kernel_plan(&lines, slot, &view, out), 1);
     bzi_kernel_rows(slot, &view, &lines, out);
     free(workspace);
 }

@@ -50,12 +50,6 @@ TEST_MAIN(RUN(headers_say_size_and_orientation) RUN(pictures_are_decoded))
 
 #define DATA "tests/data/pictures/"
 
-#ifdef BENZINA_NO_JPEG
-enum { BY_LIBAVCODEC = 1 };                   /* JPEGs are decoded */
-#else
-enum { BY_LIBAVCODEC = 0 };
-#endif
-
 /* ---- Files and pictures ------------------------------------------------------------------------------------------ */
 
 static bzna_context *context;
@@ -182,6 +176,20 @@ static void check_refused(uint32_t codec, bytes b, bzna_status status, const cha
 
 /* ---- JPEG -------------------------------------------------------------------------------------------------------- */
 
+#define NEEDS_JPEG do { if (!BZI_HAS_JPEG) SKIP("built without libjpeg-turbo [libjpeg-dev]"); } while (0)
+
+TEST(without_libjpeg_turbo_jpegs_are_refused_by_name)
+{
+    bytes b = fixture("jpeg_440.jpg");
+    if (BZI_HAS_JPEG)
+        free(look_at(BZNA_CODEC_JPEG, b, 0));
+    else
+        check_refused(BZNA_CODEC_JPEG, b, BZNA_E_UNSUPPORTED, "JPEG is decoded by libjpeg-turbo, which this build does "
+                      "not have (BENZINA_NO_JPEG)");
+    CHECK_EQ(last.status == BZNA_OK, BZI_HAS_JPEG);
+    free(b.data);
+}
+
 static const struct {
     const char *name;
     double      tolerance;            /* libjpeg repeats the chroma of 4:1:1, and rounds CMYK */
@@ -199,12 +207,14 @@ static const struct {
 
 TEST(jpegs_of_every_kind_have_pillows_pixels)
 {
+    NEEDS_JPEG;
     for (size_t i = 0; i < JPEGS; i++)
         check_fixture(jpegs[i].name, BZNA_CODEC_JPEG, jpegs[i].tolerance);
 }
 
 TEST(jpegs_come_as_their_own_planes)
 {
+    NEEDS_JPEG;
     for (size_t i = 0; i < JPEGS; i++) {
         bytes b = fixture(jpegs[i].name);
         free(look_at(BZNA_CODEC_JPEG, b, 0));
@@ -221,6 +231,7 @@ TEST(jpegs_come_as_their_own_planes)
 
 TEST(a_forced_matrix_or_a_containers_color_does_not_change_rgb)
 {
+    NEEDS_JPEG;
     bytes b = fixture("jpeg_rgb_adobe.jpg");
     bzna_image image = image_of(BZNA_CODEC_JPEG, b);
     float *plain = look_at(BZNA_CODEC_JPEG, b, 0), forced[3 * PIXELS];
@@ -244,6 +255,7 @@ TEST(a_forced_matrix_or_a_containers_color_does_not_change_rgb)
 
 TEST(jfifs_marker_means_y_cb_cr_whatever_the_components_numbers_are)
 {
+    NEEDS_JPEG;
     static const char jfif[] = "\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0";
     bytes rgb = fixture("jpeg_rgb_numbers.jpg"), b = spliced(rgb, 2, jfif, sizeof jfif - 1, 2);
     uint8_t kept[3][PIXELS];
@@ -263,6 +275,7 @@ TEST(jfifs_marker_means_y_cb_cr_whatever_the_components_numbers_are)
 /* test_jpeg.c has warps of such rows. */
 TEST(rows_above_are_those_of_the_whole_picture)
 {
+    NEEDS_JPEG;
     for (size_t i = 0; i < JPEGS; i++) {
         bytes b = fixture(jpegs[i].name);
         const bzna_image coded = image_of(BZNA_CODEC_JPEG, b);
@@ -290,20 +303,23 @@ TEST(rows_above_are_those_of_the_whole_picture)
 
 TEST(a_component_without_data_is_damage)
 {
+    NEEDS_JPEG;
     bytes whole = fixture("jpeg_440.jpg");
     size_t scan = find(whole, 0, "\xff\xda", 2);
     bytes b = spliced(whole, scan, NULL, 0, whole.size - 2);
-    check_refused(BZNA_CODEC_JPEG, b, BZNA_E_DECODE, "a component has no data");
+    check_refused(BZNA_CODEC_JPEG, b, BZNA_E_DECODE, "there is no picture");
+    free(b.data);
+    b = spliced(whole, scan, "\xff\xda\0\7\1\1\0\0\77\0", 10, scan + 14);   /* of the first component alone */
+    check_refused(BZNA_CODEC_JPEG, b, BZNA_E_DECODE, "");
     free(b.data);
     free(whole.data);
 }
 
-/* Unless nothing is missing but the end marker, and bits that fill the last byte. libavcodec looks only before each MCU
- * whether there are bits left. */
+/* Unless nothing is missing but the end marker, and bits that fill the last byte. */
 TEST(a_jpeg_that_ends_anywhere_is_damaged)
 {
+    NEEDS_JPEG;
     static const char *const names[] = { "jpeg_420_progressive.jpg", "jpeg_422_restarts.jpg", "jpeg_rgb_adobe.jpg" };
-    const size_t more = BY_LIBAVCODEC ? 20 : 0;
     for (size_t i = 0; i < COUNT(names); i++) {
         bytes whole = fixture(names[i]);
         float *wanted = look_at(BZNA_CODEC_JPEG, whole, 0);
@@ -313,15 +329,15 @@ TEST(a_jpeg_that_ends_anywhere_is_damaged)
             float *got = look_at(BZNA_CODEC_JPEG, b, 0);
             lenient += got != NULL;
             CHECK_EQ(last.status, got ? BZNA_OK : BZNA_E_DECODE);
-            CHECK(!got || size + 3 + more >= whole.size);
+            CHECK(!got || size + 3 >= whole.size);
             CHECK(!got || size + 2 < whole.size || !memcmp(wanted, got, 3 * PIXELS * sizeof *got));
             CHECK(got || size + 2 < whole.size);
             CHECK(got || strstr(last.message, "truncated"));
-            CHECK(got || BY_LIBAVCODEC || last.byte_offset <= size);
+            CHECK(got || last.byte_offset <= size);
             free(got);
             free(b.data);
         }
-        CHECK(lenient >= 2 && lenient <= 3 + more);
+        CHECK(lenient >= 2 && lenient <= 3);
         free(wanted);
         free(whole.data);
     }
@@ -329,6 +345,7 @@ TEST(a_jpeg_that_ends_anywhere_is_damaged)
 
 TEST(coded_data_that_end_before_the_end_marker_are_damage)
 {
+    NEEDS_JPEG;
     static const char *const names[] = { "jpeg_420_progressive.jpg", "jpeg_440.jpg", "jpeg_rgb_numbers.jpg" };
     for (size_t i = 0; i < COUNT(names); i++) {
         bytes whole = fixture(names[i]), b = spliced(whole, whole.size - 40, NULL, 0, whole.size - 2);
@@ -340,11 +357,11 @@ TEST(coded_data_that_end_before_the_end_marker_are_damage)
 
 TEST(restart_markers_that_are_missing_or_out_of_order_are_damage)
 {
+    NEEDS_JPEG;
     bytes whole = fixture("jpeg_422_restarts.jpg");
     size_t third = find(whole, 0, "\xff\xd2", 2), end = whole.size - 2;
     bytes lost = spliced(whole, third, NULL, 0, third + 2), more = spliced(whole, end, "\xff\xd0\xff\xd1", 4, end);
-    check_refused(BZNA_CODEC_JPEG, lost, BZNA_E_DECODE,
-                  BY_LIBAVCODEC ? "restart markers are out of order" : "damaged near row");
+    check_refused(BZNA_CODEC_JPEG, lost, BZNA_E_DECODE, "damaged near row");
     CHECK_EQ(last.byte_offset > third, 1);
     free(look_at(BZNA_CODEC_JPEG, more, 0));                /* behind the picture */
     CHECK_EQ(last.status, BZNA_OK);
@@ -363,13 +380,14 @@ static bytes without(bytes b, uint8_t marker)
 
 TEST(tables_of_a_picture_before_are_not_used)
 {
+    NEEDS_JPEG;
     bytes whole = fixture("jpeg_rgb_adobe.jpg");
     static const uint8_t markers[] = { 0xdb, 0xc4 };
     for (size_t i = 0; i < COUNT(markers); i++) {
         bytes b = without(whole, markers[i]);
         free(look_at(BZNA_CODEC_JPEG, whole, 0));
         CHECK_EQ(last.status, BZNA_OK);
-        check_refused(BZNA_CODEC_JPEG, b, BZNA_E_DECODE, "a scan uses a table that the picture does not define");
+        check_refused(BZNA_CODEC_JPEG, b, BZNA_E_DECODE, "was not defined");
         CHECK(last.byte_offset > find(b, 0, "\xff\xda", 2) && last.byte_offset < b.size);
         free(b.data);
     }
@@ -378,6 +396,7 @@ TEST(tables_of_a_picture_before_are_not_used)
 
 TEST(jpegs_that_are_not_decoded_are_refused_by_name)
 {
+    NEEDS_JPEG;
     static const struct { uint8_t marker; const char *name; } codings[] = {
         { 0xc3, "lossless" }, { 0xc5, "hierarchical" }, { 0xc7, "lossless" }, { 0xc9, "arithmetic" },
         { 0xca, "arithmetic" }, { 0xcb, "lossless" }, { 0xcd, "hierarchical" }, { 0xf7, "JPEG-LS" } };
@@ -408,9 +427,11 @@ TEST(jpegs_that_are_not_decoded_are_refused_by_name)
     free(b.data);
 }
 
-/* Of a JPEG that is made of segments by hand: one of them is replaced, or put before another. No decoder sees it. */
+/* Of a JPEG that is made of segments by hand: one of them is replaced, or put before another. A decoder sees it only if
+ * its header is sound, and another status is expected. */
 TEST(jpeg_headers_that_are_damaged_are_refused_where_they_are)
 {
+    NEEDS_JPEG;
     enum { DQT, SOF, DC, AC, SCAN, SEGMENTS };
     static const struct { uint8_t marker, size; uint8_t bytes[14]; uint32_t zeros; } sound[SEGMENTS] = {
         { 0xdb, 1, { 0 }, 64 },
@@ -431,31 +452,31 @@ TEST(jpeg_headers_that_are_damaged_are_refused_where_they_are)
     } cases[] = {
         { DQT, 0, 0xdb, 1, { 0 }, 64, BZNA_OK, "" },
         { DQT, 0, 0xdb, 1, { 0x13 }, 128, BZNA_OK, "" },
-        { DQT, 0, 0xdb, 1, { 0x04 }, 64, BZNA_E_DECODE, "quantization table " DAMAGED },
-        { DQT, 0, 0xdb, 1, { 0x20 }, 128, BZNA_E_DECODE, "quantization table " DAMAGED },
-        { DQT, 0, 0xdb, 1, { 0x10 }, 127, BZNA_E_DECODE, "quantization table " DAMAGED },
-        { DQT, 0, 0xdb, 1, { 0x00 }, 63, BZNA_E_DECODE, "quantization table " DAMAGED },
-        { DQT, 1, 0xdb, 1, { 0x01 }, 64, BZNA_E_DECODE, "a table that the picture does not define" },
+        { DQT, 0, 0xdb, 1, { 0x04 }, 64, BZNA_E_DECODE, "Bogus DQT index 4" },
+        { DQT, 0, 0xdb, 1, { 0x20 }, 128, BZNA_OK, "" },
+        { DQT, 0, 0xdb, 1, { 0x10 }, 127, BZNA_E_DECODE, "Bogus marker length" },
+        { DQT, 0, 0xdb, 1, { 0x00 }, 63, BZNA_E_DECODE, "Bogus marker length" },
+        { DQT, 1, 0xdb, 1, { 0x01 }, 64, BZNA_E_DECODE, "Quantization table 0x00 was not defined" },
         { DQT, 1, 0xdb, 1, { 0x10 }, 128, BZNA_OK, "" },
 
         { DC, 0, 0xc4, 2, { 0x03, 1 }, 16, BZNA_OK, "" },
         { DC, 0, 0xc4, 2, { 0x13, 255 }, 270, BZNA_OK, "" },
         { DC, 0, 0xc4, 3, { 0x13, 255, 1 }, 270, BZNA_OK, "" },
-        { DC, 0, 0xc4, 3, { 0x13, 255, 2 }, 271, BZNA_E_DECODE, "Huffman table " DAMAGED },
-        { DC, 0, 0xc4, 2, { 0x04, 1 }, 16, BZNA_E_DECODE, "Huffman table " DAMAGED },
-        { DC, 0, 0xc4, 2, { 0x20, 1 }, 16, BZNA_E_DECODE, "Huffman table " DAMAGED },
-        { DC, 0, 0xc4, 2, { 0x00, 1 }, 15, BZNA_E_DECODE, "Huffman table " DAMAGED },
-        { DC, 1, 0xc4, 2, { 0x01, 1 }, 16, BZNA_E_DECODE, "a table that the picture does not define" },
-        { AC, 1, 0xc4, 2, { 0x11, 1 }, 16, BZNA_E_DECODE, "a table that the picture does not define" },
+        { DC, 0, 0xc4, 3, { 0x13, 255, 2 }, 271, BZNA_E_DECODE, "Bogus Huffman table definition" },
+        { DC, 0, 0xc4, 2, { 0x04, 1 }, 16, BZNA_E_DECODE, "Bogus DHT index 4" },
+        { DC, 0, 0xc4, 2, { 0x20, 1 }, 16, BZNA_E_DECODE, "Bogus DHT index 32" },
+        { DC, 0, 0xc4, 2, { 0x00, 1 }, 15, BZNA_E_DECODE, "Bogus Huffman table definition" },
+        { DC, 1, 0xc4, 2, { 0x01, 1 }, 16, BZNA_E_DECODE, "Huffman table 0x00 was not defined" },
+        { AC, 1, 0xc4, 2, { 0x11, 1 }, 16, BZNA_E_DECODE, "Huffman table 0x00 was not defined" },
 
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 0, 1, 0x11, 0 }, 0, BZNA_E_DECODE,
-          "two components have the same number" },
+          "Invalid component ID 3 in SOS" },
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 1, 0x11, 0, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
-          "two components have the same number" },
+          "Invalid component ID 2 in SOS" },
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 4, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
-          "frame header " DAMAGED },
+          "Quantization table 0x04 was not defined" },
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 3, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
-          "a table that the picture does not define" },
+          "Quantization table 0x03 was not defined" },
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x01, 0, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
           "frame header " DAMAGED },
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x10, 0, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
@@ -487,26 +508,31 @@ TEST(jpeg_headers_that_are_damaged_are_refused_where_they_are)
 
         { SCAN, 1, 0xda, 10, { 3, 1, 0, 2, 0, 3, 0, 0, 63, 0 }, 0, BZNA_OK, "" },
         { SCAN, 1, 0xda, 10, { 3, 3, 0, 2, 0, 1, 0, 0, 63, 0 }, 0, BZNA_OK, "" },
-        { SCAN, 1, 0xda, 4, { 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
-        { SCAN, 1, 0xda, 12, { 4, 1, 0, 2, 0, 3, 0, 4, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
-        { SCAN, 1, 0xda, 10, { 3, 1, 0, 2, 0, 4, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
-        { SCAN, 1, 0xda, 10, { 3, 1, 0, 2, 0, 2, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
-        { SCAN, 1, 0xda, 10, { 3, 1, 0, 2, 0, 1, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
-        { SCAN, 1, 0xda, 10, { 3, 1, 0x40, 2, 0, 3, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
-        { SCAN, 1, 0xda, 10, { 3, 1, 0, 2, 0x04, 3, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
-        { SCAN, 1, 0xda, 10, { 3, 1, 0x30, 2, 0, 3, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "does not define" },
-        { SCAN, 1, 0xda, 10, { 3, 1, 0x03, 2, 0, 3, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "does not define" },
-        { SCAN, 1, 0xda, 9, { 3, 1, 0, 2, 0, 3, 0, 0, 63 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
-        { SCAN, 1, 0xda, 11, { 3, 1, 0, 2, 0, 3, 0, 0, 63, 0, 0 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
+        { SCAN, 1, 0xda, 4, { 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "Bogus marker length" },
+        { SCAN, 1, 0xda, 12, { 4, 1, 0, 2, 0, 3, 0, 4, 0, 0, 63, 0 }, 0, BZNA_E_DECODE,
+          "Invalid component ID 4 in SOS" },
+        { SCAN, 1, 0xda, 10, { 3, 1, 0, 2, 0, 4, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "Invalid component ID 4 in SOS" },
+        { SCAN, 1, 0xda, 10, { 3, 1, 0, 2, 0, 2, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "Invalid component ID 2 in SOS" },
+        { SCAN, 1, 0xda, 10, { 3, 1, 0, 2, 0, 1, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "Invalid component ID 1 in SOS" },
+        { SCAN, 1, 0xda, 10, { 3, 1, 0x40, 2, 0, 3, 0, 0, 63, 0 }, 0, BZNA_E_DECODE,
+          "Huffman table 0x04 was not defined" },
+        { SCAN, 1, 0xda, 10, { 3, 1, 0, 2, 0x04, 3, 0, 0, 63, 0 }, 0, BZNA_E_DECODE,
+          "Huffman table 0x04 was not defined" },
+        { SCAN, 1, 0xda, 10, { 3, 1, 0x30, 2, 0, 3, 0, 0, 63, 0 }, 0, BZNA_E_DECODE,
+          "Huffman table 0x03 was not defined" },
+        { SCAN, 1, 0xda, 10, { 3, 1, 0x03, 2, 0, 3, 0, 0, 63, 0 }, 0, BZNA_E_DECODE,
+          "Huffman table 0x03 was not defined" },
+        { SCAN, 1, 0xda, 9, { 3, 1, 0, 2, 0, 3, 0, 0, 63 }, 0, BZNA_E_DECODE, "Bogus marker length" },
+        { SCAN, 1, 0xda, 11, { 3, 1, 0, 2, 0, 3, 0, 0, 63, 0, 0 }, 0, BZNA_E_DECODE, "Bogus marker length" },
         { DQT, 0, 0xda, 10, { 3, 1, 0, 2, 0, 3, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "a scan before the frame header" },
 
         { AC, 0, 0xdd, 2, { 0, 1 }, 0, BZNA_OK, "" },
-        { AC, 0, 0xdd, 1, { 1 }, 0, BZNA_E_DECODE, "the restart interval " DAMAGED },
+        { AC, 0, 0xdd, 1, { 1 }, 0, BZNA_E_DECODE, "Bogus marker length" },
         { AC, 0, 0xcc, 2, { 0, 0 }, 0, BZNA_OK, "" },         /* DAC: of arithmetic coding */
         { AC, 0, 0xc8, 2, { 0, 0 }, 0, BZNA_OK, "" },         /* JPG: reserved */
         { AC, 0, 0xdc, 2, { 0, 16 }, 0, BZNA_OK, "" },        /* DNL: it says nothing new */
-        { AC, 0, 0xd8, 0, { 0 }, 0, BZNA_E_DECODE, "a picture inside the picture" },
-        { AC, 0, 0xbf, 0, { 0 }, 0, BZNA_E_DECODE, "there is no such marker" },
+        { AC, 0, 0xd8, 0, { 0 }, 0, BZNA_E_DECODE, "two SOI markers" },
+        { AC, 0, 0xbf, 0, { 0 }, 0, BZNA_E_DECODE, "Unsupported marker type 0xbf" },
         { AC, 0, 0xde, 2, { 0, 0 }, 0, BZNA_E_CODEC, "hierarchical" },
         { AC, 0, 0xdf, 2, { 0, 0 }, 0, BZNA_E_CODEC, "hierarchical" },
         { AC, 0, 0xf7, 2, { 0, 0 }, 0, BZNA_E_CODEC, "JPEG-LS" },
@@ -531,15 +557,20 @@ TEST(jpeg_headers_that_are_damaged_are_refused_where_they_are)
                     continue;                               /* a marker alone */
                 b.data[at] = (uint8_t)(whole >> 8);
                 b.data[at + 1] = (uint8_t)whole;
+                if (b.data[at - 1] == 0xdb)
+                    memset(b.data + at + 2, 1, whole - 2);  /* no number of a quantization table is 0 */
                 memcpy(b.data + at + 2, own ? cases[n].bytes : sound[s].bytes, size < 14 || own ? size : 14);
                 at += whole;
             }
         memcpy(b.data + at, "\0\xff\xd9", 3);
         exact = bytes_make(b.data, at + 3);
-        CHECK_EQ(bzi_jpeg_inspect((bzi_span){ exact.data, exact.size }, &format, &last), cases[n].status);
+        const int is_sound = bzi_jpeg_inspect((bzi_span){ exact.data, exact.size }, &format, &last) == BZNA_OK;
+        CHECK(!is_sound || (format.width == 16 && format.height == 16));
+        if (is_sound && cases[n].status && BZI_HAS_JPEG)
+            free(look_at(BZNA_CODEC_JPEG, exact, 0));
+        CHECK_EQ(last.status, !is_sound || BZI_HAS_JPEG ? cases[n].status : BZNA_OK);
         CHECK_CONTAINS(last.message, cases[n].says);
-        CHECK(cases[n].status || (format.width == 16 && format.height == 16));
-        CHECK(cases[n].status != BZNA_E_DECODE || strstr(cases[n].says, "define") ||
+        CHECK(cases[n].status != BZNA_E_DECODE || is_sound ||
               (last.byte_offset >= damaged && last.byte_offset <= damaged + 4 + cases[n].size + cases[n].zeros));
         if (last.status != cases[n].status || !strstr(last.message, cases[n].says))
             printf("  in case %d: %s\n", (int)n, last.message);
@@ -550,7 +581,8 @@ TEST(jpeg_headers_that_are_damaged_are_refused_where_they_are)
 
 TEST(a_jpeg_has_500_scans_at_most)
 {
-    bytes whole = fixture("jpeg_420_progressive.jpg"), b;
+    NEEDS_JPEG;
+    bytes whole = fixture("jpeg_ycck_420_scans.jpg"), b;
     size_t at = 0, next, scan, scans = 0;
     while ((next = find(whole, at + 1, "\xff\xda", 2)) < whole.size)
         at = next, scans++;
@@ -567,7 +599,7 @@ TEST(a_jpeg_has_500_scans_at_most)
     b.size -= scan;                                         /* as many as may be */
     memcpy(b.data + b.size - 2, "\xff\xd9", 2);
     free(look_at(BZNA_CODEC_JPEG, b, 0));
-    CHECK(last.status != BZNA_E_LIMIT);
+    CHECK_EQ(last.status, BZNA_OK);
     free(b.data);
     free(whole.data);
 }
@@ -587,6 +619,7 @@ TEST(absurd_sizes_are_refused_before_decoding)
 
 TEST(what_is_not_the_picture_does_no_harm)
 {
+    NEEDS_JPEG;
     static const char notes[] = "\xff\xfe\0\x0c" "CS=ITU601\0" "\xff\xe0\0\x10" "AVI1\1\0\0\0\0\0\0\0\0\0"
                                 "xyz\0\xff\xff\xff";
     bytes whole = fixture("jpeg_440.jpg"), noted = spliced(whole, 2, notes, sizeof notes - 1, 3);
@@ -605,29 +638,9 @@ TEST(what_is_not_the_picture_does_no_harm)
     free(whole.data);
 }
 
-/* libavcodec goes by some, for this picture and for later ones. */
-TEST(a_decoder_is_not_given_a_jpegs_notes)
-{
-    static const char notes[] = "\xff\xfe\0\x0c" "CS=ITU601\0" "\xff\xe2\0\4ab"
-                                "\xff\xee\0\x0e" "Adobe\0\x64\0\0\0\0\2";
-    const size_t size = sizeof notes - 1;
-    bytes whole = fixture("jpeg_440.jpg"), plain = bytes_make(whole.data, whole.size);
-    bytes noted = spliced(whole, whole.size - 2, notes, size, whole.size - 2);
-    bytes both = spliced(noted, 2, notes, size, 2);
-    const bzi_codec *row = bzi_codec_find(BZNA_CODEC_JPEG);
-    CHECK(find(both, 0, "JFIF", 4) < both.size);
-    both.size = (size_t)row->strip(both.data, both.size);
-    plain.size = (size_t)row->strip(plain.data, plain.size);
-    CHECK(both.size == plain.size && !memcmp(both.data, plain.data, plain.size));
-    CHECK(find(plain, 0, "JFIF", 4) == plain.size && plain.size == whole.size - 18);
-    free(plain.data);
-    free(both.data);
-    free(noted.data);
-    free(whole.data);
-}
-
 TEST(an_exif_segment_of_any_bytes_does_no_harm)
 {
+    NEEDS_JPEG;
     bytes whole = fixture("jpeg_exif_6.jpg");
     float *wanted = look_at(BZNA_CODEC_JPEG, whole, 1);
     size_t at = find(whole, 0, "\xff\xe1", 2) + 4, size = bzi_be16(whole.data + at - 2) - 2;
@@ -651,6 +664,7 @@ TEST(an_exif_segment_of_any_bytes_does_no_harm)
 
 TEST(sizes_are_the_streams_or_agree_with_it)
 {
+    NEEDS_JPEG;
     bytes b = fixture("jpeg_440.jpg");
     bzna_image image = image_of(BZNA_CODEC_JPEG, b);
     static const struct { uint32_t width, height, frame_width, frame_height, x, y; bzna_status status; } cases[] = {
@@ -1552,6 +1566,7 @@ static size_t stored(uint32_t orientation, int x, int y)
 
 TEST(all_orientations_turn_the_picture_exactly)
 {
+    NEEDS_JPEG;
     bytes b = fixture("jpeg_exif_6.jpg");
     size_t tag = find(b, 0, "\1\x12\0\3", 4) + 8;          /* big-endian: its value */
     float *upright = look_at(BZNA_CODEC_JPEG, b, 1);
@@ -1699,6 +1714,7 @@ static bytes jpeg_with_xmp(const char *packet, int with_exif)
 
 TEST(xmp_says_the_orientation_where_exif_data_do_not)
 {
+    NEEDS_JPEG;
     static const char in_tiff[] = XMP_PACKET("tiff:Orientation=\"5\">");
     bytes webp = fixture("webp_lossy.webp"), tiff = fixture("tiff_lzw.tif"), b, c;
     size_t at;
@@ -1732,6 +1748,7 @@ TEST(xmp_says_the_orientation_where_exif_data_do_not)
 /* Frames of cameras and of AVI count on the standard's tables. */
 TEST(a_jpeg_without_huffman_tables_has_those_of_the_standard)
 {
+    NEEDS_JPEG;
     static const char *const names[] = { "jpeg_440.jpg", "jpeg_422_restarts.jpg", "jpeg_exif_6.jpg",
                                          "jpeg_411.jpg" };
     bytes other = fixture("jpeg_rgb_numbers.jpg"), progressive = fixture("jpeg_420_progressive.jpg"), b;
@@ -1759,7 +1776,7 @@ TEST(a_jpeg_without_huffman_tables_has_those_of_the_standard)
         free(progressive.data);
         progressive = b;
     }
-    check_refused(BZNA_CODEC_JPEG, progressive, BZNA_E_DECODE, "a scan uses a table that the picture does not define");
+    check_refused(BZNA_CODEC_JPEG, progressive, BZNA_E_DECODE, "Huffman table 0x00 was not defined");
     free(progressive.data);
     free(other.data);
 }
@@ -1767,6 +1784,7 @@ TEST(a_jpeg_without_huffman_tables_has_those_of_the_standard)
 /* What is cut, and then got an end marker, is as what is cut: wherever that was, not all of it is there. */
 TEST(a_jpeg_that_was_cut_and_then_ended_is_truncated)
 {
+    NEEDS_JPEG;
     static const char *const names[] = { "jpeg_420_progressive.jpg", "jpeg_gray_progressive.jpg",
                                          "jpeg_rgb_adobe.jpg", "jpeg_ycck_420_scans.jpg" };
     for (size_t i = 0; i < COUNT(names); i++) {
@@ -1774,7 +1792,7 @@ TEST(a_jpeg_that_was_cut_and_then_ended_is_truncated)
         for (size_t size = find(whole, 0, "\xff\xda", 2) + 20; size + 40 < whole.size; size += 7) {
             bytes cut = bytes_make(whole.data, size), ended = spliced(cut, size, "\xff\xd9", 2, size);
             check_refused(BZNA_CODEC_JPEG, ended, BZNA_E_DECODE, "");
-            if (!BY_LIBAVCODEC && i == 2)
+            if (i == 2)
                 CHECK_CONTAINS(last.message, "truncated after row");
             check_refused(BZNA_CODEC_JPEG, cut, BZNA_E_DECODE, "");
             free(ended.data);
@@ -1782,7 +1800,7 @@ TEST(a_jpeg_that_was_cut_and_then_ended_is_truncated)
         }
         for (size_t scan = find(whole, 0, "\xff\xda", 2); (scan = find(whole, scan + 1, "\xff\xda", 2)) < whole.size;) {
             bytes ended = spliced(whole, scan, "\xff\xd9", 2, whole.size);          /* between scans */
-            check_refused(BZNA_CODEC_JPEG, ended, BZNA_E_DECODE, i == 3 ? "" : "truncated: scans are missing");
+            check_refused(BZNA_CODEC_JPEG, ended, BZNA_E_DECODE, "truncated: scans are missing");
             free(ended.data);
         }
         free(whole.data);
@@ -2132,6 +2150,7 @@ static void check_archived(bzna_dataset *dataset, uint64_t index, bytes b, const
 
 TEST(jpegs_in_an_archive_are_the_bytes_and_pixels_that_went_in)
 {
+    NEEDS_JPEG;
     bytes files[COUNT(jpegs) + 1];
     bzna_image images[COUNT(jpegs) + 1];
     AVFrame *narrow = frame_random(AV_PIX_FMT_YUVJ420P, 5);
@@ -2154,10 +2173,10 @@ TEST(jpegs_in_an_archive_are_the_bytes_and_pixels_that_went_in)
         images[i].orientation = i < COUNT(jpegs) && !strcmp(jpegs[i].name, "jpeg_exif_6.jpg") ? 6 : 0;
         check_archived(dataset, i, files[i], &images[i]);
     }
-    const uint64_t pixels = bzi_dataset_hash_stills(dataset, BZI_JPEG_DECODER);
+    const uint64_t pixels = bzi_dataset_hash_stills(dataset);
     bzna_dataset_close(dataset);
     dataset = finished(NULL, BZNA_ORIENTATION_IGNORE);
-    CHECK(bzi_dataset_hash_stills(dataset, BZI_JPEG_DECODER) != pixels);      /* states of one are none of the other */
+    CHECK(bzi_dataset_hash_stills(dataset) != pixels);      /* states of one are none of the other */
     for (size_t i = 0; i <= COUNT(jpegs); i++) {
         images[i].orientation = 1;
         check_archived(dataset, i, files[i], &images[i]);
@@ -2171,6 +2190,7 @@ TEST(jpegs_in_an_archive_are_the_bytes_and_pixels_that_went_in)
  * track says the largest edges, and once as QuickTime calls it. */
 TEST(a_video_of_jpegs_has_pictures_of_their_own_sizes)
 {
+    NEEDS_JPEG;
     AVFrame *wide = frame_random(AV_PIX_FMT_YUVJ420P, 5);
     bytes b[2] = { fixture("jpeg_exif_6.jpg"), { NULL, 0 } }, file;
     bzna_writer *writer = writer_new();
@@ -2252,6 +2272,7 @@ TEST(what_an_archive_would_say_otherwise_than_its_jpeg_is_refused)
 
 TEST_MAIN(decoder = decoder_new();
           RUN(headers_say_size_and_orientation)
+          RUN(without_libjpeg_turbo_jpegs_are_refused_by_name)
           RUN(jpegs_of_every_kind_have_pillows_pixels)
           RUN(jpegs_come_as_their_own_planes)
           RUN(a_forced_matrix_or_a_containers_color_does_not_change_rgb)
@@ -2267,7 +2288,6 @@ TEST_MAIN(decoder = decoder_new();
           RUN(a_jpeg_has_500_scans_at_most)
           RUN(absurd_sizes_are_refused_before_decoding)
           RUN(what_is_not_the_picture_does_no_harm)
-          RUN(a_decoder_is_not_given_a_jpegs_notes)
           RUN(an_exif_segment_of_any_bytes_does_no_harm)
           RUN(sizes_are_the_streams_or_agree_with_it)
           RUN(the_bytes_of_a_jpeg_are_a_stream_as_they_are)

@@ -2814,7 +2814,7 @@ static void judge_ties(bzi_kernel_slot *slot, uint32_t dtype)
 static void judge_jitter(bzi_kernel_slot *slot, int number)
 {
     random_jitter(slot);
-    slot->flags |= (number & 1 ? BZI_KERNEL_SHIFT : 0) | (number & 2 ? 2 * BZI_KERNEL_SHIFT : 0) |
+    slot->flags |= (number & 1 ? BZI_KERNEL_SHIFT : 0) | (number & 2 ? BZI_KERNEL_HUE : 0) |
                    (number % 5 == 0 ? BZI_KERNEL_MEAN_LUMA : 0);
     slot->contrast = (float)random_real(0.5, 1.2);
     slot->offset = (float)random_real(-20, 60);
@@ -2890,7 +2890,7 @@ TEST(instructions_a_pixel_are_counted_by_kernel)
         { "any, cubic antialiased", BZI_KERNEL_ANY, 2, BZI_KERNEL_CUBIC, 0, 1.5, 0 },
         { "any, linear antialiased, contrast", BZI_KERNEL_ANY, 3, BZI_KERNEL_LINEAR, 0, 1.5, BZI_KERNEL_JITTER },
         { "any, linear antialiased, hue", BZI_KERNEL_ANY, 3, BZI_KERNEL_LINEAR, 0, 1.5,
-          BZI_KERNEL_JITTER | 2 * BZI_KERNEL_SHIFT },
+          BZI_KERNEL_JITTER | BZI_KERNEL_HUE },
     };
     NEED_SHIPPED();
     random_state = 27;
