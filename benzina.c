@@ -6116,6 +6116,9 @@ static bzna_status bzi_heif_fail(const bzi_cursor *box, const char *path, bzna_s
     return bzi_fail(err, status, bzi_cursor_offset(box), type, 0, "%s at byte %llu: %s", path,
                     (unsigned long long)bzi_cursor_offset(box), text);
 }
+#ifdef __clang_analyzer__
+#  define bzi_heif_fail(box, path, status, err, ...) (bzi_heif_fail(box, path, (status), err, __VA_ARGS__), (status))
+#endif
 
 /* Returns 1 if a file begins as HEIF files do: ftyp with one of the brands of stills and sequences. */
 static int bzi_heif_probe(bzi_span head)
@@ -7517,6 +7520,9 @@ static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_st
     return bzi_fail(err, status, offset, fourcc, 0, "%s%sat byte %llu: %s", path, n ? " " : "",
                     (unsigned long long)offset, text);
 }
+#ifdef __clang_analyzer__
+#  define bzi_box_fail(movie, err, status, at, ...) (bzi_box_fail(movie, err, (status), at, __VA_ARGS__), (status))
+#endif
 
 /* Prepares a movie for another file. */
 static void bzi_movie_reset(bzi_movie *movie)
@@ -19996,7 +20002,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     const int is_gif = bzi_still_find(bzi_image_data(image))->av_id == AV_CODEC_ID_GIF;
     const int is_index = (has_palette || is_gif) && image->palette == BZNA_PALETTE_INDEX;
     const int is_gray = is_index || (format && format->nb_components < 3 && !has_palette), count = is_gray ? 1 : 3;
-    const int is_rgb = !is_gray && (has_palette || (format->flags & AV_PIX_FMT_FLAG_RGB));
+    const int is_rgb = !is_gray && (has_palette || (format && (format->flags & AV_PIX_FMT_FLAG_RGB)));
     const int is_planar = is_index ? has_palette : format && bzi_frame_is_planar(format, count);
 
     if (!format || (format->flags & (AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT)) ||
