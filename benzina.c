@@ -23,7 +23,7 @@
  *   31-32  mp4               archives, plain video; their samples
  *      33  lists             of samples, as text
  *      34  names             texts in one buffer
- *   35-37  folders           directories; pictures that are files; pairs of folders
+ *   35-37  folders           threads that open files; directories; pictures that are files; pairs of folders
  *   38-41  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
  *      42  records           of one size
  *      43  providers         samples that the caller's functions give
@@ -239,9 +239,9 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
 /* groups in braces in a pattern: 16 groups of two members already make that many files */
 #define BZI_LIMIT_GROUPS         64u
-/* files of data sets that are open at once, or a quarter of what the process may have, if that is less */
+/* files of data sets that stay open, or a quarter of what the process may have, if that is less */
 #define BZI_LIMIT_OPEN_FILES     64u
-/* nanoseconds that a read waits for a free descriptor: longer than other threads take to read a sample */
+/* nanoseconds that an open waits for a free descriptor: longer than other threads take to read a sample */
 #define BZI_DESCRIPTOR_WAIT_NS   1000000000u
 
 /* bytes of a box that is read whole, as all are but sample tables. The largest holds the names of classes */
@@ -268,6 +268,10 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 /* ==== 2. Basics =====================================================================================================
  * Pure helpers. Checked arithmetic returns 0 on overflow and leaves *out alone. */
+
+#define BZI_LENGTH(array) (sizeof (array) / sizeof (array)[0])
+
+typedef unsigned long long bzi_llu;   /* what %llu prints */
 
 /* A range of memory that belongs to somebody else. */
 typedef struct bzi_span {
@@ -317,7 +321,21 @@ static uint64_t bzi_le64(const uint8_t *p)
     return value;
 }
 
+/* A box type, or another number that four characters stand for. */
+static uint32_t bzi_type(const char text[4]) { return bzi_be32((const uint8_t *)text); }
+
+static void bzi_put_be32(uint8_t *p, uint32_t v)
+{
+    p[0] = (uint8_t)(v >> 24);
+    p[1] = (uint8_t)(v >> 16);
+    p[2] = (uint8_t)(v >> 8);
+    p[3] = (uint8_t)v;
+}
+
 #define BZI_FOURCC(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
+
+/* The same where it need not be a constant: of "moov". */
+static uint32_t bzi_fourcc(const char type[5]) { return bzi_be32((const uint8_t *)type); }
 
 /* A box type as text for messages. A byte that is not printable ASCII becomes '?'. */
 static void bzi_fourcc_text(uint32_t type, char text[5])
@@ -370,6 +388,13 @@ static void bzi_text_printable(char *text)
     for (; *text; text++)
         if ((unsigned char)*text < 32 || (unsigned char)*text > 126)
             *text = '?';
+}
+
+/* Copies text of size bytes for a message. */
+static void bzi_text_show(char *dst, size_t capacity, const uint8_t *src, uint64_t size)
+{
+    bzi_text_copy(dst, capacity, src, size);
+    bzi_text_printable(dst);
 }
 
 /* Like bzi_text_copy, for text that ends with a NUL. */
@@ -579,7 +604,7 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *     bzi_os_file_write_at(file, offset, src, size)     all size bytes
  *     bzi_os_file_sync(file)                   waits until all written bytes are on the disk. That devices and pipes
  *                                              cannot do that is no error
- *     bzi_os_file_close(file), bzi_os_descriptor_close(fd)
+ *     bzi_os_file_close(file)
  *     bzi_os_file_limit()                      how many files the process may have open
  *
  *   bzi_os_kind(path)                          BZI_OS_...; a link counts as what it leads to
@@ -609,10 +634,9 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *     bzi_os_folder_open(folder, path), bzi_os_folder_close(folder)
  *     bzi_os_folder_next(folder, &kind, &error)         the next name and its kind. NULL: the end, or an error
  *
- *   bzi_os_matches, with paths and count, in no order
- *     bzi_os_glob(pattern, &matches)           paths that match a pattern of *, ? and []. ENOENT: there are none
- *     bzi_os_glob_free(&matches)               after 0
+ *   of patterns
  *     BZI_OS_ESCAPE                            in patterns, the character after it stands for itself; 0: there is none
+ *     BZI_OS_CASE                              1: small and capital letters differ; 0: A to Z are a to z
  *     bzi_os_plain_path(path)                  replaces other separators than / */
 #endif
 
@@ -652,7 +676,6 @@ static BZI_THREAD_LOCAL int bzi_os_in_callback;
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -666,6 +689,7 @@ static BZI_THREAD_LOCAL int bzi_os_in_callback;
 #define BZI_OS_CUDA    "libcuda.so.1"
 #define BZI_OS_NVCUVID "libnvcuvid.so.1"
 #define BZI_OS_ESCAPE  '\\'
+#define BZI_OS_CASE    1
 
 /* --- What differs between them --- */
 
@@ -740,11 +764,8 @@ static void bzi_os_file_close(bzi_file *file)
         close(file->fd);
 }
 
-static void bzi_os_descriptor_close(int fd) { close(fd); }
-
-static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
+static int64_t bzi_os_file_read_at(const bzi_file *file, uint64_t offset, void *dst, uint64_t size)
 {
-    const bzi_file *file = user;
     ssize_t n;
 
     if (offset > INT64_MAX)
@@ -846,27 +867,6 @@ static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *err
 
 static void bzi_os_folder_close(bzi_os_folder *folder) { closedir(folder->entries); }
 
-typedef struct bzi_os_matches {
-    char  **paths;                    /* those of found */
-    size_t  count;
-    glob_t  found;
-} bzi_os_matches;
-
-static int bzi_os_glob(const char *pattern, bzi_os_matches *matches)
-{
-    const int error = glob(pattern, GLOB_NOSORT, NULL, &matches->found);
-
-    matches->paths = matches->found.gl_pathv;
-    matches->count = (size_t)matches->found.gl_pathc;
-    if (error == 0)
-        return 0;
-
-    globfree(&matches->found);
-    return error == GLOB_NOSPACE ? ENOMEM : ENOENT;
-}
-
-static void bzi_os_glob_free(bzi_os_matches *matches) { globfree(&matches->found); }
-
 static void bzi_os_plain_path(char *path) { (void)path; }
 
 #endif
@@ -895,7 +895,7 @@ BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name) { r
 
 BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
 
-BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns)
+static void bzi_os_sleep_ns(uint64_t ns)
 {
     struct timespec t = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
     nanosleep(&t, NULL);
@@ -962,7 +962,7 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
         return error;
 
     sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(own); i++)
         sigdelset(&blocked, own[i]);
 
     pthread_sigmask(SIG_SETMASK, &blocked, &old);
@@ -1055,6 +1055,7 @@ static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64
 #define BZI_OS_CUDA    "nvcuda.dll"
 #define BZI_OS_NVCUVID "nvcuvid.dll"
 #define BZI_OS_ESCAPE  0
+#define BZI_OS_CASE    0
 
 static int bzi_windows_error(DWORD code)
 {
@@ -1069,7 +1070,7 @@ static int bzi_windows_error(DWORD code)
         { ERROR_INVALID_HANDLE, EBADF },
     };
 
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(known); i++)
         if (known[i].code == code)
             return known[i].error;
     return EIO;
@@ -1234,11 +1235,8 @@ static void bzi_os_file_close(bzi_file *file)
         _close(file->fd);
 }
 
-static void bzi_os_descriptor_close(int fd) { _close(fd); }
-
-static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
+static int64_t bzi_os_file_read_at(const bzi_file *file, uint64_t offset, void *dst, uint64_t size)
 {
-    const bzi_file *file = user;
     OVERLAPPED at = { .Offset = (DWORD)offset, .OffsetHigh = (DWORD)(offset >> 32) };
     DWORD n = 0;
 
@@ -1331,135 +1329,6 @@ BZI_MAYBE_UNUSED static const char *bzi_os_folder_next(bzi_os_folder *folder, in
 
 BZI_MAYBE_UNUSED static void bzi_os_folder_close(bzi_os_folder *folder) { FindClose(folder->find); }
 
-/* --- Patterns --- */
-
-typedef struct bzi_os_matches {
-    char **paths;
-    size_t count;
-    size_t capacity;
-} bzi_os_matches;
-
-static void bzi_os_glob_free(bzi_os_matches *matches)
-{
-    for (size_t i = 0; i < matches->count; i++)
-        free(matches->paths[i]);
-    free(matches->paths);
-}
-
-static int bzi_windows_lower(int c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; }
-
-/* Looks for a character in [...]. Returns 1 if it is there, and the pattern after it; 0 if not; -1: there is no ]. */
-static int bzi_windows_in_set(const char **pattern, int c)
-{
-    const char *p = *pattern + 1;
-    const int is_not = *p == '!' || *p == '^';
-    int found = 0;
-
-    p += is_not;
-    for (const char *first = p; *p && (*p != ']' || p == first); p++) {
-        const int low = bzi_windows_lower((uint8_t)*p);
-        if (p[1] == '-' && p[2] && p[2] != ']')
-            p += 2;
-        found |= c >= low && c <= bzi_windows_lower((uint8_t)*p);
-    }
-    *pattern = p + 1;
-    return *p ? found != is_not : -1;
-}
-
-/* Returns 1 if a name matches the pattern up to its end or to /, else 0. Case does not count. */
-static int bzi_windows_matches(const char *pattern, const char *name)
-{
-    const char *star = NULL, *from = NULL;
-
-    while (*name) {
-        const int c = bzi_windows_lower((uint8_t)*name);
-        const char *next = pattern + 1;
-        if (*pattern == '*') {
-            star = pattern++;
-            from = name;
-            continue;
-        }
-        if (*pattern && *pattern != '/' &&
-            (*pattern == '?' || (*pattern == '[' && (next = pattern, bzi_windows_in_set(&next, c) == 1)) ||
-             bzi_windows_lower((uint8_t)*pattern) == c)) {
-            pattern = next;
-            name++;
-            continue;
-        }
-        if (!star)
-            return 0;
-        pattern = star + 1;
-        name = ++from;
-    }
-    while (*pattern == '*')
-        pattern++;
-    return !*pattern || *pattern == '/';
-}
-
-static int bzi_windows_add(bzi_os_matches *matches, const char *path)
-{
-    if (matches->count == matches->capacity) {
-        const size_t capacity = matches->capacity ? 2 * matches->capacity : 64;
-        char **paths = realloc(matches->paths, capacity * sizeof *paths);
-        if (!paths)
-            return ENOMEM;
-        matches->paths = paths;
-        matches->capacity = capacity;
-    }
-    if (!(matches->paths[matches->count] = malloc(strlen(path) + 1)))
-        return ENOMEM;
-    strcpy(matches->paths[matches->count++], path);
-    return 0;
-}
-
-/* Adds what matches the pattern.
- *   known   so many bytes of it are the path of a folder, with a / behind it */
-static int bzi_windows_expand(bzi_os_matches *matches, const char *pattern, size_t known)
-{
-    const char *rest = pattern + known, *wild = rest + strcspn(rest, "*?["), *end = rest + strcspn(rest, "/");
-    char path[BZI_LIMIT_PATH_BYTES];
-    bzi_os_folder folder;
-    const char *name;
-    int kind, error;
-
-    if (!*wild)
-        return bzi_os_kind(pattern) == BZI_OS_NONE ? 0 : bzi_windows_add(matches, pattern);
-    if (wild > end)                                         /* no name of this part is asked for */
-        return bzi_windows_expand(matches, pattern, (size_t)(end + 1 - pattern));
-
-    if (snprintf(path, sizeof path, "%.*s", (int)known, known ? pattern : ".") >= (int)sizeof path ||
-        bzi_os_folder_open(&folder, known ? path : ".") != 0)
-        return 0;
-    error = 0;
-    while (!error && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL) {
-        const int size = snprintf(path, sizeof path, "%.*s%s", (int)known, pattern, name);
-        if ((*name == '.' && *rest != '.') || !bzi_windows_matches(rest, name) ||
-            (size_t)size + strlen(end) >= sizeof path)
-            continue;
-        strcpy(path + size, end);
-        error = bzi_windows_expand(matches, path, (size_t)size + (*end == '/'));
-    }
-    bzi_os_folder_close(&folder);
-    return error == ENOMEM ? ENOMEM : 0;
-}
-
-BZI_MAYBE_UNUSED static int bzi_os_glob(const char *pattern, bzi_os_matches *matches)
-{
-    char plain[BZI_LIMIT_PATH_BYTES];
-    int error = ENOENT;
-
-    memset(matches, 0, sizeof *matches);
-    if (snprintf(plain, sizeof plain, "%s", pattern) < (int)sizeof plain) {
-        bzi_os_plain_path(plain);
-        error = bzi_windows_expand(matches, plain, 0);
-    }
-    if (!error && !matches->count)
-        error = ENOENT;
-    if (error)
-        bzi_os_glob_free(matches);
-    return error;
-}
-
 /* --- Clock, processes, libraries, memory --- */
 
 static uint64_t bzi_os_now_ns(void)
@@ -1472,7 +1341,7 @@ static uint64_t bzi_os_now_ns(void)
            (uint64_t)(now.QuadPart % each.QuadPart) * 1000000000u / (uint64_t)each.QuadPart;
 }
 
-BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns) { Sleep((DWORD)bzi_min((ns + 999999) / 1000000, 1u << 30)); }
+static void bzi_os_sleep_ns(uint64_t ns) { Sleep((DWORD)bzi_min((ns + 999999) / 1000000, 1u << 30)); }
 
 static uint32_t bzi_os_processors(void)
 {
@@ -1639,7 +1508,6 @@ enum {
     BZI_RANK_WRITER,
     BZI_RANK_CREW,                    /* threads that open files */
     BZI_RANK_DEVICE,
-    BZI_RANK_FILES,
     BZI_RANK_LOG,
     BZI_RANK_BLOCKS,
     BZI_RANKS,
@@ -1648,8 +1516,8 @@ enum {
 
 #if defined(BENZINA_CHECK_LOCKS) && BZI_THREADS
 
-static const char *const bzi_rank_names[BZI_RANKS] = { "loader", "pool", "context", "writer", "crew", "device", "files",
-                                                       "log", "blocks" };
+static const char *const bzi_rank_names[BZI_RANKS] = { "loader", "pool", "context", "writer", "crew", "device", "log",
+                                                       "blocks" };
 /* in the order in which they were taken */
 static BZI_THREAD_LOCAL uint32_t bzi_ranks_held[BZI_RANKS], bzi_ranks_count;
 
@@ -1753,6 +1621,55 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
     return bzi_native_wait_until(cond, &mutex->native, deadline_ns);
 }
 
+/* A lock and what is waited for with it. Returns 1, or 0 if the system has none left; nothing of it was made then. */
+static int bzi_os_locks_init(bzi_mutex *mutex, uint32_t rank, bzi_cond *conds, uint32_t count)
+{
+    uint32_t made = 0;
+
+    if (bzi_os_mutex_init(mutex, rank))
+        return 0;
+    while (made < count && !bzi_os_cond_init(&conds[made]))
+        made++;
+    if (made == count)
+        return 1;
+    while (made)
+        bzi_os_cond_free(&conds[--made]);
+    bzi_os_mutex_free(mutex);
+    return 0;
+}
+
+static void bzi_os_locks_free(bzi_mutex *mutex, bzi_cond *conds, uint32_t count)
+{
+    while (count)
+        bzi_os_cond_free(&conds[--count]);
+    bzi_os_mutex_free(mutex);
+}
+
+/* Work that takes long, and that one thread at a time does, without holding a lock. */
+typedef struct bzi_os_turn {
+    bzi_mutex mutex;                  /* may guard what else the owner of the turn has */
+    bzi_cond  over;                   /* taken is 0 again */
+    uint32_t  taken;                  /* 1: a thread is at work */
+} bzi_os_turn;
+
+/* Waits until no thread is at work, and then begins. */
+static void bzi_os_turn_begin(bzi_os_turn *turn)
+{
+    bzi_os_lock(&turn->mutex);
+    while (turn->taken)
+        bzi_os_wait(&turn->over, &turn->mutex);
+    turn->taken = 1;
+    bzi_os_unlock(&turn->mutex);
+}
+
+static void bzi_os_turn_end(bzi_os_turn *turn)
+{
+    bzi_os_lock(&turn->mutex);
+    turn->taken = 0;
+    bzi_os_wake_one(&turn->over);
+    bzi_os_unlock(&turn->mutex);
+}
+
 /* Around each call of a function of the user's. */
 static void bzi_os_callback_begin(void)
 {
@@ -1846,6 +1763,16 @@ static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint
     return 1;
 }
 
+/* Adds an element after the *count that a buffer holds. Returns 0 if there is no memory. */
+static int bzi_buffer_push(const bzi_memory *memory, bzi_buffer *buffer, uint64_t *count, const void *element,
+                           size_t size)
+{
+    if (!bzi_buffer_reserve(memory, buffer, (*count + 1) * size, 1))
+        return 0;
+    memcpy(buffer->data + (*count)++ * size, element, size);
+    return 1;
+}
+
 /* Returns a private copy of count elements, or NULL if there is no memory. */
 static void *bzi_alloc_copy(const bzi_memory *memory, const void *from, uint64_t count, uint64_t size)
 {
@@ -1874,20 +1801,27 @@ typedef struct bzi_owned {
     bzi_owned_block        *blocks;
 } bzi_owned;
 
-/* Returns count * size zeroed bytes that are kept until bzi_owned_free, or NULL. */
-static void *bzi_keep(bzi_owned *kept, uint64_t count, uint64_t size)
+/* Returns count * size bytes that are kept until bzi_owned_free, or NULL. */
+static void *bzi_keep_raw(bzi_owned *kept, uint64_t count, uint64_t size)
 {
     bzi_owned_block *block = NULL;
     uint64_t bytes;
 
     if (bzi_mul(count, size, &bytes) && bzi_add(bytes, sizeof *block, &bytes))
-        block = bzi_alloc_zero(kept->memory, bytes, 1);
+        block = bzi_alloc(kept->memory, bytes, 1, 16);
     if (!block)
         return NULL;
-    block->next = kept->blocks;
-    block->bytes = bytes;
+    *block = (bzi_owned_block){ kept->blocks, bytes };
     kept->blocks = block;
     return block + 1;
+}
+
+/* The same, zeroed. */
+static void *bzi_keep(bzi_owned *kept, uint64_t count, uint64_t size)
+{
+    void *bytes = bzi_keep_raw(kept, count, size);
+
+    return bytes ? memset(bytes, 0, (size_t)(count * size)) : NULL;
 }
 
 /* The same for an array, of which `place` is then the address. */
@@ -1896,11 +1830,23 @@ static void *bzi_keep(bzi_owned *kept, uint64_t count, uint64_t size)
 /* Returns a copy that is kept as long, or NULL. */
 static void *bzi_keep_copy(bzi_owned *kept, const void *from, uint64_t count, uint64_t size)
 {
-    void *copy = bzi_keep(kept, count, size);
+    void *copy = bzi_keep_raw(kept, count, size);
 
     if (copy && count)
         memcpy(copy, from, (size_t)(count * size));
     return copy;
+}
+
+/* Moves all that one owner keeps to another. */
+BZI_MAYBE_UNUSED static void bzi_owned_move(bzi_owned *to, bzi_owned *from)
+{
+    bzi_owned_block **end = &from->blocks;
+
+    while (*end)
+        end = &(*end)->next;
+    *end = to->blocks;
+    to->blocks = from->blocks;
+    from->blocks = NULL;
 }
 
 static void bzi_owned_free(bzi_owned *kept)
@@ -1912,106 +1858,37 @@ static void bzi_owned_free(bzi_owned *kept)
     }
 }
 
-/* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
- * slots. */
-#define BZI_LRU_SLOTS 8u
-
-typedef struct bzi_lru_slot {
-    bzi_buffer key;                   /* a copy of the key */
-    uint64_t   size;                  /* bytes of the key */
-    uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
-} bzi_lru_slot;
-
-typedef struct bzi_lru {
-    bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
-    uint64_t     clock;               /* counts lookups */
-} bzi_lru;
-
-/* Returns 1 and the slot that has this key. Else returns 0 and the slot that should get it: a free one, or the least
- * recently used. */
-BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
-{
-    lru->clock++;
-    *index = 0;
-    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
-        bzi_lru_slot *slot = &lru->slots[i];
-
-        if (slot->used && slot->size == size && !memcmp(slot->key.data, key, (size_t)size)) {
-            slot->used = lru->clock;
-            *index = i;
-            return 1;
-        }
-
-        if (slot->used < lru->slots[*index].used)
-            *index = i;
-    }
-    return 0;
-}
-
-/* Makes a slot free. */
-BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
-
-/* Gives a slot to a key. Returns 0 if there is no memory; the slot is then free. */
-BZI_MAYBE_UNUSED static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key,
-                                 uint64_t size)
-{
-    bzi_lru_slot *slot = &lru->slots[index];
-
-    bzi_lru_forget(lru, index);
-    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
-        return 0;
-
-    memcpy(slot->key.data, key, (size_t)size);
-    slot->size = size;
-    slot->used = lru->clock;
-    return 1;
-}
-
-BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
-{
-    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
-        bzi_lru_forget(lru, i);
-        bzi_buffer_free(memory, &lru->slots[i].key);
-    }
-}
-
 
 /* ==== 9. Blocks =====================================================================================================
  * Calls: rooms 7-8.
  *
- * The parts of files that were read last, for files whose index entries are read one by one. Small blocks lie in sets.
- * Each set has a leaf lock, which is held for a few comparisons and a copy: nothing is allocated, read or called while
- * it is held. A file's number is never given to another file, so blocks of a closed file need not be removed: others
- * replace them in time. */
+ * The parts of files that were read last, for files whose index entries are read one by one. Each block has one place,
+ * which it shares with others. A leaf lock is held for a comparison and a copy: nothing is allocated, read or called
+ * while it is held. A file's number is never given to another file, so blocks of a closed file need not
+ * be removed: others replace them in time. */
 
 #define BZI_BLOCK_BYTES 512u       /* bytes: most entries are read alone, and reading a page takes half as long again */
-#define BZI_BLOCK_WAYS  8u            /* blocks of a set */
-#define BZI_BLOCK_SETS  512u          /* 2 MiB together, of which only the used part becomes resident */
+#define BZI_BLOCKS      4096u         /* 2 MiB together, of which only the used part becomes resident */
+#define BZI_BLOCK_LOCKS 64u           /* each for every 64th place */
 
-/* One block. Its bytes lie apart, in bzi_blocks.bytes. */
+/* Which block is in a place. */
 typedef struct bzi_block {
-    uint64_t file;                    /* the number of the file; 0: the block is empty */
+    uint64_t file;                    /* the number of the file; 0: none is there */
     uint64_t number;                  /* offset in the file / BZI_BLOCK_BYTES */
-    uint64_t used;                    /* the set's clock at the last use */
 } bzi_block;
-
-typedef struct bzi_block_set {
-    bzi_mutex mutex;                  /* leaf lock over the set and its bytes */
-    uint64_t  clock;                  /* counts uses */
-    bzi_block blocks[BZI_BLOCK_WAYS]; /* in no order */
-} bzi_block_set;
 
 typedef struct bzi_blocks {
     _Atomic uint64_t files;           /* numbers given so far */
-    bzi_block_set    sets[BZI_BLOCK_SETS]; /* a block may lie in one set only, by its file and number */
-    uint8_t          bytes[BZI_BLOCK_SETS][BZI_BLOCK_WAYS][BZI_BLOCK_BYTES]; /* of each block */
+    bzi_mutex        locks[BZI_BLOCK_LOCKS];
+    bzi_block        places[BZI_BLOCKS];
+    uint8_t          bytes[BZI_BLOCKS][BZI_BLOCK_BYTES];    /* of the block in each place */
 } bzi_blocks;
 
-/* Frees the blocks, and the locks of the first `sets` sets. */
-static void bzi_blocks_free(bzi_blocks *blocks, uint32_t sets, const bzi_memory *memory)
+/* Frees the blocks, and the first `locks` locks. */
+static void bzi_blocks_free(bzi_blocks *blocks, uint32_t locks, const bzi_memory *memory)
 {
-    while (blocks && sets)
-        bzi_os_mutex_free(&blocks->sets[--sets].mutex);
+    while (blocks && locks)
+        bzi_os_mutex_free(&blocks->locks[--locks]);
     bzi_release(memory, blocks, 1, sizeof *blocks);
 }
 
@@ -2024,71 +1901,50 @@ static bzi_blocks *bzi_blocks_make(const bzi_memory *memory)
         return NULL;
     memset(blocks, 0, offsetof(bzi_blocks, bytes));         /* not the bytes: all of them would become resident */
     atomic_init(&blocks->files, 0);
-    for (uint32_t i = 0; i < BZI_BLOCK_SETS; i++)
-        if (bzi_os_mutex_init(&blocks->sets[i].mutex, BZI_RANK_BLOCKS)) {
+    for (uint32_t i = 0; i < BZI_BLOCK_LOCKS; i++)
+        if (bzi_os_mutex_init(&blocks->locks[i], BZI_RANK_BLOCKS)) {
             bzi_blocks_free(blocks, i, memory);
             return NULL;
         }
     return blocks;
 }
 
-/* Returns the set of a block. Neighboring blocks of a file lie in different sets. */
-static uint32_t bzi_blocks_set(uint64_t file, uint64_t number)
+/* Returns the place of a block. Neighboring blocks of a file have neighboring places, and locks of their own. */
+static uint32_t bzi_blocks_place(bzi_block block)
 {
-    return (uint32_t)((number + file * 0x9e3779b97f4a7c15ull / BZI_BLOCK_SETS) % BZI_BLOCK_SETS);
-}
-
-/* Returns the place of a block in its set, or BZI_BLOCK_WAYS if it is not there. Pre: the set is locked. */
-static uint32_t bzi_blocks_find(const bzi_block_set *set, uint64_t file, uint64_t number)
-{
-    uint32_t i = 0;
-
-    while (i < BZI_BLOCK_WAYS && (set->blocks[i].number != number || set->blocks[i].file != file))
-        i++;
-    return i;
+    return (uint32_t)((block.number + block.file * 0x9e3779b97f4a7c15ull / BZI_BLOCKS) % BZI_BLOCKS);
 }
 
 /* Copies size bytes of a block, beginning at byte `from` of it. Returns 0 if the block is not there. */
-static int bzi_blocks_get(bzi_blocks *blocks, uint64_t file, uint64_t number, uint64_t from, void *dst, uint64_t size)
+static int bzi_blocks_get(bzi_blocks *blocks, bzi_block block, uint64_t from, void *dst, uint64_t size)
 {
-    const uint32_t k = bzi_blocks_set(file, number);
-    bzi_block_set *set = &blocks->sets[k];
-    uint32_t i;
+    const uint32_t at = bzi_blocks_place(block);
+    int found;
 
-    bzi_os_lock(&set->mutex);
-    if ((i = bzi_blocks_find(set, file, number)) < BZI_BLOCK_WAYS) {
-        set->blocks[i].used = ++set->clock;
-        memcpy(dst, blocks->bytes[k][i] + from, (size_t)size);
-    }
-    bzi_os_unlock(&set->mutex);
-    return i < BZI_BLOCK_WAYS;
+    bzi_os_lock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
+    found = blocks->places[at].file == block.file && blocks->places[at].number == block.number;
+    if (found)
+        memcpy(dst, blocks->bytes[at] + from, (size_t)size);
+    bzi_os_unlock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
+    return found;
 }
 
-/* Keeps a block that was read, in place of the least recently used one of its set. The last block of a file has only
- * size bytes, and callers never ask for more. */
-static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, const uint8_t *bytes, uint64_t size)
+/* Keeps a block that was read. The last block of a file has only size bytes, and callers never ask for more. */
+static void bzi_blocks_put(bzi_blocks *blocks, bzi_block block, const uint8_t *bytes, uint64_t size)
 {
-    const uint32_t k = bzi_blocks_set(file, number);
-    bzi_block_set *set = &blocks->sets[k];
-    uint32_t at;
+    const uint32_t at = bzi_blocks_place(block);
 
-    bzi_os_lock(&set->mutex);
-    /* unless another thread has put it there meanwhile */
-    if ((at = bzi_blocks_find(set, file, number)) == BZI_BLOCK_WAYS) {
-        at = 0;
-        for (uint32_t i = 1; i < BZI_BLOCK_WAYS; i++)
-            at = set->blocks[i].used < set->blocks[at].used ? i : at;
-    }
-    set->blocks[at] = (bzi_block){ file, number, ++set->clock };
-    memcpy(blocks->bytes[k][at], bytes, (size_t)size);
-    bzi_os_unlock(&set->mutex);
+    bzi_os_lock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
+    blocks->places[at] = block;
+    memcpy(blocks->bytes[at], bytes, (size_t)size);
+    bzi_os_unlock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
 }
 
 
 /* ==== 10. Host =======================================================================================================
  * Calls: rooms 2, 4, 7-9.
  *
- * Errors, the log, limits, open files: what every room may use. Inside the library, a pointer to a bzna_error is never
+ * Errors, the log, limits: what every room may use. Inside the library, a pointer to a bzna_error is never
  * NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL or smaller. */
 
 /* Returns "BZNA_OK", "BZNA_E_MEMORY", ... */
@@ -2148,7 +2004,8 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
 #  define bzi_fail(err, status, ...) (bzi_fail((err), (status), __VA_ARGS__), (status))
 #endif
 
-#define BZI_FAIL(err, status, ...) bzi_fail((err), (status), BZNA_NO_OFFSET, 0, 0, __VA_ARGS__)
+#define BZI_FAIL_AT(err, status, offset, ...) bzi_fail((err), (status), (offset), 0, 0, __VA_ARGS__)
+#define BZI_FAIL(err, status, ...)            BZI_FAIL_AT(err, status, BZNA_NO_OFFSET, __VA_ARGS__)
 
 /* Makes the error for memory that could not be allocated. what: its use, after "out of memory for". */
 BZI_COLD
@@ -2156,6 +2013,26 @@ static bzna_status bzi_fail_memory(bzna_error *err, const char *what)
 {
     return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for %s", what);
 }
+
+/* Makes an error like "meta/iloc at byte 120: ...". path: the boxes on the way to the place. The type of the last one
+ * goes into the error. */
+BZI_COLD BZI_PRINTF(5, 6)
+static bzna_status bzi_fail_in(bzna_error *err, bzna_status status, uint64_t offset, const char *path,
+                               const char *format, ...)
+{
+    const size_t length = strlen(path);
+    char text[sizeof err->message];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return bzi_fail(err, status, offset, length < 4 ? 0 : bzi_type(path + length - 4), 0, "%s%sat byte %llu: %s", path,
+                    length ? " " : "", (bzi_llu)offset, text);
+}
+#ifdef __clang_analyzer__
+#  define bzi_fail_in(err, status, ...) (bzi_fail_in((err), (status), __VA_ARGS__), (status))
+#endif
 
 /* Puts "name: " before the message. Of a name for which there is no room, only the end is used: 96 bytes or more.
  * Returns the error's status. */
@@ -2182,35 +2059,7 @@ typedef struct bzi_log_entry {
     char        message[sizeof ((bzna_error *)0)->message + 64];     /* the text, with its NUL */
 } bzi_log_entry;
 
-/* A file of a data set. It is closed when others need its descriptor, and opened again when it is read. */
-typedef struct bzi_shared_file {
-    struct bzi_files *files;          /* the open files that it is among */
-    char             *path;           /* absolute, because the working folder may change */
-    uint64_t          path_size;      /* bytes of path, with its NUL */
-    bzi_file          file;           /* the descriptor and its size; fd -1: it is closed */
-    /* file.size and file.id are known, and must be the same when it is opened again */
-    uint32_t          was_open;
-    uint32_t          opening;        /* a thread is opening it, without holding the lock */
-    uint32_t          pins;           /* reads under way: it must not be closed */
-    uint32_t          idle;           /* it is open and not pinned: it is in the list of idle files */
-    struct bzi_shared_file *newer;    /* in that list: the next one that was read later */
-    struct bzi_shared_file *older;    /* the next one that was read earlier */
-} bzi_shared_file;
-
-/* A context's open files. */
-typedef struct bzi_files {
-    bzi_mutex        mutex;           /* leaf lock; not held while files are opened, closed or read */
-    bzi_cond         wake;            /* a file was opened or unpinned, or a descriptor is free */
-    uint32_t         waiting;         /* threads that wait for wake */
-    uint32_t         open;            /* files that are open or being opened */
-    uint32_t         limit;           /* the most that may be */
-    /* of all files that are read by blocks; made with the first such file; kept until the host ends */
-    bzi_blocks      *blocks;
-    bzi_shared_file *newest;          /* the idle file that was read last */
-    bzi_shared_file *oldest;          /* the idle file that was not read for longest: the first to be closed */
-} bzi_files;
-
-/* Memory, log, limits, open files. A context owns one; each object that it makes holds a reference. */
+/* Memory, log, limits, the number of open files. A context owns one; each object that it makes holds a reference. */
 typedef struct bzi_host {
     bzi_memory    memory;             /* the allocator */
     atomic_int    references;         /* the context's and those of all that it made; the last one frees the host */
@@ -2226,7 +2075,9 @@ typedef struct bzi_host {
     uint32_t      log_count;          /* messages in log_queue */
     uint32_t      log_lost;           /* messages dropped since the last delivery, because the queue was full */
     bzi_log_entry log_queue[BZI_LOG_QUEUE]; /* the oldest first */
-    bzi_files     files;              /* the open files */
+    uint32_t      file_limit;         /* files of data sets that stay open, at most */
+    _Atomic uint32_t files;           /* those that are open */
+    bzi_blocks *_Atomic blocks;       /* of all files that are read by blocks; made with the first such file */
 } bzi_host;
 
 static void bzi_host_retain(bzi_host *host) { atomic_fetch_add(&host->references, 1); }
@@ -2237,26 +2088,10 @@ static void bzi_host_drop(bzi_host *host)
     if (atomic_fetch_sub(&host->references, 1) == 1) {
         bzi_memory memory = host->memory;
 
-        bzi_blocks_free(host->files.blocks, BZI_BLOCK_SETS, &memory);
-        bzi_os_cond_free(&host->files.wake);
-        bzi_os_mutex_free(&host->files.mutex);
+        bzi_blocks_free(host->blocks, BZI_BLOCK_LOCKS, &memory);
         bzi_os_mutex_free(&host->log_mutex);
         bzi_release(&memory, host, 1, sizeof *host);
     }
-}
-
-/* Makes the host's locks. Returns 0 if the system has none left; no lock exists then. */
-static int bzi_host_make_locks(bzi_host *host)
-{
-    if (bzi_os_mutex_init(&host->log_mutex, BZI_RANK_LOG))
-        return 0;
-    if (!bzi_os_mutex_init(&host->files.mutex, BZI_RANK_FILES)) {
-        if (!bzi_os_cond_init(&host->files.wake))
-            return 1;
-        bzi_os_mutex_free(&host->files.mutex);
-    }
-    bzi_os_mutex_free(&host->log_mutex);
-    return 0;
 }
 
 /* Makes a host with one reference. Pre: config is checked and complete. */
@@ -2279,10 +2114,12 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     host->log_level = config->log_level;
     host->log_any_thread = config->log_any_thread;
 
-    host->files.limit = (uint32_t)bzi_min(bzi_os_file_limit() / 4, BZI_LIMIT_OPEN_FILES);
-    host->files.limit = host->files.limit < 4 ? 4 : host->files.limit;
+    host->file_limit = (uint32_t)bzi_min(bzi_os_file_limit() / 4, BZI_LIMIT_OPEN_FILES);
+    host->file_limit = bzi_max32(host->file_limit, 4);
+    atomic_init(&host->files, 0);
+    atomic_init(&host->blocks, NULL);
 
-    if (!bzi_host_make_locks(host)) {
+    if (bzi_os_mutex_init(&host->log_mutex, BZI_RANK_LOG)) {
         bzi_release(&memory, host, 1, sizeof *host);
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     }
@@ -2365,136 +2202,24 @@ static void bzi_log_deliver(bzi_host *host)
     }
 }
 
-/* The same work on many things, shared by threads. */
-typedef struct bzi_crew {
-    bzna_status (*each)(void *user, uint64_t index, bzna_error *err); /* the work on one thing */
-    void            *user;            /* its first argument */
-    uint64_t         count;           /* things */
-    _Atomic uint64_t next;            /* the first index that no thread has taken */
-    _Atomic uint64_t failed;          /* the lowest index that has failed so far; count: none has */
-    bzi_mutex        mutex;           /* leaf lock over err and over changes of failed */
-    bzna_error       err;             /* the error of index failed */
-} bzi_crew;
-
-/* A thread of a crew: takes indices until none is left, or until all below the lowest failed one are taken. */
-static void *bzi_crew_run(void *argument)
-{
-    bzi_crew *crew = argument;
-    bzna_error err;
-    uint64_t i;
-
-    while ((i = atomic_fetch_add(&crew->next, 1)) < crew->failed) {
-        if (crew->each(crew->user, i, &err) == BZNA_OK)
-            continue;
-
-        bzi_os_lock(&crew->mutex);
-        if (i < crew->failed) {
-            crew->failed = i;
-            crew->err = err;
-        }
-        bzi_os_unlock(&crew->mutex);
-    }
-    return NULL;
-}
-
-/* Calls each(user, i) for all i below count, on this thread and on others, if threads may be made. After a failure the
- * rest is left out. The error returned is that of the lowest index that fails, however the threads share the work. */
-static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *user, uint64_t index, bzna_error *err),
-                                void *user, uint64_t count, bzna_error *err)
-{
-    bzi_crew crew = { .each = each, .user = user, .count = count };
-    bzi_thread threads[BZI_LIMIT_OPEN_THREADS];
-    uint64_t wanted = host->no_threads ? 1 : bzi_min(bzi_min(bzi_os_processors(), BZI_LIMIT_OPEN_THREADS), count);
-    uint32_t started = 0;
-
-    atomic_init(&crew.failed, count);
-    if (bzi_os_mutex_init(&crew.mutex, BZI_RANK_CREW))
-        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-
-    while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
-        started++;
-    bzi_crew_run(&crew);
-    while (started)
-        bzi_os_thread_join(threads[--started]);
-    bzi_os_mutex_free(&crew.mutex);
-
-    if (crew.failed == count)
-        return BZNA_OK;
-    *err = crew.err;
-    return err->status;
-}
-
 
 /* ==== 11. Host: files, sources =======================================================================================
  * Calls: rooms 2, 4, 7-10.
  *
- * Where bytes come from. A context limits how many files of its data sets are open at once. Files are read, never
- * mapped: if one is shortened while it is open, or a disk fails, a read fails, and the process lives on. */
+ * Where bytes come from. A context limits how many files of its data sets stay open. The others are opened for each
+ * read, which takes about a thousandth of the time of decoding a picture. Files are read, never mapped: if one is
+ * shortened while it is open, or a disk fails, a read fails, and the process lives on. */
 
-/* --- Open files --- */
+/* --- Files --- */
 
-static void bzi_files_link(bzi_files *files, bzi_shared_file *f)
+/* Writes the path of a file as it is seen from any working folder. Returns 0 if it does not fit. */
+static int bzi_path_absolute(char *full, size_t capacity, const char *path)
 {
-    f->idle = 1;
-    f->older = files->newest;
-    f->newer = NULL;
-    if (f->older)
-        f->older->newer = f;
-    else
-        files->oldest = f;
-    files->newest = f;
-}
+    char here[BZI_LIMIT_PATH_BYTES] = "";
 
-static void bzi_files_unlink(bzi_files *files, bzi_shared_file *f)
-{
-    f->idle = 0;
-    if (f->newer)
-        f->newer->older = f->older;
-    else
-        files->newest = f->older;
-    if (f->older)
-        f->older->newer = f->newer;
-    else
-        files->oldest = f->newer;
-}
-
-static void bzi_files_changed(bzi_files *files)
-{
-    if (files->waiting)
-        bzi_os_wake_all(&files->wake);
-}
-
-/* Returns the descriptor of the least recently read idle file, for the caller to close; -1: no file is idle. */
-static int bzi_files_evict(bzi_files *files)
-{
-    bzi_shared_file *f = files->oldest;
-    int fd;
-    if (!f)
-        return -1;
-    bzi_files_unlink(files, f);
-    fd = f->file.fd;
-    f->file.fd = -1;
-    return fd;
-}
-
-/* The process has no descriptor left. Returns 1 to try again: *fd is then an idle file's descriptor, for the caller to
- * close, or -1 after a short wait for one. Returns 0 if none became free until *deadline_ns, which is set here if it is
- * 0. Pre: the lock is held; it is released during the wait. */
-static int bzi_files_give_way(bzi_files *files, uint64_t *deadline_ns, int *fd)
-{
-    const uint64_t now = bzi_os_now_ns();
-
-    *fd = bzi_files_evict(files);
-    files->open -= *fd >= 0;
-    if (*fd >= 0)
-        return 1;
-    *deadline_ns = *deadline_ns ? *deadline_ns : now + BZI_DESCRIPTOR_WAIT_NS;
-    if (now >= *deadline_ns)
-        return 0;
-    files->waiting++;
-    bzi_os_wait_until(&files->wake, &files->mutex, now + BZI_DESCRIPTOR_WAIT_NS / 100);
-    files->waiting--;
-    return 1;
+    if (bzi_os_is_absolute(path) || !bzi_os_here(here, sizeof here))
+        here[0] = 0;
+    return snprintf(full, capacity, "%s%s%s", here, here[0] && *path ? "/" : "", path) < (int)capacity;
 }
 
 static bzna_status bzi_file_fail_open(int error, bzna_error *err)
@@ -2509,133 +2234,15 @@ static bzna_status bzi_file_fail_open(int error, bzna_error *err)
                     "cannot open: %s", strerror(error));
 }
 
-/* Opens the file, first or again, after closing descriptor fd (-1: none) to make room. Pre: the lock is not held. */
-static bzna_status bzi_file_open(const bzi_shared_file *f, int fd, bzi_file *file, bzna_error *err)
+/* Opens a file to read it. If the process has no descriptor left, waits a while for one. */
+static bzna_status bzi_file_open(bzi_file *file, const char *path, bzna_error *err)
 {
+    const uint64_t deadline_ns = bzi_os_now_ns() + BZI_DESCRIPTOR_WAIT_NS;
     int error;
 
-    if (fd >= 0)
-        bzi_os_descriptor_close(fd);
-    if ((error = bzi_os_file_open(file, f->path, 0)) != 0)
-        return bzi_file_fail_open(error, err);
-    if (!f->was_open || (file->size == f->file.size && !memcmp(file->id, f->file.id, sizeof file->id)))
-        return BZNA_OK;
-    bzi_os_descriptor_close(file->fd);
-    return BZI_FAIL(err, BZNA_E_IO, "the file has changed since it was opened");
-}
-
-/* Makes sure that the file is open. Pre: the lock is held; it is released meanwhile. */
-static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_error *err)
-{
-    bzna_status status;
-    bzi_file file;
-    uint64_t deadline_ns = 0;
-    int fd = -1;
-
-    while (f->opening || (f->file.fd < 0 && files->open == files->limit && !files->oldest)) {
-        files->waiting++;
-        bzi_os_wait(&files->wake, &files->mutex);
-        files->waiting--;
-    }
-    if (f->file.fd >= 0)
-        return BZNA_OK;
-    if (files->open == files->limit)
-        fd = bzi_files_evict(files);
-    else
-        files->open++;
-    f->opening = 1;
-
-    do {
-        bzi_os_unlock(&files->mutex);
-        status = bzi_file_open(f, fd, &file, err);
-        bzi_os_lock(&files->mutex);
-    } while (status != BZNA_OK && err->native_code == EMFILE && bzi_files_give_way(files, &deadline_ns, &fd));
-    f->opening = 0;
-    if (status == BZNA_OK) {
-        f->file = file;
-        f->was_open = 1;
-    } else {
-        files->open--;
-    }
-    bzi_files_changed(files);
-    return status;
-}
-
-/* Opens the file if needed. After BZNA_OK, f->file can be read until bzi_file_unpin. */
-static bzna_status bzi_file_pin(bzi_shared_file *f, bzna_error *err)
-{
-    bzi_files *files = f->files;
-    bzna_status status = BZNA_OK;
-
-    bzi_os_lock(&files->mutex);
-    if (f->file.fd < 0)
-        status = bzi_files_need(files, f, err);
-    if (status == BZNA_OK) {
-        if (f->idle)
-            bzi_files_unlink(files, f);
-        f->pins++;
-    }
-    bzi_os_unlock(&files->mutex);
-    return status;
-}
-
-static void bzi_file_unpin(bzi_shared_file *f)
-{
-    bzi_files *files = f->files;
-    bzi_os_lock(&files->mutex);
-    if (--f->pins == 0) {
-        bzi_files_link(files, f);
-        bzi_files_changed(files);
-    }
-    bzi_os_unlock(&files->mutex);
-}
-
-/* Pre: nobody reads the file. */
-static void bzi_shared_file_close(bzi_shared_file *f, const bzi_memory *memory)
-{
-    bzi_files *files = f->files;
-    bzi_file file;
-
-    bzi_os_lock(&files->mutex);
-    file = f->file;                   /* another thread may have closed it meanwhile, to have its descriptor */
-    if (f->idle)
-        bzi_files_unlink(files, f);
-    files->open -= file.fd >= 0;
-    bzi_files_changed(files);
-    bzi_os_unlock(&files->mutex);
-    bzi_os_file_close(&file);
-    bzi_release(memory, f->path, f->path_size, 1);
-    bzi_release(memory, f, 1, sizeof *f);
-}
-
-static bzna_status bzi_shared_file_open(bzi_host *host, const char *path, bzi_shared_file **out, bzna_error *err)
-{
-    const bzi_memory *memory = &host->memory;
-    char here[BZI_LIMIT_PATH_BYTES], full[2 * BZI_LIMIT_PATH_BYTES];
-    bzi_shared_file *f;
-    bzna_status status = BZNA_E_MEMORY;
-
-    if (bzi_os_is_absolute(path) || !bzi_os_here(here, sizeof here))
-        here[0] = 0;
-    if (snprintf(full, sizeof full, "%s%s%s", here, here[0] ? "/" : "", path) >= (int)sizeof full)
-        return bzi_file_fail_open(ENAMETOOLONG, err);
-    if (!(f = bzi_alloc_zero(memory, 1, sizeof *f)))
-        return bzi_fail_memory(err, "a file");
-
-    f->files = &host->files;
-    f->file.fd = -1;
-    f->path_size = strlen(full) + 1;
-    if (!(f->path = bzi_alloc_copy(memory, full, f->path_size, 1)))
-        bzi_fail_memory(err, "the path of a file");
-    else
-        status = bzi_file_pin(f, err);
-    if (status != BZNA_OK) {
-        bzi_shared_file_close(f, memory);
-        return status;
-    }
-    bzi_file_unpin(f);
-    *out = f;
-    return BZNA_OK;
+    while ((error = bzi_os_file_open(file, path, 0)) == EMFILE && bzi_os_now_ns() < deadline_ns)
+        bzi_os_sleep_ns(BZI_DESCRIPTOR_WAIT_NS / 100);
+    return error ? bzi_file_fail_open(error, err) : BZNA_OK;
 }
 
 /* --- Sources --- */
@@ -2651,67 +2258,73 @@ typedef struct bzi_kept {
 
 /* Bytes at offsets: the user's callbacks, a file of our own, or memory of the caller's. */
 typedef struct bzi_source {
-    bzna_source      callbacks;       /* how it is read */
-    bzi_file         file;            /* with owns_file: callbacks.user points here */
-    bzi_shared_file *shared;          /* a file that is opened when it is read; or NULL */
-    uint32_t         owns_file;       /* it is a file that stays open */
-    uint32_t         in_memory;       /* it is memory of the caller's */
+    bzna_source      callbacks;       /* how it is read, if it is the user's */
+    uint32_t         is_file;         /* it is a file */
+    bzi_file         file;            /* the file, as it was first opened; fd -1: it is opened for each read */
+    char            *path;            /* of a file that host counts: absolute, as the working folder may change */
+    bzi_host        *host;            /* which counts this file among its open ones; NULL: it stays open */
     uint64_t         size;            /* bytes */
     const uint8_t   *map;             /* all of it, if it is in memory; else NULL */
     bzi_kept         kept[BZI_KEPT];  /* ranges of it that stay in memory */
     bzi_blocks      *blocks;          /* where blocks of it are kept, after bzi_source_use_blocks; or NULL */
     uint64_t         blocks_file;     /* its number there */
-    const char      *path;            /* of a file, while a container opens it; else NULL */
 } bzi_source;
 
-/* Like bzi_files_give_way, but takes the lock and closes the descriptor. Returns 1 to try again. */
-static int bzi_files_close_one(bzi_files *files, uint64_t *deadline_ns)
+/* Opens a file that stays open. */
+static bzna_status bzi_source_open_file(bzi_source *source, const char *path, bzna_error *err)
 {
-    int fd, again;
-    bzi_os_lock(&files->mutex);
-    again = bzi_files_give_way(files, deadline_ns, &fd);
-    bzi_files_changed(files);
-    bzi_os_unlock(&files->mutex);
-    if (fd >= 0)
-        bzi_os_descriptor_close(fd);
-    return again;
-}
-
-/* Opens a file that stays open. If descriptors are used up, idle ones of `files` (or NULL) are closed. */
-static bzna_status bzi_source_open_file(bzi_source *source, bzi_files *files, const char *path, bzna_error *err)
-{
-    uint64_t deadline_ns = 0;
-    int error;
-
-    do
-        error = bzi_os_file_open(&source->file, path, 0);
-    while (error == EMFILE && files && bzi_files_close_one(files, &deadline_ns));
-    if (error)
-        return bzi_file_fail_open(error, err);
-    source->owns_file = 1;
-    source->callbacks.user = &source->file;
-    source->callbacks.read_at = bzi_os_file_read_at;
+    if (bzi_file_open(&source->file, path, err) != BZNA_OK)
+        return err->status;
+    source->is_file = 1;
     source->size = source->file.size;
     return BZNA_OK;
 }
 
-/* Opens a file that may be closed while others need its descriptor, and is opened again to be read. */
-static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, const char *path, bzna_error *err)
+static void bzi_source_close(bzi_source *source)
 {
-    bzna_status status = bzi_shared_file_open(host, path, &source->shared, err);
-    if (status != BZNA_OK)
-        return status;
-    source->callbacks.user = &source->shared->file;
-    source->callbacks.read_at = bzi_os_file_read_at;
-    source->size = source->shared->file.size;
-    source->path = path;
-    return BZNA_OK;
+    if (source->is_file && source->file.fd >= 0) {
+        bzi_os_file_close(&source->file);
+        if (source->host)
+            atomic_fetch_sub(&source->host->files, 1);
+        source->file.fd = -1;
+    }
+    if (source->path)
+        bzi_release(&source->host->memory, source->path, strlen(source->path) + 1, 1);
+    source->path = NULL;
+
+    if (source->callbacks.close) {
+        bzi_os_callback_begin();
+        source->callbacks.close(source->callbacks.user);
+        bzi_os_callback_end();
+    }
 }
 
-/* Returns when the source's file was changed last. Pre: the source was opened by a path. */
-BZI_MAYBE_UNUSED static int64_t bzi_source_modified_ns(const bzi_source *source)
+/* Opens a file of a data set. It is open until bzi_source_settle. */
+static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, const char *path, bzna_error *err)
 {
-    return source->shared ? source->shared->file.modified_ns : source->file.modified_ns;
+    char full[2 * BZI_LIMIT_PATH_BYTES];
+
+    if (!bzi_path_absolute(full, sizeof full, path))
+        return bzi_file_fail_open(ENAMETOOLONG, err);
+    if (bzi_source_open_file(source, full, err) != BZNA_OK)
+        return err->status;
+
+    source->host = host;
+    atomic_fetch_add(&host->files, 1);
+    if ((source->path = bzi_alloc_copy(&host->memory, full, strlen(full) + 1, 1)) != NULL)
+        return BZNA_OK;
+    bzi_source_close(source);
+    return bzi_fail_memory(err, "the path of a file");
+}
+
+/* A data set was opened: if too many files are open, this one is closed, and opened again for each read. */
+static void bzi_source_settle(bzi_source *source)
+{
+    if (!source->host || atomic_load(&source->host->files) <= source->host->file_limit)
+        return;
+    bzi_os_file_close(&source->file);
+    atomic_fetch_sub(&source->host->files, 1);
+    source->file.fd = -1;
 }
 
 static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *callbacks, bzna_error *err)
@@ -2729,61 +2342,35 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
     return BZNA_OK;
 }
 
-static int64_t bzi_source_read_memory(void *user, uint64_t offset, void *dst, uint64_t size)
+/* Reads some bytes. Returns how many, 0 at the end, or a negative code. */
+static int64_t bzi_source_read_some(const bzi_source *source, uint64_t offset, void *dst, uint64_t size)
 {
-    const bzi_source *source = user;
-    uint64_t n = offset < source->size ? bzi_min(size, source->size - offset) : 0;
-    memcpy(dst, source->map + offset, (size_t)n);
-    return (int64_t)n;
-}
+    if (source->is_file)
+        return bzi_os_file_read_at(&source->file, offset, dst, size);
+    if (!source->map)
+        return source->callbacks.read_at(source->callbacks.user, offset, dst, size);
 
-/* A source that borrows memory of the caller's. */
-static void bzi_source_open_memory(bzi_source *source, const void *bytes, uint64_t size)
-{
-    source->map = bytes;
-    source->size = size;
-    source->in_memory = 1;
-    source->callbacks.read_at = bzi_source_read_memory;
-}
-
-/* Call this after the struct was copied, because its callbacks may point to its own members. */
-static void bzi_source_moved(bzi_source *source)
-{
-    if (source->owns_file)
-        source->callbacks.user = &source->file;
-    if (source->in_memory)
-        source->callbacks.user = source;
-}
-
-static void bzi_source_close(bzi_source *source, const bzi_memory *memory)
-{
-    if (source->shared) {
-        bzi_shared_file_close(source->shared, memory);
-    } else if (source->owns_file) {
-        bzi_os_file_close(&source->file);
-    } else if (source->callbacks.close) {
-        bzi_os_callback_begin();
-        source->callbacks.close(source->callbacks.user);
-        bzi_os_callback_end();
-    }
+    size = offset < source->size ? bzi_min(size, source->size - offset) : 0;
+    memcpy(dst, source->map + offset, (size_t)size);
+    return (int64_t)size;
 }
 
 /* Makes a read's error. n < 0: what it returned. n = 0: the data end at `at`, or before if a file was shortened. */
 static bzna_status bzi_source_fail(const bzi_source *source, int64_t n, uint64_t at, uint64_t left, bzna_error *err)
 {
-    const bzi_file *file = source->owns_file || source->shared ? source->callbacks.user : NULL;
+    const bzi_file *file = source->is_file ? &source->file : NULL;
     const uint64_t end = file ? bzi_min(bzi_os_file_size(file), at) : at;
 
     if (n < 0)
         return bzi_fail(err, BZNA_E_IO, at, 0, file ? -n : n, "reading %llu bytes at byte %llu failed with %lld%s%s%s",
-                        (unsigned long long)left, (unsigned long long)at, (long long)n, file ? " (" : "",
+                        (bzi_llu)left, (bzi_llu)at, (long long)n, file ? " (" : "",
                         file ? strerror((int)-n) : "", file ? ")" : "");
-    return bzi_fail(err, BZNA_E_TRUNCATED, end, 0, 0, "the data end at byte %llu, %llu bytes too early%s",
-                    (unsigned long long)end, (unsigned long long)(at + left - end),
-                    file && end < file->size ? ": the file was shortened after it was opened" : "");
+    return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, end, "the data end at byte %llu, %llu bytes too early%s",
+                       (bzi_llu)end, (bzi_llu)(at + left - end),
+                       file && end < file->size ? ": the file was shortened after it was opened" : "");
 }
 
-/* Reads all size bytes, or returns an error. Pre: a shared file is pinned. */
+/* Reads all size bytes, or returns an error. Pre: a file is open. */
 static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offset, void *dst, uint64_t size,
                                         bzna_error *err)
 {
@@ -2793,15 +2380,15 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
     while (done < size) {
         int64_t n;
         bzi_os_callback_begin();
-        n = source->callbacks.read_at(source->callbacks.user, offset + done, p + done, size - done);
+        n = bzi_source_read_some(source, offset + done, p + done, size - done);
         bzi_os_callback_end();
         if (n <= 0)
             return bzi_source_fail(source, n, offset + done, size - done, err);
         if (n == INT64_MAX)
-            return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at failed: its code is at fault");
+            return BZI_FAIL_AT(err, BZNA_E_CALLBACK, offset + done, "read_at failed: its code is at fault");
         if ((uint64_t)n > size - done)
-            return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at returned %lld for a read of %llu bytes",
-                            (long long)n, (unsigned long long)(size - done));
+            return BZI_FAIL_AT(err, BZNA_E_CALLBACK, offset + done, "read_at returned %lld for a read of %llu bytes",
+                               (long long)n, (bzi_llu)(size - done));
         done += (uint64_t)n;
     }
     return BZNA_OK;
@@ -2809,12 +2396,20 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
 
 static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
 {
-    bzna_status status = source->shared ? bzi_file_pin(source->shared, err) : BZNA_OK;
-    if (status != BZNA_OK)
-        return status;
-    status = bzi_source_read_open(source, offset, dst, size, err);
-    if (source->shared)
-        bzi_file_unpin(source->shared);
+    bzi_source opened;
+    bzna_status status;
+
+    if (!source->is_file || source->file.fd >= 0)
+        return bzi_source_read_open(source, offset, dst, size, err);
+
+    opened = *source;
+    if (bzi_file_open(&opened.file, source->path, err) != BZNA_OK)
+        return err->status;
+    if (opened.file.size == source->size && !memcmp(opened.file.id, source->file.id, sizeof opened.file.id))
+        status = bzi_source_read_open(&opened, offset, dst, size, err);
+    else
+        status = BZI_FAIL(err, BZNA_E_IO, "the file has changed since it was opened");
+    bzi_os_file_close(&opened.file);
     return status;
 }
 
@@ -2843,37 +2438,44 @@ static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *m
     return bzi_source_read(source, offset, buffer->data, size, err);
 }
 
-/* Reads a range in one piece, into buffer, and keeps it as range number (below BZI_KEPT) of the source. */
-static bzna_status bzi_source_keep(bzi_source *source, uint32_t number, const bzi_memory *memory, bzi_buffer *buffer,
-                                   uint64_t offset, uint64_t size, bzna_error *err)
+/* Gives a range as memory that stays there: what is there already, or a copy that is kept. */
+static bzna_status bzi_source_hold(const bzi_source *source, bzi_owned *kept, uint64_t offset, bzi_span *span,
+                                   bzna_error *err)
 {
-    const uint8_t *view = NULL;
-    bzna_status status = bzi_source_view(source, memory, buffer, offset, size, &view, err);
+    uint8_t *copy;
+
+    if (!span->size || (span->data = bzi_source_at_hand(source, offset, span->size)) != NULL)
+        return BZNA_OK;
+    if (!(copy = bzi_keep_raw(kept, span->size, 1)))
+        return bzi_fail_memory(err, "the bytes of a source");
+    span->data = copy;
+    return bzi_source_read(source, offset, copy, span->size, err);
+}
+
+/* Reads a range in one piece, and keeps it as range number (below BZI_KEPT) of the source. */
+static bzna_status bzi_source_keep(bzi_source *source, uint32_t number, bzi_owned *kept, uint64_t offset, uint64_t size,
+                                   bzna_error *err)
+{
+    bzi_span span = { NULL, size };
+    bzna_status status = bzi_source_hold(source, kept, offset, &span, err);
     if (status == BZNA_OK)
-        source->kept[number] = (bzi_kept){ offset, size, view };
+        source->kept[number] = (bzi_kept){ offset, size, span.data };
     return status;
 }
 
 /* After this call, bzi_source_pick reads a file by blocks, which its context keeps. */
 static bzna_status bzi_source_use_blocks(bzi_source *source, bzi_host *host, bzna_error *err)
 {
-    bzi_files *files = &host->files;
-    bzi_blocks *made = NULL;
+    bzi_blocks *made = NULL, *none = NULL;
 
-    if (!source->shared || source->blocks)
+    if (!source->is_file || source->blocks)
         return BZNA_OK;
-    bzi_os_lock(&files->mutex);
-    source->blocks = files->blocks;
-    bzi_os_unlock(&files->mutex);
-    if (!source->blocks) {
-        if (!(made = bzi_blocks_make(&host->memory)))
-            return bzi_fail_memory(err, "blocks of files");
-        bzi_os_lock(&files->mutex);
-        source->blocks = files->blocks = files->blocks ? files->blocks : made;
-        bzi_os_unlock(&files->mutex);
-        if (source->blocks != made)
-            bzi_blocks_free(made, BZI_BLOCK_SETS, &host->memory);
-    }
+    if (!atomic_load(&host->blocks) && !(made = bzi_blocks_make(&host->memory)))
+        return bzi_fail_memory(err, "blocks of files");
+    if (made && !atomic_compare_exchange_strong(&host->blocks, &none, made))
+        bzi_blocks_free(made, BZI_BLOCK_LOCKS, &host->memory);         /* another thread was first */
+
+    source->blocks = atomic_load(&host->blocks);
     source->blocks_file = 1 + atomic_fetch_add(&source->blocks->files, 1);
     return BZNA_OK;
 }
@@ -2882,16 +2484,16 @@ static bzna_status bzi_source_use_blocks(bzi_source *source, bzi_host *host, bzn
 static bzna_status bzi_source_pick_from(const bzi_source *source, uint64_t number, uint64_t from, uint8_t *dst,
                                         uint64_t size, bzna_error *err)
 {
+    const bzi_block block = { source->blocks_file, number };
     const uint64_t at = number * BZI_BLOCK_BYTES, there = bzi_min(source->size - at, BZI_BLOCK_BYTES);
     uint8_t bytes[BZI_BLOCK_BYTES];
-    bzna_status status;
 
-    if (bzi_blocks_get(source->blocks, source->blocks_file, number, from, dst, size))
+    if (bzi_blocks_get(source->blocks, block, from, dst, size))
         return BZNA_OK;
-    if ((status = bzi_source_read(source, at, bytes, there, err)) != BZNA_OK)
-        return status;
+    if (bzi_source_read(source, at, bytes, there, err) != BZNA_OK)
+        return err->status;
     memcpy(dst, bytes + from, (size_t)size);
-    bzi_blocks_put(source->blocks, source->blocks_file, number, bytes, there);
+    bzi_blocks_put(source->blocks, block, bytes, there);
     return BZNA_OK;
 }
 
@@ -2944,7 +2546,6 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
                                    bzna_error *err)
 {
     uint64_t end = window->at + window->size, n = BZI_WINDOW_READ;
-    bzna_status status;
 
     if (window->map) {
         *view = window->map + (offset - window->at);
@@ -2965,8 +2566,8 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
         if (!window->read && !bzi_buffer_reserve(window->memory, &window->bytes, n, 0))
             return bzi_fail_memory(err, "the bytes of a source");
         window->read = window->read ? window->read : window->bytes.data;
-        if ((status = bzi_source_read(window->source, offset, window->read, n, err)) != BZNA_OK)
-            return status;
+        if (bzi_source_read(window->source, offset, window->read, n, err) != BZNA_OK)
+            return err->status;
         window->at = offset;
         window->size = n;
     }
@@ -2978,8 +2579,8 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 /* ==== 12. Cursor =====================================================================================================
  * Calls: rooms 2, 8.
  *
- * Readers of bytes and bits in memory. Reading past the end gives zeros and sets overrun, which stays set: one check at
- * the end of a structure is enough. Also the other way: bytes that grow, with mp4 boxes. */
+ * Readers of bytes, boxes and bits in memory. Reading past the end gives zeros and sets overrun, which stays set: one
+ * check at the end of a structure is enough. Also the other way: bytes that grow, with mp4 boxes. */
 
 /* A place in a range of bytes. */
 typedef struct bzi_cursor {
@@ -3035,6 +2636,51 @@ static bzi_cursor bzi_cursor_sub(bzi_cursor *c, uint64_t n)
     uint64_t base = bzi_cursor_offset(c);
     const uint8_t *p = bzi_cursor_take(c, n);
     return bzi_cursor_make(p, p ? n : 0, base);
+}
+
+/* A box. */
+typedef struct bzi_box {
+    uint64_t at;                      /* file offset of the box */
+    uint64_t size;                    /* bytes of the whole box, with its header */
+    uint64_t header;                  /* bytes of its header: 8 or 16 */
+    uint32_t type;                    /* four characters */
+    uint32_t to_end;                  /* the file states its size as 0: it goes to the end of the file */
+} bzi_box;
+
+/* Reads the header of a box from its first `left` bytes, as the file states it. Returns 0 if they are too few. */
+static int bzi_box_parse(const uint8_t *bytes, uint64_t left, bzi_box *box)
+{
+    if (left < 8)
+        return 0;
+
+    *box = (bzi_box){ .size = bzi_be32(bytes), .header = 8, .type = bzi_be32(bytes + 4) };
+    if (box->size != 1)
+        return 1;
+    box->header = 16;
+    if (left < 16)
+        return 0;
+    box->size = bzi_be64(bytes + 8);
+    return 1;
+}
+
+/* Takes the next box. Returns 1, 0 at the end, or -1 if the box does not fit. */
+BZI_MAYBE_UNUSED static int bzi_cursor_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
+{
+    const uint64_t left = bzi_cursor_left(c);
+    bzi_box box;
+
+    if (left < 8)
+        return 0;
+    if (!bzi_box_parse(c->data + c->pos, left, &box))
+        return -1;
+
+    box.size = box.size ? box.size : left;
+    if (box.size < box.header || box.size > left)
+        return -1;
+    *type = box.type;
+    bzi_cursor_take(c, box.header);
+    *payload = bzi_cursor_sub(c, box.size - box.header);
+    return 1;
 }
 
 /* A place in the bits of a NAL unit's payload, in which the emulation prevention byte (the 3 of 00 00 03) is
@@ -3125,8 +2771,24 @@ static int32_t bzi_bits_se(bzi_bits *b)
     return k & 1 ? (int32_t)(k / 2 + 1) : -(int32_t)(k / 2);
 }
 
-#ifndef BENZINA_NO_WRITER
 /* --- Writing --- */
+
+/* Bytes that are written as far as there is room, and counted always. */
+typedef struct bzi_sink {
+    uint8_t *data;                    /* not owned; NULL if there is no room */
+    uint64_t capacity;                /* bytes at data */
+    uint64_t size;                    /* bytes that were to be written */
+} bzi_sink;
+
+/* The bytes lie in memory, so that their sum does not overflow. */
+static void bzi_sink_add(bzi_sink *sink, const void *bytes, uint64_t size)
+{
+    if (size && sink->size + size <= sink->capacity)
+        memcpy(sink->data + sink->size, bytes, (size_t)size);
+    sink->size += size;
+}
+
+#ifndef BENZINA_NO_WRITER
 
 /* Bytes that grow, and the boxes among them that are open. A failed allocation is remembered, so that it is enough to
  * look at `failed` at the end. */
@@ -3158,14 +2820,6 @@ static void bzi_out_bytes(bzi_out *out, const void *bytes, uint64_t n)
     uint8_t *p = n ? bzi_out_take(out, n) : NULL;
     if (p)
         memcpy(p, bytes, (size_t)n);
-}
-
-static void bzi_put_be32(uint8_t *p, uint32_t v)
-{
-    p[0] = (uint8_t)(v >> 24);
-    p[1] = (uint8_t)(v >> 16);
-    p[2] = (uint8_t)(v >> 8);
-    p[3] = (uint8_t)v;
 }
 
 /* Writes a big-endian number. */
@@ -3487,6 +3141,9 @@ static void bzi_format_color(bzi_bits *b, bzi_format *format)
 /* E.2.1 of both standards, which agree up to the chroma location. */
 static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
 {
+    if (!bzi_bits_1(b))                                     /* vui_parameters_present_flag */
+        return;
+
     if (bzi_bits_1(b) && bzi_bits_u(b, 8) == 255)           /* aspect ratio */
         bzi_bits_skip(b, 32);
     if (bzi_bits_1(b))                                      /* overscan */
@@ -3505,11 +3162,28 @@ static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
     }
 }
 
-/* Reads the conformance window, which counts in units of unit_x and unit_y luma samples. */
-static void bzi_sps_window(bzi_bits *b, bzi_format *sps, uint32_t unit_x, uint32_t unit_y)
+/* Reads the chroma format, and skips whether its planes are coded separately. */
+static void bzi_sps_chroma(bzi_bits *b, bzi_format *sps)
 {
-    for (int i = 0; i < 4; i++) {
-        uint64_t px = (uint64_t)bzi_bits_ue(b) * (i < 2 ? unit_x : unit_y);
+    sps->chroma_format = bzi_bits_ue(b);
+    if (sps->chroma_format == 3)
+        bzi_bits_1(b);
+}
+
+static void bzi_sps_depths(bzi_bits *b, bzi_format *sps)
+{
+    sps->depth_luma = bzi_bits_ue(b) + 8;
+    sps->depth_chroma = bzi_bits_ue(b) + 8;
+}
+
+/* Reads the conformance window if there is one. It counts in samples of chroma, and in so many of their rows. */
+static void bzi_sps_window(bzi_bits *b, bzi_format *sps, uint32_t rows)
+{
+    const uint32_t half_width = sps->chroma_format == 1 || sps->chroma_format == 2;
+    const uint32_t half_height = sps->chroma_format == 1, present = bzi_bits_1(b);
+
+    for (int i = 0; i < 4 && present; i++) {
+        const uint64_t px = (uint64_t)bzi_bits_ue(b) * (i < 2 ? 1 + half_width : (1 + half_height) * rows);
         sps->window[i] = (uint32_t)bzi_min(px, UINT32_MAX);
     }
 }
@@ -3535,13 +3209,10 @@ static int bzi_sps_h264_is_high(uint32_t profile)
 }
 
 /* H.264 7.3.2.1.1: the chroma fields. */
-static void bzi_sps_h264_chroma(bzi_bits *b, bzi_format *sps)
+static void bzi_sps_h264_high(bzi_bits *b, bzi_format *sps)
 {
-    sps->chroma_format = bzi_bits_ue(b);
-    if (sps->chroma_format == 3)
-        bzi_bits_1(b);
-    sps->depth_luma = bzi_bits_ue(b) + 8;
-    sps->depth_chroma = bzi_bits_ue(b) + 8;
+    bzi_sps_chroma(b, sps);
+    bzi_sps_depths(b, sps);
     bzi_bits_1(b);
     if (bzi_bits_1(b))
         for (int i = 0; i < (sps->chroma_format == 3 ? 12 : 8); i++)
@@ -3562,7 +3233,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
     sps->chroma_format = 1;
     sps->depth_luma = sps->depth_chroma = 8;
     if (bzi_sps_h264_is_high(sps->profile[0]))
-        bzi_sps_h264_chroma(b, sps);
+        bzi_sps_h264_high(b, sps);
     frame_num_bits = bzi_bits_ue(b) + 4;
     poc = bzi_bits_ue(b);
 
@@ -3596,11 +3267,8 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
     }
 
     bzi_bits_1(b);                                          /* direct_8x8 */
-    if (bzi_bits_1(b))
-        bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1,
-                       (sps->chroma_format == 1 ? 2 : 1) * (2 - mbs_only));
-    if (bzi_bits_1(b))
-        bzi_sps_vui(b, sps);
+    bzi_sps_window(b, sps, 2 - mbs_only);
+    bzi_sps_vui(b, sps);
 }
 
 /* H.265 7.3.3: the profile, tier and level. */
@@ -3695,8 +3363,7 @@ static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
     }
 
     bzi_bits_u(b, 2);
-    if (bzi_bits_1(b))
-        bzi_sps_vui(b, sps);
+    bzi_sps_vui(b, sps);
 }
 
 /* H.265 7.3.2.2.1 */
@@ -3710,18 +3377,11 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     bzi_sps_h265_profile(b, sps, sps->sub_layers);
     bzi_bits_ue(b);
 
-    sps->chroma_format = bzi_bits_ue(b);
-    if (sps->chroma_format == 3)
-        bzi_bits_1(b);
-
+    bzi_sps_chroma(b, sps);
     sps->width = bzi_bits_ue(b);
     sps->height = bzi_bits_ue(b);
-    if (bzi_bits_1(b))
-        bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1,
-                       sps->chroma_format == 1 ? 2 : 1);
-
-    sps->depth_luma = bzi_bits_ue(b) + 8;
-    sps->depth_chroma = bzi_bits_ue(b) + 8;
+    bzi_sps_window(b, sps, 1);
+    bzi_sps_depths(b, sps);
     poc_bits = bzi_bits_ue(b) + 4;
     all = bzi_bits_1(b);
 
@@ -4311,10 +3971,10 @@ static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
     return marker;
 }
 
-/* Makes an error like "JPEG, byte 20: ...", at the cursor. */
-static bzna_status bzi_jpeg_fail(bzna_error *err, const bzi_cursor *c, const char *what)
+/* Makes an error like "PNG, byte 20: ...", at the cursor. */
+static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name, const char *what)
 {
-    return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "JPEG, byte %llu: %s",
+    return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "%s, byte %llu: %s", name,
                     (unsigned long long)bzi_cursor_offset(c), what);
 }
 
@@ -4353,7 +4013,7 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
     const uint32_t bits = bzi_cursor_u8(c);
 
     if (j->frame)
-        return bzi_jpeg_fail(err, c, "a second frame header");
+        return bzi_still_fail(err, c, "JPEG", "a second frame header");
     if (marker > BZI_JPEG_SOF2 && !(BZI_JPEG_ARITHMETIC && (marker == BZI_JPEG_SOF9 || marker == BZI_JPEG_SOF10)))
         return bzi_jpeg_refuse(marker, err);
 
@@ -4362,7 +4022,7 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
     j->width = bzi_cursor_u16(c);
     j->count = bzi_cursor_u8(c);
     if (c->overrun || !j->width || !j->count || bzi_cursor_left(c) != 3 * j->count)
-        return bzi_jpeg_fail(err, c, "the frame header is damaged");
+        return bzi_still_fail(err, c, "JPEG", "the frame header is damaged");
     if (bits != 8)
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u bits a sample; only 8 are supported", bits);
     if (!j->height)
@@ -4380,7 +4040,7 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
         p->v = factors & 15;
         j->needed |= 1u << (bzi_cursor_u8(c) & 3);
         if (!p->h || p->h > 4 || !p->v || p->v > 4)
-            return bzi_jpeg_fail(err, c, "the frame header is damaged");
+            return bzi_still_fail(err, c, "JPEG", "the frame header is damaged");
     }
     return BZNA_OK;
 }
@@ -4391,7 +4051,7 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
     const uint32_t count = bzi_cursor_u8(c);
 
     if (!j->frame)
-        return bzi_jpeg_fail(err, c, "a scan before the frame header");
+        return bzi_still_fail(err, c, "JPEG", "a scan before the frame header");
     for (uint32_t i = 0; i < count; i++) {
         uint32_t tables;
 
@@ -4401,7 +4061,7 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
     }
     j->has_scan = 1;
     j->several = (j->frame & 7) == 2 || count != j->count;  /* progressive, or without some of the components */
-    return c->overrun ? bzi_jpeg_fail(err, c, "a scan header is damaged") : BZNA_OK;
+    return c->overrun ? bzi_still_fail(err, c, "JPEG", "a scan header is damaged") : BZNA_OK;
 }
 
 /* Reads the markers of JFIF, EXIF, XMP and Adobe. */
@@ -4455,9 +4115,9 @@ static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span data, bzna_error *err)
         const uint32_t marker = bzi_jpeg_next(&c, &segment);
 
         if (c.overrun)
-            return bzi_jpeg_fail(err, &c, "truncated: there is no picture");
+            return bzi_still_fail(err, &c, "JPEG", "truncated: there is no picture");
         if (marker == BZI_JPEG_EOI)
-            return bzi_jpeg_fail(err, &c, "there is no picture");
+            return bzi_still_fail(err, &c, "JPEG", "there is no picture");
         status = bzi_jpeg_take(j, marker, &segment, err);
     }
     return status;
@@ -4553,9 +4213,55 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     return BZNA_OK;
 }
 
+/* --- Codecs --- */
+
+/* A codec, or a kind of still. */
+typedef struct bzi_codec {
+    uint32_t    id, allow;            /* BZNA_CODEC_...; BZNA_ALLOW_... */
+    const char *name;                 /* for messages */
+    const char *signature;            /* a still's first bytes; a point stands for any byte */
+    uint32_t    signature_size;       /* how many they are */
+    uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
+    uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
+    uint32_t    config_bytes;         /* the fewest bytes that it has */
+    uint32_t    length_at;            /* its byte that has the size of NAL units' lengths; 0: there are none */
+    /* reads the picture's format; BZNA_E_DECODE: it does not stand alone */
+    bzna_status (*inspect)(const bzna_image *image, bzi_format *sps, bzna_error *err);
+    /* the part of it that a kind of still does itself */
+    bzna_status (*read)(bzi_span file, bzi_format *format, bzna_error *err);
+    /* writes what a decoder is given */
+    bzna_status (*stream)(const bzna_image *image, bzi_sink *out, bzna_error *err);
+    /* adds parameter sets to a key, each after its size. NULL: a decoder keeps nothing of a picture */
+    void        (*key)(const bzna_image *image, bzi_sink *key);
+    int         av_id;                /* libavcodec's number */
+    const char *av_decoder;           /* libavcodec's decoder; NULL: the default one */
+    /* libavcodec's decoder carries something from a picture to the next, and is opened anew for each: GIF's carries
+     * colors past the end of a palette; TIFF's the palette, planes and subsampling; JPEG 2000's the palette and color
+     * space */
+    uint32_t    remembers;
+    int         nv_id;                /* NVDEC's number */
+    /* NVDEC's coded sizes are multiples of this. 0: NVDEC is not used. Above 1: its decoders can be made for intra
+     * pictures only */
+    uint32_t    nv_unit;
+    uint32_t    in_rows;              /* some of a picture's rows can be decoded without the others */
+    /* removes from a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need; returns the size
+     * that is left. NULL: nothing */
+    uint64_t    (*cut)(uint8_t *stream, uint64_t size, const uint32_t rows[2]);
+    /* removes, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
+    uint64_t    (*strip)(uint8_t *stream, uint64_t size);
+    /* makes the colors of palettes their numbers, in place, if libavcodec gives only colors. NULL: it gives both */
+    void        (*number_colors)(uint8_t *stream, uint64_t size);
+    uint32_t    is_file;              /* it states its own sizes and colors: containers need not */
+    /* sets the planes of pictures that are not coded; NULL: they are */
+    void        (*planes)(const bzna_image *image, bzna_picture *picture);
+} bzi_codec;
+
+static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
+
+
 #ifndef BENZINA_NO_STILLS
 /* ==== 17. Stills ====================================================================================================
- * Calls: rooms 2, 10, 12, 15.
+ * Calls: rooms 2, 10, 12, 15-16.
  *
  * PNG, WebP and GIF. The next rooms have the other kinds of stills, and the list of all. Sizes and orientation are read
  * from the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
@@ -4570,13 +4276,6 @@ static uint32_t bzi_cursor_le(bzi_cursor *c, uint32_t bytes)
     for (uint32_t i = bytes; p && i; i--)
         value = value << 8 | p[i - 1];
     return value;
-}
-
-/* Makes an error like "PNG, byte 20: ...", at the cursor. */
-static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name, const char *what)
-{
-    return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "%s, byte %llu: %s", name,
-                    (unsigned long long)bzi_cursor_offset(c), what);
 }
 
 static bzna_status bzi_still_refuse(bzna_error *err, const char *what)
@@ -4614,11 +4313,11 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
                                                                        { "XML:com.adobe.xmp", 18 } };
     uint8_t inflated[BZI_LIMIT_TEXT_BYTES];
     bzi_span text;
-    uint32_t is_deflated = type == BZI_FOURCC('z', 'T', 'X', 't'), is_xmp = 0;
+    uint32_t is_deflated = type == bzi_fourcc("zTXt"), is_xmp = 0;
 
-    if (type == BZI_FOURCC('e', 'X', 'I', 'f') && !orientation[0])
+    if (type == bzi_fourcc("eXIf") && !orientation[0])
         orientation[0] = bzi_exif_orientation((bzi_span){ c.data, c.size });
-    if (type != BZI_FOURCC('t', 'E', 'X', 't') && type != BZI_FOURCC('i', 'T', 'X', 't') && !is_deflated)
+    if (type != bzi_fourcc("tEXt") && type != bzi_fourcc("iTXt") && !is_deflated)
         return;
 
     while (is_xmp < 2 && (c.size < known[is_xmp].size || memcmp(c.data, known[is_xmp].name, known[is_xmp].size)))
@@ -4630,7 +4329,7 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
     if (is_deflated)
         bzi_cursor_u8(&c);
 
-    if (type == BZI_FOURCC('i', 'T', 'X', 't')) {
+    if (type == bzi_fourcc("iTXt")) {
         is_deflated = bzi_cursor_u8(&c);
         bzi_cursor_u8(&c);
         for (int skipped = 0; skipped < 2 && !c.overrun;)   /* a language, and the keyword in that language */
@@ -4657,7 +4356,7 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     uint64_t coded = 0;
 
     bzi_cursor_take(&c, 8);
-    if (bzi_png_next(&c, &chunk) != BZI_FOURCC('I', 'H', 'D', 'R') || chunk.size != 13)
+    if (bzi_png_next(&c, &chunk) != bzi_fourcc("IHDR") || chunk.size != 13)
         return bzi_still_fail(err, &c, "PNG", "it does not begin with a header");
 
     format->width = bzi_cursor_u32(&chunk);
@@ -4669,12 +4368,12 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     do {
         if (!(type = bzi_png_next(&c, &chunk)))
             return bzi_still_fail(err, &c, "PNG", "truncated: the end chunk is missing");
-        if (type == BZI_FOURCC('P', 'L', 'T', 'E') && !coded)
+        if (type == bzi_fourcc("PLTE") && !coded)
             has_palette = 1;
-        if (type == BZI_FOURCC('I', 'D', 'A', 'T'))
+        if (type == bzi_fourcc("IDAT"))
             coded += chunk.size;
         bzi_png_note(type, chunk, orientation);
-    } while (type != BZI_FOURCC('I', 'E', 'N', 'D'));
+    } while (type != bzi_fourcc("IEND"));
 
     format->orientation = orientation[0] ? orientation[0] : orientation[1] ? orientation[1] : orientation[2];
     if (colors == 3 && !has_palette)
@@ -4698,12 +4397,12 @@ static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
         uint64_t begin = c.pos;
 
         type = bzi_png_next(&c, &chunk);
-        if (!type || ((type >> 24 & 0x20) && type != BZI_FOURCC('t', 'R', 'N', 'S')))
+        if (!type || ((type >> 24 & 0x20) && type != bzi_fourcc("tRNS")))
             continue;
 
         memmove(data + out, data + begin, (size_t)(c.pos - begin));
         out += c.pos - begin;
-    } while (type && type != BZI_FOURCC('I', 'E', 'N', 'D'));
+    } while (type && type != bzi_fourcc("IEND"));
 
     return out;
 }
@@ -4735,7 +4434,7 @@ static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
 {
     uint32_t bits;
 
-    if (type == BZI_FOURCC('V', 'P', '8', ' ')) {
+    if (type == bzi_fourcc("VP8 ")) {
         const uint32_t tag = bzi_cursor_le(c, 3), code = bzi_cursor_le(c, 3);
 
         format->width = bzi_cursor_le(c, 2) & 0x3fff;
@@ -4775,15 +4474,15 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
             return bzi_still_fail(err, &riff, "WebP", "a chunk is longer than the file");
         bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));        /* chunks are padded to even sizes */
 
-        if (type == BZI_FOURCC('V', 'P', '8', 'X') && (bzi_cursor_u8(&chunk) & 2))
+        if (type == bzi_fourcc("VP8X") && (bzi_cursor_u8(&chunk) & 2))
             return bzi_still_refuse(err, "animated WebP");
-        if ((type == BZI_FOURCC('V', 'P', '8', ' ') || type == BZI_FOURCC('V', 'P', '8', 'L')) && !format->width &&
+        if ((type == bzi_fourcc("VP8 ") || type == bzi_fourcc("VP8L")) && !format->width &&
             !bzi_webp_read(type, &chunk, format))
             return bzi_still_fail(err, &chunk, "WebP", "the header is damaged, or pixels are missing");
 
-        if (type == BZI_FOURCC('E', 'X', 'I', 'F') && !format->orientation)
+        if (type == bzi_fourcc("EXIF") && !format->orientation)
             format->orientation = bzi_exif_orientation((bzi_span){ chunk.data, bytes });
-        if (type == BZI_FOURCC('X', 'M', 'P', ' '))
+        if (type == bzi_fourcc("XMP "))
             xmp_orientation = bzi_xmp_orientation((bzi_span){ chunk.data, bytes });
     }
 
@@ -4888,7 +4587,7 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 
 
 /* ==== 18. Stills: BMP, TIFF, PNM ====================================================================================
- * Calls: rooms 2, 10, 12, 15, 17.
+ * Calls: rooms 2, 10, 12, 15-17.
  *
  * Four more kinds of stills, and the list of all. Stills are pictures that are files of their own, and are told apart
  * by their first bytes. libavcodec decodes some variants of them to wrong pixels without an error. So only variants
@@ -5212,7 +4911,7 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
 
 
 /* ==== 19. Stills: JPEG 2000, the list ==============================================================================
- * Calls: rooms 2, 10, 12, 17-18.
+ * Calls: rooms 2, 10, 12, 16-18.
  *
  * libavcodec decodes these. A row of the list is a kind of still. */
 
@@ -5251,9 +4950,9 @@ static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
         return c;
 
     while ((type = bzi_jp2_next(&c, &box)) != 0) {
-        if (type == BZI_FOURCC('j', 'p', '2', 'h'))
+        if (type == bzi_fourcc("jp2h"))
             *header = box;
-        if (type == BZI_FOURCC('j', 'p', '2', 'c'))
+        if (type == bzi_fourcc("jp2c"))
             return box;
     }
     return c;
@@ -5270,41 +4969,26 @@ static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
     while ((type = bzi_jp2_next(&boxes, &box)) != 0) {
         uint32_t space, is_icc, is_known;
 
-        if (type != BZI_FOURCC('c', 'o', 'l', 'r'))
+        if (type != bzi_fourcc("colr"))
             continue;
 
         is_icc = bzi_cursor_u8(&box) != ENUMERATED;
         bzi_cursor_take(&box, is_icc ? 2 + ICC_SPACE_AT : 2);
         space = bzi_cursor_u32(&box);
-        is_known = is_icc ? space == BZI_FOURCC('R', 'G', 'B', ' ') || space == BZI_FOURCC('G', 'R', 'A', 'Y') :
+        is_known = is_icc ? space == bzi_fourcc("RGB ") || space == bzi_fourcc("GRAY") :
                             space == SRGB || space == GRAY || space == SYCC || space == ROMM_RGB;
 
         if (!is_known && !box.overrun)
             return BZI_FAIL(err, BZNA_E_CODEC, "JPEG 2000 of %s (%s %u) is not supported",
-                            space == CMYK || space == BZI_FOURCC('C', 'M', 'Y', 'K') ? "CMYK" : "this color space",
+                            space == CMYK || space == bzi_fourcc("CMYK") ? "CMYK" : "this color space",
                             is_icc ? "ICC profile" : "enumcs", space);
     }
     return BZNA_OK;
 }
 
-/* Returns 1 if the rest of a codestream's header, after its size, has the marker of part 15 (high throughput). c: the
- * codestream after SIZ. */
-static int bzi_j2k_is_part_15(bzi_cursor c)
-{
-    enum { CAP = 0xff50, SOT = 0xff90 };
-    uint32_t marker;
-
-    while ((marker = bzi_cursor_u16(&c)) != SOT && marker > 0xff00 && !c.overrun) {
-        const uint32_t size = bzi_cursor_u16(&c);
-        if (marker == CAP)
-            return 1;
-        bzi_cursor_take(&c, size < 2 ? UINT64_MAX : size - 2);
-    }
-    return 0;
-}
-
 /* How a codestream cuts its picture: the smallest parts that any of its headers asks for. */
 typedef struct bzi_j2k_parts {
+    uint32_t is_part_15;              /* it has the marker of part 15 (high throughput) */
     uint32_t block;                   /* samples of a code block, as a power of two */
     uint32_t precinct;                /* samples of a precinct, likewise */
 } bzi_j2k_parts;
@@ -5329,8 +5013,8 @@ static void bzi_j2k_style(bzi_cursor *c, uint32_t style, bzi_j2k_parts *parts)
 /* Finds the smallest parts: in the main header, and in those of all tiles. c: the codestream after SIZ. */
 static bzi_j2k_parts bzi_j2k_parts_of(bzi_cursor c, uint32_t components)
 {
-    enum { COD = 0xff52, COC = 0xff53, SOT = 0xff90, SOD = 0xff93 };
-    bzi_j2k_parts parts = { 30, 30 };
+    enum { CAP = 0xff50, COD = 0xff52, COC = 0xff53, SOT = 0xff90, SOD = 0xff93 };
+    bzi_j2k_parts parts = { 0, 30, 30 };
     uint64_t tile_end = 0;
     uint32_t marker;
 
@@ -5339,6 +5023,7 @@ static bzi_j2k_parts bzi_j2k_parts_of(bzi_cursor c, uint32_t components)
         const uint32_t size = marker == SOD ? 0 : bzi_cursor_u16(&c);
         bzi_cursor segment = marker == SOD ? c : bzi_cursor_sub(&c, size < 2 ? UINT64_MAX : size - 2);
 
+        parts.is_part_15 |= marker == CAP;
         if (marker == SOD) {                                /* what is coded goes on to the end of the tile's part */
             if (tile_end <= c.pos)
                 break;
@@ -5361,8 +5046,8 @@ static bzi_j2k_parts bzi_j2k_parts_of(bzi_cursor c, uint32_t components)
     return parts;
 }
 
-/* Refuses a picture in so many parts that libavcodec's notes on them, which it makes before it decodes, would take more
- * memory than a picture may: some 300 bytes for a code block, and as many for a precinct. */
+/* Refuses part 15, and a picture in so many parts that libavcodec's notes on them, which it makes before it decodes,
+ * would take more memory than a picture may: some 300 bytes for a code block, and as many for a precinct. */
 static bzna_status bzi_j2k_check_parts(bzi_cursor c, uint32_t components, const bzi_format *format, uint64_t file_size,
                                        bzna_error *err)
 {
@@ -5370,6 +5055,8 @@ static bzna_status bzi_j2k_check_parts(bzi_cursor c, uint32_t components, const 
     const uint64_t samples = (uint64_t)format->width * format->height * bzi_min(components, 4);
     const uint64_t bytes = 300 * ((samples >> parts.block) + (samples >> parts.precinct)) / 3 * 4;
 
+    if (parts.is_part_15)
+        return bzi_still_refuse(err, "JPEG 2000 part 15 (high throughput)");
     if (bytes > BZI_LIMIT_STILL_BYTES && bytes / BZI_LIMIT_STILL_RATIO > file_size)
         return BZI_FAIL(err, BZNA_E_LIMIT, "JPEG 2000: %ux%u pixels in code blocks of %u samples and precincts of %u",
                         format->width, format->height, 1u << parts.block, 1u << parts.precinct);
@@ -5403,54 +5090,52 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
 
     format->width = right - x;
     format->height = bottom - y;
-    if (bzi_j2k_is_part_15(rest))
-        return bzi_still_refuse(err, "JPEG 2000 part 15 (high throughput)");
     if ((status = bzi_j2k_check_parts(rest, components, format, file.size, err)) != BZNA_OK)
         return status;
     return bzi_jp2_check_color(boxes, err);
 }
 
-/* --- The list --- */
+#  define BZI_STILL(name_, signature_, av, ...) \
+    { .id = BZNA_CODEC_STILL, .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1, \
+      .av_id = BZI_AV_ID(av), __VA_ARGS__ }
+#else
+#  define BZI_STILL(name_, signature_, av, ...) \
+    { .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1 }
+#endif
 
-/* A kind of still. */
-typedef struct bzi_still {
-    const char *name;                 /* for messages */
-    const char *signature;            /* the first bytes of a file; a point stands for any byte */
-    uint32_t    signature_size;       /* how many they are */
-    int         av_id;                /* libavcodec's number */
-    bzna_status (*inspect)(bzi_span file, bzi_format *format, bzna_error *err); /* as bzi_codec.inspect */
-    uint64_t    (*strip)(uint8_t *data, uint64_t size); /* as bzi_codec.strip */
-    /* libavcodec's decoder carries nothing from a picture to the next. Other decoders do: GIF's carries colors past the
-     * end of a palette; TIFF's the palette, planes and subsampling; JPEG 2000's the palette and color space */
-    uint32_t    forgets;
-    uint32_t    allow;                /* BZNA_ALLOW_... */
-} bzi_still;
+/* --- The list, by which builds without stills name them --- */
 
-static const bzi_still bzi_stills[] = {
-    { "PNG", "\x89PNG\r\n\x1a\n", 8, BZI_AV_ID(PNG), bzi_png_inspect, bzi_png_strip, 1, BZNA_ALLOW_PNG },
-    { "WebP", "RIFF....WEBP", 12, BZI_AV_ID(WEBP), bzi_webp_inspect, NULL, 1, BZNA_ALLOW_WEBP },
-    { "GIF", "GIF8.a", 6, BZI_AV_ID(GIF), bzi_gif_inspect, bzi_gif_strip, 0, BZNA_ALLOW_GIF },
-    { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL, 1, BZNA_ALLOW_BMP },
-    { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0, BZNA_ALLOW_TIFF },
-    { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0, BZNA_ALLOW_TIFF },
-    { "TIFF", "II+\0", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0, BZNA_ALLOW_TIFF },
-    { "TIFF", "MM\0+", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0, BZNA_ALLOW_TIFF },
-    { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PBM", "P4", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PGM", "P5", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PPM", "P6", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PAM", "P7", 2, BZI_AV_ID(PAM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", 12, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0, BZNA_ALLOW_JPEG2000 },
-    { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0, BZNA_ALLOW_JPEG2000 },
+static const bzi_codec bzi_stills[] = {
+    BZI_STILL("PNG", "\x89PNG\r\n\x1a\n", PNG, .allow = BZNA_ALLOW_PNG, .read = bzi_png_inspect,
+              .strip = bzi_png_strip),
+    BZI_STILL("WebP", "RIFF....WEBP", WEBP, .allow = BZNA_ALLOW_WEBP, .read = bzi_webp_inspect),
+    BZI_STILL("GIF", "GIF8.a", GIF, .allow = BZNA_ALLOW_GIF, .read = bzi_gif_inspect, .strip = bzi_gif_strip,
+              .remembers = 1, .number_colors = bzi_gif_number_colors),
+    BZI_STILL("BMP", "BM.............\0\0\0", BMP, .allow = BZNA_ALLOW_BMP, .read = bzi_bmp_inspect),
+    BZI_STILL("TIFF", "II*\0", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_tiff_inspect, .strip = bzi_tiff_strip,
+              .remembers = 1),
+    BZI_STILL("TIFF", "MM\0*", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_tiff_inspect, .strip = bzi_tiff_strip,
+              .remembers = 1),
+    BZI_STILL("TIFF", "II+\0", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_bigtiff_inspect),
+    BZI_STILL("TIFF", "MM\0+", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_bigtiff_inspect),
+    BZI_STILL("PBM", "P1", PBM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PGM", "P2", PGM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PPM", "P3", PPM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PBM", "P4", PBM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PGM", "P5", PGM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PPM", "P6", PPM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PAM", "P7", PAM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", JPEG2000, .allow = BZNA_ALLOW_JPEG2000,
+              .read = bzi_j2k_inspect, .remembers = 1),
+    BZI_STILL("JPEG 2000", "\xff\x4f\xff\x51", JPEG2000, .allow = BZNA_ALLOW_JPEG2000, .read = bzi_j2k_inspect,
+              .remembers = 1),
 };
 
 /* Returns the kind of still that begins with these bytes, or NULL. */
-static const bzi_still *bzi_still_find(bzi_span head)
+static const bzi_codec *bzi_still_find(bzi_span head)
 {
     for (size_t i = 0; i < sizeof bzi_stills / sizeof bzi_stills[0]; i++) {
-        const bzi_still *still = &bzi_stills[i];
+        const bzi_codec *still = &bzi_stills[i];
         uint32_t n = 0;
 
         while (n < still->signature_size && n < head.size &&
@@ -5463,16 +5148,11 @@ static const bzi_still *bzi_still_find(bzi_span head)
     return NULL;
 }
 
-/* Returns the name of a still's kind, by its first bytes: "PNG". */
-static const char *bzi_still_name(bzi_span head)
+#ifndef BENZINA_NO_STILLS
+static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
-    const bzi_still *still = bzi_still_find(head);
-    return still ? still->name : "still";
-}
-
-static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_error *err)
-{
-    const bzi_still *still = bzi_still_find(file);
+    const bzi_span file = bzi_image_data(image);
+    const bzi_codec *still = bzi_still_find(file);
     bzna_status status;
     uint64_t bytes;
 
@@ -5485,7 +5165,7 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
     format->color = (bzna_color){ 1, 13, 0, 1, 1 };
 
-    if ((status = still->inspect(file, format, err)) != BZNA_OK)
+    if ((status = still->read(file, format, err)) != BZNA_OK)
         return status;
     if (!format->width || !format->height)
         return BZI_FAIL(err, BZNA_E_DECODE, "%s: a picture of %ux%u", still->name, format->width, format->height);
@@ -5496,25 +5176,6 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
                         "coded byte for each %u bytes of it", still->name, format->width, format->height,
                         (unsigned long long)file.size, BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
     return BZNA_OK;
-}
-
-static bzna_status bzi_image_still(const bzna_image *image, bzi_format *format, bzna_error *err)
-{
-    return bzi_still_inspect((bzi_span){ image->data, image->data_size }, format, err);
-}
-
-BZI_MAYBE_UNUSED static uint64_t bzi_still_strip(uint8_t *data, uint64_t size)
-{
-    const bzi_still *still = bzi_still_find((bzi_span){ data, size });
-    return still && still->strip ? still->strip(data, size) : size;
-}
-
-/* Makes colors their numbers, in place, in a still with a palette of which libavcodec gives only the colors (GIF). */
-BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t size)
-{
-    const bzi_still *still = bzi_still_find((bzi_span){ data, size });
-    if (still && still->inspect == bzi_gif_inspect)
-        bzi_gif_number_colors(data, size);
 }
 
 #endif
@@ -5535,7 +5196,6 @@ static bzi_span bzi_image_config(const bzna_image *image)
 {
     return (bzi_span){ image->config, image->config ? image->config_size : 0 };
 }
-static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
 
 /* Iterates over the units of the config, then over those of the data. */
 typedef struct bzi_image_nals {
@@ -5570,29 +5230,21 @@ static bzna_status bzi_image_fail_nals(const bzi_image_nals *n, bzna_error *err)
 }
 
 /* H.264, H.265: writes the configuration's parameter sets, then the access unit, each unit after a start code (Annex
- * B). Returns the required size always; writes only what fits. */
-static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
-                                    bzna_error *err)
+ * B). */
+static bzna_status bzi_image_annexb(const bzna_image *image, bzi_sink *out, bzna_error *err)
 {
     static const uint8_t start[4] = { 0, 0, 0, 1 };
     bzi_image_nals n = bzi_image_nals_make(image);
-    uint64_t size = 0;
     bzi_span nal;
     int got;
 
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
         if (n.part == 0 && !bzi_nal_is_parameter_set(image->codec, nal))
             continue;                                       /* x265 puts its banner there, an SEI unit of 2.4 kB */
-        if (size + 4 + nal.size <= capacity) {
-            memcpy(dst + size, start, 4);
-            memcpy(dst + size + 4, nal.data, (size_t)nal.size);
-        }
-        size += 4 + nal.size; /* cannot overflow: 4 more for each unit in memory */
+        bzi_sink_add(out, start, sizeof start);
+        bzi_sink_add(out, nal.data, nal.size);
     }
-    if (got < 0)
-        return bzi_image_fail_nals(&n, err);
-    *needed = size;
-    return BZNA_OK;
+    return got < 0 ? bzi_image_fail_nals(&n, err) : BZNA_OK;
 }
 
 /* Returns the units of an AV1 configuration record. */
@@ -5605,49 +5257,44 @@ static bzi_span bzi_image_obus(const bzna_image *image)
     return config;
 }
 
-/* AV1: writes the configuration's units, then the sample's. Returns the required size always; writes only what fits. */
-static bzna_status bzi_image_low_overhead(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
-                                          bzna_error *err)
+/* AV1: writes the configuration's units, then the sample's. A picture that is a file of its own has no configuration,
+ * and is written as it is. */
+static bzna_status bzi_image_bytes(const bzna_image *image, bzi_sink *out, bzna_error *err)
 {
-    bzi_span config = bzi_image_obus(image), data = bzi_image_data(image);
+    const bzi_span config = image->codec == BZNA_CODEC_AV1 ? bzi_image_obus(image) : (bzi_span){ NULL, 0 };
+
     (void)err;
-    *needed = config.size + data.size;
-    if (*needed <= capacity && config.size)
-        memcpy(dst, config.data, (size_t)config.size);
-    if (*needed <= capacity)
-        memcpy(dst + config.size, data.data, (size_t)data.size);
+    bzi_sink_add(out, config.data, config.size);
+    bzi_sink_add(out, image->data, image->data_size);
     return BZNA_OK;
 }
 
-static uint64_t bzi_image_key_add(uint8_t *key, uint64_t at, uint64_t capacity, bzi_span unit)
+static void bzi_image_key_add(bzi_sink *key, bzi_span unit)
 {
-    if (at + sizeof unit.size + unit.size <= capacity) {
-        memcpy(key + at, &unit.size, sizeof unit.size);
-        memcpy(key + at + sizeof unit.size, unit.data, (size_t)unit.size);
-    }
-    return at + sizeof unit.size + unit.size;
+    bzi_sink_add(key, &unit.size, sizeof unit.size);
+    bzi_sink_add(key, unit.data, unit.size);
 }
 
-static uint64_t bzi_image_key_nals(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
+static void bzi_image_key_nals(const bzna_image *image, bzi_sink *key)
 {
     bzi_image_nals n = bzi_image_nals_make(image);
     bzi_span unit;
+
     while (bzi_image_nals_next(&n, &unit) > 0)
         if (bzi_nal_is_parameter_set(image->codec, unit))
-            at = bzi_image_key_add(key, at, capacity, unit);
-    return at;
+            bzi_image_key_add(key, unit);
 }
 
-static uint64_t bzi_image_key_obus(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
+static void bzi_image_key_obus(const bzna_image *image, bzi_sink *key)
 {
     for (int part = 0; part < 2; part++) {
         bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image), unit;
         uint32_t type;
+
         while (bzi_obu_next(&rest, &type, &unit) > 0)
             if (type == BZI_OBU_SEQUENCE_HEADER)
-                at = bzi_image_key_add(key, at, capacity, unit);
+                bzi_image_key_add(key, unit);
     }
-    return at;
 }
 
 /* Reads the sequence header in force, and checks that the first frame is a key frame. */
@@ -5714,26 +5361,6 @@ static bzna_status bzi_image_jpeg(const bzna_image *image, bzi_format *format, b
 {
     return bzi_jpeg_inspect(bzi_image_data(image), format, err);
 }
-
-/* Writes the bytes of a picture that is a file of its own, as they are. */
-static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
-                                   bzna_error *err)
-{
-    (void)err;
-    *needed = image->data_size;
-    if (*needed <= capacity)
-        memcpy(dst, image->data, (size_t)*needed);
-    return BZNA_OK;
-}
-
-#ifndef BENZINA_NO_STILLS
-static uint64_t bzi_image_key_still(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
-{
-    const bzi_still *still = bzi_still_find(bzi_image_data(image));
-    bzi_span number = { (const uint8_t *)&still->av_id, sizeof still->av_id };
-    return bzi_image_key_add(key, at, capacity, number);
-}
-#endif
 
 /* --- Pictures that are not coded --- */
 
@@ -5901,37 +5528,6 @@ static uint64_t bzi_h264_cut(uint8_t *data, uint64_t size, const uint32_t rows[2
 #  define BZI_NV_ID(name) 0
 #endif
 
-/* A codec. */
-typedef struct bzi_codec {
-    uint32_t    id, allow;            /* BZNA_CODEC_...; BZNA_ALLOW_..., which stills have for each kind */
-    const char *name;                 /* for messages */
-    uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
-    uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
-    uint32_t    config_bytes;         /* the fewest bytes that it has */
-    uint32_t    length_at;            /* its byte that has the size of NAL units' lengths; 0: there are none */
-    /* reads the picture's format; BZNA_E_DECODE: it does not stand alone */
-    bzna_status (*inspect)(const bzna_image *image, bzi_format *sps, bzna_error *err);
-    /* writes what a decoder is given */
-    bzna_status (*stream)(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err);
-    /* adds parameter sets to a key, each after its size. NULL: a decoder keeps nothing of a picture */
-    uint64_t    (*key)(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity);
-    int         av_id;                /* libavcodec's number */
-    const char *av_decoder;           /* libavcodec's decoder; NULL: the default one */
-    int         nv_id;                /* NVDEC's number */
-    /* NVDEC's coded sizes are multiples of this. 0: NVDEC is not used. Above 1: its decoders can be made for intra
-     * pictures only */
-    uint32_t    nv_unit;
-    uint32_t    in_rows;              /* some of a picture's rows can be decoded without the others */
-    /* removes from a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need; returns the size
-     * that is left. NULL: nothing */
-    uint64_t    (*cut)(uint8_t *stream, uint64_t size, const uint32_t rows[2]);
-    /* removes, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
-    uint64_t    (*strip)(uint8_t *stream, uint64_t size);
-    uint32_t    is_file;              /* it states its own sizes and colors: containers need not */
-    /* sets the planes of pictures that are not coded; NULL: they are */
-    void        (*planes)(const bzna_image *image, bzna_picture *picture);
-} bzi_codec;
-
 static const bzi_codec bzi_codecs[] = {
     { .id = BZNA_CODEC_H264, .allow = BZNA_ALLOW_H264, .name = "H.264",
       .entries = { BZI_AVC1, BZI_AVC3 },
@@ -5957,7 +5553,7 @@ static const bzi_codec bzi_codecs[] = {
       .config = BZI_FOURCC('a', 'v', '1', 'C'),
       .config_bytes = 4,
       .inspect = bzi_image_av1,
-      .stream = bzi_image_low_overhead,
+      .stream = bzi_image_bytes,
       .key = bzi_image_key_obus,
       .av_id = BZI_AV_ID(AV1),
       .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
@@ -5971,12 +5567,10 @@ static const bzi_codec bzi_codecs[] = {
       .in_rows = 1,
       .is_file = 1 },
 #ifndef BENZINA_NO_STILLS
-    { .id = BZNA_CODEC_STILL,                   /* bzi_stills has libavcodec's numbers */
+    { .id = BZNA_CODEC_STILL,                   /* of any kind: bzi_stills has what differs between kinds */
       .name = "still",
-      .inspect = bzi_image_still,
+      .inspect = bzi_still_inspect,
       .stream = bzi_image_bytes,
-      .key = bzi_image_key_still,
-      .strip = bzi_still_strip,
       .is_file = 1 },
 #endif
     { .id = BZNA_CODEC_RAW, .name = "raw",
@@ -6018,12 +5612,12 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
 static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range)
 {
     const uint32_t type = bzi_cursor_u32(c);
-    if (type != BZI_FOURCC('n', 'c', 'l', 'x') && type != BZI_FOURCC('n', 'c', 'l', 'c'))
+    if (type != bzi_fourcc("nclx") && type != bzi_fourcc("nclc"))
         return;
     color->primaries = (uint16_t)bzi_cursor_u16(c);
     color->transfer = (uint16_t)bzi_cursor_u16(c);
     color->matrix = (uint16_t)bzi_cursor_u16(c);
-    *has_range = type == BZI_FOURCC('n', 'c', 'l', 'x');
+    *has_range = type == bzi_fourcc("nclx");
     color->full_range = *has_range && bzi_cursor_u8(c) >> 7;
     color->present = 1;
 }
@@ -6063,10 +5657,10 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
  * item refers to which. Room 17 has their properties. This room works on memory that others own, and allocates nothing:
  * boxes are walked anew for each question, and their number is limited. Offsets in messages count from base. */
 
-#define BZI_GRID BZI_FOURCC('g', 'r', 'i', 'd')
-#define BZI_IDEN BZI_FOURCC('i', 'd', 'e', 'n')
-#define BZI_DIMG BZI_FOURCC('d', 'i', 'm', 'g')
-#define BZI_THMB BZI_FOURCC('t', 'h', 'm', 'b')
+#define BZI_GRID bzi_type("grid")
+#define BZI_IDEN bzi_type("iden")
+#define BZI_DIMG bzi_type("dimg")
+#define BZI_THMB bzi_type("thmb")
 
 /* A HEIF file. */
 typedef struct bzi_heif {
@@ -6100,25 +5694,8 @@ typedef struct bzi_heif_item {
     uint64_t   size_at;               /* file offset of width and height */
 } bzi_heif_item;
 
-/* Makes an error like "meta/iloc at byte 120: ...". box: stands at the place; path: the boxes on the way to it. */
-BZI_PRINTF(5, 6)
-static bzna_status bzi_heif_fail(const bzi_cursor *box, const char *path, bzna_status status, bzna_error *err,
-                                 const char *format, ...)
-{
-    const size_t length = strlen(path);
-    const uint32_t type = length < 4 ? 0 : bzi_be32((const uint8_t *)path + length - 4);
-    char text[160];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return bzi_fail(err, status, bzi_cursor_offset(box), type, 0, "%s at byte %llu: %s", path,
-                    (unsigned long long)bzi_cursor_offset(box), text);
-}
-#ifdef __clang_analyzer__
-#  define bzi_heif_fail(box, path, status, err, ...) (bzi_heif_fail(box, path, (status), err, __VA_ARGS__), (status))
-#endif
+/* box: a cursor that stands at the place. */
+#define BZI_HEIF_FAIL(box, path, status, err, ...) bzi_fail_in(err, status, bzi_cursor_offset(box), path, __VA_ARGS__)
 
 /* Returns 1 if a file begins as HEIF files do: ftyp with one of the brands of stills and sequences. */
 static int bzi_heif_probe(bzi_span head)
@@ -6134,30 +5711,6 @@ static int bzi_heif_probe(bzi_span head)
     return 0;
 }
 
-/* Reads the next box. Returns 1, 0 at the end, or -1 if the box does not fit. */
-static int bzi_heif_next_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
-{
-    const uint64_t left = bzi_cursor_left(c);
-    uint64_t size, header = 8;
-
-    if (left < 8)
-        return 0;
-
-    size = bzi_be32(c->data + c->pos);
-    *type = bzi_be32(c->data + c->pos + 4);
-    if (size == 1 && left >= 16) {
-        header = 16;
-        size = bzi_be64(c->data + c->pos + 8);
-    }
-
-    size = size ? size : left;
-    if (size < header || size > left)
-        return -1;
-    bzi_cursor_take(c, header);
-    *payload = bzi_cursor_sub(c, size - header);
-    return 1;
-}
-
 /* Reads the boxes of meta. The first box of each kind counts. */
 static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_error *err)
 {
@@ -6169,18 +5722,18 @@ static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_erro
     int got;
 
     bzi_cursor_take(&meta, 4);
-    for (uint32_t n = 0; (got = bzi_heif_next_box(&meta, &type, &box)) > 0; n++) {
+    for (uint32_t n = 0; (got = bzi_cursor_box(&meta, &type, &box)) > 0; n++) {
         if (n == BZI_LIMIT_ITEMS)
-            return bzi_heif_fail(&box, "meta", BZNA_E_LIMIT, err, "more than %u boxes", n);
+            return BZI_HEIF_FAIL(&box, "meta", BZNA_E_LIMIT, err, "more than %u boxes", n);
 
-        if (type == BZI_FOURCC('p', 'i', 't', 'm'))
+        if (type == bzi_type("pitm"))
             heif->primary = (uint32_t)bzi_cursor_number(&box, bzi_cursor_u32(&box) >> 24 ? 4 : 2);
-        for (size_t i = 0; i < sizeof boxes / sizeof boxes[0]; i++)
-            if (bzi_be32((const uint8_t *)boxes[i].type) == type && !boxes[i].to->data)
+        for (size_t i = 0; i < BZI_LENGTH(boxes); i++)
+            if (bzi_type(boxes[i].type) == type && !boxes[i].to->data)
                 *boxes[i].to = box;
     }
 
-    return got < 0 ? bzi_heif_fail(&meta, "meta", BZNA_E_BOX, err, "a box goes past the end of meta") : BZNA_OK;
+    return got < 0 ? BZI_HEIF_FAIL(&meta, "meta", BZNA_E_BOX, err, "a box goes past the end of meta") : BZNA_OK;
 }
 
 /* Returns the color of items that state none. MIAF (ISO/IEC 23000-22 7.3.6.4) has a color of its own for them; in other
@@ -6190,7 +5743,7 @@ static bzna_color bzi_heif_default_color(bzi_cursor brands)
     int is_miaf = 0;
 
     while (bzi_cursor_left(&brands) >= 4)
-        is_miaf |= bzi_cursor_u32(&brands) == BZI_FOURCC('m', 'i', 'a', 'f');
+        is_miaf |= bzi_cursor_u32(&brands) == bzi_type("miaf");
 
     return is_miaf ? bzi_color_of_archives : bzi_color_of_codecs;
 }
@@ -6207,18 +5760,18 @@ static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, b
     heif->base = base;
     heif->otherwise = bzi_color_of_codecs;
 
-    for (uint32_t n = 0; (got = bzi_heif_next_box(&c, &type, &box)) > 0; n++) {
+    for (uint32_t n = 0; (got = bzi_cursor_box(&c, &type, &box)) > 0; n++) {
         if (n == BZI_LIMIT_TOP_BOXES)
-            return bzi_heif_fail(&box, "file", BZNA_E_LIMIT, err, "more than %u boxes", n);
+            return BZI_HEIF_FAIL(&box, "file", BZNA_E_LIMIT, err, "more than %u boxes", n);
 
-        heif->has_movie |= type == BZI_FOURCC('m', 'o', 'o', 'v');
-        if (type == BZI_FOURCC('f', 't', 'y', 'p'))
+        heif->has_movie |= type == bzi_type("moov");
+        if (type == bzi_type("ftyp"))
             heif->otherwise = bzi_heif_default_color(box);
-        if (type == BZI_FOURCC('m', 'e', 't', 'a') && !has_meta++ && bzi_heif_read_meta(heif, box, err) != BZNA_OK)
+        if (type == bzi_type("meta") && !has_meta++ && bzi_heif_read_meta(heif, box, err) != BZNA_OK)
             return err->status;
     }
 
-    return got < 0 ? bzi_heif_fail(&c, "file", BZNA_E_TRUNCATED, err, "a box goes past the end") : BZNA_OK;
+    return got < 0 ? BZI_HEIF_FAIL(&c, "file", BZNA_E_TRUNCATED, err, "a box goes past the end") : BZNA_OK;
 }
 
 /* --- Types of items, and references between them --- */
@@ -6231,21 +5784,21 @@ static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *ty
     int got;
 
     bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
-    for (uint32_t n = 0; (got = bzi_heif_next_box(&c, &kind, &box)) > 0; n++) {
+    for (uint32_t n = 0; (got = bzi_cursor_box(&c, &kind, &box)) > 0; n++) {
         uint32_t version = bzi_cursor_u32(&box) >> 24;
 
         if (n == BZI_LIMIT_ITEMS)
-            return bzi_heif_fail(&c, "meta/iinf", BZNA_E_LIMIT, err, "more than %u items", n);
+            return BZI_HEIF_FAIL(&c, "meta/iinf", BZNA_E_LIMIT, err, "more than %u items", n);
 
         if (version < 2 || bzi_cursor_number(&box, version == 2 ? 2 : 4) != id)
             continue;
         if (bzi_cursor_u16(&box))
-            return bzi_heif_fail(&box, "meta/iinf/infe", BZNA_E_UNSUPPORTED, err, "item %u is encrypted", id);
+            return BZI_HEIF_FAIL(&box, "meta/iinf/infe", BZNA_E_UNSUPPORTED, err, "item %u is encrypted", id);
         *type = bzi_cursor_u32(&box);
         return BZNA_OK;
     }
 
-    return bzi_heif_fail(&heif->iinf, "meta/iinf", BZNA_E_BOX, err, got < 0 ? "a box goes past the end of iinf" :
+    return BZI_HEIF_FAIL(&heif->iinf, "meta/iinf", BZNA_E_BOX, err, got < 0 ? "a box goes past the end of iinf" :
                          "there is no item %u", id);
 }
 
@@ -6255,7 +5808,7 @@ static int bzi_heif_next_reference(bzi_cursor *c, uint32_t id_bytes, uint32_t ki
 {
     uint32_t type;
 
-    while (bzi_heif_next_box(c, &type, ids) > 0) {
+    while (bzi_cursor_box(c, &type, ids) > 0) {
         uint64_t count;
 
         *from = (uint32_t)bzi_cursor_number(ids, id_bytes);
@@ -6343,12 +5896,12 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
     memset(e, 0, sizeof *e);
     for (int i = 0; i < 4; i++)
         if (widths[i] != 0 && widths[i] != 4 && widths[i] != 8)
-            return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "numbers of %u bytes, not of 0, 4 or 8",
+            return BZI_HEIF_FAIL(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "numbers of %u bytes, not of 0, 4 or 8",
                                  widths[i]);
 
     if (version > 2 || count > BZI_LIMIT_ITEMS)
-        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_LIMIT, err, "version %u, %llu items", version,
-                             (unsigned long long)count);
+        return BZI_HEIF_FAIL(&heif->iloc, "meta/iloc", BZNA_E_LIMIT, err, "version %u, %llu items", version,
+                             (bzi_llu)count);
 
     e->offset_bytes = widths[0];
     e->length_bytes = widths[1];
@@ -6358,16 +5911,16 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
         where = bzi_heif_iloc_entry(&c, version, widths[2], e, &found);
 
     if (c.overrun || found != id)
-        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, c.overrun ? "too short for its items" :
+        return BZI_HEIF_FAIL(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, c.overrun ? "too short for its items" :
                              "it does not say where item %u lies", id);
     if (where > 1)
-        return bzi_heif_fail(&e->c, "meta/iloc", BZNA_E_UNSUPPORTED, err, "item %u lies in %s", id,
+        return BZI_HEIF_FAIL(&e->c, "meta/iloc", BZNA_E_UNSUPPORTED, err, "item %u lies in %s", id,
                              where & 15 ? "other items (construction method 2)" : "another file");
 
     e->in = where ? (bzi_span){ heif->idat.data, heif->idat.size } : heif->file;
     e->begin = where ? heif->idat.base : heif->base;
     if (!e->left || !e->in.data)
-        return bzi_heif_fail(&e->c, "meta/iloc", BZNA_E_BOX, err, "item %u has no bytes", id);
+        return BZI_HEIF_FAIL(&e->c, "meta/iloc", BZNA_E_BOX, err, "item %u has no bytes", id);
     return BZNA_OK;
 }
 
@@ -6387,14 +5940,14 @@ static bzna_status bzi_heif_next_extent(bzi_heif_extents *e, bzi_span *bytes, bz
     size = bzi_cursor_number(&e->c, e->length_bytes);
 
     if (!bzi_add(e->base, offset, &offset) || offset > e->in.size || !bzi_add(offset, size, &end) || end > e->in.size)
-        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err,
+        return BZI_HEIF_FAIL(&at, "meta/iloc", BZNA_E_BOX, err,
                              "an extent of %llu bytes at %llu goes past the end, %llu",
-                             (unsigned long long)size, (unsigned long long)offset, (unsigned long long)e->in.size);
+                             (bzi_llu)size, (bzi_llu)offset, (bzi_llu)e->in.size);
 
     *bytes = (bzi_span){ e->in.data + offset, size ? size : e->in.size - offset };
     if (bytes->data < at.data + at.size && at.data < bytes->data + bytes->size)
-        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err, "an extent at %llu lies in iloc itself",
-                             (unsigned long long)offset);
+        return BZI_HEIF_FAIL(&at, "meta/iloc", BZNA_E_BOX, err, "an extent at %llu lies in iloc itself",
+                             (bzi_llu)offset);
     return BZNA_OK;
 }
 
@@ -6417,17 +5970,17 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
             memcpy((uint8_t *)(uintptr_t)dst.data + *total, part.data, (size_t)bzi_min(part.size, dst.size - *total));
         *total += part.size;
         if (*total > heif->file.size)
-            return bzi_heif_fail(&e.c, "meta/iloc", BZNA_E_BOX, err, "the extents of item %u overlap", id);
+            return BZI_HEIF_FAIL(&e.c, "meta/iloc", BZNA_E_BOX, err, "the extents of item %u overlap", id);
     }
 
     if (status == BZNA_END && !*total)
-        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "item %u has no bytes", id);
+        return BZI_HEIF_FAIL(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "item %u has no bytes", id);
     return status == BZNA_END ? BZNA_OK : status;
 }
 
 
 /* ==== 22. HEIF: properties ==========================================================================================
- * Calls: rooms 2, 10, 12-14, 20-21.
+ * Calls: rooms 2, 10, 12-14, 16, 20-21.
  *
  * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
@@ -6442,7 +5995,7 @@ static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error 
         item->clap[i] = (int32_t)bzi_cursor_u32(c);
     if (!bzi_clap_side(crop[2 + turned], item->clap, item->clap + 4, &at[turned], &size[turned]) ||
         !bzi_clap_side(crop[3 - turned], item->clap + 2, item->clap + 6, &at[!turned], &size[!turned]))
-        return bzi_heif_fail(c, "meta/iprp/ipco/clap", BZNA_E_BOX, err, "it does not lie in the picture");
+        return BZI_HEIF_FAIL(c, "meta/iprp/ipco/clap", BZNA_E_BOX, err, "it does not lie in the picture");
 
     for (int i = 0; i < 2; i++) {
         item->crop[i] += bzi_orientation_mirrors[item->orientation] >> i & 1 ? crop[2 + i] - at[i] - size[i] : at[i];
@@ -6480,7 +6033,7 @@ static bzna_status bzi_heif_ispe(bzi_heif_item *item, bzi_cursor *c, bzna_error 
     item->crop[2] = item->width = bzi_cursor_u32(c);
     item->crop[3] = item->height = bzi_cursor_u32(c);
 
-    return item->width && item->height ? BZNA_OK : bzi_heif_fail(c, "meta/iprp/ipco/ispe", BZNA_E_BOX, err,
+    return item->width && item->height ? BZNA_OK : BZI_HEIF_FAIL(c, "meta/iprp/ipco/ispe", BZNA_E_BOX, err,
                                                                  "a picture of %ux%u", item->width, item->height);
 }
 
@@ -6517,18 +6070,18 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
         return BZNA_OK;
     }
 
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (bzi_be32((const uint8_t *)rules[i].type) == type) {
+    for (size_t i = 0; i < BZI_LENGTH(rules); i++)
+        if (bzi_type(rules[i].type) == type) {
             status = rules[i].read ? rules[i].read(item, &c, err) : BZNA_OK;
             layer = (uint32_t)bzi_cursor_number(&c, rules[i].bytes);
             if (layer != rules[i].all && !c.overrun)
-                return bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "%u selects one of several layers, which is "
+                return BZI_HEIF_FAIL(&c, path, BZNA_E_UNSUPPORTED, err, "%u selects one of several layers, which is "
                                      "not supported", layer);
-            return status == BZNA_OK && c.overrun ? bzi_heif_fail(&c, path, BZNA_E_BOX, err, "too short") : status;
+            return status == BZNA_OK && c.overrun ? BZI_HEIF_FAIL(&c, path, BZNA_E_BOX, err, "too short") : status;
         }
 
     return !essential || (codec && codec->config == type) ? BZNA_OK :
-           bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "item %u needs this property, which is unknown", item->id);
+           BZI_HEIF_FAIL(&c, path, BZNA_E_UNSUPPORTED, err, "item %u needs this property, which is unknown", item->id);
 }
 
 /* Finds the property with a number, which counts from 1. */
@@ -6537,13 +6090,13 @@ static bzna_status bzi_heif_find_property(const bzi_heif *heif, uint32_t number,
 {
     bzi_cursor c = heif->iprp, ipco;
     uint32_t n = 0;
-    int got = bzi_heif_next_box(&c, type, &ipco);
+    int got = bzi_cursor_box(&c, type, &ipco);
 
-    if (got > 0 && *type == BZI_FOURCC('i', 'p', 'c', 'o') && number <= BZI_LIMIT_ITEMS)
-        while (n < number && bzi_heif_next_box(&ipco, type, property) > 0)
+    if (got > 0 && *type == bzi_type("ipco") && number <= BZI_LIMIT_ITEMS)
+        while (n < number && bzi_cursor_box(&ipco, type, property) > 0)
             n++;
 
-    return n == number ? BZNA_OK : bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
+    return n == number ? BZNA_OK : BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
                                                  "an item has property %u, but ipco has fewer", number);
 }
 
@@ -6557,13 +6110,13 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
         uint32_t of = (uint32_t)bzi_cursor_number(&c, version >> 24 ? 4 : 2), n = bzi_cursor_u8(&c);
 
         if (i == BZI_LIMIT_ITEMS)
-            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "more than %u items", i);
+            return BZI_HEIF_FAIL(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "more than %u items", i);
         if (of == id && n > BZI_LIMIT_PROPERTIES)
-            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "item %u has %u properties, more than %u", id,
+            return BZI_HEIF_FAIL(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "item %u has %u properties, more than %u", id,
                                  n, BZI_LIMIT_PROPERTIES);
         /* only once in all ipma boxes: else a file could make this take any time */
         if (of == id && item->associated == id)
-            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u is listed twice", id);
+            return BZI_HEIF_FAIL(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u is listed twice", id);
 
         item->associated = of == id ? id : item->associated;
         for (uint32_t k = 0; k < n && of == id && !c.overrun; k++) {
@@ -6580,7 +6133,7 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
             bzi_cursor_take(&c, n * (1ull + is_wide));
     }
 
-    return c.overrun ? bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "too short for its items") : BZNA_OK;
+    return c.overrun ? BZI_HEIF_FAIL(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "too short for its items") : BZNA_OK;
 }
 
 /* Reads the properties of an item, in all ipma boxes. */
@@ -6589,9 +6142,9 @@ static bzna_status bzi_heif_properties(const bzi_heif *heif, uint32_t id, bzi_he
     bzi_cursor c = heif->iprp, box;
     uint32_t type;
 
-    for (uint32_t n = 0; n < 4 && bzi_heif_next_box(&c, &type, &box) > 0; n++) {
+    for (uint32_t n = 0; n < 4 && bzi_cursor_box(&c, &type, &box) > 0; n++) {
         uint32_t version = bzi_cursor_u32(&box);
-        if (type == BZI_FOURCC('i', 'p', 'm', 'a') &&
+        if (type == bzi_type("ipma") &&
             bzi_heif_associations(heif, box, version, id, item, err) != BZNA_OK)
             return err->status;
     }
@@ -6603,7 +6156,7 @@ static bzna_status bzi_heif_fail_type(const bzi_heif *heif, const bzi_heif_item 
     char type[5];
 
     bzi_fourcc_text(item->type, type);
-    return bzi_heif_fail(&heif->iinf, "meta/iinf", BZNA_E_UNSUPPORTED, err,
+    return BZI_HEIF_FAIL(&heif->iinf, "meta/iinf", BZNA_E_UNSUPPORTED, err,
                          "the picture, item %u, is of type '%s', which is not read", item->id, type);
 }
 
@@ -6621,7 +6174,7 @@ static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_ite
         if (item->type != BZI_IDEN)
             break;
         if (n == 8 || bzi_heif_references(heif, BZI_DIMG, id, &ids, &id_bytes) != 1)
-            return bzi_heif_fail(&heif->iref, "meta/iref", BZNA_E_BOX, err, n == 8 ? "item %u is the last of too many "
+            return BZI_HEIF_FAIL(&heif->iref, "meta/iref", BZNA_E_BOX, err, n == 8 ? "item %u is the last of too many "
                                  "identity items" : "identity item %u does not have one input", id);
         id = (uint32_t)bzi_cursor_number(&ids, id_bytes);
     }
@@ -6632,7 +6185,7 @@ static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_ite
     while (status == BZNA_OK && n)
         status = bzi_heif_properties(heif, chain[--n], item, err);
     if (status == BZNA_OK && !item->width)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u has no size (ispe)", item->id);
+        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u has no size (ispe)", item->id);
     return status;
 }
 
@@ -6649,14 +6202,14 @@ static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *ite
     if (!codec)
         return bzi_heif_fail_type(heif, item, err);
     if (item->config.size < codec->config_bytes)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
+        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
                              "the decoder configuration of item %u (%s) is missing or too short", item->id,
                              codec->name);
 
     coded->codec = codec->id;
     coded->length_size = codec->length_at ? (item->config.data[codec->length_at] & 3u) + 1 : 0;
     if (coded->length_size == 3)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err,
+        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err,
                              "NAL unit lengths of 3 bytes are not allowed");
 
     coded->config = item->config.data;
@@ -6711,16 +6264,16 @@ static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item 
     grid->height = (uint32_t)bzi_cursor_number(&c, flags & 1 ? 4 : 2);
 
     if (flags > 1 || size < (flags & 1 ? 12u : 8u))
-        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err,
+        return BZI_HEIF_FAIL(&heif->iloc, "meta/iloc", BZNA_E_BOX, err,
                              "grid item %u: version %u in %llu bytes is not supported",
-                             item->id, flags >> 8, (unsigned long long)size);
+                             item->id, flags >> 8, (bzi_llu)size);
 
     if (tiles != (uint64_t)grid->rows * grid->columns || tiles > BZI_LIMIT_TILES)
-        return bzi_heif_fail(&heif->iref, "meta/iref", tiles > BZI_LIMIT_TILES ? BZNA_E_LIMIT : BZNA_E_BOX, err,
+        return BZI_HEIF_FAIL(&heif->iref, "meta/iref", tiles > BZI_LIMIT_TILES ? BZNA_E_LIMIT : BZNA_E_BOX, err,
                              "grid item %u has %u x %u tiles, of which %llu are named (at most %u)", item->id,
-                             grid->columns, grid->rows, (unsigned long long)tiles, BZI_LIMIT_TILES);
+                             grid->columns, grid->rows, (bzi_llu)tiles, BZI_LIMIT_TILES);
     if (grid->width != item->width || grid->height != item->height)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err,
+        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err,
                              "grid item %u is %ux%u, its ispe says %ux%u", item->id, grid->width, grid->height,
                              item->width, item->height);
     return BZNA_OK;
@@ -6734,7 +6287,7 @@ static bzna_status bzi_heif_find_tile(const bzi_heif *heif, const bzi_heif_grid 
         bzi_heif_coded(heif, tile, coded, err) != BZNA_OK)
         return err->status;
     if (tile->orientation != 1 || tile->crop[2] != tile->width || tile->crop[3] != tile->height)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_UNSUPPORTED, err, "tile %u is turned or cut",
+        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipma", BZNA_E_UNSUPPORTED, err, "tile %u is turned or cut",
                              number);
     return BZNA_OK;
 }
@@ -6786,19 +6339,19 @@ static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *it
         bzi_heif_inspect_item(heif, &tile, &coded, format, err) != BZNA_OK)
         return err->status;
     if ((grid.width - 1) / tile.width != grid.columns - 1 || (grid.height - 1) / tile.height != grid.rows - 1)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err, "%u x %u tiles of %ux%u do not make %ux%u",
+        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err, "%u x %u tiles of %ux%u do not make %ux%u",
                              grid.columns, grid.rows, tile.width, tile.height, grid.width, grid.height);
 
     chroma = format->chroma_format;
     unit_x = chroma == BZI_CHROMA_411 ? 4 : chroma == 1 || chroma == 2 ? 2 : 1;
     unit_y = chroma == 1 || chroma == BZI_CHROMA_440 ? 2 : 1;
     if ((tile.width % unit_x && grid.columns > 1) || (tile.height % unit_y && grid.rows > 1))
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_UNSUPPORTED, err,
+        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipco", BZNA_E_UNSUPPORTED, err,
                              "tiles of %ux%u split samples of chroma", tile.width, tile.height);
     if ((uint64_t)grid.width * grid.height > BZI_LIMIT_STILL_BYTES / 2 &&
         (uint64_t)grid.width * grid.height / BZI_LIMIT_STILL_RATIO > heif->file.size)
         return BZI_FAIL(err, BZNA_E_LIMIT, "a grid of %ux%u in %llu bytes: a grid of more than %u megapixels needs a "
-                        "byte for each %u pixels", grid.width, grid.height, (unsigned long long)heif->file.size,
+                        "byte for each %u pixels", grid.width, grid.height, (bzi_llu)heif->file.size,
                         BZI_LIMIT_STILL_BYTES >> 21, BZI_LIMIT_STILL_RATIO);
 
     item->color = item->color.present ? item->color : tile.color;
@@ -6842,9 +6395,8 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
         return status;
     if (format->width - format->window[0] - format->window[1] != item.width ||
         format->height - format->window[2] - format->window[3] != item.height)
-        return bzi_fail(err, BZNA_E_MISMATCH, item.size_at, BZI_FOURCC('i', 's', 'p', 'e'), 0, "meta/iprp/ipco/ispe at "
-                        "byte %llu: the stream's frame is not %ux%u", (unsigned long long)item.size_at, item.width,
-                        item.height);
+        return bzi_fail_in(err, BZNA_E_MISMATCH, item.size_at, "meta/iprp/ipco/ispe",
+                           "the stream's frame is not %ux%u", item.width, item.height);
 
     memcpy(format->crop, item.crop, sizeof format->crop);
     format->orientation = item.orientation;
@@ -6866,9 +6418,10 @@ static const bzi_codec bzi_codec_heif = {
 
 
 /* ==== 23. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 19-20, 22.
+ * Calls: rooms 2, 8, 12, 16, 19-20, 22.
  *
- * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read. */
+ * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read; the keys by
+ * which decoders are kept. */
 
 /* Returns the codec with a number, or NULL. */
 static const bzi_codec *bzi_codec_find(uint32_t id)
@@ -6883,15 +6436,22 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
     return NULL;
 }
 
+/* Returns the codec of an image, for a still its kind. Pre: the codec is known. */
+static const bzi_codec *bzi_codec_of(const bzna_image *image)
+{
+    const bzi_codec *codec = bzi_codec_find(image->codec);
+
+#ifndef BENZINA_NO_STILLS
+    if (image->codec == BZNA_CODEC_STILL && bzi_still_find(bzi_image_data(image)))
+        codec = bzi_still_find(bzi_image_data(image));
+#endif
+    return codec;
+}
+
 /* Returns 1 if an image may be decoded, else 0. codecs: context_config.codecs. Pixels that are not coded always may. */
 BZI_MAYBE_UNUSED static int bzi_codec_is_allowed(uint32_t codecs, const bzna_image *image)
 {
-    uint32_t allow = bzi_codec_find(image->codec)->allow;
-
-#ifndef BENZINA_NO_STILLS
-    if (image->codec == BZNA_CODEC_STILL)
-        allow = bzi_still_find(bzi_image_data(image))->allow;
-#endif
+    const uint32_t allow = bzi_codec_of(image)->allow;
     return !codecs || !allow || (codecs & allow);
 }
 
@@ -6923,9 +6483,6 @@ BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
 /* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
 
-/* The end of messages about pictures of a build without their room. */
-#define BZI_NO_STILL ", which this build does not decode (BENZINA_NO_STILLS)"
-
 /* Kinds of files that users try, and that are not read. */
 static const struct bzi_unread {
     const char *magic;                /* the bytes that tell the kind */
@@ -6953,25 +6510,6 @@ static const struct bzi_unread {
     { "ftypmif1", 4, 8, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
 #endif
-#ifdef BENZINA_NO_STILLS
-    { "\x89PNG\r\n\x1a\n", 0, 8, 0, "a PNG picture" BZI_NO_STILL },
-    { "WEBP", 8, 4, 0, "a WebP picture" BZI_NO_STILL },
-    { "GIF8", 0, 4, 0, "a GIF picture" BZI_NO_STILL },
-    { "II*\0", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
-    { "MM\0*", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
-    { "II+\0", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
-    { "MM\0+", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
-    { "\0\0\0\x0cjP  ", 0, 8, 0, "a JPEG 2000 picture" BZI_NO_STILL },
-    { "\xff\x4f\xff\x51", 0, 4, 0, "a JPEG 2000 picture" BZI_NO_STILL },
-    { "BM", 0, 2, 1, "a BMP picture" BZI_NO_STILL },
-    { "P1", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P2", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P3", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P4", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P5", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P6", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P7", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-#endif
     { "\0\0\0\x0cJXL ", 0, 8, 0, "a JPEG XL picture, which is not read" },
     { "\xff\x0a", 0, 2, 0, "a JPEG XL picture, which is not read" },
     { "8BPS", 0, 4, 0, "a Photoshop file (PSD), which is not read" },
@@ -6993,10 +6531,15 @@ static const struct bzi_unread {
  * files which begin like a container are named, too. */
 static const char *bzi_codec_unread(bzi_span head, int as_picture)
 {
-    for (size_t i = 0; i < sizeof bzi_unread / sizeof bzi_unread[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(bzi_unread); i++)
         if (head.size >= bzi_unread[i].at + bzi_unread[i].size && as_picture >= (int)bzi_unread[i].as_picture &&
             !memcmp(head.data + bzi_unread[i].at, bzi_unread[i].magic, bzi_unread[i].size))
             return bzi_unread[i].what;
+#ifdef BENZINA_NO_STILLS
+    if (bzi_still_find(head))
+        return "a picture (PNG, WebP, GIF, BMP, TIFF, PNM or JPEG 2000) that this build does not decode "
+               "(BENZINA_NO_STILLS)";
+#endif
     return NULL;
 }
 
@@ -7010,8 +6553,8 @@ static const char *bzi_codec_unread_entry(uint32_t entry)
         { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" }, { "s263", "H.263" },
         { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
     };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (bzi_be32((const uint8_t *)known[i].entry) == entry)
+    for (size_t i = 0; i < BZI_LENGTH(known); i++)
+        if (bzi_type(known[i].entry) == entry)
             return known[i].name;
     return "an unknown codec";
 }
@@ -7074,37 +6617,99 @@ static const char *bzi_codec_unread_shape(bzi_span head)
 }
 
 /* Returns the name of the picture's codec for messages; for stills that of their kind. Pre: the codec is known. */
-BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image)
-{
-#ifndef BENZINA_NO_STILLS
-    if (image->codec == BZNA_CODEC_STILL)
-        return bzi_still_name(bzi_image_data(image));
-#endif
-    return bzi_codec_name(image->codec);
-}
+BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image) { return bzi_codec_of(image)->name; }
 
 /* Writes the key by which decoders are kept: the codec and the parameter sets. Pictures with the same key can share a
  * decoder. Returns the required size always; writes only what fits. Pre: the codec is known. */
 BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
 {
-    const bzi_codec *codec = bzi_codec_find(image->codec);
-    uint64_t size = sizeof image->codec;
+    const bzi_codec *codec = bzi_codec_of(image);
+    bzi_sink sink = { key, capacity, 0 };
 
-    if (size <= capacity)
-        memcpy(key, &image->codec, sizeof image->codec);
-    return codec->key ? codec->key(image, key, size, capacity) : size;
+    bzi_sink_add(&sink, &codec->id, sizeof codec->id);
+    bzi_sink_add(&sink, &codec->av_id, sizeof codec->av_id);
+    if (codec->key)
+        codec->key(image, &sink);
+    return sink.size;
+}
+
+/* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
+ * slots. */
+#define BZI_LRU_SLOTS 8u
+
+typedef struct bzi_lru_slot {
+    bzi_buffer key;                   /* a copy of the key */
+    uint64_t   size;                  /* bytes of the key */
+    uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
+} bzi_lru_slot;
+
+typedef struct bzi_lru {
+    bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
+    uint64_t     clock;               /* counts lookups */
+} bzi_lru;
+
+/* Returns 1 and the slot that has this key. Else returns 0 and the slot that should get it: a free one, or the least
+ * recently used. */
+BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
+{
+    lru->clock++;
+    *index = 0;
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
+        bzi_lru_slot *slot = &lru->slots[i];
+
+        if (slot->used && slot->size == size && !memcmp(slot->key.data, key, (size_t)size)) {
+            slot->used = lru->clock;
+            *index = i;
+            return 1;
+        }
+
+        if (slot->used < lru->slots[*index].used)
+            *index = i;
+    }
+    return 0;
+}
+
+/* Makes a slot free. */
+BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
+
+/* Gives a slot to a key. Returns 0 if there is no memory; the slot is then free. */
+BZI_MAYBE_UNUSED static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key,
+                                 uint64_t size)
+{
+    bzi_lru_slot *slot = &lru->slots[index];
+
+    bzi_lru_forget(lru, index);
+    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
+        return 0;
+
+    memcpy(slot->key.data, key, (size_t)size);
+    slot->size = size;
+    slot->used = lru->clock;
+    return 1;
+}
+
+BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
+{
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
+        bzi_lru_forget(lru, i);
+        bzi_buffer_free(memory, &lru->slots[i].key);
+    }
 }
 
 /* Writes what a decoder is given. Gives the required size always; writes only what fits. Pre: the codec is known. */
 static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                     bzna_error *err)
 {
-    return bzi_codec_find(image->codec)->stream(image, dst, capacity, needed, err);
+    bzi_sink out = { dst, capacity, 0 };
+    const bzna_status status = bzi_codec_find(image->codec)->stream(image, &out, err);
+
+    *needed = out.size;
+    return status;
 }
 
 
 /* ==== 24. Pictures ==================================================================================================
- * Calls: rooms 2, 10, 23.
+ * Calls: rooms 2, 10, 20, 23.
  *
  * A picture as its container and its stream describe it together. */
 
@@ -7140,6 +6745,29 @@ static bzi_image bzi_image_alone(const bzna_image *coded)
     image.otherwise = bzi_color_of_codecs;
 
     return image;
+}
+
+/* Describes a picture that lies by itself in memory, at offset in its file. */
+static bzi_image bzi_image_of_bytes(uint32_t codec, bzi_span bytes, uint64_t offset)
+{
+    bzna_image coded = { .struct_size = sizeof coded, .codec = codec, .data = bytes.data, .data_size = bytes.size };
+    bzi_image image = bzi_image_alone(&coded);
+
+    image.data_offset = offset;
+    return image;
+}
+
+/* Says what pixels that are not coded are. layout: as bzna_image.config has it. */
+BZI_MAYBE_UNUSED static void bzi_image_set_raw(bzi_image *image, uint32_t width, uint32_t height,
+                                               const uint8_t layout[2])
+{
+    bzna_image *coded = &image->coded;
+
+    coded->width = coded->frame_width = width;
+    coded->height = coded->frame_height = height;
+    coded->color = bzi_color_of_raw;
+    coded->config = layout;
+    coded->config_size = 2;
 }
 
 /* Returns the container's color, or else the stream's. If colr has no range, the stream's counts. Only the stream can
@@ -7215,7 +6843,7 @@ static bzna_status bzi_image_fail_size(const bzi_image *image, bzna_error *err)
 {
     char place[64];
 
-    snprintf(place, sizeof place, "meta/iprp/ipco/ispe at byte %llu", (unsigned long long)image->size_at);
+    snprintf(place, sizeof place, "meta/iprp/ipco/ispe at byte %llu", (bzi_llu)image->size_at);
     err->byte_offset = image->size_at;
     return bzi_error_prefix(err, place);
 }
@@ -7323,31 +6951,25 @@ static uint32_t bzi_image_kind(const bzna_image *image)
     return *name ? bzi_be32(text) : 0;
 }
 
-/* Describes a picture that lies by itself in memory, at offset in its file. Its first bytes tell its kind. */
+/* Describes a picture that is a file, at offset in the one that holds it. Its first bytes tell its kind. */
 BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
-    bzna_image coded;
+    const uint32_t codec = bzi_codec_recognize(bytes);
 
-    memset(&coded, 0, sizeof coded);
-    coded.struct_size = sizeof coded;
-    coded.codec = bzi_codec_recognize(bytes);
-    coded.data = bytes.data;
-    coded.data_size = bytes.size;
-    *image = bzi_image_alone(&coded);
-    image->data_offset = offset;
-    image->fourcc = bzi_image_kind(&coded);
+    *image = bzi_image_of_bytes(codec, bytes, offset);
+    image->fourcc = bzi_image_kind(&image->coded);
 
     if (bytes.size == 0)
-        return bzi_fail(err, BZNA_E_FORMAT, offset, 0, 0, "the picture at byte %llu has no bytes",
-                        (unsigned long long)offset);
-    if (coded.codec == BZNA_CODEC_UNKNOWN && bzi_codec_unread(bytes, 1))
-        return bzi_fail(err, BZNA_E_CODEC, offset, 0, 0, "the picture at byte %llu is %s", (unsigned long long)offset,
-                        bzi_codec_unread(bytes, 1));
-    if (coded.codec == BZNA_CODEC_UNKNOWN)
-        return bzi_fail(err, BZNA_E_CODEC, offset, 0, 0,
-                        "the picture at byte %llu is of no known kind: it begins with %02x %02x %02x %02x",
-                        (unsigned long long)offset, bytes.data[0], bytes.size > 1 ? bytes.data[1] : 0,
-                        bytes.size > 2 ? bytes.data[2] : 0, bytes.size > 3 ? bytes.data[3] : 0);
+        return BZI_FAIL_AT(err, BZNA_E_FORMAT, offset, "the picture at byte %llu has no bytes",
+                           (bzi_llu)offset);
+    if (codec == BZNA_CODEC_UNKNOWN && bzi_codec_unread(bytes, 1))
+        return BZI_FAIL_AT(err, BZNA_E_CODEC, offset, "the picture at byte %llu is %s", (bzi_llu)offset,
+                           bzi_codec_unread(bytes, 1));
+    if (codec == BZNA_CODEC_UNKNOWN)
+        return BZI_FAIL_AT(err, BZNA_E_CODEC, offset,
+                           "the picture at byte %llu is of no known kind: it begins with %02x %02x %02x %02x",
+                           (bzi_llu)offset, bytes.data[0], bytes.size > 1 ? bytes.data[1] : 0,
+                           bytes.size > 2 ? bytes.data[2] : 0, bytes.size > 3 ? bytes.data[3] : 0);
     return BZNA_OK;
 }
 
@@ -7406,8 +7028,6 @@ typedef struct bzi_table {
     const uint8_t    *runs;           /* stsc entries, 12 bytes each */
     /* of each sample, owned by the container; NULL if every sample is its own chunk */
     uint64_t         *offsets;
-    /* of a fragmented track, 4 bytes a sample: what sizes points to; owned by the container */
-    uint8_t          *own_sizes;
     uint32_t          size_bits;      /* of an entry of sizes: 4, 8, 16, 32 */
     uint32_t          common_size;    /* bytes of every sample; 0: sizes has them */
     uint32_t          sample_count;   /* samples of the track */
@@ -7491,9 +7111,7 @@ typedef struct bzi_movie {
     bzi_track          tracks[BZI_LIMIT_TRACKS]; /* in the order of their trak boxes */
 } bzi_movie;
 
-#define BZI_FILE   0u                             /* the parent of top-level boxes */
-#define BZI_VISUAL BZI_FOURCC('v', 'i', 's', 'u') /* the parent of boxes inside hvc1, avc1, ... */
-#define BZI_ANY    0u                             /* the type in a rule for all types that no other rule names */
+#define BZI_FILE   ""                 /* the parent of top-level boxes */
 #define BZI_SKIP   1                              /* returned by a reader: the box's children are not to be read */
 
 /* Makes an error like "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ...". */
@@ -7503,22 +7121,22 @@ static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_st
 {
     char path[BZI_LIMIT_DEPTH * 5 + 16], type[5], text[160];
     size_t n = 0;
-    uint32_t fourcc = movie->depth ? movie->path[movie->depth - 1] : 0;
     va_list arguments;
 
     path[0] = 0;
     for (uint32_t i = 0; i < movie->depth; i++) {
         bzi_fourcc_text(movie->path[i], type);
         n += (size_t)snprintf(path + n, sizeof path - n, "%s%s", i ? "/" : "", type);
-        if (movie->path[i] == BZI_FOURCC('t', 'r', 'a', 'k') && movie->track_count)
+        if (movie->path[i] == bzi_type("trak") && movie->track_count)
             n += (size_t)snprintf(path + n, sizeof path - n, "[%u]", movie->track_count - 1);
     }
 
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return bzi_fail(err, status, offset, fourcc, 0, "%s%sat byte %llu: %s", path, n ? " " : "",
-                    (unsigned long long)offset, text);
+    bzi_fail_in(err, status, offset, path, "%s", text);
+    err->fourcc = movie->depth ? movie->path[movie->depth - 1] : 0;
+    return status;
 }
 #ifdef __clang_analyzer__
 #  define bzi_box_fail(movie, err, status, at, ...) (bzi_box_fail(movie, err, (status), at, __VA_ARGS__), (status))
@@ -7615,8 +7233,7 @@ static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     bzi_cursor_take(c, 12);
 
     if (!c->overrun)
-        bzi_text_copy(track->name, sizeof track->name, c->data + c->pos, bzi_cursor_left(c));
-    bzi_text_printable(track->name);
+        bzi_text_show(track->name, sizeof track->name, c->data + c->pos, bzi_cursor_left(c));
     return BZNA_OK;
 }
 
@@ -7653,8 +7270,7 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         ;
 
     if (!c->overrun)
-        bzi_text_copy(track->mime, sizeof track->mime, c->data + c->pos, bzi_cursor_left(c));
-    bzi_text_printable(track->mime);
+        bzi_text_show(track->mime, sizeof track->mime, c->data + c->pos, bzi_cursor_left(c));
     return BZNA_OK;
 }
 
@@ -7721,7 +7337,7 @@ static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t cou
     *at = bzi_cursor_offset(c);
     if (c->overrun || bytes > left)
         return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, but the box has %llu", count,
-                            (unsigned long long)bytes, (unsigned long long)left);
+                            (bzi_llu)bytes, (bzi_llu)left);
 
     *entries = count && !movie->unread ? bzi_cursor_take(c, bytes) : NULL;
     return BZNA_OK;
@@ -7768,14 +7384,14 @@ static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     bzi_table *table = &bzi_movie_track(movie)->table;
 
     bzi_cursor_take(c, 4);
-    table->chunk_bytes = movie->path[movie->depth - 1] == BZI_FOURCC('c', 'o', '6', '4') ? 8 : 4;
+    table->chunk_bytes = movie->path[movie->depth - 1] == bzi_type("co64") ? 8 : 4;
     table->chunk_count = bzi_cursor_u32(c);
 
     return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8u, &table->chunks, &table->chunks_at,
                            err);
 }
 
-#define BZI_UUID BZI_FOURCC('u', 'u', 'i', 'd')
+#define BZI_UUID "moov/uuid"
 /* 6f2b7f0e-5c1d-4a8e-9d3a-627a6e610001: tells our box from others of that type. */
 static const uint8_t bzi_box_uuid[16] = { 0x6f, 0x2b, 0x7f, 0x0e, 0x5c, 0x1d, 0x4a, 0x8e,
                                           0x9d, 0x3a, 0x62, 0x7a, 0x6e, 0x61, 0x00, 0x01 };
@@ -7883,9 +7499,7 @@ static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
 
     if (sink && sink->track == f->track && sink->at < sink->count) {
         sink->offsets[sink->at] = f->end;
-        for (int i = 0; i < 4; i++)
-            sink->sizes[4 * sink->at + (uint32_t)i] = (uint8_t)(size >> (24 - 8 * i));
-        sink->at++;
+        bzi_put_be32(sink->sizes + 4 * sink->at++, size);
     }
 
     if (!bzi_add(f->end, size, &f->end))
@@ -7940,63 +7554,51 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 
 /* Which boxes are read, and by which function. */
 typedef struct bzi_box_rule {
-    uint32_t parent;                  /* the box around this one: its children value, or BZI_FILE */
-    uint32_t type;                    /* or BZI_ANY */
-    /* the parent under which rules for its children are found; 0: it has none that matter */
-    uint32_t children;
+    char parent[5];                   /* type of the box around this one; "": it is at file level */
+    char type[5];                     /* "": all types that no other rule names */
+    char children[5];                 /* the parent under which rules for its children are found; "": none matter */
     bzna_status (*read)(bzi_movie *movie, bzi_cursor *c, bzna_error *err); /* NULL: only its children are read */
 } bzi_box_rule;
 
-#define BZI_BOX(parent, a, b, c, d, children, read) { parent, BZI_FOURCC(a, b, c, d), children, read }
-#define BZI_MOOV BZI_FOURCC('m', 'o', 'o', 'v')
-#define BZI_TRAK BZI_FOURCC('t', 'r', 'a', 'k')
-#define BZI_MDIA BZI_FOURCC('m', 'd', 'i', 'a')
-#define BZI_MINF BZI_FOURCC('m', 'i', 'n', 'f')
-#define BZI_STBL BZI_FOURCC('s', 't', 'b', 'l')
-#define BZI_STSD BZI_FOURCC('s', 't', 's', 'd')
-#define BZI_MVEX BZI_FOURCC('m', 'v', 'e', 'x')
-#define BZI_MOOF BZI_FOURCC('m', 'o', 'o', 'f')
-#define BZI_TRAF BZI_FOURCC('t', 'r', 'a', 'f')
-
 static const bzi_box_rule bzi_box_rules[] = {
-    BZI_BOX(BZI_FILE,   'f', 't', 'y', 'p', 0,          bzi_box_ftyp),
-    BZI_BOX(BZI_FILE,   'm', 'o', 'o', 'v', BZI_MOOV,   bzi_box_moov),
-    BZI_BOX(BZI_FILE,   'm', 'o', 'o', 'f', BZI_MOOF,   bzi_box_moof),
-    BZI_BOX(BZI_MOOF,   't', 'r', 'a', 'f', BZI_TRAF,   bzi_box_traf),
-    BZI_BOX(BZI_TRAF,   't', 'f', 'h', 'd', 0,          bzi_box_tfhd),
-    BZI_BOX(BZI_TRAF,   't', 'r', 'u', 'n', 0,          bzi_box_trun),
-    BZI_BOX(BZI_MOOV,   'm', 'v', 'e', 'x', BZI_MVEX,   NULL),
-    BZI_BOX(BZI_MOOV,   'm', 'v', 'h', 'd', 0,          bzi_box_mvhd),
-    BZI_BOX(BZI_MOOV,   't', 'r', 'a', 'k', BZI_TRAK,   bzi_box_trak),
-    BZI_BOX(BZI_MOOV,   'u', 'u', 'i', 'd', 0,          bzi_box_names),
-    BZI_BOX(BZI_MVEX,   't', 'r', 'e', 'x', 0,          bzi_box_trex),
-    BZI_BOX(BZI_TRAK,   't', 'k', 'h', 'd', 0,          bzi_box_tkhd),
-    BZI_BOX(BZI_TRAK,   'm', 'd', 'i', 'a', BZI_MDIA,   NULL),
-    BZI_BOX(BZI_MDIA,   'h', 'd', 'l', 'r', 0,          bzi_box_hdlr),
-    BZI_BOX(BZI_MDIA,   'm', 'i', 'n', 'f', BZI_MINF,   NULL),
-    BZI_BOX(BZI_MINF,   's', 't', 'b', 'l', BZI_STBL,   NULL),
-    BZI_BOX(BZI_STBL,   's', 't', 's', 'd', BZI_STSD,   bzi_box_stsd),
-    BZI_BOX(BZI_STBL,   's', 't', 's', 'z', 0,          bzi_box_stsz),
-    BZI_BOX(BZI_STBL,   's', 't', 'z', '2', 0,          bzi_box_stz2),
-    BZI_BOX(BZI_STBL,   's', 't', 's', 'c', 0,          bzi_box_stsc),
-    BZI_BOX(BZI_STBL,   's', 't', 'c', 'o', 0,          bzi_box_stco),
-    BZI_BOX(BZI_STBL,   'c', 'o', '6', '4', 0,          bzi_box_stco),
-    BZI_BOX(BZI_STBL,   's', 't', 's', 's', 0,          bzi_box_stss),
-    BZI_BOX(BZI_STSD,   'm', 'e', 't', 't', 0,          bzi_box_mett),
-    { BZI_STSD, BZI_ANY, BZI_VISUAL, bzi_box_visual },      /* all but mett */
-    BZI_BOX(BZI_VISUAL, 'h', 'v', 'c', 'C', 0,          bzi_box_config),
-    BZI_BOX(BZI_VISUAL, 'a', 'v', 'c', 'C', 0,          bzi_box_config),
-    BZI_BOX(BZI_VISUAL, 'a', 'v', '1', 'C', 0,          bzi_box_config),
-    BZI_BOX(BZI_VISUAL, 'c', 'l', 'a', 'p', 0,          bzi_box_clap),
-    BZI_BOX(BZI_VISUAL, 'c', 'o', 'l', 'r', 0,          bzi_box_colr),
+    { "",     "ftyp", "",     bzi_box_ftyp },
+    { "",     "moov", "moov", bzi_box_moov },
+    { "",     "moof", "moof", bzi_box_moof },
+    { "moof", "traf", "traf", bzi_box_traf },
+    { "traf", "tfhd", "",     bzi_box_tfhd },
+    { "traf", "trun", "",     bzi_box_trun },
+    { "moov", "mvex", "mvex", NULL },
+    { "moov", "mvhd", "",     bzi_box_mvhd },
+    { "moov", "trak", "trak", bzi_box_trak },
+    { "moov", "uuid", "",     bzi_box_names },
+    { "mvex", "trex", "",     bzi_box_trex },
+    { "trak", "tkhd", "",     bzi_box_tkhd },
+    { "trak", "mdia", "mdia", NULL },
+    { "mdia", "hdlr", "",     bzi_box_hdlr },
+    { "mdia", "minf", "minf", NULL },
+    { "minf", "stbl", "stbl", NULL },
+    { "stbl", "stsd", "stsd", bzi_box_stsd },
+    { "stbl", "stsz", "",     bzi_box_stsz },
+    { "stbl", "stz2", "",     bzi_box_stz2 },
+    { "stbl", "stsc", "",     bzi_box_stsc },
+    { "stbl", "stco", "",     bzi_box_stco },
+    { "stbl", "co64", "",     bzi_box_stco },
+    { "stbl", "stss", "",     bzi_box_stss },
+    { "stsd", "mett", "",     bzi_box_mett },
+    { "stsd", "",     "visu", bzi_box_visual },             /* all but mett: hvc1, avc1, ... */
+    { "visu", "hvcC", "",     bzi_box_config },
+    { "visu", "avcC", "",     bzi_box_config },
+    { "visu", "av1C", "",     bzi_box_config },
+    { "visu", "clap", "",     bzi_box_clap },
+    { "visu", "colr", "",     bzi_box_colr },
 };
 
 /* Returns the first of a parent's rules, which stand together in the table. */
-static const bzi_box_rule *bzi_box_first(uint32_t parent)
+static const bzi_box_rule *bzi_box_first(const char *parent)
 {
     const bzi_box_rule *rule = bzi_box_rules;
 
-    while (rule->parent != parent)
+    while (strcmp(rule->parent, parent))
         rule++;
     return rule;
 }
@@ -8004,59 +7606,41 @@ static const bzi_box_rule *bzi_box_first(uint32_t parent)
 /* Returns the rule for a type among those of a parent, of which `first` is the first. NULL: there is none. */
 static const bzi_box_rule *bzi_box_find(const bzi_box_rule *first, uint32_t type)
 {
-    const bzi_box_rule *end = bzi_box_rules + sizeof bzi_box_rules / sizeof bzi_box_rules[0];
+    const bzi_box_rule *end = bzi_box_rules + BZI_LENGTH(bzi_box_rules);
 
-    for (const bzi_box_rule *rule = first; rule < end && rule->parent == first->parent; rule++)
-        if (rule->type == type || rule->type == BZI_ANY)
+    for (const bzi_box_rule *rule = first; rule < end && !strcmp(rule->parent, first->parent); rule++)
+        if (bzi_type(rule->type) == type || !*rule->type)
             return rule;
     return NULL;
 }
-
-/* A box. */
-typedef struct bzi_box {
-    uint64_t at;                      /* file offset of the box */
-    uint64_t size;                    /* bytes of the whole box, with its header */
-    uint64_t header;                  /* bytes of its header: 8 or 16 */
-    uint32_t type;                    /* four characters */
-    uint32_t to_end;                  /* the file states its size as 0: it goes to the end of the file */
-} bzi_box;
 
 /* Reads a box header from up to 16 bytes. limit: bytes that are left for the whole box. */
 static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64_t limit, uint64_t at, bzi_box *box,
                                   bzna_error *err)
 {
-    memset(box, 0, sizeof *box);
-    box->at = at;
-    if (limit < 8)
+    const int is_whole = bzi_box_parse(bytes, limit, box), is_top = movie->depth == 0;
+
+    if (!is_whole && limit < 8)
         return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but a box header has 8",
-                            (unsigned long long)limit);
+                            (bzi_llu)limit);
 
-    box->size = bzi_be32(bytes);
-    box->type = bzi_be32(bytes + 4);
-    box->header = 8;
     movie->path[movie->depth++] = box->type;                /* so that messages name the box */
+    if (!is_whole)
+        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but its header has 16",
+                            (bzi_llu)limit);
+    if (box->size == 0 && box->header == 16 && box->type == bzi_type("mdat"))
+        return bzi_box_fail(movie, err, BZNA_E_UNFINISHED, at,
+                            "its length was never written: the archive was not finished");
 
-    if (box->size == 1) {
-        if (limit < 16)
-            return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but its header has 16",
-                                (unsigned long long)limit);
-        box->size = bzi_be64(bytes + 8);
-        box->header = 16;
-        if (box->size == 0 && box->type == BZI_FOURCC('m', 'd', 'a', 't'))
-            return bzi_box_fail(movie, err, BZNA_E_UNFINISHED, at,
-                                "its length was never written: the archive was not finished");
-    } else if (box->size == 0 && movie->depth == 1) {
-        box->size = limit;
-        box->to_end = 1;
-    }
-
+    box->at = at;
+    box->to_end = is_top && box->size == 0 && box->header == 8;
+    box->size = box->to_end ? limit : box->size;
     if (box->size < box->header)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, at, "size %llu is smaller than its header",
-                            (unsigned long long)box->size);
+        return bzi_box_fail(movie, err, BZNA_E_BOX, at, "size %llu is smaller than its header", (bzi_llu)box->size);
     if (box->size > limit)
-        return bzi_box_fail(movie, err, movie->depth == 1 ? BZNA_E_TRUNCATED : BZNA_E_BOX, at,
-                            "size %llu, but only %llu bytes are left in %s", (unsigned long long)box->size,
-                            (unsigned long long)limit, movie->depth == 1 ? "the file" : "the box around it");
+        return bzi_box_fail(movie, err, is_top ? BZNA_E_TRUNCATED : BZNA_E_BOX, at,
+                            "size %llu, but only %llu bytes are left in %s", (bzi_llu)box->size, (bzi_llu)limit,
+                            is_top ? "the file" : "the box around it");
     movie->depth--;
     return BZNA_OK;
 }
@@ -8078,9 +7662,9 @@ static uint64_t bzi_box_part(const bzi_box_rule *rule, const bzi_window *window,
 {
     if (window->map)
         return size;
-    if (rule->children)
+    if (*rule->children)
         return bzi_min(size, BZI_BOX_HEAD);
-    return rule->parent == BZI_STBL ? bzi_min(size, BZI_BOX_TABLE) : size;
+    return !strcmp(rule->parent, "stbl") ? bzi_min(size, BZI_BOX_TABLE) : size;
 }
 
 /* Reads a box's payload by its rule. *children: where the boxes inside it begin. */
@@ -8097,8 +7681,8 @@ static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_
         return BZNA_OK;
 
     if (part > BZI_LIMIT_BOX_BYTES && !window->map)
-        return bzi_box_fail(movie, err, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (unsigned long long)part,
-                            (unsigned long long)BZI_LIMIT_BOX_BYTES);
+        return bzi_box_fail(movie, err, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (bzi_llu)part,
+                            (bzi_llu)BZI_LIMIT_BOX_BYTES);
     if (part && (status = bzi_window_view(window, at, part, &bytes, err)) != BZNA_OK)
         return status;
 
@@ -8109,12 +7693,12 @@ static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_
     *children = at + payload.pos;
     if (status == BZNA_OK && payload.overrun)
         return bzi_box_fail(movie, err, BZNA_E_BOX, box->at, "its %llu bytes are too few",
-                            (unsigned long long)box->size);
+                            (bzi_llu)box->size);
     return status;
 }
 
 /* Reads the boxes from at to end that have a rule, and those inside them, depth first. */
-static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t at, uint64_t end, uint32_t parent,
+static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t at, uint64_t end, const char *parent,
                                 bzna_error *err)
 {
     const bzi_box_rule *rules = bzi_box_first(parent);
@@ -8145,7 +7729,7 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
         movie->path[movie->depth++] = box.type;
         movie->box_at = box.at;
         status = bzi_box_read(movie, window, &box, rule, &children, err);
-        if (status == BZNA_OK && rule->children)
+        if (status == BZNA_OK && *rule->children)
             status = bzi_box_list(movie, window, children, at, rule->children, err);
 
         if (status < 0)
@@ -8157,7 +7741,8 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
 }
 
 /* Like bzi_box_list, for boxes in memory. Pointers in movie then point there. */
-BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent, bzna_error *err)
+BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, const char *parent,
+                                                 bzna_error *err)
 {
     bzi_window window = { .map = c.data ? c.data + c.pos : NULL, .at = bzi_cursor_offset(&c) };
     return bzi_box_list(movie, &window, window.at, window.at + bzi_cursor_left(&c), parent, err);
@@ -8249,9 +7834,9 @@ static bzna_status bzi_table_check(bzi_track *of, uint32_t track, bzna_error *er
     if (bzi_table_run(t, 0, run, err) != BZNA_OK)
         return err->status;
     if (t->run_count == 1 && run[1] == 1 && t->chunk_count < t->sample_count)
-        return bzi_fail(err, BZNA_E_BOX, t->chunks_at, 0, 0,
-                        "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample at byte %llu", track, name,
-                        t->sample_count, t->chunk_count, (unsigned long long)t->chunks_at);
+        return BZI_FAIL_AT(err, BZNA_E_BOX, t->chunks_at,
+                           "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample at byte %llu", track, name,
+                           t->sample_count, t->chunk_count, (bzi_llu)t->chunks_at);
 
     t->is_plain = (t->sample_count == 1 && t->chunk_count == 1) || (t->run_count == 1 && run[0] == 1 && run[1] == 1);
     return BZNA_OK;
@@ -8288,7 +7873,7 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
 
         if (run[0] == 0 || run[0] >= next[0] || next[0] - 1 > t->chunk_count || run[1] == 0 || (i == 0 && run[0] != 1))
             return bzi_fail(
-                err, BZNA_E_BOX, at, BZI_FOURCC('s', 't', 's', 'c'), 0,
+                err, BZNA_E_BOX, at, bzi_type("stsc"), 0,
                 "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: run %u has chunks %u..%u of %u, %u samples each",
                 track, at, i, run[0], next[0] - 1, t->chunk_count, run[1]);
 
@@ -8297,9 +7882,9 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
     }
 
     if (status == BZNA_OK && sample < t->sample_count)
-        return bzi_fail(err, BZNA_E_BOX, t->runs_at, BZI_FOURCC('s', 't', 's', 'c'), 0,
+        return bzi_fail(err, BZNA_E_BOX, t->runs_at, bzi_type("stsc"), 0,
                         "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples", track,
-                        (unsigned long long)t->runs_at, sample, t->sample_count);
+                        (bzi_llu)t->runs_at, sample, t->sample_count);
     return status;
 }
 
@@ -8327,11 +7912,12 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
         return status;
     if (bzi_add(*offset, *size, &end) && end <= limit)
         return BZNA_OK;
-    return bzi_fail(err, BZNA_E_BOX, t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes, 0, 0,
-                    "index entry %u (stco/stsz at bytes %llu, %llu) says %llu bytes at %llu, but there are only %llu",
-                    i, (unsigned long long)(t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes),
-                    (unsigned long long)t->sizes_at, (unsigned long long)*size, (unsigned long long)*offset,
-                    (unsigned long long)limit);
+    return BZI_FAIL_AT(err, BZNA_E_BOX, t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes,
+                       "index entry %u (stco/stsz at bytes %llu, %llu) says %llu bytes at %llu, but there are "
+                       "only %llu",
+                       i, (bzi_llu)(t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes),
+                       (bzi_llu)t->sizes_at, (bzi_llu)*size, (bzi_llu)*offset,
+                       (bzi_llu)limit);
 }
 
 /* Finds how a track's pictures are to be turned: by the matrices of track and movie, each of which may be a turn by
@@ -8350,9 +7936,9 @@ static bzna_status bzi_track_orientation(const bzi_track *track, uint32_t number
     if (track->turned_at)
         snprintf(place, sizeof place, "trak[%u]/tkhd", number);
     return bzi_fail(err, BZNA_E_UNSUPPORTED, at,
-                    track->turned_at ? BZI_FOURCC('t', 'k', 'h', 'd') : BZI_FOURCC('m', 'v', 'h', 'd'), 0,
+                    track->turned_at ? bzi_type("tkhd") : bzi_type("mvhd"), 0,
                     "moov/%s at byte %llu: the matrix scales or skews track \"%s\", which is not supported", place,
-                    (unsigned long long)at, track->name);
+                    (bzi_llu)at, track->name);
 }
 
 /* Applies the clean aperture of a track's frames, if there is one. */
@@ -8412,6 +7998,45 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     return bzi_track_clap(track, image, err);
 }
 
+/* Describes a track's picture by its access unit, which lies in memory, at offset in the file. */
+static bzna_status bzi_track_unit(const bzi_track *track, bzi_span unit, uint64_t offset, bzi_image *image,
+                                  bzna_error *err)
+{
+    if (bzi_track_image(track, image, err) != BZNA_OK)
+        return err->status;
+    if (unit.size == 0)
+        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": its access unit has no bytes", track->name);
+
+    image->coded.config = track->config.data;
+    image->coded.data = unit.data;
+    image->coded.data_size = unit.size;
+    image->data_offset = offset;
+    return BZNA_OK;
+}
+
+/* Describes the first picture of a track. bytes: the movie's file, which lies in memory, at offset in another one. */
+static bzna_status bzi_track_first(const bzi_movie *movie, uint32_t number, bzi_span bytes, uint64_t offset,
+                                   bzi_image *image, bzna_error *err)
+{
+    const bzi_track *track = &movie->tracks[number];
+    bzi_span unit;
+    uint64_t at;
+    uint32_t orientation;
+
+    if (bzi_track_orientation(track, number, movie->turned_at, movie->orientation, &orientation, err) != BZNA_OK)
+        return err->status;
+    if (!track->table.chunk_bytes || !track->table.chunk_count)
+        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\" has a sample but no stco or co64 entry", track->name);
+    if (bzi_table_entry(&track->table, 0, bytes.size, &at, &unit.size, err) != BZNA_OK)
+        return err->status;
+
+    unit.data = bytes.data + at;
+    if (bzi_track_unit(track, unit, offset + at, image, err) != BZNA_OK)
+        return err->status;
+    image->coded.orientation = orientation;
+    return BZNA_OK;
+}
+
 
 /* ==== 28. Containers ================================================================================================
  * Calls: rooms 2, 10.
@@ -8435,16 +8060,14 @@ typedef struct bzi_sample {
     const uint8_t *bytes;             /* extent.size of them, once it was read; else NULL */
 } bzi_sample;
 
-/* Memory that a thread needs to look into samples. Each thread has its own. */
-typedef struct bzi_scratch {
-    bzi_movie movie;                  /* the boxes of a sample */
-} bzi_scratch;
+static bzi_span bzi_sample_span(const bzi_sample *sample) { return (bzi_span){ sample->bytes, sample->extent.size }; }
 
 /* Which picture of a sample is wanted: one by name, or the one that the container chooses, which is a thumbnail if
  * there is one, unless `whole` is set. */
 typedef struct bzi_pick {
     const char *name;                 /* NULL: the container chooses */
     uint32_t    whole;                /* with name NULL: not the thumbnail */
+    uint32_t    number;               /* of the field, for containers whose pictures are those of their fields */
 } bzi_pick;
 
 /* A field that samples have. */
@@ -8462,6 +8085,13 @@ typedef struct bzi_value {
     uint64_t size;                    /* bytes of the whole value */
     uint32_t absent;                  /* the sample has no such value */
 } bzi_value;
+
+/* Adds the name of a picture, if there is room. */
+static void bzi_sample_ref_add(bzna_sample_ref *out, const char *name)
+{
+    if (out->image_count < BZNA_IMAGES_MAX)
+        bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, name);
+}
 
 /* Writes a value, if it fits, and its size. */
 static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
@@ -8501,14 +8131,15 @@ typedef struct bzi_container_ops {
     bzna_status (*field)(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                          bzna_error *err);
     /* gives the names of a sample's pictures. NULL: they are those of the picture fields */
-    bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample_ref *out,
+    bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
                           bzna_error *err);
-    /* describes a picture; its pointers go into the sample's bytes and the container */
-    bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
-                         bzi_image *image, bzna_error *err);
+    /* describes a picture; its pointers go into the sample's bytes and the container. Without `images`, pick->number is
+     * the number of its field */
+    bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_image *image,
+                         bzna_error *err);
     /* adds to a hash what tells its samples from those of other files */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
-    void        (*close)(bzi_container *c); /* frees what own points to; NULL: nothing */
+    void        (*close)(bzi_container *c); /* closes what own holds beside memory; NULL: nothing */
     /* gives the path of a sample that is a file of its own, or that of one of its files, of which it has file_count.
      * There is no locate then: sizes are found when they are opened. The bytes of a sample of several files are
      * those of each in turn, and then the size of each, a uint64_t */
@@ -8535,8 +8166,7 @@ struct bzi_container {
     const bzi_container_ops *ops;     /* its type */
     bzi_host        *host;            /* a reference is held */
     atomic_int       references;      /* the last one closes it */
-    char            *name;            /* for messages */
-    uint64_t         name_size;       /* bytes of name, with its NUL */
+    const char      *name;            /* for messages */
     bzi_source       source;          /* empty if samples are files of their own */
     uint64_t         count;           /* samples */
     uint64_t         target_count;    /* samples that have a target: the first ones, or any */
@@ -8548,7 +8178,9 @@ struct bzi_container {
     uint32_t         orientation;     /* BZNA_ORIENTATION_... */
     uint32_t         palette;         /* BZNA_PALETTE_... */
     uint32_t         file_count;      /* files of a sample; 0 and 1: samples are no more than one file */
-    void            *own;             /* memory of its operations */
+    bzi_owned        kept;            /* its memory, which ends with it */
+    void            *own;             /* the state of its operations */
+    const void      *given;           /* while it is opened: a folder's path, or a provider */
 };
 
 #define BZI_PROBE_BYTES 512u
@@ -8581,12 +8213,12 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 /* Returns what the file has beside the picture that is read: BZNA_BESIDE_... */
 static uint32_t bzi_heif_beside(const bzi_heif *heif)
 {
-    const uint32_t auxl = BZI_FOURCC('a', 'u', 'x', 'l');
+    const uint32_t auxl = bzi_type("auxl");
     bzi_cursor c = heif->iinf, box;
     uint32_t type, beside = heif->has_movie ? BZNA_BESIDE_SEQUENCE : 0, n = 0;
 
     bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
-    while (n++ < BZI_LIMIT_ITEMS && bzi_heif_next_box(&c, &type, &box) > 0) {
+    while (n++ < BZI_LIMIT_ITEMS && bzi_cursor_box(&c, &type, &box) > 0) {
         const uint32_t flags = bzi_cursor_u32(&box), id = (uint32_t)bzi_cursor_number(&box, flags >> 24 == 2 ? 2 : 4);
 
         bzi_cursor_u16(&box);
@@ -8594,7 +8226,7 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
 
         if (flags >> 24 >= 2 && id != heif->primary && !(flags & 1) &&
             (bzi_codec_of_entry(type) || type == BZI_GRID || type == BZI_IDEN ||
-             type == BZI_FOURCC('i', 'o', 'v', 'l')))
+             type == bzi_type("iovl")))
             beside |= BZNA_BESIDE_IMAGES;
     }
 
@@ -8603,41 +8235,30 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
 }
 
 /* Describes the first picture of the first track of pictures. */
-static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_movie *movie, bzi_image *image,
-                                     bzna_error *err)
+static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
+    bzi_movie movie;
     uint32_t i = 0;
-    uint64_t at, size;
     bzna_status status;
 
-    bzi_movie_reset(movie);
-    status = bzi_box_walk(movie, bzi_cursor_make(bytes.data, bytes.size, offset), BZI_FILE, err);
-    while (i < movie->track_count && movie->tracks[i].handler != BZI_FOURCC('p', 'i', 'c', 't') &&
-           movie->tracks[i].handler != BZI_FOURCC('v', 'i', 'd', 'e'))
+    bzi_movie_reset(&movie);
+    status = bzi_box_walk(&movie, bzi_cursor_make(bytes.data, bytes.size, offset), BZI_FILE, err);
+    while (i < movie.track_count && movie.tracks[i].handler != bzi_type("pict") &&
+           movie.tracks[i].handler != bzi_type("vide"))
         i++;
 
-    if (status == BZNA_OK && (i == movie->track_count || !movie->tracks[i].table.sample_count))
-        return bzi_fail(err, BZNA_E_NOT_FOUND, offset, 0, 0, "the HEIF file at byte %llu has neither a primary item "
-                        "nor a track of pictures", (unsigned long long)offset);
+    if (status == BZNA_OK && (i == movie.track_count || !movie.tracks[i].table.sample_count))
+        return BZI_FAIL_AT(err, BZNA_E_NOT_FOUND, offset, "the HEIF file at byte %llu has neither a primary item "
+                           "nor a track of pictures", (bzi_llu)offset);
 
-    if (status != BZNA_OK || (status = bzi_table_check(&movie->tracks[i], i, err)) != BZNA_OK ||
-        (status = bzi_table_entry(&movie->tracks[i].table, 0, bytes.size, &at, &size, err)) != BZNA_OK ||
-        (status = bzi_track_image(&movie->tracks[i], image, err)) != BZNA_OK)
-        return status;
-
-    image->coded.config = movie->tracks[i].config.data;
-    image->coded.data = bytes.data + at;
-    image->coded.data_size = size;
-    image->data_offset = offset + at;
-    if ((status = bzi_track_orientation(&movie->tracks[i], i, movie->turned_at, movie->orientation,
-                                        &image->coded.orientation, err)) != BZNA_OK)
-        return status;
-    return size ? BZNA_OK : BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u]: its first picture has no bytes", i);
+    if (status == BZNA_OK)
+        status = bzi_table_check(&movie.tracks[i], i, err);
+    return status == BZNA_OK ? bzi_track_first(&movie, i, bytes, offset, image, err) : status;
 }
 
 /* Describes the picture of a file, or its thumbnail. A picture that is coded in one piece has its item's codec, any
  * other BZNA_CODEC_HEIF. */
-static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bzi_scratch *scratch, bzi_image *image,
+static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bzi_image *image,
                                   bzna_error *err)
 {
     bzi_heif heif;
@@ -8655,10 +8276,10 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
     if (thumb && !id)
         return bzi_container_fail_image("thumb", err);
     if (!id)
-        return bzi_heif_sequence(bytes, offset, &scratch->movie, image, err);
+        return bzi_heif_sequence(bytes, offset, image, err);
 
     if (!thumb && bzi_heif_references(&heif, BZI_THMB, id, &masters, &id_bytes))
-        return bzi_heif_fail(&heif.iref, "meta/iref", BZNA_E_UNSUPPORTED, err, "the primary item, %u, is the thumbnail "
+        return BZI_HEIF_FAIL(&heif.iref, "meta/iref", BZNA_E_UNSUPPORTED, err, "the primary item, %u, is the thumbnail "
                              "of another, and readers differ in which they show", id);
 
     if (bzi_heif_find(&heif, id, &item, err) != BZNA_OK ||
@@ -8700,7 +8321,7 @@ static bzna_status bzi_heif_open(bzi_container *c, const bzna_dataset_config *co
     (void)config, (void)err;
     c->count = 1;
     c->fields = bzi_heif_fields;
-    c->field_count = sizeof bzi_heif_fields / sizeof bzi_heif_fields[0];
+    c->field_count = BZI_LENGTH(bzi_heif_fields);
     return BZNA_OK;
 }
 
@@ -8711,34 +8332,34 @@ static bzna_status bzi_heif_locate(const bzi_container *c, uint64_t index, bzi_e
     return BZNA_OK;
 }
 
-static bzna_status bzi_heif_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                   bzna_sample_ref *out, bzna_error *err)
+static bzna_status bzi_heif_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
+                                   bzna_error *err)
 {
     bzi_heif heif;
     bzi_heif_item thumb;
     bzna_error ignored;
     uint32_t id;
-    (void)c, (void)scratch;
+    (void)c;
 
-    if (bzi_heif_read(&heif, (bzi_span){ sample->bytes, sample->extent.size }, 0, err) != BZNA_OK)
+    if (bzi_heif_read(&heif, bzi_sample_span(sample), 0, err) != BZNA_OK)
         return err->status;
 
-    bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
+    bzi_sample_ref_add(out, "image");
     id = heif.primary ? bzi_heif_referrer(&heif, BZI_THMB, heif.primary, NULL) : 0;
     if (id && bzi_heif_find(&heif, id, &thumb, &ignored) == BZNA_OK)        /* if it is damaged, reading it says how */
-        bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "thumb");
+        bzi_sample_ref_add(out, "thumb");
     return BZNA_OK;
 }
 
 static bzna_status bzi_heif_row_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                      bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                      bzi_image *image, bzna_error *err)
 {
     const int thumb = pick->name && !strcmp(pick->name, "thumb");
     (void)c;
 
     if (pick->name && !thumb && strcmp(pick->name, "image"))
         return bzi_container_fail_image(pick->name, err);
-    return bzi_heif_image((bzi_span){ sample->bytes, sample->extent.size }, 0, thumb, scratch, image, err);
+    return bzi_heif_image(bzi_sample_span(sample), 0, thumb, image, err);
 }
 
 static uint64_t bzi_heif_fingerprint(const bzi_container *c, uint64_t hash)
@@ -8767,14 +8388,12 @@ static const bzi_container_ops bzi_heif_ops = {
  * A picture that is a file of its own, by itself or among the bytes of a sample. */
 
 /* Describes a picture that is a file, at offset in the file that holds it. Its first bytes tell its kind. */
-BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offset, bzi_scratch *scratch,
-                                                   bzi_image *image, bzna_error *err)
+BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
 #ifndef BENZINA_NO_HEIF
     if (bzi_heif_probe(bytes))
-        return bzi_heif_image(bytes, offset, 0, scratch, image, err);
+        return bzi_heif_image(bytes, offset, 0, image, err);
 #endif
-    (void)scratch;
     return bzi_image_found(bytes, offset, image, err);
 }
 
@@ -8806,10 +8425,6 @@ static uint64_t bzi_mp4_rows_size(const bzi_table *table)
 
 /* The data that the rows of archives and of videos keep of a file. */
 typedef struct bzi_mp4 {
-    bzi_buffer    index;              /* from a source of callbacks: the movie box */
-    bzi_buffer    targets;            /* from a source of callbacks: the targets, if they lie together */
-    uint8_t      *own_names;          /* our box of names, if the source does not keep it */
-    uint8_t      *own_config;         /* a video's decoder configuration, likewise */
     uint64_t     *ends;               /* offset and size of samples at both ends, as the index states them */
     uint32_t      end_count;          /* how many samples that are */
     bzi_mp4_rows *rows;               /* of a file with many targets; else NULL */
@@ -8828,49 +8443,23 @@ typedef struct bzi_mp4 {
     uint64_t      names_at;           /* as in bzi_movie */
     uint64_t      classes_at;         /* offset of the classes in names */
     bzi_field    *fields;             /* image, thumb, target and name, if there are such; then those of names */
-    uint32_t      field_room;         /* elements of fields */
     uint32_t      first_own;          /* number of the first field of names */
 } bzi_mp4;
 
+static const bzi_mp4 *bzi_mp4_of(const bzi_container *c) { return c->own; }
+
 static bzi_track *bzi_mp4_track(const bzi_container *c, int32_t number)
 {
-    const bzi_mp4 *mp4 = c->own;
-    return number < 0 ? NULL : &mp4->tracks[number];
-}
-
-static void bzi_mp4_close(bzi_container *c)
-{
-    const bzi_memory *memory = &c->host->memory;
-    bzi_mp4 *mp4 = c->own;
-
-    for (uint32_t i = 0; i < mp4->track_count; i++) {
-        bzi_release(memory, mp4->tracks[i].table.offsets, mp4->tracks[i].table.sample_count,
-                    sizeof *mp4->tracks[i].table.offsets);
-        bzi_release(memory, mp4->tracks[i].table.own_sizes, mp4->tracks[i].table.sample_count, 4);
-    }
-
-    bzi_release(memory, mp4->fields, mp4->field_room, sizeof *mp4->fields);
-    bzi_release(memory, mp4->ends, mp4->end_count, 2 * sizeof *mp4->ends);
-    if (mp4->rows)
-        bzi_release(memory, mp4->rows, 1, bzi_mp4_rows_size(&mp4->tracks[mp4->target].table));
-    bzi_buffer_free(memory, &mp4->index);
-    bzi_buffer_free(memory, &mp4->targets);
-    bzi_release(memory, mp4->own_names, mp4->names.size, 1);
-    if (mp4->own_config)
-        bzi_release(memory, mp4->own_config, mp4->tracks[mp4->input].config.size, 1);
-    bzi_release(memory, mp4->tracks, mp4->track_count, sizeof *mp4->tracks);
+    return number < 0 ? NULL : &bzi_mp4_of(c)->tracks[number];
 }
 
 /* Recognizes a file that begins with a type of box that files begin with. */
 static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
 {
-    static const uint32_t first[] = {
-        BZI_FOURCC('f', 't', 'y', 'p'), BZI_FOURCC('m', 'd', 'a', 't'), BZI_MOOV, BZI_FOURCC('w', 'i', 'd', 'e'),
-        BZI_FOURCC('f', 'r', 'e', 'e'), BZI_FOURCC('s', 'k', 'i', 'p'), BZI_FOURCC('s', 't', 'y', 'p'), BZI_MOOF
-    };
+    static const char first[][5] = { "ftyp", "mdat", "moov", "wide", "free", "skip", "styp", "moof" };
 
-    for (size_t i = 0; size >= 8 && i < sizeof first / sizeof first[0]; i++)
-        if (bzi_be32(head + 4) == first[i])
+    for (size_t i = 0; size >= 8 && i < BZI_LENGTH(first); i++)
+        if (!memcmp(head + 4, first[i], 4))
             return 1;
     return 0;
 }
@@ -8879,12 +8468,11 @@ static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
 static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, bzi_window *window, const bzi_box *box,
                                     bzna_error *err)
 {
-    bzi_mp4 *mp4 = c->own;
     bzna_status status = BZNA_OK;
     if (!bzi_box_find(bzi_box_first(BZI_FILE), box->type))
         return BZNA_OK;
-    if (box->type == BZI_MOOV && !movie->has_moov && !c->source.blocks && !mp4->index.data)
-        status = bzi_source_keep(&c->source, 0, &c->host->memory, &mp4->index, box->at, box->size, err);
+    if (box->type == bzi_type("moov") && !movie->has_moov && !c->source.blocks && !c->source.kept[0].size)
+        status = bzi_source_keep(&c->source, 0, &c->kept, box->at, box->size, err);
     return status == BZNA_OK ? bzi_box_list(movie, window, box->at, box->at + box->size, BZI_FILE, err) : status;
 }
 
@@ -8892,8 +8480,8 @@ static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, bzi_wind
  * contain them only when they index the file. */
 static bzna_status bzi_mp4_check_indexed(bzi_movie *movie, const bzi_box *last, const bzi_box *box, bzna_error *err)
 {
-    if (last->type != BZI_FOURCC('m', 'd', 'a', 't') || last->size != 16 || last->header != 16 ||
-        box->type != BZI_FOURCC('f', 't', 'y', 'p'))
+    if (last->type != bzi_type("mdat") || last->size != 16 || last->header != 16 ||
+        box->type != bzi_type("ftyp"))
         return BZNA_OK;
     movie->path[movie->depth++] = last->type;
     return bzi_box_fail(movie, err, BZNA_E_UNFINISHED, last->at,
@@ -8932,26 +8520,15 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *
     ((bzi_mp4 *)c->own)->trailing_bytes = end > at ? end - at : 0;
     if (movie->has_moov)
         return BZNA_OK;
-    return bzi_fail(err, BZNA_E_TRUNCATED, end, 0, 0, "there is no moov box up to the end at byte %llu",
-                    (unsigned long long)end);
-}
-
-/* Keeps bytes of the file: those that the source keeps, or a copy in *own. */
-static bzna_status bzi_mp4_hold(bzi_container *c, uint64_t at, bzi_span *span, uint8_t **own, bzna_error *err)
-{
-    if (!span->size || (span->data = bzi_source_at_hand(&c->source, at, span->size)) != NULL)
-        return BZNA_OK;
-    if (!(*own = bzi_alloc(&c->host->memory, span->size, 1, 16)))
-        return bzi_fail_memory(err, "a box of a data set");
-    span->data = *own;
-    return bzi_source_read(&c->source, at, *own, span->size, err);
+    return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, end, "there is no moov box up to the end at byte %llu",
+                       (bzi_llu)end);
 }
 
 /* Copies a movie's tracks and the rest into own, without what the tracks point to. */
 static bzna_status bzi_mp4_take(bzi_container *c, const bzi_movie *movie, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    if (!(mp4->tracks = bzi_alloc_copy(&c->host->memory, movie->tracks, movie->track_count, sizeof *movie->tracks)))
+    if (!(mp4->tracks = bzi_keep_copy(&c->kept, movie->tracks, movie->track_count, sizeof *movie->tracks)))
         return bzi_fail_memory(err, "the tracks of a data set");
     mp4->track_count = movie->track_count;
     for (uint32_t i = 0; i < mp4->track_count; i++) {
@@ -8967,7 +8544,7 @@ static bzna_status bzi_mp4_take(bzi_container *c, const bzi_movie *movie, bzna_e
     mp4->names.size = movie->names.size;
     mp4->brand_count = movie->brand_count;
     memcpy(mp4->brands, movie->brands, sizeof mp4->brands);
-    return bzi_mp4_hold(c, mp4->names_at, &mp4->names, &mp4->own_names, err);
+    return bzi_source_hold(&c->source, &c->kept, mp4->names_at, &mp4->names, err);
 }
 
 /* Reads the movie box. bzi_movie has room for all tracks that a file may have; only those in use are kept. */
@@ -8985,7 +8562,7 @@ static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
 static int32_t bzi_track_find(const bzi_track *tracks, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (name ? !strcmp(tracks[i].name, name) : tracks[i].handler == BZI_FOURCC('v', 'i', 'd', 'e'))
+        if (name ? !strcmp(tracks[i].name, name) : tracks[i].handler == bzi_type("vide"))
             return (int32_t)i;
     return -1;
 }
@@ -9009,8 +8586,7 @@ static bzna_status bzi_mp4_index_moov(const bzi_table *table, uint32_t number, b
         sink->offsets[i] = 0;
         if ((status = bzi_table_size(table, i, &size, err)) == BZNA_OK && table->is_plain)
             status = bzi_table_chunk(table, i, &sink->offsets[i], err);
-        for (int k = 0; k < 4; k++)
-            sink->sizes[4 * (uint64_t)i + (uint32_t)k] = (uint8_t)(size >> (24 - 8 * k));
+        bzi_put_be32(sink->sizes + 4 * (uint64_t)i, (uint32_t)size);
     }
     if (status == BZNA_OK && count && !table->is_plain)
         status = bzi_table_expand(table, number, sink->offsets, err);
@@ -9020,7 +8596,6 @@ static bzna_status bzi_mp4_index_moov(const bzi_table *table, uint32_t number, b
 /* Lists all samples of a fragmented track: those in moov, then those of its fragments. */
 static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, uint32_t number, bzna_error *err)
 {
-    const bzi_memory *memory = &c->host->memory;
     bzi_table *table = &track->table;
     const uint32_t count = table->sample_count + track->fragment_samples;
     bzi_fragment_sink sink = { .at = table->sample_count, .count = count };
@@ -9031,9 +8606,7 @@ static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, u
         return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples do not fit the file", number, track->name,
                         count);
 
-    sink.offsets = bzi_alloc(memory, count, sizeof *sink.offsets, 16);
-    sink.sizes = bzi_alloc_zero(memory, count, 4);
-    if (!sink.offsets || !sink.sizes)
+    if (!BZI_KEEP(&c->kept, sink.offsets, count) || !(sink.sizes = bzi_keep(&c->kept, count, 4)))
         status = bzi_fail_memory(err, "the sample index");
     if (status == BZNA_OK)
         status = bzi_mp4_index_moov(table, number, &sink, err);
@@ -9042,17 +8615,14 @@ static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, u
     sink.track = &movie.tracks[number];
     if (status == BZNA_OK)
         status = bzi_mp4_scan(c, &movie, err);
-    if (status == BZNA_OK && (sink.at != count || ((const bzi_mp4 *)c->own)->track_count != movie.track_count))
+    if (status == BZNA_OK && (sink.at != count || bzi_mp4_of(c)->track_count != movie.track_count))
         status = BZI_FAIL(err, BZNA_E_IO, "moov/trak[%u] \"%s\": its fragments have changed", number, track->name);
 
-    if (status != BZNA_OK) {
-        bzi_release(memory, sink.offsets, count, sizeof *sink.offsets);
-        bzi_release(memory, sink.sizes, count, 4);
+    if (status != BZNA_OK)
         return status;
-    }
 
     table->offsets = sink.offsets;
-    table->sizes = table->own_sizes = sink.sizes;
+    table->sizes = sink.sizes;
     table->size_bits = 32;
     table->common_size = 0;
     table->sample_count = count;
@@ -9074,13 +8644,12 @@ static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_er
         ((table->sample_count == 0 || table->is_plain) && !track->fragment_samples))
         return status;
     if (table->common_size && (!bzi_mul(table->common_size, table->sample_count, &bytes) || bytes > c->source.size))
-        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0,
+        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, bzi_type("stsz"), 0,
                         "moov/trak[%d]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file",
-                        (int)number, (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
+                        (int)number, (bzi_llu)table->sizes_at, table->sample_count, table->common_size);
     if (track->fragment_samples)
         return bzi_mp4_index_fragments(c, track, (uint32_t)number, err);
-    table->offsets = bzi_alloc(&c->host->memory, table->sample_count, sizeof *table->offsets, 16);
-    if (!table->offsets)
+    if (!BZI_KEEP(&c->kept, table->offsets, table->sample_count))
         return bzi_fail_memory(err, "the sample index");
     return bzi_table_expand(table, (uint32_t)number, table->offsets, err);
 }
@@ -9092,7 +8661,7 @@ static bzna_status bzi_mp4_prepare_rows(bzi_container *c, const bzi_table *table
     uint64_t size;
     if (!table->is_plain || table->sample_count <= BZI_MP4_ROW)
         return BZNA_OK;
-    if (!(mp4->rows = bzi_alloc_zero(&c->host->memory, 1, bzi_mp4_rows_size(table))))
+    if (!(mp4->rows = bzi_keep(&c->kept, 1, bzi_mp4_rows_size(table))))
         return bzi_fail_memory(err, "the targets of a data set");
     return bzi_table_place(table, 0, &mp4->rows->first, &size, err);
 }
@@ -9100,8 +8669,7 @@ static bzna_status bzi_mp4_prepare_rows(bzi_container *c, const bzi_table *table
 /* Prepares reading targets. From callbacks, all are read at once if they lie together, as in archives. */
 static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
 {
-    bzi_mp4 *mp4 = c->own;
-    const bzi_track *track = bzi_mp4_track(c, mp4->target);
+    const bzi_track *track = bzi_mp4_track(c, bzi_mp4_of(c)->target);
     uint64_t first = UINT64_MAX, last = 0, count = track ? track->table.sample_count : 0;
 
     c->target_count = count;
@@ -9119,7 +8687,7 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
     }
     if (last - first > count * 8 + 4096)
         return BZNA_OK;
-    return bzi_source_keep(&c->source, 1, &c->host->memory, &mp4->targets, first, last - first, err);
+    return bzi_source_keep(&c->source, 1, &c->kept, first, last - first, err);
 }
 
 /* Notes what the fingerprint needs of the index, so that no read can fail when it is computed. */
@@ -9130,7 +8698,7 @@ static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
     const uint32_t count = (uint32_t)bzi_min(c->count, 128);
     bzna_status status = BZNA_OK;
 
-    if (!(mp4->ends = bzi_alloc(&c->host->memory, count, 2 * sizeof *mp4->ends, 16)))
+    if (!(mp4->ends = bzi_keep(&c->kept, count, 2 * sizeof *mp4->ends)))
         return bzi_fail_memory(err, "a data set");
     mp4->end_count = count;
     for (uint32_t k = 0; k < count && status == BZNA_OK; k++) {
@@ -9169,8 +8737,8 @@ static bzna_status bzi_named_next(bzi_cursor *c, bzi_named *n, bzna_error *err)
     if (!c->overrun && n->kind >= BZNA_FIELD_IMAGE && n->kind <= BZNA_FIELD_BYTES && n->name.size &&
         n->name.size < BZNA_NAME_MAX)
         return BZNA_OK;
-    return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: the field at byte %llu has no name or no known "
-                    "kind, or does not fit the box", (unsigned long long)at);
+    return bzi_fail_in(err, BZNA_E_BOX, at, BZI_UUID, "the field has no name or no known kind, or does not fit the "
+                       "box");
 }
 
 /* Reads the names of fields and classes in a box of ours, but no values. */
@@ -9180,7 +8748,6 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
     bzi_cursor cursor;
     bzi_named n;
     uint32_t count = 0;
-    bzna_status status;
 
     mp4->first_own = c->field_count;
     if (!mp4->names.size || !bzi_named_begin(&cursor, mp4->names, mp4->names_at, &count))
@@ -9189,20 +8756,18 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
     for (uint32_t i = 0; i < count; i++) {
         char name[BZNA_NAME_MAX];
         if (i == BZI_LIMIT_ARCHIVE_FIELDS)
-            return bzi_fail(err, BZNA_E_LIMIT, bzi_cursor_offset(&cursor), BZI_UUID, 0, "moov/uuid: more than %u "
-                            "fields", i);
-        if ((status = bzi_named_next(&cursor, &n, err)) != BZNA_OK)
-            return status;
+            return bzi_fail_in(err, BZNA_E_LIMIT, bzi_cursor_offset(&cursor), BZI_UUID, "more than %u fields", i);
+        if (bzi_named_next(&cursor, &n, err) != BZNA_OK)
+            return err->status;
         bzi_text_copy(name, sizeof name, n.name.data, n.name.size);
         bzi_container_add_field(c, mp4->fields, n.kind, c->ops->names_inside, name);
     }
     mp4->classes_at = cursor.pos + 4;
     c->class_count = bzi_cursor_left(&cursor) < 8 ? 0 : bzi_cursor_u32(&cursor);
-    if (c->class_count >= bzi_cursor_left(&cursor) / 4)
-        return c->class_count ? bzi_fail(err, BZNA_E_BOX, mp4->names_at + mp4->classes_at, BZI_UUID, 0, "moov/uuid: it "
-                                         "has no room for the names of %llu classes",
-                                         (unsigned long long)c->class_count) : BZNA_OK;
-    return BZNA_OK;
+    if (!c->class_count || c->class_count < bzi_cursor_left(&cursor) / 4)
+        return BZNA_OK;
+    return bzi_fail_in(err, BZNA_E_BOX, mp4->names_at + mp4->classes_at, BZI_UUID,
+                       "it has no room for the names of %llu classes", (bzi_llu)c->class_count);
 }
 
 /* Gives the name of a class. Pre: target < class_count. */
@@ -9212,8 +8777,8 @@ static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, b
     const uint64_t at = mp4->classes_at + 4 * target, names_at = mp4->classes_at + 4 * (c->class_count + 1);
     const uint32_t begin = bzi_be32(mp4->names.data + at), end = bzi_be32(mp4->names.data + at + 4);
     if (begin > end || end > mp4->names.size - names_at)
-        return bzi_fail(err, BZNA_E_BOX, mp4->names_at + at, BZI_UUID, 0, "moov/uuid: the name of class %llu does not "
-                        "lie in it", (unsigned long long)target);
+        return bzi_fail_in(err, BZNA_E_BOX, mp4->names_at + at, BZI_UUID, "the name of class %llu does not lie in it",
+                           (bzi_llu)target);
     bzi_value_put(value, mp4->names.data + names_at + begin, end - begin);
     return BZNA_OK;
 }
@@ -9238,8 +8803,7 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
     c->count = input->table.sample_count;
     if ((status = bzi_mp4_note_ends(c, err)) != BZNA_OK)
         return status;
-    mp4->field_room = mp4->names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4;
-    if (!(mp4->fields = bzi_alloc_zero(&c->host->memory, mp4->field_room, sizeof *mp4->fields)))
+    if (!BZI_KEEP(&c->kept, mp4->fields, mp4->names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4))
         return bzi_fail_memory(err, "the fields of a data set");
 
     bzi_container_add_field(c, mp4->fields, BZNA_FIELD_IMAGE, 1, "image");
@@ -9267,7 +8831,7 @@ static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_con
     if (mp4->input < 0 && config->split)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%s\"",
                         config->split);
-    if (mp4->input < 0 || bzi_mp4_track(c, mp4->input)->handler == BZI_FOURCC('v', 'i', 'd', 'e'))
+    if (mp4->input < 0 || bzi_mp4_track(c, mp4->input)->handler == bzi_type("vide"))
         return BZNA_AGAIN;
     return bzi_mp4_index(c, config, err);
 }
@@ -9304,7 +8868,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 
     input = bzi_mp4_track(c, mp4->input);
     if ((status = bzi_mp4_check_codec(input, mp4->input, err)) != BZNA_OK ||
-        (status = bzi_mp4_hold(c, input->config_at, &input->config, &mp4->own_config, err)) != BZNA_OK)
+        (status = bzi_source_hold(&c->source, &c->kept, input->config_at, &input->config, err)) != BZNA_OK)
         return status;
     if (input->fragments_depend || (input->has_sync && input->sync_count < input->table.sample_count))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED,
@@ -9374,20 +8938,19 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     uint64_t offset, size;
     int64_t target;
     uint8_t bytes[8];
-    bzna_status status;
 
     value->absent = index >= c->target_count; /* a packer stops writing targets at the first sample without one */
     if (value->absent)
         return BZNA_OK;
 
     table = &bzi_mp4_track(c, mp4->target)->table;
-    if ((status = bzi_mp4_locate_target(c, table, index, &offset, &size, err)) != BZNA_OK)
-        return status;
+    if (bzi_mp4_locate_target(c, table, index, &offset, &size, err) != BZNA_OK)
+        return err->status;
     if (size != 8)
-        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0,
-                        "its target has %llu bytes, not 8", (unsigned long long)size);
-    if ((status = bzi_source_pick(&c->source, offset, bytes, 8, err)) != BZNA_OK)
-        return status;
+        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, bzi_type("stsz"), 0,
+                        "its target has %llu bytes, not 8", (bzi_llu)size);
+    if (bzi_source_pick(&c->source, offset, bytes, 8, err) != BZNA_OK)
+        return err->status;
 
     target = (int64_t)bzi_le64(bytes);
     value->absent = target == BZNA_TARGET_NONE;
@@ -9398,7 +8961,7 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
 /* Gives a sample's name, without its NUL. */
 static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
-    const bzi_track *track = bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->filename);
+    const bzi_track *track = bzi_mp4_track(c, bzi_mp4_of(c)->filename);
     bzi_buffer scratch = { NULL, 0 };
     const uint8_t *view = NULL, *nul;
     uint64_t offset, size;
@@ -9429,7 +8992,7 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
 /* Returns 1 for a video track that has samples. */
 static int bzi_track_is_picture(const bzi_track *track)
 {
-    return track->handler == BZI_FOURCC('v', 'i', 'd', 'e') && track->table.sample_count > 0;
+    return track->handler == bzi_type("vide") && track->table.sample_count > 0;
 }
 
 /* Reads the boxes of an archive's sample in its bytes. If those were not read, the boxes are read from the source, and
@@ -9447,8 +9010,7 @@ static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sampl
     bzi_buffer_free(&c->host->memory, &window.bytes);
 
     if (status == BZNA_OK && !movie->has_moov)
-        status = bzi_fail(err, BZNA_E_BOX, e->offset, BZI_MOOV, 0, "no moov box in its %llu bytes at byte %llu",
-                          (unsigned long long)e->size, (unsigned long long)e->offset);
+        status = bzi_fail_in(err, BZNA_E_BOX, e->offset, "moov", "no moov box in its %llu bytes", (bzi_llu)e->size);
     return status;
 }
 
@@ -9474,24 +9036,6 @@ static int32_t bzi_mp4_choose(const bzi_movie *movie, const bzi_pick *pick)
     return -1;
 }
 
-/* Describes a picture by its track and by the place of its access unit in the sample. */
-static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sample, const bzi_extent *unit,
-                                   bzi_image *image, bzna_error *err)
-{
-    bzna_status status = bzi_track_image(track, image, err);
-
-    if (status != BZNA_OK)
-        return status;
-    if (unit->size == 0)
-        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": its access unit has no bytes", track->name);
-
-    image->coded.config = track->config.data;
-    image->coded.data = sample->bytes + unit->offset;
-    image->coded.data_size = unit->size;
-    image->data_offset = sample->extent.offset + unit->offset;
-    return BZNA_OK;
-}
-
 /* Returns 1 if a sample of an archive is no file of boxes, but a picture by itself, as its first bytes say; else 0. */
 static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
 {
@@ -9507,48 +9051,47 @@ static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
 }
 
 /* Describes such a picture. It has no thumbnail. */
-static bzna_status bzi_mp4_raw_image(const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
-                                     bzi_image *image, bzna_error *err)
+static bzna_status bzi_mp4_raw_image(const bzi_sample *sample, const bzi_pick *pick, bzi_image *image, bzna_error *err)
 {
     if (pick->name && strcmp(pick->name, "image") && strcmp(pick->name, "bzna_input"))
         return bzi_container_fail_image(pick->name, err);
-    return bzi_file_image((bzi_span){ sample->bytes, sample->extent.size }, sample->extent.offset, scratch, image, err);
+    return bzi_file_image(bzi_sample_span(sample), sample->extent.offset, image, err);
 }
 
 /* Finds a field in a box of ours: the sample's box in an archive; else the file's, because the file is a sample by
- * itself. n->kind becomes 0 if the sample does not have the field. movie: room for the sample's boxes. */
+ * itself. n->kind becomes 0 if the sample does not have the field. */
 static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
-                                      bzi_movie *movie, bzi_named *n, bzna_error *err)
+                                      bzi_named *n, bzna_error *err)
 {
+    bzi_movie movie;
     const bzi_mp4 *mp4 = c->own;
     bzi_span box = mp4->names;
     uint64_t at = mp4->names_at;
     bzi_cursor cursor;
     uint32_t count = 0;
-    bzna_status status;
 
     memset(n, 0, sizeof *n);
     if (field->inside) {
-        if ((status = bzi_mp4_parse(c, sample, movie, err)) != BZNA_OK)
-            return status;
-        box = movie->names;
-        at = movie->names_at;
+        if (bzi_mp4_parse(c, sample, &movie, err) != BZNA_OK)
+            return err->status;
+        box = movie.names;
+        at = movie.names_at;
     }
 
     if (!box.size || !bzi_named_begin(&cursor, box, at, &count))
         return BZNA_OK;
 
     for (uint32_t i = 0; i < count; i++) {
-        if ((status = bzi_named_next(&cursor, n, err)) != BZNA_OK)
-            return status;
+        if (bzi_named_next(&cursor, n, err) != BZNA_OK)
+            return err->status;
 
         if (strlen(field->name) != n->name.size || memcmp(field->name, n->name.data, (size_t)n->name.size))
             continue;
 
         if (n->kind != field->kind || (n->kind == BZNA_FIELD_INTEGER && n->value.size != 8) ||
             (n->kind == BZNA_FIELD_VECTOR && n->value.size % 4))
-            return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: its %s is of kind %u, in %llu bytes",
-                            field->name, n->kind, (unsigned long long)n->value.size);
+            return bzi_fail_in(err, BZNA_E_BOX, at, BZI_UUID, "its %s is of kind %u, in %llu bytes", field->name,
+                               n->kind, (bzi_llu)n->value.size);
         return BZNA_OK;
     }
 
@@ -9559,7 +9102,7 @@ static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *
 /* Returns the field of a box of ours that is a picture and has this name, or NULL. */
 static const bzi_field *bzi_mp4_picture_field(const bzi_container *c, const char *name)
 {
-    for (uint32_t i = ((const bzi_mp4 *)c->own)->first_own; name && i < c->field_count; i++)
+    for (uint32_t i = bzi_mp4_of(c)->first_own; name && i < c->field_count; i++)
         if (c->fields[i].kind == BZNA_FIELD_IMAGE && strcmp(c->fields[i].name, name) == 0)
             return &c->fields[i];
     return NULL;
@@ -9567,104 +9110,88 @@ static const bzi_field *bzi_mp4_picture_field(const bzi_container *c, const char
 
 /* Describes a picture that is the value of a field in a box of ours: the bytes of a file. */
 static bzna_status bzi_mp4_field_image(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
-                                       bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                       bzi_image *image, bzna_error *err)
 {
     bzi_named n;
-    bzna_status status = bzi_mp4_find_named(c, sample, field, &scratch->movie, &n, err);
+    bzna_status status = bzi_mp4_find_named(c, sample, field, &n, err);
 
     if (status != BZNA_OK)
         return status;
     if (!n.kind)
         return bzi_container_fail_image(field->name, err);
-    return bzi_file_image(n.value, sample->extent.offset + (uint64_t)(n.value.data - sample->bytes), scratch, image,
+    return bzi_file_image(n.value, sample->extent.offset + (uint64_t)(n.value.data - sample->bytes), image,
                           err);
 }
 
 /* Describes a picture of an archive's sample: the first sample of its track, or a field of the user's. */
 static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                         bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                         bzi_image *image, bzna_error *err)
 {
-    bzi_movie *movie = &scratch->movie;
-    const bzi_track *track;
-    bzi_extent unit;
+    bzi_movie movie;
     int32_t number;
-    uint32_t orientation;
     const bzi_field *field = bzi_mp4_picture_field(c, pick->name);
     bzna_status status;
 
     if (bzi_mp4_is_picture(c, sample))
-        return bzi_mp4_raw_image(sample, pick, scratch, image, err);
+        return bzi_mp4_raw_image(sample, pick, image, err);
     if (field)
-        return bzi_mp4_field_image(c, sample, field, scratch, image, err);
-    if ((status = bzi_mp4_parse(c, sample, movie, err)) != BZNA_OK)
+        return bzi_mp4_field_image(c, sample, field, image, err);
+    if ((status = bzi_mp4_parse(c, sample, &movie, err)) != BZNA_OK)
         return status;
-    if ((number = bzi_mp4_choose(movie, pick)) < 0)
+    if ((number = bzi_mp4_choose(&movie, pick)) < 0)
         return bzi_container_fail_image(pick->name, err);
 
-    track = &movie->tracks[number];
-    if ((status = bzi_track_orientation(track, (uint32_t)number, movie->turned_at, movie->orientation, &orientation,
-                                        err)) != BZNA_OK)
-        return status;
-
-    if (!track->table.chunk_bytes || !track->table.chunk_count)
-        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\" has a sample but no stco or co64 entry", track->name);
-    if ((status = bzi_table_entry(&track->table, 0, sample->extent.size, &unit.offset, &unit.size, err)) != BZNA_OK ||
-        (status = bzi_mp4_picture(track, sample, &unit, image, err)) != BZNA_OK)
-        return status;
-
-    image->otherwise = bzi_color_of_archives;
-    image->coded.orientation = orientation;
-    return BZNA_OK;
+    if ((status = bzi_track_first(&movie, (uint32_t)number, bzi_sample_span(sample),
+                                  sample->extent.offset, image, err)) == BZNA_OK)
+        image->otherwise = bzi_color_of_archives;
+    return status;
 }
 
-static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                          bzna_sample_ref *out, bzna_error *err)
+static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
+                                          bzna_error *err)
 {
-    const bzi_movie *movie = &scratch->movie;
-    bzna_status status = bzi_mp4_parse(c, sample, &scratch->movie, err);
+    bzi_movie movie;
+    bzna_status status = bzi_mp4_parse(c, sample, &movie, err);
 
     if (status != BZNA_OK && bzi_mp4_is_picture(c, sample)) {
-        bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "bzna_input");
+        bzi_sample_ref_add(out, "bzna_input");
         return BZNA_OK;
     }
     if (status != BZNA_OK)
         return status;
 
-    for (uint32_t i = 0; i < movie->track_count && out->image_count < BZNA_IMAGES_MAX; i++)
-        if (bzi_track_is_picture(&movie->tracks[i]))
-            bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, movie->tracks[i].name);
-    for (uint32_t i = 0; i < c->field_count && out->image_count < BZNA_IMAGES_MAX; i++)
-        if (i >= ((const bzi_mp4 *)c->own)->first_own && c->fields[i].kind == BZNA_FIELD_IMAGE)
-            bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, c->fields[i].name);
+    for (uint32_t i = 0; i < movie.track_count; i++)
+        if (bzi_track_is_picture(&movie.tracks[i]))
+            bzi_sample_ref_add(out, movie.tracks[i].name);
+    for (uint32_t i = bzi_mp4_of(c)->first_own; i < c->field_count; i++)
+        if (c->fields[i].kind == BZNA_FIELD_IMAGE)
+            bzi_sample_ref_add(out, c->fields[i].name);
     return BZNA_OK;
 }
 
 /* Describes a frame of a video. In tracks that are named bzna_..., colors are those of archives. */
 static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                       bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                       bzi_image *image, bzna_error *err)
 {
-    const bzi_track *track = bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->input);
-    bzi_extent unit = { .size = sample->extent.size };
+    const bzi_track *track = bzi_mp4_track(c, bzi_mp4_of(c)->input);
     bzna_status status;
-    (void)scratch;
 
     if (pick->name && strcmp(pick->name, "image") != 0 && strcmp(pick->name, track->name) != 0)
         return bzi_container_fail_image(pick->name, err);
-    if ((status = bzi_mp4_picture(track, sample, &unit, image, err)) == BZNA_OK)
-        image->coded.orientation = ((const bzi_mp4 *)c->own)->orientation;
+    if ((status = bzi_track_unit(track, bzi_sample_span(sample), sample->extent.offset, image,
+                                 err)) == BZNA_OK)
+        image->coded.orientation = bzi_mp4_of(c)->orientation;
     if (status == BZNA_OK)
         image->otherwise = strncmp(track->name, "bzna_", 5) ? bzi_color_of_codecs : bzi_color_of_archives;
     return status;
 }
 
-static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                        bzna_sample_ref *out, bzna_error *err)
+static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
+                                        bzna_error *err)
 {
     (void)sample;
-    (void)scratch;
     (void)err;
-    bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX,
-                    bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->input)->name);
+    bzi_sample_ref_add(out, bzi_mp4_track(c, bzi_mp4_of(c)->input)->name);
     return BZNA_OK;
 }
 
@@ -9692,9 +9219,8 @@ static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
 static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
                                  bzi_value *value, bzna_error *err)
 {
-    bzi_movie movie;
     bzi_named n;
-    bzna_status status = bzi_mp4_find_named(c, sample, field, &movie, &n, err);
+    bzna_status status = bzi_mp4_find_named(c, sample, field, &n, err);
 
     value->absent = n.kind == 0;
     if (status == BZNA_OK && n.kind)
@@ -9707,7 +9233,7 @@ static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sampl
 static bzna_status bzi_mp4_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                                  bzna_error *err)
 {
-    if (number >= ((const bzi_mp4 *)c->own)->first_own)
+    if (number >= bzi_mp4_of(c)->first_own)
         return bzi_mp4_named(c, sample, &c->fields[number], value, err);
     return c->fields[number].kind == BZNA_FIELD_TEXT ? bzi_mp4_filename(c, sample->index, value, err) :
                                                        bzi_mp4_target(c, sample->index, value, err);
@@ -9731,38 +9257,27 @@ static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t numbe
     return BZNA_OK;
 }
 
+#define BZI_MP4_OPERATIONS                                                                                             \
+    .own_bytes = sizeof(bzi_mp4), .probe = bzi_mp4_probe, .locate = bzi_mp4_locate, .field = bzi_mp4_field,            \
+    .fingerprint = bzi_mp4_fingerprint, .class_name = bzi_mp4_class_name, .describe = bzi_mp4_describe,                \
+    .track = bzi_mp4_describe_track
+
 static const bzi_container_ops bzi_mp4_archive = {
+    BZI_MP4_OPERATIONS,
     .name = "archive",
-    .own_bytes = sizeof(bzi_mp4),
     .names_inside = 1,
     .names_unread = 1,
-    .probe = bzi_mp4_probe,
     .open = bzi_mp4_open_archive,
-    .locate = bzi_mp4_locate,
-    .field = bzi_mp4_field,
     .images = bzi_mp4_archive_images,
-    .image = bzi_mp4_archive_image,
-    .fingerprint = bzi_mp4_fingerprint,
-    .class_name = bzi_mp4_class_name,
-    .describe = bzi_mp4_describe,
-    .track = bzi_mp4_describe_track,
-    .close = bzi_mp4_close
+    .image = bzi_mp4_archive_image
 };
 
 static const bzi_container_ops bzi_mp4_video = {
+    BZI_MP4_OPERATIONS,
     .name = "mp4 video",
-    .own_bytes = sizeof(bzi_mp4),
-    .probe = bzi_mp4_probe,
     .open = bzi_mp4_open_video,
-    .locate = bzi_mp4_locate,
-    .field = bzi_mp4_field,
     .images = bzi_mp4_video_images,
-    .image = bzi_mp4_video_image,
-    .fingerprint = bzi_mp4_fingerprint,
-    .class_name = bzi_mp4_class_name,
-    .describe = bzi_mp4_describe,
-    .track = bzi_mp4_describe_track,
-    .close = bzi_mp4_close
+    .image = bzi_mp4_video_image
 };
 
 
@@ -9776,7 +9291,8 @@ static const bzi_container_ops bzi_mp4_video = {
  *   in quotes
  * - path and labels with blanks between them (Caffe's val.txt); the numbers at the end of a line are labels
  *
- * The text is kept, because paths point into it. A line takes 32 bytes more, and each label 4. */
+ * The text is kept, because paths point into it. A line takes 32 bytes more, and each label 4. Here are also the
+ * readers of text that other rooms use. */
 
 /* A line of a list. */
 typedef struct bzi_list_row {
@@ -9789,16 +9305,80 @@ typedef struct bzi_list_row {
 
 /* A list of samples. */
 typedef struct bzi_list {
-    uint8_t      *text;               /* the whole file */
-    uint64_t      size;               /* bytes of text */
+    bzi_span      text;               /* the whole file */
     bzi_list_row *rows;               /* in the order of lines, until bzi_list_sort; NULL while they are counted */
     uint64_t      count;              /* lines that name a sample */
-    uint64_t      row_room;           /* elements of rows */
     float        *labels;             /* of all lines */
     uint64_t      label_count;        /* how many they are */
     uint64_t      label_room;         /* elements of labels */
     uint8_t       separator;          /* of fields: a tab, a comma, a blank; 0: no line was read yet */
 } bzi_list;
+
+/* --- Text --- */
+
+/* Takes the text up to a character, which is taken, too. Returns 1, or 0 if the character is not there: then all of the
+ * text is taken. */
+static int bzi_text_take(bzi_span *rest, char stop, bzi_span *part)
+{
+    const uint8_t *end = rest->size ? memchr(rest->data, stop, (size_t)rest->size) : NULL;
+
+    *part = (bzi_span){ rest->data, end ? (uint64_t)(end - rest->data) : rest->size };
+    rest->data += part->size + (end != NULL);
+    rest->size -= part->size + (end != NULL);
+    return end != NULL;
+}
+
+/* Takes the text that follows the last such character, likewise. */
+static int bzi_text_take_last(bzi_span *rest, char stop, bzi_span *part)
+{
+    uint64_t at = rest->size;
+
+    while (at && rest->data[at - 1] != (uint8_t)stop)
+        at--;
+    *part = (bzi_span){ rest->data + at, rest->size - at };
+    rest->size = at - (at > 0);
+    return at > 0;
+}
+
+/* Takes the next line, and returns it without its end. */
+static bzi_span bzi_text_line(bzi_span *rest)
+{
+    bzi_span line;
+
+    bzi_text_take(rest, '\n', &line);
+    line.size -= line.size && line.data[line.size - 1] == '\r';
+    return line;
+}
+
+/* Takes the next word of a line, after blanks. It is empty at the line's end. */
+BZI_MAYBE_UNUSED static bzi_span bzi_text_word(bzi_span *rest)
+{
+    const uint8_t *p = rest->data, *const end = p + rest->size, *word;
+
+    while (p < end && (*p == ' ' || *p == '\t'))
+        p++;
+    for (word = p; p < end && *p > ' '; p++)
+        continue;
+    *rest = (bzi_span){ p, (uint64_t)(end - p) };
+    return (bzi_span){ word, (uint64_t)(p - word) };
+}
+
+/* Reads a whole file, which is kept. Errors name the file. */
+static bzna_status bzi_text_open(bzi_owned *kept, const char *path, bzi_span *text, int64_t *modified_ns,
+                                 bzna_error *err)
+{
+    bzi_source source = { .size = 0 };
+    bzna_status status;
+
+    if (bzi_source_open_file(&source, path, err) != BZNA_OK)
+        return bzi_error_prefix(err, path);
+
+    *text = (bzi_span){ (const uint8_t *)"", source.size };
+    *modified_ns = source.file.modified_ns;
+    status = bzi_source_hold(&source, kept, 0, text, err);
+    bzi_source_close(&source);
+    return status == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, path);
+}
 
 /* --- Numbers, independent of the process's locale --- */
 
@@ -9820,10 +9400,11 @@ static int bzi_span_integer(bzi_span s, uint64_t *out)
 {
     uint64_t value = 0;
 
-    for (uint64_t i = 0; i < s.size; i++)
-        if (s.data[i] < '0' || s.data[i] > '9' || !bzi_mul(value, 10, &value) ||
-            !bzi_add(value, (uint64_t)(s.data[i] - '0'), &value))
+    for (uint64_t i = 0; i < s.size; i++) {
+        const uint32_t digit = (uint32_t)s.data[i] - '0';
+        if (digit > 9 || value > UINT64_MAX / 10 || (value = value * 10 + digit) < digit)
             return 0;
+    }
 
     *out = value;
     return s.size > 0;
@@ -9957,12 +9538,11 @@ static bzna_status bzi_list_fail(const bzi_list_line *line, const char *what, bz
 {
     char shown[32];
 
-    bzi_text_copy(shown, sizeof shown, text.data, text.size);
-    bzi_text_printable(shown);
+    bzi_text_show(shown, sizeof shown, text.data, text.size);
 
-    return bzi_fail(err, BZNA_E_FORMAT, line->at, 0, 0, "line %llu at byte %llu: %s%s%s%s",
-                    (unsigned long long)line->number, (unsigned long long)line->at, what, text.size ? ": \"" : "",
-                    shown, text.size ? "\"" : "");
+    return BZI_FAIL_AT(err, BZNA_E_FORMAT, line->at, "line %llu at byte %llu: %s%s%s%s",
+                       (bzi_llu)line->number, (bzi_llu)line->at, what, text.size ? ": \"" : "",
+                       shown, text.size ? "\"" : "");
 }
 
 static bzi_span bzi_span_between(const uint8_t *from, const uint8_t *to)
@@ -9975,39 +9555,27 @@ static bzi_span bzi_span_between(const uint8_t *from, const uint8_t *to)
  * fails; so do the next two functions. */
 static const char *bzi_list_split_tabs(bzi_list_line *line)
 {
-    const uint8_t *begin = line->text.data, *end = begin + line->text.size, *last = end;
-    const uint8_t *first = memchr(begin, '\t', (size_t)line->text.size);
-
-    if (!first)
+    line->labels = line->text;
+    if (!bzi_text_take(&line->labels, '\t', &line->index))
         return "no tab";
-    while (*--last != '\t')
-        continue;
-
-    line->index = bzi_span_between(begin, first);
-    line->labels = bzi_span_between(first + 1, last);
-    line->path = bzi_span_between(last + 1, end);
+    bzi_text_take_last(&line->labels, '\t', &line->path);
     return NULL;
 }
 
 /* Splits path,labels or "path",labels. */
 static const char *bzi_list_split_commas(bzi_list_line *line)
 {
-    const uint8_t *begin = line->text.data, *end = begin + line->text.size, *stop;
-    const int quoted = *begin == '"';
+    bzi_span between;
 
-    begin += quoted;
-    stop = memchr(begin, quoted ? '"' : ',', (size_t)(end - begin));
-    if (quoted && !stop)
+    line->labels = line->text;
+    if (*line->text.data != '"')
+        return bzi_text_take(&line->labels, ',', &line->path) ? NULL :
+               "neither a tab, a comma nor a blank before a label";
+
+    bzi_text_take(&line->labels, '"', &between);
+    if (!bzi_text_take(&line->labels, '"', &line->path))
         return "a quote without its end";
-    if (!stop)
-        return "neither a tab, a comma nor a blank before a label";
-
-    line->path = bzi_span_between(begin, stop);
-    stop += quoted;
-    if (stop == end || *stop != ',')
-        return "no comma after the path";
-    line->labels = bzi_span_between(stop + 1, end);
-    return NULL;
+    return bzi_text_take(&line->labels, ',', &between) && !between.size ? NULL : "no comma after the path";
 }
 
 /* Splits path labels: the words at the end that are numbers, after at least one word that is the path. */
@@ -10039,26 +9607,19 @@ static const char *bzi_list_split_blanks(bzi_list_line *line)
 /* Reads a line's labels, and keeps them, unless rows are still counted. Returns NULL, or why that fails. */
 static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, uint64_t *count)
 {
-    const uint8_t *at = line->labels.data, *end = at + line->labels.size;
+    bzi_span rest = line->labels, part;
+    float label;
 
-    *count = 0;
-    while (at < end) {
-        const uint8_t *stop = memchr(at, list->separator, (size_t)(end - at));
-        float label;
-
-        if (stop == at && list->separator == ' ') {         /* there may be several blanks */
-            at++;
+    for (*count = 0; rest.size;) {
+        bzi_text_take(&rest, (char)list->separator, &part);
+        if (!part.size && list->separator == ' ')           /* there may be several blanks */
             continue;
-        }
-
-        stop = stop ? stop : end;
-        if (!bzi_span_number(bzi_span_between(at, stop), &label))
+        if (!bzi_span_number(part, &label))
             return "a label is not a number that fits a float32";
         /* rows that are counted have no room, and a header's numbers may have none */
         if (list->label_count + *count < list->label_room)
             list->labels[list->label_count + *count] = label;
         ++*count;
-        at = stop + 1;
     }
     return NULL;
 }
@@ -10087,7 +9648,7 @@ static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error
         return bzi_list_fail(line, "the path is empty or too long", line->path, err);
 
     if (list->rows) {
-        bzi_list_row row = { index, (uint64_t)(line->path.data - list->text), list->label_count,
+        bzi_list_row row = { index, (uint64_t)(line->path.data - list->text.data), list->label_count,
                              (uint32_t)line->path.size, (uint32_t)labels };
         list->rows[list->count] = row;
     }
@@ -10108,156 +9669,101 @@ static uint8_t bzi_list_separator(bzi_span line)
 /* Reads all lines, to count them (rows NULL), or to keep them. */
 static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
 {
-    const uint64_t bom = list->size >= 3 && !memcmp(list->text, "\xef\xbb\xbf", 3) ? 3 : 0;
-    bzi_list_line line = { { NULL, 0 }, bom, 0, { NULL, 0 }, { NULL, 0 }, { NULL, 0 } };
+    const uint64_t bom = list->text.size >= 3 && !memcmp(list->text.data, "\xef\xbb\xbf", 3) ? 3 : 0;
+    bzi_span rest = { list->text.data + bom, list->text.size - bom };
+    bzi_list_line line = { .number = 0 };
     bzna_status status = BZNA_OK;
 
     list->count = list->label_count = 0;
-    while (line.at < list->size && status == BZNA_OK) {
-        const uint8_t *begin = list->text + line.at, *end = list->text + list->size;
-        const uint8_t *stop = memchr(begin, '\n', (size_t)(end - begin));
-        const uint8_t *text_end = stop ? stop : end;
-
-        text_end -= text_end > begin && text_end[-1] == '\r';
-        line.text = bzi_span_between(begin, text_end);
+    while (rest.size && status == BZNA_OK) {
+        line.at = (uint64_t)(rest.data - list->text.data);
         line.number++;
-
-        if (line.text.size && !list->separator)
+        line.text = bzi_text_line(&rest);
+        if (!line.text.size)
+            continue;
+        if (!list->separator)
             list->separator = bzi_list_separator(line.text);
-        status = line.text.size ? bzi_list_take(list, &line, err) : BZNA_OK;
-
-        line.at = (uint64_t)((stop ? stop + 1 : end) - list->text);
+        status = bzi_list_take(list, &line, err);
     }
     return status;
 }
 
 /* --- A list --- */
 
-static void bzi_list_close(bzi_list *list, const bzi_memory *memory)
-{
-    bzi_release(memory, list->text, list->size, 1);
-    bzi_release(memory, list->rows, list->row_room, sizeof *list->rows);
-    bzi_release(memory, list->labels, list->label_room, sizeof *list->labels);
-    memset(list, 0, sizeof *list);
-}
-
 /* Reads the rows of the text. */
-static bzna_status bzi_list_parse(bzi_list *list, const bzi_memory *memory, bzna_error *err)
+static bzna_status bzi_list_parse(bzi_list *list, bzi_owned *kept, bzna_error *err)
 {
-    const uint8_t *zero = list->size ? memchr(list->text, 0, (size_t)list->size) : NULL;
-    bzna_status status;
+    const uint8_t *zero = list->text.size ? memchr(list->text.data, 0, (size_t)list->text.size) : NULL;
 
     if (zero)
-        return bzi_fail(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text), 0, 0, "it is not text: byte %llu is zero",
-                        (unsigned long long)(zero - list->text));
+        return BZI_FAIL_AT(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text.data),
+                           "it is not text: byte %llu is zero", (bzi_llu)(zero - list->text.data));
 
-    if ((status = bzi_list_walk(list, err)) != BZNA_OK)
-        return status;
+    if (bzi_list_walk(list, err) != BZNA_OK)
+        return err->status;
     if (list->count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the list has no lines");
 
-    list->rows = bzi_alloc(memory, list->count, sizeof *list->rows, 16);
-    list->row_room = list->rows ? list->count : 0;
-    list->labels = bzi_alloc(memory, list->label_count, sizeof *list->labels, 16);
-    list->label_room = list->labels ? list->label_count : 0;
-
-    return list->rows && list->labels ? bzi_list_walk(list, err) : bzi_fail_memory(err, "a list of samples");
+    if (!BZI_KEEP(kept, list->rows, list->count) || !BZI_KEEP(kept, list->labels, list->label_count))
+        return bzi_fail_memory(err, "a list of samples");
+    list->label_room = list->label_count;
+    return bzi_list_walk(list, err);
 }
 
-/* Reads a list. After BZNA_OK, bzi_list_close frees it; after an error there is nothing to free. Errors name the
- * list. */
-static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const char *path, bzna_error *err)
+/* Reads a list, which is kept. Errors name it. */
+static bzna_status bzi_list_open(bzi_list *list, bzi_owned *kept, const char *path, bzna_error *err)
 {
-    bzi_source source;
-    bzna_status status;
+    int64_t modified_ns;
+    bzna_status status = bzi_text_open(kept, path, &list->text, &modified_ns, err);
 
-    memset(list, 0, sizeof *list);
-    memset(&source, 0, sizeof source);
-    if (bzi_source_open_file(&source, NULL, path, err) != BZNA_OK)
-        return bzi_error_prefix(err, path);
-
-    list->text = bzi_alloc(memory, source.size, 1, 16);
-    list->size = source.size;
-    status = list->text ? bzi_source_read(&source, 0, list->text, list->size, err) :
-                          bzi_fail_memory(err, "a list of samples");
-    if (status == BZNA_OK)
-        status = bzi_list_parse(list, memory, err);
-
-    bzi_source_close(&source, memory);
-    if (status == BZNA_OK)
-        return BZNA_OK;
-    bzi_list_close(list, memory);
-    return bzi_error_prefix(err, path);
+    if (status == BZNA_OK && (status = bzi_list_parse(list, kept, err)) != BZNA_OK)
+        bzi_error_prefix(err, path);
+    return status;
 }
 
 /* --- The index beside a file --- */
 
-/* The text of an index, which bzi_idx_close frees. */
+/* The text of an index, which bzi_owned_free frees. */
 typedef struct bzi_idx {
-    bzi_span   text;                  /* a line feed follows it */
-    bzi_buffer buffer;                /* holds the text */
-    uint32_t   is_old;                /* the index is older than its file */
-    char       path[BZI_LIMIT_PATH_BYTES]; /* of the index */
+    bzi_owned kept;
+    bzi_span  text;
+    uint32_t  is_old;                 /* the index is older than its file */
+    char      path[BZI_LIMIT_PATH_BYTES]; /* of the index */
 } bzi_idx;
-
-BZI_MAYBE_UNUSED static void bzi_idx_close(bzi_idx *idx, bzi_host *host)
-{
-    bzi_buffer_free(&host->memory, &idx->buffer);
-}
-
-/* Takes the index that the caller gave. */
-BZI_MAYBE_UNUSED static bzna_status bzi_idx_take(bzi_idx *idx, bzi_host *host, const bzna_dataset_config *config,
-                                                 bzna_error *err)
-{
-    if (config->index_bytes >= SIZE_MAX || !bzi_buffer_reserve(&host->memory, &idx->buffer, config->index_bytes + 1, 0))
-        return bzi_fail_memory(err, "an index");
-    memcpy(idx->buffer.data, config->index, (size_t)config->index_bytes);
-    idx->buffer.data[config->index_bytes] = '\n';
-    idx->text = (bzi_span){ idx->buffer.data, config->index_bytes };
-    snprintf(idx->path, sizeof idx->path, "dataset_config.index");
-    return BZNA_OK;
-}
 
 /* Reads NAME.idx beside a file NAME.extension, or takes the index of the config. Returns BZNA_AGAIN if there is none.
  * Errors name the index. */
-BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, const bzi_source *of,
+BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory *memory, const bzi_source *of,
                                                  const bzna_dataset_config *config, const char *extension,
                                                  bzna_error *err)
 {
     const size_t length = of->path ? strlen(of->path) : 0;
-    bzi_source file;
+    int64_t modified_ns = 0;
     bzna_status status;
 
-    memset(idx, 0, offsetof(bzi_idx, path));
-    memset(&file, 0, sizeof file);
-    if (config->index)
-        return bzi_idx_take(idx, host, config, err);
+    memset(idx, 0, sizeof *idx);
+    idx->kept.memory = memory;
+    if (config->index) {
+        idx->text = (bzi_span){ config->index, config->index_bytes };
+        bzi_string_copy(idx->path, sizeof idx->path, "dataset_config.index");
+        return BZNA_OK;
+    }
     if (length < 5 || length >= sizeof idx->path || strcmp(of->path + length - 4, extension))
         return BZNA_AGAIN;
 
     snprintf(idx->path, sizeof idx->path, "%.*s.idx", (int)length - 4, of->path);
-    if ((status = bzi_source_open_file(&file, &host->files, idx->path, err)) != BZNA_OK)
-        return status == BZNA_E_NOT_FOUND ? BZNA_AGAIN : bzi_error_prefix(err, idx->path);
-
-    idx->is_old = file.file.modified_ns < bzi_source_modified_ns(of);
-    if (!bzi_buffer_reserve(&host->memory, &idx->buffer, file.size + 1, 0))
-        status = bzi_fail_memory(err, "an index");
-    else if ((status = bzi_source_read(&file, 0, idx->buffer.data, file.size, err)) == BZNA_OK)
-        idx->buffer.data[file.size] = '\n';
-
-    idx->text = (bzi_span){ idx->buffer.data, file.size };
-    bzi_source_close(&file, &host->memory);
-    if (status == BZNA_OK)
-        return BZNA_OK;
-    bzi_idx_close(idx, host);
-    return bzi_error_prefix(err, idx->path);
+    status = bzi_text_open(&idx->kept, idx->path, &idx->text, &modified_ns, err);
+    idx->is_old = modified_ns < of->file.modified_ns;
+    if (status != BZNA_OK)
+        bzi_owned_free(&idx->kept);
+    return status == BZNA_E_NOT_FOUND ? BZNA_AGAIN : status;
 }
 
 /* --- Rows of a list --- */
 
 static bzi_span bzi_list_path(const bzi_list *list, const bzi_list_row *row)
 {
-    bzi_span s = { list->text + row->path_at, row->path_size };
+    bzi_span s = { list->text.data + row->path_at, row->path_size };
     return s;
 }
 
@@ -10285,8 +9791,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_list_sort(bzi_list *list, const char *na
         if (row->index != row[-1].index)
             continue;
 
-        bzi_fail(err, BZNA_E_FORMAT, row->path_at, 0, 0, "index %llu is in two lines, the second time before byte %llu",
-                 (unsigned long long)row->index, (unsigned long long)row->path_at);
+        BZI_FAIL_AT(err, BZNA_E_FORMAT, row->path_at, "index %llu is in two lines, the second time before byte %llu",
+                    (bzi_llu)row->index, (bzi_llu)row->path_at);
         return bzi_error_prefix(err, name);
     }
     return BZNA_OK;
@@ -10312,7 +9818,7 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
  *
  * Texts in one buffer: paths of files, names of classes. */
 
-/* Texts, one after the other. Some of them are names, which are counted; the others are paths of folders. */
+/* Texts, one after the other. */
 typedef struct bzi_names {
     const bzi_memory *memory;         /* for the buffers */
     bzi_buffer        text;           /* each text with its NUL */
@@ -10327,32 +9833,16 @@ static void bzi_names_free(bzi_names *names)
     bzi_buffer_free(names->memory, &names->at);
 }
 
-/* Keeps a text that is not a name. *at: its offset. */
-static bzna_status bzi_names_keep(bzi_names *names, const char *text, uint64_t *at, bzna_error *err)
-{
-    uint64_t size = strlen(text) + 1;
-
-    if (!bzi_buffer_reserve(names->memory, &names->text, names->text_size + size, 1))
-        return bzi_fail_memory(err, "names of files");
-
-    memcpy(names->text.data + names->text_size, text, (size_t)size);
-    *at = names->text_size;
-    names->text_size += size;
-    return BZNA_OK;
-}
-
 static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error *err)
 {
-    uint64_t at = 0;
-    bzna_status status = bzi_names_keep(names, name, &at, err);
+    const uint64_t size = strlen(name) + 1, at = names->text_size;
 
-    if (status != BZNA_OK)
-        return status;
-
-    if (!bzi_buffer_reserve(names->memory, &names->at, (names->count + 1) * sizeof at, 1))
+    if (!bzi_buffer_reserve(names->memory, &names->text, at + size, 1) ||
+        !bzi_buffer_push(names->memory, &names->at, &names->count, &at, sizeof at))
         return bzi_fail_memory(err, "names of files");
 
-    memcpy(names->at.data + names->count++ * sizeof at, &at, sizeof at);
+    memcpy(names->text.data + at, name, (size_t)size);
+    names->text_size += size;
     return BZNA_OK;
 }
 
@@ -10383,13 +9873,74 @@ BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
 }
 
 
-#ifndef BENZINA_NO_FOLDERS
-/* ==== 35. Directories ===============================================================================================
- * Calls: rooms 2, 4, 8, 10, 34.
+/* ==== 35. Opening: threads, directories =============================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 34.
  *
- * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
- * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with
- * a dot are left out. No file is opened or looked at. */
+ * Work that several threads share: files that are opened, and folders that are listed. The files under a folder whose
+ * names have certain extensions, in the order of Python's sorted(os.walk(top, followlinks=True)): by the path of their
+ * folder, then by name, as bytes. Links are followed. Names that begin with a dot are left out. No file is opened or
+ * looked at. */
+
+/* The same work on many things, shared by threads. */
+typedef struct bzi_crew {
+    bzna_status (*each)(void *user, uint64_t index, bzna_error *err); /* the work on one thing */
+    void            *user;            /* its first argument */
+    uint64_t         count;           /* things */
+    _Atomic uint64_t next;            /* the first index that no thread has taken */
+    _Atomic uint64_t failed;          /* the lowest index that has failed so far; count: none has */
+    bzi_mutex        mutex;           /* leaf lock over err and over changes of failed */
+    bzna_error       err;             /* the error of index failed */
+} bzi_crew;
+
+/* A thread of a crew: takes indices until none is left, or until all below the lowest failed one are taken. */
+static void *bzi_crew_run(void *argument)
+{
+    bzi_crew *crew = argument;
+    bzna_error err;
+    uint64_t i;
+
+    while ((i = atomic_fetch_add(&crew->next, 1)) < crew->failed) {
+        if (crew->each(crew->user, i, &err) == BZNA_OK)
+            continue;
+
+        bzi_os_lock(&crew->mutex);
+        if (i < crew->failed) {
+            crew->failed = i;
+            crew->err = err;
+        }
+        bzi_os_unlock(&crew->mutex);
+    }
+    return NULL;
+}
+
+/* Calls each(user, i) for all i below count, on this thread and on others, if threads may be made. After a failure the
+ * rest is left out. The error returned is that of the lowest index that fails, however the threads share the work. */
+static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *user, uint64_t index, bzna_error *err),
+                                void *user, uint64_t count, bzna_error *err)
+{
+    bzi_crew crew = { .each = each, .user = user, .count = count };
+    bzi_thread threads[BZI_LIMIT_OPEN_THREADS];
+    uint64_t wanted = host->no_threads ? 1 : bzi_min(bzi_min(bzi_os_processors(), BZI_LIMIT_OPEN_THREADS), count);
+    uint32_t started = 0;
+
+    atomic_init(&crew.failed, count);
+    if (bzi_os_mutex_init(&crew.mutex, BZI_RANK_CREW))
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+
+    while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
+        started++;
+    bzi_crew_run(&crew);
+    while (started)
+        bzi_os_thread_join(threads[--started]);
+    bzi_os_mutex_free(&crew.mutex);
+
+    if (crew.failed == count)
+        return BZNA_OK;
+    *err = crew.err;
+    return err->status;
+}
+
+#ifndef BENZINA_NO_FOLDERS
 
 /* Joins folder and name with a slash. Either may be empty; then there is none. */
 static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name, bzna_error *err)
@@ -10414,43 +9965,75 @@ static int bzi_path_has_extension(const char *name, const char *list)
     return dot && bzi_word_is_in(dot + 1, list);
 }
 
-/* Compares two things that begin with a pointer to a text. */
-static int bzi_path_is_before(const void *a, const void *b)
+static int bzi_bytes_compare(const char *a, size_t a_size, const char *b, size_t b_size)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b) < 0;
+    const int order = memcmp(a, b, (size_t)bzi_min(a_size, b_size));
+    return order ? order : a_size < b_size ? -1 : a_size > b_size;
 }
 
-/* The files of one folder. */
-typedef struct bzi_tree_folder {
-    const char *path;                 /* below the root; "": the root itself */
-    uint64_t    first;                /* number of its first name */
-    uint64_t    count;                /* how many names it has */
-} bzi_tree_folder;
+/* Compares paths of files: by their folders, then by their names, as bytes. stems: without the names' extensions. Pre:
+ * then each name has one. */
+static int bzi_path_compare(const char *a, const char *b, int stems)
+{
+    const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
+    int order;
 
-/* The files under a folder, in order. */
+    x = x ? x : a;
+    y = y ? y : b;
+    order = bzi_bytes_compare(a, (size_t)(x - a), b, (size_t)(y - b));
+    return order ? order : bzi_bytes_compare(x, stems ? (size_t)(strrchr(x, '.') - x) : strlen(x),
+                                             y, stems ? (size_t)(strrchr(y, '.') - y) : strlen(y));
+}
+
+static int bzi_path_is_before(const void *a, const void *b)
+{
+    return bzi_path_compare(*(const char *const *)a, *(const char *const *)b, 0) < 0;
+}
+
+/* Paths below a folder, sorted. */
 typedef struct bzi_tree {
-    char            *text;            /* the texts that the other members point into */
-    uint64_t         text_size;       /* bytes of text */
-    const char     **names;           /* of files, folder by folder */
-    uint64_t         count;           /* files */
-    bzi_tree_folder *folders;         /* that have files, by path */
-    uint64_t         folder_count;    /* how many they are */
+    const char **names;
+    uint64_t     count;
 } bzi_tree;
 
-static void bzi_tree_free(bzi_tree *tree, const bzi_memory *memory)
+/* Keeps names in an order, and no more memory than they need. */
+static bzna_status bzi_tree_make(bzi_tree *tree, bzi_owned *kept, const bzi_names *names,
+                                 int (*is_before)(const void *a, const void *b), bzna_error *err)
 {
-    bzi_release(memory, tree->text, tree->text_size, 1);
-    bzi_release(memory, tree->names, tree->count, sizeof *tree->names);
-    bzi_release(memory, tree->folders, tree->folder_count, sizeof *tree->folders);
-    memset(tree, 0, sizeof *tree);
+    const char *text = bzi_keep_copy(kept, names->text.data, names->text_size, 1);
+
+    if (!text || !BZI_KEEP(kept, tree->names, names->count))
+        return bzi_fail_memory(err, "names of files");
+
+    tree->count = names->count;
+    for (uint64_t i = 0; i < names->count; i++)
+        tree->names[i] = text + (bzi_names_get(names, i) - (const char *)names->text.data);
+    bzi_sort(tree->names, tree->count, sizeof *tree->names, is_before);
+    return BZNA_OK;
+}
+
+/* Adds the names to a hash: of each folder that has files, and then of those. */
+static uint64_t bzi_tree_hash(const bzi_tree *tree, uint64_t hash)
+{
+    const char *folder = NULL;
+    size_t size = 0;
+
+    for (uint64_t i = 0; i < tree->count; i++) {
+        const char *path = tree->names[i], *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+        const size_t here = slash ? (size_t)(slash - path) : 0;
+
+        if (!folder || bzi_bytes_compare(folder, size, path, here))
+            hash = bzi_hash(bzi_hash(hash, path, here), "", 1);
+        folder = path;
+        size = here;
+        hash = bzi_hash(hash, name, strlen(name) + 1);
+    }
+    return hash;
 }
 
 /* A folder that a walk has found. */
 typedef struct bzi_walk_folder {
-    uint64_t path;                    /* offset of its path, below the root, in text */
     uint64_t parent;                  /* number of the folder that holds it */
-    uint64_t first;                   /* number of its first name */
-    uint64_t count;                   /* how many names it has */
     uint64_t id[2];                   /* as in bzi_os_folder */
 } bzi_walk_folder;
 
@@ -10458,9 +10041,9 @@ typedef struct bzi_walk_folder {
 typedef struct bzi_walk {
     const char *root;                 /* the folder at which the walk begins */
     const char *extensions;           /* of files that count; as for bzi_word_is_in */
-    bzi_names   names;                /* of files; the folders' paths are kept there, too */
-    bzi_buffer  folders;              /* bzi_walk_folder of each */
-    uint64_t    folder_count;         /* folders found */
+    bzi_names   files;                /* their paths below the root */
+    bzi_names   folders;              /* likewise; "": the root itself */
+    bzi_buffer  about;                /* bzi_walk_folder of each folder */
     uint32_t    others;               /* files with other extensions were found */
     uint32_t    keeps_other;          /* `other` is wanted */
     /* path of such a file: the first by name, or one of another loader's format, if there is any */
@@ -10471,32 +10054,35 @@ typedef struct bzi_walk {
 #define BZI_UNREAD_EXTENSIONS " parquet arrow tfrecord tfrec beton mds mdb lmdb hdf5 h5 npy npz zip 7z rar gz tgz " \
                               "bz2 xz zst lz4 safetensors pkl pt webm mkv avi "
 
+static bzi_walk bzi_walk_make(const bzi_memory *memory, const char *root, const char *extensions)
+{
+    return (bzi_walk){ .root = root, .extensions = extensions, .files.memory = memory, .folders.memory = memory };
+}
+
 /* Returns folder number i, until another is added. */
 static bzi_walk_folder *bzi_walk_at(const bzi_walk *walk, uint64_t i)
 {
-    return (bzi_walk_folder *)(void *)walk->folders.data + i;
+    return (bzi_walk_folder *)(void *)walk->about.data + i;
 }
 
 static void bzi_walk_free(bzi_walk *walk)
 {
-    bzi_buffer_free(walk->names.memory, &walk->folders);
-    bzi_names_free(&walk->names);
+    bzi_buffer_free(walk->files.memory, &walk->about);
+    bzi_names_free(&walk->files);
+    bzi_names_free(&walk->folders);
 }
 
 /* Adds a folder, which is listed later. */
 static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_t parent, bzna_error *err)
 {
-    bzi_walk_folder folder = { 0, parent, 0, 0, { 0, 0 } };
-    bzna_status status;
+    const bzi_walk_folder folder = { .parent = parent };
+    uint64_t number = walk->folders.count;
 
-    if (walk->folder_count == BZI_LIMIT_FOLDERS)
+    if (number == BZI_LIMIT_FOLDERS)
         return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u folders", path, BZI_LIMIT_FOLDERS);
-    if ((status = bzi_names_keep(&walk->names, path, &folder.path, err)) != BZNA_OK)
-        return status;
-    if (!bzi_buffer_reserve(walk->names.memory, &walk->folders, (walk->folder_count + 1) * sizeof folder, 1))
+    if (!bzi_buffer_push(walk->files.memory, &walk->about, &number, &folder, sizeof folder))
         return bzi_fail_memory(err, "folders");
-    *bzi_walk_at(walk, walk->folder_count++) = folder;
-    return BZNA_OK;
+    return bzi_names_add(&walk->folders, path, err);
 }
 
 /* Notes a file with another extension for messages, if it comes before the one noted so far. path: of the folder that
@@ -10520,7 +10106,6 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
                                   bzna_error *err)
 {
     char below[BZI_LIMIT_PATH_BYTES];
-    bzna_status status;
 
     if (name[0] == '.' || kind == BZI_OS_OTHER)
         return BZNA_OK;
@@ -10531,10 +10116,9 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
         return BZNA_OK;
     }
 
-    if (kind != BZI_OS_FOLDER)
-        return bzi_names_add(&walk->names, name, err);
-    status = bzi_path_join(below, sizeof below, path, name, err);
-    return status == BZNA_OK ? bzi_walk_add_folder(walk, below, i, err) : status;
+    if (bzi_path_join(below, sizeof below, path, name, err) != BZNA_OK)
+        return err->status;
+    return kind == BZI_OS_FOLDER ? bzi_walk_add_folder(walk, below, i, err) : bzi_names_add(&walk->files, below, err);
 }
 
 /* Refuses a link to a folder that holds it: the walk over it would never end. */
@@ -10560,14 +10144,13 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     const char *name;
     int error = 0, kind;
 
-    bzi_string_copy(below, sizeof below, (const char *)walk->names.text.data + bzi_walk_at(walk, i)->path);
+    bzi_string_copy(below, sizeof below, bzi_names_get(&walk->folders, i));
     if ((status = bzi_path_join(path, sizeof path, walk->root, below, err)) != BZNA_OK)
         return status;
     if ((error = bzi_os_folder_open(&folder, path)) != 0)
         return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
 
     memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
-    bzi_walk_at(walk, i)->first = walk->names.count;
     status = bzi_walk_check_cycle(walk, i, below, err);
 
     while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL)
@@ -10575,76 +10158,18 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     if (status == BZNA_OK && error)
         status = bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
 
-    bzi_walk_at(walk, i)->count = walk->names.count - bzi_walk_at(walk, i)->first;
     bzi_os_folder_close(&folder);
     return status;
 }
 
-/* Makes room for what a walk has found, and not more. */
-static bzna_status bzi_tree_make(bzi_tree *tree, const bzi_walk *walk, bzna_error *err)
+/* Lists a folder and all below it. */
+static bzna_status bzi_walk_run(bzi_walk *walk, const char *folder, bzna_error *err)
 {
-    memset(tree, 0, sizeof *tree);
-    tree->text_size = walk->names.text_size;
-    tree->count = walk->names.count;
-    tree->text = bzi_alloc_copy(walk->names.memory, walk->names.text.data, walk->names.text_size, 1);
-    tree->names = bzi_alloc(walk->names.memory, tree->count, sizeof *tree->names, 16);
+    bzna_status status = bzi_walk_add_folder(walk, folder, 0, err);
 
-    for (uint64_t i = 0; i < walk->folder_count; i++)
-        tree->folder_count += bzi_walk_at(walk, i)->count > 0;
-    tree->folders = bzi_alloc(walk->names.memory, tree->folder_count, sizeof *tree->folders, 16);
-
-    if (tree->text && tree->names && tree->folders)
-        return BZNA_OK;
-    bzi_tree_free(tree, walk->names.memory);
-    return bzi_fail_memory(err, "names of files");
-}
-
-/* Puts what a walk has found in order. */
-static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_error *err)
-{
-    uint64_t n = 0;
-    bzna_status status = bzi_tree_make(tree, walk, err);
-
-    if (status != BZNA_OK)
-        return status;
-
-    for (uint64_t i = 0; i < walk->folder_count; i++) {
-        const bzi_walk_folder *folder = bzi_walk_at(walk, i);
-        if (folder->count)
-            tree->folders[n++] = (bzi_tree_folder){ tree->text + folder->path, folder->first, folder->count };
-    }
-
-    bzi_sort(tree->folders, n, sizeof *tree->folders, bzi_path_is_before);
-    n = 0;
-
-    for (uint64_t i = 0; i < tree->folder_count; i++) {
-        bzi_tree_folder *folder = &tree->folders[i];
-
-        for (uint64_t k = 0; k < folder->count; k++) {
-            const char *name = bzi_names_get(&walk->names, folder->first + k);
-            tree->names[n + k] = tree->text + (name - (const char *)walk->names.text.data);
-        }
-
-        folder->first = n;
-        bzi_sort(tree->names + n, folder->count, sizeof *tree->names, bzi_path_is_before);
-        n += folder->count;
-    }
-
-    return BZNA_OK;
-}
-
-static int bzi_tree_is_past(const void *folders, uint64_t i, const void *index)
-{
-    const bzi_tree_folder *folder = (const bzi_tree_folder *)folders + i;
-    return folder->first + folder->count > *(const uint64_t *)index;
-}
-
-/* Gives the path of file number i, below the root. Pre: i < count. */
-static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, uint64_t capacity, bzna_error *err)
-{
-    uint64_t k = bzi_search(tree->folders, tree->folder_count, &i, bzi_tree_is_past);
-
-    return bzi_path_join(path, capacity, tree->folders[k].path, tree->names[i], err);
+    for (uint64_t i = 0; status == BZNA_OK && i < walk->folders.count; i++)
+        status = bzi_walk_scan(walk, i, err);
+    return status;
 }
 
 
@@ -10660,37 +10185,24 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
 
 /* The files of one class. A root without classes has one bzi_class, which holds all its files. */
 typedef struct bzi_class {
-    const char *name;                 /* of its folder; in the text of bzi_folder.top */
+    const char *name;                 /* of its folder */
     uint64_t    begin;                /* number of its first sample */
     uint32_t    only_folders;         /* 1 if it holds at least two folders and no file beside them */
     uint32_t    splits;               /* how many folders in it are named like splits */
     bzi_tree    tree;                 /* its files */
+    bzi_owned   kept;                 /* while folders are listed: memory of the thread that lists it */
 } bzi_class;
 
 typedef struct bzi_folder {
-    char       *root;                 /* path of the root, absolute where the working folder is known */
-    uint64_t    root_size;            /* bytes of that path, with its NUL */
-    bzi_tree    top;                  /* the root's folders; the names of classes lie in its text */
+    const char *root;                 /* path of the root, absolute where the working folder is known */
+    bzi_tree    top;                  /* the folders in the root, which are the classes */
     uint64_t    root_id[2];           /* identity of the root, which ends circles of links */
     bzi_class  *classes;
-    uint64_t    class_room;           /* allocated classes: 1 without classes, 0 with a list */
+    uint64_t    class_room;           /* elements of classes: 1 without classes, 0 with a list */
     bzi_list    list;                 /* if it has rows, it names the samples, and there are no classes */
     bzi_field   fields[3];            /* image, target or label or neither, name */
     bzi_host   *host;
 } bzi_folder;
-
-static void bzi_folder_close(bzi_container *c)
-{
-    const bzi_memory *memory = &c->host->memory;
-    bzi_folder *folder = c->own;
-
-    for (uint64_t i = 0; i < folder->class_room; i++)
-        bzi_tree_free(&folder->classes[i].tree, memory);
-    bzi_release(memory, folder->classes, folder->class_room, sizeof *folder->classes);
-    bzi_tree_free(&folder->top, memory);
-    bzi_list_close(&folder->list, memory);
-    bzi_release(memory, folder->root, folder->root_size, 1);
-}
 
 /* Orders names that are decimal numbers by value, and names of equal value ("7", "007") as text. */
 static int bzi_folder_number_is_before(const void *left, const void *right)
@@ -10699,27 +10211,6 @@ static int bzi_folder_number_is_before(const void *left, const void *right)
     const char *x = a + strspn(a, "0"), *y = b + strspn(b, "0");
     int order = strlen(x) != strlen(y) ? strlen(x) < strlen(y) ? -1 : 1 : strcmp(x, y);
     return order ? order < 0 : strcmp(a, b) < 0;
-}
-
-/* Fills `top` with the names of the root's folders, sorted. The walk's first folder is the root itself. */
-static bzna_status bzi_folder_list(const bzi_walk *walk, bzi_tree *top, bzna_error *err)
-{
-    uint64_t count = walk->folder_count - 1;
-
-    memset(top, 0, sizeof *top);
-    top->text_size = walk->names.text_size;
-    top->text = bzi_alloc_copy(walk->names.memory, walk->names.text.data, walk->names.text_size, 1);
-    top->names = bzi_alloc(walk->names.memory, count, sizeof *top->names, 16);
-    top->count = count;
-    if (!top->text || !top->names) {
-        bzi_tree_free(top, walk->names.memory);
-        return bzi_fail_memory(err, "the names of classes");
-    }
-
-    for (uint64_t i = 0; i < count; i++)
-        top->names[i] = top->text + bzi_walk_at(walk, i + 1)->path;
-    bzi_sort(top->names, count, sizeof *top->names, bzi_path_is_before);
-    return BZNA_OK;
 }
 
 /* Sorts the names of folders by their numbers. A name that is not a number is an error. */
@@ -10765,10 +10256,8 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
 {
     bzi_folder *folder = c->own;
     uint64_t count = config->classes ? config->class_count : folder->top.count;
-    bzna_status status;
 
-    folder->classes = bzi_alloc_zero(&c->host->memory, count, sizeof *folder->classes);
-    if (!folder->classes)
+    if (!BZI_KEEP(&c->kept, folder->classes, count))
         return bzi_fail_memory(err, "classes");
     folder->class_room = c->class_count = count;
 
@@ -10778,8 +10267,8 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
         return bzi_folder_choose(folder, config, err);
 
     if (config->class_order == BZNA_CLASS_ORDER_NUMERIC &&
-        (status = bzi_folder_sort_numbers(folder->top.names, count, err)) != BZNA_OK)
-        return status;
+        bzi_folder_sort_numbers(folder->top.names, count, err) != BZNA_OK)
+        return err->status;
 
     for (uint64_t i = 0; i < count; i++)
         folder->classes[i].name = folder->top.names[i];
@@ -10803,10 +10292,8 @@ static int bzi_folder_is_split(const char *name)
 static uint32_t bzi_folder_count_splits(const bzi_walk *walk)
 {
     uint32_t splits = 0;
-    for (uint64_t i = 2; i < walk->folder_count; i++) {
-        const char *path = (const char *)walk->names.text.data + bzi_walk_at(walk, i)->path;
-        splits += (uint32_t)bzi_folder_is_split(strrchr(path, '/') + 1);
-    }
+    for (uint64_t i = 2; i < walk->folders.count; i++)
+        splits += (uint32_t)bzi_folder_is_split(strrchr(bzi_names_get(&walk->folders, i), '/') + 1);
     return splits;
 }
 
@@ -10816,27 +10303,26 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
 {
     const bzi_folder *folder = user;
     bzi_class *class = &folder->classes[index];
-    bzi_walk walk = { .names = { .memory = &folder->host->memory },
-                      .root = folder->root,
-                      .extensions = BZI_PICTURE_EXTENSIONS };
+    bzi_walk walk = bzi_walk_make(&folder->host->memory, folder->root, BZI_PICTURE_EXTENSIONS);
     bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
 
+    class->kept.memory = &folder->host->memory;
     if (status == BZNA_OK) {
         /* the root's identity, so that a link back to the root is found */
         memcpy(bzi_walk_at(&walk, 0)->id, folder->root_id, sizeof folder->root_id);
         status = bzi_walk_add_folder(&walk, class->name, 0, err);
     }
 
-    for (uint64_t i = 1; status == BZNA_OK && i < walk.folder_count; i++) {
+    for (uint64_t i = 1; status == BZNA_OK && i < walk.folders.count; i++) {
         status = bzi_walk_scan(&walk, i, err);
         if (i == 1) {
-            class->only_folders = walk.folder_count > 3 && !walk.names.count && !walk.others;
+            class->only_folders = walk.folders.count > 3 && !walk.files.count && !walk.others;
             class->splits = bzi_folder_count_splits(&walk);
         }
     }
 
     if (status == BZNA_OK)
-        status = bzi_walk_finish(&walk, &class->tree, err);
+        status = bzi_tree_make(&class->tree, &class->kept, &walk.files, bzi_path_is_before, err);
     bzi_walk_free(&walk);
     return status;
 }
@@ -10845,26 +10331,23 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
  * where its first bytes tell, the format that it has. */
 static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *class, const char *what, bzna_error *err)
 {
-    bzi_walk walk = { .names = { .memory = &folder->host->memory }, .root = folder->root,
-                      .extensions = BZI_PICTURE_EXTENSIONS, .keeps_other = 1 };
+    bzi_walk walk = bzi_walk_make(&folder->host->memory, folder->root, BZI_PICTURE_EXTENSIONS);
     char path[BZI_LIMIT_PATH_BYTES], text[128];
     uint8_t head[BZI_PROBE_BYTES] = { 0 };
-    bzi_source source;
+    bzi_source source = { .size = 0 };
     const char *kind = NULL;
     bzna_error ignored;
-    bzna_status status = bzi_walk_add_folder(&walk, class, 0, &ignored);
 
-    for (uint64_t i = 0; status == BZNA_OK && i < walk.folder_count; i++)
-        status = bzi_walk_scan(&walk, i, &ignored);
-    memset(&source, 0, sizeof source);
+    walk.keeps_other = 1;
+    bzi_walk_run(&walk, class, &ignored);
 
     if (walk.other[0] && bzi_path_join(path, sizeof path, folder->root, walk.other, &ignored) == BZNA_OK &&
-        bzi_source_open_file(&source, NULL, path, &ignored) == BZNA_OK) {
+        bzi_source_open_file(&source, path, &ignored) == BZNA_OK) {
         const bzi_span bytes = { head, bzi_min(source.size, sizeof head) };
         if (bzi_source_read(&source, 0, head, bytes.size, &ignored) == BZNA_OK &&
             !(kind = bzi_codec_unread(bytes, 0)))
             kind = bzi_codec_unread_shape(bytes);
-        bzi_source_close(&source, &folder->host->memory);
+        bzi_source_close(&source);
     }
 
     bzi_string_copy(text, sizeof text, walk.other);
@@ -10927,9 +10410,13 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
     bzi_folder *folder = c->own;
     bzna_status status;
 
-    if ((status = bzi_folder_name_classes(c, config, err)) != BZNA_OK ||
-        (status = bzi_parallel(c->host, bzi_folder_list_class, folder, c->class_count, err)) != BZNA_OK ||
-        (status = bzi_folder_check_classes(c, config, err)) != BZNA_OK)
+    if ((status = bzi_folder_name_classes(c, config, err)) != BZNA_OK)
+        return status;
+
+    status = bzi_parallel(c->host, bzi_folder_list_class, folder, c->class_count, err);
+    for (uint64_t i = 0; i < c->class_count; i++)
+        bzi_owned_move(&c->kept, &folder->classes[i].kept);
+    if (status != BZNA_OK || (status = bzi_folder_check_classes(c, config, err)) != BZNA_OK)
         return status;
 
     for (uint64_t i = 0; i < c->class_count; i++) {
@@ -10948,14 +10435,13 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
     bzi_folder *folder = c->own;
     const bzi_list *list = &folder->list;
     int64_t target;
-    bzna_status status;
 
     if (config->classes || config->class_order)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: the labels of dataset_config.list are the classes",
                         config->classes ? "classes" : "class_order");
 
-    if ((status = bzi_list_open(&folder->list, &c->host->memory, config->list, err)) != BZNA_OK)
-        return status;
+    if (bzi_list_open(&folder->list, &c->kept, config->list, err) != BZNA_OK)
+        return err->status;
 
     c->count = c->target_count = list->count;
     for (uint64_t i = 0; i < list->count && c->target_count; i++)
@@ -10975,57 +10461,51 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
                         config->classes[0]);
     if (config->class_order)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: there are no class folders");
-    if (!walk->names.count)
+    if (!walk->files.count)
         return bzi_folder_fail_empty(folder, "", "the folder holds neither pictures nor folders of them", err);
 
-    if (!(folder->classes = bzi_alloc_zero(&c->host->memory, 1, sizeof *folder->classes)))
+    if (!BZI_KEEP(&c->kept, folder->classes, 1))
         return bzi_fail_memory(err, "a folder");
     folder->class_room = 1;
-    c->count = walk->names.count;
-    return bzi_walk_finish(walk, &folder->classes[0].tree, err);
+    c->count = walk->files.count;
+    return bzi_tree_make(&folder->classes[0].tree, &c->kept, &walk->files, bzi_path_is_before, err);
 }
 
-/* Keeps the absolute path of the root, so that files can be opened later even if the working folder has changed. */
-static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_error *err)
+/* Keeps the absolute path of a folder, so that files can be opened later even if the working folder has changed. */
+static bzna_status bzi_folder_root(bzi_container *c, const char **root, bzna_error *err)
 {
-    const bzi_memory *memory = &c->host->memory;
-    char here[BZI_LIMIT_PATH_BYTES], root[BZI_LIMIT_PATH_BYTES];
-    bzi_folder *folder = c->own;
-    bzna_status status;
+    char path[BZI_LIMIT_PATH_BYTES];
 
-    folder->host = c->host;
-    if (bzi_os_is_absolute(path) || !bzi_os_here(here, sizeof here))
-        here[0] = 0;
-    if ((status = bzi_path_join(root, sizeof root, here, path, err)) != BZNA_OK)
-        return status;
-
-    folder->root_size = strlen(root) + 1;
-    folder->root = bzi_alloc_copy(memory, root, folder->root_size, 1);
-    return folder->root ? BZNA_OK : bzi_fail_memory(err, "a folder");
+    if (!bzi_path_absolute(path, sizeof path, c->given))
+        return bzi_file_fail_open(ENAMETOOLONG, err);
+    *root = bzi_keep_copy(&c->kept, path, strlen(path) + 1, 1);
+    return *root ? BZNA_OK : bzi_fail_memory(err, "a folder");
 }
 
 /* Finds the samples: from the list, in the root, or in class folders. */
-static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzna_dataset_config *config,
-                                   bzna_error *err)
+static bzna_status bzi_folder_find(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    bzi_walk walk = { .names = { .memory = &c->host->memory }, .extensions = BZI_PICTURE_EXTENSIONS };
     bzi_folder *folder = c->own;
-    bzna_status status = bzi_folder_make(c, path, err);
+    bzi_walk walk;
+    bzna_status status = bzi_folder_root(c, &folder->root, err);
 
+    folder->host = c->host;
     if (status != BZNA_OK)
         return status;
-
-    walk.root = folder->root;
     if (config->list)
         return bzi_folder_open_list(c, config, err);
 
+    walk = bzi_walk_make(&c->host->memory, folder->root, BZI_PICTURE_EXTENSIONS);
     if ((status = bzi_walk_add_folder(&walk, "", 0, err)) == BZNA_OK &&
         (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK) {
         memcpy(folder->root_id, bzi_walk_at(&walk, 0)->id, sizeof folder->root_id);
-        if (walk.folder_count == 1)
+        if (walk.folders.count == 1)
             status = bzi_folder_open_flat(c, &walk, config, err);
-        else if ((status = bzi_folder_list(&walk, &folder->top, err)) == BZNA_OK)
+        else if ((status = bzi_tree_make(&folder->top, &c->kept, &walk.folders, bzi_path_is_before, err)) == BZNA_OK) {
+            folder->top.names++;                            /* the first is "", the root */
+            folder->top.count--;
             status = bzi_folder_open_classes(c, config, err);
+        }
     }
 
     bzi_walk_free(&walk);
@@ -11033,10 +10513,9 @@ static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzn
 }
 
 /* Opens a folder and says which fields its samples have. */
-static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, const bzna_dataset_config *config,
-                                        bzna_error *err)
+static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    bzna_status status = bzi_folder_find(c, path, config, err);
+    bzna_status status = bzi_folder_find(c, config, err);
     bzi_folder *folder = c->own;
 
     if (status != BZNA_OK)
@@ -11064,21 +10543,18 @@ static uint64_t bzi_folder_class_of(const bzi_folder *folder, uint64_t index)
     return bzi_search(folder->classes, folder->class_room, &index, bzi_class_is_past);
 }
 
-/* Gives a sample's path below the root, or as the list has it. */
-static bzna_status bzi_folder_name(const bzi_container *c, uint64_t index, char *name, uint64_t capacity,
-                                   bzna_error *err)
+/* Returns a sample's path below the root, or as the list has it. */
+static bzi_span bzi_folder_name(const bzi_folder *folder, uint64_t index)
 {
-    const bzi_folder *folder = c->own;
     const bzi_class *class;
+    const char *name;
 
-    if (folder->list.rows) {
-        bzi_span path = bzi_list_path(&folder->list, &folder->list.rows[index]);
-        bzi_text_copy(name, (size_t)capacity, path.data, path.size);        /* a list's paths are not longer */
-        return BZNA_OK;
-    }
+    if (folder->list.rows)
+        return bzi_list_path(&folder->list, &folder->list.rows[index]);
 
     class = &folder->classes[bzi_folder_class_of(folder, index)];
-    return bzi_tree_path(&class->tree, index - class->begin, name, capacity, err);
+    name = class->tree.names[index - class->begin];
+    return (bzi_span){ (const uint8_t *)name, strlen(name) };
 }
 
 /* Gives the path of a sample's file. A list may have absolute paths. */
@@ -11087,10 +10563,10 @@ static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, uint3
 {
     char name[BZI_LIMIT_PATH_BYTES];
     const bzi_folder *folder = c->own;
-    bzna_status status = bzi_folder_name(c, index, name, sizeof name, err);
+    const bzi_span text = bzi_folder_name(folder, index);
     (void)number;
-    if (status != BZNA_OK)
-        return status;
+
+    bzi_text_copy(name, sizeof name, text.data, text.size);
     return bzi_path_join(path, capacity, bzi_os_is_absolute(name) ? "" : folder->root, name, err);
 }
 
@@ -11116,15 +10592,15 @@ static void bzi_folder_label(const bzi_folder *folder, uint64_t index, uint32_t 
 static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                     bzi_value *value, bzna_error *err)
 {
-    char name[BZI_LIMIT_PATH_BYTES];
     const uint32_t kind = c->fields[number].kind;
-    bzna_status status = BZNA_OK;
+    const bzi_span name = bzi_folder_name(c->own, sample->index);
+    (void)err;
 
-    if (kind != BZNA_FIELD_TEXT)
+    if (kind == BZNA_FIELD_TEXT)
+        bzi_value_put(value, name.data, name.size);
+    else
         bzi_folder_label(c->own, sample->index, kind, value);
-    else if ((status = bzi_folder_name(c, sample->index, name, sizeof name, err)) == BZNA_OK)
-        bzi_value_put(value, name, strlen(name));
-    return status;
+    return BZNA_OK;
 }
 
 static bzna_status bzi_folder_class_name(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err)
@@ -11136,12 +10612,10 @@ static bzna_status bzi_folder_class_name(const bzi_container *c, uint64_t target
 }
 
 static bzna_status bzi_folder_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                    bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                    bzi_image *image, bzna_error *err)
 {
-    (void)c;
-    if (pick->name && strcmp(pick->name, "image"))
-        return bzi_container_fail_image(pick->name, err);
-    return bzi_file_image((bzi_span){ sample->bytes, sample->extent.size }, 0, scratch, image, err);
+    (void)c, (void)pick;
+    return bzi_file_image(bzi_sample_span(sample), 0, image, err);
 }
 
 /* Hashes the names of all files and folders in the order of the classes: another order makes another data set. */
@@ -11149,16 +10623,9 @@ static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_folder *folder = c->own;
 
-    hash = bzi_hash(hash, folder->list.text, (size_t)folder->list.size);
-    for (uint64_t i = 0; i < folder->class_room; i++) {
-        const bzi_tree *tree = &folder->classes[i].tree;
-        for (uint64_t k = 0; k < tree->folder_count; k++) {
-            const bzi_tree_folder *in = &tree->folders[k];
-            hash = bzi_hash(hash, in->path, strlen(in->path) + 1);
-            for (uint64_t j = 0; j < in->count; j++)
-                hash = bzi_hash(hash, tree->names[in->first + j], strlen(tree->names[in->first + j]) + 1);
-        }
-    }
+    hash = bzi_hash(hash, folder->list.text.data, (size_t)folder->list.text.size);
+    for (uint64_t i = 0; i < folder->class_room; i++)
+        hash = bzi_tree_hash(&folder->classes[i].tree, hash);
     return hash;
 }
 
@@ -11167,17 +10634,17 @@ static const bzi_container_ops bzi_folder_ops = {
     .own_bytes = sizeof(bzi_folder),
     .still = 1,
     .listed = 1,
+    .open = bzi_folder_open,
     .field = bzi_folder_field,
     .image = bzi_folder_image,
     .fingerprint = bzi_folder_fingerprint,
-    .close = bzi_folder_close,
     .path = bzi_folder_path,
     .class_name = bzi_folder_class_name
 };
 
 
 /* ==== 37. Containers: pairs of folders =============================================================================
- * Calls: rooms 2, 4, 8, 10, 28, 30, 35.
+ * Calls: rooms 2, 4, 8, 10, 28, 30, 35-36.
  *
  * Folders side by side whose files make one sample where their paths below the folders are the same but for the
  * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
@@ -11185,62 +10652,33 @@ static const bzi_container_ops bzi_folder_ops = {
 
 /* One of the folders. */
 typedef struct bzi_paired {
-    char    *root;                    /* its path, absolute where the working folder is known */
-    uint64_t root_size;               /* bytes of that path, with its NUL */
-    bzi_tree tree;                    /* its files; those of each folder in it are sorted without their extensions */
+    const char *root;                 /* its path, absolute where the working folder is known */
+    bzi_tree    tree;                 /* its files; those of each folder in it are sorted without their extensions */
 } bzi_paired;
 
 typedef struct bzi_pairs {
-    bzi_paired folders[BZI_LIMIT_PAIRED];
-    bzi_field  fields[BZI_LIMIT_PAIRED + 1];          /* a picture for each folder, then the name */
+    const char *root;                 /* of paths that are not absolute */
+    bzi_paired  folders[BZI_LIMIT_PAIRED];
+    bzi_field   fields[BZI_LIMIT_PAIRED + 1];         /* a picture for each folder, then the name */
 } bzi_pairs;
-
-static void bzi_pairs_close(bzi_container *c)
-{
-    bzi_pairs *pairs = c->own;
-
-    for (uint32_t i = 0; i < BZI_LIMIT_PAIRED; i++) {
-        bzi_tree_free(&pairs->folders[i].tree, &c->host->memory);
-        bzi_release(&c->host->memory, pairs->folders[i].root, pairs->folders[i].root_size, 1);
-    }
-}
-
-/* Compares two names of files without their extensions, as strcmp does. Pre: both have a dot. */
-static int bzi_stem_compare(const char *a, const char *b)
-{
-    const size_t x = (size_t)(strrchr(a, '.') - a), y = (size_t)(strrchr(b, '.') - b);
-    const int order = memcmp(a, b, (size_t)bzi_min(x, y));
-    return order ? order : x < y ? -1 : x > y;
-}
 
 static int bzi_stem_is_before(const void *a, const void *b)
 {
     const char *x = *(const char *const *)a, *y = *(const char *const *)b;
-    const int order = bzi_stem_compare(x, y);
+    const int order = bzi_path_compare(x, y, 1);
     return order ? order < 0 : strcmp(x, y) < 0;
 }
 
 static int bzi_stem_is_past(const void *names, uint64_t i, const void *name)
 {
-    return bzi_stem_compare(((const char *const *)names)[i], name) >= 0;
+    return bzi_path_compare(((const char *const *)names)[i], name, 1) >= 0;
 }
 
-static int bzi_tree_folder_is_past(const void *folders, uint64_t i, const void *path)
+/* Returns 1 if a tree has a file of this path, but for the extension, else 0. */
+static int bzi_tree_has(const bzi_tree *tree, const char *path)
 {
-    return strcmp(((const bzi_tree_folder *)folders)[i].path, path) >= 0;
-}
-
-/* Returns 1 if a tree has a file of this name, but for the extension, in the folder of that path, else 0. */
-static int bzi_tree_has(const bzi_tree *tree, const char *path, const char *name)
-{
-    const uint64_t f = bzi_search(tree->folders, tree->folder_count, path, bzi_tree_folder_is_past);
-    const bzi_tree_folder *folder = &tree->folders[f];
-    uint64_t i;
-
-    if (f == tree->folder_count || strcmp(folder->path, path))
-        return 0;
-    i = bzi_search(tree->names + folder->first, folder->count, name, bzi_stem_is_past);
-    return i < folder->count && bzi_stem_compare(tree->names[folder->first + i], name) == 0;
+    const uint64_t i = bzi_search(tree->names, tree->count, path, bzi_stem_is_past);
+    return i < tree->count && bzi_path_compare(tree->names[i], path, 1) == 0;
 }
 
 /* Fails if files of one tree lack a partner in another. The message names the first of them. */
@@ -11248,66 +10686,51 @@ static bzna_status bzi_pairs_check(const bzi_container *c, uint32_t from, uint32
 {
     const bzi_pairs *pairs = c->own;
     const bzi_tree *tree = &pairs->folders[from].tree;
-    char path[BZI_LIMIT_PATH_BYTES] = "", text[100], more[40] = "has";
+    char text[100], more[40] = "has";
     uint64_t lacking = 0;
-    bzna_error ignored;
 
-    for (uint64_t f = 0; f < tree->folder_count; f++) {
-        const bzi_tree_folder *folder = &tree->folders[f];
-        for (uint64_t i = folder->first; i < folder->first + folder->count; i++)
-            if (!bzi_tree_has(&pairs->folders[to].tree, folder->path, tree->names[i]) && lacking++ == 0)
-                bzi_path_join(path, sizeof path, folder->path, tree->names[i], &ignored);
-    }
+    for (uint64_t i = 0; i < tree->count; i++)
+        if (!bzi_tree_has(&pairs->folders[to].tree, tree->names[i]) && lacking++ == 0)
+            bzi_string_copy(text, sizeof text, tree->names[i]);
 
     if (!lacking)
         return BZNA_OK;
-    bzi_string_copy(text, sizeof text, path);
     bzi_text_printable(text);
     if (lacking > 1)
-        snprintf(more, sizeof more, "and %llu more have", (unsigned long long)lacking - 1);
+        snprintf(more, sizeof more, "and %llu more have", (bzi_llu)lacking - 1);
     return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.pairs: \"%s\" in %s %s no partner in %s", text,
                     c->fields[from].name, more, c->fields[to].name);
 }
 
-/* Sorts the names of each folder without their extensions, and refuses two that differ in nothing else. */
-static bzna_status bzi_pairs_sort(const char *field, bzi_tree *tree, bzna_error *err)
+/* Refuses two files that differ in nothing but their extensions, and a folder without any. */
+static bzna_status bzi_pairs_check_names(const char *field, const bzi_tree *tree, bzna_error *err)
 {
-    for (uint64_t f = 0; f < tree->folder_count; f++) {
-        const char **names = tree->names + tree->folders[f].first;
-        bzi_sort(names, tree->folders[f].count, sizeof *names, bzi_stem_is_before);
-        for (uint64_t i = 1; i < tree->folders[f].count; i++)
-            if (bzi_stem_compare(names[i - 1], names[i]) == 0)
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%.64s\" and \"%.64s\" in %s have the "
-                                "same name but for the extension", names[i - 1], names[i], field);
-    }
-    return BZNA_OK;
+    for (uint64_t i = 1; i < tree->count; i++)
+        if (bzi_path_compare(tree->names[i - 1], tree->names[i], 1) == 0)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%.64s\" and \"%.64s\" in %s have the same "
+                            "name but for the extension", tree->names[i - 1], tree->names[i], field);
+    return tree->count ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES, "dataset_config.pairs: the folder of %s holds no "
+                                            "pictures", field);
 }
 
 /* Finds the files of one folder. */
 static bzna_status bzi_pairs_walk(bzi_container *c, uint32_t number, bzna_error *err)
 {
     bzi_paired *folder = &((bzi_pairs *)c->own)->folders[number];
-    bzi_walk walk = { .names = { .memory = &c->host->memory }, .root = folder->root,
-                      .extensions = BZI_PICTURE_EXTENSIONS };
-    bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
+    bzi_walk walk = bzi_walk_make(&c->host->memory, folder->root, BZI_PICTURE_EXTENSIONS);
+    bzna_status status = bzi_walk_run(&walk, "", err);
 
-    for (uint64_t i = 0; status == BZNA_OK && i < walk.folder_count; i++)
-        status = bzi_walk_scan(&walk, i, err);
     if (status == BZNA_OK)
-        status = bzi_walk_finish(&walk, &folder->tree, err);
+        status = bzi_tree_make(&folder->tree, &c->kept, &walk.files, bzi_stem_is_before, err);
     bzi_walk_free(&walk);
 
     if (status != BZNA_OK)
         return bzi_error_prefix(err, c->fields[number].name);
-    status = bzi_pairs_sort(c->fields[number].name, &folder->tree, err);
-    if (status == BZNA_OK && !folder->tree.count)
-        status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "dataset_config.pairs: the folder of %s holds no pictures",
-                          c->fields[number].name);
-    return status;
+    return bzi_pairs_check_names(c->fields[number].name, &folder->tree, err);
 }
 
 /* Adds a folder by its text in dataset_config.pairs, "path" or "name=path", of so many bytes. */
-static bzna_status bzi_pairs_add(bzi_container *c, const char *root, const char *text, size_t size, bzna_error *err)
+static bzna_status bzi_pairs_add(bzi_container *c, const char *text, size_t size, bzna_error *err)
 {
     bzi_pairs *pairs = c->own;
     bzi_paired *folder = &pairs->folders[c->field_count];
@@ -11331,29 +10754,24 @@ static bzna_status bzi_pairs_add(bzi_container *c, const char *root, const char 
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%s\" is a field of another kind", name);
 
     bzi_container_add_field(c, pairs->fields, BZNA_FIELD_IMAGE, 1, name);
-    if ((status = bzi_path_join(joined, sizeof joined, bzi_os_is_absolute(below) ? "" : root, below, err)) != BZNA_OK)
+    if ((status = bzi_path_join(joined, sizeof joined, bzi_os_is_absolute(below) ? "" : pairs->root, below, err)) !=
+        BZNA_OK)
         return status;
-    folder->root_size = strlen(joined) + 1;
-    folder->root = bzi_alloc_copy(&c->host->memory, joined, folder->root_size, 1);
+    folder->root = bzi_keep_copy(&c->kept, joined, strlen(joined) + 1, 1);
     if (bzi_os_kind(joined) != BZI_OS_FOLDER)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.pairs: there is no folder \"%.64s\"", below);
     return folder->root ? bzi_pairs_walk(c, c->field_count - 1, err) : bzi_fail_memory(err, "a folder");
 }
 
 /* Opens the folders that dataset_config.pairs names, and sees that each file has its partners. */
-static bzna_status bzi_pairs_open(bzi_container *c, const char *path, const bzna_dataset_config *config,
-                                  bzna_error *err)
+static bzna_status bzi_pairs_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_pairs *pairs = c->own;
-    char here[BZI_LIMIT_PATH_BYTES], root[BZI_LIMIT_PATH_BYTES];
-    bzna_status status;
+    bzna_status status = bzi_folder_root(c, &pairs->root, err);
 
-    if (bzi_os_is_absolute(path) || !bzi_os_here(here, sizeof here))
-        here[0] = 0;
-    status = bzi_path_join(root, sizeof root, here, path, err);
     for (const char *p = config->pairs, *end; status == BZNA_OK && p; p = *end ? end + 1 : NULL) {
         end = p + strcspn(p, ",");
-        status = bzi_pairs_add(c, root, p, (size_t)(end - p), err);
+        status = bzi_pairs_add(c, p, (size_t)(end - p), err);
     }
 
     if (status == BZNA_OK && c->field_count < 2)
@@ -11374,60 +10792,41 @@ static bzna_status bzi_pairs_path(const bzi_container *c, uint64_t index, uint32
                                   uint64_t capacity, bzna_error *err)
 {
     const bzi_paired *folder = &((const bzi_pairs *)c->own)->folders[number];
-    char below[BZI_LIMIT_PATH_BYTES];
-    bzna_status status = bzi_tree_path(&folder->tree, index, below, sizeof below, err);
-    return status == BZNA_OK ? bzi_path_join(path, capacity, folder->root, below, err) : status;
+    return bzi_path_join(path, capacity, folder->root, folder->tree.names[index], err);
 }
 
 /* Gives the name: the first file's path below its folder. */
 static bzna_status bzi_pairs_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                    bzi_value *value, bzna_error *err)
 {
-    char name[BZI_LIMIT_PATH_BYTES];
-    bzna_status status = bzi_tree_path(&((const bzi_pairs *)c->own)->folders[0].tree, sample->index, name, sizeof name,
-                                       err);
-    (void)number;
-    if (status == BZNA_OK)
-        bzi_value_put(value, name, strlen(name));
-    return status;
+    const char *name = ((const bzi_pairs *)c->own)->folders[0].tree.names[sample->index];
+    (void)number, (void)err;
+    bzi_value_put(value, name, strlen(name));
+    return BZNA_OK;
 }
 
-/* Finds a picture among the files that were read. Without a name, or with "image" where no folder is called so, that is
- * the first one. */
+/* Finds a picture among the files that were read. */
 static bzna_status bzi_pairs_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                   bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                   bzi_image *image, bzna_error *err)
 {
     const uint8_t *sizes = sample->bytes + sample->extent.size - c->file_count * sizeof(uint64_t);
     uint64_t at = 0, size = 0;
-    uint32_t number = 0;
     bzna_status status;
 
-    while (pick->name && number < c->file_count && strcmp(c->fields[number].name, pick->name))
-        number++;
-    if (number == c->file_count && strcmp(pick->name, "image"))
-        return bzi_container_fail_image(pick->name, err);
-
-    number %= c->file_count;
-    for (uint32_t i = 0; i <= number; i++) {
+    for (uint32_t i = 0; i <= pick->number; i++) {
         at += size;
         memcpy(&size, sizes + i * sizeof size, sizeof size);
     }
-    status = bzi_file_image((bzi_span){ sample->bytes + at, size }, 0, scratch, image, err);
-    return status == BZNA_OK || !number ? status : bzi_error_prefix(err, c->fields[number].name);
+    status = bzi_file_image((bzi_span){ sample->bytes + at, size }, 0, image, err);
+    return status == BZNA_OK || !pick->number ? status : bzi_error_prefix(err, c->fields[pick->number].name);
 }
 
 /* Hashes the names of all fields, files and folders. */
 static uint64_t bzi_pairs_fingerprint(const bzi_container *c, uint64_t hash)
 {
     for (uint32_t k = 0; k < c->file_count; k++) {
-        const bzi_tree *tree = &((const bzi_pairs *)c->own)->folders[k].tree;
         hash = bzi_hash(hash, c->fields[k].name, strlen(c->fields[k].name) + 1);
-        for (uint64_t f = 0; f < tree->folder_count; f++) {
-            const bzi_tree_folder *in = &tree->folders[f];
-            hash = bzi_hash(hash, in->path, strlen(in->path) + 1);
-            for (uint64_t i = in->first; i < in->first + in->count; i++)
-                hash = bzi_hash(hash, tree->names[i], strlen(tree->names[i]) + 1);
-        }
+        hash = bzi_tree_hash(&((const bzi_pairs *)c->own)->folders[k].tree, hash);
     }
     return hash;
 }
@@ -11436,10 +10835,10 @@ static const bzi_container_ops bzi_pairs_ops = {
     .name = "folder pairs",
     .own_bytes = sizeof(bzi_pairs),
     .still = 1,
+    .open = bzi_pairs_open,
     .field = bzi_pairs_field,
     .image = bzi_pairs_image,
     .fingerprint = bzi_pairs_fingerprint,
-    .close = bzi_pairs_close,
     .path = bzi_pairs_path
 };
 
@@ -11467,14 +10866,12 @@ typedef struct bzi_tar_walk {
     int64_t           told_size;      /* size from a pax header before the member; -1: the member's own header has it */
 } bzi_tar_walk;
 
-/* Fills in `walk`, which bzi_tar_walk_end frees. `map` is the source's map, or NULL to read the source. */
-static void bzi_tar_walk_begin(bzi_tar_walk *walk, const bzi_source *source, const bzi_memory *memory,
-                               const uint8_t *map, uint64_t at)
+/* Fills in `walk`, which bzi_tar_walk_end frees. */
+static void bzi_tar_walk_begin(bzi_tar_walk *walk, const bzi_source *source, const bzi_memory *memory, uint64_t at)
 {
     memset(walk, 0, offsetof(bzi_tar_walk, name));
     walk->window.source = source;
     walk->window.memory = memory;
-    walk->window.map = map;
     walk->at = at;
 }
 
@@ -11528,22 +10925,21 @@ static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bz
 {
     const unsigned long long at = walk->at;
     const uint8_t *block = NULL;
-    bzna_status status;
 
     *header = NULL;
 
     if (walk->at >= walk->window.source->size)
         return BZNA_OK;
     if (walk->window.source->size - walk->at < BZI_TAR_BLOCK)
-        return bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0, "the tar ends inside the header at byte %llu", at);
+        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at, "the tar ends inside the header at byte %llu", at);
 
-    if ((status = bzi_window_view(&walk->window, walk->at, BZI_TAR_BLOCK, &block, err)) != BZNA_OK)
-        return status;
+    if (bzi_window_view(&walk->window, walk->at, BZI_TAR_BLOCK, &block, err) != BZNA_OK)
+        return err->status;
     if (block[0] == 0 && !memcmp(block, block + 1, BZI_TAR_BLOCK - 1))
         return BZNA_OK;
 
     if (!bzi_tar_is_header(block))
-        return bzi_fail(err, BZNA_E_BOX, walk->at, 0, 0, "no tar header at byte %llu: its check sum is wrong", at);
+        return BZI_FAIL_AT(err, BZNA_E_BOX, walk->at, "no tar header at byte %llu: its check sum is wrong", at);
     *header = block;
     return BZNA_OK;
 }
@@ -11556,8 +10952,8 @@ static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, const uint8_t *text, uin
 
     size = nul ? (uint64_t)(nul - text) : size;
     if (size > sizeof walk->name)
-        return bzi_fail(err, BZNA_E_LIMIT, at, 0, 0, "the name at byte %llu has %llu bytes, more than %u",
-                        (unsigned long long)at, (unsigned long long)size, BZI_LIMIT_PATH_BYTES);
+        return BZI_FAIL_AT(err, BZNA_E_LIMIT, at, "the name at byte %llu has %llu bytes, more than %u",
+                           (bzi_llu)at, (bzi_llu)size, BZI_LIMIT_PATH_BYTES);
     if (size)
         memcpy(walk->name, text, (size_t)size);
     walk->name_size = (uint32_t)size;
@@ -11582,9 +10978,9 @@ static void bzi_tar_own_name(bzi_tar_walk *walk, const uint8_t *header)
 
 static bzna_status bzi_tar_fail_sparse(uint64_t at, bzna_error *err)
 {
-    return bzi_fail(err, BZNA_E_UNSUPPORTED, at, 0, 0,
-                    "the member at byte %llu is a sparse file, which is not read: write the tar without --sparse",
-                    (unsigned long long)at);
+    return BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, at,
+                       "the member at byte %llu is a sparse file, which is not read: write the tar without --sparse",
+                       (bzi_llu)at);
 }
 
 /* A record of a pax header, "27 path=a/b/000.jpg\n". */
@@ -11596,23 +10992,20 @@ typedef struct bzi_pax {
 /* Reads the next record. Returns 1 if there is one, 0 at the end, -1 if the bytes are not a record. */
 static int bzi_pax_next(bzi_cursor *c, bzi_pax *record)
 {
-    const uint8_t *p = c->data + c->pos, *equals;
     const uint64_t left = bzi_cursor_left(c);
-    uint64_t length = 0, i = 0;
+    bzi_span rest = { c->data + c->pos, left }, digits;
+    uint64_t length;
 
-    if (left == 0 || *p == 0)
+    if (left == 0 || *rest.data == 0)
         return 0;
-    for (; i < left && i < 8 && p[i] >= '0' && p[i] <= '9'; i++)
-        length = length * 10 + (uint64_t)(p[i] - '0');
-    if (i == 0 || length > left || length < i + 3 || p[i] != ' ' || p[length - 1] != '\n')
+    if (!bzi_text_take(&rest, ' ', &digits) || !bzi_span_integer(digits, &length) || length > left ||
+        length < digits.size + 3 || digits.data[length - 1] != '\n')
         return -1;
 
-    i++;
-    if (!(equals = memchr(p + i, '=', (size_t)(length - i - 1))))
+    rest.size = length - digits.size - 2;                   /* without the blank and the line feed */
+    if (!bzi_text_take(&rest, '=', &record->key))
         return -1;
-
-    record->key = (bzi_span){ p + i, (uint64_t)(equals - p) - i };
-    record->value = (bzi_span){ equals + 1, length - (uint64_t)(equals - p) - 2 };
+    record->value = rest;
     c->pos += length;
     return 1;
 }
@@ -11632,8 +11025,8 @@ static bzna_status bzi_pax_apply(bzi_tar_walk *walk, const bzi_pax *record, uint
 
     walk->told_size = -1;
     if (record->value.size && (!bzi_span_signed(record->value, &walk->told_size) || walk->told_size < 0))
-        return bzi_fail(err, BZNA_E_BOX, at, 0, 0, "the pax record at byte %llu: its size is not a number below 2^63",
-                        (unsigned long long)at);
+        return BZI_FAIL_AT(err, BZNA_E_BOX, at, "the pax record at byte %llu: its size is not a number below 2^63",
+                           (bzi_llu)at);
     return BZNA_OK;
 }
 
@@ -11651,17 +11044,19 @@ static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_cursor c, int global
         else if (!global)
             status = bzi_pax_apply(walk, &record, at, err);
         else if (bzi_pax_is(&record, "path") || bzi_pax_is(&record, "size"))
-            status = bzi_fail(err, BZNA_E_UNSUPPORTED, at, 0, 0,
-                              "the pax record at byte %llu gives all members one path or one size",
-                              (unsigned long long)at);
+            status = BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, at,
+                                 "the pax record at byte %llu gives all members one path or one size",
+                                 (bzi_llu)at);
         at = bzi_cursor_offset(&c);
     }
 
     if (status == BZNA_OK && found < 0)
-        status = bzi_fail(err, BZNA_E_BOX, at, 0, 0, "no pax record at byte %llu, in the header at byte %llu",
-                          (unsigned long long)at, (unsigned long long)walk->at);
+        status = BZI_FAIL_AT(err, BZNA_E_BOX, at, "no pax record at byte %llu, in the header at byte %llu",
+                             (bzi_llu)at, (bzi_llu)walk->at);
     return status;
 }
+
+static int bzi_tar_is_file(uint8_t type) { return type == 0 || type == '0' || type == '7'; }
 
 /* Returns 1 if a member of this type only describes the next: GNU's long names and link targets, pax headers. */
 static int bzi_tar_describes(uint8_t type)
@@ -11673,14 +11068,13 @@ static int bzi_tar_describes(uint8_t type)
 static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bzna_error *err)
 {
     const uint8_t *view = NULL;
-    bzna_status status;
 
     if (walk->size > BZI_LIMIT_PAX_BYTES)
-        return bzi_fail(err, BZNA_E_LIMIT, walk->at, 0, 0,
-                        "the header at byte %llu has %llu bytes of names and records, more than %u",
-                        (unsigned long long)walk->at, (unsigned long long)walk->size, BZI_LIMIT_PAX_BYTES);
-    if ((status = bzi_window_view(&walk->window, walk->offset, walk->size, &view, err)) != BZNA_OK)
-        return status;
+        return BZI_FAIL_AT(err, BZNA_E_LIMIT, walk->at,
+                           "the header at byte %llu has %llu bytes of names and records, more than %u",
+                           (bzi_llu)walk->at, (bzi_llu)walk->size, BZI_LIMIT_PAX_BYTES);
+    if (bzi_window_view(&walk->window, walk->offset, walk->size, &view, err) != BZNA_OK)
+        return err->status;
 
     if (type == 'K')
         return BZNA_OK;
@@ -11703,15 +11097,15 @@ static bzna_status bzi_tar_place(bzi_tar_walk *walk, const uint8_t *header, bzna
         return BZNA_OK;
 
     if (!bzi_tar_number(header + 124, 12, &walk->size))
-        return bzi_fail(err, BZNA_E_BOX, walk->at, 0, 0, "the header at byte %llu: its size is not a number", at);
+        return BZI_FAIL_AT(err, BZNA_E_BOX, walk->at, "the header at byte %llu: its size is not a number", at);
     if (walk->told_size >= 0 && !bzi_tar_describes(type))
         walk->size = (uint64_t)walk->told_size;
     if (walk->size > walk->window.source->size - walk->offset)
-        return bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0,
-                        "the member at byte %llu has %llu bytes, which end beyond the tar's end at byte %llu", at,
-                        (unsigned long long)walk->size, (unsigned long long)walk->window.source->size);
+        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at,
+                           "the member at byte %llu has %llu bytes, which end beyond the tar's end at byte %llu", at,
+                           (bzi_llu)walk->size, (bzi_llu)walk->window.source->size);
 
-    walk->is_file = type == 0 || type == '0' || type == '7';
+    walk->is_file = (uint32_t)bzi_tar_is_file(type);
     return BZNA_OK;
 }
 
@@ -11733,9 +11127,9 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
         if ((status = bzi_tar_header(walk, &header, err)) != BZNA_OK)
             return status;
         if (!header)
-            return described ? bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0,
-                                        "the tar ends at byte %llu, after the description of a member",
-                                        (unsigned long long)walk->at) : BZNA_END;
+            return described ? BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at,
+                                           "the tar ends at byte %llu, after the description of a member",
+                                           (bzi_llu)walk->at) : BZNA_END;
 
         type = header[156];
         if (type == 'S')
@@ -11753,9 +11147,9 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
         described |= type != 'g';
     }
 
-    return bzi_fail(err, BZNA_E_LIMIT, walk->at, 0, 0,
-                    "more than %u headers in a row before byte %llu describe a member", BZI_LIMIT_TAR_EXTRA,
-                    (unsigned long long)walk->at);
+    return BZI_FAIL_AT(err, BZNA_E_LIMIT, walk->at,
+                       "more than %u headers in a row before byte %llu describe a member", BZI_LIMIT_TAR_EXTRA,
+                       (bzi_llu)walk->at);
 }
 
 
@@ -11787,15 +11181,6 @@ typedef struct bzi_tar {
 
 static uint64_t bzi_tar_member_size(const bzi_tar_member *m) { return (uint64_t)m->size_high << 32 | m->size_low; }
 static uint64_t bzi_tar_member_end(const bzi_tar_member *m) { return m->offset + bzi_tar_member_size(m); }
-
-static void bzi_tar_close(bzi_container *c)
-{
-    const bzi_memory *memory = &c->host->memory;
-    bzi_tar *tar = c->own;
-    bzi_release(memory, tar->members, tar->member_count, sizeof *tar->members);
-    bzi_release(memory, tar->begins, c->count + 1, sizeof *tar->begins);
-    bzi_release(memory, tar->fields, c->field_count, sizeof *tar->fields);
-}
 
 static int bzi_tar_probe(const uint8_t *head, uint64_t size)
 {
@@ -11830,11 +11215,9 @@ static uint32_t bzi_tar_kind(const char *field)
                               "heif hif avif " },
     };
     const char *dot = strrchr(field, '.');
-    char word[BZNA_NAME_MAX + 2];
 
-    snprintf(word, sizeof word, " %s ", dot ? dot + 1 : field);
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (!strchr(dot ? dot + 1 : field, ' ') && strstr(known[i].names, word))
+    for (size_t i = 0; i < BZI_LENGTH(known); i++)
+        if (bzi_word_is_in(dot ? dot + 1 : field, known[i].names))
             return known[i].kind;
     return BZNA_FIELD_BYTES;
 }
@@ -11900,10 +11283,10 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
 
     if (b->field_count == BZI_LIMIT_FIELDS) {
         bzi_text_printable(field.name);
-        return bzi_fail(err, BZNA_E_LIMIT, entry->offset, 0, 0,
-                        "the member at byte %llu has the field \"%s\", which is one too many: the field is what "
-                        "follows the first dot of a name, and a tar has at most %u fields",
-                        (unsigned long long)entry->offset - BZI_TAR_BLOCK, field.name, BZI_LIMIT_FIELDS);
+        return BZI_FAIL_AT(err, BZNA_E_LIMIT, entry->offset,
+                           "the member at byte %llu has the field \"%s\", which is one too many: the field is what "
+                           "follows the first dot of a name, and a tar has at most %u fields",
+                           (bzi_llu)entry->offset - BZI_TAR_BLOCK, field.name, BZI_LIMIT_FIELDS);
     }
 
     field.kind = bzi_tar_kind(field.name);
@@ -11919,7 +11302,6 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
     const uint32_t key_size = bzi_tar_split(entry->name, entry->name_size);
     bzi_tar_member member = { entry->offset, (uint32_t)entry->size, (uint16_t)(entry->size >> 32), 0 };
     uint32_t first = (uint32_t)b->member_count;
-    bzna_status status;
 
     if (key_size == 0)
         return BZNA_OK;
@@ -11930,24 +11312,21 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
     }
 
     if (b->member_count == UINT32_MAX || entry->size >> 48)
-        return bzi_fail(err, BZNA_E_LIMIT, entry->offset, 0, 0, "a tar has at most 2^32 - 1 members, of 2^48 bytes");
+        return BZI_FAIL_AT(err, BZNA_E_LIMIT, entry->offset, "a tar has at most 2^32 - 1 members, of 2^48 bytes");
     if (!bzi_tar_is_next_field(b, entry->name + key_size + 1, entry->name_size - key_size - 1) &&
-        (status = bzi_tar_number_field(b, entry, key_size, err)) != BZNA_OK)
-        return status;
+        bzi_tar_number_field(b, entry, key_size, err) != BZNA_OK)
+        return err->status;
 
     member.field = (uint16_t)b->last_field;
-    if (!bzi_buffer_reserve(memory, &b->members, (b->member_count + 1) * sizeof member, 1))
+    if (!bzi_buffer_push(memory, &b->members, &b->member_count, &member, sizeof member))
         return bzi_fail_memory(err, "the index of a tar");
-
-    memcpy(b->members.data + b->member_count++ * sizeof member, &member, sizeof member);
     if (key_size == b->key_size && !memcmp(entry->name, b->key, key_size))
         return BZNA_OK;
-    if (!bzi_buffer_reserve(memory, &b->begins, (b->count + 2) * sizeof first, 1))
+    if (!bzi_buffer_push(memory, &b->begins, &b->count, &first, sizeof first))
         return bzi_fail_memory(err, "the index of a tar");
 
     memcpy(b->key, entry->name, key_size);
     b->key_size = key_size;
-    memcpy(b->begins.data + b->count++ * sizeof first, &first, sizeof first);
     return BZNA_OK;
 }
 
@@ -11955,11 +11334,10 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
  * skipped. A tar in memory is used where it lies. */
 static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
 {
-    const bzi_source *source = &b->c->source;
     bzi_tar_walk walk;
     bzna_status status;
 
-    bzi_tar_walk_begin(&walk, source, &b->c->host->memory, source->map, 0);
+    bzi_tar_walk_begin(&walk, &b->c->source, &b->c->host->memory, 0);
 
     do {
         if ((status = bzi_tar_next(&walk, err)) == BZNA_OK && walk.is_file) {
@@ -11973,8 +11351,7 @@ static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
 
 /* An index while it is read. */
 typedef struct bzi_tar_index {
-    const uint8_t *p;                 /* the next byte to read */
-    const uint8_t *end;               /* end of the text, where a line feed stands */
+    bzi_span       rest;              /* the text that is left */
     uint64_t       line;              /* samples read so far; the file's first line is not counted */
     uint64_t       count;             /* samples that the first line announces */
     uint64_t       last_end;          /* end of the last member, with its padding */
@@ -11990,47 +11367,13 @@ static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, u
     char place[32] = "";
 
     if (line)
-        snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
+        snprintf(place, sizeof place, "line %llu: ", (bzi_llu)line);
     if (b->config->index)
         return BZI_FAIL(err, BZNA_E_BOX, "dataset_config.index does not fit it (%s%s): leave it out, or write it "
                         "again (bzna index)", place, why);
     return BZI_FAIL(err, BZNA_E_BOX,
                     "%.*s.idx does not fit it (%s%s): remove it, or write it again: bzna index %.*s.tar", stem, base,
                     place, why, stem, base);
-}
-
-static const uint8_t *bzi_tar_blanks(const uint8_t *p)
-{
-    while (*p == ' ' || *p == '\t' || *p == '\r')
-        p++;
-    return p;
-}
-
-/* Returns the next word of the line, which is empty at the line's end. */
-static bzi_span bzi_tar_word(bzi_tar_index *x)
-{
-    const uint8_t *p = bzi_tar_blanks(x->p);
-    bzi_span word = { p, 0 };
-
-    while (*p > ' ')
-        p++;
-
-    word.size = (uint64_t)(p - word.data);
-    x->p = p;
-    return word;
-}
-
-/* Returns the next word if it is a number of at most 18 digits, else -1. */
-static int64_t bzi_tar_word_number(bzi_tar_index *x)
-{
-    const uint8_t *p = bzi_tar_blanks(x->p), *const first = p;
-    uint64_t number = 0;
-
-    for (uint32_t digit; (digit = (uint32_t)*p - '0') < 10; p++)
-        number = number * 10 + digit;
-
-    x->p = p;
-    return p > first && p - first <= 18 && *p <= ' ' ? (int64_t)number : -1;
 }
 
 /* Checks that the tar has the member that the index names, in its place. Walks from the end of the member before. */
@@ -12059,16 +11402,16 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
 {
     const uint64_t file_size = b->c->source.size, step = x->count / 8 + 1;
     const int compare = x->line % step == 0 || x->line + 1 == x->count;
+    bzi_span line = bzi_text_line(&x->rest);
     bzna_status status = BZNA_OK;
 
-    while (status == BZNA_OK && bzi_tar_word(x).size) {
-        const int64_t at = bzi_tar_word_number(x), bytes = bzi_tar_word_number(x);
-        const bzi_span name = bzi_tar_word(x);
-        bzi_tar_entry entry;
+    while (status == BZNA_OK && bzi_text_word(&line).size) {
+        const bzi_span at = bzi_text_word(&line), bytes = bzi_text_word(&line), name = bzi_text_word(&line);
+        bzi_tar_entry entry = { name.data, (uint32_t)name.size, 0, 0 };
 
-        if (at < 0 || bytes < 0 || !name.size || name.size > BZI_LIMIT_PATH_BYTES)
+        if (!bzi_span_integer(at, &entry.offset) || !bzi_span_integer(bytes, &entry.size) || !name.size ||
+            name.size > BZI_LIMIT_PATH_BYTES)
             return bzi_tar_fail_index(b, "not the field, offset, size and name of members", x->line + 2, err);
-        entry = (bzi_tar_entry){ name.data, (uint32_t)name.size, (uint64_t)at, (uint64_t)bytes };
 
         if (entry.offset % BZI_TAR_BLOCK || entry.offset < x->last_end + BZI_TAR_BLOCK || entry.offset > file_size ||
             entry.size > file_size - entry.offset)
@@ -12080,7 +11423,7 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
         x->last_end = bzi_tar_round(entry.offset + entry.size);
     }
 
-    if (status == BZNA_OK && x->p < x->end && *x->p++ != '\n')
+    if (status == BZNA_OK && line.size)
         return bzi_tar_fail_index(b, "it is not text", x->line + 2, err);
     return status;
 }
@@ -12088,20 +11431,20 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
 /* Parses the text of an index. Returns BZNA_AGAIN if it is not an index of version 1.2. */
 static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_error *err)
 {
-    const bzi_span version = bzi_tar_word(x), number = bzi_tar_word(x);
+    bzi_span line = bzi_text_line(&x->rest);
+    const bzi_span version = bzi_text_word(&line), number = bzi_text_word(&line);
     bzna_status status = BZNA_OK;
     int64_t count = -1;
 
     if (version.size != 4 || memcmp(version.data, "v1.2", 4) || !bzi_span_signed(number, &count) || count < 0 ||
-        bzi_tar_word(x).size) {
+        bzi_text_word(&line).size) {
         bzi_log(b->c->host, BZNA_LOG_INFO, BZNA_OK, "%s: the .idx file beside it is ignored: it is not an index v1.2",
                 b->c->name);
         return BZNA_AGAIN;
     }
 
     x->count = (uint64_t)count;
-    x->p += x->p < x->end;
-    for (; status == BZNA_OK && x->p < x->end; x->line++)
+    for (; status == BZNA_OK && x->rest.size; x->line++)
         status = bzi_tar_read_line(b, x, err);
     if (status == BZNA_OK && x->line != x->count)
         status = bzi_tar_fail_index(b, "it has more or fewer lines than its first one says", 0, err);
@@ -12112,24 +11455,23 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
  * for each sample. Returns BZNA_AGAIN if there is none. An index that does not fit the tar is an error. */
 static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
 {
-    bzi_host *host = b->c->host;
+    const bzi_memory *memory = &b->c->host->memory;
     bzi_idx idx;
     bzi_tar_index x;
-    bzna_status status = bzi_idx_open(&idx, host, &b->c->source, b->config, ".tar", err);
+    bzna_status status = bzi_idx_open(&idx, memory, &b->c->source, b->config, ".tar", err);
 
     if (status != BZNA_OK)
         return status;
 
     memset(&x, 0, offsetof(bzi_tar_index, walk));
-    bzi_tar_walk_begin(&x.walk, &b->c->source, &host->memory, NULL, 0);
-    x.p = idx.text.data;
-    x.end = x.p + idx.text.size;
+    bzi_tar_walk_begin(&x.walk, &b->c->source, memory, 0);
+    x.rest = idx.text;
 
     status = bzi_tar_parse_index(b, &x, err);
     b->is_old = idx.is_old;
     b->tar->from_index = status == BZNA_OK;
     bzi_tar_walk_end(&x.walk);
-    bzi_idx_close(&idx, host);
+    bzi_owned_free(&idx.kept);
     return status;
 }
 
@@ -12165,25 +11507,22 @@ static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
 /* Moves what was built to memory of the right size, adds the field "name" and finds the targets. */
 static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 {
-    const bzi_memory *memory = &b->c->host->memory;
     bzi_container *c = b->c;
     bzi_tar *tar = b->tar;
-    uint32_t end = (uint32_t)b->member_count;
 
     if (b->left_out)
         bzi_log(c->host, BZNA_LOG_WARNING, BZNA_OK,
                 "%s: %u members are left out, because the names of their fields have more than %d bytes; the first is "
                 "at byte %llu",
-                c->name, b->left_out, BZNA_NAME_MAX - 1, (unsigned long long)b->left_out_at);
+                c->name, b->left_out, BZNA_NAME_MAX - 1, (bzi_llu)b->left_out_at);
 
     if (b->count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar has no files that are named KEY.FIELD");
     if (b->field_count == 1 && bzi_word_is_in(b->fields[0].name, " tar tar.gz tgz zip "))
         return BZI_FAIL(err, BZNA_E_FORMAT, "its %llu files are archives themselves (KEY.%s): unpack it, then unpack "
-                        "each into a folder of its name, or open them (*.tar)", (unsigned long long)b->count,
+                        "each into a folder of its name, or open them (*.tar)", (bzi_llu)b->count,
                         b->fields[0].name);
 
-    memcpy(b->begins.data + b->count * sizeof end, &end, sizeof end);
     tar->key_field = b->field_count;
     for (uint32_t i = 0; i < b->field_count; i++) {
         if (!strcmp(b->fields[i].name, "cls"))
@@ -12197,11 +11536,12 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     c->count = b->count;
     tar->member_count = b->member_count;
     c->field_count = b->field_count;
-    tar->members = bzi_alloc_copy(memory, b->members.data, b->member_count, sizeof *tar->members);
-    tar->begins = bzi_alloc_copy(memory, b->begins.data, b->count + 1, sizeof *tar->begins);
-    c->fields = tar->fields = bzi_alloc_copy(memory, b->fields, b->field_count, sizeof *tar->fields);
-    if (!tar->members || !tar->begins || !tar->fields)
+    tar->members = bzi_keep_copy(&c->kept, b->members.data, b->member_count, sizeof *tar->members);
+    c->fields = tar->fields = bzi_keep_copy(&c->kept, b->fields, b->field_count, sizeof *tar->fields);
+    if (!tar->members || !tar->fields || !BZI_KEEP(&c->kept, tar->begins, b->count + 1))
         return bzi_fail_memory(err, "the index of a tar");
+    memcpy(tar->begins, b->begins.data, (size_t)b->count * sizeof *tar->begins);
+    tar->begins[b->count] = (uint32_t)b->member_count;
 
     c->target_inside = c->target_field != BZI_NO_FIELD;
     for (uint64_t i = 0; i < tar->member_count; i++)
@@ -12235,7 +11575,7 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 
 
 /* ==== 40. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 10-11, 28, 30, 33, 38-39. */
+ * Calls: rooms 2, 10, 28, 30, 33, 38-39. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -12256,10 +11596,11 @@ static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_ex
 
     for (const bzi_tar_member *m = first; m <= last; m++) {
         if (places[m->field])
-            return bzi_fail(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK, 0, 0,
-                            "it has the field \"%s\" twice, at byte %llu and at byte %llu", tar->fields[m->field].name,
-                            (unsigned long long)places[m->field] - BZI_TAR_BLOCK,
-                            (unsigned long long)m->offset - BZI_TAR_BLOCK);
+            return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK,
+                               "it has the field \"%s\" twice, at byte %llu and at byte %llu",
+                               tar->fields[m->field].name,
+                               (bzi_llu)places[m->field] - BZI_TAR_BLOCK,
+                               (bzi_llu)m->offset - BZI_TAR_BLOCK);
         places[m->field] = m->offset;
     }
 
@@ -12275,20 +11616,18 @@ static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample,
     const bzi_tar *tar = c->own;
     const uint64_t offset = tar->members[tar->begins[sample->index]].offset, begin = bzi_tar_begin(tar, sample->index);
     const int at_hand = sample->bytes && sample->extent.offset == begin;
-    bzi_source bytes = { .size = 0 };
+    /* at_hand: offsets in the walk count from the sample's first byte, not from the file's */
+    const bzi_source bytes = { .map = sample->bytes, .size = sample->extent.size };
     bzi_tar_walk walk;
     bzna_status status = BZNA_OK;
 
-    /* at_hand: offsets in the walk count from the sample's first byte, not from the file's */
-    bzi_source_open_memory(&bytes, sample->bytes, sample->extent.size);
-    bzi_tar_walk_begin(&walk, at_hand ? &bytes : &c->source, &c->host->memory,
-                       at_hand ? bytes.map : c->source.map, at_hand ? 0 : begin);
+    bzi_tar_walk_begin(&walk, at_hand ? &bytes : &c->source, &c->host->memory, at_hand ? 0 : begin);
 
     while (status == BZNA_OK && walk.offset + (at_hand ? begin : 0) < offset)
         status = bzi_tar_next(&walk, err);
     if (status == BZNA_OK ? walk.offset + (at_hand ? begin : 0) != offset : at_hand || status == BZNA_END)
-        status = bzi_fail(err, BZNA_E_BOX, offset, 0, 0, "no member of the tar lies at byte %llu",
-                          (unsigned long long)offset);
+        status = BZI_FAIL_AT(err, BZNA_E_BOX, offset, "no member of the tar lies at byte %llu",
+                             (bzi_llu)offset);
 
     if (status == BZNA_OK)
         bzi_value_put(value, walk.name, bzi_tar_split(walk.name, walk.name_size));
@@ -12305,11 +11644,12 @@ static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, c
 
     *bytes = (bzi_span){ data, bzi_tar_member_size(m) };
     if (!tar->from_index || (bzi_tar_is_header(header) && bzi_tar_number(header + 124, 12, &size) &&
-                             size == bytes->size && (header[156] == 0 || header[156] == '0' || header[156] == '7')))
+                             size == bytes->size && bzi_tar_is_file(header[156])))
         return BZNA_OK;
-    return bzi_fail(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK, 0, 0,
-                    "the header at byte %llu does not match the .idx file: remove that, or write it again: bzna index",
-                    (unsigned long long)m->offset - BZI_TAR_BLOCK);
+    return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK,
+                       "the header at byte %llu does not match the .idx file: remove that, or write it again: "
+                       "bzna index",
+                       (bzi_llu)m->offset - BZI_TAR_BLOCK);
 }
 
 /* Gives the value of a field. A sample that has no member of it has no value. */
@@ -12343,23 +11683,21 @@ static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sampl
         return BZNA_OK;
     }
 
-    bzi_text_copy(text, sizeof text, bytes.data, bytes.size);
-    bzi_text_printable(text);
-    return bzi_fail(err, BZNA_E_BOX, m->offset, 0, 0, "its %s at byte %llu is not an integer: \"%s\"",
-                    tar->fields[number].name, (unsigned long long)m->offset, text);
+    bzi_text_show(text, sizeof text, bytes.data, bytes.size);
+    return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset, "its %s at byte %llu is not an integer: \"%s\"",
+                       tar->fields[number].name, (bzi_llu)m->offset, text);
 }
 
-static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                  bzna_sample_ref *out, bzna_error *err)
+static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
+                                  bzna_error *err)
 {
     const bzi_tar *tar = c->own;
-    (void)scratch;
     (void)err;
 
     for (uint32_t i = tar->begins[sample->index]; i < tar->begins[sample->index + 1]; i++) {
         const bzi_field *field = &tar->fields[tar->members[i].field];
-        if (field->kind == BZNA_FIELD_IMAGE && out->image_count < BZNA_IMAGES_MAX)
-            memcpy(out->image_names[out->image_count++], field->name, BZNA_NAME_MAX);
+        if (field->kind == BZNA_FIELD_IMAGE)
+            bzi_sample_ref_add(out, field->name);
     }
     return BZNA_OK;
 }
@@ -12367,7 +11705,7 @@ static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *samp
 /* Opens the field that `pick` names, whatever its extension. Without a name, or with "image", opens the sample's first
  * picture. */
 static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                 bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                 bzi_image *image, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
     const char *const name = pick->name && strcmp(pick->name, "image") ? pick->name : NULL;
@@ -12381,7 +11719,7 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
 
         if (bzi_tar_bytes(tar, sample, m, &bytes, err) != BZNA_OK)
             return err->status;
-        return bzi_file_image(bytes, m->offset, scratch, image, err);
+        return bzi_file_image(bytes, m->offset, image, err);
     }
     return bzi_container_fail_image(name, err);
 }
@@ -12412,8 +11750,7 @@ static const bzi_container_ops bzi_tar_row = {
     .field = bzi_tar_field,
     .images = bzi_tar_images,
     .image = bzi_tar_image,
-    .fingerprint = bzi_tar_fingerprint,
-    .close = bzi_tar_close
+    .fingerprint = bzi_tar_fingerprint
 };
 
 
@@ -12434,7 +11771,6 @@ enum { BZI_RECORDIO_WHOLE, BZI_RECORDIO_FIRST, BZI_RECORDIO_MIDDLE, BZI_RECORDIO
 
 typedef struct bzi_recordio {
     uint64_t *offsets;                /* where the records begin, ascending, then the size of the file */
-    uint64_t  room;                   /* numbers allocated */
     bzi_list  list;                   /* sorted by id; without rows if the caller gave none */
 } bzi_recordio;
 
@@ -12463,14 +11799,6 @@ static int bzi_recordio_probe(const uint8_t *head, uint64_t size)
     return size >= 8 && bzi_recordio_header(head, &part) && part.which <= BZI_RECORDIO_LAST;
 }
 
-static void bzi_recordio_close(bzi_container *c)
-{
-    const bzi_memory *memory = &c->host->memory;
-    bzi_recordio *own = c->own;
-    bzi_release(memory, own->offsets, own->room, sizeof *own->offsets);
-    bzi_list_close(&own->list, memory);
-}
-
 /* --- The scan --- */
 
 /* A walk over the headers of all parts. */
@@ -12484,8 +11812,8 @@ typedef struct bzi_recordio_scan {
 
 static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const char *what, bzna_error *err)
 {
-    return bzi_fail(err, status, at, 0, 0, "%s at byte %llu: without an .idx, records can't be found from there on",
-                    what, (unsigned long long)at);
+    return BZI_FAIL_AT(err, status, at, "%s at byte %llu: without an .idx, records can't be found from there on",
+                       what, (bzi_llu)at);
 }
 
 /* Returns 1 if a part begins a record, which is when it does not continue the one before. A record that begins with a
@@ -12506,13 +11834,12 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
     const uint64_t size = scan->c->source.size;
     bzi_recordio_part part;
     const uint8_t *header = NULL;
-    bzna_status status;
 
     for (uint64_t at = 0; at < size; at += part.next) {
         if (size - at < 8)
             return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the header", err);
-        if ((status = bzi_window_view(&scan->window, at, 8, &header, err)) != BZNA_OK)
-            return status;
+        if (bzi_window_view(&scan->window, at, 8, &header, err) != BZNA_OK)
+            return err->status;
         if (!bzi_recordio_header(header, &part))
             return bzi_recordio_fail_scan(at, BZNA_E_FORMAT, "no record begins", err);
         if (part.length > size - at - 8)
@@ -12520,9 +11847,8 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
         if (!bzi_recordio_begins(scan, part.which))
             continue;
 
-        if (!bzi_buffer_reserve(&scan->c->host->memory, &scan->offsets, (scan->count + 1) * sizeof at, 1))
+        if (!bzi_buffer_push(&scan->c->host->memory, &scan->offsets, &scan->count, &at, sizeof at))
             return bzi_fail_memory(err, "the index of a RecordIO file");
-        memcpy(scan->offsets.data + scan->count++ * sizeof at, &at, sizeof at);
     }
 
     return BZNA_OK;
@@ -12532,10 +11858,8 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
 static bzna_status bzi_recordio_make(bzi_container *c, uint64_t count, bzna_error *err)
 {
     bzi_recordio *own = c->own;
-    own->offsets = bzi_alloc(&c->host->memory, count + 1, sizeof *own->offsets, 16);
-    if (!own->offsets)
+    if (!BZI_KEEP(&c->kept, own->offsets, count + 1))
         return bzi_fail_memory(err, "the index of a RecordIO file");
-    own->room = count + 1;
     own->offsets[count] = c->source.size;
     c->count = count;
     return BZNA_OK;
@@ -12574,9 +11898,9 @@ static bzna_status bzi_recordio_fail_idx(uint64_t at, const char *what, uint64_t
 {
     char place[40] = "";
     if (line)
-        snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
-    return bzi_fail(err, BZNA_E_FORMAT, at, 0, 0,
-                    "%s%s: it does not fit the .rec file; remove it, or write it again (bzna index)", place, what);
+        snprintf(place, sizeof place, "line %llu: ", (bzi_llu)line);
+    return BZI_FAIL_AT(err, BZNA_E_FORMAT, at,
+                       "%s%s: it does not fit the .rec file; remove it, or write it again (bzna index)", place, what);
 }
 
 static int bzi_recordio_is_before(const void *a, const void *b) { return *(const uint64_t *)a < *(const uint64_t *)b; }
@@ -12584,22 +11908,20 @@ static int bzi_recordio_is_before(const void *a, const void *b) { return *(const
 /* Parses lines of key, tab and offset. Pre: there is room for as many offsets as the text has lines. */
 static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_error *err)
 {
-    uint64_t *offsets = ((bzi_recordio *)c->own)->offsets, count = 0, line = 0;
-    const uint8_t *at = text.data, *end = at + text.size, *tab;
+    uint64_t *offsets = ((bzi_recordio *)c->own)->offsets, count = 0, number = 0;
+    bzi_span rest = text, last;
 
-    for (const uint8_t *stop; at < end; at = stop + 1) {
-        stop = memchr(at, '\n', (size_t)(end - at));
-        stop = stop ? stop : end;
-        line++;
+    while (rest.size) {
+        const uint64_t at = (uint64_t)(rest.data - text.data);
+        bzi_span line = bzi_text_line(&rest);
 
-        if (bzi_span_trim(bzi_span_between(at, stop)).size == 0)
+        number++;
+        if (bzi_span_trim(line).size == 0)
             continue;
-        for (tab = stop; tab > at && tab[-1] != '\t'; tab--)
-            continue;
-        if (tab == at || !bzi_span_integer(bzi_span_trim(bzi_span_between(tab, stop)), &offsets[count]))
-            return bzi_recordio_fail_idx((uint64_t)(at - text.data), "no key, tab and offset", line, err);
+        if (!bzi_text_take_last(&line, '\t', &last) || !bzi_span_integer(bzi_span_trim(last), &offsets[count]))
+            return bzi_recordio_fail_idx(at, "no key, tab and offset", number, err);
         if (offsets[count] % 4 || offsets[count] >= c->source.size || c->source.size - offsets[count] < 8)
-            return bzi_recordio_fail_idx(offsets[count], "no record can begin at its offset", line, err);
+            return bzi_recordio_fail_idx(offsets[count], "no record can begin at its offset", number, err);
         count++;
     }
 
@@ -12630,16 +11952,15 @@ static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzn
     bzi_recordio_part part;
     uint8_t header[8];
     int is_same = 1;
-    bzna_status status;
 
-    if (is_old && (status = bzi_recordio_find(c, &is_same, err)) != BZNA_OK)
-        return status;
+    if (is_old && bzi_recordio_find(c, &is_same, err) != BZNA_OK)
+        return err->status;
     if (!is_same)
         return bzi_recordio_fail_idx(BZNA_NO_OFFSET, "older than the .rec and of other records", 0, err);
 
     for (int i = 0; i < 2; i++) {
-        if ((status = bzi_source_read(&c->source, ends[i], header, sizeof header, err)) != BZNA_OK)
-            return status;
+        if (bzi_source_read(&c->source, ends[i], header, sizeof header, err) != BZNA_OK)
+            return err->status;
         if (!bzi_recordio_header(header, &part))
             return bzi_recordio_fail_idx(ends[i], i ? "no record begins at its last offset" :
                                          "no record begins at its first offset", 0, err);
@@ -12652,7 +11973,7 @@ static bzna_status bzi_recordio_open_idx(bzi_container *c, const bzna_dataset_co
 {
     bzi_idx idx;
     uint64_t lines = 1;
-    bzna_status status = bzi_idx_open(&idx, c->host, &c->source, config, ".rec", err);
+    bzna_status status = bzi_idx_open(&idx, &c->host->memory, &c->source, config, ".rec", err);
 
     if (status != BZNA_OK)
         return status;
@@ -12664,7 +11985,7 @@ static bzna_status bzi_recordio_open_idx(bzi_container *c, const bzna_dataset_co
         (status = bzi_recordio_check_idx(c, idx.is_old, err)) != BZNA_OK)
         bzi_error_prefix(err, idx.path);
 
-    bzi_idx_close(&idx, c->host);
+    bzi_owned_free(&idx.kept);
     return status;
 }
 
@@ -12682,7 +12003,7 @@ static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config
     bzi_recordio *own = c->own;
     bzna_status status = BZNA_OK;
 
-    if (config->list && ((status = bzi_list_open(&own->list, &c->host->memory, config->list, err)) != BZNA_OK ||
+    if (config->list && ((status = bzi_list_open(&own->list, &c->kept, config->list, err)) != BZNA_OK ||
                          (status = bzi_list_sort(&own->list, config->list, err)) != BZNA_OK))
         return status;
     if ((status = bzi_recordio_open_idx(c, config, err)) == BZNA_AGAIN)
@@ -12712,9 +12033,9 @@ static bzna_status bzi_recordio_fail(const bzi_sample *sample, uint64_t at, bzna
                                      uint64_t number, bzna_error *err)
 {
     at += sample->extent.offset;
-    return bzi_fail(err, status, at, 0, 0, "the record at byte %llu: %s (%llu) at byte %llu",
-                    (unsigned long long)sample->extent.offset, what, (unsigned long long)number,
-                    (unsigned long long)at);
+    return BZI_FAIL_AT(err, status, at, "the record at byte %llu: %s (%llu) at byte %llu",
+                       (bzi_llu)sample->extent.offset, what, (bzi_llu)number,
+                       (bzi_llu)at);
 }
 
 /* Reads and checks the header of the part at `at` in a sample's bytes. */
@@ -12875,7 +12196,7 @@ static void bzi_recordio_put_name(const bzi_container *c, const bzi_recordio_ent
         bzi_value_put(value, path.data, path.size);
         return;
     }
-    snprintf(digits, sizeof digits, "%llu", (unsigned long long)entry->id);
+    snprintf(digits, sizeof digits, "%llu", (bzi_llu)entry->id);
     bzi_value_put(value, digits, strlen(digits));
 }
 
@@ -12885,15 +12206,14 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
     const bzi_span payload = bzi_recordio_payload(sample);
     bzi_recordio_entry entry;
     int64_t id;
-    bzna_status status;
 
     if (number == BZI_RECORDIO_RECORD) {
         bzi_value_put(value, payload.data, payload.size);
         return BZNA_OK;
     }
 
-    if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
-        return status;
+    if (bzi_recordio_read(c, sample, &entry, err) != BZNA_OK)
+        return err->status;
 
     id = (int64_t)entry.id;
     if (number == BZI_RECORDIO_LABEL)
@@ -12908,20 +12228,18 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
 }
 
 static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                      bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                      bzi_image *image, bzna_error *err)
 {
     bzi_recordio_entry entry;
     bzi_span picture;
-    bzna_status status;
+    (void)pick;
 
-    if (pick->name && strcmp(pick->name, "image"))
-        return bzi_container_fail_image(pick->name, err);
-    if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
-        return status;
+    if (bzi_recordio_read(c, sample, &entry, err) != BZNA_OK)
+        return err->status;
 
     picture.data = sample->bytes + entry.picture_at;
     picture.size = entry.picture_size;
-    return bzi_file_image(picture, sample->extent.offset + entry.picture_at, scratch, image, err);
+    return bzi_file_image(picture, sample->extent.offset + entry.picture_at, image, err);
 }
 
 /* Tells files apart by their sizes, the offsets of the first 64 and the last 64 records, and the list. */
@@ -12930,7 +12248,7 @@ static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
     const bzi_recordio *own = c->own;
     const uint64_t end = bzi_min(c->count, 64), words[2] = { c->source.size, c->count };
     hash = bzi_hash_numbers(hash, words, sizeof words, 8);
-    hash = bzi_hash(hash, own->list.text, (size_t)own->list.size);
+    hash = bzi_hash(hash, own->list.text.data, (size_t)own->list.text.size);
     hash = bzi_hash_numbers(hash, own->offsets, (size_t)end * sizeof *own->offsets, 8);
     return bzi_hash_numbers(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets, 8);
 }
@@ -12947,7 +12265,6 @@ static const bzi_container_ops bzi_recordio_ops = {
     .field = bzi_recordio_field,
     .image = bzi_recordio_image,
     .fingerprint = bzi_recordio_fingerprint,
-    .close = bzi_recordio_close,
     .prepare = bzi_recordio_prepare
 };
 
@@ -12956,7 +12273,7 @@ static const bzi_container_ops bzi_recordio_ops = {
 
 #ifndef BENZINA_NO_RECORDS
 /* ==== 42. Containers: raw records ===================================================================================
- * Calls: rooms 2, 10, 20, 24, 28.
+ * Calls: rooms 2, 10, 24, 28.
  *
  * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
  * and tensors written as they lie in memory. */
@@ -12987,7 +12304,7 @@ static int bzi_records_has_target(const bzi_records *own)
 
 static bzna_status bzi_records_fail(const char *field, uint64_t value, const char *why, bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.%s: %llu; %s", field, (unsigned long long)value, why);
+    return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.%s: %llu; %s", field, (bzi_llu)value, why);
 }
 
 /* Checks types and sizes, each by itself. Sets is_picture and numbers. */
@@ -13047,7 +12364,7 @@ static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own,
     own->bytes = data_end > label_end ? data_end : label_end;
     if (r->stride && r->stride < own->bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.stride: %llu; data and label need %llu bytes",
-                        (unsigned long long)r->stride, (unsigned long long)own->bytes);
+                        (bzi_llu)r->stride, (bzi_llu)own->bytes);
 
     r->stride = r->stride ? r->stride : own->bytes;
     r->scale = r->scale != 0 ? r->scale : 1;
@@ -13063,12 +12380,12 @@ static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, b
     const uint64_t tail = size > header ? (size - header) % stride : 0;
 
     if (size <= header)
-        return bzi_fail(err, BZNA_E_NO_SAMPLES, size, 0, 0, "nothing follows the header of %llu bytes "
-                        "(dataset_config.records.header_bytes)", (unsigned long long)header);
+        return BZI_FAIL_AT(err, BZNA_E_NO_SAMPLES, size, "nothing follows the header of %llu bytes "
+                           "(dataset_config.records.header_bytes)", (bzi_llu)header);
     if (tail)
-        return bzi_fail(err, BZNA_E_TRUNCATED, size - tail, 0, 0, "%llu bytes at byte %llu are not a whole record of "
-                        "%llu (dataset_config.records: header_bytes, stride, sizes)", (unsigned long long)tail,
-                        (unsigned long long)(size - tail), (unsigned long long)stride);
+        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, size - tail, "%llu bytes at byte %llu are not a whole record of "
+                           "%llu (dataset_config.records: header_bytes, stride, sizes)", (bzi_llu)tail,
+                           (bzi_llu)(size - tail), (bzi_llu)stride);
 
     c->count = (size - header) / stride;
     return BZNA_OK;
@@ -13079,16 +12396,15 @@ BZI_COLD
 static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_records *own = c->own;
-    bzna_status status;
 
     if (!config->records)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records: is needed to describe the records");
 
     own->c = *config->records;
-    if ((status = bzi_records_check(c, own, err)) != BZNA_OK ||
-        (status = bzi_records_measure(c, own, err)) != BZNA_OK ||
-        (status = bzi_records_count(c, own, err)) != BZNA_OK)
-        return status;
+    if (bzi_records_check(c, own, err) != BZNA_OK ||
+        bzi_records_measure(c, own, err) != BZNA_OK ||
+        bzi_records_count(c, own, err) != BZNA_OK)
+        return err->status;
 
     if (own->is_picture)
         bzi_container_add_field(c, own->fields, BZNA_FIELD_IMAGE, 1, "image");
@@ -13128,15 +12444,15 @@ static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, 
 
     if (end != file_size)
         snprintf(text, capacity, "it begins like an IDX file (MNIST's) of %llu records of %llux%llu bytes, but has "
-                 "%llu bytes instead of %llu", (unsigned long long)sizes[0], (unsigned long long)sizes[2],
-                 (unsigned long long)sizes[1], (unsigned long long)file_size, (unsigned long long)end);
+                 "%llu bytes instead of %llu", (bzi_llu)sizes[0], (bzi_llu)sizes[2],
+                 (bzi_llu)sizes[1], (bzi_llu)file_size, (bzi_llu)end);
     else if (dimensions == 1)
         snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels without pictures: open the file of the "
-                 "pictures", (unsigned long long)sizes[0]);
+                 "pictures", (bzi_llu)sizes[0]);
     else
         snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu records of %llux%llu bytes: open it with "
-                 "dataset_config.records (header_bytes %llu)", (unsigned long long)sizes[0],
-                 (unsigned long long)sizes[2], (unsigned long long)sizes[1], (unsigned long long)at);
+                 "dataset_config.records (header_bytes %llu)", (bzi_llu)sizes[0],
+                 (bzi_llu)sizes[2], (bzi_llu)sizes[1], (bzi_llu)at);
     return 1;
 }
 
@@ -13217,28 +12533,15 @@ static bzna_status bzi_records_field(const bzi_container *c, const bzi_sample *s
 }
 
 static bzna_status bzi_records_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                     bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                     bzi_image *image, bzna_error *err)
 {
     const bzi_records *own = c->own;
-    bzna_image coded;
-    (void)scratch;
+    const uint64_t at = own->c.data_offset;
+    (void)pick, (void)err;
 
-    if (!own->is_picture || (pick->name && strcmp(pick->name, "image")))
-        return bzi_container_fail_image(pick->name, err);
-
-    memset(&coded, 0, sizeof coded);
-    coded.struct_size = sizeof coded;
-    coded.codec = BZNA_CODEC_RAW;
-    coded.width = coded.frame_width = own->c.width;
-    coded.height = coded.frame_height = own->c.height;
-    coded.color = bzi_color_of_raw;
-    coded.config = own->layout;
-    coded.config_size = sizeof own->layout;
-    coded.data = sample->bytes + own->c.data_offset;
-    coded.data_size = own->numbers;
-
-    *image = bzi_image_alone(&coded);
-    image->data_offset = sample->extent.offset + own->c.data_offset;
+    *image = bzi_image_of_bytes(BZNA_CODEC_RAW, (bzi_span){ sample->bytes + at, own->numbers },
+                                sample->extent.offset + at);
+    bzi_image_set_raw(image, own->c.width, own->c.height, own->layout);
     return BZNA_OK;
 }
 
@@ -13266,7 +12569,7 @@ static const bzi_container_ops bzi_records_ops = {
 
 
 /* ==== 43. Containers: providers ====================================================================================
- * Calls: rooms 2, 7-8, 10-11, 20, 24, 28, 30, 34.
+ * Calls: rooms 2, 7-8, 10-11, 24, 28, 30, 34.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -13292,7 +12595,6 @@ typedef struct bzi_provider {
     uint32_t    file_count;           /* files that were opened */
     bzi_names   classes;              /* their names */
     uint64_t    limit;                /* bytes of a value, at most */
-    uint32_t    taken;                /* 1: the caller's `close` is to be called */
 } bzi_provider;
 
 /* --- Opening --- */
@@ -13300,7 +12602,7 @@ typedef struct bzi_provider {
 static bzna_status bzi_provider_fail_field(uint32_t number, const char *what, uint64_t value, const char *why,
                                            bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].%s: %llu; %s", number, what, (unsigned long long)value,
+    return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].%s: %llu; %s", number, what, (bzi_llu)value,
                     why);
 }
 
@@ -13397,7 +12699,6 @@ static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, u
 
 static bzna_status bzi_provider_open_fields(bzi_container *c, bzi_provider *own, bzna_error *err)
 {
-    bzna_status status;
 
     if (!own->c.fields || !own->c.field_count || own->c.field_count > BZI_LIMIT_FIELDS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields: 1 to %u fields are needed", BZI_LIMIT_FIELDS);
@@ -13405,9 +12706,9 @@ static bzna_status bzi_provider_open_fields(bzi_container *c, bzi_provider *own,
     memcpy(own->given, own->c.fields, own->c.field_count * sizeof *own->given);
     own->c.fields = NULL;
     for (uint32_t i = 0; i < own->c.field_count; i++)
-        if ((status = bzi_provider_check_field(c, own, i, err)) != BZNA_OK ||
-            (status = bzi_provider_add_field(c, own, i, err)) != BZNA_OK)
-            return status;
+        if (bzi_provider_check_field(c, own, i, err) != BZNA_OK ||
+            bzi_provider_add_field(c, own, i, err) != BZNA_OK)
+            return err->status;
     return BZNA_OK;
 }
 
@@ -13430,60 +12731,57 @@ static bzna_status bzi_provider_open_lists(bzi_container *c, bzi_provider *own, 
     if (status != BZNA_OK || !p->file_count)
         return status;
 
-    if (!(own->files = bzi_alloc_zero(&c->host->memory, p->file_count, sizeof *own->files)))
+    if (!BZI_KEEP(&c->kept, own->files, p->file_count))
         return bzi_fail_memory(err, "the files of a provider");
     for (uint32_t i = 0; i < p->file_count; i++) {
         if (!p->files[i])
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.files[%u]: is NULL", i);
         if (bzi_source_open_path(&own->files[i], c->host, p->files[i], err) != BZNA_OK)
             return bzi_error_prefix(err, p->files[i]);
-        own->files[i].path = NULL;
+        bzi_source_settle(&own->files[i]);
         own->file_count++;
     }
     return BZNA_OK;
 }
 
-/* Opens a provider, which still belongs to the caller. */
-static bzna_status bzi_provider_open(bzi_container *c, const bzna_provider *provider, bzna_error *err)
+/* Opens a provider, which belongs to the caller until all has succeeded. */
+static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
+    const bzna_provider *provider = c->given;
     bzi_provider *own = c->own;
-    bzna_status status;
+    (void)config;
 
     own->c = *provider;
     if (!provider->count)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "provider.count: is 0");
     if (provider->count > (uint64_t)1 << 63)
         return BZI_FAIL(err, BZNA_E_LIMIT, "provider.count: %llu are more than 2^63 samples",
-                        (unsigned long long)provider->count);
+                        (bzi_llu)provider->count);
     if (provider->places && provider->locate)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.places: has no effect beside locate");
 
     c->count = provider->count;
     own->limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
     own->limit = provider->max_bytes ? bzi_min(own->limit, provider->max_bytes) : own->limit;
-    if ((status = bzi_provider_open_fields(c, own, err)) != BZNA_OK ||
-        (status = bzi_provider_open_lists(c, own, err)) != BZNA_OK)
-        return status;
+    if (bzi_provider_open_fields(c, own, err) != BZNA_OK ||
+        bzi_provider_open_lists(c, own, err) != BZNA_OK)
+        return err->status;
 
     c->class_count = provider->class_count;
     own->c.files = own->c.class_names = NULL;
     return BZNA_OK;
 }
 
-/* From now on the container closes the provider: opening has succeeded. */
-static void bzi_provider_take(bzi_container *c) { ((bzi_provider *)c->own)->taken = 1; }
-
 static void bzi_provider_close(bzi_container *c)
 {
     bzi_provider *own = c->own;
 
     for (uint32_t i = 0; i < own->file_count; i++)
-        bzi_source_close(&own->files[i], &c->host->memory);
-    bzi_release(&c->host->memory, own->files, own->c.file_count, sizeof *own->files);
+        bzi_source_close(&own->files[i]);
     if (own->classes.memory)
         bzi_names_free(&own->classes);
 
-    if (own->taken && own->c.close) {
+    if (!c->given && own->c.close) {  /* opening has succeeded */
         bzi_os_callback_begin();
         own->c.close(own->c.user);
         bzi_os_callback_end();
@@ -13514,17 +12812,17 @@ static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t num
         return BZI_FAIL(err, BZNA_E_CALLBACK, "the provider did not say how many bytes \"%s\" has", name);
     if (size > own->limit)
         return BZI_FAIL(err, own->c.max_bytes == own->limit ? BZNA_E_CALLBACK : BZNA_E_LIMIT,
-                        "\"%s\" has %llu bytes, more than %s, %llu", name, (unsigned long long)size,
+                        "\"%s\" has %llu bytes, more than %s, %llu", name, (bzi_llu)size,
                         own->c.max_bytes == own->limit ? "provider.max_bytes" : "max_sample_bytes",
-                        (unsigned long long)own->limit);
+                        (bzi_llu)own->limit);
     if (own->sizes[number] && size != own->sizes[number])
-        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" has %llu bytes instead of %llu", name, (unsigned long long)size,
-                        (unsigned long long)own->sizes[number]);
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" has %llu bytes instead of %llu", name, (bzi_llu)size,
+                        (bzi_llu)own->sizes[number]);
     if (!size && kind == BZNA_FIELD_IMAGE)
         return BZI_FAIL(err, BZNA_E_CALLBACK, "the picture \"%s\" has no bytes", name);
     if (size % sizeof(float) && kind == BZNA_FIELD_VECTOR)
         return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" has %llu bytes, which are not whole numbers of float32", name,
-                        (unsigned long long)size);
+                        (bzi_llu)size);
     return BZNA_OK;
 }
 
@@ -13567,9 +12865,9 @@ static bzna_status bzi_provider_locate_field(const bzi_provider *own, uint64_t i
                         own->fields[number].name, place.file, own->file_count);
     extent->source = &own->files[place.file];
     if (place.offset > extent->source->size || place.size > extent->source->size - place.offset)
-        return bzi_fail(err, BZNA_E_CALLBACK, place.offset, 0, 0, "\"%s\" ends past the end of file %u: %llu bytes at "
-                        "byte %llu of %llu", own->fields[number].name, place.file, (unsigned long long)place.size,
-                        (unsigned long long)place.offset, (unsigned long long)extent->source->size);
+        return BZI_FAIL_AT(err, BZNA_E_CALLBACK, place.offset, "\"%s\" ends past the end of file %u: %llu bytes at "
+                           "byte %llu of %llu", own->fields[number].name, place.file, (bzi_llu)place.size,
+                           (bzi_llu)place.offset, (bzi_llu)extent->source->size);
     return BZNA_OK;
 }
 
@@ -13596,13 +12894,12 @@ static bzna_status bzi_provider_get(const bzi_provider *own, uint64_t index, uin
                                     uint64_t capacity, uint64_t *size, bzna_error *err)
 {
     bzi_extent extent = { 0 };
-    bzna_status status;
 
     if (!own->given[number].located)
         return bzi_provider_read_field(own, index, number, bytes, capacity, size, err);
 
-    if ((status = bzi_provider_locate_field(own, index, number, &extent, err)) != BZNA_OK)
-        return status;
+    if (bzi_provider_locate_field(own, index, number, &extent, err) != BZNA_OK)
+        return err->status;
 
     *size = extent.size;
     if (!extent.size || extent.size > capacity)
@@ -13650,7 +12947,7 @@ static bzna_status bzi_provider_fetch(const bzi_container *c, uint64_t index, ui
         at += one == BZI_PROVIDER_NONE ? 0 : one;
         if (at > own->limit)
             return BZI_FAIL(err, BZNA_E_LIMIT, "its pictures have more bytes together than one value may have, %llu",
-                            (unsigned long long)own->limit);
+                            (bzi_llu)own->limit);
     }
 
     *size = at;
@@ -13685,7 +12982,7 @@ static int bzi_provider_bytes(const bzi_container *c, const bzi_sample *sample, 
     uint64_t at = own->pictures * sizeof at, size = BZI_PROVIDER_NONE;
     uint32_t picture = 0;
 
-    *bytes = (bzi_span){ sample->bytes, sample->extent.size };
+    *bytes = bzi_sample_span(sample);
     if (own->pictures == 1)
         return 1;
 
@@ -13704,49 +13001,28 @@ static bzna_status bzi_provider_coded(const bzi_provider *own, uint32_t number, 
                                       bzi_image *image, bzna_error *err)
 {
     const bzna_provider_field *f = &own->given[number];
-    bzna_image coded;
 
-    memset(&coded, 0, sizeof coded);
-    coded.struct_size = sizeof coded;
-    coded.codec = f->codec;
-    coded.data = bytes.data;
-    coded.data_size = bytes.size;
-    if (f->codec == BZNA_CODEC_RAW) {
-        coded.width = coded.frame_width = f->width;
-        coded.height = coded.frame_height = f->height;
-        coded.color = bzi_color_of_raw;
-        coded.config = own->layouts[number];
-        coded.config_size = sizeof own->layouts[number];
-    }
-
-    *image = bzi_image_alone(&coded);
-    image->data_offset = offset;
+    *image = bzi_image_of_bytes(f->codec, bytes, offset);
+    if (f->codec == BZNA_CODEC_RAW)
+        bzi_image_set_raw(image, f->width, f->height, own->layouts[number]);
     return bzi_image_complete(image, err);
 }
 
-/* Finds a picture by its field's name. Without a name, or with "image" if no field is called that, it is the first. */
 static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                      bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                      bzi_image *image, bzna_error *err)
 {
     const bzi_provider *own = c->own;
-    const char *const name = pick->name ? pick->name : "image";
-    uint32_t number = 0;
+    const uint32_t number = pick->number;
     uint64_t offset;
     bzi_span bytes;
 
-    while (number < c->field_count &&
-           (c->fields[number].kind != BZNA_FIELD_IMAGE || strcmp(c->fields[number].name, name)))
-        number++;
-    if (number == c->field_count && (own->pictures == 0 || strcmp(name, "image")))
-        return bzi_container_fail_image(pick->name, err);
-    number = number == c->field_count ? own->picture : number;
     if (!bzi_provider_bytes(c, sample, number, &bytes))
         return bzi_container_fail_image(c->fields[number].name, err);
 
     offset = sample->extent.offset + (uint64_t)(bytes.data - sample->bytes);
     if (own->given[number].codec != BZNA_CODEC_UNKNOWN)
         return bzi_provider_coded(own, number, bytes, offset, image, err);
-    return bzi_file_image(bytes, offset, scratch, image, err);
+    return bzi_file_image(bytes, offset, image, err);
 }
 
 /* Hashes the caller's fingerprint, and what the samples are. How values are got does not count. */
@@ -13774,7 +13050,7 @@ static bzna_status bzi_provider_class_name(const bzi_container *c, uint64_t targ
 }
 
 #define BZI_PROVIDER_OPERATIONS                                                                                        \
-    .name = "provider", .own_bytes = sizeof(bzi_provider), .locate = bzi_provider_locate,                              \
+    .name = "provider", .own_bytes = sizeof(bzi_provider), .open = bzi_provider_open, .locate = bzi_provider_locate,   \
     .fetch = bzi_provider_fetch, .field = bzi_provider_field_value, .image = bzi_provider_image,                       \
     .fingerprint = bzi_provider_fingerprint, .class_name = bzi_provider_class_name, .close = bzi_provider_close
 
@@ -13796,7 +13072,7 @@ static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
 
 #ifndef BENZINA_NO_FOLDERS
 /* ==== 44. Paths and patterns ========================================================================================
- * Calls: rooms 2, 4, 10, 34-35.
+ * Calls: rooms 2, 4, 8, 10, 33-35.
  *
  * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
  *
@@ -13841,21 +13117,21 @@ static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
             at++;
         } else if (pattern[at] == '{') {
             if (depth == BZI_LIMIT_DEPTH)
-                return bzi_fail(err, BZNA_E_LIMIT, at, 0, 0, "braces nest deeper than %u at byte %llu of the pattern",
-                                BZI_LIMIT_DEPTH, (unsigned long long)at);
+                return BZI_FAIL_AT(err, BZNA_E_LIMIT, at, "braces nest deeper than %u at byte %llu of the pattern",
+                                   BZI_LIMIT_DEPTH, (bzi_llu)at);
             open[depth++] = at;
         } else if (pattern[at] == '}' && depth-- == 0) {
-            return bzi_fail(err, BZNA_E_ARGUMENT, at, 0, 0,
-                            "the pattern's braces are unbalanced: the } at byte %llu closes no {",
-                            (unsigned long long)at);
+            return BZI_FAIL_AT(err, BZNA_E_ARGUMENT, at,
+                               "the pattern's braces are unbalanced: the } at byte %llu closes no {",
+                               (bzi_llu)at);
         }
     }
 
     if (!depth)
         return BZNA_OK;
-    return bzi_fail(err, BZNA_E_ARGUMENT, open[depth - 1], 0, 0,
-                    "the pattern's braces are unbalanced: the { at byte %llu is not closed",
-                    (unsigned long long)open[depth - 1]);
+    return BZI_FAIL_AT(err, BZNA_E_ARGUMENT, open[depth - 1],
+                       "the pattern's braces are unbalanced: the { at byte %llu is not closed",
+                       (bzi_llu)open[depth - 1]);
 }
 
 /* The numbers or letters that {first..last..step} gives. */
@@ -13867,62 +13143,59 @@ typedef struct bzi_brace_range {
     int      letters;                 /* 1: values are places in A to Z, a to z */
 } bzi_brace_range;
 
-/* Reads a whole number of at most 18 digits. Returns what follows it, or NULL if there is none. */
-static const char *bzi_brace_number(const char *p, const char *end, int64_t *value)
+/* Reads a whole number of at most 18 digits, which may have a minus. Returns 1, or 0 if it is none. */
+static int bzi_brace_number(bzi_span text, int64_t *value)
 {
-    const int minus = p < end && *p == '-';
-    const char *first = p += minus;
-    for (*value = 0; p < end && *p >= '0' && *p <= '9' && p - first < 19; p++)
-        *value = p - first < 18 ? *value * 10 + (*p - '0') : *value;
-    *value = minus ? -*value : *value;
-    return p > first && p - first < 19 ? p : NULL;
+    const uint64_t minus = text.size && *text.data == '-';
+    uint64_t number;
+
+    if (text.size > 18 + minus || !bzi_span_integer((bzi_span){ text.data + minus, text.size - minus }, &number))
+        return 0;
+    *value = minus ? -(int64_t)number : (int64_t)number;
+    return 1;
 }
 
-/* Reads a letter, as its place in A to Z, a to z, or a number. Returns what follows it, or NULL if there is neither. */
-static const char *bzi_brace_bound(const char *p, const char *end, int64_t *value, int *letter)
+/* Reads a letter, as its place in A to Z, a to z, or a number. Returns 1, or 0 if it is neither. */
+static int bzi_brace_bound(bzi_span text, int64_t *value, int *letter)
 {
-    *letter = p < end && ((*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z'));
+    const uint8_t c = text.size == 1 ? *text.data : 0;
 
+    *letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
     if (!*letter)
-        return bzi_brace_number(p, end, value);
-
-    *value = *p >= 'a' ? *p - 'a' + 26 : *p - 'A';
-    return p + 1;
+        return bzi_brace_number(text, value);
+    *value = c >= 'a' ? c - 'a' + 26 : c - 'A';
+    return 1;
 }
 
 /* Returns 1 if a number is padded with zeros, else 0. */
-static int bzi_brace_is_padded(const char *p, const char *end)
+static int bzi_brace_is_padded(bzi_span text)
 {
-    p += *p == '-';
-    return *p == '0' && end - p > 1;
+    const uint64_t minus = *text.data == '-';
+    return text.data[minus] == '0' && text.size - minus > 1;
 }
 
 /* Reads what is between braces as a range. Returns 1 if it is one, else 0. */
 static int bzi_brace_range_of(const char *p, const char *end, bzi_brace_range *range)
 {
-    const char *first_end, *last, *last_end;
+    bzi_span rest = { (const uint8_t *)p, (uint64_t)(end - p) }, parts[3], between;
     int64_t stop, step = 1;
-    int letter;
+    int letter, count = 0, more = 1;
 
-    if (!(first_end = bzi_brace_bound(p, end, &range->first, &range->letters)) || end - first_end < 3 ||
-        memcmp(first_end, "..", 2))
-        return 0;
-
-    last = first_end + 2;
-    if (!(last_end = bzi_brace_bound(last, end, &stop, &letter)) || letter != range->letters)
-        return 0;
-
-    if (last_end < end) {
-        if (end - last_end < 3 || memcmp(last_end, "..", 2) || bzi_brace_number(last_end + 2, end, &step) != end)
+    for (; more && count < 3; count++)                      /* two points part them */
+        if ((more = bzi_text_take(&rest, '.', &parts[count])) && (!bzi_text_take(&rest, '.', &between) || between.size))
             return 0;
-        step = step < 0 ? -step : step ? step : 1;
-    }
 
+    if (more || count < 2 || !bzi_brace_bound(parts[0], &range->first, &range->letters) ||
+        !bzi_brace_bound(parts[1], &stop, &letter) || letter != range->letters ||
+        (count == 3 && !bzi_brace_number(parts[2], &step)))
+        return 0;
+
+    step = step < 0 ? -step : step ? step : 1;
     range->step = range->first <= stop ? step : -step;
     range->count = (uint64_t)((stop - range->first) / range->step) + 1;
     range->width = 0;
-    if (!letter && (bzi_brace_is_padded(p, first_end) || bzi_brace_is_padded(last, last_end)))
-        range->width = (int)(first_end - p > last_end - last ? first_end - p : last_end - last);
+    if (!letter && (bzi_brace_is_padded(parts[0]) || bzi_brace_is_padded(parts[1])))
+        range->width = (int)(parts[0].size > parts[1].size ? parts[0].size : parts[1].size);
     return 1;
 }
 
@@ -13988,22 +13261,148 @@ static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error 
     return bzi_names_add(paths, path, err);
 }
 
-/* Adds the files that match, sorted by the bytes of their names. */
+/* Writes a pattern, or a part of one, as a path: without its escapes. Returns 1 if it has none of * ? [, else 0. */
+static int bzi_glob_plain(const char *pattern, const char *end, char *path)
+{
+    int plain = 1;
+
+    for (; pattern < end; pattern++) {
+        if (*pattern == BZI_OS_ESCAPE && pattern + 1 < end)
+            pattern++;
+        else
+            plain &= *pattern != '*' && *pattern != '?' && *pattern != '[';
+        *path++ = *pattern;
+    }
+    *path = 0;
+    return plain;
+}
+
+/* Returns a byte of a name or of a pattern as it is compared. */
+static int bzi_glob_byte(char c) { return !BZI_OS_CASE && c >= 'A' && c <= 'Z' ? c + 32 : (uint8_t)c; }
+
+/* Looks for a byte in [...], after its [. Returns 1 if it is there, 0 if not, and the end of the set; -1: there is no
+ * ]. */
+static int bzi_glob_in_set(const char *p, const char *end, int byte, const char **after)
+{
+    const int is_not = p < end && (*p == '!' || *p == '^');
+    const char *first = p += is_not;
+    int found = 0;
+
+    for (; p < end && (*p != ']' || p == first); p++) {
+        int low;
+
+        p += *p == BZI_OS_ESCAPE && p + 1 < end;
+        low = bzi_glob_byte(*p);
+        if (p + 2 < end && p[1] == '-' && p[2] != ']')
+            p += 2;
+        found |= byte >= low && byte <= bzi_glob_byte(*p);
+    }
+    *after = p + 1;
+    return p < end ? found != is_not : -1;
+}
+
+/* Matches one byte of a name. Returns the pattern after it, or NULL. */
+static const char *bzi_glob_step(const char *pattern, const char *end, char c)
+{
+    const int byte = bzi_glob_byte(c);
+    const char *after = NULL;
+    int in_set;
+
+    if (pattern == end)
+        return NULL;
+    if (*pattern == '?')
+        return pattern + 1;
+    if (*pattern == '[' && (in_set = bzi_glob_in_set(pattern + 1, end, byte, &after)) >= 0)
+        return in_set ? after : NULL;
+    pattern += *pattern == BZI_OS_ESCAPE && pattern + 1 < end;
+    return bzi_glob_byte(*pattern) == byte ? pattern + 1 : NULL;
+}
+
+/* Returns 1 if a name matches a pattern, byte by byte, else 0. */
+static int bzi_glob_matches(const char *pattern, const char *end, const char *name)
+{
+    const char *star = NULL, *from = NULL, *next;
+
+    while (*name) {
+        if (pattern < end && *pattern == '*') {
+            star = ++pattern;
+            from = name;
+        } else if ((next = bzi_glob_step(pattern, end, *name)) != NULL) {
+            pattern = next;
+            name++;
+        } else if (star) {
+            pattern = star;
+            name = ++from;
+        } else {
+            return 0;
+        }
+    }
+
+    while (pattern < end && *pattern == '*')
+        pattern++;
+    return pattern == end;
+}
+
+/* Adds the files that match, in no order. path: has the folder in which the pattern begins, `known` bytes with their
+ * slash, and room for 2 * BZI_LIMIT_PATH_BYTES. Folders that cannot be listed have no files. */
+static bzna_status bzi_glob_walk(bzi_names *found, char *path, size_t known, const char *pattern, bzna_error *err)
+{
+    const char *end = pattern + strcspn(pattern, "/"), *name;
+    bzna_status status = BZNA_OK;
+    bzi_os_folder folder;
+    int kind, error;
+
+    while (bzi_glob_plain(pattern, end, path + known)) {    /* no name of this part is asked for */
+        if (!*end)
+            return bzi_os_kind(path) == BZI_OS_NONE ? BZNA_OK : bzi_names_add(found, path, err);
+        known += strlen(path + known);
+        path[known++] = '/';
+        pattern = end + 1;
+        end = pattern + strcspn(pattern, "/");
+    }
+
+    path[known] = 0;
+    if (bzi_os_folder_open(&folder, known ? path : ".") != 0)
+        return BZNA_OK;
+    while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL) {
+        const size_t size = known + strlen(name);
+        if ((*name == '.' && *pattern != '.') || size + strlen(end) >= BZI_LIMIT_PATH_BYTES ||
+            !bzi_glob_matches(pattern, end, name))
+            continue;
+        memcpy(path + known, name, strlen(name) + 1);
+        if (!*end) {
+            status = bzi_names_add(found, path, err);
+        } else {
+            path[size] = '/';
+            status = bzi_glob_walk(found, path, size + 1, end + 1, err);
+        }
+    }
+    bzi_os_folder_close(&folder);
+    return status;
+}
+
+static int bzi_text_is_before(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b) < 0;
+}
+
+/* Adds the files that match, sorted by the bytes of their paths. */
 static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_error *err)
 {
-    bzi_os_matches matches;
-    bzna_status status = BZNA_OK;
-    int error = bzi_os_glob(pattern, &matches);
+    char path[2 * BZI_LIMIT_PATH_BYTES];
+    bzi_names found = { .memory = paths->memory };
+    bzi_owned kept = { .memory = paths->memory };
+    bzi_tree tree = { .count = 0 };
+    bzna_status status = bzi_glob_walk(&found, path, 0, pattern, err);
 
-    if (error == ENOMEM)
-        return bzi_fail_memory(err, "the names that match a pattern");
-    if (error)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", pattern);
-
-    bzi_sort(matches.paths, matches.count, sizeof *matches.paths, bzi_path_is_before);
-    for (size_t i = 0; i < matches.count && status == BZNA_OK; i++)
-        status = bzi_paths_add(paths, matches.paths[i], err);
-    bzi_os_glob_free(&matches);
+    if (status == BZNA_OK && !found.count)
+        status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", pattern);
+    if (status == BZNA_OK)
+        status = bzi_tree_make(&tree, &kept, &found, bzi_text_is_before, err);
+    for (uint64_t i = 0; i < tree.count && status == BZNA_OK; i++)
+        status = bzi_paths_add(paths, tree.names[i], err);
+    bzi_owned_free(&kept);
+    bzi_names_free(&found);
     return status;
 }
 
@@ -14011,23 +13410,14 @@ static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_e
  * have a meaning. */
 static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bzna_error *err)
 {
-    char literal[BZI_LIMIT_PATH_BYTES];
-    int has_wildcard = 0;
-    size_t n = 0;
+    char pattern[BZI_LIMIT_PATH_BYTES], path[BZI_LIMIT_PATH_BYTES];
+    int plain;
 
-    for (const char *p = text; *p; p++) {
-        if (*p == BZI_OS_ESCAPE && p[1])
-            p++;
-        else
-            has_wildcard |= *p == '*' || *p == '?' || *p == '[';
-        literal[n++] = *p;
-    }
-
-    literal[n] = 0;
-    bzi_os_plain_path(literal);
-    if (has_wildcard && bzi_os_kind(literal) == BZI_OS_NONE)
-        return bzi_paths_match(paths, text, err);
-    return bzi_paths_add(paths, literal, err);
+    bzi_string_copy(pattern, sizeof pattern, text);
+    bzi_os_plain_path(pattern);
+    plain = bzi_glob_plain(pattern, pattern + strlen(pattern), path);
+    return plain || bzi_os_kind(path) != BZI_OS_NONE ? bzi_paths_add(paths, path, err) :
+                                                       bzi_paths_match(paths, pattern, err);
 }
 
 /* Adds the files of one path, or of one of several that "::" separates. */
@@ -14063,8 +13453,8 @@ static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_err
         size_t size = (next = strstr(p, "::")) ? (size_t)(next - p) : strlen(p);
 
         if (size == 0)
-            return bzi_fail(err, BZNA_E_ARGUMENT, (uint64_t)(p - path), 0, 0, "no path stands before or after the :: "
-                            "at byte %llu", (unsigned long long)(p - path - (p > path ? 2 : 0)));
+            return BZI_FAIL_AT(err, BZNA_E_ARGUMENT, (uint64_t)(p - path), "no path stands before or after the :: "
+                               "at byte %llu", (bzi_llu)(p - path - (p > path ? 2 : 0)));
         if (size >= sizeof item)
             return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
 
@@ -14078,25 +13468,26 @@ static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_err
 /* Adds the archives and shards that a folder holds, in the order of their names. Adds nothing if it holds none. */
 static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bzna_error *err)
 {
-    bzi_walk walk = { .names = { .memory = paths->memory }, .root = folder, .extensions = BZI_SHARD_EXTENSIONS };
+    bzi_walk walk = bzi_walk_make(paths->memory, folder, BZI_SHARD_EXTENSIONS);
+    bzi_owned kept = { .memory = paths->memory };
     char path[BZI_LIMIT_PATH_BYTES];
-    bzi_tree tree = { .text = NULL };
+    bzi_tree tree = { .count = 0 };
     bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
 
-    if (status == BZNA_OK && (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK && walk.names.count) {
-        if (walk.folder_count > 1)
+    if (status == BZNA_OK && (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK && walk.files.count) {
+        if (walk.folders.count > 1)
             status = BZI_FAIL(err, BZNA_E_FORMAT,
                               "it holds folders beside files of samples (\"%.64s\"): open those by a pattern (*.tar), "
                               "or set dataset_config.format to \"folder\"",
-                              bzi_names_get(&walk.names, 0));
+                              bzi_names_get(&walk.files, 0));
         else
-            status = bzi_walk_finish(&walk, &tree, err);
+            status = bzi_tree_make(&tree, &kept, &walk.files, bzi_path_is_before, err);
     }
 
     for (uint64_t i = 0; i < tree.count && status == BZNA_OK; i++)
         if ((status = bzi_path_join(path, sizeof path, folder, tree.names[i], err)) == BZNA_OK)
             status = bzi_paths_add(paths, path, err);
-    bzi_tree_free(&tree, paths->memory);
+    bzi_owned_free(&kept);
     bzi_walk_free(&walk);
     return status;
 }
@@ -14138,7 +13529,7 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 
 
 /* ==== 45. Containers: opening =======================================================================================
- * Calls: rooms 2, 8, 10-11, 23, 29, 32, 36-37, 40-43.
+ * Calls: rooms 2, 8, 10-11, 23, 29, 32, 36-37, 40-42.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -14187,8 +13578,7 @@ static void bzi_container_free(bzi_container *c)
     bzi_host *host = c->host;
     if (c->own && c->ops->close)
         c->ops->close(c);
-    bzi_release(&host->memory, c->own, 1, c->ops ? c->ops->own_bytes : 0);
-    bzi_release(&host->memory, c->name, c->name_size, 1);
+    bzi_owned_free(&c->kept);
     bzi_release(&host->memory, c, 1, sizeof *c);
     bzi_host_drop(host);
 }
@@ -14197,7 +13587,7 @@ static void bzi_container_drop(bzi_container *c)
 {
     if (atomic_fetch_sub(&c->references, 1) != 1)
         return;
-    bzi_source_close(&c->source, &c->host->memory);
+    bzi_source_close(&c->source);
     bzi_container_free(c);
 }
 
@@ -14209,23 +13599,23 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t
     char guess[160] = "";
 
     if (what)
-        return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
+        return BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, 0, "it is %s", what);
     if (format)
-        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "dataset_config.format: the file is not of the format \"%s\"",
-                        format);
+        return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "dataset_config.format: the file is not of the format \"%s\"",
+                           format);
     if (bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN)
-        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "it is one picture: open the folder that holds it");
+        return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "it is one picture: open the folder that holds it");
 #ifndef BENZINA_NO_RECORDS
     bzi_records_guess((bzi_span){ head, size }, c->source.size, guess, sizeof guess);
 #else
     (void)c;
 #endif
     if (*guess)
-        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "%s", guess);
+        return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "%s", guess);
     if ((what = bzi_codec_unread_shape((bzi_span){ head, size })) != NULL)
-        return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
-    return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0,
-                    "of no known kind: not an mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
+        return BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, 0, "it is %s", what);
+    return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0,
+                       "of no known kind: not an mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
 }
 
 /* Refuses a setting that has no effect on this kind, because the caller expects an effect. */
@@ -14246,19 +13636,10 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
         { "pairs", config->pairs != NULL, ops == BZI_PAIRS_ROW, "folders" },
     };
 
-    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(settings); i++)
         if (settings[i].is_set && !settings[i].has_effect)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: it has an effect on %s only; this is of kind %s",
                             settings[i].name, settings[i].kinds, ops->name);
-    return BZNA_OK;
-}
-
-/* Makes it a container of a kind. A row that is tried after another keeps the memory of the state. */
-static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops, bzna_error *err)
-{
-    c->ops = ops;
-    if (!c->own && ops->own_bytes && !(c->own = bzi_alloc_zero(&c->host->memory, 1, ops->own_bytes)))
-        return bzi_fail_memory(err, "a data set");
     return BZNA_OK;
 }
 
@@ -14304,6 +13685,23 @@ static bzna_status bzi_container_choose_target(bzi_container *c, const bzna_data
     return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.target: there is no field of integers \"%.64s\"", name);
 }
 
+/* Has a row open what is given. A row that is tried after another finds the state that that one has left. */
+static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops,
+                                        const bzna_dataset_config *config, bzna_error *err)
+{
+    bzna_status status;
+
+    c->ops = ops;
+    if (!c->own && ops->own_bytes && !(c->own = bzi_keep(&c->kept, 1, ops->own_bytes)))
+        return bzi_fail_memory(err, "a data set");
+
+    if ((status = ops->open(c, config, err)) == BZNA_OK)
+        status = bzi_container_choose_target(c, config, err);
+    if (status != BZNA_AGAIN && bzi_container_check_config(c, config, err) != BZNA_OK)
+        return err->status;
+    return status;
+}
+
 /* Finds the row for a file by its first bytes and has it build the index. A row that returns BZNA_AGAIN declines. */
 static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
@@ -14316,138 +13714,66 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "dataset_config.records: this build reads none (BENZINA_NO_RECORDS)");
 #endif
     if (size == 0)
-        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "the file is empty");
+        return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "the file is empty");
     if (bzi_source_read(&c->source, 0, head, size, err) != BZNA_OK)
         return err->status;
 
     if (!config->records && bzi_codec_unread((bzi_span){ head, size }, 0))
         return bzi_container_fail_kind(c, head, size, config->format, err);
-    for (size_t i = 0; status == BZNA_AGAIN && i < sizeof bzi_containers / sizeof bzi_containers[0]; i++) {
-        const bzi_container_ops *ops = bzi_containers[i];
-        if (!bzi_container_suits(ops, config, head, size))
-            continue;
-        if ((status = bzi_container_become(c, ops, err)) == BZNA_OK)
-            status = ops->open(c, config, err);
-        if (status == BZNA_OK)
-            status = bzi_container_choose_target(c, config, err);
-        if (status != BZNA_AGAIN && bzi_container_check_config(c, config, err) != BZNA_OK)
-            status = err->status;
+    for (size_t i = 0; status == BZNA_AGAIN && i < BZI_LENGTH(bzi_containers); i++) {
+        if (bzi_container_suits(bzi_containers[i], config, head, size))
+            status = bzi_container_become(c, bzi_containers[i], config, err);
     }
     return status == BZNA_AGAIN ? bzi_container_fail_kind(c, head, size, config->format, err) : status;
 }
 
-/* Makes a container that is of no kind yet. */
-static bzna_status bzi_container_make(bzi_host *host, const char *name, const bzna_dataset_config *config,
-                                      bzi_container **out, bzna_error *err)
+/* What a container is opened from: a source, whose kind its bytes tell, or what is of a kind by the caller's word. */
+typedef struct bzi_input {
+    const bzi_source        *source;  /* it is taken if opening succeeds */
+    const void              *given;   /* the path of a folder, or a provider, which is taken likewise */
+    const bzi_container_ops *ops;     /* its kind */
+    const char              *kind;    /* for messages, after "it is a" */
+} bzi_input;
+
+static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, const char *name,
+                                      const bzna_dataset_config *config, bzi_container **out, bzna_error *err)
 {
     bzi_container *c = bzi_alloc_zero(&host->memory, 1, sizeof *c);
+    bzna_status status;
 
     if (!c)
         return bzi_fail_memory(err, "a data set");
 
     c->host = host;
+    c->kept.memory = &host->memory;
     atomic_init(&c->references, 1);
     bzi_host_retain(host);
     c->orientation = config->orientation;
     c->palette = config->palette;
     c->target_field = BZI_NO_FIELD;
+    c->given = input->given;
+    if (input->source)
+        c->source = *input->source;
 
-    c->name_size = strlen(name) + 1;
-    c->name = bzi_alloc_copy(&host->memory, name, c->name_size, 1);
-    *out = c;
+    if (!(c->name = bzi_keep_copy(&c->kept, name, strlen(name) + 1, 1)))
+        status = bzi_fail_memory(err, "a dataset's name");
+    else if (input->source)
+        status = bzi_container_recognize(c, config, err);
+    else if (config->format && strcmp(config->format, input->ops->name))
+        status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a %s, not \"%s\"", input->kind,
+                          config->format);
+    else
+        status = bzi_container_become(c, input->ops, config, err);
 
-    if (c->name)
-        return BZNA_OK;
-
-    bzi_container_free(c);
-    return bzi_fail_memory(err, "a dataset's name");
-}
-
-/* Opens a container over an open source and takes the source. On failure the source still belongs to the caller. */
-static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, const char *name,
-                                      const bzna_dataset_config *config, bzi_container **out, bzna_error *err)
-{
-    bzi_container *c;
-    bzna_status status = bzi_container_make(host, name, config, &c, err);
-
-    if (status != BZNA_OK)
-        return status;
-
-    c->source = *source;
-    bzi_source_moved(&c->source);
-    if ((status = bzi_container_recognize(c, config, err)) != BZNA_OK) {
-        bzi_container_free(c);
-        return status;
-    }
-
-    c->source.path = NULL;
-    *out = c;
-    return BZNA_OK;
-}
-
-#ifndef BENZINA_NO_FOLDERS
-
-/* Opens a folder of pictures. */
-static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, const bzna_dataset_config *config,
-                                             bzi_container **out, bzna_error *err)
-{
-    const bzi_container_ops *ops = config->pairs ? &bzi_pairs_ops : &bzi_folder_ops;
-    bzi_container *c;
-    bzna_status status = bzi_container_make(host, config->name ? config->name : path, config, &c, err);
-
-    if (status != BZNA_OK)
-        return status;
-
-    if (config->format && strcmp(config->format, ops->name))
-        status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a folder, not \"%s\"", config->format);
-    else if ((status = bzi_container_become(c, ops, err)) == BZNA_OK &&
-             (status = bzi_container_check_config(c, config, err)) == BZNA_OK &&
-             (status = config->pairs ? bzi_pairs_open(c, path, config, err) :
-                                       bzi_folder_open_path(c, path, config, err)) == BZNA_OK)
-        status = bzi_container_choose_target(c, config, err);
     if (status != BZNA_OK) {
         bzi_container_free(c);
         return status;
     }
-
+    c->given = NULL;
+    bzi_source_settle(&c->source);
     *out = c;
     return BZNA_OK;
 }
-
-#endif
-
-#ifndef BENZINA_NO_RECORDS
-
-/* Opens a provider of samples and takes it. On failure it still belongs to the caller. */
-static bzna_status bzi_container_open_provider(bzi_host *host, const bzna_provider *provider, const char *name,
-                                               const bzna_dataset_config *config, bzi_container **out,
-                                               bzna_error *err)
-{
-    const bzi_container_ops *ops = bzi_provider_row(provider);
-    bzi_container *c;
-    bzna_status status = bzi_container_make(host, name, config, &c, err);
-
-    if (status != BZNA_OK)
-        return status;
-
-    if (config->format && strcmp(config->format, ops->name))
-        status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a provider, not \"%s\"", config->format);
-    else if ((status = bzi_container_become(c, ops, err)) == BZNA_OK &&
-             (status = bzi_container_check_config(c, config, err)) == BZNA_OK &&
-             (status = bzi_provider_open(c, provider, err)) == BZNA_OK)
-        status = bzi_container_choose_target(c, config, err);
-    if (status != BZNA_OK) {
-        bzi_container_free(c);
-        return status;
-    }
-
-    bzi_provider_take(c);
-
-    *out = c;
-    return BZNA_OK;
-}
-
-#endif
 
 /* Puts "train.bzna: sample 12: " before the message. A sample that is a file of its own is named by that file's path,
  * instead of the container. */
@@ -14463,14 +13789,14 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
         bzi_error_prefix(err, path);
     }
 
-    snprintf(name, sizeof name, "sample %llu", (unsigned long long)index);
+    snprintf(name, sizeof name, "sample %llu", (bzi_llu)index);
     bzi_error_prefix(err, name);
     return c->ops->path ? err->status : bzi_error_prefix(err, c->name);
 }
 
 
 /* ==== 46. Samples ===================================================================================================
- * Calls: rooms 2, 8, 10-11, 23-24.
+ * Calls: rooms 2, 8, 10-11, 23-24, 28.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
@@ -14490,7 +13816,7 @@ typedef struct bzi_reading {
 static void bzi_reading_end(bzi_reading *reading)
 {
     for (uint32_t i = 0; i < reading->own_count; i++)
-        bzi_source_close(&reading->own[i], NULL);
+        bzi_source_close(&reading->own[i]);
     reading->own_count = 0;
     reading->source = NULL;
 }
@@ -14508,7 +13834,7 @@ static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
         path[0] = 0;
         if ((status = c->ops->path(c, reading->sample.index, i, path, sizeof path, err)) == BZNA_OK &&
-            (status = bzi_source_open_file(&reading->own[i], &c->host->files, path, err)) == BZNA_OK) {
+            (status = bzi_source_open_file(&reading->own[i], path, err)) == BZNA_OK) {
             reading->own_count++;
             if (!bzi_add(extent->size, reading->own[i].size, &extent->size))
                 extent->size = UINT64_MAX;                  /* more than any limit */
@@ -14545,8 +13871,8 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
     if (extent->size <= limit)
         return BZNA_OK;
     bzi_reading_end(reading);
-    return bzi_fail(err, BZNA_E_LIMIT, extent->offset, 0, 0, "its %llu bytes are more than max_sample_bytes, %llu",
-                    (unsigned long long)extent->size, (unsigned long long)limit);
+    return BZI_FAIL_AT(err, BZNA_E_LIMIT, extent->offset, "its %llu bytes are more than max_sample_bytes, %llu",
+                       (bzi_llu)extent->size, (bzi_llu)limit);
 }
 
 /* Reads the files of a sample of several, one after the other, and writes their sizes after them. */
@@ -14599,7 +13925,7 @@ static bzna_status bzi_reading_fetch(bzi_reading *reading, uint8_t *bytes, uint6
         return status;
     if (said && size != said)
         return BZI_FAIL(err, BZNA_E_CALLBACK, "its size changes between calls: %llu bytes, then %llu",
-                        (unsigned long long)said, (unsigned long long)size);
+                        (bzi_llu)said, (bzi_llu)size);
 
     reading->sample.extent.size = size;
     reading->sample.bytes = bytes;
@@ -14649,13 +13975,53 @@ static bzna_status bzi_container_target(const bzi_container *c, const bzi_sample
     return c->target_field == BZI_NO_FIELD ? BZNA_OK : c->ops->field(c, sample, c->target_field, &value, err);
 }
 
+/* Returns the number of a field that is a picture. Without a name, or with "image" if no picture is called so, that is
+ * the first one. BZI_NO_FIELD: there is none. */
+static uint32_t bzi_container_find_picture(const bzi_container *c, const char *name)
+{
+    uint32_t first = BZI_NO_FIELD;
+
+    for (uint32_t i = c->field_count; i-- > 0;) {
+        if (c->fields[i].kind != BZNA_FIELD_IMAGE)
+            continue;
+        if (name && strcmp(c->fields[i].name, name) == 0)
+            return i;
+        first = i;
+    }
+    return !name || strcmp(name, "image") == 0 ? first : BZI_NO_FIELD;
+}
+
+/* Returns the number of a field, or BZI_NO_FIELD if there is none of that name. The field that gives the target is also
+ * found as "target". If no field has the name "image", the first field of a picture is found by it. */
+static uint32_t bzi_container_find_field(const bzi_container *c, const char *name, bzi_field *field)
+{
+    for (uint32_t i = 0; i < c->field_count; i++) {
+        *field = c->fields[i];
+        if (strcmp(field->name, name) == 0)
+            return i;
+    }
+
+    if (strcmp(name, "image") == 0) {
+        *field = (bzi_field){ BZNA_FIELD_IMAGE, 1, "image" };
+        return bzi_container_find_picture(c, NULL);
+    }
+
+    if (strcmp(name, "target") || c->target_field == BZI_NO_FIELD)
+        return BZI_NO_FIELD;
+    *field = c->fields[c->target_field];
+    return c->target_field;
+}
+
 /* Finds a picture of a sample that was read. */
 static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                       bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                       bzi_image *image, bzna_error *err)
 {
-    bzna_status status = c->ops->image(c, sample, pick, scratch, image, err);
-    if (status != BZNA_OK)
-        return status;
+    bzi_pick one = *pick;
+
+    if (!c->ops->images && (one.number = bzi_container_find_picture(c, pick->name)) == BZI_NO_FIELD)
+        return bzi_container_fail_image(pick->name, err);
+    if (c->ops->image(c, sample, &one, image, err) != BZNA_OK)
+        return err->status;
 
     if (c->orientation == BZNA_ORIENTATION_IGNORE)
         image->coded.orientation = 1;
@@ -14670,7 +14036,6 @@ typedef struct bzi_look {
     const bzi_container *container;   /* that the sample is of */
     bzi_reading          reading;     /* the sample, located and perhaps read */
     bzi_buffer           buffer;      /* the sample's bytes, unless they are used where they are mapped */
-    bzi_scratch          scratch;     /* for a picture's configuration */
 } bzi_look;
 
 static void bzi_look_end(bzi_look *look)
@@ -14719,14 +14084,14 @@ static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t in
 }
 
 /* Adds the names of a sample's pictures: those that the container lists, else those of its fields. */
-static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                        bzna_sample_ref *out, bzna_error *err)
+static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
+                                        bzna_error *err)
 {
     if (c->ops->images)
-        return c->ops->images(c, sample, scratch, out, err);
+        return c->ops->images(c, sample, out, err);
     for (uint32_t i = 0; i < c->field_count; i++)
-        if (c->fields[i].kind == BZNA_FIELD_IMAGE && out->image_count < BZNA_IMAGES_MAX)
-            bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, c->fields[i].name);
+        if (c->fields[i].kind == BZNA_FIELD_IMAGE)
+            bzi_sample_ref_add(out, c->fields[i].name);
     return BZNA_OK;
 }
 
@@ -14743,7 +14108,7 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
         return status;
 
     if ((status = bzi_container_target(c, sample, &out->target, err)) == BZNA_OK)
-        status = bzi_container_images(c, sample, &look.scratch, out, err);
+        status = bzi_container_images(c, sample, out, err);
 
     out->offset = sample->extent.offset;
     out->size = sample->extent.size;
@@ -14763,14 +14128,14 @@ static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t ind
         return status;
     if (buffer.size < sample->extent.size)
         status = BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu",
-                          (unsigned long long)sample->extent.size, (unsigned long long)buffer.size);
+                          (bzi_llu)sample->extent.size, (bzi_llu)buffer.size);
 
     if (status == BZNA_OK)
         status = look.reading.fetched ?
                      bzi_reading_fetch(&look.reading, (uint8_t *)(uintptr_t)buffer.data, buffer.size, err) :
                      bzi_reading_read(&look.reading, (uint8_t *)(uintptr_t)buffer.data, err);
     if (status == BZNA_OK &&
-        (status = bzi_container_image(c, sample, pick, &look.scratch, image, err)) == BZNA_OK)
+        (status = bzi_container_image(c, sample, pick, image, err)) == BZNA_OK)
         status = bzi_image_complete(image, err);
     bzi_look_end(&look);
     return status;
@@ -14786,7 +14151,7 @@ static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t
     if (status != BZNA_OK)
         return status;
 
-    if ((status = bzi_container_image(c, &look.reading.sample, pick, &look.scratch, image, err)) == BZNA_OK)
+    if ((status = bzi_container_image(c, &look.reading.sample, pick, image, err)) == BZNA_OK)
         status = bzi_image_complete(image, err);
     image->coded.config = image->coded.data = NULL;
 
@@ -14795,31 +14160,6 @@ static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t
 }
 
 /* --- Fields --- */
-
-/* Returns the number of a field, or BZI_NO_FIELD if there is none of that name. The field that gives the target is also
- * found as "target". If no field has the name "image", the first field of a picture is found by it. */
-static uint32_t bzi_container_find_field(const bzi_container *c, const char *name, bzi_field *field)
-{
-    uint32_t picture = BZI_NO_FIELD;
-
-    for (uint32_t i = 0; i < c->field_count; i++) {
-        *field = c->fields[i];
-        if (strcmp(field->name, name) == 0)
-            return i;
-        if (field->kind == BZNA_FIELD_IMAGE && picture == BZI_NO_FIELD)
-            picture = i;
-    }
-
-    if (strcmp(name, "image") == 0) {
-        *field = (bzi_field){ BZNA_FIELD_IMAGE, 1, "image" };
-        return picture;
-    }
-
-    if (strcmp(name, "target") || c->target_field == BZI_NO_FIELD)
-        return BZI_NO_FIELD;
-    *field = c->fields[c->target_field];
-    return c->target_field;
-}
 
 /* Gives the value of a field that is not a picture. Pre: the sample was read if the field lies inside. */
 static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample *sample, uint32_t number,
@@ -14834,7 +14174,7 @@ static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample 
 static bzna_status bzi_look_stream(bzi_look *look, const bzi_pick *pick, bzi_value *value, bzna_error *err)
 {
     bzi_image image;
-    bzna_status status = bzi_container_image(look->container, &look->reading.sample, pick, &look->scratch, &image, err);
+    bzna_status status = bzi_container_image(look->container, &look->reading.sample, pick, &image, err);
     return status == BZNA_OK ? bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err) : status;
 }
 
@@ -14842,7 +14182,7 @@ static bzna_status bzi_look_stream(bzi_look *look, const bzi_pick *pick, bzi_val
 static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t index, const char *name,
                                               uint32_t number, bzi_value *value, bzna_error *err)
 {
-    const bzi_pick pick = { name, 0 };
+    const bzi_pick pick = { .name = name };
     bzi_look look;
     bzna_status status = bzi_look_begin(&look, c, index, 1, err);
 
@@ -14884,7 +14224,7 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
     value->size += nul;
     if (status == BZNA_OK && value->size > capacity)
         return BZI_FAIL(err, BZNA_E_BUFFER, "the %s needs %llu bytes, the buffer has %llu", name,
-                        (unsigned long long)value->size, (unsigned long long)capacity);
+                        (bzi_llu)value->size, (bzi_llu)capacity);
     if (status == BZNA_OK && nul)
         value->data[value->size - 1] = 0;
     return status;
@@ -14892,7 +14232,7 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 
 
 /* ==== 47. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 8, 10-11, 34, 45.
+ * Calls: rooms 2, 4, 8, 10-11, 34-37, 45.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -14907,11 +14247,13 @@ typedef struct bzi_part {
 struct bzna_dataset {
     bzi_host  *host;                  /* a reference is held */
     atomic_int references;
-    bzi_part  *parts;                 /* in the order of the data set */
     uint32_t   part_count;            /* parts in use */
-    uint32_t   part_room;             /* parts allocated */
+    uint32_t   part_room;             /* elements of parts */
     uint64_t   count;                 /* of samples */
+    bzi_part   parts[];               /* in the order of the data set */
 };
+
+static uint64_t bzi_dataset_bytes(uint32_t parts) { return sizeof(bzna_dataset) + parts * sizeof(bzi_part); }
 
 static void bzi_dataset_retain(bzna_dataset *dataset) { atomic_fetch_add(&dataset->references, 1); }
 
@@ -14924,20 +14266,15 @@ static void bzi_dataset_drop(bzna_dataset *dataset)
 
     for (uint32_t i = 0; i < dataset->part_count; i++)
         bzi_container_drop(dataset->parts[i].container);
-    bzi_release(&host->memory, dataset->parts, dataset->part_room, sizeof *dataset->parts);
-    bzi_release(&host->memory, dataset, 1, sizeof *dataset);
+    bzi_release(&host->memory, dataset, bzi_dataset_bytes(dataset->part_room), 1);
     bzi_host_drop(host);
 }
 
 /* Makes a data set without parts, with room for `parts` of them. */
 static bzna_status bzi_dataset_make(bzi_host *host, uint32_t parts, bzna_dataset **out, bzna_error *err)
 {
-    bzna_dataset *dataset = bzi_alloc_zero(&host->memory, 1, sizeof *dataset);
+    bzna_dataset *dataset = bzi_alloc_zero(&host->memory, bzi_dataset_bytes(parts), 1);
 
-    if (dataset && !(dataset->parts = bzi_alloc_zero(&host->memory, parts, sizeof *dataset->parts))) {
-        bzi_release(&host->memory, dataset, 1, sizeof *dataset);
-        dataset = NULL;
-    }
     if (!dataset)
         return bzi_fail_memory(err, "a data set");
 
@@ -14949,78 +14286,59 @@ static bzna_status bzi_dataset_make(bzi_host *host, uint32_t parts, bzna_dataset
     return BZNA_OK;
 }
 
-/* Appends a part and takes the reference to the container. Pre: there is room, and the sum of counts was checked. */
-static void bzi_dataset_append(bzna_dataset *dataset, bzi_container *container, uint64_t first, uint64_t count)
+/* Appends a part and takes the reference to the container, even on failure. Pre: there is room. */
+static bzna_status bzi_dataset_append(bzna_dataset *dataset, bzi_container *container, uint64_t first, uint64_t count,
+                                      bzna_error *err)
 {
-    bzi_part part = { container, first, count, dataset->count };
-    dataset->parts[dataset->part_count++] = part;
-    dataset->count += count;
+    dataset->parts[dataset->part_count++] = (bzi_part){ container, first, count, dataset->count };
+    if (bzi_add(dataset->count, count, &dataset->count) && dataset->count <= (uint64_t)1 << 63)
+        return BZNA_OK;
+    return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most 2^63 samples");
 }
 
-/* Opens one container over an open source and takes the source. On failure the source still belongs to the caller. */
-static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, const char *name,
+/* Gives a data set that was made, or drops what there is of it. */
+static bzna_status bzi_dataset_give(bzna_dataset *dataset, bzna_status status, bzna_dataset **out)
+{
+    if (status == BZNA_OK)
+        *out = dataset;
+    else if (dataset)
+        bzi_dataset_drop(dataset);
+    return status;
+}
+
+/* Opens one container. On failure what it was to be opened from still belongs to the caller. */
+static bzna_status bzi_dataset_open(bzi_host *host, const bzi_input *input, const char *name,
                                     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset *dataset = NULL;
     bzi_container *container = NULL;
     bzna_status status = bzi_dataset_make(host, 1, &dataset, err);
 
-    if (status == BZNA_OK && (status = bzi_container_open(host, source, name, config, &container, err)) != BZNA_OK)
-        bzi_dataset_drop(dataset);
-    if (status != BZNA_OK)
-        return status;
-
-    bzi_dataset_append(dataset, container, 0, container->count);
-    *out = dataset;
-    return BZNA_OK;
+    if (status == BZNA_OK && (status = bzi_container_open(host, input, name, config, &container, err)) == BZNA_OK)
+        status = bzi_dataset_append(dataset, container, 0, container->count, err);
+    return bzi_dataset_give(dataset, status, out);
 }
-
-#ifndef BENZINA_NO_RECORDS
-
-/* Opens a provider of samples and takes it. On failure it still belongs to the caller. */
-static bzna_status bzi_dataset_open_provider(bzi_host *host, const bzna_provider *provider, const char *name,
-                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
-{
-    bzna_dataset *dataset = NULL;
-    bzi_container *container = NULL;
-    bzna_status status = bzi_dataset_make(host, 1, &dataset, err);
-
-    if (status == BZNA_OK &&
-        (status = bzi_container_open_provider(host, provider, name, config, &container, err)) != BZNA_OK)
-        bzi_dataset_drop(dataset);
-    if (status != BZNA_OK)
-        return status;
-
-    bzi_dataset_append(dataset, container, 0, container->count);
-    *out = dataset;
-    return BZNA_OK;
-}
-
-#endif
 
 /* Makes a data set of the parts of others, in their order. */
 static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from, uint32_t from_count,
                                       bzna_dataset **out, bzna_error *err)
 {
-    uint64_t parts = 0, samples = 0;
+    bzna_dataset *all = NULL;
+    uint64_t parts = 0;
     bzna_status status;
 
-    for (uint32_t i = 0; i < from_count; i++) {
-        parts += from[i]->part_count;
-        if (parts > BZI_LIMIT_PARTS || !bzi_add(samples, from[i]->count, &samples) || samples > (uint64_t)1 << 63)
-            return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most %u files and 2^63 samples", BZI_LIMIT_PARTS);
-    }
-
-    if ((status = bzi_dataset_make(host, (uint32_t)parts, out, err)) != BZNA_OK)
-        return status;
-
     for (uint32_t i = 0; i < from_count; i++)
-        for (uint32_t k = 0; k < from[i]->part_count; k++) {
+        if ((parts += from[i]->part_count) > BZI_LIMIT_PARTS)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most %u files", BZI_LIMIT_PARTS);
+
+    status = bzi_dataset_make(host, (uint32_t)parts, &all, err);
+    for (uint32_t i = 0; i < from_count; i++)
+        for (uint32_t k = 0; k < from[i]->part_count && status == BZNA_OK; k++) {
             const bzi_part *part = &from[i]->parts[k];
             bzi_container_retain(part->container);
-            bzi_dataset_append(*out, part->container, part->first, part->count);
+            status = bzi_dataset_append(all, part->container, part->first, part->count, err);
         }
-    return BZNA_OK;
+    return bzi_dataset_give(all, status, out);
 }
 
 /* Opens a file or a folder. */
@@ -15028,13 +14346,14 @@ static bzna_status bzi_container_open_path(bzi_host *host, const char *path, con
                                            bzi_container **out, bzna_error *err)
 {
     const char *name = config->name ? config->name : path;
-    bzi_source source;
+    bzi_source source = { .size = 0 };
     bzna_status status;
 
-    memset(&source, 0, sizeof source);
     if (bzi_os_kind(path) == BZI_OS_FOLDER) {
 #ifndef BENZINA_NO_FOLDERS
-        status = bzi_container_open_folder(host, path, config, out, err);
+        const bzi_input folder = { .given = path, .ops = config->pairs ? &bzi_pairs_ops : &bzi_folder_ops,
+                                   .kind = "folder" };
+        status = bzi_container_open(host, &folder, name, config, out, err);
 #else
         status = BZI_FAIL(err, BZNA_E_UNSUPPORTED, "it is a folder, and this build reads none (BENZINA_NO_FOLDERS)");
 #endif
@@ -15043,10 +14362,10 @@ static bzna_status bzi_container_open_path(bzi_host *host, const char *path, con
 
     if (bzi_source_open_path(&source, host, path, err) != BZNA_OK)
         return bzi_error_prefix(err, path);
-    if ((status = bzi_container_open(host, &source, name, config, out, err)) == BZNA_OK)
+    if ((status = bzi_container_open(host, &(bzi_input){ .source = &source }, name, config, out, err)) == BZNA_OK)
         return status;
 
-    bzi_source_close(&source, &host->memory);
+    bzi_source_close(&source);
     return bzi_error_prefix(err, name);
 }
 
@@ -15074,14 +14393,14 @@ static bzna_status bzi_paths_check(const bzi_names *paths, const bzna_dataset_co
 {
     if (config->index && paths->count > 1)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: it is of one file, and these are %llu",
-                        (unsigned long long)paths->count);
+                        (bzi_llu)paths->count);
     if (config->name && paths->count > 1)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%llu) is named by its path",
-                        (unsigned long long)paths->count);
+                        (bzi_llu)paths->count);
     return BZNA_OK;
 }
 
-/* Several containers that are opened at once. */
+/* Files and folders that are opened at once. */
 typedef struct bzi_opening {
     bzi_host                  *host;          /* of the data set */
     bzi_names                  paths;         /* of the files and folders */
@@ -15097,60 +14416,41 @@ static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
                                    &opening->opened[i], err);
 }
 
-/* Lays what was opened end to end. The data set takes the references. */
-static bzna_status bzi_opening_join(const bzi_opening *opening, bzna_dataset *all, bzna_error *err)
-{
-    uint64_t samples = 0;
-
-    for (uint64_t i = 0; i < opening->paths.count; i++)
-        if (!bzi_add(samples, opening->opened[i]->count, &samples) || samples > (uint64_t)1 << 63)
-            return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most 2^63 samples");
-
-    for (uint64_t i = 0; i < opening->paths.count; i++) {
-        bzi_dataset_append(all, opening->opened[i], 0, opening->opened[i]->count);
-        opening->opened[i] = NULL;
-    }
-    return BZNA_OK;
-}
-
-/* Opens all files on several threads and makes them a data set. */
+/* Opens all files on several threads, and lays them end to end. */
 static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzna_error *err)
 {
+    const uint64_t count = opening->paths.count;
     bzna_dataset *all = NULL;
-    bzna_status status = bzi_dataset_make(opening->host, (uint32_t)opening->paths.count, &all, err);
+    bzna_status status = bzi_dataset_make(opening->host, (uint32_t)count, &all, err);
 
-    if (status != BZNA_OK)
-        return status;
-
-    if ((status = bzi_parallel(opening->host, bzi_opening_open, opening, opening->paths.count, err)) == BZNA_OK)
-        status = bzi_opening_join(opening, all, err);
     if (status == BZNA_OK)
-        *out = all;
-    else
-        bzi_dataset_drop(all);
-    return status;
+        status = bzi_parallel(opening->host, bzi_opening_open, opening, count, err);
+    for (uint64_t i = 0; i < count && status == BZNA_OK; i++) {
+        status = bzi_dataset_append(all, opening->opened[i], 0, opening->opened[i]->count, err);
+        opening->opened[i] = NULL;
+    }
+    return bzi_dataset_give(all, status, out);
 }
 
 /* Opens all that paths stand for, laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
 static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    const bzi_memory *memory = &host->memory;
-    bzi_opening opening = { .host = host, .paths = { .memory = memory }, .config = config };
+    bzi_owned kept = { .memory = &host->memory };
+    bzi_opening opening = { .host = host, .paths.memory = &host->memory, .config = config };
     bzna_status status = bzi_paths_resolve(&opening.paths, paths, count, config, err);
-    uint64_t room = opening.paths.count;
 
     if (status == BZNA_OK)
         status = bzi_paths_check(&opening.paths, config, err);
-    if (status == BZNA_OK && !(opening.opened = bzi_alloc_zero(memory, room, sizeof *opening.opened)))
+    if (status == BZNA_OK && !BZI_KEEP(&kept, opening.opened, opening.paths.count))
         status = bzi_fail_memory(err, "a data set");
     if (status == BZNA_OK)
         status = bzi_opening_run(&opening, out, err);
 
-    for (uint64_t i = 0; opening.opened && i < room; i++)
+    for (uint64_t i = 0; opening.opened && i < opening.paths.count; i++)
         if (opening.opened[i])
             bzi_container_drop(opening.opened[i]);
-    bzi_release(memory, opening.opened, room, sizeof *opening.opened);
+    bzi_owned_free(&kept);
     bzi_names_free(&opening.paths);
     return status;
 }
@@ -15159,7 +14459,8 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
 static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, uint64_t count, bzna_dataset **out,
                                      bzna_error *err)
 {
-    bzna_status status = bzi_dataset_make(from->host, from->part_count, out, err);
+    bzna_dataset *all = NULL;
+    bzna_status status = bzi_dataset_make(from->host, from->part_count, &all, err);
 
     for (uint32_t i = 0; i < from->part_count && status == BZNA_OK; i++) {
         const bzi_part *part = &from->parts[i];
@@ -15170,9 +14471,9 @@ static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, u
             continue;
 
         bzi_container_retain(part->container);
-        bzi_dataset_append(*out, part->container, part->first + (begin - part->begin), end - begin);
+        status = bzi_dataset_append(all, part->container, part->first + (begin - part->begin), end - begin, err);
     }
-    return status;
+    return bzi_dataset_give(all, status, out);
 }
 
 static int bzi_part_is_past(const void *parts, uint64_t i, const void *index)
@@ -15195,8 +14496,8 @@ static const bzi_container *bzi_dataset_find(const bzna_dataset *dataset, uint64
     if (*index < dataset->count)
         return bzi_dataset_at(dataset, index);
 
-    BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)*index,
-             (unsigned long long)dataset->count);
+    BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (bzi_llu)*index,
+             (bzi_llu)dataset->count);
     bzi_error_prefix(err, dataset->part_count > 1 ? "data set" : dataset->parts[0].container->name);
     return NULL;
 }
@@ -15214,7 +14515,7 @@ static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t targe
 
         if (target >= c->class_count) {
             BZI_FAIL(err, BZNA_E_RANGE, "target %lld is not one of the %llu classes", (long long)target,
-                     (unsigned long long)c->class_count);
+                     (bzi_llu)c->class_count);
             return bzi_error_prefix(err, c->name);
         }
 
@@ -15225,7 +14526,7 @@ static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t targe
         value->size++;
         if (value->size > capacity)
             return BZI_FAIL(err, BZNA_E_BUFFER, "the name needs %llu bytes, the buffer has %llu",
-                            (unsigned long long)value->size, (unsigned long long)capacity);
+                            (bzi_llu)value->size, (bzi_llu)capacity);
         value->data[value->size - 1] = 0;
         return BZNA_OK;
     }
@@ -15314,7 +14615,7 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 #ifndef BENZINA_NO_WRITER
 /* ==== 48. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 8, 10, 12-14, 20, 23-24.
+ * Calls: rooms 2, 8, 10, 12-14, 16, 20, 23-24.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has coded pictures taken apart, their sample entries, and what is kept of each sample until the index is
@@ -15374,13 +14675,12 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
     const bzna_image *image = &coded->image;
     bzi_image_nals n = bzi_image_nals_make(image);
     bzi_span nal;
-    bzna_status status;
     int got, pictures = 0;
 
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
         if (bzi_nal_is_parameter_set(image->codec, nal)) {
-            if ((status = bzi_coded_add_set(coded, field, nal, err)) != BZNA_OK)
-                return status;
+            if (bzi_coded_add_set(coded, field, nal, err) != BZNA_OK)
+                return err->status;
         } else if (n.part == 1 && bzi_nal_kind(image->codec, nal) == BZI_NAL_SLICE) {
             if (!bzi_nal_starts_stream(image->codec, nal))
                 return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: not an intra picture that stands alone (IDR)", field);
@@ -15599,7 +14899,7 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     if (image->reserved1)
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", field);
 
-    for (size_t i = 0; i < sizeof bzi_coded_rows / sizeof bzi_coded_rows[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(bzi_coded_rows); i++)
         if (bzi_coded_rows[i].codec == image->codec)
             coded->ops = &bzi_coded_rows[i];
     codec = bzi_codec_find(image->codec);
@@ -15618,7 +14918,7 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     bzi_fourcc_text(codec->config, type);
     if (image->config && image->config_size < codec->config_bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.config: %llu bytes are too few for %s", field,
-                        (unsigned long long)image->config_size, type);
+                        (bzi_llu)image->config_size, type);
 
     status = coded->ops->gather(coded, field, err);
     return status == BZNA_OK ? bzi_coded_fit(coded, field, err) : status;
@@ -16075,7 +15375,7 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
     if (length == 0 || length >= BZNA_NAME_MAX)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u].name: must have 1 to %u bytes", i, BZNA_NAME_MAX - 1);
 
-    for (size_t k = 0; k < sizeof taken / sizeof taken[0]; k++)
+    for (size_t k = 0; k < BZI_LENGTH(taken); k++)
         if (!strcmp(v.name, taken[k]))
             wrong = "name: archives have a field of that name";
 
@@ -16181,21 +15481,20 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sa
 {
     bzi_coded input, given_thumb;
     const bzi_coded *thumb = NULL;
-    bzna_status status;
 
-    if ((status = bzi_coded_make(&input, sample->image, "sample.image", err)) != BZNA_OK)
-        return status;
+    if (bzi_coded_make(&input, sample->image, "sample.image", err) != BZNA_OK)
+        return err->status;
 
     if (sample->thumb) {
-        if ((status = bzi_coded_make(&given_thumb, sample->thumb, "sample.thumb", err)) != BZNA_OK)
-            return status;
+        if (bzi_coded_make(&given_thumb, sample->thumb, "sample.thumb", err) != BZNA_OK)
+            return err->status;
         thumb = &given_thumb;
     } else if (input.image.frame_width <= 512 && input.image.frame_height <= 512) {
         thumb = &input;
     }
 
-    if ((status = bzi_sample_check(sample, err)) != BZNA_OK)
-        return status;
+    if (bzi_sample_check(sample, err) != BZNA_OK)
+        return err->status;
 
     p->entry.split = (uint8_t)sample->split;
     p->entry.target = sample->target;
@@ -16292,7 +15591,7 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     if (status >= 0 && !error)
         return BZNA_OK;
     status = bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes at byte %llu failed: %s",
-                      (unsigned long long)size, (unsigned long long)offset,
+                      (bzi_llu)size, (bzi_llu)offset,
                       error ? strerror(error) : bzi_status_text(status));
     return writer->path.size ? bzi_error_prefix(err, (const char *)writer->path.buffer.data) : status;
 }
@@ -16552,10 +15851,10 @@ static void bzi_queue_name_missing(bzna_writer *writer, char text[160])
         for (uint32_t i = 0; i < BZI_QUEUE_SLOTS; i++)
             for (const bzi_pending *p = writer->queue[i]; p; p = p->next)
                 to = p->index >= from ? bzi_min(p->index, to) : to;
-        n += (size_t)snprintf(text + n, 160 - n, "%s%llu%s", n ? ", " : "", (unsigned long long)from,
+        n += (size_t)snprintf(text + n, 160 - n, "%s%llu%s", n ? ", " : "", (bzi_llu)from,
                               to > from + 1 ? " to " : "");
         if (to > from + 1)
-            n += (size_t)snprintf(text + n, 160 - n, "%llu", (unsigned long long)to - 1);
+            n += (size_t)snprintf(text + n, 160 - n, "%llu", (bzi_llu)to - 1);
         while (*bzi_queue_find(writer, to))
             to++;
     }
@@ -16580,7 +15879,7 @@ static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, b
     if (index == BZI_INDEX_LAST)
         return writer->last < UINT32_MAX ? BZNA_OK : BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds no more samples");
     if (index < writer->next || *bzi_queue_find(writer, index))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "index %llu was given before", (unsigned long long)index);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "index %llu was given before", (bzi_llu)index);
     return BZNA_OK;
 }
 
@@ -16795,12 +16094,11 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
 static bzna_status bzi_writer_check_complete(bzna_writer *writer, bzna_error *err)
 {
     char missing[160];
-    bzna_status status;
 
     while (writer->busy)
         bzi_os_wait(&writer->changed, &writer->lock);
-    if ((status = bzi_writer_check(writer, err)) != BZNA_OK)
-        return status;
+    if (bzi_writer_check(writer, err) != BZNA_OK)
+        return err->status;
     if (writer->queue_count) {
         bzi_queue_name_missing(writer, missing);
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "samples that were never given: %s", missing);
@@ -17414,34 +16712,6 @@ static uint32_t bzi_draw_flip(bzna_random *random, double probability)
     return bzi_random_uniform(random, 0, 1) < probability;
 }
 
-/* A warp with its defaults filled in, followed by the distortion of its output. It is MXNet's warp, or a random
- * similarity, of which every other kind is a case. bzna_warp says what its members mean in full. */
-typedef struct bzi_similarity {
-    uint32_t law;                     /* BZNA_LAW_...; never AUTO */
-    uint32_t resize;                  /* 1: the crop is scaled to the output */
-    uint32_t keep_ratio;              /* 1: resize scales both axes alike */
-    uint32_t random_crop;             /* 1: the crop lies anywhere; 0: in the middle */
-    double   edge;                    /* CENTER_RESIZED_CROP: the output's edge / the resized picture's; else 0 */
-    double   scale[2];                /* the crop's share of the picture's area, lo..hi; MXNET: a factor on sizes */
-    double   ratio[2];                /* the crop's width / height, lo..hi; 0, 0: the input's own */
-    double   degrees[2];              /* rotation, counterclockwise, lo..hi */
-    double   translate[2];            /* largest shift in x and y, as fractions of the output's size */
-    double   flip_h;                  /* probability of mirroring left to right */
-    double   flip_v;                  /* probability of mirroring top to bottom */
-    double   rotate[2];               /* of the output: degrees, clockwise, lo..hi */
-    double   shear[4];                /* of the output: degrees, x lo..hi, y lo..hi */
-    double   perspective;             /* of the output: torchvision's distortion_scale; 0: none */
-    double   perspective_p;           /* probability of that perspective */
-    double   shear_ratio;             /* MXNET: max_shear_ratio */
-    uint32_t is_mxnet;                /* 1: the kind is MXNET; the members below are 0 for others */
-    uint32_t canvas_px[2];            /* least and most edge of the scaled picture, in pixels; most 0: any */
-    uint32_t crop_px[2];              /* edge of a square crop, lo..hi, in pixels; 0, 0: the output's size */
-    uint32_t pad_px;                  /* pixels added on each side */
-    uint32_t short_edge_px;           /* the picture's short edge is resized to this before all else; 0: it is not */
-    uint32_t has_crop_start;          /* 1: crop_start counts */
-    uint32_t crop_start[2];           /* where the crop begins, x and y, in pixels */
-} bzi_similarity;
-
 /* Both laws fall back on this crop when ten tries found none: the largest centered one within the ratios. */
 static void bzi_crop_central(const double ratio[2], double width, double height, double *crop_width,
                              double *crop_height)
@@ -17458,7 +16728,7 @@ static void bzi_crop_central(const double ratio[2], double width, double height,
 
 /* Draws the crop of torchvision's RandomResizedCrop: its area is uniform, its ratio log-uniform, and its edges are
  * whole pixels. If ten tries find none, it is the central crop. */
-static void bzi_crop_torchvision(bzna_random *random, const bzi_similarity *p, double width, double height,
+static void bzi_crop_torchvision(bzna_random *random, const bzna_warp *p, double width, double height,
                                  bzna_affine *a)
 {
     for (int i = 0; i < 10; i++) {
@@ -17506,10 +16776,11 @@ static void bzi_crop_resized(double edge, bzna_affine *a)
 
 /* Draws a crop by the original's law: its area is log-uniform and drawn once, then up to ten ratios are tried. Returns
  * 1; 0 if none fitted, and it is the central crop. */
-static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double width, double height, int resize,
+static int bzi_crop_benzina(bzna_random *random, const bzna_warp *p, double width, double height, int resize,
                             bzna_affine *a)
 {
-    double scale = bzi_draw_log(random, p->scale[0], p->scale[1]);
+    const double edge = p->kind == BZNA_WARP_CENTER_RESIZED_CROP ? p->scale[0] : 1;
+    const double scale = edge * bzi_draw_log(random, p->scale[0], p->scale[1]);
 
     if (p->ratio[0] > 0) {
         for (int i = 0; i < 10; i++) {
@@ -17529,7 +16800,7 @@ static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double
 }
 
 /* Draws a random similarity. Pre: `a` has sizes above 0, and nothing else is set. */
-static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, bzna_affine a, double h[9])
+static void bzi_warp_similarity(bzna_random *random, const bzna_warp *p, bzna_affine a, double h[9])
 {
     const uint32_t in_width = a.in_width, in_height = a.in_height;
     int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1;
@@ -17538,8 +16809,8 @@ static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, bz
     a.resize = (uint32_t)resize;
     a.keep_ratio = p->keep_ratio;
 
-    if (p->law == BZNA_LAW_TORCHVISION && p->edge > 0) {
-        bzi_crop_resized(p->edge, &a);
+    if (p->law == BZNA_LAW_TORCHVISION && p->kind == BZNA_WARP_CENTER_RESIZED_CROP) {
+        bzi_crop_resized(p->scale[0], &a);
     } else if (p->law == BZNA_LAW_TORCHVISION && resize) {
         bzi_crop_torchvision(random, p, in_width, in_height, &a);
     } else {
@@ -17591,9 +16862,10 @@ static void bzi_mxnet_enlarge(const double out[2], double size[2])
  * onto a canvas, pads, enlarges, crops and mirrors. MXNet's matrix m maps input to output, h the other way. MXNet
  * refuses a square crop (crop_px) that is larger than the canvas; here it is centered. Pre: `a` has sizes above 0, and
  * nothing else is set. */
-static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_affine a, double h[9])
+static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, bzna_affine a, double h[9])
 {
     const double out[2] = { a.out_width, a.out_height }, given[2] = { a.in_width, a.in_height };
+    const double start[2] = { p->crop_x_start, p->crop_y_start };
     const int s = given[0] > given[1];
     double in[2] = { given[0], given[1] }, crop[2] = { out[0], out[1] }, canvas[2], size[2], shown[2];
     double origin[2], step[2];
@@ -17617,7 +16889,7 @@ static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_af
         bzi_mxnet_enlarge(out, shown);
     for (int i = 0; i < 2; i++) {
         const double room = shown[i] - crop[i], shrink = size[i] / shown[i];
-        const double begin = p->has_crop_start ? p->crop_start[i] :
+        const double begin = p->has_crop_start ? start[i] :
                              p->random_crop && room > 0 ? bzi_draw_integer(random, 0, room) : floor(room / 2);
         step[i] = shrink * (crop[i] / out[i]);
         origin[i] = shrink * begin - p->pad_px + (step[i] - 1) / 2 -
@@ -17692,16 +16964,16 @@ static void bzi_draw_corners(bzna_random *random, double distortion, const doubl
     }
 }
 
-/* Draws one warp, and writes its homography from output to input pixels. Pre: the warp was checked, and sizes are above
- * 0. */
-static void bzi_warp_draw(bzna_random *random, const bzi_similarity *p, const uint32_t in[2], const uint32_t out[2],
+/* Draws one warp, and writes its homography from output to input pixels. Pre: bzi_warp_resolve has made it, and sizes
+ * are above 0. */
+static void bzi_warp_draw(bzna_random *random, const bzna_warp *p, const uint32_t in[2], const uint32_t out[2],
                           double h[9])
 {
     const bzna_affine sizes = { .in_width = in[0], .in_height = in[1], .out_width = out[0], .out_height = out[1] };
     const double size[2] = { out[0], out[1] };
     double rotate, shear_x, shear_y, corners[4][2];
 
-    if (p->is_mxnet)
+    if (p->kind == BZNA_WARP_MXNET)
         bzi_warp_mxnet(random, p, sizes, h);
     else
         bzi_warp_similarity(random, p, sizes, h);
@@ -17782,12 +17054,11 @@ static const char *bzi_ranges_fault(const bzi_range *ranges, size_t count)
 }
 
 /* Returns the name of the first field that is out of its range, or NULL if none is. */
-static const char *bzi_similarity_fault(const bzi_similarity *p)
+static const char *bzi_warp_fault(const bzna_warp *p)
 {
-    const int has_ratio = bzi_is_set(p->ratio);
     const bzi_range ranges[] = {
-        { "scale", p->scale[0], p->scale[1], DBL_MIN, 1e6 },
-        { "ratio", p->ratio[0], p->ratio[1], has_ratio ? DBL_MIN : 0, 1e6 },
+        { "scale", p->scale[0], p->scale[1], DBL_MIN, p->kind == BZNA_WARP_CENTER_RESIZED_CROP ? 1e3 : 1e6 },
+        { "ratio", p->ratio[0], p->ratio[1], bzi_is_set(p->ratio) ? DBL_MIN : 0, 1e6 },
         { "degrees", p->degrees[0], p->degrees[1], -1e6, 1e6 },
         { "translate", p->translate[0], p->translate[0], 0, 1e6 },
         { "translate", p->translate[1], p->translate[1], 0, 1e6 },
@@ -17801,84 +17072,58 @@ static const char *bzi_similarity_fault(const bzi_similarity *p)
         { "shear_ratio", p->shear_ratio, p->shear_ratio, 0, 1e6 },
         { "canvas_px", p->canvas_px[0], p->canvas_px[1] ? p->canvas_px[1] : 1e6, 0, 1e6 },
         { "crop_px", p->crop_px[0], p->crop_px[1], p->crop_px[1] ? 1 : 0, 1e6 },
-        { "pad_px", p->pad_px, p->pad_px, 0, 1e6 },
-        { "short_edge_px", p->short_edge_px, p->short_edge_px, 0, 1e6 },
-        { "has_crop_start", p->has_crop_start, p->has_crop_start, 0, 1 },
-        { "law", p->law, p->law, 0, BZNA_LAW_TORCHVISION },
+        { "pad_px", 0, p->pad_px, 0, 1e6 },
+        { "short_edge_px", 0, p->short_edge_px, 0, 1e6 },
+        { "has_crop_start", 0, p->has_crop_start, 0, 1 },
+        { "law", 0, p->law, 0, BZNA_LAW_TORCHVISION },
     };
     return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
 }
 
-/* Returns the defaults of a kind of warp. */
-static bzi_similarity bzi_similarity_of_kind(uint32_t kind)
-{
-    bzi_similarity p;
+/* The defaults of a kind of warp, by BZNA_WARP_... */
+static const struct bzi_warp_defaults {
+    double   scale[2];
+    double   ratio[2];
+    uint32_t law;
+    uint32_t resize;
+    uint32_t keep_ratio;
+    uint32_t random_crop;
+} bzi_warp_defaults[] = {
+    [BZNA_WARP_NONE] = { .scale = { 1, 1 }, .law = BZNA_LAW_BENZINA },
+    [BZNA_WARP_RANDOM_RESIZED_CROP] = { { 0.08, 1 }, { 3.0 / 4, 4.0 / 3 }, BZNA_LAW_TORCHVISION, 1, 0, 1 },
+    [BZNA_WARP_CENTER_RESIZED_CROP] = { { 1, 1 }, { 0, 0 }, BZNA_LAW_TORCHVISION, 1, 1, 0 },
+    [BZNA_WARP_SIMILARITY] = { .scale = { 1, 1 }, .law = BZNA_LAW_BENZINA },
+    [BZNA_WARP_MXNET] = { .scale = { 1, 1 }, .ratio = { 1, 1 }, .law = BZNA_LAW_BENZINA },
+};
 
-    memset(&p, 0, sizeof p);
-    p.scale[0] = p.scale[1] = 1;
-    p.law = BZNA_LAW_BENZINA;
-    if (kind == BZNA_WARP_RANDOM_RESIZED_CROP) {
-        p.scale[0] = 0.08;
-        p.ratio[0] = 3.0 / 4;
-        p.ratio[1] = 4.0 / 3;
-        p.resize = p.random_crop = 1;
-        p.law = BZNA_LAW_TORCHVISION;
-    } else if (kind == BZNA_WARP_CENTER_RESIZED_CROP) {
-        p.resize = p.keep_ratio = 1;
-        p.law = BZNA_LAW_TORCHVISION;
-    } else if (kind == BZNA_WARP_MXNET) {
-        p.ratio[0] = p.ratio[1] = p.is_mxnet = 1;
-    }
-    return p;
-}
-
-/* Checks a warp, and fills in its defaults. where: what messages call the warp. */
-static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_similarity *p, bzna_error *err)
+/* Checks a warp, and fills in its defaults. Both numbers of a CENTER_RESIZED_CROP's scale become its edge. where: what
+ * messages call the warp. */
+static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, bzna_warp *w, bzna_error *err)
 {
     const char *fault;
-    bzna_status status = bzi_warp_check_fields(w, where, err);
+    const struct bzi_warp_defaults *d;
+    bzna_status status = bzi_warp_check_fields(given, where, err);
 
     if (status != BZNA_OK)
         return status;
 
-    *p = bzi_similarity_of_kind(w->kind);
-    if (w->kind == BZNA_WARP_SIMILARITY || p->is_mxnet) {
-        p->resize = w->resize;
-        p->keep_ratio = w->keep_ratio;
-        p->random_crop = w->random_crop;
-    }
+    d = &bzi_warp_defaults[given->kind];
+    *w = *given;
+    if (!bzi_is_set(w->scale))
+        memcpy(w->scale, d->scale, sizeof w->scale);
+    else if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP)
+        w->scale[1] = w->scale[0];
+    if (!bzi_is_set(w->ratio))
+        memcpy(w->ratio, d->ratio, sizeof w->ratio);
 
-    if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP && !(w->scale[0] >= 0))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.scale: negative, or not a number", where);
-    if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP)
-        p->edge = w->scale[0] != 0 ? w->scale[0] : 1;
+    w->law = bzi_default(w->law, d->law);
+    w->resize |= d->resize;
+    w->keep_ratio |= d->keep_ratio;
+    w->random_crop |= d->random_crop;
+    if (w->perspective > 0 && w->perspective_p == 0)
+        w->perspective_p = 0.5;
 
-    for (int i = 0; i < 2; i++) {
-        p->degrees[i] = w->degrees[i];
-        p->translate[i] = w->translate[i];
-        if (p->edge > 0)
-            p->scale[i] = p->edge * p->edge;
-        else if (bzi_is_set(w->scale))
-            p->scale[i] = w->scale[i];
-        if (bzi_is_set(w->ratio))
-            p->ratio[i] = w->ratio[i];
-    }
-    p->law = w->law ? w->law : p->law;
-    p->flip_h = w->flip_h;
-    p->flip_v = w->flip_v;
-    memcpy(p->rotate, w->rotate, sizeof p->rotate);
-    memcpy(p->shear, w->shear, sizeof p->shear);
-    p->perspective = w->perspective;
-    p->perspective_p = w->perspective_p != 0 || w->perspective <= 0 ? w->perspective_p : 0.5;
-    p->shear_ratio = w->shear_ratio;
-    memcpy(p->canvas_px, w->canvas_px, sizeof p->canvas_px);
-    memcpy(p->crop_px, w->crop_px, sizeof p->crop_px);
-    p->pad_px = w->pad_px;
-    p->short_edge_px = w->short_edge_px;
-    p->has_crop_start = w->has_crop_start;
-    p->crop_start[0] = w->crop_x_start;
-    p->crop_start[1] = w->crop_y_start;
-    fault = bzi_similarity_fault(p);
+    fault = bzi_warp_fault(w);
     if (fault)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: out of its range, not lo..hi, or not a number", where, fault);
     return BZNA_OK;
@@ -18576,27 +17821,27 @@ typedef struct bzi_transform_names {
     const char *fill_space;
 } bzi_transform_names;
 
-static bzna_status bzi_transform_check_settings(const bzna_transform *t, const bzi_transform_names *names,
-                                                bzna_error *err)
+/* where: the struct that the names belong to. */
+static bzna_status bzi_transform_check_settings(const bzna_transform *t, const char *where,
+                                                const bzi_transform_names *names, bzna_error *err)
 {
     if (t->filter > BZNA_FILTER_CUBIC_075)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->filter, t->filter);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->filter, t->filter);
     if (t->antialias > BZNA_ANTIALIAS_ROUND)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->antialias, t->antialias);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->antialias, t->antialias);
     if (t->antialias == BZNA_ANTIALIAS_OFF && t->filter == BZNA_FILTER_AREA)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: the area filter takes the mean of the pixels that it covers; its "
-                        "antialiasing cannot be switched off", names->antialias);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: the area filter takes the mean of the pixels that it covers; its "
+                        "antialiasing cannot be switched off", where, names->antialias);
     if (t->matrix > BZNA_MATRIX_BT2020_FULL)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->matrix, t->matrix);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->matrix, t->matrix);
     if (t->fill_space > BZNA_FILL_OUTPUT)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->fill_space, t->fill_space);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->fill_space, t->fill_space);
     return BZNA_OK;
 }
 
 static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
 {
-    static const bzi_transform_names names = { "transform.filter", "transform.antialias", "transform.matrix",
-                                               "transform.fill_space" };
+    static const bzi_transform_names names = { "filter", "antialias", "matrix", "fill_space" };
 
     if (!bzi_finite(t->homography, 9))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: not a finite number");
@@ -18621,7 +17866,7 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     if (fault)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
     const bzna_status status = bzi_transform_check_operations(t, err);
-    return status == BZNA_OK ? bzi_transform_check_settings(t, &names, err) : status;
+    return status == BZNA_OK ? bzi_transform_check_settings(t, "transform", &names, err) : status;
 }
 
 /* Fills in the colors of a slot, which a slot of a failed sample needs as well. bias and scale apply to the channels
@@ -19684,7 +18929,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 
 
 /* ==== 59. Software decode ===========================================================================================
- * Calls: rooms 2, 8, 10, 19-20, 23, 58.
+ * Calls: rooms 2, 8, 10, 16, 20, 23, 58.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, and
  * libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -19744,28 +18989,18 @@ static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int fl
     return result;
 }
 
-static const AVCodec *bzi_software_find(const bzna_image *image)
-{
-    const bzi_codec *row = bzi_codec_find(image->codec);
-#ifndef BENZINA_NO_STILLS
-    if (image->codec == BZNA_CODEC_STILL)
-        return avcodec_find_decoder((enum AVCodecID)bzi_still_find(bzi_image_data(image))->av_id);
-#endif
-    return row->av_decoder ? avcodec_find_decoder_by_name(row->av_decoder) :
-                             avcodec_find_decoder((enum AVCodecID)row->av_id);
-}
-
 /* Opens a codec context whose output does not depend on the processor or on earlier pictures. */
 static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_image *image, AVCodecContext **out,
                                            bzna_error *err)
 {
-    const AVCodec *codec = bzi_software_find(image);
-    const char *name = bzi_image_codec_name(image);
+    const bzi_codec *row = bzi_codec_of(image);
+    const AVCodec *codec = row->av_decoder ? avcodec_find_decoder_by_name(row->av_decoder) :
+                                             avcodec_find_decoder((enum AVCodecID)row->av_id);
     AVCodecContext *context;
     int result;
 
     if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "this libavcodec was built without a decoder for %s", name);
+        return BZI_FAIL(err, BZNA_E_CODEC, "this libavcodec was built without a decoder for %s", row->name);
     if (!(context = avcodec_alloc_context3(codec)))
         return bzi_fail_memory(err, "a decoder");
 
@@ -19785,7 +19020,7 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
     if ((result = avcodec_open2(context, codec, NULL)) < 0) {
         avcodec_free_context(&context);
         return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result, "libavcodec cannot open its decoder for %s",
-                        name);
+                        row->name);
     }
 
     *out = context;
@@ -19798,18 +19033,15 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
                                        bzna_error *err)
 {
     uint64_t size = bzi_image_key(image, NULL, 0);
-    uint32_t index, forgets = 1;
+    uint32_t index;
     bzna_status status;
 
-#ifndef BENZINA_NO_STILLS
-    if (image->codec == BZNA_CODEC_STILL)
-        forgets = bzi_still_find(bzi_image_data(image))->forgets;
-#endif
     if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
 
     bzi_image_key(image, software->key.data, size);
-    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) || !forgets) {
+    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) ||
+        bzi_codec_of(image)->remembers) {
         avcodec_free_context(&software->codecs[index]);
         if (!bzi_lru_set(&software->keys, software->memory, index, software->key.data, size))
             return bzi_fail_memory(err, "parameter sets");
@@ -19999,7 +19231,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     const AVFrame *frame = software->frame;
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
     const int has_palette = format && (format->flags & AV_PIX_FMT_FLAG_PAL);
-    const int is_gif = bzi_still_find(bzi_image_data(image))->av_id == AV_CODEC_ID_GIF;
+    const int is_gif = bzi_codec_of(image)->av_id == AV_CODEC_ID_GIF;
     const int is_index = (has_palette || is_gif) && image->palette == BZNA_PALETTE_INDEX;
     const int is_gray = is_index || (format && format->nb_components < 3 && !has_palette), count = is_gray ? 1 : 3;
     const int is_rgb = !is_gray && (has_palette || (format && (format->flags & AV_PIX_FMT_FLAG_RGB)));
@@ -20028,7 +19260,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
 static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, const uint32_t rows[2],
                                  bzna_error *err)
 {
-    const bzi_codec *row = bzi_codec_find(image->codec);
+    const bzi_codec *row = bzi_codec_of(image);
     uint64_t size;
     bzna_status status = bzi_image_stream(image, NULL, 0, &size, err);
 
@@ -20046,10 +19278,8 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
         size = row->cut(software->stream.data, size, rows);
     if (row->strip)
         size = row->strip(software->stream.data, size);
-#ifndef BENZINA_NO_STILLS
-    if (image->palette == BZNA_PALETTE_INDEX)
-        bzi_still_number_colors(software->stream.data, size);
-#endif
+    if (row->number_colors && image->palette == BZNA_PALETTE_INDEX)
+        row->number_colors(software->stream.data, size);
     memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     software->packet->data = software->stream.data;
     software->packet->size = (int)size;
@@ -20154,14 +19384,14 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
 static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                            bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
-    const bzi_codec *row = bzi_codec_find(image->codec);
+    const bzi_codec *row = bzi_codec_of(image);
 
     if (row->planes) {
         row->planes(image, picture);
         return BZNA_OK;
     }
     if (!bzi_codec_is_allowed(software->allowed, image))
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", bzi_image_codec_name(image));
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", row->name);
 
     if (image->codec == BZNA_CODEC_JPEG) {
 #ifndef BENZINA_NO_JPEG
@@ -20175,8 +19405,7 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
     return bzi_av_decode(software, image, format, wanted.rows, picture, err);
 #else
     (void)software, (void)format, (void)wanted;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec, which decodes %s",
-                    bzi_image_codec_name(image));
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec, which decodes %s", row->name);
 #endif
 }
 
@@ -20256,6 +19485,12 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
     return bzi_tiles_check_bytes(tiles, err);
 }
 
+/* Returns the samples of chroma, which are subsampled by a shift, for so many of luma. */
+static uint32_t bzi_subsampled(uint32_t samples, uint32_t shift)
+{
+    return (uint32_t)(((uint64_t)samples + (1u << shift) - 1) >> shift);
+}
+
 /* Copies a tile's planes to their place in the canvas, clipped at its right and lower edges. */
 static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture *tile, uint32_t x, uint32_t y,
                                   bzna_error *err)
@@ -20271,14 +19506,14 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
         const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
         const uint32_t width = (uint32_t)bzi_min(tile->frame_width, canvas->frame_width - x);
         const uint32_t height = (uint32_t)bzi_min(tile->frame_height, canvas->frame_height - y);
-        const uint64_t size = (((uint64_t)width + (1u << shift_x) - 1) >> shift_x) * bytes;
+        const uint64_t size = (uint64_t)bzi_subsampled(width, shift_x) * bytes;
         uint8_t *dst = (uint8_t *)(uintptr_t)canvas->plane[i] + (int64_t)(y >> shift_y) * canvas->pitch[i] +
                        (uint64_t)(x >> shift_x) * bytes;
 
         if (tile->step[i] && tile->step[i] != bytes)
             return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the tile at %u,%u does not come as planes", x, y);
 
-        for (uint32_t row = 0; row < (height + (1u << shift_y) - 1) >> shift_y; row++)
+        for (uint32_t row = 0; row < bzi_subsampled(height, shift_y); row++)
             memcpy(dst + (int64_t)row * canvas->pitch[i],
                    (const uint8_t *)tile->plane[i] + (int64_t)row * tile->pitch[i], (size_t)size);
     }
@@ -20295,10 +19530,10 @@ static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles,
 
     for (int i = 0; i < count; i++) {
         const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
-        const uint64_t width = ((uint64_t)canvas->frame_width + (1u << shift_x) - 1) >> shift_x;
+        const uint64_t width = bzi_subsampled(canvas->frame_width, shift_x);
         canvas->pitch[i] = (int64_t)((width * bytes + 63) & ~63ull);
         offset[i] = total;
-        total += (uint64_t)canvas->pitch[i] * (((uint64_t)canvas->frame_height + (1u << shift_y) - 1) >> shift_y);
+        total += (uint64_t)canvas->pitch[i] * bzi_subsampled(canvas->frame_height, shift_y);
     }
 
     if (!bzi_buffer_reserve(software->memory, &software->canvas, total, 0))
@@ -20472,11 +19707,6 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
     return bzi_software_decode_one(software, image, format, wanted, picture, err);
 }
 
-struct bzna_decoder {
-    bzi_host     *host;               /* a reference is held */
-    bzi_software  software;
-};
-
 
 /* ==== 61. CUDA: the driver ==========================================================================================
  * Calls: rooms 4, 10.
@@ -20572,6 +19802,23 @@ typedef struct bzi_cuda {
 #undef BZI_CUDA_FIELD
 } bzi_cuda;
 
+/* The driver's names for them. */
+typedef struct bzi_cuda_names {
+#define BZI_CUDA_FIELD(field, name, type) const char *field;
+    BZI_CUDA_SYMBOLS(BZI_CUDA_FIELD)
+    BZI_CUDA_OPTIONAL(BZI_CUDA_FIELD)
+    BZI_NVCUVID_SYMBOLS(BZI_CUDA_FIELD)
+#undef BZI_CUDA_FIELD
+} bzi_cuda_names;
+
+static const bzi_cuda_names bzi_driver_names = {
+#define BZI_CUDA_NAME(field, name, type) .field = name,
+    BZI_CUDA_SYMBOLS(BZI_CUDA_NAME)
+    BZI_CUDA_OPTIONAL(BZI_CUDA_NAME)
+    BZI_NVCUVID_SYMBOLS(BZI_CUDA_NAME)
+#undef BZI_CUDA_NAME
+};
+
 /* Stores the address of a function in the function pointer at `pointer`. */
 static bzna_status bzi_cuda_symbol(void *library, const char *library_name, const char *name, void *pointer,
                                    bzna_error *err)
@@ -20632,7 +19879,7 @@ static int bzi_cuda_is_lost(int result)
     return 0;
 }
 
-/* Makes an error of the driver's: its name, its number, and the call that failed. */
+/* Makes an error of the driver's: its name, its number, and the call that failed, without the version of its form. */
 static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char *call, bzna_error *err)
 {
     const char *name = NULL;
@@ -20642,7 +19889,7 @@ static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char
 
     if (cu->error_name(result, &name) != CUDA_SUCCESS || !name)
         name = "unknown error";
-    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%s: %s (%d)", call, name, code);
+    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%.*s: %s (%d)", (int)strcspn(call, "_"), call, name, code);
 }
 
 static bzna_status bzi_cuda_fail_forked(bzna_error *err)
@@ -20658,12 +19905,11 @@ static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
     static _Atomic int64_t started;
     int64_t by = atomic_load(&started);
     CUresult result;
-    bzna_status status;
 
     if (by && by != bzi_os_process())
         return bzi_cuda_fail_forked(err);
-    if ((status = bzi_cuda_load(cu, err)) != BZNA_OK)
-        return status;
+    if (bzi_cuda_load(cu, err) != BZNA_OK)
+        return err->status;
 
     if ((result = cu->init(0)) == CUDA_SUCCESS && (result = cu->device_count(count)) == CUDA_SUCCESS && *count < 1)
         result = (CUresult)BZI_CUDA_NO_DEVICE;
@@ -20697,25 +19943,12 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
  * A context has at most one bzi_device, made by the first caller that needs it. Calls that need a current CUDA context
  * are made between enter and leave, or on a thread of the library that has entered once.
  *
- *   mark   lock               guards                          order
- *   (D)    device->mutex      the device's counts and lists   a leaf: only slow queries of the driver are made under it
+ *   mark   lock                 guards                        order
+ *   (D)    device->turn.mutex   what the device can decode    a leaf: only slow queries of the driver are made under it
  *
  * One session at a time checks what NVDEC decodes. It holds no lock meanwhile, because a check allocates. */
 
 typedef struct bzi_device bzi_device;
-
-/* The settings with which a device is opened. */
-typedef struct bzi_device_desc {
-    bzi_host             *host;                   /* outlives the device */
-    bzna_device           wanted;                 /* the device that the caller asked for */
-    uint32_t              sessions;               /* this and the next three are context_config's */
-    uint32_t              sessions_per_engine;
-    uint32_t              session_depth;          /* pictures submitted and not mapped, of a session */
-    uint32_t              session_mapped;         /* pictures mapped at once, of a session */
-    void                 *cuda_context;           /* the user's; NULL: the device's primary one */
-    uint64_t              decode_memory_bytes;    /* for decoders; 0: an eighth of the device's memory */
-    bzna_device_allocator allocator;              /* of device memory */
-} bzi_device_desc;
 
 #ifndef BENZINA_NO_CUDA
 
@@ -20743,14 +19976,15 @@ typedef struct bzi_caps {
 } bzi_caps;
 
 struct bzi_device {
-    bzi_device_desc  desc;            /* as it was opened */
+    bzi_host        *host;            /* outlives the device */
+    bzna_context_config config;       /* the context's */
     bzi_cuda         cu;              /* the driver's functions */
     CUdevice         handle;          /* the driver's number of the device */
     CUcontext        cuda;            /* the user's CUDA context, or the primary one */
     CUmodule         module;          /* the kernel's */
     CUfunction       warp[BZI_KERNEL_COUNT];
     CUfunction       augment;         /* NULL with BENZINA_NO_AUGMENT */
-    uint32_t         has_mutex;       /* 1: `mutex` was made */
+    uint32_t         has_turn;        /* 1: `turn` was made */
     uint32_t         owns_primary;    /* 1: the primary CUDA context is retained */
     int64_t          process;         /* that opened it; after fork, no other may call the driver */
     bzna_device_info info;
@@ -20762,10 +19996,7 @@ struct bzi_device {
     atomic_uint      given_up;        /* a bit for each codec that no session decodes any more because of failures */
     uint32_t         spins;           /* 1: a thread that waits in a call of the driver keeps a processor busy */
     uint32_t         checks;          /* BZI_CHECKS_... */
-    uint32_t         has_checked;     /* 1: `checked` was made */
-    bzi_mutex        mutex;           /* (D) */
-    bzi_cond         checked;         /* is_checking is 0 again */
-    uint32_t         is_checking;     /* (D) 1: a session checks a kind of pictures */
+    bzi_os_turn      turn;            /* of sessions that check a kind of pictures; its mutex is (D) */
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
     uint64_t         decoder_budget;  /* bytes that decoder_bytes may reach */
     atomic_uint_fast64_t decoder_extra;           /* bytes of a decoder beside its surfaces, as measured */
@@ -20809,6 +20040,10 @@ static bzna_status bzi_device_check(bzi_device *device, CUresult result, const c
     return bzi_cuda_fail(&device->cu, result, call, err);
 }
 
+/* Calls a function of the driver's, and makes a status of its result. */
+#define BZI_DRIVER(device, err, function, ...) \
+    bzi_device_check(device, (device)->cu.function(__VA_ARGS__), bzi_driver_names.function, err)
+
 static int bzi_device_is_lost(bzi_device *device) { return atomic_load(&device->lost) != 0; }
 
 static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
@@ -20833,10 +20068,11 @@ static bzna_status bzi_device_video(bzi_device *device, bzna_error *err)
     return err->status;
 }
 
-/* Makes the device's CUDA context current. A context that cannot be entered is lost, whatever the reason. */
+/* Makes the device's CUDA context current. A context that cannot be entered is lost, whatever the reason. device: NULL
+ * needs no context, here and in the two functions below. */
 static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 {
-    CUresult result = device->cu.push(device->cuda);
+    CUresult result = device ? device->cu.push(device->cuda) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         return BZNA_OK;
     bzi_device_lose(device, result);
@@ -20849,7 +20085,7 @@ static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 {
     int relaxed = 2;
-    if (device->cu.capture_mode)
+    if (device && device->cu.capture_mode)
         device->cu.capture_mode(&relaxed);
     return bzi_device_enter(device, err);
 }
@@ -20857,27 +20093,29 @@ static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 static void bzi_device_leave(bzi_device *device)
 {
     CUcontext popped;
-    device->cu.pop(&popped);
+    if (device)
+        device->cu.pop(&popped);
 }
 
 /* --- Opening and closing --- */
 
 static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
 {
-    bzi_cuda *cu = &device->cu;
+    const CUdevice handle = device->handle;
     int major = 0, minor = 0, driver = 0;
     size_t bytes = 0;
-    const CUdevice handle = device->handle;
-    CUresult result = cu->device_name(device->info.name, (int)sizeof device->info.name - 1, handle);
 
-    if (result != CUDA_SUCCESS || (result = cu->device_memory(&bytes, handle)) != CUDA_SUCCESS ||
-        (result = cu->driver_version(&driver)) != CUDA_SUCCESS ||
-        (result = cu->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle)) != CUDA_SUCCESS ||
-        (result = cu->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle)) != CUDA_SUCCESS)
-        return bzi_device_check(device, result, "querying the device", err);
+    if (BZI_DRIVER(device, err, device_name, device->info.name, (int)sizeof device->info.name - 1, handle) != BZNA_OK ||
+        BZI_DRIVER(device, err, device_memory, &bytes, handle) != BZNA_OK ||
+        BZI_DRIVER(device, err, driver_version, &driver) != BZNA_OK ||
+        BZI_DRIVER(device, err, device_attribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle) !=
+            BZNA_OK ||
+        BZI_DRIVER(device, err, device_attribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle) !=
+            BZNA_OK)
+        return err->status;
 
     device->info.memory_bytes = bytes;
-    device->decoder_budget = device->desc.decode_memory_bytes ? device->desc.decode_memory_bytes : bytes / 8;
+    device->decoder_budget = device->config.decode_memory_bytes ? device->config.decode_memory_bytes : bytes / 8;
     device->info.driver = (uint32_t)driver;
     device->info.compute_major = (uint32_t)major;
     device->info.compute_minor = (uint32_t)minor;
@@ -20910,19 +20148,17 @@ static int bzi_device_spins(const bzi_device *device)
 /* Takes the device of the user's CUDA context. */
 static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
 {
-    const bzna_device wanted = device->desc.wanted;
-    CUresult result;
+    const bzna_device wanted = device->config.device;
     bzna_status status;
 
-    device->cuda = device->desc.cuda_context;
-    if ((status = bzi_device_enter(device, err)) != BZNA_OK)
-        return status;
-    result = device->cu.context_device(&device->handle);
+    device->cuda = device->config.cuda_context;
+    if (bzi_device_enter(device, err) != BZNA_OK)
+        return err->status;
+    status = BZI_DRIVER(device, err, context_device, &device->handle);
     bzi_device_leave(device);
 
-    if (result != CUDA_SUCCESS)
-        return bzi_device_check(device, result, "cuCtxGetDevice", err);
-
+    if (status != BZNA_OK)
+        return status;
     if (wanted.kind == BZNA_DEVICE_CUDA && device->handle != wanted.ordinal)        /* a CUdevice is its ordinal */
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "the CUDA context belongs to device %d, but device %d was requested",
                         device->handle, wanted.ordinal);
@@ -20935,28 +20171,26 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
 static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 {
     bzi_cuda *cu = &device->cu;
-    int count = 0, ordinal = device->desc.wanted.ordinal;
-    CUresult result;
-    bzna_status status;
+    int count = 0, ordinal = device->config.device.ordinal;
 
     if (!bzi_le32(bzi_kernel_ptx))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the files of make dist");
-    if ((status = bzi_cuda_start(cu, &count, err)) != BZNA_OK)
-        return status;
-    if (device->desc.cuda_context)
+    if (bzi_cuda_start(cu, &count, err) != BZNA_OK)
+        return err->status;
+    if (device->config.cuda_context)
         return bzi_device_use_context(device, err);
 
-    if (device->desc.wanted.kind == BZNA_DEVICE_AUTO)
+    if (device->config.device.kind == BZNA_DEVICE_AUTO)
         ordinal = bzi_cuda_current_device(cu);
     device->info.device.ordinal = ordinal;
     if (ordinal >= count)
         return BZI_FAIL(err, BZNA_E_DEVICE, "there is no CUDA device %d; the driver sees %d", ordinal, count);
-    if ((result = cu->device_get(&device->handle, ordinal)) != CUDA_SUCCESS)
-        return bzi_device_check(device, result, "cuDeviceGet", err);
+    if (BZI_DRIVER(device, err, device_get, &device->handle, ordinal) != BZNA_OK)
+        return err->status;
 
     bzi_device_use_blocking_sync(device);
-    if ((result = cu->primary_retain(&device->cuda, device->handle)) != CUDA_SUCCESS)
-        return bzi_device_check(device, result, "cuDevicePrimaryCtxRetain", err);
+    if (BZI_DRIVER(device, err, primary_retain, &device->cuda, device->handle) != BZNA_OK)
+        return err->status;
     device->owns_primary = 1;
     return BZNA_OK;
 }
@@ -21011,28 +20245,23 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
 {
 #define BZI_KERNEL_NAME(name, function, bounds) #name,
     static const char *const names[] = { BZI_KERNELS(BZI_KERNEL_NAME) };
-    const bzi_memory *memory = &device->desc.host->memory;
+    const bzi_memory *memory = &device->host->memory;
     const uint64_t size = bzi_kernel_unpack(NULL, 0);
     char *text;
-    CUresult result;
     bzna_status status;
 
     if (!(text = bzi_alloc(memory, size, 1, 16)))
         return bzi_fail_memory(err, "the kernel");
 
     bzi_kernel_unpack(text, size);
-    status = bzi_device_check(device, device->cu.module_load(&device->module, text), "cuModuleLoadData", err);
+    status = BZI_DRIVER(device, err, module_load, &device->module, text);
     if (status != BZNA_OK)
         bzi_device_explain_load(err);
-    for (int i = 0; i < BZI_KERNEL_COUNT && status == BZNA_OK; i++) {
-        result = device->cu.module_function(&device->warp[i], device->module, names[i]);
-        status = bzi_device_check(device, result, "cuModuleGetFunction", err);
-    }
+    for (int i = 0; i < BZI_KERNEL_COUNT && status == BZNA_OK; i++)
+        status = BZI_DRIVER(device, err, module_function, &device->warp[i], device->module, names[i]);
 #ifndef BENZINA_NO_AUGMENT
-    if (status == BZNA_OK) {
-        result = device->cu.module_function(&device->augment, device->module, "bzi_kernel_augment");
-        status = bzi_device_check(device, result, "cuModuleGetFunction", err);
-    }
+    if (status == BZNA_OK)
+        status = BZI_DRIVER(device, err, module_function, &device->augment, device->module, "bzi_kernel_augment");
 #endif
 
     bzi_release(memory, text, size, 1);
@@ -21064,7 +20293,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     if (!row || !row->nv_unit || chroma > 3 || depth < 8 || depth > 12 || depth % 2)
         return BZNA_OK;
 
-    bzi_os_lock(&device->mutex);
+    bzi_os_lock(&device->turn.mutex);
     cached = bzi_device_kind(device, codec, chroma, depth);
     caps = &cached->caps;
 
@@ -21073,7 +20302,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
         caps->eCodecType = (cudaVideoCodec)row->nv_id;
         caps->eChromaFormat = (cudaVideoChromaFormat)chroma;
         caps->nBitDepthMinus8 = depth - 8;
-        status = bzi_device_check(device, device->cu.decoder_caps(caps), "cuvidGetDecoderCaps", err);
+        status = BZI_DRIVER(device, err, decoder_caps, caps);
         cached->known = status == BZNA_OK;
         if (caps->bIsSupported && !caps->nNumNVDECs)        /* old drivers do not count them */
             caps->nNumNVDECs = 1;
@@ -21081,17 +20310,16 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
 
     if (cached->known)
         *out = *caps;
-    bzi_os_unlock(&device->mutex);
+    bzi_os_unlock(&device->turn.mutex);
     return status;
 }
 
 /* Finds out whether NVDEC can be used, and how many engines it has. A device without NVDEC is not a failure. */
 static void bzi_device_open_video(bzi_device *device)
 {
-    CUVIDDECODECAPS caps;
+    CUVIDDECODECAPS caps = { .bIsSupported = 0 };
 
     bzi_error_init(&device->video);
-    memset(&caps, 0, sizeof caps);
 
     if (device->info.driver / 10 == BZI_CUDA_CORRUPTS / 10)
         BZI_FAIL(&device->video, BZNA_E_DEVICE, "this driver, of CUDA 11.3, corrupts memory when several video "
@@ -21109,23 +20337,11 @@ static void bzi_device_open_video(bzi_device *device)
     bzi_string_copy(device->info.message, sizeof device->info.message, device->video.message);
 }
 
-/* Waits until no session checks, and then begins (1); or ends (0). */
-static void bzi_device_turn(bzi_device *device, uint32_t begins)
-{
-    bzi_os_lock(&device->mutex);
-    while (begins && device->is_checking)
-        bzi_os_wait(&device->checked, &device->mutex);
-    device->is_checking = begins;
-    if (!begins)
-        bzi_os_wake_one(&device->checked);
-    bzi_os_unlock(&device->mutex);
-}
-
 /* Closes the device. Pre: the pool on it is closed. */
 BZI_COLD
 static void bzi_device_close(bzi_device *device)
 {
-    const bzi_memory memory = device->desc.host->memory;
+    const bzi_memory memory = device->host->memory;
     bzna_error ignored;
 
     /* a driver that is stuck may not return from these calls */
@@ -21139,10 +20355,8 @@ static void bzi_device_close(bzi_device *device)
             device->cu.primary_release(device->handle);
     }
 
-    if (device->has_checked)
-        bzi_os_cond_free(&device->checked);
-    if (device->has_mutex)
-        bzi_os_mutex_free(&device->mutex);
+    if (device->has_turn)
+        bzi_os_locks_free(&device->turn.mutex, &device->turn.over, 1);
     bzi_release(&memory, device, 1, sizeof *device);
 }
 
@@ -21155,12 +20369,12 @@ static void bzi_device_close(bzi_device *device)
 /* Allocates memory on the device, aligned to 256 bytes. Pre: in the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
 {
-    const bzna_device_allocator *allocator = &device->desc.allocator;
+    const bzna_device_allocator *allocator = &device->config.device_allocator;
     CUdeviceptr ptr = 0;
 
     *out = 0;
     if (!allocator->alloc) {
-        bzna_status status = bzi_device_check(device, device->cu.alloc(&ptr, (size_t)bytes), "cuMemAlloc", err);
+        const bzna_status status = BZI_DRIVER(device, err, alloc, &ptr, (size_t)bytes);
         *out = ptr;
         return status;
     }
@@ -21183,7 +20397,7 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
 
 static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, void *stream)
 {
-    const bzna_device_allocator *allocator = &device->desc.allocator;
+    const bzna_device_allocator *allocator = &device->config.device_allocator;
 
     if (!ptr)
         return;
@@ -21200,7 +20414,7 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
 static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
 {
     *out = NULL;
-    return bzi_device_check(device, device->cu.host_alloc(out, (size_t)bytes, 0), "cuMemHostAlloc", err);
+    return BZI_DRIVER(device, err, host_alloc, out, (size_t)bytes, 0);
 }
 
 static void bzi_device_unpin(bzi_device *device, void *host)
@@ -21216,14 +20430,12 @@ static void bzi_device_unpin(bzi_device *device, void *host)
 static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
-    CUresult result;
     bzna_status status;
 
-    if (urgent && device->cu.stream_priority)
-        result = device->cu.stream_priority(&stream, CU_STREAM_NON_BLOCKING, -100);     /* the driver clamps it */
+    if (urgent && device->cu.stream_priority)               /* the driver clamps the number */
+        status = BZI_DRIVER(device, err, stream_priority, &stream, CU_STREAM_NON_BLOCKING, -100);
     else
-        result = device->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING);
-    status = bzi_device_check(device, result, "cuStreamCreate", err);
+        status = BZI_DRIVER(device, err, stream_create, &stream, CU_STREAM_NON_BLOCKING);
     *out = stream;
     return status;
 }
@@ -21240,7 +20452,7 @@ static void bzi_device_stream_free(bzi_device *device, void *stream)
 /* Makes the host wait for all that was enqueued on a stream. */
 static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
 {
-    return stream ? bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", err) : BZNA_OK;
+    return stream ? BZI_DRIVER(device, err, stream_sync, stream) : BZNA_OK;
 }
 
 static void bzi_device_stream_wait(bzi_device *device, void *stream)
@@ -21252,8 +20464,8 @@ static void bzi_device_stream_wait(bzi_device *device, void *stream)
 static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *err)
 {
     CUevent event = NULL;
-    CUresult result = device->cu.event_create(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
-    bzna_status status = bzi_device_check(device, result, "cuEventCreate", err);
+    const bzna_status status = BZI_DRIVER(device, err, event_create, &event,
+                                          CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
     *out = event;
     return status;
 }
@@ -21266,39 +20478,39 @@ static void bzi_device_event_free(bzi_device *device, void *event)
 
 static bzna_status bzi_device_record(bzi_device *device, void *event, void *stream, bzna_error *err)
 {
-    return bzi_device_check(device, device->cu.event_record(event, stream), "cuEventRecord", err);
+    return BZI_DRIVER(device, err, event_record, event, stream);
 }
 
 /* Makes the stream wait for what the event recorded last. */
 static bzna_status bzi_device_order(bzi_device *device, void *stream, void *event, bzna_error *err)
 {
-    return bzi_device_check(device, device->cu.stream_wait(stream, event, 0), "cuStreamWaitEvent", err);
+    return BZI_DRIVER(device, err, stream_wait, stream, event, 0);
 }
 
 /* Makes the host wait for what the event recorded last, if that is not done yet. */
 static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err)
 {
-    CUresult result = device->cu.event_query(event);
+    const CUresult result = device->cu.event_query(event);
     if (result != CUDA_ERROR_NOT_READY)
-        return bzi_device_check(device, result, "cuEventQuery", err);
-    return bzi_device_check(device, device->cu.event_sync(event), "cuEventSynchronize", err);
+        return bzi_device_check(device, result, bzi_driver_names.event_query, err);
+    return BZI_DRIVER(device, err, event_sync, event);
 }
 
 static bzna_status bzi_device_upload(bzi_device *device, uint64_t dst, const void *src, uint64_t bytes, void *stream,
                                      bzna_error *err)
 {
-    return bzi_device_check(device, device->cu.upload(dst, src, (size_t)bytes, stream), "cuMemcpyHtoDAsync", err);
+    return BZI_DRIVER(device, err, upload, dst, src, (size_t)bytes, stream);
 }
 
 static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t src, uint64_t bytes, void *stream,
                                        bzna_error *err)
 {
-    return bzi_device_check(device, device->cu.download(dst, src, (size_t)bytes, stream), "cuMemcpyDtoHAsync", err);
+    return BZI_DRIVER(device, err, download, dst, src, (size_t)bytes, stream);
 }
 
 static bzna_status bzi_device_zero(bzi_device *device, uint64_t dst, uint64_t bytes, void *stream, bzna_error *err)
 {
-    return bzi_device_check(device, device->cu.set_bytes(dst, 0, (size_t)bytes, stream), "cuMemsetD8Async", err);
+    return BZI_DRIVER(device, err, set_bytes, dst, 0, (size_t)bytes, stream);
 }
 
 /* Warps slots[0 .. count-1], which are copied during the call. There is one launch for each kernel that they need.
@@ -21312,12 +20524,12 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
     bzi_kernel_output to = *out;
     void *parameters[2] = { &some, &to };
     unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
-    CUresult result = CUDA_SUCCESS;
+    bzna_status status = BZNA_OK;
 
     if (bzi_device_is_lost(device))                         /* its kernel may be what is wrong */
         return bzi_device_fail_lost(device, err);
 
-    for (int kernel = -1; kernel < BZI_KERNEL_COUNT && result == CUDA_SUCCESS; kernel++) {
+    for (int kernel = -1; kernel < BZI_KERNEL_COUNT && status == BZNA_OK; kernel++) {
         unsigned n = 0;
 
         for (uint32_t i = 0; i < count; i++)
@@ -21327,11 +20539,11 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
                 some.slot[n++] = slots->slot[i];
         to.mean = kernel < 0 ? 0 : out->mean;
         if (n)
-            result = device->cu.launch(device->warp[kernel < 0 ? BZI_KERNEL_ANY : kernel], width, height, n, 32, 8, 1,
-                                       0, stream, parameters, NULL);
+            status = BZI_DRIVER(device, err, launch, device->warp[kernel < 0 ? BZI_KERNEL_ANY : kernel], width, height,
+                                n, 32, 8, 1, 0, stream, parameters, NULL);
     }
 
-    return bzi_device_check(device, result, "cuLaunchKernel", err);
+    return status;
 }
 
 /* Runs the passes of views that were warped, which are copied during the call. There is a launch for the first pass of
@@ -21345,7 +20557,7 @@ static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass 
     bzi_kernel_output to = *out;
     void *parameters[2] = { &passes, &to };
     const unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
-    CUresult result = CUDA_SUCCESS;
+    bzna_status status = BZNA_OK;
     unsigned n;
 
     memset(stages, 0, sizeof stages);
@@ -21354,9 +20566,10 @@ static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass 
         for (uint32_t i = 0; i < count; i++)
             n += bzi_kernel_next_pass(&views[i], out, &stages[i], &passes.pass[n]) != 0;
         if (n)
-            result = device->cu.launch(device->augment, width, height, n, 32, 8, 1, 0, stream, parameters, NULL);
-    } while (n && result == CUDA_SUCCESS);
-    return bzi_device_check(device, result, "cuLaunchKernel", err);
+            status = BZI_DRIVER(device, err, launch, device->augment, width, height, n, 32, 8, 1, 0, stream, parameters,
+                                NULL);
+    } while (n && status == BZNA_OK);
+    return status;
 #else
     return BZI_FAIL(err, count && device && views && out && stream ? BZNA_E_UNSUPPORTED : BZNA_OK, "no operations");
 #endif
@@ -21395,8 +20608,6 @@ static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *pictur
 {
     static const double warps[2][9] = { { 1.5, 0, 2.25, 0, 1.25, 1.75, 0, 0, 1 },
                                         { 1.1, 0.2, 3, -0.15, 0.9, 7, 2e-3, -1e-3, 1 } };
-    bzna_status status;
-
 
     for (uint32_t i = 0; i < 2; i++) {
         bzi_kernel_slot *slot = &trial->slots.slot[i];
@@ -21404,15 +20615,15 @@ static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *pictur
         bzi_transform_init(&transform);
         memcpy(transform.homography, warps[i], sizeof warps[i]);
         transform.matrix = BZNA_MATRIX_BT709;               /* the picture's own may be one that is not known here */
-        if ((status = bzi_slot_make(slot, picture, &transform, BZNA_CHANNELS_RGB, err)) != BZNA_OK)
-            return status;
+        if (bzi_slot_make(slot, picture, &transform, BZNA_CHANNELS_RGB, err) != BZNA_OK)
+            return err->status;
         bzi_slot_on_surface(slot, semi_planar);
         slot->dst = trial->pixels + i * BZI_TRIAL_BYTES / 2;
     }
 
-    status = bzi_device_warp(trial->device, &trial->slots, 2, &bzi_trial_output, trial->stream, err);
-    return status == BZNA_OK ? bzi_device_download(trial->device, made, trial->pixels, BZI_TRIAL_BYTES, trial->stream,
-                                                   err) : status;
+    if (bzi_device_warp(trial->device, &trial->slots, 2, &bzi_trial_output, trial->stream, err) != BZNA_OK)
+        return err->status;
+    return bzi_device_download(trial->device, made, trial->pixels, BZI_TRIAL_BYTES, trial->stream, err);
 }
 
 /* Compares the kernel's outputs with those of the plain loop for a copy of the picture in host memory. `behind`: bytes
@@ -21469,10 +20680,10 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 /* Opens a device: its CUDA context, the kernel, which is tried unless checks are off, and NVDEC. A device without NVDEC
  * is opened, too. */
 BZI_COLD
-static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
+static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *config, bzi_device **out, bzna_error *err)
 {
     const char *checks = bzi_os_setting("BENZINA_NVDEC_CHECK");
-    bzi_device *device = bzi_alloc_zero(&desc->host->memory, 1, sizeof *device);
+    bzi_device *device = bzi_alloc_zero(&host->memory, 1, sizeof *device);
     bzna_status status;
 
     if (!device)
@@ -21480,14 +20691,14 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
 
     device->checks = !checks || (strcmp(checks, "0") && strcmp(checks, "all")) ? BZI_CHECKS_SAFE :
                      checks[0] == '0' ? BZI_CHECKS_NONE : BZI_CHECKS_ALL;
-    device->desc = *desc;
+    device->host = host;
+    device->config = *config;
     device->process = bzi_os_process();
     device->info.struct_size = sizeof device->info;
     device->info.device.kind = BZNA_DEVICE_CUDA;
     atomic_init(&device->decoder_oom_bytes, UINT64_MAX);
-    device->has_mutex = bzi_os_mutex_init(&device->mutex, BZI_RANK_DEVICE) == 0;
-    device->has_checked = device->has_mutex && bzi_os_cond_init(&device->checked) == 0;
-    status = device->has_checked ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    device->has_turn = (uint32_t)bzi_os_locks_init(&device->turn.mutex, BZI_RANK_DEVICE, &device->turn.over, 1);
+    status = device->has_turn ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
         (status = bzi_device_enter(device, err)) == BZNA_OK) {
@@ -21552,53 +20763,53 @@ struct bzi_device {
     bzna_error       video;           /* likewise */
 };
 
-/* In this build no device is ever opened, so no other call of one is reached. Two functions stand for all of them. */
-static bzna_status bzi_device_none(bzna_error *err, ...)
-{
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no GPU path (BENZINA_NO_CUDA)");
-}
-
+/* In this build no device is ever opened, so nothing is ever done with one. A function stands for all of that. */
 static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 
-#define bzi_cuda_fail_forked(err)                                bzi_device_none(err)
-#define bzi_device_open(desc, out, err)                          bzi_device_none(err, desc, out)
-#define bzi_device_fail_lost(device, err)                        bzi_device_none(err, device)
-#define bzi_device_video(device, err)                            bzi_device_none(err, device)
-#define bzi_device_enter(device, err)                            bzi_device_none(err, device)
-#define bzi_device_enter_thread(device, err)                     bzi_device_none(err, device)
-#define bzi_device_drain(device, stream, err)                    bzi_device_none(err, device, stream)
-#define bzi_device_event(device, out, err)                       bzi_device_none(err, device, out)
-#define bzi_device_await(device, event, err)                     bzi_device_none(err, device, event)
-#define bzi_device_codec(device, info, err)                      bzi_device_none(err, device, info)
-#define bzi_device_pin(device, bytes, out, err)                  bzi_device_none(err, device, bytes, out)
-#define bzi_device_stream(device, urgent, out, err)              bzi_device_none(err, device, urgent, out)
-#define bzi_device_record(device, event, stream, err)            bzi_device_none(err, device, event, stream)
-#define bzi_device_order(device, stream, event, err)             bzi_device_none(err, device, stream, event)
-#define bzi_device_alloc(device, bytes, stream, out, err)        bzi_device_none(err, device, bytes, stream, out)
-#define bzi_device_upload(device, dst, src, bytes, stream, err)  bzi_device_none(err, device, dst, src, bytes, stream)
-#define bzi_device_download(device, dst, src, bytes, stream, err) bzi_device_none(err, device, dst, src, bytes, stream)
-#define bzi_device_zero(device, dst, bytes, stream, err)         bzi_device_none(err, device, dst, bytes, stream)
-#define bzi_device_warp(device, slots, count, out, stream, err)  bzi_device_none(err, device, slots, count, out, stream)
-#define bzi_device_operate(device, views, n, out, stream, err)   bzi_device_none(err, device, views, n, out, stream)
-#define bzi_pool_open(device, host, out, err)                    bzi_device_none(err, device, host, out)
-#define bzi_pool_close                                           bzi_device_skip
-#define bzi_check_ask                                            bzi_device_skip
-#define bzi_device_close                                         bzi_device_skip
-#define bzi_device_counts                                        bzi_device_skip
-#define bzi_device_event_free                                    bzi_device_skip
-#define bzi_device_free                                          bzi_device_skip
-#define bzi_device_is_foreign                                    bzi_device_skip
-#define bzi_device_is_lost                                       bzi_device_skip
-#define bzi_device_leave                                         bzi_device_skip
-#define bzi_device_stream_free                                   bzi_device_skip
-#define bzi_device_stream_wait                                   bzi_device_skip
-#define bzi_device_unpin                                         bzi_device_skip
-#define bzi_nvdec_chosen(device)                                 ((uint32_t)bzi_device_skip(device))
+#define bzi_cuda_fail_forked    bzi_device_skip
+#define bzi_device_alloc        bzi_device_skip
+#define bzi_device_await        bzi_device_skip
+#define bzi_device_download     bzi_device_skip
+#define bzi_device_drain        bzi_device_skip
+#define bzi_device_enter        bzi_device_skip
+#define bzi_device_enter_thread bzi_device_skip
+#define bzi_device_event        bzi_device_skip
+#define bzi_device_fail_lost    bzi_device_skip
+#define bzi_device_operate      bzi_device_skip
+#define bzi_device_order        bzi_device_skip
+#define bzi_device_pin          bzi_device_skip
+#define bzi_device_record       bzi_device_skip
+#define bzi_device_stream       bzi_device_skip
+#define bzi_device_upload       bzi_device_skip
+#define bzi_device_video        bzi_device_skip
+#define bzi_device_warp         bzi_device_skip
+#define bzi_device_zero         bzi_device_skip
+#define bzi_pool_open           bzi_device_skip
+#define bzi_check_codec         bzi_device_skip
+#define bzi_device_close        bzi_device_skip
+#define bzi_device_counts       bzi_device_skip
+#define bzi_device_event_free   bzi_device_skip
+#define bzi_device_free         bzi_device_skip
+#define bzi_device_is_foreign   bzi_device_skip
+#define bzi_device_is_lost      bzi_device_skip
+#define bzi_device_leave        bzi_device_skip
+#define bzi_device_stream_free  bzi_device_skip
+#define bzi_device_stream_wait  bzi_device_skip
+#define bzi_device_unpin        bzi_device_skip
+#define bzi_pool_close          bzi_device_skip
+#define bzi_nvdec_chosen        (uint32_t)bzi_device_skip
+
+static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *config, bzi_device **out, bzna_error *err)
+{
+    (void)host, (void)config;
+    *out = NULL;
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no GPU path (BENZINA_NO_CUDA)");
+}
 
 static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 {
     *count = 0;
-    return bzi_device_none(err);
+    return bzi_device_open(NULL, NULL, &(bzi_device *){ NULL }, err);
 }
 
 #endif
@@ -21650,6 +20861,13 @@ enum {
     BZI_NO_ROOM = 101                 /* no memory for its decoder; the error is E_MEMORY */
 };
 
+/* A coded picture, and what it says of itself. */
+typedef struct bzi_nvdec_picture {
+    const bzna_image *image;
+    bzi_format        sps;
+    bzna_picture      picture;        /* sizes and colors; its planes come later */
+} bzi_nvdec_picture;
+
 /* The properties of a picture that need a decoder of their own, as the library reads them from its parameter sets. */
 typedef struct bzi_nvdec_format {
     uint32_t codec;                   /* BZNA_CODEC_... */
@@ -21686,10 +20904,10 @@ typedef struct bzi_nvdec_cache {
     uint64_t    clock;                /* pictures submitted */
 } bzi_nvdec_cache;
 
-static bzi_nvdec_format bzi_nvdec_format_of(uint32_t codec, const bzi_format *sps)
+static bzi_nvdec_format bzi_nvdec_format_of(const bzi_nvdec_picture *coded)
 {
-    bzi_nvdec_format format = { codec, sps->chroma_format, sps->depth_luma, sps->width, sps->height };
-    return format;
+    const bzi_format *sps = &coded->sps;
+    return (bzi_nvdec_format){ coded->image->codec, sps->chroma_format, sps->depth_luma, sps->width, sps->height };
 }
 
 static cudaVideoSurfaceFormat bzi_nvdec_format_surface(const bzi_nvdec_format *format)
@@ -21716,7 +20934,7 @@ static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
 /* Returns how many surfaces a session chooses from: those of pictures submitted and those of pictures mapped. */
 static uint32_t bzi_nvdec_chosen(const bzi_device *device)
 {
-    return device->desc.session_depth + device->desc.session_mapped;
+    return device->config.session_depth + device->config.session_mapped;
 }
 
 /* Returns how many surfaces a decoder has: those that the parser asks for, or those chosen from if they are more. */
@@ -21778,63 +20996,70 @@ static int bzi_nvdec_is_odd(const CUVIDEOFORMAT *parsed) { return (parsed->coded
 static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed,
                                CUVIDDECODECREATEINFO *info)
 {
-    memset(info, 0, sizeof *info);
-    info->CodecType = bzi_nvdec_codec(want->codec);
-    info->ChromaFormat = (cudaVideoChromaFormat)want->chroma;
-    info->bitDepthMinus8 = want->depth - 8;
-    info->ulWidth = parsed->coded_width;
-    info->ulHeight = parsed->coded_height;
-    info->ulTargetWidth = bzi_nvdec_target(parsed->coded_width);
-    info->ulTargetHeight = bzi_nvdec_target(parsed->coded_height);
-    info->display_area.right = (short)parsed->coded_width;
-    info->display_area.bottom = (short)parsed->coded_height;
+    const unsigned width = parsed->coded_width, height = parsed->coded_height;
 
+    *info = (CUVIDDECODECREATEINFO){
+        .CodecType = bzi_nvdec_codec(want->codec),
+        .ChromaFormat = (cudaVideoChromaFormat)want->chroma,
+        .bitDepthMinus8 = want->depth - 8,
+        .ulWidth = width,
+        .ulHeight = height,
+        .ulTargetWidth = bzi_nvdec_target(width),
+        .ulTargetHeight = bzi_nvdec_target(height),
+        .display_area = { .right = (short)width, .bottom = (short)height },
+        .ulNumDecodeSurfaces = bzi_nvdec_surfaces(device, parsed),
+        .ulNumOutputSurfaces = device->config.session_mapped,
+        .ulIntraDecodeOnly = bzi_codec_find(want->codec)->nv_unit > 1,
+        .ulCreationFlags = cudaVideoCreate_PreferCUVID,
+        .DeinterlaceMode = cudaVideoDeinterlaceMode_Weave,
+        .OutputFormat = bzi_nvdec_format_surface(want),
+    };
     if (bzi_nvdec_is_odd(parsed)) {
-        info->target_rect.right = (short)parsed->coded_width;
-        info->target_rect.bottom = (short)parsed->coded_height;
+        info->target_rect.right = (short)width;
+        info->target_rect.bottom = (short)height;
     }
-
-    info->ulNumDecodeSurfaces = bzi_nvdec_surfaces(device, parsed);
-    info->ulNumOutputSurfaces = device->desc.session_mapped;
-    info->ulIntraDecodeOnly = bzi_codec_find(want->codec)->nv_unit > 1;
-    info->ulCreationFlags = cudaVideoCreate_PreferCUVID;
-    info->DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
-    info->OutputFormat = bzi_nvdec_format_surface(want);
 }
 
-/* Makes a decoder in the place of what is in the slot, for every size that that was for, too. Returns OK. On NO_MEMORY
- * and FAILED, the slot is free. *bytes: what the decoder takes or would take. */
-static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
-                                         const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
+/* Returns 1 if a decoder of so many bytes or fewer could not be made lately on this device, else 0. */
+static int bzi_nvdec_recently_oom(bzi_device *device, uint64_t bytes)
 {
-    const uint32_t had_width = decoder->max_width, had_height = decoder->max_height;
+    return bytes >= atomic_load(&device->decoder_oom_bytes) &&
+           bzi_os_now_ns() < atomic_load(&device->decoder_oom_until_ns);
+}
+
+/* Makes a decoder in the place of what is in the slot, for every size that that was for, too. After a failure the slot
+ * is free, unless a decoder is there that was not worth giving up. *bytes: what the decoder takes or would take. */
+static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
+                                    const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
+{
+    const uint32_t quirks = bzi_device_kind(device, want->codec, want->chroma, want->depth)->quirks;
     CUVIDDECODECREATEINFO info;
     CUVIDDECODECAPS caps;
-    CUresult result;
     bzna_status status;
 
-    bzi_nvdec_destroy(device, decoder);
     if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
         return err->status;
 
     bzi_nvdec_describe(device, want, parsed, &info);
-    decoder->quirks = bzi_device_kind(device, want->codec, want->chroma, want->depth)->quirks;
-    if (decoder->quirks & BZI_QUIRK_INTRA)
+    if (quirks & BZI_QUIRK_INTRA)
         info.ulIntraDecodeOnly = 0;
-    info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, had_width, caps.nMaxWidth);
-    info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, had_height, caps.nMaxHeight);
+    info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, decoder->max_width, caps.nMaxWidth);
+    info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, decoder->max_height, caps.nMaxHeight);
     *bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces + info.ulNumOutputSurfaces, info.ulMaxWidth,
                              info.ulMaxHeight) +
              atomic_load(&device->decoder_extra);
+    if (decoder->handle && bzi_nvdec_recently_oom(device, *bytes)) {
+        bzi_fail_memory(err, "a decoder for frames so large");
+        return BZI_NO_ROOM;
+    }
 
-    if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget) {
+    bzi_nvdec_destroy(device, decoder);
+    if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget)
         status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
                           "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
                           (unsigned long long)device->decoder_budget);
-    } else {
-        result = device->cu.decoder_create(&decoder->handle, &info);
-        status = bzi_device_check(device, result, "cuvidCreateDecoder", err);
-    }
+    else
+        status = BZI_DRIVER(device, err, decoder_create, &decoder->handle, &info);
 
     if (status != BZNA_OK) {
         atomic_fetch_sub(&device->decoder_bytes, *bytes);
@@ -21843,6 +21068,7 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
     }
 
     atomic_fetch_add(&device->decoders_made, 1);
+    decoder->quirks = quirks;
     decoder->surfaces = (uint32_t)info.ulNumDecodeSurfaces;
     decoder->max_width = (uint32_t)info.ulMaxWidth;
     decoder->max_height = (uint32_t)info.ulMaxHeight;
@@ -21854,29 +21080,26 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
 static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                  const CUVIDEOFORMAT *parsed)
 {
-    CUVIDRECONFIGUREDECODERINFO info;
-    CUresult result;
+    const unsigned width = parsed->coded_width, height = parsed->coded_height;
+    CUVIDRECONFIGUREDECODERINFO info = {
+        .ulWidth = width,
+        .ulHeight = height,
+        .ulTargetWidth = (unsigned)bzi_nvdec_target(width),
+        .ulTargetHeight = (unsigned)bzi_nvdec_target(height),
+        .display_area = { .right = (short)width, .bottom = (short)height },
+        .ulNumDecodeSurfaces = decoder->surfaces,
+    };
     bzna_error ignored;
 
-    if (!decoder->handle || !bzi_nvdec_fits(decoder, want) || parsed->coded_width > decoder->max_width ||
-        parsed->coded_height > decoder->max_height || parsed->min_num_decode_surfaces > decoder->surfaces)
+    if (!decoder->handle || !bzi_nvdec_fits(decoder, want) || width > decoder->max_width ||
+        height > decoder->max_height || parsed->min_num_decode_surfaces > decoder->surfaces)
         return 0;
 
-    memset(&info, 0, sizeof info);
-    info.ulWidth = parsed->coded_width;
-    info.ulHeight = parsed->coded_height;
-    info.ulTargetWidth = (unsigned)bzi_nvdec_target(parsed->coded_width);
-    info.ulTargetHeight = (unsigned)bzi_nvdec_target(parsed->coded_height);
-    info.display_area.right = (short)parsed->coded_width;
-    info.display_area.bottom = (short)parsed->coded_height;
     if (bzi_nvdec_is_odd(parsed)) {
-        info.target_rect.right = (short)parsed->coded_width;
-        info.target_rect.bottom = (short)parsed->coded_height;
+        info.target_rect.right = (short)width;
+        info.target_rect.bottom = (short)height;
     }
-
-    info.ulNumDecodeSurfaces = decoder->surfaces;
-    result = device->cu.decoder_reconfigure(decoder->handle, &info);
-    if (bzi_device_check(device, result, "cuvidReconfigureDecoder", &ignored) != BZNA_OK)
+    if (BZI_DRIVER(device, &ignored, decoder_reconfigure, decoder->handle, &info) != BZNA_OK)
         return 0;
 
     atomic_fetch_add(&device->decoders_reconfigured, 1);
@@ -21927,14 +21150,6 @@ static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
     if (live)
         cache->max_live = live;
     return live > 0;
-}
-
-/* Returns 1 if a decoder of so many bytes or fewer could not be made lately on this device, else 0. */
-static int bzi_nvdec_cache_recently_oom(const bzi_nvdec_cache *cache, uint64_t bytes)
-{
-    bzi_device *device = cache->device;
-    return bytes >= atomic_load(&device->decoder_oom_bytes) &&
-           bzi_os_now_ns() < atomic_load(&device->decoder_oom_until_ns);
 }
 
 static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t bytes)
@@ -21999,20 +21214,9 @@ static bzna_status bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *decode
         if (++cache->changes % BZI_NVDEC_CHANGES == 0 && cache->target < BZI_NVDEC_CACHE_SLOTS)
             cache->target++;
     } else {
-        bzna_status result;
-
-        *bytes = bzi_nvdec_bytes(want, bzi_nvdec_surfaces(cache->device, parsed) + cache->device->desc.session_mapped,
-                                 bzi_nvdec_max_edge(parsed->coded_width, 0, UINT32_MAX),
-                                 bzi_nvdec_max_edge(parsed->coded_height, 0, UINT32_MAX)) +
-                 atomic_load(&cache->device->decoder_extra);
-
-        if (decoder->handle && bzi_nvdec_cache_recently_oom(cache, *bytes)) {
-            bzi_fail_memory(err, "a decoder for frames so large");
-            return BZI_NO_ROOM;
-        }
-
-        if ((result = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err)) != BZNA_OK)
-            return result;
+        const bzna_status status = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err);
+        if (status != BZNA_OK)
+            return status;
     }
 
     decoder->format = *want;
@@ -22039,7 +21243,7 @@ static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvd
         if (result == BZI_NO_ROOM && bzi_nvdec_cache_live(cache) < cache->max_live &&
             bzi_nvdec_cache_cap_to_live(cache))
             continue;
-        if (result != BZI_NO_ROOM || bzi_nvdec_cache_recently_oom(cache, bytes))
+        if (result != BZI_NO_ROOM || bzi_nvdec_recently_oom(cache->device, bytes))
             return result;
         if (bzi_nvdec_cache_cap_to_live(cache))
             continue;
@@ -22156,12 +21360,13 @@ static const char *bzi_chroma_name(uint32_t chroma)
 
 /* Returns OK, FOREIGN if NVDEC is never used for the codec, REFUSED if this device's NVDEC cannot decode such pictures,
  * or FAILED if the device is lost. */
-static bzna_status bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_format *sps,
-                                            bzna_error *err)
+static bzna_status bzi_session_accepts(bzi_session *session, const bzi_nvdec_picture *coded, bzna_error *err)
 {
-    const bzi_nvdec_format format = bzi_nvdec_format_of(codec, sps);
+    const bzi_format *sps = &coded->sps;
+    const bzi_nvdec_format format = bzi_nvdec_format_of(coded);
+    const uint32_t codec = format.codec;
     const char *name = bzi_codec_name(codec), *device = session->device->info.name;
-    const uint32_t unit = bzi_codec_find(codec)->nv_unit, allowed = session->device->desc.host->codecs;
+    const uint32_t unit = bzi_codec_find(codec)->nv_unit, allowed = session->device->host->codecs;
     uint32_t width, height;
     CUVIDDECODECAPS caps;
     bzna_status status;
@@ -22180,30 +21385,27 @@ static bzna_status bzi_session_accepts(bzi_session *session, uint32_t codec, con
         BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded in software, not by NVDEC", name);
         return BZI_FOREIGN;
     }
-    if (atomic_load(&session->device->given_up) >> bzi_session_codec(codec) & 1) {
+    if (atomic_load(&session->device->given_up) >> bzi_session_codec(codec) & 1)
         return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s has failed %u times in a row with %s", device,
-                 BZI_SESSION_MAX_FAILURES, name);
-    }
+                        BZI_SESSION_MAX_FAILURES, name);
 
     status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
     if (status != BZNA_OK)                                  /* an old driver may not know the codec */
         return status == BZNA_E_DEVICE_LOST ? status : (err->status = BZNA_E_CODEC);
     if (!caps.bIsSupported || format.chroma == 2 || (sps->depth_chroma != sps->depth_luma && format.chroma) ||
-        !(caps.nOutputFormatMask >> bzi_nvdec_format_surface(&format) & 1)) {
+        !(caps.nOutputFormatMask >> bzi_nvdec_format_surface(&format) & 1))
         return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s does not decode %s of %u bits, %s", device, name, format.depth,
-                 bzi_chroma_name(format.chroma));
-    }
+                        bzi_chroma_name(format.chroma));
 
     /* The driver counts frames as coded, in whole macroblocks, for H.265, too. */
     width = (sps->width + unit - 1) / unit * unit;
     height = (sps->height + unit - 1) / unit * unit;
     if (width < caps.nMinWidth || height < caps.nMinHeight || width > caps.nMaxWidth || height > caps.nMaxHeight ||
-        (uint64_t)width * height / 256 > caps.nMaxMBCount) {
+        (uint64_t)width * height / 256 > caps.nMaxMBCount)
         return BZI_FAIL(err, BZNA_E_CODEC,
                         "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u", device, name,
                         caps.nMinWidth, caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount,
                         format.width, format.height);
-    }
     return BZNA_OK;
 }
 
@@ -22233,19 +21435,13 @@ static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT 
 {
     bzi_device *device = s->session->device;
     bzi_flight *flight = &s->flight;
-    CUresult decoded;
 
-    if (!bzi_nvdec_serves(flight->decoder, &s->want, parsed)) {
+    if (!bzi_nvdec_serves(flight->decoder, &s->want, parsed))
         return BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture without parameter sets");
-    }
-
-    if (parameters->field_pic_flag) {
+    if (parameters->field_pic_flag)
         return BZI_FAIL(s->err, BZNA_E_CODEC, "the picture is interlaced");
-    }
-
-    if (s->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain) {
+    if (s->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain)
         return BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
-    }
 
     flight->surface = bzi_nvdec_free_surface(device, flight->decoder);
     if (flight->decoder->quirks & BZI_QUIRK_INDEX)
@@ -22261,8 +21457,7 @@ static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT 
             memset(av1->ref_frame_map, 0xff, sizeof av1->ref_frame_map);
     }
 
-    decoded = device->cu.decode(flight->decoder->handle, parameters);
-    return bzi_device_check(device, decoded, "cuvidDecodePicture", s->err);
+    return BZI_DRIVER(device, s->err, decode, flight->decoder->handle, parameters);
 }
 
 /* Takes the first picture of the access unit as the sample. Decoding in software ignores those after it, too. */
@@ -22296,8 +21491,10 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     uint32_t index;
     int found;
     bzi_parser *parser;
-    CUVIDPARSERPARAMS parameters;
-    CUresult result;
+    /* the sequence callback returns the real number of surfaces */
+    CUVIDPARSERPARAMS parameters = { .CodecType = bzi_nvdec_codec(image->codec), .ulMaxNumDecodeSurfaces = 1,
+                                     .pfnSequenceCallback = bzi_parser_on_sequence,
+                                     .pfnDecodePicture = bzi_parser_on_picture };
     bzna_status status;
 
     if (!bzi_buffer_reserve(session->memory, &session->key, size, 0))
@@ -22313,14 +21510,8 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     if (!bzi_lru_set(&session->parser_keys, session->memory, index, session->key.data, size))
         return bzi_fail_memory(err, "parameter sets");
 
-    memset(&parameters, 0, sizeof parameters);
-    parameters.CodecType = bzi_nvdec_codec(image->codec);
-    parameters.ulMaxNumDecodeSurfaces = 1;                  /* the sequence callback returns the real number */
     parameters.pUserData = parser;
-    parameters.pfnSequenceCallback = bzi_parser_on_sequence;
-    parameters.pfnDecodePicture = bzi_parser_on_picture;
-    result = device->cu.parser_create(&parser->handle, &parameters);
-    status = bzi_device_check(device, result, "cuvidCreateVideoParser", err);
+    status = BZI_DRIVER(device, err, parser_create, &parser->handle, &parameters);
     if (status != BZNA_OK) {
         parser->handle = NULL;
         bzi_lru_forget(&session->parser_keys, index);
@@ -22334,16 +21525,14 @@ static bzna_status bzi_session_parse(bzi_session *session, bzi_parser *parser, u
                                           bzi_submission *submission)
 {
     bzi_device *device = session->device;
-    CUVIDSOURCEDATAPACKET packet;
+    /* without this flag, the parser waits for the next packet */
+    CUVIDSOURCEDATAPACKET packet = { .flags = CUVID_PKT_ENDOFPICTURE, .payload = session->bytes.data,
+                                     .payload_size = (tcu_ulong)size };
     bzna_error err;
     bzna_status status;
 
-    memset(&packet, 0, sizeof packet);
-    packet.flags = CUVID_PKT_ENDOFPICTURE;                  /* without it, the parser waits for the next packet */
-    packet.payload = session->bytes.data;
-    packet.payload_size = (tcu_ulong)size;
     parser->submission = submission;
-    status = bzi_device_check(device, device->cu.parse(parser->handle, &packet), "cuvidParseVideoData", &err);
+    status = BZI_DRIVER(device, &err, parse, parser->handle, &packet);
     parser->submission = NULL;
 
     if (submission->queued)                                 /* whatever the parser makes of the rest */
@@ -22408,15 +21597,16 @@ static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *im
 }
 
 /* Gives a picture to a parser, whose callbacks find its decoder and submit it there. */
-static bzna_status bzi_session_offer(bzi_session *session, const bzna_image *image, const bzi_format *sps,
-                                          bzi_submission *submission, bzna_error *err)
+static bzna_status bzi_session_offer(bzi_session *session, const bzi_nvdec_picture *coded, bzi_submission *submission,
+                                     bzna_error *err)
 {
+    const bzna_image *image = coded->image;
     bzi_parser *parser = NULL;
     uint64_t size;
     bzna_status result;
 
     submission->session = session;
-    submission->want = bzi_nvdec_format_of(image->codec, sps);
+    submission->want = bzi_nvdec_format_of(coded);
     submission->want.width += submission->larger;
     submission->want.height += submission->larger;
     submission->err = err;
@@ -22436,18 +21626,18 @@ static bzna_status bzi_session_offer(bzi_session *session, const bzna_image *ima
     return result < 0 ? bzi_session_fall_back(session, image->codec, err) : result;
 }
 
-/* Queues a picture. Pre: bzi_session_accepts has accepted it. picture, sps: what the image says of itself. */
-static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *image, const bzna_picture *picture,
-                                           const bzi_format *sps, void *tag, bzna_error *err)
+/* Queues a picture. Pre: bzi_session_accepts has accepted it. */
+static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_picture *coded, void *tag, bzna_error *err)
 {
-    bzi_submission submission = { .flight = { .tag = tag, .picture = *picture, .window_x = sps->window[0],
+    const bzi_format *sps = &coded->sps;
+    bzi_submission submission = { .flight = { .tag = tag, .picture = coded->picture, .window_x = sps->window[0],
                                               .window_y = sps->window[2],
                                               .semi_planar = sps->chroma_format != 3 } };
     const bzi_flight *flight = &submission.flight;
     bzna_status result = BZNA_AGAIN;
 
-    if (session->pending_count == session->device->desc.session_depth ||
-        (result = bzi_session_offer(session, image, sps, &submission, err)) != BZNA_OK)
+    if (session->pending_count == session->device->config.session_depth ||
+        (result = bzi_session_offer(session, coded, &submission, err)) != BZNA_OK)
         return result;
 
     bzi_nvdec_cache_use(&session->decoders, flight->decoder, flight->surface);
@@ -22456,11 +21646,11 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *im
 }
 
 /* Makes a decoder for such pictures, or for frames larger by so many pixels, with what NVIDIA's parser asks for. */
-static bzna_status bzi_session_prepare(bzi_session *session, const bzna_image *image, const bzi_format *sps,
-                                            uint32_t larger, bzna_error *err)
+static bzna_status bzi_session_prepare(bzi_session *session, const bzi_nvdec_picture *coded, uint32_t larger,
+                                       bzna_error *err)
 {
     bzi_submission submission = { .only_decoder = 1, .larger = larger };
-    const bzna_status result = bzi_session_offer(session, image, sps, &submission, err);
+    const bzna_status result = bzi_session_offer(session, coded, &submission, err);
     if (result == BZNA_OK)
         submission.flight.decoder->used = ++session->decoders.clock;
     return result;
@@ -22469,7 +21659,7 @@ static bzna_status bzi_session_prepare(bzi_session *session, const bzna_image *i
 #endif
 
 /* ==== 66. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2, 4, 8, 10, 59, 61-65.
+ * Calls: rooms 2, 4, 8, 10, 23, 59, 61-65.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -22528,7 +21718,9 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
 
     if (result == CUDA_SUCCESS)
         *out = decoded.decodeStatus;
-    return bzi_cuda_is_lost((int)result) ? bzi_device_check(device, result, "cuvidGetDecodeStatus", err) : BZNA_OK;
+    if (!bzi_cuda_is_lost((int)result))
+        return BZNA_OK;
+    return bzi_device_check(device, result, bzi_driver_names.decode_status, err);
 }
 
 /* Waits until a picture is done, if NVDEC reports that. A driver that reports nothing for half a second is taken to
@@ -22622,7 +21814,7 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
     trial->call = *call;
     atomic_store(&trial->done, 0);
 
-    error = device->desc.host->no_threads ? ENOTSUP : bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1);
+    error = device->host->no_threads ? ENOTSUP : bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1);
     if (error) {
         atomic_store(&trial->taken, 0);
         return bzi_fail(err, BZNA_E_DEVICE, BZNA_NO_OFFSET, 0, error, "cannot start a thread to map a picture: %s",
@@ -22654,14 +21846,13 @@ static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, c
                                      bzna_error *err)
 {
     const uint64_t begin = bzi_os_now_ns();
-    bzna_status status;
 
     if (flight->is_sound && session->mapped_count && decoded == cuvidDecodeStatus_Invalid)
         return BZNA_OK;
 
     while (decoded == cuvidDecodeStatus_Invalid || decoded == cuvidDecodeStatus_InProgress) {
-        if ((status = bzi_session_ask(session, flight, &decoded, err)) != BZNA_OK)
-            return status;
+        if (bzi_session_ask(session, flight, &decoded, err) != BZNA_OK)
+            return err->status;
         if (decoded != cuvidDecodeStatus_InProgress)
             break;
         if (bzi_os_now_ns() - begin > BZI_NVDEC_VERDICT_NS)
@@ -22683,11 +21874,8 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
     bzi_device *device = session->device;
     bzna_status status = BZNA_OK;
 
-    memset(call, 0, sizeof *call);
-    call->decoder = flight->decoder->handle;
-    call->surface = (int)flight->surface;
-    call->parameters.progressive_frame = 1;
-    call->parameters.output_stream = session->stream;
+    *call = (bzi_map_call){ .decoder = flight->decoder->handle, .surface = (int)flight->surface,
+                            .parameters = { .progressive_frame = 1, .output_stream = session->stream } };
     *decoded = cuvidDecodeStatus_Invalid;
 
     if (atomic_load(&device->stuck))
@@ -22699,7 +21887,7 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
         status = bzi_session_map_anyway(session, call, err);
     else if (status == BZNA_OK)
         bzi_map_call_make(&device->cu, call);
-    return status == BZNA_OK ? bzi_device_check(device, call->result, "cuvidMapVideoFrame64", err) : status;
+    return status == BZNA_OK ? bzi_device_check(device, call->result, bzi_driver_names.map, err) : status;
 }
 
 /* Maps the oldest picture, after it is done. Its tag is set in every case. The rest of *out is valid until
@@ -22767,19 +21955,19 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
     for (uint32_t i = 0; i < (flight->semi_planar ? 2u : 3u) && from->plane[i] && status == BZNA_OK; i++) {
         const uint32_t x = i ? from->chroma_shift_x : 0, y = i ? from->chroma_shift_y : 0;
         const uint32_t each = bytes << (i && flight->semi_planar);
-        CUDA_MEMCPY2D copy;
-
-        memset(&copy, 0, sizeof copy);
-        copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-        copy.srcDevice = (CUdeviceptr)(uintptr_t)from->plane[i];
-        copy.srcPitch = (size_t)from->pitch[i];
-        copy.dstDevice = (CUdeviceptr)(uintptr_t)to->plane[i];
-        copy.dstPitch = (size_t)to->pitch[i];
-        copy.dstXInBytes = (size_t)(place[0] >> x) * each;
-        copy.dstY = place[1] >> y;
-        copy.WidthInBytes = (((size_t)width + (1u << x) - 1) >> x) * each;
-        copy.Height = (height + (1u << y) - 1) >> y;
-        status = bzi_device_check(device, device->cu.copy_2d(&copy, session->stream), "cuMemcpy2DAsync", err);
+        const CUDA_MEMCPY2D copy = {
+            .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+            .srcDevice = (CUdeviceptr)(uintptr_t)from->plane[i],
+            .srcPitch = (size_t)from->pitch[i],
+            .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+            .dstDevice = (CUdeviceptr)(uintptr_t)to->plane[i],
+            .dstPitch = (size_t)to->pitch[i],
+            .dstXInBytes = (size_t)(place[0] >> x) * each,
+            .dstY = place[1] >> y,
+            .WidthInBytes = (((size_t)width + (1u << x) - 1) >> x) * each,
+            .Height = (height + (1u << y) - 1) >> y,
+        };
+        status = BZI_DRIVER(device, err, copy_2d, &copy, session->stream);
     }
 
     return status;
@@ -22814,7 +22002,7 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 
 /* ==== 67. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 10, 23-24, 59-60, 62-66.
+ * Calls: rooms 2, 7, 10, 23-24, 59-60, 62-66.
  *
  * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
  * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
@@ -22890,14 +22078,13 @@ static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *base6
         "lTSMgp//2Q" } },
 };
 
-/* The check of one kind. Both pictures have the same format. */
+/* The check of one kind. Both pictures have the same format and sizes. */
 typedef struct bzi_check {
     bzi_session     *session;         /* that is to decode the kind */
     bzi_caps        *kind;            /* what is found out */
     bzi_nvdec_format want;
-    bzi_format       format;          /* what the parameter sets say */
-    bzna_picture     picture;         /* sizes and colors */
-    bzna_image       images[2];       /* A and B; the same one twice if it is not built in */
+    bzi_nvdec_picture coded[2];       /* A and B; the same one twice if it is not built in. image NULL: there is none */
+    bzna_image       images[2];       /* those that are built in */
     uint64_t         sums[2];         /* of their values, as bzi_check_sum makes them */
     uint8_t          bytes[2][768];   /* of the built-in pictures */
     uint32_t         half;            /* rounds after which the order of both pictures changes: see bzi_check_plan */
@@ -22991,7 +22178,8 @@ static int bzi_check_use_built_in(bzi_check *check)
         image->data = check->bytes[i];
         check->sums[i] = bzi_check_pictures[k].sums[i];
         alone = bzi_image_alone(image);
-        bzi_picture_describe(&alone, BZI_CHECK_SIZE, &check->format, &check->picture, &ignored);
+        check->coded[i].image = image;
+        bzi_picture_describe(&alone, BZI_CHECK_SIZE, &check->coded[i].sps, &check->coded[i].picture, &ignored);
         check->want.width = check->want.height = BZI_CHECK_SIZE;
     }
 
@@ -22999,15 +22187,17 @@ static int bzi_check_use_built_in(bzi_check *check)
 }
 
 /* Decodes a picture on the CPU. Its planes are valid until the next one. */
-static bzna_status bzi_check_software(bzi_session *session, const bzna_image *image, const bzi_format *format,
-                                      bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_check_software(bzi_session *session, const bzi_nvdec_picture *coded, bzna_picture *picture,
+                                      bzna_error *err)
 {
     bzi_software *software = &session->software;
     bzna_status status = BZNA_OK;
+
+    *picture = coded->picture;
     if (!software->memory)
-        status = bzi_software_open(software, session->memory, session->device->desc.host->max_edge_px, err);
+        status = bzi_software_open(software, session->memory, session->device->host->max_edge_px, err);
     if (status == BZNA_OK)
-        return bzi_software_decode(software, image, format, bzi_picture_all(picture), picture, err);
+        return bzi_software_decode(software, coded->image, &coded->sps, bzi_picture_all(picture), picture, err);
     memset(software, 0, sizeof *software);
     return status;
 }
@@ -23077,15 +22267,14 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
         bzna_status result = BZNA_OK;
 
         while (submitted < check->rounds && result == BZNA_OK) {
-            result = bzi_session_submit(session, &check->images[bzi_check_which(check, submitted)], &check->picture,
-                                        &check->format, NULL, err);
+            result = bzi_session_submit(session, &check->coded[bzi_check_which(check, submitted)], NULL, err);
             submitted += result == BZNA_OK;
         }
         if (result != BZNA_OK && result != BZNA_AGAIN)
             return err->status;
 
         status = bzi_check_map(check, mapped, err);
-        if (session->mapped_count == session->device->desc.session_mapped || !session->pending_count)
+        if (session->mapped_count == session->device->config.session_mapped || !session->pending_count)
             bzi_session_unmap_all(session);
     }
     return status;
@@ -23094,14 +22283,12 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
 /* Checks that the copy of a round is near to what the CPU makes of its JPEG. */
 static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *err)
 {
-    bzna_picture decoded = check->picture, made;
+    bzna_picture decoded, made;
     uint64_t sum = 0, count = 0;
     uint32_t most = 0, low_zeros;
-    const bzna_image *image = &check->images[bzi_check_which(check, round)];
-    bzna_status status = bzi_check_software(check->session, image, &check->format, &decoded, err);
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_check_software(check->session, &check->coded[bzi_check_which(check, round)], &decoded, err) != BZNA_OK)
+        return err->status;
 
     made = bzi_check_in_copy(&check->flights[round], check->copies + round * check->surface_bytes, &low_zeros);
     for (int i = 0; i < 3; i++) {
@@ -23155,7 +22342,7 @@ static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
     const int is_first = atomic_load(&device->decoders_made) == 0;
 
     check->session->decoders.target = 1;
-    if (bzi_session_prepare(check->session, &check->images[0], &check->format, 64, err) != BZNA_OK)
+    if (bzi_session_prepare(check->session, check->coded, 64, err) != BZNA_OK)
         return err->status;
     if (is_first)
         bzi_check_measure_extra(device, &check->session->decoders.decoders[0]);
@@ -23234,7 +22421,7 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
     }
 
     if (check->kind->quirks && outcome == BZNA_CHECK_PASSED)
-        bzi_log(device->desc.host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC of %s, %s of %u bits, %s: %s; to avoid that, %s",
+        bzi_log(device->host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC of %s, %s of %u bits, %s: %s; to avoid that, %s",
                 device->info.name, bzi_codec_name(check->want.codec), check->want.depth,
                 bzi_chroma_name(check->want.chroma), why, report);
     atomic_store(&check->kind->check, outcome);
@@ -23243,12 +22430,12 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 
 /* --- What is known of a kind --- */
 
-/* Checks a kind. If check->images[0].data is NULL, only built-in pictures serve. A kind that cannot be checked is noted
+/* Checks a kind. Without a picture in check->coded, only built-in ones serve. A kind that cannot be checked is noted
  * as skipped. */
 static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
 {
     const char *skip = "there is no other decoder to compare with";
-    bzna_picture decoded = check->picture;
+    bzna_picture decoded;
     bzna_status status = BZNA_E_UNSUPPORTED;
 
     bzi_check_plan(check);
@@ -23257,13 +22444,13 @@ static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
     } else if (BZI_HAS_JPEG || check->want.codec != BZNA_CODEC_JPEG) {
         if (bzi_check_use_built_in(check))
             return bzi_check_run(check, err);
-        if (!check->images[0].data)
+        if (!check->coded[0].image)
             return BZNA_OK;
 
-        check->images[1] = check->images[0];
+        check->coded[1] = check->coded[0];
         check->rounds = 1 + (uint32_t)bzi_min(check->rounds - 1, BZI_CHECK_BYTES /
                                               (6ull * check->want.width * check->want.height));
-        status = bzi_check_software(check->session, &check->images[0], &check->format, &decoded, err);
+        status = bzi_check_software(check->session, check->coded, &decoded, err);
     }
 
     if (status == BZNA_OK) {
@@ -23285,11 +22472,10 @@ static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
 }
 
 /* Tells whether NVDEC may decode pictures of a kind. A kind that was not checked is checked first, while other sessions
- * wait. image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if the check is due, nothing is in
- * flight. */
+ * wait. coded: NULL, or a picture of the kind. Pre: if the check is due, nothing is in flight. */
 BZI_COLD
-static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzna_image *image,
-                                       const bzi_format *format, const bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzi_nvdec_picture *coded,
+                                  bzna_error *err)
 {
     bzi_device *device = session->device;
     bzi_caps *kind = bzi_device_kind(device, want->codec, want->chroma, want->depth);
@@ -23297,18 +22483,15 @@ static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *
 
     if (bzi_check_is_due(device, want)) {
         bzi_check check = { .session = session, .kind = kind, .want = *want };
-        if (image) {
-            check.images[0] = *image;
-            check.format = *format;
-            check.picture = *picture;
-        }
+        if (coded)
+            check.coded[0] = *coded;
 
-        bzi_device_turn(device, 1);
+        bzi_os_turn_begin(&device->turn);
         if (atomic_load(&device->stuck))
             status = bzi_device_video(device, err);
         else if (bzi_check_is_due(device, want))
             status = bzi_check_begin(&check, err);
-        bzi_device_turn(device, 0);
+        bzi_os_turn_end(&device->turn);
     }
 
     if (status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST)
@@ -23322,23 +22505,33 @@ static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *
     return err->status = BZNA_E_CODEC;                      /* even a damaged picture: libavcodec is to report that */
 }
 
-/* Fills in what is known of a kind that NVDEC decodes. Built-in pictures check it now. Pre: in the CUDA context. */
+/* Fills in what NVDEC can do with the codec, chroma format and depth in *info, and what is known of that kind. Built-in
+ * pictures check it now. */
 BZI_COLD
-static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
+static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
 {
     const bzi_nvdec_format want = { info->codec, info->chroma_format, info->depth, 0, 0 };
     bzi_caps *kind = bzi_device_kind(device, want.codec, want.chroma, want.depth);
     bzi_session session;
-    bzna_error err;
+    bzna_error why;
+    bzna_status status;
 
-    bzi_error_init(&err);
-    if (bzi_check_is_due(device, &want) &&
-        bzi_session_open(&session, device, &device->desc.host->memory, &err) == BZNA_OK) {
-        bzi_check_kind(&session, &want, NULL, NULL, NULL, &err);
-        bzi_session_close(&session);
+    if (bzi_device_enter(device, err) != BZNA_OK)
+        return err->status;
+    status = bzi_device_codec(device, info, err);
+
+    if (status == BZNA_OK && info->supported) {
+        bzi_error_init(&why);
+        if (bzi_check_is_due(device, &want) &&
+            bzi_session_open(&session, device, &device->host->memory, &why) == BZNA_OK) {
+            bzi_check_kind(&session, &want, NULL, &why);
+            bzi_session_close(&session);
+        }
+        info->check = device->checks ? atomic_load(&kind->check) : BZNA_CHECK_SKIPPED;
+        bzi_string_copy(info->check_message, sizeof info->check_message, info->check ? kind->report : why.message);
     }
-    info->check = device->checks ? atomic_load(&kind->check) : BZNA_CHECK_SKIPPED;
-    bzi_string_copy(info->check_message, sizeof info->check_message, info->check ? kind->report : err.message);
+    bzi_device_leave(device);
+    return status;
 }
 
 #endif
@@ -23455,7 +22648,7 @@ typedef struct bzi_output {
     uint32_t          own_warp;       /* 1: it has a warp of its own; 0: it uses the first output's */
     uint32_t          own_filter;     /* likewise, its filter */
     uint32_t          own_color;      /* likewise, its color */
-    bzi_similarity    warp;
+    bzna_warp         warp;
     bzna_transform    transform;      /* that every sample starts with */
     bzna_jitter       jitter;
     bzna_loader_augment augment;      /* its policies; until the loader is open, the caller's, and then a copy */
@@ -23511,7 +22704,7 @@ typedef struct bzi_pool {
     bzi_host          *host;
     struct bzi_engine *engines;
     uint32_t           count;         /* of engines; immutable */
-    uint32_t           locks;         /* that were made and are to be freed: 1, mutex; 2, wake, too */
+    uint32_t           has_locks;     /* 1: mutex and wake were made */
     bzi_mutex          mutex;
     bzi_cond           wake;          /* an item was queued, or the pool closes */
     bzi_run            queue;         /* (P) */
@@ -23551,10 +22744,25 @@ typedef struct bzi_dl_versioned {
 
 enum { BZI_CONDS = 6 };               /* condition variables of a loader */
 
-/* Every batch has the first BZI_TENSORS tensors (bzi_loader_describe_tensor). Those of fields follow, then those of
- * further outputs. */
+/* Every batch has the first BZI_TENSORS tensors (bzi_loader_add_tensors). Those of fields follow, then those of further
+ * outputs. */
 enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_FIELD_TENSORS + BZI_LIMIT_OUTPUTS - 1,
        BZI_DIMENSIONS = 5 };
+
+/* A tensor of each batch. This description serves the loader, its batches and DLPack. */
+typedef struct bzi_tensor {
+    bzna_tensor       one;            /* that of a batch with one slot, without data */
+    uint32_t          axis;           /* of its shape, that counts slots */
+    const bzi_output *output;         /* whose pictures it has; NULL: it has none */
+} bzi_tensor;
+
+/* A tensor in the forms of DLPack. */
+typedef struct bzi_export {
+    bzi_dl_managed   managed;
+    bzi_dl_versioned versioned;       /* the same, with a version */
+    int64_t          shape[BZI_DIMENSIONS];
+    int64_t          strides[BZI_DIMENSIONS];         /* in elements */
+} bzi_export;
 
 /* A field that batches carry, as a tensor or as bytes. */
 typedef struct bzi_column {
@@ -23620,10 +22828,7 @@ struct bzna_batch {
     bzna_drawn  *operations;          /* loader.drawn_views * BZNA_OPERATIONS_MAX for each slot */
     uint32_t    *operation_counts;    /* loader.drawn_views for each slot */
     void        *columns[BZI_LIMIT_ALL_COLUMNS];      /* values of tensors, then bzi_slot_bytes of other fields */
-    bzi_dl_managed tensors[BZI_TENSORS_MAX];          /* given to consumers of DLPack */
-    bzi_dl_versioned versioned[BZI_TENSORS_MAX];      /* likewise, with a version */
-    int64_t      shape[BZI_TENSORS_MAX][BZI_DIMENSIONS];    /* of each of them */
-    int64_t      strides[BZI_TENSORS_MAX][BZI_DIMENSIONS];  /* in elements */
+    bzi_export   exports[BZI_TENSORS_MAX];            /* given to consumers of DLPack */
     uint64_t     device_data;         /* the library's memory on the device: the data, or what is copied to the host */
     void        *pinned;              /* the library's host memory for data that comes from the device */
     void        *stream;              /* the consumer's; bzna_batch_move changes it */
@@ -23643,7 +22848,6 @@ typedef struct bzi_worker {
     bzi_thread   thread;
     uint32_t     started;             /* 1: the thread is to be joined */
     bzi_software software;
-    bzi_scratch  scratch;             /* for looking a picture up in the sample's bytes */
     bzi_image    images[BZI_LIMIT_OUTPUTS];   /* the sample's coded pictures, one for each pick */
     bzi_format   formats[BZI_LIMIT_OUTPUTS];  /* what their streams state */
     bzna_picture pictures[BZI_LIMIT_OUTPUTS]; /* their descriptions, then the decoded pictures */
@@ -23673,7 +22877,6 @@ typedef struct bzi_reader {
     bzi_item    *first;               /* of those that are being read */
     uint32_t     run_retries;         /* of them */
     uint64_t     usual_bytes;         /* of samples that are fetched, as a moving average */
-    bzi_scratch  scratch;             /* for the fields of a sample */
 } bzi_reader;
 
 /* Which sample comes next, and where the run stands. With the loader's lock held. */
@@ -23704,6 +22907,8 @@ struct bzna_loader {
     uint32_t           output_count;
     uint32_t           view_count;
     uint32_t           drawn_views;   /* as view_count, if any output has policies; else 0 */
+    bzi_tensor         tensors[BZI_TENSORS_MAX];
+    uint32_t           tensor_end;    /* the number after that of the last tensor */
     bzi_column         columns[BZI_LIMIT_ALL_COLUMNS];      /* fields that are tensors, then fields that are bytes */
     uint32_t           tensor_count;  /* columns of the first kind */
     uint32_t           column_count;  /* of both */
@@ -23757,8 +22962,7 @@ struct bzna_loader {
             bzi_cond tiles_wake;      /* workers that wait for tiles that others are decoding */
         };
     };
-    uint32_t  cond_count;             /* of those that were made */
-    uint32_t  has_mutex;              /* 1: mutex was made */
+    uint32_t  has_locks;              /* 1: all of them were made */
 
     /* Threads: what is asked of them, and what they do. */
     uint32_t quit;                    /* (L) 1: it closes */
@@ -23820,104 +23024,80 @@ static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_view *view, ui
     return batch->slices[slot / each] + bzi_view_at(view, batch->slots, slot % each);
 }
 
-/* Describes the tensor of a field. */
-static void bzi_column_describe(const bzi_column *column, uint64_t slots, bzna_tensor *tensor)
-{
-    tensor->dtype = column->dtype;
-    tensor->dimensions = 1 + column->dimensions;
-    memcpy(tensor->shape + 1, column->shape, column->dimensions * sizeof *column->shape);
-    tensor->bytes = slots * column->bytes;
-    memcpy(tensor->name, column->name, sizeof tensor->name);
-}
-
-/* Describes the tensor of an output, but sets no data. */
-static void bzi_loader_describe_output(const bzna_loader *loader, const bzi_output *output, uint64_t slots,
-                                       bzna_tensor *tensor)
-{
-    const bzna_output *o = &output->shape;
-    const int last = o->layout == BZNA_LAYOUT_NHWC, several = output->views > 1;
-    const uint32_t channels = bzi_channels(o->channels);
-    const int64_t shape[BZI_DIMENSIONS] = { output->views, (int64_t)slots, last ? o->height : channels,
-                                            last ? o->width : o->height, last ? channels : o->width };
-
-    tensor->dtype = o->dtype;
-    tensor->dimensions = several ? BZI_DIMENSIONS : BZI_DIMENSIONS - 1;
-    memcpy(tensor->shape, shape + !several, tensor->dimensions * sizeof *shape);
-    tensor->bytes = output->views * slots * output->picture_bytes;
-    if (loader->slot_bytes)
-        memcpy(tensor->name, output->name, sizeof tensor->name);
-    if (loader->on_device)
-        tensor->device = loader->device->info.device;
-}
-
-/* Returns the number after that of the last tensor. */
-static uint32_t bzi_loader_tensors(const bzna_loader *loader)
-{
-    return BZI_TENSORS + loader->tensor_count + loader->output_count - 1;
-}
-
 /* Returns the number of the first tensor: 1 if batches have no pictures, because tensor 0 is the pictures. */
 static uint32_t bzi_loader_first_tensor(const bzna_loader *loader) { return loader->slot_bytes ? 0 : 1; }
 
-/* Returns the output that a tensor belongs to, or NULL if it is not one of pictures. */
-static const bzi_output *bzi_loader_output(const bzna_loader *loader, uint32_t number)
+/* Finds a tensor by its name. Returns its number, or loader->tensor_end if there is none. */
+static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *name)
 {
-    const uint32_t others = BZI_TENSORS + loader->tensor_count;
-    return number == 0 ? loader->outputs : number >= others ? &loader->outputs[number - others + 1] : NULL;
+    uint32_t number = bzi_loader_first_tensor(loader);
+
+    while (number < loader->tensor_end && strcmp(loader->tensors[number].one.name, name) != 0)
+        number++;
+    return number;
 }
 
-/* Describes one tensor of a batch of so many slots, but sets no data. Tensor 0 has neither name nor bytes if batches
- * have no pictures. Pre: number < bzi_loader_tensors. */
-static void bzi_loader_describe_tensor(const bzna_loader *loader, uint32_t number, uint64_t slots, bzna_tensor *tensor)
+/* Adds a tensor with one element for each slot, of so many bytes, and returns it. */
+static bzi_tensor *bzi_loader_add_tensor(bzna_loader *loader, const char *name, uint32_t dtype, uint64_t bytes)
 {
-    static const struct { const char *name; uint32_t dtype, bytes; } tensors[BZI_TENSORS] = {
-        { "", 0, 0 },
-        { "target", BZNA_DTYPE_INT64, 8 },
-        { "index", BZNA_DTYPE_UINT64, 8 },
-        { "status", BZNA_DTYPE_INT32, 4 },
-    };
-    const bzi_output *output = bzi_loader_output(loader, number);
+    bzi_tensor *tensor = &loader->tensors[loader->tensor_end++];
 
-    memset(tensor, 0, sizeof *tensor);
-    tensor->struct_size = sizeof *tensor;
-    tensor->device.kind = BZNA_DEVICE_CPU;
-    tensor->dimensions = 1;
-    tensor->shape[0] = (int64_t)slots;
-    if (output) {
-        bzi_loader_describe_output(loader, output, slots, tensor);
-    } else if (number >= BZI_TENSORS) {
-        bzi_column_describe(&loader->columns[number - BZI_TENSORS], slots, tensor);
-    } else {
-        tensor->dtype = tensors[number].dtype;
-        tensor->bytes = slots * tensors[number].bytes;
-        bzi_string_copy(tensor->name, sizeof tensor->name, tensors[number].name);
-    }
+    tensor->one.struct_size = sizeof tensor->one;
+    bzi_string_copy(tensor->one.name, sizeof tensor->one.name, name);
+    tensor->one.device.kind = BZNA_DEVICE_CPU;
+    tensor->one.dtype = dtype;
+    tensor->one.dimensions = 1;
+    tensor->one.shape[0] = 1;
+    tensor->one.bytes = bytes;
+    return tensor;
+}
+
+/* Adds the tensor of an output. It has neither name nor bytes if batches have no pictures. */
+static void bzi_loader_add_output(bzna_loader *loader, const bzi_output *output)
+{
+    const bzna_output *o = &output->shape;
+    const int last = o->layout == BZNA_LAYOUT_NHWC;
+    const uint32_t channels = bzi_channels(o->channels), several = output->views > 1;
+    const int64_t shape[BZI_DIMENSIONS] = { output->views, 1, last ? o->height : channels,
+                                            last ? o->width : o->height, last ? channels : o->width };
+    bzi_tensor *tensor = bzi_loader_add_tensor(loader, loader->slot_bytes ? output->name : "", o->dtype,
+                                               output->views * output->picture_bytes);
+
+    tensor->output = output;
+    tensor->axis = several;
+    tensor->one.dimensions = several ? BZI_DIMENSIONS : BZI_DIMENSIONS - 1;
+    memcpy(tensor->one.shape, shape + !several, tensor->one.dimensions * sizeof *shape);
+    if (loader->on_device)
+        tensor->one.device = loader->device->info.device;
+}
+
+/* Adds the tensors that every batch has. */
+static void bzi_loader_add_tensors(bzna_loader *loader)
+{
+    bzi_loader_add_output(loader, loader->outputs);
+    bzi_loader_add_tensor(loader, "target", BZNA_DTYPE_INT64, sizeof(int64_t));
+    bzi_loader_add_tensor(loader, "index", BZNA_DTYPE_UINT64, sizeof(uint64_t));
+    bzi_loader_add_tensor(loader, "status", BZNA_DTYPE_INT32, sizeof(bzna_status));
+}
+
+/* Describes a tensor of a batch with so many slots, but sets no data. */
+static void bzi_tensor_describe(const bzi_tensor *tensor, uint64_t slots, bzna_tensor *out)
+{
+    *out = tensor->one;
+    out->shape[tensor->axis] = (int64_t)slots;
+    out->bytes *= slots;
 }
 
 /* Describes one tensor of a batch, with its data. */
-static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tensor *tensor)
+static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tensor *out)
 {
     void *const data[BZI_TENSORS] = { NULL, batch->targets, batch->indices, batch->status };
-    const bzi_output *output = bzi_loader_output(batch->loader, number);
-    bzi_loader_describe_tensor(batch->loader, number, batch->slots, tensor);
-    tensor->data = output               ? batch->slices[0] + output->offset :
-                   number < BZI_TENSORS ? data[number] :
-                                          batch->columns[number - BZI_TENSORS];
-}
+    const bzi_tensor *tensor = &batch->loader->tensors[number];
 
-/* Finds a tensor by its name. Returns its number, or bzi_loader_tensors if there is none. */
-static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *name)
-{
-    const uint32_t count = bzi_loader_tensors(loader);
-    bzna_tensor tensor;
-    uint32_t number = bzi_loader_first_tensor(loader);
-
-    for (; number < count; number++) {
-        bzi_loader_describe_tensor(loader, number, 0, &tensor);
-        if (strcmp(tensor.name, name) == 0)
-            break;
-    }
-    return number;
+    bzi_tensor_describe(tensor, batch->slots, out);
+    out->data = tensor->output       ? batch->slices[0] + tensor->output->offset :
+                number < BZI_TENSORS ? data[number] :
+                                       batch->columns[number - BZI_TENSORS];
 }
 
 /* Locks the loader. If another thread holds the lock, the time until it is free is counted for bzna_statistics. */
@@ -24401,7 +23581,7 @@ static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
     if (item->is_padding || container->ops->locate(container, item->local, extent, &ignored) != BZNA_OK || extent->data)
         return 0;
     extent->source = extent->source ? extent->source : &container->source;
-    return extent->source->shared != NULL;
+    return extent->source->is_file != 0;
 }
 
 /* Gives the next sample of the plan to an item. Returns 1, or 0 if there is none now. */
@@ -24815,13 +23995,26 @@ static void bzi_column_shape(bzi_column *column, uint32_t dtype, const int64_t *
     }
 }
 
+/* Returns a column that is a tensor. clear: 1 if its slots can be without a value. */
+static bzi_column bzi_column_tensor(const char *name, uint32_t dtype, const int64_t *shape, uint32_t dimensions,
+                                    uint32_t clear)
+{
+    bzi_column column;
+
+    memset(&column, 0, sizeof column);
+    bzi_string_copy(column.name, sizeof column.name, name);
+    column.clear = clear;
+    bzi_column_shape(&column, dtype, shape, dimensions);
+    return column;
+}
+
 /* Checks a column that was named, and fills in its kind and length. */
 static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column, int is_tensor, bzna_error *err)
 {
     bzi_field field = { 0, 0, "" };
     const bzi_part *part = bzi_dataset_find_field(loader->dataset, column->name, &field);
 
-    if (is_tensor ? bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader) :
+    if (is_tensor ? bzi_loader_find_tensor(loader, column->name) < loader->tensor_end :
                     bzi_loader_find_bytes(loader, column->name) != BZI_NO_FIELD)
         return BZI_MISUSE(err, "\"%s\" is a tensor of every batch, or named twice; fields.bytes takes a field of that "
                           "name", column->name);
@@ -24836,6 +24029,21 @@ static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column
     if (!is_tensor || column->length || field.kind == BZNA_FIELD_INTEGER)
         return BZNA_OK;
     return bzi_column_measure(column, part, err);
+}
+
+/* Adds a column that is a tensor. */
+static bzna_status bzi_loader_add_column(bzna_loader *loader, const bzi_column *column, bzna_error *err)
+{
+    bzi_tensor *tensor;
+
+    if (bzi_loader_find_tensor(loader, column->name) < loader->tensor_end)
+        return BZI_MISUSE(err, "another tensor has the name \"%s\"", column->name);
+    tensor = bzi_loader_add_tensor(loader, column->name, column->dtype, column->bytes);
+    tensor->one.dimensions += column->dimensions;
+    memcpy(tensor->one.shape + 1, column->shape, column->dimensions * sizeof *column->shape);
+    loader->columns[loader->column_count++] = *column;
+    loader->tensor_count++;
+    return BZNA_OK;
 }
 
 /* Makes the columns of one of the two lists of names. */
@@ -24856,8 +24064,10 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
         length = column.length;
         bzi_column_shape(&column, column.kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32, &length,
                          column.kind != BZNA_FIELD_INTEGER);
-        loader->columns[loader->column_count++] = column;
-        loader->tensor_count += is_tensor != 0;
+        if (!is_tensor)
+            loader->columns[loader->column_count++] = column;
+        else if (bzi_loader_add_column(loader, &column, err) != BZNA_OK)
+            return err->status;
     }
 
     return got < 0 ? BZI_MISUSE(err, "%s: \"%.*s\" is neither a field's name nor a vector's name and length, as in "
@@ -24944,16 +24154,6 @@ static bzna_status bzi_rule_check(const bzna_rule *r, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Adds a tensor to the columns. */
-static bzna_status bzi_loader_add_tensor(bzna_loader *loader, const bzi_column *column, bzna_error *err)
-{
-    if (bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader))
-        return BZI_MISUSE(err, "another tensor has the name \"%s\"", column->name);
-    loader->columns[loader->column_count++] = *column;
-    loader->tensor_count++;
-    return BZNA_OK;
-}
-
 /* Returns the rule before this one that has its name, or NULL. */
 static const bzi_rule *bzi_loader_rule_before(const bzna_loader *loader, const bzi_rule *rule)
 {
@@ -24967,30 +24167,28 @@ static const bzi_rule *bzi_loader_rule_before(const bzna_loader *loader, const b
 static bzna_status bzi_rule_make_tensors(bzna_loader *loader, bzi_rule *rule, const bzna_rule *given, bzna_error *err)
 {
     const bzi_rule *twin = bzi_loader_rule_before(loader, rule);
-    const int64_t one = 0;
-    bzi_column column, count;
-    bzna_status status;
+    bzi_column column;
+    char count[BZNA_NAME_MAX];
 
-    memset(&column, 0, sizeof column);
-    count = column;
     rule->tensor = twin ? twin->tensor : loader->tensor_count;
     if (twin && twin->kind != rule->kind)
         return BZI_MISUSE(err, "kind: differs from that of another rule with the name \"%s\"", rule->name);
     if (rule->kind == BZNA_RULE_BYTES)
         return BZNA_OK;
 
-    bzi_string_copy(column.name, sizeof column.name, rule->name);
-    column.clear = rule->kind == BZNA_RULE_TENSOR;
-    bzi_column_shape(&column, given->dtype, given->shape, given->dimensions);
+    column = bzi_column_tensor(rule->name, given->dtype, given->shape, given->dimensions,
+                               rule->kind == BZNA_RULE_TENSOR);
     if (twin)
         return memcmp(&loader->columns[twin->tensor], &column, sizeof column) == 0 ? BZNA_OK :
                BZI_MISUSE(err, "dtype, shape: differ from those of another rule with the name \"%s\"", rule->name);
 
-    if ((status = bzi_loader_add_tensor(loader, &column, err)) != BZNA_OK || rule->kind != BZNA_RULE_ROWS)
-        return status;
-    snprintf(count.name, sizeof count.name, "%.25s_count", rule->name);
-    bzi_column_shape(&count, BZNA_DTYPE_INT64, &one, 0);
-    return bzi_loader_add_tensor(loader, &count, err);
+    if (bzi_loader_add_column(loader, &column, err) != BZNA_OK)
+        return err->status;
+    if (rule->kind != BZNA_RULE_ROWS)
+        return BZNA_OK;
+    snprintf(count, sizeof count, "%.25s_count", rule->name);
+    column = bzi_column_tensor(count, BZNA_DTYPE_INT64, NULL, 0, 0);
+    return bzi_loader_add_column(loader, &column, err);
 }
 
 /* Copies the caller's rules, and makes their tensors and that of the geometry. */
@@ -25000,10 +24198,6 @@ static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
     const int64_t shape[2] = { loader->outputs[0].views, 16 };
     bzi_column geometry;
     bzna_status status = BZNA_OK;
-
-    if (fields->rule_count > BZI_LIMIT_RULES || !fields->rules != !fields->rule_count)
-        return BZI_MISUSE(err, "loader_config.fields.rules: rule_count is %u, and rules is %s; at most %u are allowed",
-                          fields->rule_count, fields->rules ? "not NULL" : "NULL", BZI_LIMIT_RULES);
 
     for (uint32_t i = 0; i < fields->rule_count && status == BZNA_OK; i++) {
         bzi_rule *rule = &loader->rules[i];
@@ -25031,12 +24225,9 @@ static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
     if (status != BZNA_OK || !fields->geometry)
         return status;
 
-    memset(&geometry, 0, sizeof geometry);
-    bzi_string_copy(geometry.name, sizeof geometry.name, "geometry");
-    geometry.clear = 1;
-    bzi_column_shape(&geometry, BZNA_DTYPE_FLOAT32, shape + (shape[0] == 1), 1 + (shape[0] > 1));
+    geometry = bzi_column_tensor("geometry", BZNA_DTYPE_FLOAT32, shape + (shape[0] == 1), 1 + (shape[0] > 1), 1);
     loader->geometry = loader->tensor_count;
-    status = bzi_loader_add_tensor(loader, &geometry, err);
+    status = bzi_loader_add_column(loader, &geometry, err);
     return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.fields.geometry");
 }
 
@@ -25129,12 +24320,12 @@ static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *s
 }
 
 /* Gets a picture as a stream of its own, as much of it as there is room for. value->size is that of all of it. */
-static bzna_status bzi_item_get_picture(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
+static bzna_status bzi_item_get_picture(const bzi_item *item, const bzi_sample *sample,
                                         const char *name, bzi_value *value, bzna_error *err)
 {
-    const bzi_pick pick = { name, 0 };
+    const bzi_pick pick = { .name = name };
     bzi_image image;
-    bzna_status status = bzi_container_image(item->container, sample, &pick, &reader->scratch, &image, err);
+    bzna_status status = bzi_container_image(item->container, sample, &pick, &image, err);
 
     value->absent = status == BZNA_E_NOT_FOUND;
     if (status != BZNA_OK)
@@ -25152,7 +24343,7 @@ static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, 
     for (int asked = 0;; asked++) {
         bzi_value value = { out->buffer.data, out->buffer.capacity ? out->buffer.capacity - 1 : 0, 0, 0 };
         bzna_status status = number == BZI_NO_FIELD ?
-                                 bzi_item_get_picture(reader, item, sample, name, &value, err) :
+                                 bzi_item_get_picture(item, sample, name, &value, err) :
                                  bzi_container_value(item->container, sample, number, &value, err);
 
         if (status != BZNA_OK || value.absent)
@@ -25279,18 +24470,22 @@ static int bzi_is_singular(const double h[9])
 static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_view *view, const bzna_picture *picture)
 {
     const bzi_output *output = view->output;
-    bzna_sample_info info = { .struct_size = sizeof info, .slot = item->slot, .index = item->index };
+    const bzna_batch *batch = item->batch;
 
-    info.epoch = item->batch->epoch;
-    info.target = item->batch->targets[item->slot];
-    info.width = bzi_picture_width(picture);
-    info.height = bzi_picture_height(picture);
-    info.out_width = output->shape.width;
-    info.out_height = output->shape.height;
-    info.occurrence = item->batch->order.repeats ? item->position : 0;
-    info.view = output->random + view->number;
-    info.output = (uint32_t)(output - item->loader->outputs);
-    return info;
+    return (bzna_sample_info){
+        .struct_size = sizeof(bzna_sample_info),
+        .slot = item->slot,
+        .index = item->index,
+        .epoch = batch->epoch,
+        .target = batch->targets[item->slot],
+        .width = bzi_picture_width(picture),
+        .height = bzi_picture_height(picture),
+        .out_width = output->shape.width,
+        .out_height = output->shape.height,
+        .occurrence = batch->order.repeats ? item->position : 0,
+        .view = output->random + view->number,
+        .output = (uint32_t)(output - item->loader->outputs),
+    };
 }
 
 /* Lets the user's callback change the transform of a view. Returns E_CALLBACK if it fails, or makes one that is not
@@ -26195,10 +25390,10 @@ static void *bzi_reader_run(void *argument)
     bzi_reader *reader = argument;
     bzna_loader *loader = reader->loader;
     bzna_error err;
-    int entered = loader->device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
+    const int entered = bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
 
     bzi_loader_lock(loader);
-    if (loader->device && !entered)
+    if (!entered)
         bzi_loader_break(loader, &err);
     while ((reader->run = bzi_reader_take(loader)).count)
         bzi_reader_run_through(reader);
@@ -26215,12 +25410,12 @@ static void *bzi_reader_run(void *argument)
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
 /* Finds one of the coded pictures in an item's bytes. */
-static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_scratch *scratch, bzi_image *image,
+static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_image *image,
                                   bzna_error *err)
 {
     bzi_sample sample = { item->local, item->extent, item->data };
 
-    return bzi_container_image(item->container, &sample, &item->loader->picks[number], scratch, image, err);
+    return bzi_container_image(item->container, &sample, &item->loader->picks[number], image, err);
 }
 
 /* --- Bookkeeping for a sample that was decoded or has failed --- */
@@ -26842,7 +26037,7 @@ static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bz
     bzna_status status;
 
     for (uint32_t i = 0; i < worker->loader->pick_count; i++) {
-        if ((status = bzi_item_image(item, i, &worker->scratch, &worker->images[i], err)) != BZNA_OK)
+        if ((status = bzi_item_image(item, i, &worker->images[i], err)) != BZNA_OK)
             return status;
         if (bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
                                  &worker->pictures[i], err) != BZNA_OK)
@@ -27144,16 +26339,17 @@ static void *bzi_worker_run(void *argument)
     bzna_loader *loader = worker->loader;
     bzna_error err;
     bzi_run run;
-    int entered = loader->on_device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
+    bzi_device *device = worker->lane.device;               /* NULL if batches go to the host */
+    const int entered = bzi_device_enter_thread(device, &err) == BZNA_OK;
 
     bzi_loader_lock(loader);
-    if (loader->on_device && !entered)
+    if (!entered)
         bzi_loader_break(loader, &err);
     while ((run = bzi_worker_take(worker)).count)
         bzi_worker_run_through(worker, run);
     bzi_loader_unlock(loader);
     if (entered)
-        bzi_device_leave(loader->device);
+        bzi_device_leave(device);
     return NULL;
 }
 
@@ -27183,7 +26379,6 @@ typedef struct bzi_engine {
     bzi_session session;
     bzi_lane    lane;
     bzi_views   views;                /* of the sample at hand */
-    bzi_scratch scratch;              /* for looking pictures up in a sample's bytes */
     bzi_tiles   tiles;                /* of the grid at hand */
     bzi_nvdec_format tile_format;     /* of all its tiles */
     uint32_t    tiles_mapped;         /* tiles of it that came out of the session, with success or not */
@@ -27289,7 +26484,7 @@ static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
     const int other = lane->count && lane->items[0]->loader != item->loader;
 
     if (other || lane->count - lane->kept == BZI_KERNEL_SLOTS ||
-        engine->session.mapped_count == engine->pool->device->desc.session_mapped)
+        engine->session.mapped_count == engine->pool->device->config.session_mapped)
         bzi_engine_flush(engine, !other);
 }
 
@@ -27426,7 +26621,7 @@ static void bzi_engine_advance(bzi_engine *engine)
 
     if (session->pending_count)
         bzi_engine_map(engine);
-    if (!session->pending_count || session->mapped_count == session->device->desc.session_mapped)
+    if (!session->pending_count || session->mapped_count == session->device->config.session_mapped)
         bzi_engine_flush(engine, 1);
 }
 
@@ -27493,19 +26688,19 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
         bzi_engine_retire(engine, &why);
 }
 
-/* Decides whether the session decodes an image, which is the item's picture or a tile of it. sps and picture describe
- * it. Returns BZNA_AGAIN if the item was put back into the queue. The caller must not use the item after that. */
-static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzna_image *image,
-                                          const bzi_format *sps, const bzna_picture *picture, bzna_error *err)
+/* Decides whether the session decodes a picture, which is the item's or a tile of it. Returns BZNA_AGAIN if the item
+ * was put back into the queue. The caller must not use the item after that. */
+static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *coded,
+                                     bzna_error *err)
 {
     bzi_session *session = &engine->session;
-    const bzi_nvdec_format want = bzi_nvdec_format_of(image->codec, sps);
-    bzna_status result = bzi_session_accepts(session, image->codec, sps, err);
+    const bzi_nvdec_format want = bzi_nvdec_format_of(coded);
+    bzna_status result = bzi_session_accepts(session, coded, err);
 
     while (result == BZNA_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
         bzi_engine_advance(engine);
     if (result == BZNA_OK)
-        result = bzi_check_kind(session, &want, image, sps, picture, err);
+        result = bzi_check_kind(session, &want, coded, err);
     return result == BZNA_OK && bzi_engine_return(engine, item, &want) ? BZNA_AGAIN : result;
 }
 
@@ -27525,9 +26720,8 @@ static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const b
 
 /* A tile that is to be submitted. */
 typedef struct bzi_tile {
-    bzi_image    image;
-    bzna_picture picture;
-    bzi_format   sps;
+    bzi_image         image;
+    bzi_nvdec_picture coded;
 } bzi_tile;
 
 /* Finds a tile: as a picture by itself, and its place in the grid. */
@@ -27577,7 +26771,9 @@ static bzna_status bzi_engine_describe_tile(const bzi_engine *engine, const bzi_
 
     if (status != BZNA_OK)
         return status;
-    return bzi_picture_describe(&tile->image, item->loader->host->max_edge_px, &tile->sps, &tile->picture, err);
+    tile->coded.image = &tile->image.coded;
+    return bzi_picture_describe(&tile->image, item->loader->host->max_edge_px, &tile->coded.sps, &tile->coded.picture,
+                                err);
 }
 
 /* Submits a tile. While the session has no room for it, tiles in flight are mapped. */
@@ -27589,27 +26785,27 @@ static bzna_status bzi_engine_submit_tile(bzi_engine *engine, bzi_item *item, ui
 
     if (status != BZNA_OK)
         return status;
-    want = bzi_nvdec_format_of(tile.image.coded.codec, &tile.sps);
+    want = bzi_nvdec_format_of(&tile.coded);
     if (memcmp(&want, &engine->tile_format, sizeof want) != 0)
         return BZI_FAIL(err, BZNA_E_CODEC, "tiles of several formats are decoded in software, not by NVDEC");
 
-    while ((status = bzi_session_submit(&engine->session, &tile.image.coded, &tile.picture, &tile.sps, item, err)) ==
-           BZNA_AGAIN)
+    while ((status = bzi_session_submit(&engine->session, &tile.coded, item, err)) == BZNA_AGAIN)
         if ((status = bzi_engine_map_tile(engine, err)) != BZNA_OK)
             break;
     return status;
 }
 
 /* Makes the canvas of a grid: its memory, which only grows, and its planes, which lie as in a surface of its size. */
-static bzna_status bzi_engine_make_canvas(bzi_engine *engine, const bzi_format *sps, const bzna_picture *picture,
-                                               bzna_error *err)
+static bzna_status bzi_engine_make_canvas(bzi_engine *engine, const bzi_nvdec_picture *grid, bzna_error *err)
 {
+    const bzna_picture *picture = &grid->picture;
     bzi_flight *canvas = &engine->canvas;
     bzi_device *device = engine->pool->device;
     void *stream = engine->session.stream;
     const uint64_t rows = (picture->frame_height + 1) & ~1u;
     const uint64_t pitch = (((uint64_t)picture->frame_width + 1) * (picture->depth > 8 ? 2 : 1) + 255) & ~255ull;
-    const uint64_t bytes = sps->chroma_format == 3 ? 3 * pitch * rows : pitch * rows * 3 / 2;
+    const uint32_t semi_planar = grid->sps.chroma_format != 3;
+    const uint64_t bytes = semi_planar ? pitch * rows * 3 / 2 : 3 * pitch * rows;
 
     if (bytes > engine->canvas_bytes) {
         uint64_t address;
@@ -27624,7 +26820,7 @@ static bzna_status bzi_engine_make_canvas(bzi_engine *engine, const bzi_format *
     }
 
     canvas->picture = *picture;
-    canvas->semi_planar = sps->chroma_format != 3;
+    canvas->semi_planar = semi_planar;
     bzi_session_planes(canvas, picture->frame_height, pitch);
     return BZNA_OK;
 }
@@ -27640,25 +26836,24 @@ static bzna_status bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *item, c
         return err->status;
     if ((status = bzi_engine_describe_tile(engine, item, 0, &first, err)) != BZNA_OK)
         return status;
-    engine->tile_format = bzi_nvdec_format_of(first.image.coded.codec, &first.sps);
-    return bzi_engine_accept(engine, item, &first.image.coded, &first.sps, &first.picture, err);
+    engine->tile_format = bzi_nvdec_format_of(&first.coded);
+    return bzi_engine_accept(engine, item, &first.coded, err);
 }
 
 /* Decodes the tiles that the views of a grid read, and adds all views of the canvas to the lane. */
-static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzna_image *image,
-                                        const bzi_format *sps, bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *grid, bzna_error *err)
 {
     bzi_views *views = &engine->views;
     bzna_error other;
-    bzna_status result = bzi_engine_accept_tiles(engine, item, image, err);
+    bzna_status result = bzi_engine_accept_tiles(engine, item, grid->image, err);
 
     while (result == BZNA_OK && bzi_engine_busy(engine))
         bzi_engine_advance(engine);                         /* then all work that reads the canvas is enqueued */
-    if (result != BZNA_OK || (result = bzi_engine_make_canvas(engine, sps, picture, err)) != BZNA_OK)
+    if (result != BZNA_OK || (result = bzi_engine_make_canvas(engine, grid, err)) != BZNA_OK)
         return result;
-    if (bzi_item_prepare(item, picture, views, err) != BZNA_OK ||
+    if (bzi_item_prepare(item, &grid->picture, views, err) != BZNA_OK ||
         bzi_item_slots(item, 0, &engine->canvas.picture, 1, views, err) != BZNA_OK ||
-        bzi_tiles_open(&engine->tiles, image, bzi_views_part(item->loader, views, 0), err) != BZNA_OK)
+        bzi_tiles_open(&engine->tiles, grid->image, bzi_views_part(item->loader, views, 0), err) != BZNA_OK)
         return err->status;
 
     engine->tiles_mapped = 0;
@@ -27680,29 +26875,30 @@ static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzn
 }
 
 #else
-#define bzi_engine_grid(engine, item, image, sps, picture, err) BZNA_E_UNSUPPORTED
+#define bzi_engine_grid(engine, item, grid, err) BZNA_E_UNSUPPORTED
 #endif
 
 /* --- Samples --- */
 
 /* Submits an item's picture once the session has room. Returns BZNA_AGAIN if the item now belongs to another engine. */
-static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzna_image *image, const bzi_format *sps,
-                                     bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *coded,
+                                     bzna_error *err)
 {
     bzna_status status;
 
-    if (image->codec == BZNA_CODEC_JPEG && !bzi_loader_is_nvdec_jpeg(item->loader, BZNA_CODEC_JPEG, sps)) {
+    if (coded->image->codec == BZNA_CODEC_JPEG &&
+        !bzi_loader_is_nvdec_jpeg(item->loader, BZNA_CODEC_JPEG, &coded->sps)) {
         BZI_FAIL(err, BZNA_E_CODEC, "JPEG is decoded in software, not by NVDEC");
         return BZI_FOREIGN;
     }
-    if (sps->tiles)
-        return bzi_engine_grid(engine, item, image, sps, picture, err);
+    if (coded->sps.tiles)
+        return bzi_engine_grid(engine, item, coded, err);
 
-    status = bzi_engine_accept(engine, item, image, sps, picture, err);
+    status = bzi_engine_accept(engine, item, coded, err);
     if (status != BZNA_OK)
         return status;
     item->by_nvdec = 1;
-    while ((status = bzi_session_submit(&engine->session, image, picture, sps, item, err)) == BZNA_AGAIN)
+    while ((status = bzi_session_submit(&engine->session, coded, item, err)) == BZNA_AGAIN)
         bzi_engine_advance(engine);
     return status;
 }
@@ -27713,18 +26909,17 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 {
     bzna_error *err = item->err;
     uint64_t start = bzi_os_now_ns();
-    bzna_picture picture;
     bzi_image image;
-    bzi_format sps;
+    bzi_nvdec_picture coded = { .image = &image.coded };
     bzna_status status;
 
-    if (item->status != BZNA_OK || bzi_item_image(item, 0, &engine->scratch, &image, err) != BZNA_OK ||
-        bzi_picture_describe(&image, item->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK) {
+    if (item->status != BZNA_OK || bzi_item_image(item, 0, &image, err) != BZNA_OK ||
+        bzi_picture_describe(&image, item->loader->host->max_edge_px, &coded.sps, &coded.picture, err) != BZNA_OK) {
         bzi_engine_fail(engine, item);
         return;
     }
 
-    status = bzi_engine_submit(engine, item, &image.coded, &sps, &picture, err);
+    status = bzi_engine_submit(engine, item, &coded, err);
     if (status == BZNA_OK)
         item->decode_ns += bzi_os_now_ns() - start;
     if (status == BZNA_OK || (status < 0 && status != BZNA_E_CODEC))
@@ -27749,7 +26944,7 @@ static void bzi_engine_work(bzi_engine *engine)
 
     while (!engine->retired) {
         int busy = bzi_engine_busy(engine);
-        int full = engine->session.pending_count == pool->device->desc.session_depth;
+        int full = engine->session.pending_count == pool->device->config.session_depth;
         bzi_item *item = full ? NULL : bzi_pool_take(engine, busy);
 
         if (item)
@@ -27796,7 +26991,7 @@ static void bzi_pool_close(bzi_pool *pool)
     /* 1: in a forked child the pool's threads are not there, and one of them may have held its lock */
     int foreign = bzi_device_is_foreign(pool->device);
 
-    if (pool->locks == 2 && !foreign) {
+    if (pool->has_locks && !foreign) {
         bzi_os_lock(&pool->mutex);
         pool->quit = 1;
         bzi_os_wake_all(&pool->wake);
@@ -27806,10 +27001,8 @@ static void bzi_pool_close(bzi_pool *pool)
     for (uint32_t i = 0; pool->engines && i < pool->count; i++)
         if (pool->engines[i].started && !foreign)
             bzi_os_thread_join(pool->engines[i].thread);
-    if (pool->locks > 1 && !foreign)
-        bzi_os_cond_free(&pool->wake);
-    if (pool->locks > 0 && !foreign)
-        bzi_os_mutex_free(&pool->mutex);
+    if (pool->has_locks && !foreign)
+        bzi_os_locks_free(&pool->mutex, &pool->wake, 1);
 
     bzi_release(&memory, pool->engines, pool->count, sizeof *pool->engines);
     bzi_release(&memory, pool, 1, sizeof *pool);
@@ -27822,9 +27015,8 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
     if (!pool->engines)
         return bzi_fail_memory(err, "decode sessions");
 
-    pool->locks += bzi_os_mutex_init(&pool->mutex, BZI_RANK_POOL) == 0;
-    pool->locks += pool->locks && bzi_os_cond_init(&pool->wake) == 0;
-    if (pool->locks < 2)
+    pool->has_locks = (uint32_t)bzi_os_locks_init(&pool->mutex, BZI_RANK_POOL, &pool->wake, 1);
+    if (!pool->has_locks)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     pool->live = pool->count;
@@ -27858,9 +27050,9 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 
     pool->host = host;
     pool->device = device;
-    pool->count = device->desc.sessions;
-    if (!pool->count && device->desc.sessions_per_engine)
-        pool->count = (uint32_t)bzi_min(device->desc.sessions_per_engine * device->info.engines, BZI_LIMIT_SESSIONS);
+    pool->count = device->config.sessions;
+    if (!pool->count && device->config.sessions_per_engine)
+        pool->count = (uint32_t)bzi_min(device->config.sessions_per_engine * device->info.engines, BZI_LIMIT_SESSIONS);
     if (!pool->count)
         pool->count = device->info.engines == 1 ? 3 : 2 * device->info.engines;
 
@@ -27882,18 +27074,18 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
  * LOCKS
- *   mark   lock            guards                             held across                     taken while holding
- *   (C)    context->mutex  who sets device, its error, pool   never a call of the driver's    nothing
- *                                                             or the user's */
+ *   mark   lock                  guards                       held across                     taken while holding
+ *   (C)    context->turn.mutex   who makes the device or its  never a call of the driver's    nothing
+ *                                pool, one thread at a time   or the user's */
 
 struct bzna_context {
     bzi_host       *host;             /* a reference is held */
     atomic_int      references;       /* the owner's, and one for each loader */
-    bzi_device_desc device_desc;      /* which device is wanted, and how */
-    bzi_mutex       mutex;            /* (C) no other lock is taken while it is held */
-    bzi_device     *device;           /* (C) NULL: not opened yet, or there is none; once set it stays */
-    bzna_error      device_error;     /* (C) status < 0: why there is no device */
-    bzi_pool       *pool;             /* (C) NULL: no loader has decoded on the device yet */
+    bzna_context_config config;       /* with defaults filled in */
+    bzi_os_turn     turn;             /* of threads that make what follows; its mutex is (C) */
+    bzi_device     *device;           /* NULL: not opened yet, or there is none; once set it stays */
+    bzna_error      device_error;     /* status < 0: why there is no device */
+    bzi_pool       *pool;             /* NULL: no loader has decoded on the device yet; once set it stays */
 };
 
 static void bzi_context_retain(bzna_context *context) { atomic_fetch_add(&context->references, 1); }
@@ -27910,7 +27102,7 @@ static void bzi_context_drop(bzna_context *context)
         bzi_pool_close(context->pool);
     if (context->device)
         bzi_device_close(context->device);
-    bzi_os_mutex_free(&context->mutex);
+    bzi_os_locks_free(&context->turn.mutex, &context->turn.over, 1);
     bzi_release(&host->memory, context, 1, sizeof *context);
     bzi_host_drop(host);
 }
@@ -27926,7 +27118,7 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
         return status;
 
     context = bzi_alloc_zero(&host->memory, 1, sizeof *context);
-    if (!context || bzi_os_mutex_init(&context->mutex, BZI_RANK_CONTEXT)) {
+    if (!context || !bzi_os_locks_init(&context->turn.mutex, BZI_RANK_CONTEXT, &context->turn.over, 1)) {
         status = context ? BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock") : bzi_fail_memory(err, "a context");
         bzi_release(&host->memory, context, 1, sizeof *context);
         bzi_host_drop(host);
@@ -27935,79 +27127,36 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
 
     context->host = host;
     atomic_init(&context->references, 1);
-    context->device_desc.host = host;
-    context->device_desc.wanted = config->device;
-    context->device_desc.cuda_context = config->cuda_context;
-    context->device_desc.decode_memory_bytes = config->decode_memory_bytes;
-    context->device_desc.allocator = config->device_allocator;
-    context->device_desc.sessions = config->sessions;
-    context->device_desc.sessions_per_engine = config->sessions_per_engine;
-    context->device_desc.session_depth = config->session_depth;
-    context->device_desc.session_mapped = config->session_mapped;
+    context->config = *config;
     *out = context;
     return BZNA_OK;
-}
-
-/* Keeps what this thread made without the lock: a device, or the reason why there is none; or a pool. If another thread
- * was faster, what that one made stays, and this thread's is closed.
- *     device      what bzi_device_open made; NULL: it failed, or was not called
- *     no_device   its error, BZNA_OK if it made a device; NULL: it was not called
- *     pool        NULL: none was made */
-static void bzi_context_keep(bzna_context *context, bzi_device *device, const bzna_error *no_device, bzi_pool *pool)
-{
-    bzi_os_lock(&context->mutex);
-    if (no_device && !context->device && context->device_error.status == BZNA_OK) {
-        context->device = device;
-        context->device_error = *no_device;
-        device = NULL;
-    }
-
-    if (!context->pool) {
-        context->pool = pool;
-        pool = NULL;
-    }
-
-    bzi_os_unlock(&context->mutex);
-    if (pool)
-        bzi_pool_close(pool);
-    if (device)
-        bzi_device_close(device);
 }
 
 /* Returns the context's device by *out. The first call opens it; if that fails, each later call returns the same error,
  * except for lack of memory. */
 static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna_error *err)
 {
-    bzi_device *made = NULL;
-    bzna_error why;
-    int known;
+    int is_new;
 
     *out = NULL;
-    if (context->device_desc.wanted.kind == BZNA_DEVICE_CPU)
+    if (context->config.device.kind == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_DEVICE, "context_config.device is BZNA_DEVICE_CPU");
 
-    bzi_os_lock(&context->mutex);
-    known = context->device || context->device_error.status != BZNA_OK;
-    bzi_os_unlock(&context->mutex);
-
-    if (!known) {
-        bzi_error_init(&why);
-        if (bzi_device_open(&context->device_desc, &made, &why) != BZNA_OK) {
-            if (why.status == BZNA_E_DEVICE_LOST)           /* the library had nothing on it: there is just no device */
-                why.status = BZNA_E_DEVICE;
-            if (why.status == BZNA_E_MEMORY) {              /* not kept: there may be memory the next time */
-                *err = why;
-                return err->status;
-            }
-            bzi_log(context->host, BZNA_LOG_INFO, why.status, "no GPU: %s", why.message);
-        }
-        bzi_context_keep(context, made, &why, NULL);
-    }
-
-    if (context->device_error.status != BZNA_OK) {
+    bzi_os_turn_begin(&context->turn);
+    is_new = !context->device && context->device_error.status == BZNA_OK;
+    if (is_new && bzi_device_open(context->host, &context->config, &context->device, &context->device_error) ==
+                      BZNA_E_DEVICE_LOST)
+        context->device_error.status = BZNA_E_DEVICE;       /* the library had nothing on it: there is just no device */
+    if (!context->device)
         *err = context->device_error;
+    if (context->device_error.status == BZNA_E_MEMORY)      /* not kept: there may be memory the next time */
+        bzi_error_init(&context->device_error);
+    bzi_os_turn_end(&context->turn);
+
+    if (!context->device && is_new && err->status != BZNA_E_MEMORY)
+        bzi_log(context->host, BZNA_LOG_INFO, err->status, "no GPU: %s", err->message);
+    if (!context->device)
         return err->status;
-    }
 
     if (bzi_device_is_foreign(context->device))
         return bzi_cuda_fail_forked(err);
@@ -28025,19 +27174,14 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
  * returned the device. */
 static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_error *err)
 {
-    bzi_pool *made = NULL;
+    bzna_status status = BZNA_OK;
 
-    bzi_os_lock(&context->mutex);
+    bzi_os_turn_begin(&context->turn);
+    if (!context->pool)
+        status = bzi_pool_open(context->device, context->host, &context->pool, err);
     *out = context->pool;
-    bzi_os_unlock(&context->mutex);
-    if (*out)
-        return BZNA_OK;
-
-    if (bzi_pool_open(context->device, context->host, &made, err) != BZNA_OK)
-        return err->status;
-    bzi_context_keep(context, NULL, NULL, made);
-    *out = context->pool;
-    return BZNA_OK;
+    bzi_os_turn_end(&context->turn);
+    return status;
 }
 
 
@@ -28254,25 +27398,6 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
     return hash;
 }
 
-/* Makes the mutex and the condition variables. */
-static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
-{
-    loader->has_mutex = bzi_os_mutex_init(&loader->mutex, BZI_RANK_LOADER) == 0;
-    while (loader->has_mutex && loader->cond_count < BZI_CONDS &&
-           bzi_os_cond_init(&loader->conds[loader->cond_count]) == 0)
-        loader->cond_count++;
-    return loader->cond_count == BZI_CONDS ? BZNA_OK : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-}
-
-/* Frees those that were made. */
-static void bzi_loader_free_locks(bzna_loader *loader)
-{
-    while (loader->cond_count)
-        bzi_os_cond_free(&loader->conds[--loader->cond_count]);
-    if (loader->has_mutex)
-        bzi_os_mutex_free(&loader->mutex);
-}
-
 /* Returns the processor that a thread runs on, or -1 for any. */
 static int32_t bzi_loader_cpu(const bzna_loader *loader, uint32_t thread)
 {
@@ -28402,7 +27527,8 @@ static void bzi_loader_free(bzna_loader *loader)
     }
 
     bzi_owned_free(&loader->lent);
-    bzi_loader_free_locks(loader);
+    if (loader->has_locks)
+        bzi_os_locks_free(&loader->mutex, loader->conds, BZI_CONDS);
     bzi_release(memory, loader, 1, sizeof *loader);
     bzi_context_drop(context);
 }
@@ -28410,7 +27536,7 @@ static void bzi_loader_free(bzna_loader *loader)
 /* Waits until no thread uses the loader any more, neither the library's nor one in next. */
 static void bzi_loader_join(bzna_loader *loader)
 {
-    if (loader->cond_count == BZI_CONDS) {
+    if (loader->has_locks) {
         bzi_loader_lock(loader);
         loader->quit = 1;
         bzi_loader_wake_all(loader);
@@ -28433,11 +27559,10 @@ static void bzi_loader_end(bzna_loader *loader)
 {
     const bzi_memory *memory = &loader->host->memory;
     bzna_error ignored;
-    int entered = 0;
+    int entered;
 
     bzi_loader_join(loader);
-    if (loader->device)
-        entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
+    entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
 
     for (uint32_t i = 0; loader->workers && i < loader->config.decode.threads; i++) {
         if (loader->workers[i].software.memory)
@@ -28532,10 +27657,9 @@ static int bzi_loader_lacks_work(bzna_loader *loader)
  * one, is in loader->poison. With the lock held, but not while it works. */
 static void bzi_loader_work(bzna_loader *loader)
 {
-    const int entered = loader->on_device != 0;
     bzna_error err;
 
-    if (entered && bzi_device_enter(loader->device, &err) != BZNA_OK) {
+    if (bzi_device_enter(loader->device, &err) != BZNA_OK) {
         bzi_loader_break(loader, &err);
         return;
     }
@@ -28543,8 +27667,7 @@ static void bzi_loader_work(bzna_loader *loader)
         BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
         bzi_loader_break(loader, &err);
     }
-    if (entered)
-        bzi_device_leave(loader->device);
+    bzi_device_leave(loader->device);
 }
 
 
@@ -28757,76 +27880,67 @@ static void bzi_batch_delete_tensor(bzna_batch *batch)
 static void bzi_batch_delete_managed(bzi_dl_managed *tensor) { bzi_batch_delete_tensor(tensor->manager); }
 static void bzi_batch_delete_versioned(bzi_dl_versioned *tensor) { bzi_batch_delete_tensor(tensor->manager); }
 
-/* Returns a tensor in DLPack's form. Its shape and strides are arrays of the batch. */
-static bzi_dl_tensor bzi_batch_dl_tensor(bzna_batch *batch, uint32_t number)
+/* Describes a tensor in the forms of DLPack. */
+static void bzi_batch_describe_export(bzna_batch *batch, uint32_t number)
 {
     static const struct { uint32_t dtype; uint8_t code, bits; } types[] = {
         { BZNA_DTYPE_FLOAT32, 2, 32 }, { BZNA_DTYPE_FLOAT16, 2, 16 }, { BZNA_DTYPE_BFLOAT16, 4, 16 },
         { BZNA_DTYPE_UINT8, 1, 8 }, { BZNA_DTYPE_INT32, 0, 32 }, { BZNA_DTYPE_INT64, 0, 64 },
         { BZNA_DTYPE_UINT64, 1, 64 },             /* codes: 0 kDLInt, 1 kDLUInt, 2 kDLFloat, 4 kDLBfloat */
     };
+    bzi_export *export = &batch->exports[number];
+    bzi_dl_tensor *to = &export->managed.tensor;
     bzna_tensor from;
-    bzi_dl_tensor to;
 
+    memset(export, 0, sizeof *export);
     bzi_batch_tensor(batch, number, &from);
-    memset(&to, 0, sizeof to);
-    to.data = batch->slots ? from.data : NULL;              /* DLPack wants NULL for empty tensors */
-    to.device_type = from.device.kind;
-    to.device_id = from.device.ordinal;
-    to.dimensions = (int32_t)from.dimensions;
+    to->data = batch->slots ? from.data : NULL;             /* DLPack wants NULL for empty tensors */
+    to->device_type = from.device.kind;
+    to->device_id = from.device.ordinal;
+    to->dimensions = (int32_t)from.dimensions;
 
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].dtype == from.dtype) {
-            to.code = types[i].code;
-            to.bits = types[i].bits;
+            to->code = types[i].code;
+            to->bits = types[i].bits;
         }
 
-    to.lanes = 1;
-    to.shape = memcpy(batch->shape[number], from.shape, sizeof batch->shape[number]);
-    to.strides = batch->strides[number];
-    to.strides[from.dimensions - 1] = 1;
+    to->lanes = 1;
+    to->shape = memcpy(export->shape, from.shape, sizeof export->shape);
+    to->strides = export->strides;
+    to->strides[from.dimensions - 1] = 1;
     for (uint32_t i = from.dimensions - 1; i > 0; i--)
-        to.strides[i - 1] = to.strides[i] * to.shape[i];
-    return to;
+        to->strides[i - 1] = to->strides[i] * to->shape[i];
+
+    export->managed.manager = export->versioned.manager = batch;
+    export->managed.deleter = bzi_batch_delete_managed;
+    export->versioned.deleter = bzi_batch_delete_versioned;
+    export->versioned.major = 1;
+    export->versioned.tensor = *to;
 }
 
-/* Sets all tensors of a batch, when the first one is exported. They are only read until the last one is deleted. With
- * the lock held. */
-static void bzi_batch_tensors(bzna_batch *batch)
-{
-    memset(batch->tensors, 0, sizeof batch->tensors);
-    memset(batch->versioned, 0, sizeof batch->versioned);
-    for (uint32_t number = bzi_loader_first_tensor(batch->loader); number < bzi_loader_tensors(batch->loader);
-         number++) {
-        batch->tensors[number].tensor = batch->versioned[number].tensor = bzi_batch_dl_tensor(batch, number);
-        batch->tensors[number].manager = batch->versioned[number].manager = batch;
-        batch->tensors[number].deleter = bzi_batch_delete_managed;
-        batch->versioned[number].deleter = bzi_batch_delete_versioned;
-        batch->versioned[number].major = 1;
-    }
-}
-
-/* Exports a tensor to DLPack. Every export of a tensor gets the same struct, and holds a reference to the batch. */
+/* Exports a tensor to DLPack. Every export of a tensor gets the same struct, and holds a reference to the batch. All
+ * tensors are described when the first one is exported, and only read until the last one is deleted. */
 static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t version, void **out, bzna_error *err)
 {
+    const bzna_loader *loader = batch->loader;
+    bzi_export *export = &batch->exports[number];
+    bzna_status status = BZNA_OK;
+
     bzi_loader_lock(batch->loader);
-    if (!bzi_batch_is_owned(batch)) {
-        bzi_loader_unlock(batch->loader);
-        return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
-    }
-
-    if (batch->loader->on_device && batch->stream == BZNA_STREAM_PER_THREAD) {
-        bzi_loader_unlock(batch->loader);
-        return BZI_FAIL(err, BZNA_E_STATE,
-                        "bzna_batch_to_dlpack: the batch is on BZNA_STREAM_PER_THREAD, and a deleter on another "
-                        "thread would record its release on another stream");
-    }
-
-    if (batch->references++ == batch->owned)                /* no other tensor is out */
-        bzi_batch_tensors(batch);
+    if (!bzi_batch_is_owned(batch))
+        status = BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
+    else if (loader->on_device && batch->stream == BZNA_STREAM_PER_THREAD)
+        status = BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is on BZNA_STREAM_PER_THREAD, and a "
+                          "deleter on another thread would record its release on another stream");
+    else if (batch->references++ == batch->owned)           /* no other tensor is out */
+        for (uint32_t i = bzi_loader_first_tensor(loader); i < loader->tensor_end; i++)
+            bzi_batch_describe_export(batch, i);
     bzi_loader_unlock(batch->loader);
-    *out = version == BZNA_DLPACK_1 ? (void *)&batch->versioned[number] : (void *)&batch->tensors[number];
-    return BZNA_OK;
+
+    if (status == BZNA_OK)
+        *out = version == BZNA_DLPACK_1 ? (void *)&export->versioned : (void *)&export->managed;
+    return status;
 }
 
 /* Moves a batch on loan to another stream, which waits for the work that is enqueued on the one before. */
@@ -28956,18 +28070,24 @@ static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* Continues a hash with the numbers of a warp: those of 4 bytes, those of 8, and again some of 4. */
-static uint64_t bzi_similarity_hash(const bzi_similarity *warp, uint64_t hash)
-{
-    const size_t doubles = offsetof(bzi_similarity, edge), others = offsetof(bzi_similarity, is_mxnet);
-
-    hash = bzi_hash_numbers(hash, warp, doubles, 4);
-    hash = bzi_hash_numbers(hash, &warp->edge, others - doubles, 8);
-    return bzi_hash_numbers(hash, &warp->is_mxnet, sizeof *warp - others, 4);
-}
-
 /* Continues a hash with a number, or an array of numbers of so many bytes each. */
 #define BZI_HASH_MORE(hash, numbers, each) bzi_hash_numbers(hash, &(numbers), sizeof(numbers), each)
+
+/* Continues a hash with the numbers of a warp. The area of a CENTER_RESIZED_CROP stands for its scale. */
+static uint64_t bzi_warp_hash(const bzna_warp *w, uint64_t hash)
+{
+    const uint32_t is_center = w->kind == BZNA_WARP_CENTER_RESIZED_CROP, is_mxnet = w->kind == BZNA_WARP_MXNET;
+    const uint32_t flags[] = { w->law, w->resize, w->keep_ratio, w->random_crop };
+    const double edge = is_center ? w->scale[0] : 1;
+    const double scale[] = { is_center ? edge : 0, edge * w->scale[0], edge * w->scale[1] };
+
+    hash = BZI_HASH_MORE(hash, flags, 4);
+    hash = BZI_HASH_MORE(hash, scale, 8);
+    hash = bzi_hash_numbers(hash, w->ratio, offsetof(bzna_warp, resize) - offsetof(bzna_warp, ratio), 8);
+    hash = BZI_HASH_MORE(hash, w->shear_ratio, 8);
+    hash = BZI_HASH_MORE(hash, is_mxnet, 4);
+    return bzi_hash_numbers(hash, w->canvas_px, offsetof(bzna_warp, reserved1) - offsetof(bzna_warp, canvas_px), 4);
+}
 
 /* Continues a hash with all that determines an output's pixels. dtype and layout only say how they are stored. */
 static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *output, uint64_t hash)
@@ -28981,7 +28101,7 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
                                      (uint32_t)(loader->config.pipeline.picture != NULL) << 1 };
 
     hash = BZI_HASH_MORE(hash, numbers, 4);
-    hash = bzi_similarity_hash(&output->warp, hash);
+    hash = bzi_warp_hash(&output->warp, hash);
     hash = BZI_HASH_MORE(hash, t->bias, sizeof *t->bias);
     hash = BZI_HASH_MORE(hash, t->scale, sizeof *t->scale);
     hash = BZI_HASH_MORE(hash, t->fill, sizeof *t->fill);
@@ -29028,19 +28148,20 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
 {
     const bzi_plan *plan = &loader->plan;
 
-    memset(state, 0, sizeof *state);
     bzi_loader_lock(loader);
-    state->struct_size = sizeof *state;
-    state->version = 2;
-    state->seed = plan->seed;
-    state->epoch = plan->done.epoch;
-    state->position = plan->done.position;
-    state->fingerprint = loader->fingerprint;
-    state->sample_count = plan->done.count;
-    state->list = plan->done.list;
-    state->end_epoch = plan->end_epoch;
-    state->order = loader->config.order.kind;
-    state->pixels = bzi_loader_pixels(loader);
+    *state = (bzna_loader_state){
+        .struct_size = sizeof *state,
+        .version = 2,
+        .seed = plan->seed,
+        .epoch = plan->done.epoch,
+        .position = plan->done.position,
+        .fingerprint = loader->fingerprint,
+        .sample_count = plan->done.count,
+        .list = plan->done.list,
+        .end_epoch = plan->end_epoch,
+        .order = loader->config.order.kind,
+        .pixels = bzi_loader_pixels(loader),
+    };
     bzi_loader_unlock(loader);
     state->check = bzi_loader_state_check(state);
 }
@@ -29269,15 +28390,12 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 /* Subtracts what was counted earlier. Depths, capacities, threads and memory stay, since they are no counts. */
 static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistics *earlier)
 {
-    uint64_t *const counts[] = {
-        &stats->samples, &stats->samples_failed, &stats->failed_read, &stats->failed_format, &stats->failed_decode,
-        &stats->failed_other, &stats->replaced, &stats->retries, &stats->samples_nvdec, &stats->samples_software,
-        &stats->fallbacks, &stats->decoders_made, &stats->decoders_reconfigured, &stats->sessions_lost,
-        &stats->samples_tiled, &stats->tiles, &stats->lock_waits, &stats->lock_wait_ns, &stats->elapsed_ns,
-        &stats->samples_shrinkable };
+    const uint64_t memory = stats->read_memory_bytes;
 
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        *counts[i] -= *(const uint64_t *)((const char *)earlier + ((char *)counts[i] - (char *)stats));
+    /* all members between these two are counts, but for that one */
+    for (size_t at = offsetof(bzna_statistics, samples); at < offsetof(bzna_statistics, advice); at += sizeof memory)
+        *(uint64_t *)(void *)((char *)stats + at) -= *(const uint64_t *)(const void *)((const char *)earlier + at);
+    stats->read_memory_bytes = memory;
     for (int i = 0; i < 4; i++) {
         bzna_stage_statistics *stage = &stats->stage[i];
         const bzna_stage_statistics *before = &earlier->stage[i];
@@ -29305,11 +28423,11 @@ static bzna_status bzi_device_check_wanted(const char *field, bzna_device device
     return BZNA_OK;
 }
 
-/* A setting that is a number, and what it may be. */
+/* A setting that is a number, and what it may be; or two settings of which both are given, or neither. */
 typedef struct bzi_number {
     const char *name;
-    uint32_t   *value;
-    uint32_t    most;                 /* the largest value that is allowed */
+    uint32_t   *value;                /* NULL: it is two settings */
+    uint32_t    most;                 /* the largest value that is allowed; of two settings, 1: one of them is given */
     uint32_t    preset;               /* its value if 0 was given; 0: it stays 0 */
     uint32_t    kind;                 /* what is said of one that is not allowed */
 } bzi_number;
@@ -29320,7 +28438,12 @@ enum { BZI_NUMBER_COUNT, BZI_NUMBER_SIZE, BZI_NUMBER_CHOICE, BZI_NUMBER_SWITCH }
 static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, size_t count, bzna_error *err)
 {
     for (; count; n++, count--) {
-        const uint32_t value = *n->value = bzi_default(*n->value, n->preset);
+        uint32_t value;
+        if (!n->value && n->most)
+            return BZI_MISUSE(err, "%s.%s: one is given without the other", where, n->name);
+        if (!n->value)
+            continue;
+        value = *n->value = bzi_default(*n->value, n->preset);
         if (value <= n->most && (value || n->kind != BZI_NUMBER_SIZE))
             continue;
         if (n->kind == BZI_NUMBER_SIZE)
@@ -29338,6 +28461,7 @@ static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, siz
 #define BZI_SIZE(member, most)          { #member, &c->member, most, 0, BZI_NUMBER_SIZE }
 #define BZI_CHOICE(member, last)        { #member, &c->member, last, 0, BZI_NUMBER_CHOICE }
 #define BZI_SWITCH(member)              { #member, &c->member, 1, 0, BZI_NUMBER_SWITCH }
+#define BZI_BOTH(a, b)                  { #a ", " #b, NULL, !c->a != !c->b, 0, 0 }
 
 /* Checks a context's config and fills in defaults. */
 static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
@@ -29349,24 +28473,18 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
         BZI_COUNT(sessions_per_engine, BZI_LIMIT_SESSIONS, 0),
         BZI_COUNT(session_depth, BZI_LIMIT_SESSION_DEPTH, 4),
         BZI_COUNT(session_mapped, BZI_KERNEL_SLOTS, BZI_KERNEL_SLOTS),
+        BZI_BOTH(allocator.alloc, allocator.release),
+        BZI_BOTH(device_allocator.alloc, device_allocator.release),
     };
-    bzna_status status = bzi_numbers_check("context_config", numbers, sizeof numbers / sizeof *numbers, err);
 
-    if (status != BZNA_OK)
-        return status;
-
-    if (!c->allocator.alloc != !c->allocator.release)
-        return BZI_MISUSE(err, "context_config.allocator: set both alloc and release, or neither");
-    if (bzi_device_check_wanted("context_config.device", c->device, err) != BZNA_OK)
+    if (bzi_numbers_check("context_config", numbers, sizeof numbers / sizeof *numbers, err) != BZNA_OK ||
+        bzi_device_check_wanted("context_config.device", c->device, err) != BZNA_OK)
         return err->status;
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
         return BZI_MISUSE(err, "context_config.log_level: %d is not known", c->log_level);
 
     if (c->codecs & ~(2 * BZNA_ALLOW_JPEG2000 - 1u))
         return BZI_MISUSE(err, "context_config.codecs: 0x%x has bits that are not known", c->codecs);
-    if (!c->device_allocator.alloc != !c->device_allocator.release)
-        return BZI_MISUSE(err, "context_config.device_allocator: set both alloc and release, or neither");
-
     if (c->cuda_context && c->device.kind == BZNA_DEVICE_CPU)
         return BZI_MISUSE(err, "context_config.cuda_context: device.kind is BZNA_DEVICE_CPU");
 
@@ -29447,7 +28565,7 @@ static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dat
     return BZNA_OK;
 }
 
-/* Checks the loader's settings that are numbers, and fills in their defaults. */
+/* Checks the loader's settings that are numbers, or go together, and fills in defaults of numbers. */
 static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *err)
 {
     const bzi_number numbers[] = {
@@ -29459,6 +28577,7 @@ static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *e
         BZI_SWITCH(order.weights_by_part),
         BZI_COUNT(shard.world_size, UINT32_MAX, 1),
         BZI_SWITCH(fields.geometry),
+        BZI_COUNT(fields.rule_count, BZI_LIMIT_RULES, 0),
         BZI_COUNT(read.threads, BZI_LIMIT_READERS, 0),
         BZI_COUNT(read.ahead_samples, BZI_LIMIT_READ_AHEAD, 0),
         BZI_COUNT(read.retries, BZI_LIMIT_RETRIES, 0),
@@ -29471,6 +28590,10 @@ static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *e
         BZI_COUNT(pipeline.batches_in_flight, BZI_LIMIT_IN_FLIGHT, 3),
         BZI_SWITCH(pipeline.restore_any_pixels),
         BZI_SWITCH(pipeline.no_threads),
+        BZI_BOTH(order.indices, order.index_count),
+        BZI_BOTH(fields.rules, fields.rule_count),
+        BZI_BOTH(pipeline.cpus, pipeline.cpu_count),
+        BZI_BOTH(extra_outputs.ptr, extra_outputs.count),
     };
 
     if (c->pipeline.no_threads)
@@ -29490,8 +28613,6 @@ static bzna_status bzi_loader_check_order(bzna_loader_order *c, const bzna_datas
                               "BZNA_ORDER_GIVEN, where bzna_loader_set_indices gives each epoch's samples");
         return BZNA_OK;
     }
-    if (!c->indices != !c->index_count)
-        return BZI_MISUSE(err, "loader_config.order.indices, index_count: one is given without the other");
 
     for (uint64_t i = 0; i < c->index_count; i++)
         if (c->indices[i] >= dataset->count)
@@ -29516,9 +28637,6 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
 
     read->backoff_ns = read->backoff_ns ? read->backoff_ns : 10000000;
     read->memory_bytes = read->memory_bytes ? read->memory_bytes : BZI_LIMIT_READ_BYTES;
-    if (!c->pipeline.cpus != !c->pipeline.cpu_count)
-        return BZI_MISUSE(err, "loader_config.pipeline.cpus, cpu_count: one is given without the other");
-
     for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
         if (c->pipeline.cpus[i] < 0)
             return BZI_MISUSE(err, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
@@ -29530,18 +28648,13 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
     return BZNA_OK;
 }
 
-/* Checks the shape of the first output. Its sizes may be 0 if other fields are named: batches then have no pictures. */
-static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_error *err)
+/* Returns 1 if batches have no pictures: other fields are named, and nothing about pictures is said. */
+static int bzi_loader_lacks_pictures(const bzna_loader_config *c)
 {
     const bzna_loader_output *o = &c->output;
-    const int fields = (c->fields.tensors || c->fields.bytes || c->fields.rule_count) && !c->fields.image &&
-                       !c->fields.geometry && !o->buffers && o->views <= 1 &&
-                       !c->extra_outputs.count;
-    bzna_output output = bzi_output_of(o);
 
-    if (fields && !o->width && !o->height)
-        output.width = output.height = 1;
-    return bzi_output_check("loader_config.output", &output, err);
+    return (c->fields.tensors || c->fields.bytes || c->fields.rule_count) && !c->fields.image && !c->fields.geometry &&
+           !o->buffers && o->views <= 1 && !c->extra_outputs.count && !o->width && !o->height;
 }
 
 static bzna_status bzi_loader_check_decode(bzna_loader_decode *c, bzna_error *err)
@@ -29566,8 +28679,6 @@ static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
     bzna_loader_order *order = &c->order;
     bzi_shard shard;
 
-    if (bzi_loader_check_output(c, err) != BZNA_OK)
-        return err->status;
     if (order->last_batch != BZNA_LAST_FILL && (order->pad_value != 0 || order->pad_target))
         return BZI_MISUSE(err, "loader_config.order.pad_value, pad_target: they have an effect on BZNA_LAST_FILL only");
     if (!isfinite((float)order->pad_value))
@@ -29637,11 +28748,7 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
 static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_filter *filter,
                                            const bzna_loader_color *c, bzna_transform *t, bzna_error *err)
 {
-    char text[4][BZI_SETTING_BYTES];
-    const bzi_transform_names names = { bzi_setting(text[0], where, "filter.kind"),
-                                        bzi_setting(text[1], where, "filter.antialias"),
-                                        bzi_setting(text[2], where, "color.matrix"),
-                                        bzi_setting(text[3], where, "color.fill_space") };
+    static const bzi_transform_names names = { "filter.kind", "filter.antialias", "color.matrix", "color.fill_space" };
     const char *fault = bzi_jitter_fault(&c->jitter);
     int divides = 0, multiplies = 0;
 
@@ -29672,7 +28779,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
     t->matrix = c->matrix;
     t->filter = filter->kind;
     t->antialias = filter->antialias;
-    return bzi_transform_check_settings(t, &names, err);
+    return bzi_transform_check_settings(t, where, &names, err);
 }
 
 
@@ -29735,67 +28842,34 @@ static bzna_status bzi_settings_add(bzna_loader *loader, const char *where, cons
     return BZNA_OK;
 }
 
-/* Makes the first output. */
-static bzna_status bzi_settings_first(bzna_loader *loader, bzna_error *err)
-{
-    const bzna_loader_config *c = &loader->config;
-    const bzna_loader_output *o = &c->output;
-    bzi_output *first = loader->outputs;
-
-    if (o->name || o->field || o->warp || o->filter || o->color ||
-        o->augment)
-        return BZI_MISUSE(err, "loader_config.output: name, field, warp, filter, color and augment are only for "
-                          "extra_outputs; for the first output, set fields.image and the config's own groups");
-
-    bzi_string_copy(first->name, sizeof first->name, "image");
-    first->shape = bzi_output_of(o);
-    first->views = bzi_default(o->views, 1);
-    first->own_warp = first->own_filter = first->own_color = 1;
-    if (o->slices > 1 && (first->views > 1 || c->extra_outputs.count))
-        return BZI_MISUSE(err, "loader_config.output.slices: not together with views or extra_outputs");
-
-    bzi_transform_init(&first->transform);
-    first->jitter = c->color.jitter;
-    first->augment = c->augment;
-    if (bzi_loader_check_colors("loader_config", &c->filter, &c->color, &first->transform, err) != BZNA_OK ||
-        bzi_settings_mean("loader_config", &c->color, first, 1, err) != BZNA_OK ||
-        bzi_warp_resolve(&c->warp, "loader_config.warp", &first->warp, err) != BZNA_OK ||
-        bzi_augment_check(&c->augment, "loader_config.augment", 1, err) != BZNA_OK)
-        return err->status;
-    return bzi_settings_add(loader, "loader_config.output", c->fields.image, err);
-}
-
 /* Refuses settings that belong to the batches, and so only to the first output. */
 static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_output *e, bzna_error *err)
 {
-    const struct { const char *name; int set; } members[] = {
-        { "batch_size", e->batch_size != 0 },
-        { "slices", e->slices != 0 },
-        { "device", e->device.kind != 0 || e->device.ordinal != 0 },
-        { "stream", e->stream != NULL },
-        { "buffers", e->buffers != NULL || e->buffer_count != 0 },
-    };
+    const char *set = e->batch_size                         ? "batch_size" :
+                      e->slices                             ? "slices" :
+                      e->device.kind || e->device.ordinal   ? "device" :
+                      e->stream                             ? "stream" :
+                      e->buffers || e->buffer_count         ? "buffers" :
+                                                              NULL;
 
-    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
-        if (members[i].set)
-            return BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, members[i].name);
-    return BZNA_OK;
+    return set ? BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, set) : BZNA_OK;
 }
 
-/* Takes the name and shape of a further output. */
-static bzna_status bzi_extra_check_shape(const bzna_loader *loader, const char *where, const bzna_loader_output *e,
-                                         bzi_output *output, bzna_error *err)
+/* Takes the name and the shape of an output. What a further one does not set, it has of the first one. */
+static bzna_status bzi_settings_shape(const bzna_loader *loader, const char *where, const bzna_loader_output *e,
+                                      bzi_output *output, bzna_error *err)
 {
     const bzi_output *first = loader->outputs;
     const size_t length = e->name ? strlen(e->name) : 0;
+    bzna_output shape = bzi_output_of(e);
 
     if (length == 0 || length >= sizeof output->name)
         return BZI_MISUSE(err, "%s.name: must have 1 to %u bytes", where, (unsigned)sizeof output->name - 1);
 
     memcpy(output->name, e->name, length + 1);
-    output->shape = bzi_output_of(e);
-    output->shape.width = bzi_default(e->width, first->shape.width);
-    output->shape.height = bzi_default(e->height, first->shape.height);
+    shape.width = bzi_default(shape.width, first->shape.width);
+    shape.height = bzi_default(shape.height, first->shape.height);
+    output->shape = shape;
     output->own_warp = e->warp != NULL;
     output->own_filter = e->filter != NULL;
     output->own_color = e->color != NULL;
@@ -29805,18 +28879,21 @@ static bzna_status bzi_extra_check_shape(const bzna_loader *loader, const char *
     if (!e->warp && output->views != first->views)
         return BZI_MISUSE(err, "%s.views: %u; it shares the warps of the first output's %u views", where,
                           output->views, first->views);
-    return bzi_output_check(where, &output->shape, err);
+    if (bzi_loader_lacks_pictures(&loader->config))
+        shape.width = shape.height = 1;                     /* the rest of it is checked nevertheless */
+    return bzi_output_check(where, &shape, err);
 }
 
-/* Makes a further output. It shares with the first output what it does not set itself. */
-static bzna_status bzi_settings_extra(bzna_loader *loader, const char *where, const bzna_loader_output *e,
-                                      bzna_error *err)
+/* Makes an output. What a further one does not set itself, it shares with the first one.
+ *   where   how errors name it
+ *   group   how errors name the struct that has its warp, filter, color and augment */
+static bzna_status bzi_settings_output(bzna_loader *loader, const char *where, const char *group,
+                                       const bzna_loader_output *e, bzna_error *err)
 {
     const bzna_loader_filter *filter = e->filter ? e->filter : &loader->config.filter;
     const bzna_loader_color *color = e->color ? e->color : &loader->config.color;
     bzi_output *output = &loader->outputs[loader->output_count];
     char text[BZI_SETTING_BYTES];
-    bzna_status status;
 
     if (e->reserved0 || color->reserved0 || !bzi_is_zero(e->reserved, sizeof e->reserved) ||
         !bzi_is_zero(filter->reserved, sizeof filter->reserved) ||
@@ -29825,37 +28902,48 @@ static bzna_status bzi_settings_extra(bzna_loader *loader, const char *where, co
 
     bzi_transform_init(&output->transform);
     output->jitter = color->jitter;
-    if ((status = bzi_extra_check_alone(where, e, err)) != BZNA_OK ||
-        (status = bzi_extra_check_shape(loader, where, e, output, err)) != BZNA_OK ||
-        (status = bzi_loader_check_colors(where, filter, color, &output->transform, err)) != BZNA_OK ||
-        (status = bzi_settings_mean(where, color, output, output->own_color != 0, err)) != BZNA_OK ||
+    if (bzi_settings_shape(loader, where, e, output, err) != BZNA_OK ||
+        bzi_loader_check_colors(group, filter, color, &output->transform, err) != BZNA_OK ||
+        bzi_settings_mean(group, color, output, output->own_color != 0, err) != BZNA_OK ||
         (e->warp &&
-         (status = bzi_warp_resolve(e->warp, bzi_setting(text, where, "warp"), &output->warp, err)) != BZNA_OK) ||
-        (e->augment && (status = bzi_augment_check(e->augment, bzi_setting(text, where, "augment"), e->warp != NULL,
-                                                   err)) != BZNA_OK))
-        return status;
+         bzi_warp_resolve(e->warp, bzi_setting(text, group, "warp"), &output->warp, err) != BZNA_OK) ||
+        (e->augment && bzi_augment_check(e->augment, bzi_setting(text, group, "augment"), e->warp != NULL,
+                                         err) != BZNA_OK))
+        return err->status;
 
     for (uint32_t i = 0; i < loader->output_count; i++)
         output->random += loader->outputs[i].own_warp ? loader->outputs[i].views : 0;
     return bzi_settings_add(loader, where, e->field ? e->field : loader->config.fields.image, err);
 }
 
-/* Makes all outputs. */
+/* Makes all outputs. The first one has the config's own groups as settings. */
 static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
 {
-    const bzna_loader_outputs *given = &loader->config.extra_outputs;
-    bzna_status status = bzi_settings_first(loader, err);
+    const bzna_loader_config *c = &loader->config;
+    const bzna_loader_outputs *given = &c->extra_outputs;
+    bzna_loader_output first = c->output;
+    bzna_status status;
 
-    if (status != BZNA_OK)
-        return status;
-    if (!given->ptr != !given->count || given->count >= BZI_LIMIT_OUTPUTS)
-        return BZI_MISUSE(err, "loader_config.extra_outputs: count is %llu, and ptr is %s; at most %u are allowed",
-                          (unsigned long long)given->count, given->ptr ? "not NULL" : "NULL", BZI_LIMIT_OUTPUTS - 1);
+    if (first.name || first.field || first.warp || first.filter || first.color || first.augment)
+        return BZI_MISUSE(err, "loader_config.output: name, field, warp, filter, color and augment are only for "
+                          "extra_outputs; for the first output, set fields.image and the config's own groups");
+    if (first.slices > 1 && (first.views > 1 || given->count))
+        return BZI_MISUSE(err, "loader_config.output.slices: not together with views or extra_outputs");
+    if (given->count >= BZI_LIMIT_OUTPUTS)
+        return BZI_MISUSE(err, "loader_config.extra_outputs.count: %llu is more than %u",
+                          (unsigned long long)given->count, BZI_LIMIT_OUTPUTS - 1);
 
+    first.name = "image";
+    first.warp = &c->warp;
+    first.filter = &c->filter;
+    first.color = &c->color;
+    first.augment = &c->augment;
+    status = bzi_settings_output(loader, "loader_config.output", "loader_config", &first, err);
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
         char where[BZI_SETTING_BYTES / 2];
         snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
-        status = bzi_settings_extra(loader, where, &given->ptr[i], err);
+        if ((status = bzi_extra_check_alone(where, &given->ptr[i], err)) == BZNA_OK)
+            status = bzi_settings_output(loader, where, where, &given->ptr[i], err);
     }
     return status;
 }
@@ -29877,7 +28965,7 @@ static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
 
 
 /* ==== 91. Opening ===================================================================================================
- * Calls: rooms 2, 4, 8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 83-84, 90.
+ * Calls: rooms 2, 4, 7-8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 83-84, 90.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -29995,13 +29083,7 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
 
     if (!loader->pool)
         return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: %s", loader->reason);
-    if (bzi_device_enter(loader->device, err) != BZNA_OK)
-        return err->status;
-
-    if ((status = bzi_device_codec(loader->device, &info, err)) == BZNA_OK && info.supported)
-        bzi_check_ask(loader->device, &info);
-    bzi_device_leave(loader->device);
-
+    status = bzi_check_codec(loader->device, &info, err);
     if (status == BZNA_OK &&
         (!info.supported || (info.check != BZNA_CHECK_PASSED && info.check != BZNA_CHECK_SKIPPED)))
         status = BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s does not decode JPEG%s%s", loader->device->info.name,
@@ -30017,6 +29099,7 @@ static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
     if (bzi_loader_find_gpu(loader, &gpu, err) != BZNA_OK ||
         bzi_loader_decide(loader, &gpu, err) != BZNA_OK)
         return err->status;
+    bzi_loader_add_tensors(loader);                         /* now it is known where they lie */
     return loader->config.decode.jpeg == BZNA_DECODER_NVDEC ? bzi_loader_take_jpeg(loader, err) : BZNA_OK;
 }
 
@@ -30137,16 +29220,16 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
 
-    if (loader->device && (status = bzi_device_enter(loader->device, err)) != BZNA_OK)
-        return status;
-    if (loader->device && (status = bzi_loader_make_stream(loader, err)) == BZNA_OK &&
-        (status = bzi_loader_make_scratch(loader, err)) == BZNA_OK)
-        status = bzi_loader_upload_means(loader, err);
-    if (status == BZNA_OK && (status = bzi_loader_make_batches(loader, err)) == BZNA_OK &&
-        (status = bzi_loader_start_workers(loader, err)) == BZNA_OK)
-        status = bzi_loader_start_readers(loader, err);
-    if (loader->device)
-        bzi_device_leave(loader->device);
+    if (bzi_device_enter(loader->device, err) != BZNA_OK)
+        return err->status;
+    if ((loader->device && (bzi_loader_make_stream(loader, err) != BZNA_OK ||
+                            bzi_loader_make_scratch(loader, err) != BZNA_OK ||
+                            bzi_loader_upload_means(loader, err) != BZNA_OK)) ||
+        bzi_loader_make_batches(loader, err) != BZNA_OK ||
+        bzi_loader_start_workers(loader, err) != BZNA_OK ||
+        bzi_loader_start_readers(loader, err) != BZNA_OK)
+        status = err->status;
+    bzi_device_leave(loader->device);
     return status;
 }
 
@@ -30166,13 +29249,16 @@ static bzna_status bzi_loader_check_pick(const bzna_loader *loader, const bzi_pi
     return bzi_error_prefix(err, setting);
 }
 
-/* Checks that each output is found by its name, which must not be another tensor's. */
-static bzna_status bzi_loader_check_names(const bzna_loader *loader, bzna_error *err)
+/* Adds the tensors of further outputs. */
+static bzna_status bzi_loader_add_outputs(bzna_loader *loader, bzna_error *err)
 {
-    for (uint32_t i = 1; i < loader->output_count; i++)
-        if (bzi_loader_output(loader, bzi_loader_find_tensor(loader, loader->outputs[i].name)) != &loader->outputs[i])
+    for (uint32_t i = 1; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        if (bzi_loader_find_tensor(loader, output->name) < loader->tensor_end)
             return BZI_MISUSE(err, "loader_config.extra_outputs[%u].name: another tensor has the name \"%s\"", i - 1,
-                              loader->outputs[i].name);
+                              output->name);
+        bzi_loader_add_output(loader, output);
+    }
     return BZNA_OK;
 }
 
@@ -30220,13 +29306,15 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     if (bzi_loader_check(loader, err) != BZNA_OK)
         return err->status;
     bzi_loader_begin_plan(loader);
+    loader->has_locks = (uint32_t)bzi_os_locks_init(&loader->mutex, BZI_RANK_LOADER, loader->conds, BZI_CONDS);
+    if (!loader->has_locks)
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     if (bzi_loader_copy_means(loader, err) != BZNA_OK ||
         bzi_loader_copy_policies(loader, err) != BZNA_OK ||
-        bzi_loader_make_locks(loader, err) != BZNA_OK ||
         bzi_loader_choose(loader, err) != BZNA_OK ||
-        bzi_loader_check_names(loader, err) != BZNA_OK ||
         bzi_loader_make_picks(loader, err) != BZNA_OK ||
         bzi_loader_make_columns(loader, err) != BZNA_OK ||
+        bzi_loader_add_outputs(loader, err) != BZNA_OK ||
         bzi_loader_make_order(loader, err) != BZNA_OK ||
         bzi_loader_make_items(loader, err) != BZNA_OK)
         return err->status;
@@ -30313,6 +29401,7 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
 
 #define BZI_API_BEGIN bzna_error e; bzi_error_init(&e)
 #define BZI_API_FAIL(...) return bzi_api_error(err, &e, BZI_FAIL(&e, __VA_ARGS__))
+#define BZI_API_MISUSE(...) BZI_API_FAIL(BZNA_E_ARGUMENT, __VA_ARGS__)
 #define BZI_API_END(status) return bzi_api_error(err, &e, (status))
 #define BZI_API_TRY(call)                                                                    \
     do {                                                                                     \
@@ -30320,9 +29409,15 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
         if (bzi_tried != BZNA_OK)                                                            \
             BZI_API_END(bzi_tried);                                                          \
     } while (0)
-#define BZI_API_NEED(argument) if (!(argument)) BZI_API_FAIL(BZNA_E_ARGUMENT, "%s: " #argument " is NULL", __func__)
+#define BZI_API_NEED(argument) if (!(argument)) BZI_API_MISUSE("%s: " #argument " is NULL", __func__)
 
-#define BZI_API_NEED_OUT(out) BZI_API_NEED(out); *(out) = NULL
+/* Begins a function that makes an object. */
+#define BZI_API_BEGIN_OUT(out) BZI_API_BEGIN; BZI_API_NEED(out); *(out) = NULL
+
+/* Begins a function that ends an object; NULL is none. */
+#define BZI_API_BEGIN_CLOSE(object)                                                          \
+    if (!(object) || bzi_os_in_callback)                                                     \
+    return (object) ? BZNA_E_STATE : BZNA_OK
 
 /* Copies an answer to the caller's struct, as far as that has room. */
 static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known, bzna_error *err)
@@ -30334,8 +29429,15 @@ static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known,
     return BZNA_OK;
 }
 
+/* Hands messages that are queued to the user's function, at the end of a call that may have made some. */
+static bzna_status bzi_api_logged(bzi_host *host, bzna_status status)
+{
+    bzi_log_deliver(host);
+    return status;
+}
+
 /* Ends a function that answers with `all`. */
-#define BZI_API_ANSWER(to) BZI_API_END(bzi_api_out((to), struct_size, &all, sizeof all, &e))
+#define BZI_API_ANSWER(to) BZI_API_NEED(to); BZI_API_END(bzi_api_out((to), struct_size, &all, sizeof all, &e))
 
 BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size)
 {
@@ -30410,13 +29512,11 @@ BZI_API_INIT(writer_sample)
 BZI_COLD
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err)
 {
-    bzna_context_config c;
+    bzna_context_config c = { .struct_size = sizeof c };
     bzi_device *device;
     bzna_status status = BZNA_OK;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
-    memset(&c, 0, sizeof c);
+    BZI_API_BEGIN_OUT(out);
     if (config)
         BZI_API_IN(c, config, 0, "context_config");
     BZI_API_TRY(bzi_context_check(&c, &e));
@@ -30435,10 +29535,7 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
 BZI_COLD
 BZNA_API bzna_status bzna_context_close(bzna_context *context)
 {
-    if (!context)
-        return BZNA_OK;
-    if (bzi_os_in_callback)
-        return BZNA_E_STATE;
+    BZI_API_BEGIN_CLOSE(context);
     bzi_log_deliver(context->host);
     bzi_context_drop(context);
     return BZNA_OK;
@@ -30460,24 +29557,17 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
 {
     bzi_device *device = NULL;
     bzna_device_info all;
-    bzna_error why;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(context);
-    BZI_API_NEED(info);
-
-    status = bzi_context_gpu(context, &device, &e);
-    bzi_log_deliver(context->host);
-    if (status != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_api_logged(context->host, bzi_context_gpu(context, &device, &e)));
 
     all = device->info;
-    all.video = bzi_device_video(device, &why);
-    bzi_string_copy(all.message, sizeof all.message, why.message);
-    bzi_os_lock(&context->mutex);
+    all.video = bzi_device_video(device, &e);
+    bzi_string_copy(all.message, sizeof all.message, e.message);
+    bzi_os_lock(&context->turn.mutex);
     all.sessions = context->pool ? context->pool->count : 0;
-    bzi_os_unlock(&context->mutex);
+    bzi_os_unlock(&context->turn.mutex);
     BZI_API_ANSWER(info);
 }
 
@@ -30486,35 +29576,19 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
                                                  uint32_t depth, bzna_codec_info *info, size_t struct_size,
                                                  bzna_error *err)
 {
+    bzna_codec_info all = { .codec = codec, .chroma_format = chroma_format, .depth = depth };
     bzi_device *device = NULL;
-    bzna_codec_info all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(context);
-    BZI_API_NEED(info);
     if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec_info: no codec %u with chroma format %u and %u bits is known",
+        BZI_API_MISUSE("bzna_context_codec_info: no codec %u with chroma format %u and %u bits is known",
                      codec, chroma_format, depth);
 
-    status = bzi_context_gpu(context, &device, &e);
-    bzi_log_deliver(context->host);
-    if (status == BZNA_OK)
-        status = bzi_device_video(device, &e);
-
-    memset(&all, 0, sizeof all);
-    all.codec = codec;
-    all.chroma_format = chroma_format;
-    all.depth = depth;
-
-    if (status == BZNA_OK && (status = bzi_device_enter(device, &e)) == BZNA_OK) {
-        status = bzi_device_codec(device, &all, &e);
-        if (status == BZNA_OK && all.supported)
-            bzi_check_ask(device, &all);
-        bzi_device_leave(device);
-    }
-
-    BZI_API_END(status == BZNA_OK ? bzi_api_out(info, struct_size, &all, sizeof all, &e) : status);
+    BZI_API_TRY(bzi_api_logged(context->host, bzi_context_gpu(context, &device, &e)));
+    BZI_API_TRY(bzi_device_video(device, &e));
+    BZI_API_TRY(bzi_check_codec(device, &all, &e));
+    BZI_API_ANSWER(info);
 }
 
 /* --- Coded pictures --- */
@@ -30522,21 +29596,19 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
 /* Checks and completes a picture from the caller. */
 static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
 {
-    bzna_status status;
-
     if (!given)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image is NULL");
-    if ((status = bzi_api_in(image, sizeof *image, given, offsetof(bzna_image, reserved1), "image", err)) != BZNA_OK)
-        return status;
+        return BZI_MISUSE(err, "image is NULL");
+    if (bzi_api_in(image, sizeof *image, given, offsetof(bzna_image, reserved1), "image", err) != BZNA_OK)
+        return err->status;
     if (image->orientation > 8)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.orientation: %u is not 0 to 8", image->orientation);
+        return BZI_MISUSE(err, "image.orientation: %u is not 0 to 8", image->orientation);
     if (image->palette > BZNA_PALETTE_INDEX)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.palette: %u is not known", image->palette);
+        return BZI_MISUSE(err, "image.palette: %u is not known", image->palette);
 
     if (!image->data || !image->data_size)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.data: no bytes; bzna_dataset_read_image gives them");
+        return BZI_MISUSE(err, "image.data: no bytes; bzna_dataset_read_image gives them");
     if (image->length_size > 4 || image->length_size == 3)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.length_size: %u is not 0, 1, 2 or 4", image->length_size);
+        return BZI_MISUSE(err, "image.length_size: %u is not 0, 1, 2 or 4", image->length_size);
     if (!image->config)
         image->config_size = 0;
     return BZNA_OK;
@@ -30574,29 +29646,21 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     BZI_API_END(e.status)
 
 /* Checks the enumerations, reserved words and classes of a config. */
-static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bzna_error *err)
+static bzna_status bzi_api_check_dataset_config(bzna_dataset_config *c, bzna_error *err)
 {
-    const struct { const char *name; uint32_t value, last; } numbers[] = {
-        { "class_order", c->class_order, BZNA_CLASS_ORDER_NUMERIC },
-        { "orientation", c->orientation, BZNA_ORIENTATION_IGNORE },
-        { "palette", c->palette, BZNA_PALETTE_INDEX },
+    const bzi_number numbers[] = {
+        BZI_CHOICE(class_order, BZNA_CLASS_ORDER_NUMERIC),
+        BZI_CHOICE(orientation, BZNA_ORIENTATION_IGNORE),
+        BZI_CHOICE(palette, BZNA_PALETTE_INDEX),
+        BZI_BOTH(index, index_bytes),
+        BZI_BOTH(classes, class_count),
     };
 
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (numbers[i].value > numbers[i].last)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: %u is not known", numbers[i].name,
-                            numbers[i].value);
-
-    if (!c->index != !c->index_bytes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: index_bytes is %llu, and index is%s NULL",
-                        (unsigned long long)c->index_bytes, c->index ? " not" : "");
-    if (!c->classes != !c->class_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: class_count is %u, and classes is%s NULL",
-                        c->class_count, c->classes ? " not" : "");
-
+    if (bzi_numbers_check("dataset_config", numbers, sizeof numbers / sizeof *numbers, err) != BZNA_OK)
+        return err->status;
     for (uint32_t i = 0; i < c->class_count; i++)
         if (!c->classes[i])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: is NULL", i);
+            return BZI_MISUSE(err, "dataset_config.classes[%u]: is NULL", i);
     return BZNA_OK;
 }
 
@@ -30624,20 +29688,17 @@ static bzna_status bzi_api_open_paths(bzna_context *context, const char *const *
 {
     bzna_dataset_config c;
     bzna_records records;
-    bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
 
-    if (status == BZNA_OK)
-        status = bzi_dataset_open_list(context->host, paths, count, &c, out, err);
-    bzi_log_deliver(context->host);
-    return status;
+    if (bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
+        return err->status;
+    return bzi_api_logged(context->host, bzi_dataset_open_list(context->host, paths, count, &c, out, err));
 }
 
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config,
                                        bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(path);
 
@@ -30648,8 +29709,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t count,
                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(paths);
 
@@ -30659,7 +29719,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
         BZI_API_FAIL(BZNA_E_LIMIT, "bzna_dataset_open_list: %u paths are more than %u", count, BZI_LIMIT_PARTS);
     for (uint32_t i = 0; i < count; i++)
         if (!paths[i])
-            BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_list: paths[%u] is NULL", i);
+            BZI_API_MISUSE("bzna_dataset_open_list: paths[%u] is NULL", i);
     BZI_API_END(bzi_api_open_paths(context, paths, count, config, out, &e));
 }
 
@@ -30746,7 +29806,7 @@ static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source
     if (callbacks)
         status = bzi_source_open_user(source, callbacks, err);
     if (status == BZNA_OK)
-        status = bzi_dataset_open(context->host, source, name, &c, out, err);
+        status = bzi_dataset_open(context->host, &(bzi_input){ .source = source }, name, &c, out, err);
     if (status != BZNA_OK)
         bzi_error_prefix(err, name);
     bzi_log_deliver(context->host);
@@ -30757,14 +29817,12 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size,
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzi_source source = { .size = 0 };
+    bzi_source source = { .map = bytes, .size = size };
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(bytes);
 
-    bzi_source_open_memory(&source, bytes, size);
     BZI_API_END(bzi_api_open_source(context, &source, NULL, config, out, &e));
 }
 
@@ -30775,14 +29833,13 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     bzi_source opened = { .size = 0 };
     bzna_source callbacks;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(source);
 
     BZI_API_IN(callbacks, source, offsetof(bzna_source, reserved0), "source");
     if (!callbacks.read_at || !callbacks.size)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "source.%s: must be given", callbacks.read_at ? "size" : "read_at");
+        BZI_API_MISUSE("source.%s: must be given", callbacks.read_at ? "size" : "read_at");
     BZI_API_END(bzi_api_open_source(context, &opened, &callbacks, config, out, &e));
 }
 
@@ -30791,6 +29848,7 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
 static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provider *provider,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
+    const bzi_input input = { .given = provider, .ops = bzi_provider_row(provider), .kind = "provider" };
     bzna_dataset_config c;
     bzna_records records;
     const char *name;
@@ -30800,7 +29858,7 @@ static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provi
         return status;
 
     name = c.name ? c.name : "provider";
-    if ((status = bzi_dataset_open_provider(context->host, provider, name, &c, out, err)) != BZNA_OK)
+    if ((status = bzi_dataset_open(context->host, &input, name, &c, out, err)) != BZNA_OK)
         bzi_error_prefix(err, name);
     bzi_log_deliver(context->host);
     return status;
@@ -30817,8 +29875,7 @@ BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzn
     bzna_provider all;
 #endif
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(provider);
 
@@ -30835,15 +29892,14 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count,
                                          bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
 
     if (!parts || !part_count)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: there are no parts");
+        BZI_API_MISUSE("bzna_dataset_concat: there are no parts");
     for (uint32_t i = 0; i < part_count; i++)
         if (!parts[i])
-            BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: parts[%u] is NULL", i);
+            BZI_API_MISUSE("bzna_dataset_concat: parts[%u] is NULL", i);
     BZI_API_END(bzi_dataset_concat(context->host, parts, part_count, out, &e));
 }
 
@@ -30851,8 +29907,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out,
                                         bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(dataset);
 
     if (count == 0)
@@ -30866,10 +29921,7 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
 {
-    if (!dataset)
-        return BZNA_OK;
-    if (bzi_os_in_callback)
-        return BZNA_E_STATE;
+    BZI_API_BEGIN_CLOSE(dataset);
     bzi_dataset_drop(dataset);
     return BZNA_OK;
 }
@@ -30883,7 +29935,6 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
     bzna_dataset_info all;
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
-    BZI_API_NEED(info);
 
     bzi_dataset_describe(dataset, &all);
     BZI_API_ANSWER(info);
@@ -30893,14 +29944,12 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32_t field, bzna_field_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
-    bzna_field_info all;
+    bzna_field_info all = { .kind = 0 };
     const bzi_field *found;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
-    BZI_API_NEED(info);
 
-    memset(&all, 0, sizeof all);
     if (!(found = bzi_dataset_field(dataset, field)))
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", dataset->parts[0].container->name, field);
     all.kind = found->kind;
@@ -30912,14 +29961,12 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
-    bzna_track_info all;
+    bzna_track_info all = { .struct_size = 0 };
     const bzi_container *c;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
-    BZI_API_NEED(info);
 
-    memset(&all, 0, sizeof all);
     c = dataset->parts[0].container;
     if (!c->ops->track || c->ops->track(c, track, &all) != BZNA_OK)
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no track %u", c->name, track);
@@ -30929,7 +29976,6 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
 {
     const bzi_container *c;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
@@ -30937,11 +29983,10 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
 
     *target = BZNA_TARGET_NONE;
     BZI_API_FIND(c, &index);
-    if ((status = bzi_container_look_target(c, index, target, &e)) != BZNA_OK) {
-        *target = BZNA_TARGET_NONE;
-        bzi_container_fail(c, index, &e);
-    }
-    BZI_API_END(status);
+    if (bzi_container_look_target(c, index, target, &e) == BZNA_OK)
+        return BZNA_OK;
+    *target = BZNA_TARGET_NONE;
+    BZI_API_END(bzi_container_fail(c, index, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index, const char *field, void *buffer,
@@ -30991,7 +30036,6 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
-    BZI_API_NEED(sample);
 
     BZI_API_FIND(c, &local);
     if (bzi_container_sample(c, local, &all, &e) != BZNA_OK)
@@ -31005,7 +30049,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
 {
     const bzi_container *c;
     const bzi_span room = { buffer, capacity };
-    const bzi_pick pick = { field, 0 };
+    const bzi_pick pick = { .name = field };
     bzi_image all;
 
     BZI_API_BEGIN;
@@ -31026,13 +30070,12 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
                                                  bzna_image_info *info, size_t struct_size, bzna_error *err)
 {
     const bzi_container *c;
-    const bzi_pick pick = { field, 0 };
+    const bzi_pick pick = { .name = field };
     bzi_image image;
     bzna_image_info all;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
-    BZI_API_NEED(info);
 
     BZI_API_FIND(c, &index);
     if (bzi_container_describe_image(c, index, &pick, &image, &e) != BZNA_OK)
@@ -31045,29 +30088,32 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 /* ==== 94. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
+struct bzna_decoder {
+    bzi_host     *host;               /* a reference is held */
+    bzi_software  software;
+};
+
 BZI_COLD
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
 {
     bzna_decoder *decoder;
-    bzna_status status;
+    bzi_host *host;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
 
-    decoder = bzi_alloc_zero(&context->host->memory, 1, sizeof *decoder);
-    if (!decoder)
+    host = context->host;
+    if (!(decoder = bzi_alloc_zero(&host->memory, 1, sizeof *decoder)))
         BZI_API_END(bzi_fail_memory(&e, "a decoder"));
 
-    if ((status = bzi_software_open(&decoder->software, &context->host->memory, context->host->max_edge_px, &e)) !=
-        BZNA_OK) {
-        bzi_release(&context->host->memory, decoder, 1, sizeof *decoder);
-        BZI_API_END(status);
+    if (bzi_software_open(&decoder->software, &host->memory, host->max_edge_px, &e) != BZNA_OK) {
+        bzi_release(&host->memory, decoder, 1, sizeof *decoder);
+        BZI_API_END(e.status);
     }
 
-    decoder->host = context->host;
-    decoder->software.allowed = decoder->host->codecs;
-    bzi_host_retain(decoder->host);
+    decoder->host = host;
+    decoder->software.allowed = host->codecs;
+    bzi_host_retain(host);
     *out = decoder;
     return BZNA_OK;
 }
@@ -31077,10 +30123,7 @@ BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder)
 {
     bzi_host *host;
 
-    if (!decoder)
-        return BZNA_OK;
-    if (bzi_os_in_callback)
-        return BZNA_E_STATE;
+    BZI_API_BEGIN_CLOSE(decoder);
     host = decoder->host;
     bzi_software_close(&decoder->software);
     bzi_release(&host->memory, decoder, 1, sizeof *decoder);
@@ -31095,7 +30138,6 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     bzi_image alone;
     bzi_format format;
     bzna_picture all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(decoder);
@@ -31106,10 +30148,10 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     BZI_API_TRY(bzi_api_image(image, &whole, &e));
 
     alone = bzi_image_alone(&whole);
-    if ((status = bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e)) == BZNA_OK &&
-        (status = bzi_software_decode(&decoder->software, &whole, &format, bzi_picture_all(&all), &all, &e)) == BZNA_OK)
-        bzi_struct_out(picture, picture->struct_size, &all, sizeof all);
-    BZI_API_END(status);
+    BZI_API_TRY(bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e));
+    BZI_API_TRY(bzi_software_decode(&decoder->software, &whole, &format, bzi_picture_all(&all), &all, &e));
+    bzi_struct_out(picture, picture->struct_size, &all, sizeof all);
+    return BZNA_OK;
 }
 
 /* --- Random numbers, transforms --- */
@@ -31172,7 +30214,7 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     BZI_API_NEED(transform);
 
     if ((fault = bzi_jitter_fault(jitter)) != NULL)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "jitter.%s: out of its range, or not a number", fault);
+        BZI_API_MISUSE("jitter.%s: out of its range, or not a number", fault);
     bzi_transform_init(&all);
     BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e));
 
@@ -31192,7 +30234,7 @@ BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_
     BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build has no policies (BENZINA_NO_AUGMENT)");
 #endif
     if (!bzi_policy_preset(preset, draws, magnitude, policy))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "there is no preset %u of %u draws and magnitude %u", preset, draws, magnitude);
+        BZI_API_MISUSE("there is no preset %u of %u draws and magnitude %u", preset, draws, magnitude);
     return BZNA_OK;
 }
 
@@ -31211,10 +30253,10 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
     BZI_API_TRY(bzi_augment_check(augment, "augment", 1, &e));
     BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e));
     if (!out_width || !out_height || out_width > BZI_LIMIT_EDGE || out_height > BZI_LIMIT_EDGE)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "out_width, out_height: %u, %u; 1 to %u are allowed", out_width, out_height,
+        BZI_API_MISUSE("out_width, out_height: %u, %u; 1 to %u are allowed", out_width, out_height,
                      BZI_LIMIT_EDGE);
     if (bzi_augment_most(augment) + all.operation_count > BZNA_OPERATIONS_MAX)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "transform has %u operations, and policies may draw more than up to %u",
+        BZI_API_MISUSE("transform has %u operations, and policies may draw more than up to %u",
                      all.operation_count, BZNA_OPERATIONS_MAX);
 
     bzi_transform_resolve(&all);
@@ -31225,7 +30267,6 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
 
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9], bzna_error *err)
 {
-    double numbers[7];
     bzna_affine a;
 
     BZI_API_BEGIN;
@@ -31233,20 +30274,14 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     BZI_API_NEED(homography);
     BZI_API_IN(a, affine, 0, "affine");
 
-    numbers[0] = a.crop_x;
-    numbers[1] = a.crop_y;
-    numbers[2] = a.crop_width;
-    numbers[3] = a.crop_height;
-    numbers[4] = a.degrees;
-    numbers[5] = a.translate_x;
-    numbers[6] = a.translate_y;
-
+    const double numbers[] = { a.crop_x, a.crop_y, a.crop_width, a.crop_height, a.degrees, a.translate_x,
+                               a.translate_y };
     if (!a.in_width || !a.in_height || !a.out_width || !a.out_height || !bzi_finite(numbers, 7))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine: a size is 0, or a number is not finite");
+        BZI_API_MISUSE("affine: a size is 0, or a number is not finite");
     if (a.flip_h > 1 || a.flip_v > 1 || a.resize > 1 || a.keep_ratio > 1 || a.has_crop > 1)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.flip_h, flip_v, resize, keep_ratio, has_crop: neither 0 nor 1");
+        BZI_API_MISUSE("affine.flip_h, flip_v, resize, keep_ratio, has_crop: neither 0 nor 1");
     if (a.has_crop && !(a.crop_width > 0 && a.crop_height > 0))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.crop_width, crop_height: %g x %g; both must be positive", a.crop_width,
+        BZI_API_MISUSE("affine.crop_width, crop_height: %g x %g; both must be positive", a.crop_width,
                      a.crop_height);
 
     bzi_affine_matrix(&a, homography);
@@ -31257,19 +30292,18 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
                                     uint32_t out_width, uint32_t out_height, double homography[9], bzna_error *err)
 {
     const uint32_t in[2] = { in_width, in_height }, out[2] = { out_width, out_height };
-    bzi_similarity p;
-    bzna_status status;
+    bzna_warp p;
 
     BZI_API_BEGIN;
     BZI_API_NEED(random);
     BZI_API_NEED(warp);
     BZI_API_NEED(homography);
     if (!in_width || !in_height || !out_width || !out_height)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_warp_draw: a size is 0: from %ux%u to %ux%u", in_width, in_height,
+        BZI_API_MISUSE("bzna_warp_draw: a size is 0: from %ux%u to %ux%u", in_width, in_height,
                      out_width, out_height);
-    if ((status = bzi_warp_resolve(warp, "warp", &p, &e)) == BZNA_OK)
-        bzi_warp_draw(random, &p, in, out, homography);
-    BZI_API_END(status);
+    BZI_API_TRY(bzi_warp_resolve(warp, "warp", &p, &e));
+    bzi_warp_draw(random, &p, in, out, homography);
+    return BZNA_OK;
 }
 
 /* Fills in what zeros of a picture stand for. */
@@ -31289,27 +30323,27 @@ static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 {
     if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 2 || p->chroma_shift_y > 2 || !p->plane[0] ||
         !p->plane[1] != !p->plane[2] || p->orientation > 8)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: 8 to 16 bits, subsampling of at most 4, an orientation of at "
+        return BZI_MISUSE(err, "picture: 8 to 16 bits, subsampling of at most 4, an orientation of at "
                         "most 8 and planes are needed");
 
     for (int i = 0; i < 3 && p->depth > 8; i++)
         if ((uintptr_t)p->plane[i] % 2 || p->pitch[i] % 2)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned",
+            return BZI_MISUSE(err, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned",
                             i, i);
 
     if (!p->width || !p->height || p->frame_width > 65535 || p->frame_height > 65535 || p->width > p->frame_width ||
         p->height > p->frame_height || p->crop_x > p->frame_width - p->width || p->crop_y > p->frame_height - p->height)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width,
+        return BZI_MISUSE(err, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width,
                         p->height, p->crop_x, p->crop_y, p->frame_width, p->frame_height);
 
     for (int i = 0; i < 3; i++)
         if (p->step[i] > 65535 || (p->depth > 8 && p->step[i] % 2))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.step[%d]: %u; must be at most 65535, and even if samples "
+            return BZI_MISUSE(err, "picture.step[%d]: %u; must be at most 65535, and even if samples "
                             "have two bytes", i, p->step[i]);
 
     for (int i = 0; i < 3; i++)
         if (p->pitch[i] > INT32_MAX || p->pitch[i] < INT32_MIN)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.pitch[%d]: %lld does not fit in 32 bits", i,
+            return BZI_MISUSE(err, "picture.pitch[%d]: %lld does not fit in 32 bits", i,
                             (long long)p->pitch[i]);
     return BZNA_OK;
 }
@@ -31347,7 +30381,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
         BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for %u x %u x %u elements of %u bytes",
                      (unsigned long long)dst_bytes, out.channels, o.height, o.width, bzi_dtype_bytes(o.dtype));
     if ((uintptr_t)dst % bzi_dtype_bytes(o.dtype))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "dst: not aligned to %u bytes", bzi_dtype_bytes(o.dtype));
+        BZI_API_MISUSE("dst: not aligned to %u bytes", bzi_dtype_bytes(o.dtype));
 
     slot.dst = (uint64_t)(uintptr_t)dst;
     const bzi_kernel_output target = bzi_view_target(&pass, &out);
@@ -31389,10 +30423,8 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
                                       bzna_loader **out, bzna_error *err)
 {
     bzna_loader_config own;
-    bzna_status status;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(dataset);
     BZI_API_NEED(config);
@@ -31400,14 +30432,13 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     BZI_API_IN(own, config, offsetof(bzna_loader_config, reserved0), "loader_config");
     if (context->host->no_threads)
         own.pipeline.no_threads |= 1;
-    status = bzi_loader_make(context, dataset, &own, out, &e);
-
-    bzi_log_deliver(context->host);
-    BZI_API_END(status);
+    BZI_API_END(bzi_api_logged(context->host, bzi_loader_make(context, dataset, &own, out, &e)));
 }
 
-/* Fails where a call may not be made: in a child after fork(), and for calls that wait, inside a callback. */
-#define BZI_API_PLACE(loader, waits)                                                                    \
+/* Fails without a loader, and where a call may not be made: in a child after fork(), and for calls that wait, inside a
+ * callback. */
+#define BZI_API_NEED_LOADER(loader, waits)                                                              \
+    BZI_API_NEED(loader);                                                                               \
     if (((waits) && bzi_os_in_callback) || bzi_loader_forked(loader))                                   \
     BZI_API_FAIL(BZNA_E_STATE, "%s: must not be called %s", __func__,                                   \
                  bzi_loader_forked(loader) ? "after fork" : "inside a callback")
@@ -31438,8 +30469,7 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
     *batch = NULL;
-    BZI_API_NEED(loader);
-    BZI_API_PLACE(loader, 1);
+    BZI_API_NEED_LOADER(loader, 1);
 
     context = loader->context;
     bzi_context_retain(context);      /* another thread may close the loader as soon as its lock is free */
@@ -31457,7 +30487,7 @@ static bzna_status bzi_api_give(bzna_loader *loader, const char *call, const bzi
     if (loader->config.order.kind != BZNA_ORDER_GIVEN)
         status = BZI_FAIL(err, BZNA_E_STATE, "loader_config.order.kind is not BZNA_ORDER_GIVEN");
     else if (!given->count)
-        status = BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu is empty", (unsigned long long)given->epoch);
+        status = BZI_MISUSE(err, "the list of epoch %llu is empty", (unsigned long long)given->epoch);
     else
         status = bzi_loader_give(loader, given, err);
     return status == BZNA_OK ? status : bzi_error_prefix(err, call);
@@ -31470,9 +30500,8 @@ BZNA_API bzna_status bzna_loader_set_indices(bzna_loader *loader, uint64_t epoch
     const bzi_given given = { .epoch = epoch, .indices = indices, .count = count };
 
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
+    BZI_API_NEED_LOADER(loader, 0);
     BZI_API_NEED(indices);
-    BZI_API_PLACE(loader, 0);
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
 }
 
@@ -31484,12 +30513,11 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
     const bzi_given given = { epoch, indices, count, sizes, batch_count };
 
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
+    BZI_API_NEED_LOADER(loader, 0);
     BZI_API_NEED(indices);
     BZI_API_NEED(sizes);
-    BZI_API_PLACE(loader, 0);
     if (!batch_count)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_set_batches: epoch %llu has no batches", (unsigned long long)epoch);
+        BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu has no batches", (unsigned long long)epoch);
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
 }
 
@@ -31497,8 +30525,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
-    BZI_API_PLACE(loader, 0);
+    BZI_API_NEED_LOADER(loader, 0);
     bzi_loader_stop(loader);
     return BZNA_OK;
 }
@@ -31507,8 +30534,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
-    BZI_API_PLACE(loader, 1);
+    BZI_API_NEED_LOADER(loader, 1);
     BZI_API_END(bzi_loader_reset(loader, epoch, &e));
 }
 
@@ -31517,8 +30543,7 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
                                       bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
-    BZI_API_PLACE(loader, 0);
+    BZI_API_NEED_LOADER(loader, 0);
     BZI_API_NEED(state);
     if (struct_size < sizeof *state)
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_loader_save: a state has %u bytes, not %llu", (unsigned)sizeof *state,
@@ -31531,16 +30556,10 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
 BZI_COLD
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
 {
-    bzna_status status;
-
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
+    BZI_API_NEED_LOADER(loader, 1);
     BZI_API_NEED(state);
-    BZI_API_PLACE(loader, 1);
-
-    status = bzi_loader_restore(loader, state, &e);
-    bzi_log_deliver(loader->host);
-    BZI_API_END(status);
+    BZI_API_END(bzi_api_logged(loader->host, bzi_loader_restore(loader, state, &e)));
 }
 
 static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
@@ -31551,7 +30570,7 @@ static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
     memset(info, 0, sizeof *info);
     info->decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
     info->sessions = loader->pool ? loader->pool->count : 0;
-    bzi_loader_describe_tensor(loader, 0, c->output.batch_size, &info->image);
+    bzi_tensor_describe(loader->tensors, c->output.batch_size, &info->image);
     info->layout = c->output.layout;
     info->threads = c->decode.threads;
     info->reader_threads = c->read.threads;
@@ -31583,9 +30602,8 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
 
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
-    BZI_API_NEED(info);
     if (loader->config.order.kind == BZNA_ORDER_GIVEN)      /* it takes the lock */
-        BZI_API_PLACE(loader, 0);
+        BZI_API_NEED_LOADER(loader, 0);
 
     bzi_api_loader_info(loader, &all);
     BZI_API_ANSWER(info);
@@ -31598,9 +30616,7 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
     bzna_statistics all;
 
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
-    BZI_API_PLACE(loader, 0);
-    BZI_API_NEED(stats);
+    BZI_API_NEED_LOADER(loader, 0);
 
     bzi_loader_stats(loader, &all);
     BZI_API_ANSWER(stats);
@@ -31615,7 +30631,6 @@ BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const b
     BZI_API_BEGIN;
     BZI_API_NEED(later);
     BZI_API_NEED(earlier);
-    BZI_API_NEED(since);
 
     BZI_API_IN(all, later, 0, "statistics");
     BZI_API_IN(before, earlier, 0, "statistics");
@@ -31632,13 +30647,12 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
-    BZI_API_NEED(tensor);
 
     first = bzi_loader_first_tensor(loader);
-    count = bzi_loader_tensors(loader) - first;
+    count = loader->tensor_end - first;
     if (number >= count)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_loader_tensor: %u is not below %u", number, count);
-    bzi_loader_describe_tensor(loader, first + number, loader->config.output.batch_size, &all);
+    bzi_tensor_describe(&loader->tensors[first + number], loader->config.output.batch_size, &all);
     BZI_API_ANSWER(tensor);
 }
 
@@ -31667,31 +30681,29 @@ struct bzna_writer {
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size,
                                          bzna_error *err)
 {
-    bzna_batch_info all;
-
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
-    BZI_API_NEED(info);
 
-    memset(&all, 0, sizeof all);
+    const uint32_t views = batch->loader->drawn_views;
+    bzna_batch_info all = {
+        .stream = batch->loader->on_device ? batch->stream : NULL,
+        .layout = batch->loader->config.output.layout,
+        .count = batch->real,
+        .failed = batch->failed,
+        .epoch = batch->epoch,
+        .batch = batch->number,
+        .position = batch->position,
+        .targets = batch->targets,
+        .indices = batch->indices,
+        .status = batch->status,
+        .last_of_epoch = batch->last_of_epoch,
+        .replaced = batch->replaced,
+        .slices = batch->loader->config.output.slices,
+        .operation_views = views,
+        .operations = views ? batch->operations : NULL,
+        .operation_counts = views ? batch->operation_counts : NULL,
+    };
     bzi_batch_tensor(batch, 0, &all.image);
-
-    all.stream = batch->loader->on_device ? batch->stream : NULL;
-    all.layout = batch->loader->config.output.layout;
-    all.count = batch->real;
-    all.failed = batch->failed;
-    all.epoch = batch->epoch;
-    all.batch = batch->number;
-    all.position = batch->position;
-    all.targets = batch->targets;
-    all.indices = batch->indices;
-    all.status = batch->status;
-    all.last_of_epoch = batch->last_of_epoch;
-    all.replaced = batch->replaced;
-    all.slices = batch->loader->config.output.slices;
-    all.operation_views = batch->loader->drawn_views;
-    all.operations = all.operation_views ? batch->operations : NULL;
-    all.operation_counts = all.operation_views ? batch->operation_counts : NULL;
 
     if (!bzi_loader_forked(batch->loader)) {
         bzi_loader_lock(batch->loader);
@@ -31706,7 +30718,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
 static bzna_status bzi_api_find_tensor(const bzna_batch *batch, const char *name, uint32_t *number, bzna_error *err)
 {
     *number = bzi_loader_find_tensor(batch->loader, name);
-    if (*number == bzi_loader_tensors(batch->loader))
+    if (*number == batch->loader->tensor_end)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the batch has no tensor \"%s\"", name);
     if (*number == 0 && batch->loader->config.output.slices > 1)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the batch's image is in %u slices, so it is not one tensor",
@@ -31723,7 +30735,6 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
     BZI_API_NEED(name);
-    BZI_API_NEED(tensor);
 
     BZI_API_TRY(bzi_api_find_tensor(batch, name, &number, &e));
     bzi_batch_tensor(batch, number, &all);
@@ -31789,7 +30800,6 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
                                           bzna_error *err)
 {
     uint32_t number;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(tensor);
@@ -31798,23 +30808,21 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
     if (version > BZNA_DLPACK_1)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_to_dlpack: version %u is not known", version);
 
-    BZI_API_PLACE(batch->loader, 0);
-    if ((status = bzi_api_find_tensor(batch, name, &number, &e)) == BZNA_OK)
-        status = bzi_batch_export(batch, number, version, tensor, &e);
-    BZI_API_END(status);
+    BZI_API_NEED_LOADER(batch->loader, 0);
+    BZI_API_TRY(bzi_api_find_tensor(batch, name, &number, &e));
+    BZI_API_END(bzi_batch_export(batch, number, version, tensor, &e));
 }
 
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
-    BZI_API_PLACE(batch->loader, 0);
+    BZI_API_NEED_LOADER(batch->loader, 0);
 
     if (!batch->loader->on_device)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_move: the batch is on the host");
     if (!stream)
-        BZI_API_FAIL(
-            BZNA_E_ARGUMENT,
+        BZI_API_MISUSE(
             "bzna_batch_move: stream is NULL; the default streams are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD");
     BZI_API_END(bzi_batch_move(batch, stream, &e));
 }
@@ -31833,21 +30841,19 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
 {
     bzna_writer_config c = { .struct_size = sizeof c };
     bzna_sink callbacks;
-    bzna_status status;
 
     if (!context || !out || (!path && !sink))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "bzna_writer_open: %s is NULL",
+        return BZI_MISUSE(err, "bzna_writer_open: %s is NULL",
                         !context ? "context" :
                         !out     ? "out" :
                                    "path or sink");
-    if (sink && (status = bzi_api_in(&callbacks, sizeof callbacks, sink, offsetof(bzna_sink, reserved0), "sink",
-                                     err)) != BZNA_OK)
-        return status;
+    if (sink && bzi_api_in(&callbacks, sizeof callbacks, sink, offsetof(bzna_sink, reserved0), "sink", err) != BZNA_OK)
+        return err->status;
     if (sink && !callbacks.write_at)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sink.write_at: must be given");
-    if ((config && (status = bzi_api_in(&c, sizeof c, config, 0, "writer_config", err)) != BZNA_OK) ||
-        (status = bzi_api_reserved(c.reserved, sizeof c.reserved, "writer_config", err)) != BZNA_OK)
-        return status;
+        return BZI_MISUSE(err, "sink.write_at: must be given");
+    if ((config && bzi_api_in(&c, sizeof c, config, 0, "writer_config", err) != BZNA_OK) ||
+        bzi_api_reserved(c.reserved, sizeof c.reserved, "writer_config", err) != BZNA_OK)
+        return err->status;
     return bzi_writer_make(context->host, path, sink ? &callbacks : NULL, &c, out, err);
 }
 
@@ -31875,12 +30881,12 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
 static bzna_status bzi_api_target(const bzna_writer_sample *sample, int64_t *target, bzna_error *err)
 {
     if (sample->has_target > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.has_target: neither 0 nor 1");
+        return BZI_MISUSE(err, "sample.has_target: neither 0 nor 1");
     if (sample->has_target && sample->target == BZNA_TARGET_NONE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.target: -1 stands for a sample without a target; set has_target "
+        return BZI_MISUSE(err, "sample.target: -1 stands for a sample without a target; set has_target "
                         "to 0 for that");
     if (!sample->has_target && sample->target != 0 && sample->target != BZNA_TARGET_NONE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.target: %lld, but has_target is 0", (long long)sample->target);
+        return BZI_MISUSE(err, "sample.target: %lld, but has_target is 0", (long long)sample->target);
     *target = sample->has_target ? sample->target : BZNA_TARGET_NONE;
     return BZNA_OK;
 }
@@ -31889,19 +30895,18 @@ static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_w
                                bzna_error *err)
 {
     bzna_writer_sample sample;
-    bzna_status status;
 
     if (!writer)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the writer is NULL");
+        return BZI_MISUSE(err, "the writer is NULL");
     if (!given)
         return bzi_writer_add(writer, index, NULL, timeout_ns, err);
 
-    if ((status = bzi_api_in(&sample, sizeof sample, given, 0, "sample", err)) != BZNA_OK ||
-        (status = bzi_api_target(&sample, &sample.target, err)) != BZNA_OK ||
-        (status = bzi_api_reserved(sample.reserved, sizeof sample.reserved, "sample", err)) != BZNA_OK)
-        return status;
+    if (bzi_api_in(&sample, sizeof sample, given, 0, "sample", err) != BZNA_OK ||
+        bzi_api_target(&sample, &sample.target, err) != BZNA_OK ||
+        bzi_api_reserved(sample.reserved, sizeof sample.reserved, "sample", err) != BZNA_OK)
+        return err->status;
     if (!sample.image)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.image: must be given");
+        return BZI_MISUSE(err, "sample.image: must be given");
     return bzi_writer_add(writer, index, &sample, timeout_ns, err);
 }
 
@@ -31909,7 +30914,7 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_writer_samp
 {
     BZI_API_BEGIN;
     if (!sample)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "sample is NULL");
+        BZI_API_MISUSE("sample is NULL");
     BZI_API_END(bzi_api_add(writer, BZI_INDEX_LAST, sample, 0, &e));
 }
 
@@ -31918,7 +30923,7 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
 {
     BZI_API_BEGIN;
     if (timeout_ns < 0)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_writer_add_at: timeout_ns is negative; no call waits forever");
+        BZI_API_MISUSE("bzna_writer_add_at: timeout_ns is negative; no call waits forever");
     if (index >= UINT32_MAX)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_writer_add_at: index %llu is above %u", (unsigned long long)index,
                      UINT32_MAX - 1);
@@ -31928,24 +30933,16 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
 BZI_COLD
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
 {
-    bzna_status status;
-
     BZI_API_BEGIN;
     if (!writer)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "the writer is NULL");
-
-    status = bzi_writer_finish(writer, &e);
-    bzi_log_deliver(writer->host);
-    BZI_API_END(status);
+        BZI_API_MISUSE("the writer is NULL");
+    BZI_API_END(bzi_api_logged(writer->host, bzi_writer_finish(writer, &e)));
 }
 
 BZI_COLD
 BZNA_API bzna_status bzna_writer_close(bzna_writer *writer)
 {
-    if (!writer)
-        return BZNA_OK;
-    if (bzi_os_in_callback)
-        return BZNA_E_STATE;
+    BZI_API_BEGIN_CLOSE(writer);
     bzi_writer_close(writer);
     return BZNA_OK;
 }
