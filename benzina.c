@@ -5646,7 +5646,7 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
  * Calls: rooms 2, 10, 12, 20.
  *
  * The pictures of a HEIF or AVIF file (ISO/IEC 23008-12): the items of its meta box, where their bytes lie, and which
- * item refers to which. Room 17 has their properties. This room works on memory that others own, and allocates nothing:
+ * item refers to which. Room 22 has their properties. This room works on memory that others own, and allocates nothing:
  * boxes are walked anew for each question, and their number is limited. Offsets in messages count from base. */
 
 #define BZI_GRID bzi_type("grid")
