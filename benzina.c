@@ -626,6 +626,8 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *     bzi_os_mutex_free(mutex), bzi_os_lock(mutex), bzi_os_unlock(mutex)
  *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
  *     bzi_os_cond_init, _free, bzi_os_wake_one, _wake_all
+ *     bzi_os_locks_init, _free                 a mutex with its conditions, all of them or none
+ *     bzi_os_turn_begin(turn), _end(turn)      work that one thread at a time does
  *     bzi_os_wait(cond, mutex)                 may return without a reason
  *     bzi_os_wait_until(cond, mutex, deadline_ns)       likewise with 0; 1 when the deadline has passed */
 
@@ -20268,8 +20270,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
                                    CUVIDDECODECAPS *out, bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(codec);
-    bzi_caps *cached;
-    CUVIDDECODECAPS *caps;
+    bzi_caps *kind;
     bzna_status status = BZNA_OK;
 
     memset(out, 0, sizeof *out);
@@ -20282,22 +20283,18 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
         return BZNA_OK;
 
     bzi_os_lock(&device->turn.mutex);
-    cached = bzi_device_kind(device, codec, chroma, depth);
-    caps = &cached->caps;
-
-    if (!cached->known) {
-        memset(caps, 0, sizeof *caps);
-        caps->eCodecType = (cudaVideoCodec)row->nv_id;
-        caps->eChromaFormat = (cudaVideoChromaFormat)chroma;
-        caps->nBitDepthMinus8 = depth - 8;
-        status = BZI_DRIVER(device, err, decoder_caps, caps);
-        cached->known = status == BZNA_OK;
-        if (caps->bIsSupported && !caps->nNumNVDECs)        /* old drivers do not count them */
-            caps->nNumNVDECs = 1;
+    kind = bzi_device_kind(device, codec, chroma, depth);
+    if (!kind->known) {
+        kind->caps = (CUVIDDECODECAPS){ .eCodecType = (cudaVideoCodec)row->nv_id, .nBitDepthMinus8 = depth - 8,
+                                        .eChromaFormat = (cudaVideoChromaFormat)chroma };
+        status = BZI_DRIVER(device, err, decoder_caps, &kind->caps);
+        kind->known = status == BZNA_OK;
+        if (kind->caps.bIsSupported && !kind->caps.nNumNVDECs)      /* old drivers do not count them */
+            kind->caps.nNumNVDECs = 1;
     }
 
-    if (cached->known)
-        *out = *caps;
+    if (kind->known)
+        *out = kind->caps;
     bzi_os_unlock(&device->turn.mutex);
     return status;
 }
@@ -20649,14 +20646,18 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
     for (uint32_t i = 0; i < sizeof surface; i++)
         surface[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
 
-    if ((status = bzi_device_stream(device, 0, &trial.stream, err)) == BZNA_OK &&
-        (status = bzi_device_alloc(device, bytes, trial.stream, &trial.pixels, err)) == BZNA_OK) {
+    if (bzi_device_stream(device, 0, &trial.stream, err) != BZNA_OK ||
+        bzi_device_alloc(device, bytes, trial.stream, &trial.pixels, err) != BZNA_OK) {
+        status = err->status;
+    } else {
         const uint64_t planes = trial.pixels + sizeof made;
         for (uint32_t i = 0; i < 3; i++)
             picture.plane[i] = (const void *)(uintptr_t)(planes + (i ? 64 * 48 + i - 1 : 0));
-        if ((status = bzi_device_upload(device, planes, surface, sizeof surface, trial.stream, err)) == BZNA_OK &&
-            (status = bzi_trial_launch(&trial, &picture, 1, made, err)) == BZNA_OK &&
-            (status = bzi_device_drain(device, trial.stream, err)) == BZNA_OK)
+        if (bzi_device_upload(device, planes, surface, sizeof surface, trial.stream, err) != BZNA_OK ||
+            bzi_trial_launch(&trial, &picture, 1, made, err) != BZNA_OK ||
+            bzi_device_drain(device, trial.stream, err) != BZNA_OK)
+            status = err->status;
+        else
             status = bzi_trial_compare(&trial, made, (uintptr_t)surface - planes, err);
     }
 
@@ -21140,12 +21141,6 @@ static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
     return live > 0;
 }
 
-static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t bytes)
-{
-    atomic_store(&cache->device->decoder_oom_until_ns, bzi_os_now_ns() + BZI_NVDEC_OOM_COOLDOWN_NS);
-    atomic_store(&cache->device->decoder_oom_bytes, bytes);
-}
-
 /* Returns the decoder for such pictures, or the slot that is to become it: in this order
  *
  *   - a decoder that the self-check has left, and which fits after another size
@@ -21236,7 +21231,8 @@ static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvd
         if (bzi_nvdec_cache_cap_to_live(cache))
             continue;
         if (tried_alone++) {
-            bzi_nvdec_cache_start_cooldown(cache, bytes);
+            atomic_store(&cache->device->decoder_oom_until_ns, bzi_os_now_ns() + BZI_NVDEC_OOM_COOLDOWN_NS);
+            atomic_store(&cache->device->decoder_oom_bytes, bytes);
             return result;
         }
     }
@@ -24568,9 +24564,8 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
                                  bzna_error *err)
 {
     const bzna_loader *loader = item->loader;
-    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->view_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->view_count; i++) {
         const bzi_view *view = &loader->views[i];
         const bzi_output *output = view->output;
         const bzna_picture *picture = &pictures[output->picture];
@@ -24596,11 +24591,12 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
             random = bzi_item_random(item, BZNA_OPERATION_AUGMENT, number);
             bzi_augment_draw(&random, &output->augment, out, transform);
         }
-        if (output->own_warp && loader->config.pipeline.transform)
-            status = bzi_view_ask(item, view, picture, transform, err);
+        if (output->own_warp && loader->config.pipeline.transform &&
+            bzi_view_ask(item, view, picture, transform, err) != BZNA_OK)
+            return err->status;
     }
 
-    return status;
+    return BZNA_OK;
 }
 
 /* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size. Where they are written is
@@ -24609,18 +24605,18 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
                                   bzi_views *views, bzna_error *err)
 {
     const bzna_loader *loader = item->loader;
-    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->view_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->view_count; i++) {
         const bzi_output *output = loader->views[i].output;
         if (output->picture != number)
             continue;
-        status = bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i],
-                               output->shape.channels, &output->kernel, err);
+        if (bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
+                          &output->kernel, err) != BZNA_OK)
+            return err->status;
         bzi_slot_shrink(&views->slots[i], shrink);
     }
 
-    return status;
+    return BZNA_OK;
 }
 
 /* Returns the part of a picture's frame that its slots read. Pre: the slots were made by bzi_item_slots. */
@@ -24822,7 +24818,6 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     const bzna_picture *picture = pictures ? &pictures[output->picture] : &none;
     const uint32_t end = loader->column_count;
     bzna_sample_info info;
-    bzna_status status = BZNA_OK;
 
     if (!loader->rule_count && loader->geometry == BZI_NO_FIELD)
         return BZNA_OK;
@@ -24833,12 +24828,13 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     if (loader->geometry != BZI_NO_FIELD)
         bzi_item_put_geometry(item, views->geometry);
 
-    for (uint32_t i = loader->rule_count ? loader->rules[0].bytes : end; i < end && status == BZNA_OK; i++) {
+    for (uint32_t i = loader->rule_count ? loader->rules[0].bytes : end; i < end; i++) {
         const bzi_slot_bytes *bytes = bzi_batch_bytes(item->batch, i, item->slot);
-        if (bytes->present && loader->rules[bytes->rule].call)
-            status = bzi_rule_ask(item, bytes, &info, pictures ? views->geometry : NULL, err);
+        if (bytes->present && loader->rules[bytes->rule].call &&
+            bzi_rule_ask(item, bytes, &info, pictures ? views->geometry : NULL, err) != BZNA_OK)
+            return err->status;
     }
-    return status;
+    return BZNA_OK;
 }
 
 /* Writes the operations of all views into the batch; transforms NULL: there are none. */
@@ -26486,53 +26482,38 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
     bzi_item_complete(item, &engine->lane);
 }
 
-/* Hands an item with a codec that NVDEC does not know to the workers. Without workers it fails. This is not counted as
- * a fallback. */
-static void bzi_engine_pass(bzi_engine *engine, bzi_item *item)
+/* Hands an item that this engine does not decode to the workers. Without workers it fails. If it is a fallback, it is
+ * counted, and a loader logs each kind of reason once, and at most eight kinds. Reasons are of one kind if they are
+ * equal up to the first digit. It is none with a codec that NVDEC is never used for, nor for an item that was not read:
+ * a worker reports that. */
+static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fallback)
 {
     bzna_loader *loader = item->loader;
-
-    if (!loader->worker_count) {
-        bzi_engine_fail(engine, item);
-        return;
-    }
-    bzi_loader_lock(loader);
-    item->decode_ns = 0;
-    bzi_item_to_workers(item);
-    bzi_loader_unlock(loader);
-}
-
-/* Hands an item that NVDEC does not decode to the workers, and counts a fallback. Without workers it fails. A loader
- * logs each kind of reason once, and at most eight kinds. Reasons are of one kind if they are equal up to the first
- * digit. */
-static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item)
-{
-    bzna_loader *loader = item->loader;
-    bzna_error reason = *item->err;
-    uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
+    const bzna_error reason = *item->err;
+    const uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
     uint32_t i = 0;
-    uint32_t was_read = item->status == BZNA_OK;            /* else a worker reports why it was not */
 
     if (!loader->worker_count) {
         bzi_engine_fail(engine, item);
         return;
     }
 
+    is_fallback = is_fallback && item->status == BZNA_OK;
     bzi_loader_lock(loader);
     while (i < 8 && loader->refusals[i] && loader->refusals[i] != hash)
         i++;
-    if (i < 8 && !loader->refusals[i])
+    if (is_fallback && i < 8 && !loader->refusals[i])
         loader->refusals[i] = hash;
     else
         i = 8;
 
-    loader->stats.fallbacks += was_read;
+    loader->stats.fallbacks += is_fallback;
     item->decode_ns = item->by_nvdec = 0;
     bzi_item_to_workers(item);
     bzi_loader_unlock(loader);
 
     /* The pool's host is used, because the loader may be closed by now. */
-    if (i < 8 && was_read)
+    if (i < 8)
         bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);
 }
 
@@ -26587,7 +26568,7 @@ static void bzi_engine_map(bzi_engine *engine)
     status = bzi_session_map(session, &flight, err);
     item->decode_ns += bzi_os_now_ns() - start;
     if (status == BZNA_E_CODEC) {
-        bzi_engine_refuse(engine, item);
+        bzi_engine_refuse(engine, item, 1);
         return;
     }
 
@@ -26641,7 +26622,7 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
     while ((item = bzi_run_take(&rest, NULL)) != NULL) {
         if (item->status == BZNA_OK)
             *item->err = *why;
-        bzi_engine_refuse(engine, item);
+        bzi_engine_refuse(engine, item, 1);
     }
 
     while (bzi_engine_busy(engine))
@@ -26671,7 +26652,7 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 {
     bzna_error why = *item->err;
 
-    bzi_engine_refuse(engine, item);
+    bzi_engine_refuse(engine, item, 1);
     if (++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
         bzi_engine_retire(engine, &why);
 }
@@ -26913,12 +26894,10 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     if (status == BZNA_OK || (status < 0 && status != BZNA_E_CODEC))
         engine->oom_streak = 0;
 
-    if (status == BZI_FOREIGN)
-        bzi_engine_pass(engine, item);
-    else if (status == BZI_NO_ROOM)
+    if (status == BZI_NO_ROOM)
         bzi_engine_give_up(engine, item);
-    else if (status == BZNA_E_CODEC)
-        bzi_engine_refuse(engine, item);
+    else if (status == BZI_FOREIGN || status == BZNA_E_CODEC)
+        bzi_engine_refuse(engine, item, status == BZNA_E_CODEC);
     else if (status < 0)
         bzi_engine_fail(engine, item);
 }
@@ -27176,7 +27155,7 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 /* ==== 84. Parts of a loader, closing ================================================================================
  * Calls: rooms 2, 4, 7-8, 10, 47, 59, 62-64, 69-73, 76-77, 79-80, 83.
  *
- * Makes a loader's batches, queues, order, locks and threads, and frees them. */
+ * Makes a loader's batches, queues, order and threads, and frees them. */
 
 /* --- Batches --- */
 
@@ -27281,11 +27260,10 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
 /* Makes all batches. In the CUDA context, if the loader has a device. */
 static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < loader->batch_count && status == BZNA_OK; i++)
-        status = bzi_batch_make(loader, i, err);
-    return status;
+    for (uint32_t i = 0; i < loader->batch_count; i++)
+        if (bzi_batch_make(loader, i, err) != BZNA_OK)
+            return err->status;
+    return BZNA_OK;
 }
 
 /* --- The loader's parts --- */
@@ -27470,16 +27448,6 @@ static void bzi_loader_drain_writes(bzna_loader *loader)
             bzi_batch_drain_writes(&loader->batches[i]);
 }
 
-/* Waits until nothing on the device reads batches that are retiring. In the CUDA context. */
-static void bzi_loader_drain_reads(bzna_loader *loader)
-{
-    bzna_error ignored;
-
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        if (loader->batches[i].state == BZI_BATCH_RETIRING)
-            bzi_batch_drain_reads(&loader->batches[i], &ignored);
-}
-
 /* Waits for the device's work on batches, and frees what the loader has there. */
 static void bzi_loader_free_device(bzna_loader *loader)
 {
@@ -27489,9 +27457,11 @@ static void bzi_loader_free_device(bzna_loader *loader)
     int entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
 
     bzi_loader_drain_writes(loader);
-    bzi_loader_drain_reads(loader);
-    for (uint32_t i = 0; i < loader->batch_count; i++)
+    for (uint32_t i = 0; i < loader->batch_count; i++) {
+        if (loader->batches[i].state == BZI_BATCH_RETIRING)
+            bzi_batch_drain_reads(&loader->batches[i], &ignored);
         bzi_batch_free_device(&loader->batches[i]);
+    }
     for (uint32_t i = 0; i < loader->output_count; i++)
         bzi_device_free(loader->device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
     bzi_device_free(loader->device, loader->scratch, loader->scratch_bytes, loader->stream);
@@ -27993,18 +27963,6 @@ static void bzi_loader_clear(bzna_loader *loader)
     memset(&loader->poison, 0, sizeof loader->poison);
 }
 
-/* Waits until the device no longer writes to any batch that is planned. The lock is held although the host waits, so
- * that no thread takes a batch that is about to be thrown away. */
-static void bzi_loader_quiesce_device(bzna_loader *loader)
-{
-    bzna_error ignored;
-
-    if (bzi_device_enter(loader->device, &ignored) != BZNA_OK)
-        return;
-    bzi_loader_drain_writes(loader);
-    bzi_device_leave(loader->device);
-}
-
 /* Moves to a place: waits for the samples at hand, throws away what is planned, and all lists, and plans from there.
  * Fails with E_STATE while a thread is in bzna_loader_next. Without the lock. */
 static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
@@ -28023,8 +27981,11 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     bzi_pool_withdraw(loader);
     while (loader->active)
         bzi_os_wait(&loader->control_wake, &loader->mutex);
-    if (loader->device)
-        bzi_loader_quiesce_device(loader);
+    /* The lock is held although the host waits, so that no thread takes a batch that is about to be thrown away. */
+    if (loader->device && bzi_device_enter(loader->device, err) == BZNA_OK) {
+        bzi_loader_drain_writes(loader);
+        bzi_device_leave(loader->device);
+    }
 
     bzi_loader_clear(loader);
     lists = bzi_plan_from(&loader->plan, seed, place, end_epoch);
@@ -28341,35 +28302,34 @@ static void bzi_statistics_judge(bzna_statistics *stats)
 /* Fills in what a loader has counted. */
 static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 {
+    bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
+    bzna_stage_statistics *deliver = &stats->stage[BZNA_STAGE_DELIVER];
     const int no_threads = loader->config.pipeline.no_threads != 0;
-    uint32_t decoders;
     int by_nvdec;                                           /* it decodes most samples; stills never go there */
 
     bzi_loader_lock(loader);
     *stats = loader->stats;
     by_nvdec = loader->pool && stats->samples_nvdec >= stats->samples_software;
-    decoders = no_threads ? 0 : by_nvdec ? bzi_loader_sessions(loader) : loader->config.decode.threads;
-    stats->stage[BZNA_STAGE_READ].depth = loader->redo.count;
-    stats->stage[BZNA_STAGE_READ].capacity = loader->item_count;
-    stats->stage[BZNA_STAGE_DECODE].depth = loader->ready.count;
-    stats->stage[BZNA_STAGE_DECODE].capacity = loader->item_count;
+    read->depth = loader->redo.count;
+    decode->depth = loader->ready.count;
+    read->capacity = decode->capacity = loader->item_count;
     for (uint32_t i = 0; i < loader->batch_count; i++)
-        stats->stage[BZNA_STAGE_DELIVER].depth += loader->batches[i].state == BZI_BATCH_READY;
-    stats->stage[BZNA_STAGE_DELIVER].capacity = loader->batch_count;
+        deliver->depth += loader->batches[i].state == BZI_BATCH_READY;
+    deliver->capacity = loader->batch_count;
     stats->read_memory_bytes = loader->held_bytes;
     if (loader->pool) {
         bzi_loader_count_starved(loader);
-        stats->stage[BZNA_STAGE_DECODE].depth += loader->in_pool;
+        decode->depth += loader->in_pool;
         if (by_nvdec)
-            stats->stage[BZNA_STAGE_DECODE].wait_before_ns = loader->starved_ns;
+            decode->wait_before_ns = loader->starved_ns;
     }
 
     bzi_loader_unlock(loader);
     stats->elapsed_ns = bzi_os_now_ns() - loader->opened_ns;
-    stats->stage[BZNA_STAGE_READ].threads = no_threads ? 0 : loader->config.read.threads;
-    stats->stage[BZNA_STAGE_DECODE].threads = decoders;
-    stats->stage[BZNA_STAGE_WARP].threads = decoders;
-    stats->stage[BZNA_STAGE_DELIVER].threads = 1;
+    read->threads = no_threads ? 0 : loader->config.read.threads;
+    decode->threads = no_threads ? 0 : by_nvdec ? bzi_loader_sessions(loader) : loader->config.decode.threads;
+    stats->stage[BZNA_STAGE_WARP].threads = decode->threads;
+    deliver->threads = 1;
     if (loader->pool)
         bzi_device_counts(loader->device, stats);
     bzi_statistics_judge(stats);
@@ -28968,17 +28928,16 @@ typedef struct bzi_loader_gpu {
 static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu *gpu, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    const int software = config->decode.decoder == BZNA_DECODER_SOFTWARE || loader->pick_count > 1 ||
-                         config->pipeline.picture || config->pipeline.no_threads;
+    const char *why = config->pipeline.no_threads ? "pipeline.no_threads: NVDEC's sessions are threads" :
+                      config->pipeline.picture ? "pipeline.picture needs pictures that are decoded in software" :
+                      loader->pick_count > 1 ? "outputs of several fields are decoded in software" :
+                                               NULL;
+    const int software = why || config->decode.decoder == BZNA_DECODER_SOFTWARE;
 
     memset(gpu, 0, sizeof *gpu);
     bzi_error_init(&gpu->why);
-    if (loader->pick_count > 1)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "outputs of several fields are decoded in software");
-    if (config->pipeline.picture)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.picture needs pictures that are decoded in software");
-    if (config->pipeline.no_threads)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.no_threads: NVDEC's sessions are threads");
+    if (why)
+        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "%s", why);
     if (!loader->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
         return BZNA_OK;
 
@@ -29153,31 +29112,30 @@ static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output,
 /* Copies those of all outputs. */
 static bzna_status bzi_loader_copy_policies(bzna_loader *loader, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_output *output = &loader->outputs[i];
         if (!output->augment.policy_count)
             continue;
         loader->drawn_views = loader->view_count;
-        status = bzi_output_copy_policies(&loader->lent, output, err);
+        if (bzi_output_copy_policies(&loader->lent, output, err) != BZNA_OK)
+            return err->status;
     }
-    return status;
+    return BZNA_OK;
 }
 
 /* Copies the mean images to the device. Batches are written after what is enqueued here. Pre: in the CUDA context. */
 static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_output *output = &loader->outputs[i];
-        if (output->mean && (status = bzi_device_alloc(loader->device, output->mean_bytes, loader->stream,
-                                                       &output->device_mean, err)) == BZNA_OK)
-            status = bzi_device_upload(loader->device, output->device_mean, output->mean, output->mean_bytes,
-                                       loader->stream, err);
+        const uint64_t bytes = output->mean_bytes;
+        if (output->mean &&
+            (bzi_device_alloc(loader->device, bytes, loader->stream, &output->device_mean, err) != BZNA_OK ||
+             bzi_device_upload(loader->device, output->device_mean, output->mean, bytes, loader->stream, err) !=
+                 BZNA_OK))
+            return err->status;
     }
-    return status;
+    return BZNA_OK;
 }
 
 /* Makes the lanes' scratch memory, so that none is made while they run: for views of the largest output, if policies or
@@ -29256,9 +29214,8 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
 {
     char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
     uint32_t copied = 0;              /* picks, which are numbered as outputs need them */
-    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         bzi_pick *pick = &loader->picks[output->picture];
 
@@ -29272,9 +29229,10 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
             return bzi_fail_memory(err, "the names of fields");
         if (i)
             snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
-        status = bzi_loader_check_pick(loader, pick, setting, err);
+        if (bzi_loader_check_pick(loader, pick, setting, err) != BZNA_OK)
+            return err->status;
     }
-    return status;
+    return BZNA_OK;
 }
 
 /* Sets what the plan starts from. */
@@ -29785,20 +29743,16 @@ static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source
     bzna_dataset_config c;
     bzna_records records;
     const char *name;
-    bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
+    bzna_status status = BZNA_OK;
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
+        return err->status;
 
     name = c.name ? c.name : callbacks ? "source" : "memory";
-    if (callbacks)
-        status = bzi_source_open_user(source, callbacks, err);
-    if (status == BZNA_OK)
-        status = bzi_dataset_open(context->host, &(bzi_input){ .source = source }, name, &c, out, err);
-    if (status != BZNA_OK)
-        bzi_error_prefix(err, name);
-    bzi_log_deliver(context->host);
-    return status;
+    if ((callbacks && bzi_source_open_user(source, callbacks, err) != BZNA_OK) ||
+        bzi_dataset_open(context->host, &(bzi_input){ .source = source }, name, &c, out, err) != BZNA_OK)
+        status = bzi_error_prefix(err, name);
+    return bzi_api_logged(context->host, status);
 }
 
 BZI_COLD
@@ -29840,16 +29794,16 @@ static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provi
     bzna_dataset_config c;
     bzna_records records;
     const char *name;
-    bzna_status status = bzi_api_reserved(provider->reserved, sizeof provider->reserved, "provider", err);
+    bzna_status status;
 
-    if (status != BZNA_OK || (status = bzi_api_dataset_config(config, &c, &records, err)) != BZNA_OK)
-        return status;
+    if (bzi_api_reserved(provider->reserved, sizeof provider->reserved, "provider", err) != BZNA_OK ||
+        bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
+        return err->status;
 
     name = c.name ? c.name : "provider";
     if ((status = bzi_dataset_open(context->host, &input, name, &c, out, err)) != BZNA_OK)
         bzi_error_prefix(err, name);
-    bzi_log_deliver(context->host);
-    return status;
+    return bzi_api_logged(context->host, status);
 }
 
 #endif
