@@ -626,6 +626,8 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *     bzi_os_mutex_free(mutex), bzi_os_lock(mutex), bzi_os_unlock(mutex)
  *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
  *     bzi_os_cond_init, _free, bzi_os_wake_one, _wake_all
+ *     bzi_os_locks_init, _free                 a mutex with its conditions, all of them or none
+ *     bzi_os_turn_begin(turn), _end(turn)      work that one thread at a time does
  *     bzi_os_wait(cond, mutex)                 may return without a reason
  *     bzi_os_wait_until(cond, mutex, deadline_ns)       likewise with 0; 1 when the deadline has passed */
 
@@ -3975,7 +3977,7 @@ static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
 static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name, const char *what)
 {
     return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "%s, byte %llu: %s", name,
-                    (unsigned long long)bzi_cursor_offset(c), what);
+                    (bzi_llu)bzi_cursor_offset(c), what);
 }
 
 /* B.2.4.1, B.2.4.2: notes which quantization tables or Huffman tables a segment defines. */
@@ -4145,7 +4147,7 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, b
                                                               { 1, 2, BZI_CHROMA_440 }, { 4, 1, BZI_CHROMA_411 } };
     const bzi_jpeg_component *c = j->component;
     int alike = c[1].h == c[2].h && c[1].v == c[2].v;
-    size_t full = bzi_jpeg_is_rgb(j) ? 1 : sizeof known / sizeof known[0];
+    size_t full = bzi_jpeg_is_rgb(j) ? 1 : BZI_LENGTH(known);
 
     *chroma_format = j->count == 4 ? 3 : 0;
     if (j->count != 3)
@@ -4179,7 +4181,7 @@ static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
     if (j->several && blocks * 129 > BZI_LIMIT_JPEG_BYTES)
         return BZI_FAIL(err, BZNA_E_LIMIT,
                         "JPEG: the coefficients of %ux%u in several scans take %llu bytes, more than %llu", j->width,
-                        j->height, (unsigned long long)blocks * 129, (unsigned long long)BZI_LIMIT_JPEG_BYTES);
+                        j->height, (bzi_llu)blocks * 129, (bzi_llu)BZI_LIMIT_JPEG_BYTES);
     return BZNA_OK;
 }
 
@@ -4707,7 +4709,7 @@ static bzna_status bzi_tiff_check_compression(uint32_t compression, bzna_error *
 {
     const char *name = "unknown";
 
-    for (size_t i = 0; i < sizeof bzi_tiff_compressions / sizeof bzi_tiff_compressions[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_compressions); i++)
         if (bzi_tiff_compressions[i].number == compression) {
             if (bzi_tiff_compressions[i].is_decoded)
                 return BZNA_OK;
@@ -4744,7 +4746,7 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
                                                                              BZI_TIFF_NONE;
     const char *name = "an unknown kind";
 
-    for (size_t i = 0; i < sizeof bzi_tiff_kinds / sizeof bzi_tiff_kinds[0]; i++) {
+    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_kinds); i++) {
         const bzi_tiff_kind *kind = &bzi_tiff_kinds[i];
         if (kind->photometric == photometric && samples >= kind->samples[0] && samples <= kind->samples[1] &&
             bits && !(bits & (bits - 1)) && (bits & kind->bits) && has_planes <= kind->planes &&
@@ -4755,7 +4757,7 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
     if (photometric == BZI_TIFF_NONE)
         return bzi_still_refuse(err, "TIFF that does not say what its samples mean (photometric interpretation)");
 
-    for (size_t i = 0; i < sizeof bzi_tiff_colors / sizeof bzi_tiff_colors[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_colors); i++)
         if (bzi_tiff_colors[i].number == photometric)
             name = bzi_tiff_colors[i].name;
     return BZI_FAIL(err, BZNA_E_CODEC, "TIFF of %s (photometric interpretation %u) with %u samples of %u bits%s%s is "
@@ -4820,7 +4822,7 @@ static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
         return size;
 
     for (uint64_t at = out; at < directory + 2 + 12 * (uint64_t)count; at += 12)
-        for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+        for (size_t i = 0; i < BZI_LENGTH(kept); i++)
             if (bzi_tiff_number(tiff, at, 2) == kept[i] && (kept[i] != PLANES || samples > 1)) {
                 memmove(data + out, data + at, 12);
                 out += 12;
@@ -5134,7 +5136,7 @@ static const bzi_codec bzi_stills[] = {
 /* Returns the kind of still that begins with these bytes, or NULL. */
 static const bzi_codec *bzi_still_find(bzi_span head)
 {
-    for (size_t i = 0; i < sizeof bzi_stills / sizeof bzi_stills[0]; i++) {
+    for (size_t i = 0; i < BZI_LENGTH(bzi_stills); i++) {
         const bzi_codec *still = &bzi_stills[i];
         uint32_t n = 0;
 
@@ -5174,7 +5176,7 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
         (bytes / 8 > BZI_LIMIT_STILL_BYTES && bytes / 8 / BZI_LIMIT_STILL_RATIO > file.size))
         return BZI_FAIL(err, BZNA_E_LIMIT, "%s: %ux%u pixels in %llu bytes: a picture of more than %u MiB needs a "
                         "coded byte for each %u bytes of it", still->name, format->width, format->height,
-                        (unsigned long long)file.size, BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
+                        (bzi_llu)file.size, BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
     return BZNA_OK;
 }
 
@@ -5378,7 +5380,7 @@ static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_
                         "and BZNA_LAYOUT_...");
     if (!pixels || pixels > UINT64_MAX / 3 || image->data_size != pixels * config.data[0])
         return BZI_FAIL(err, BZNA_E_MISMATCH, "a raw picture of %ux%u in %u channels cannot have %llu bytes",
-                        image->frame_width, image->frame_height, config.data[0], (unsigned long long)image->data_size);
+                        image->frame_width, image->frame_height, config.data[0], (bzi_llu)image->data_size);
     memset(sps, 0, sizeof *sps);
     sps->width = image->frame_width;
     sps->height = image->frame_height;
@@ -5579,7 +5581,7 @@ static const bzi_codec bzi_codecs[] = {
       .planes = bzi_image_raw_planes },
 };
 
-#define BZI_CODECS (sizeof bzi_codecs / sizeof bzi_codecs[0])
+#define BZI_CODECS (BZI_LENGTH(bzi_codecs))
 
 static const bzi_codec *bzi_codec_of_entry(uint32_t type)
 {
@@ -5654,7 +5656,7 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
  * Calls: rooms 2, 10, 12, 20.
  *
  * The pictures of a HEIF or AVIF file (ISO/IEC 23008-12): the items of its meta box, where their bytes lie, and which
- * item refers to which. Room 17 has their properties. This room works on memory that others own, and allocates nothing:
+ * item refers to which. Room 22 has their properties. This room works on memory that others own, and allocates nothing:
  * boxes are walked anew for each question, and their number is limited. Offsets in messages count from base. */
 
 #define BZI_GRID bzi_type("grid")
@@ -17027,7 +17029,7 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
     if (w->resize > 1 || w->keep_ratio > 1 || w->random_crop > 1)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.resize, keep_ratio, random_crop: neither 0 nor 1", where);
 
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(fields); i++)
         if (fields[i].set && !(fields[i].kinds >> w->kind & 1))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: has no effect on this kind of warp (%u)", where,
                             fields[i].name, w->kind);
@@ -17077,7 +17079,7 @@ static const char *bzi_warp_fault(const bzna_warp *p)
         { "has_crop_start", 0, p->has_crop_start, 0, 1 },
         { "law", 0, p->law, 0, BZNA_LAW_TORCHVISION },
     };
-    return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
+    return bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
 }
 
 /* The defaults of a kind of warp, by BZNA_WARP_... */
@@ -17184,7 +17186,7 @@ static const char *bzi_jitter_fault(const bzna_jitter *j)
         { "mxnet_clamp_hue", j->mxnet_clamp_hue, 1, 0, 1 },
         { "reserved", 0, (double)(j->reserved0 | j->reserved[0] | j->reserved[1]), 0, 0 },
     };
-    return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
+    return bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
 }
 
 /* Draws the jitter of one sample into t. MXNet's shifts of H, L and S are whole numbers; a sum of two draws makes small
@@ -17316,7 +17318,7 @@ static const bzi_op_kind bzi_op_kinds[] = {
 /* Returns what is known of a kind; NULL: there is no such kind. */
 static const bzi_op_kind *bzi_op_find(uint32_t kind)
 {
-    for (size_t i = 0; i < sizeof bzi_op_kinds / sizeof bzi_op_kinds[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(bzi_op_kinds); i++)
         if (bzi_op_kinds[i].kind == kind)
             return &bzi_op_kinds[i];
     return NULL;
@@ -17743,13 +17745,13 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
     p->law = BZNA_POLICY_CHOOSE;
     if (preset == BZNA_PRESET_AUTO_IMAGENET) {
         p->operations = bzi_auto_imagenet;
-        p->operation_count = sizeof bzi_auto_imagenet / sizeof bzi_auto_imagenet[0];
+        p->operation_count = BZI_LENGTH(bzi_auto_imagenet);
         p->group_size = 2;
         return 1;
     }
 
     p->operations = is_rand ? bzi_rand_augment : bzi_trivial_wide;
-    p->operation_count = sizeof bzi_rand_augment / sizeof bzi_rand_augment[0];
+    p->operation_count = BZI_LENGTH(bzi_rand_augment);
     p->draws = is_rand ? bzi_default(draws, 2) : 1;
     p->bins = 31;
     p->bin[0] = magnitude;
@@ -17862,7 +17864,7 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
         { "hue", t->hue, t->hue, -0.5, 0.5 },       { "clamp_hue", 0, t->clamp_hue, 0, 1 },
         { "grayscale", 0, t->grayscale, 0, 1 },     { "reserved0", 0, t->reserved0, 0, 0 },
     };
-    const char *fault = bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
+    const char *fault = bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
     if (fault)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
     const bzna_status status = bzi_transform_check_operations(t, err);
@@ -18831,7 +18833,7 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
         return bzi_fail(err, BZNA_E_LIMIT, at, 0, 0, "JPEG: more than %u scans", BZI_LIMIT_JPEG_SCANS);
     turbo->errors.format_message((j_common_ptr)info, text);
     return bzi_fail(err, BZNA_E_DECODE, at, 0, code, "JPEG, byte %llu: %s row %u (libjpeg-turbo: %s)",
-                    (unsigned long long)at, ends ? "truncated after" : "damaged near",
+                    (bzi_llu)at, ends ? "truncated after" : "damaged near",
                     (info->input_iMCU_row + turbo->skipped) * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
 }
 
@@ -18850,7 +18852,7 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
         status = bzi_turbo_fail(turbo, err);
     else if (!bzi_turbo_is_complete(&turbo->info))
         status = bzi_fail(err, BZNA_E_DECODE, data.size, 0, 0, "JPEG, byte %llu: truncated: scans are missing",
-                          (unsigned long long)data.size);
+                          (bzi_llu)data.size);
     else if ((status = bzi_turbo_make_planes(turbo, err)) == BZNA_OK && !bzi_turbo_try(turbo, bzi_turbo_read))
         status = bzi_turbo_fail(turbo, err);
     return status;
@@ -19268,7 +19270,7 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
         return status;
     if (size > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the access unit has %llu bytes, more than libavcodec takes",
-                        (unsigned long long)size);
+                        (bzi_llu)size);
     if (!bzi_buffer_reserve(software->memory, &software->stream, size + AV_INPUT_BUFFER_PADDING_SIZE, 0))
         return bzi_fail_memory(err, "an access unit");
     if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK)
@@ -19457,7 +19459,7 @@ static bzna_status bzi_tiles_check_bytes(const bzi_tiles *tiles, bzna_error *err
 
     return bytes <= most ? BZNA_OK :
            BZI_FAIL(err, BZNA_E_LIMIT, "the grid's tiles share bytes of the file, and their sum is more than the "
-                    "file's %llu bytes and %u for each pixel", (unsigned long long)tiles->heif.file.size,
+                    "file's %llu bytes and %u for each pixel", (bzi_llu)tiles->heif.file.size,
                     BZI_LIMIT_TILE_RATIO);
 }
 
@@ -19709,7 +19711,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 
 
 /* ==== 61. CUDA: the driver ==========================================================================================
- * Calls: rooms 4, 10.
+ * Calls: rooms 2, 4, 10.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
  * error names the one that is missing. Drivers do not survive being unloaded, so their libraries stay open. */
@@ -19873,7 +19875,7 @@ static int bzi_cuda_is_lost(int result)
 {
     static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721,
                                 805, 806, 807, 808, 809, 810 };         /* 805 to 810: of MPS, whose server is gone */
-    for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(lost); i++)
         if (result == lost[i])
             return 1;
     return 0;
@@ -20205,7 +20207,7 @@ static void bzi_device_explain_load(bzna_error *err)
         { 304, "~/.nv/ComputeCache, or CUDA_CACHE_PATH, must be writable; or set CUDA_CACHE_DISABLE=1" },
     };
     const size_t length = strlen(err->message);
-    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(reasons); i++)
         if (err->native_code == reasons[i].code)
             snprintf(err->message + length, sizeof err->message - length, ": %s", reasons[i].text);
 }
@@ -20280,8 +20282,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
                                    CUVIDDECODECAPS *out, bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(codec);
-    bzi_caps *cached;
-    CUVIDDECODECAPS *caps;
+    bzi_caps *kind;
     bzna_status status = BZNA_OK;
 
     memset(out, 0, sizeof *out);
@@ -20294,22 +20295,18 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
         return BZNA_OK;
 
     bzi_os_lock(&device->turn.mutex);
-    cached = bzi_device_kind(device, codec, chroma, depth);
-    caps = &cached->caps;
-
-    if (!cached->known) {
-        memset(caps, 0, sizeof *caps);
-        caps->eCodecType = (cudaVideoCodec)row->nv_id;
-        caps->eChromaFormat = (cudaVideoChromaFormat)chroma;
-        caps->nBitDepthMinus8 = depth - 8;
-        status = BZI_DRIVER(device, err, decoder_caps, caps);
-        cached->known = status == BZNA_OK;
-        if (caps->bIsSupported && !caps->nNumNVDECs)        /* old drivers do not count them */
-            caps->nNumNVDECs = 1;
+    kind = bzi_device_kind(device, codec, chroma, depth);
+    if (!kind->known) {
+        kind->caps = (CUVIDDECODECAPS){ .eCodecType = (cudaVideoCodec)row->nv_id, .nBitDepthMinus8 = depth - 8,
+                                        .eChromaFormat = (cudaVideoChromaFormat)chroma };
+        status = BZI_DRIVER(device, err, decoder_caps, &kind->caps);
+        kind->known = status == BZNA_OK;
+        if (kind->caps.bIsSupported && !kind->caps.nNumNVDECs)      /* old drivers do not count them */
+            kind->caps.nNumNVDECs = 1;
     }
 
-    if (cached->known)
-        *out = *caps;
+    if (kind->known)
+        *out = kind->caps;
     bzi_os_unlock(&device->turn.mutex);
     return status;
 }
@@ -20384,7 +20381,7 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
     bzi_os_callback_end();
     if (!*out)
         return BZI_FAIL(err, BZNA_E_MEMORY, "device_allocator.alloc returned NULL for %llu bytes",
-                        (unsigned long long)bytes);
+                        (bzi_llu)bytes);
     if (*out % 256 == 0)
         return BZNA_OK;
 
@@ -20661,14 +20658,18 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
     for (uint32_t i = 0; i < sizeof surface; i++)
         surface[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
 
-    if ((status = bzi_device_stream(device, 0, &trial.stream, err)) == BZNA_OK &&
-        (status = bzi_device_alloc(device, bytes, trial.stream, &trial.pixels, err)) == BZNA_OK) {
+    if (bzi_device_stream(device, 0, &trial.stream, err) != BZNA_OK ||
+        bzi_device_alloc(device, bytes, trial.stream, &trial.pixels, err) != BZNA_OK) {
+        status = err->status;
+    } else {
         const uint64_t planes = trial.pixels + sizeof made;
         for (uint32_t i = 0; i < 3; i++)
             picture.plane[i] = (const void *)(uintptr_t)(planes + (i ? 64 * 48 + i - 1 : 0));
-        if ((status = bzi_device_upload(device, planes, surface, sizeof surface, trial.stream, err)) == BZNA_OK &&
-            (status = bzi_trial_launch(&trial, &picture, 1, made, err)) == BZNA_OK &&
-            (status = bzi_device_drain(device, trial.stream, err)) == BZNA_OK)
+        if (bzi_device_upload(device, planes, surface, sizeof surface, trial.stream, err) != BZNA_OK ||
+            bzi_trial_launch(&trial, &picture, 1, made, err) != BZNA_OK ||
+            bzi_device_drain(device, trial.stream, err) != BZNA_OK)
+            status = err->status;
+        else
             status = bzi_trial_compare(&trial, made, (uintptr_t)surface - planes, err);
     }
 
@@ -21057,7 +21058,7 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
     if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget)
         status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
                           "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
-                          (unsigned long long)device->decoder_budget);
+                          (bzi_llu)device->decoder_budget);
     else
         status = BZI_DRIVER(device, err, decoder_create, &decoder->handle, &info);
 
@@ -21152,12 +21153,6 @@ static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
     return live > 0;
 }
 
-static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t bytes)
-{
-    atomic_store(&cache->device->decoder_oom_until_ns, bzi_os_now_ns() + BZI_NVDEC_OOM_COOLDOWN_NS);
-    atomic_store(&cache->device->decoder_oom_bytes, bytes);
-}
-
 /* Returns the decoder for such pictures, or the slot that is to become it: in this order
  *
  *   - a decoder that the self-check has left, and which fits after another size
@@ -21248,7 +21243,8 @@ static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvd
         if (bzi_nvdec_cache_cap_to_live(cache))
             continue;
         if (tried_alone++) {
-            bzi_nvdec_cache_start_cooldown(cache, bytes);
+            atomic_store(&cache->device->decoder_oom_until_ns, bzi_os_now_ns() + BZI_NVDEC_OOM_COOLDOWN_NS);
+            atomic_store(&cache->device->decoder_oom_bytes, bytes);
             return result;
         }
     }
@@ -22152,7 +22148,7 @@ static uint64_t bzi_check_sum_copy(const bzi_flight *flight, const uint8_t *copy
 /* Takes the built-in pictures of the kind. Returns 0 if there are none, else 1. */
 static int bzi_check_use_built_in(bzi_check *check)
 {
-    const size_t count = sizeof bzi_check_pictures / sizeof bzi_check_pictures[0];
+    const size_t count = BZI_LENGTH(bzi_check_pictures);
     size_t k = 0;
     bzna_error ignored;
 
@@ -22406,7 +22402,7 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
     char *report = check->kind->report, why[sizeof check->kind->report] = "";
     uint32_t outcome = BZNA_CHECK_FAILED;
 
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0] && outcome == BZNA_CHECK_FAILED; i++) {
+    for (size_t i = 0; i < BZI_LENGTH(ways) && outcome == BZNA_CHECK_FAILED; i++) {
         bzna_status status;
 
         check->kind->quirks = ways[i].quirks;
@@ -23738,8 +23734,8 @@ static bzna_status bzi_sequence_set_indices(const bzna_loader *loader, bzi_seque
     for (uint64_t i = 0; i < list->count; i++)
         if (list->indices[i] >= samples)
             return BZI_FAIL(err, BZNA_E_RANGE, "indices[%llu] of epoch %llu: %llu is not below the %llu samples",
-                            (unsigned long long)i, (unsigned long long)list->epoch,
-                            (unsigned long long)list->indices[i], (unsigned long long)samples);
+                            (bzi_llu)i, (bzi_llu)list->epoch,
+                            (bzi_llu)list->indices[i], (bzi_llu)samples);
     return bzi_indices_repeat(loader, list->indices, list->count, &list->repeats, err);
 }
 
@@ -23752,13 +23748,13 @@ static bzna_status bzi_sequence_set_sizes(const bzna_loader *loader, bzi_sequenc
 
     for (uint64_t i = 0; i < list->batch_count; i++) {
         if (!sizes[i] || sizes[i] > most)
-            return BZI_MISUSE(err, "sizes[%llu] of epoch %llu: %u is not in 1..%u (batch_size)", (unsigned long long)i,
-                              (unsigned long long)list->epoch, sizes[i], most);
+            return BZI_MISUSE(err, "sizes[%llu] of epoch %llu: %u is not in 1..%u (batch_size)", (bzi_llu)i,
+                              (bzi_llu)list->epoch, sizes[i], most);
         list->ends[i] = end += sizes[i];
     }
     if (list->batch_count && end != list->count)
         return BZI_MISUSE(err, "sizes of epoch %llu: their sum is %llu, but there are %llu indices",
-                          (unsigned long long)list->epoch, (unsigned long long)end, (unsigned long long)list->count);
+                          (bzi_llu)list->epoch, (bzi_llu)end, (bzi_llu)list->count);
     return BZNA_OK;
 }
 
@@ -23788,8 +23784,8 @@ static bzna_status bzi_sequence_fill(const bzna_loader *loader, bzi_sequence *li
     shard = bzi_loader_share(loader, list);
     if (bzi_shard_batches(&shard) == 0)
         return BZI_MISUSE(err, "the list of epoch %llu leaves no batch, since last_batch is DROP: %llu %s for %u "
-                          "ranks", (unsigned long long)list->epoch,
-                          (unsigned long long)(list->batch_count ? list->batch_count : list->count),
+                          "ranks", (bzi_llu)list->epoch,
+                          (bzi_llu)(list->batch_count ? list->batch_count : list->count),
                           list->batch_count ? "batches" : "samples", shard.world);
 
     list->hash = bzi_hash_numbers(BZI_HASH_START, &list->batch_count, sizeof list->batch_count, 8);
@@ -23807,10 +23803,10 @@ static bzna_status bzi_plan_check_list(const bzi_plan *plan, const bzi_sequence 
 
     if (list->epoch >= plan->end_epoch)
         return BZI_FAIL(err, BZNA_E_RANGE, "epoch %llu is not below %llu, where the run ends (order.epochs)", epoch,
-                        (unsigned long long)plan->end_epoch);
+                        (bzi_llu)plan->end_epoch);
     if (list->epoch < done->epoch)
         return BZI_FAIL(err, BZNA_E_STATE, "epoch %llu is over: the next batch is of epoch %llu", epoch,
-                        (unsigned long long)done->epoch);
+                        (bzi_llu)done->epoch);
     if (bzi_plan_find_list(plan, list->epoch))
         return BZI_FAIL(err, BZNA_E_STATE, "epoch %llu has its list already, which cannot change until "
                         "bzna_loader_reset or bzna_loader_restore", epoch);
@@ -23821,7 +23817,7 @@ static bzna_status bzi_plan_check_list(const bzi_plan *plan, const bzi_sequence 
             (list->batch_count && (!batch || list->ends[batch - 1] != done->position)))
             return BZI_MISUSE(err, "the list of epoch %llu, of %llu samples, is not the one that state.list is the "
                               "hash of, of %llu: the run was restored inside this epoch", epoch,
-                              (unsigned long long)list->count, (unsigned long long)done->count);
+                              (bzi_llu)list->count, (bzi_llu)done->count);
     }
     return BZNA_OK;
 }
@@ -23908,7 +23904,7 @@ static bzna_status bzi_plan_no_batch(const bzi_plan *plan, bzna_error *err)
     if (plan->epoch >= plan->end_epoch)
         return BZNA_END;
     return BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
-                    "bzna_loader_set_batches first", (unsigned long long)plan->epoch);
+                    "bzna_loader_set_batches first", (bzi_llu)plan->epoch);
 }
 
 
@@ -23978,7 +23974,7 @@ static bzna_status bzi_column_measure(bzi_column *column, const bzi_part *part, 
         return bzi_container_fail(part->container, part->first, err);
     if (value.size == 0 || value.size / sizeof(float) > BZI_LIMIT_VECTOR)
         return BZI_FAIL(err, BZNA_E_LIMIT, "\"%s\" has %llu numbers in the first sample; 1 to %u can be a tensor",
-                        column->name, (unsigned long long)(value.size / sizeof(float)), BZI_LIMIT_VECTOR);
+                        column->name, (bzi_llu)(value.size / sizeof(float)), BZI_LIMIT_VECTOR);
     column->length = (uint32_t)(value.size / sizeof(float));
     return BZNA_OK;
 }
@@ -24314,8 +24310,8 @@ static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *s
     if (status == BZNA_OK && value.size > bytes)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors: name it as "
                         "\"%s:%llu\" there, with the length of the longest", column->name,
-                        (unsigned long long)(value.size / sizeof(float)), column->length, column->name,
-                        (unsigned long long)(value.size / sizeof(float)));
+                        (bzi_llu)(value.size / sizeof(float)), column->length, column->name,
+                        (bzi_llu)(value.size / sizeof(float)));
     return status;
 }
 
@@ -24358,8 +24354,8 @@ static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, 
 
         if (asked)
             return BZI_FAIL(err, BZNA_E_CALLBACK, "the size of its %s changes between calls: %llu bytes, then %llu",
-                            name, (unsigned long long)out->buffer.capacity - 1,
-                            (unsigned long long)value.size);
+                            name, (bzi_llu)out->buffer.capacity - 1,
+                            (bzi_llu)value.size);
         if (!bzi_buffer_reserve(&reader->loader->host->memory, &out->buffer, value.size + 1, 0))
             return bzi_fail_memory(err, "the bytes of a field");
     }
@@ -24580,9 +24576,8 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
                                  bzna_error *err)
 {
     const bzna_loader *loader = item->loader;
-    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->view_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->view_count; i++) {
         const bzi_view *view = &loader->views[i];
         const bzi_output *output = view->output;
         const bzna_picture *picture = &pictures[output->picture];
@@ -24608,11 +24603,12 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
             random = bzi_item_random(item, BZNA_OPERATION_AUGMENT, number);
             bzi_augment_draw(&random, &output->augment, out, transform);
         }
-        if (output->own_warp && loader->config.pipeline.transform)
-            status = bzi_view_ask(item, view, picture, transform, err);
+        if (output->own_warp && loader->config.pipeline.transform &&
+            bzi_view_ask(item, view, picture, transform, err) != BZNA_OK)
+            return err->status;
     }
 
-    return status;
+    return BZNA_OK;
 }
 
 /* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size. Where they are written is
@@ -24621,18 +24617,18 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
                                   bzi_views *views, bzna_error *err)
 {
     const bzna_loader *loader = item->loader;
-    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->view_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->view_count; i++) {
         const bzi_output *output = loader->views[i].output;
         if (output->picture != number)
             continue;
-        status = bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i],
-                               output->shape.channels, &output->kernel, err);
+        if (bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
+                          &output->kernel, err) != BZNA_OK)
+            return err->status;
         bzi_slot_shrink(&views->slots[i], shrink);
     }
 
-    return status;
+    return BZNA_OK;
 }
 
 /* Returns the part of a picture's frame that its slots read. Pre: the slots were made by bzi_item_slots. */
@@ -24818,7 +24814,7 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
         *rows = 0;
     if (status >= 0)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the rule \"%s\" makes %llu rows of its %s, and there is room for %lld",
-                        rule->name, (unsigned long long)count, field->name, (long long)column->shape[0]);
+                        rule->name, (bzi_llu)count, field->name, (long long)column->shape[0]);
     is_fault = status == BZNA_E_CALLBACK || status < BZI_LIMIT_RULE_STATUS;
     return bzi_fail(err, is_fault ? BZNA_E_CALLBACK : BZNA_E_FORMAT, BZNA_NO_OFFSET, 0, status,
                     "the rule \"%s\" returned %d for its %s", rule->name, (int)status, field->name);
@@ -24834,7 +24830,6 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     const bzna_picture *picture = pictures ? &pictures[output->picture] : &none;
     const uint32_t end = loader->column_count;
     bzna_sample_info info;
-    bzna_status status = BZNA_OK;
 
     if (!loader->rule_count && loader->geometry == BZI_NO_FIELD)
         return BZNA_OK;
@@ -24845,12 +24840,13 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     if (loader->geometry != BZI_NO_FIELD)
         bzi_item_put_geometry(item, views->geometry);
 
-    for (uint32_t i = loader->rule_count ? loader->rules[0].bytes : end; i < end && status == BZNA_OK; i++) {
+    for (uint32_t i = loader->rule_count ? loader->rules[0].bytes : end; i < end; i++) {
         const bzi_slot_bytes *bytes = bzi_batch_bytes(item->batch, i, item->slot);
-        if (bytes->present && loader->rules[bytes->rule].call)
-            status = bzi_rule_ask(item, bytes, &info, pictures ? views->geometry : NULL, err);
+        if (bytes->present && loader->rules[bytes->rule].call &&
+            bzi_rule_ask(item, bytes, &info, pictures ? views->geometry : NULL, err) != BZNA_OK)
+            return err->status;
     }
-    return status;
+    return BZNA_OK;
 }
 
 /* Writes the operations of all views into the batch; transforms NULL: there are none. */
@@ -25074,7 +25070,7 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
         return BZNA_OK;
     if (bytes > ceiling)
         return BZI_FAIL(err, BZNA_E_LIMIT, "its %llu bytes are more than loader_config.read.memory_bytes, %llu",
-                        (unsigned long long)bytes, (unsigned long long)ceiling);
+                        (bzi_llu)bytes, (bzi_llu)ceiling);
 
     while (want < bytes)
         want *= 2;
@@ -25190,7 +25186,7 @@ static bzna_status bzi_reader_check_place(const bzi_item *item, const bzi_readin
                         now->size == then->size))
         return BZNA_OK;
     return BZI_FAIL(err, BZNA_E_CALLBACK, "the place of its bytes changes between calls: %llu bytes, then %llu",
-                    (unsigned long long)then->size, (unsigned long long)now->size);
+                    (bzi_llu)then->size, (bzi_llu)now->size);
 }
 
 /* Reads the item's sample, its target and its fields. */
@@ -26498,53 +26494,38 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
     bzi_item_complete(item, &engine->lane);
 }
 
-/* Hands an item with a codec that NVDEC does not know to the workers. Without workers it fails. This is not counted as
- * a fallback. */
-static void bzi_engine_pass(bzi_engine *engine, bzi_item *item)
+/* Hands an item that this engine does not decode to the workers. Without workers it fails. If it is a fallback, it is
+ * counted, and a loader logs each kind of reason once, and at most eight kinds. Reasons are of one kind if they are
+ * equal up to the first digit. It is none with a codec that NVDEC is never used for, nor for an item that was not read:
+ * a worker reports that. */
+static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fallback)
 {
     bzna_loader *loader = item->loader;
-
-    if (!loader->worker_count) {
-        bzi_engine_fail(engine, item);
-        return;
-    }
-    bzi_loader_lock(loader);
-    item->decode_ns = 0;
-    bzi_item_to_workers(item);
-    bzi_loader_unlock(loader);
-}
-
-/* Hands an item that NVDEC does not decode to the workers, and counts a fallback. Without workers it fails. A loader
- * logs each kind of reason once, and at most eight kinds. Reasons are of one kind if they are equal up to the first
- * digit. */
-static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item)
-{
-    bzna_loader *loader = item->loader;
-    bzna_error reason = *item->err;
-    uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
+    const bzna_error reason = *item->err;
+    const uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
     uint32_t i = 0;
-    uint32_t was_read = item->status == BZNA_OK;            /* else a worker reports why it was not */
 
     if (!loader->worker_count) {
         bzi_engine_fail(engine, item);
         return;
     }
 
+    is_fallback = is_fallback && item->status == BZNA_OK;
     bzi_loader_lock(loader);
     while (i < 8 && loader->refusals[i] && loader->refusals[i] != hash)
         i++;
-    if (i < 8 && !loader->refusals[i])
+    if (is_fallback && i < 8 && !loader->refusals[i])
         loader->refusals[i] = hash;
     else
         i = 8;
 
-    loader->stats.fallbacks += was_read;
+    loader->stats.fallbacks += is_fallback;
     item->decode_ns = item->by_nvdec = 0;
     bzi_item_to_workers(item);
     bzi_loader_unlock(loader);
 
     /* The pool's host is used, because the loader may be closed by now. */
-    if (i < 8 && was_read)
+    if (i < 8)
         bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);
 }
 
@@ -26599,7 +26580,7 @@ static void bzi_engine_map(bzi_engine *engine)
     status = bzi_session_map(session, &flight, err);
     item->decode_ns += bzi_os_now_ns() - start;
     if (status == BZNA_E_CODEC) {
-        bzi_engine_refuse(engine, item);
+        bzi_engine_refuse(engine, item, 1);
         return;
     }
 
@@ -26653,7 +26634,7 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
     while ((item = bzi_run_take(&rest, NULL)) != NULL) {
         if (item->status == BZNA_OK)
             *item->err = *why;
-        bzi_engine_refuse(engine, item);
+        bzi_engine_refuse(engine, item, 1);
     }
 
     while (bzi_engine_busy(engine))
@@ -26683,7 +26664,7 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 {
     bzna_error why = *item->err;
 
-    bzi_engine_refuse(engine, item);
+    bzi_engine_refuse(engine, item, 1);
     if (++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
         bzi_engine_retire(engine, &why);
 }
@@ -26925,12 +26906,10 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     if (status == BZNA_OK || (status < 0 && status != BZNA_E_CODEC))
         engine->oom_streak = 0;
 
-    if (status == BZI_FOREIGN)
-        bzi_engine_pass(engine, item);
-    else if (status == BZI_NO_ROOM)
+    if (status == BZI_NO_ROOM)
         bzi_engine_give_up(engine, item);
-    else if (status == BZNA_E_CODEC)
-        bzi_engine_refuse(engine, item);
+    else if (status == BZI_FOREIGN || status == BZNA_E_CODEC)
+        bzi_engine_refuse(engine, item, status == BZNA_E_CODEC);
     else if (status < 0)
         bzi_engine_fail(engine, item);
 }
@@ -27188,7 +27167,7 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 /* ==== 84. Parts of a loader, closing ================================================================================
  * Calls: rooms 2, 4, 7-8, 10, 47, 59, 62-64, 69-73, 76-77, 79-80, 83.
  *
- * Makes a loader's batches, queues, order, locks and threads, and frees them. */
+ * Makes a loader's batches, queues, order and threads, and frees them. */
 
 /* --- Batches --- */
 
@@ -27278,7 +27257,7 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
     if ((has_block && !batch->block) || !bzi_batch_make_arrays(batch))
         return BZI_FAIL(err, BZNA_E_MEMORY,
                         "out of memory: batch %u needs %llu bytes (batch_size, width, height, batches_in_flight)",
-                        number, (unsigned long long)loader->data_bytes);
+                        number, (bzi_llu)loader->data_bytes);
     if (loader->device && bzi_batch_make_device(batch, err) != BZNA_OK)
         return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
 
@@ -27293,11 +27272,10 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
 /* Makes all batches. In the CUDA context, if the loader has a device. */
 static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < loader->batch_count && status == BZNA_OK; i++)
-        status = bzi_batch_make(loader, i, err);
-    return status;
+    for (uint32_t i = 0; i < loader->batch_count; i++)
+        if (bzi_batch_make(loader, i, err) != BZNA_OK)
+            return err->status;
+    return BZNA_OK;
 }
 
 /* --- The loader's parts --- */
@@ -27482,16 +27460,6 @@ static void bzi_loader_drain_writes(bzna_loader *loader)
             bzi_batch_drain_writes(&loader->batches[i]);
 }
 
-/* Waits until nothing on the device reads batches that are retiring. In the CUDA context. */
-static void bzi_loader_drain_reads(bzna_loader *loader)
-{
-    bzna_error ignored;
-
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        if (loader->batches[i].state == BZI_BATCH_RETIRING)
-            bzi_batch_drain_reads(&loader->batches[i], &ignored);
-}
-
 /* Waits for the device's work on batches, and frees what the loader has there. */
 static void bzi_loader_free_device(bzna_loader *loader)
 {
@@ -27501,9 +27469,11 @@ static void bzi_loader_free_device(bzna_loader *loader)
     int entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
 
     bzi_loader_drain_writes(loader);
-    bzi_loader_drain_reads(loader);
-    for (uint32_t i = 0; i < loader->batch_count; i++)
+    for (uint32_t i = 0; i < loader->batch_count; i++) {
+        if (loader->batches[i].state == BZI_BATCH_RETIRING)
+            bzi_batch_drain_reads(&loader->batches[i], &ignored);
         bzi_batch_free_device(&loader->batches[i]);
+    }
     for (uint32_t i = 0; i < loader->output_count; i++)
         bzi_device_free(loader->device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
     bzi_device_free(loader->device, loader->scratch, loader->scratch_bytes, loader->stream);
@@ -27672,7 +27642,7 @@ static void bzi_loader_work(bzna_loader *loader)
 
 
 /* ==== 86. Delivering ================================================================================================
- * Calls: rooms 4, 7, 10, 62-63, 69-72, 84-85.
+ * Calls: rooms 2, 4, 7, 10, 62-63, 69-72, 84-85.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -27846,7 +27816,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
 
     if (batch && batch->real && batch->failed == batch->real)
         bzi_log(loader->host, BZNA_LOG_ERROR, batch->status[0], "all %u samples of batch %llu of epoch %llu failed",
-                batch->real, (unsigned long long)batch->number, (unsigned long long)batch->epoch);
+                batch->real, (bzi_llu)batch->number, (bzi_llu)batch->epoch);
     *out = batch;
     return status;
 }
@@ -27899,7 +27869,7 @@ static void bzi_batch_describe_export(bzna_batch *batch, uint32_t number)
     to->device_id = from.device.ordinal;
     to->dimensions = (int32_t)from.dimensions;
 
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(types); i++)
         if (types[i].dtype == from.dtype) {
             to->code = types[i].code;
             to->bits = types[i].bits;
@@ -28005,18 +27975,6 @@ static void bzi_loader_clear(bzna_loader *loader)
     memset(&loader->poison, 0, sizeof loader->poison);
 }
 
-/* Waits until the device no longer writes to any batch that is planned. The lock is held although the host waits, so
- * that no thread takes a batch that is about to be thrown away. */
-static void bzi_loader_quiesce_device(bzna_loader *loader)
-{
-    bzna_error ignored;
-
-    if (bzi_device_enter(loader->device, &ignored) != BZNA_OK)
-        return;
-    bzi_loader_drain_writes(loader);
-    bzi_device_leave(loader->device);
-}
-
 /* Moves to a place: waits for the samples at hand, throws away what is planned, and all lists, and plans from there.
  * Fails with E_STATE while a thread is in bzna_loader_next. Without the lock. */
 static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
@@ -28035,8 +27993,11 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     bzi_pool_withdraw(loader);
     while (loader->active)
         bzi_os_wait(&loader->control_wake, &loader->mutex);
-    if (loader->device)
-        bzi_loader_quiesce_device(loader);
+    /* The lock is held although the host waits, so that no thread takes a batch that is about to be thrown away. */
+    if (loader->device && bzi_device_enter(loader->device, err) == BZNA_OK) {
+        bzi_loader_drain_writes(loader);
+        bzi_device_leave(loader->device);
+    }
 
     bzi_loader_clear(loader);
     lists = bzi_plan_from(&loader->plan, seed, place, end_epoch);
@@ -28208,15 +28169,15 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
         return BZI_MISUSE(err, "state.check: the state is damaged");
     if (state->fingerprint != loader->fingerprint || (state->sample_count != samples && samples))
         return BZI_MISUSE(err, "state.fingerprint: the state is of another data set, of %llu samples an epoch; this "
-                          "one has %llu%s", (unsigned long long)state->sample_count, (unsigned long long)samples,
+                          "one has %llu%s", (bzi_llu)state->sample_count, (bzi_llu)samples,
                           state->sample_count == samples ? ", but not the same" : "");
     if (state->order != loader->config.order.kind)
         return BZI_MISUSE(err, "state.order: the state is of order %u, the loader has %u", state->order,
                           loader->config.order.kind);
     if (state->position > state->sample_count || state->epoch > state->end_epoch)
         return BZI_MISUSE(err, "state.position: %llu of %llu in epoch %llu is past the end",
-                          (unsigned long long)state->position, (unsigned long long)state->sample_count,
-                          (unsigned long long)state->epoch);
+                          (bzi_llu)state->position, (bzi_llu)state->sample_count,
+                          (bzi_llu)state->epoch);
 
     if (state->version == 1)
         bzi_log(loader->host, BZNA_LOG_WARNING, BZNA_OK,
@@ -28353,35 +28314,34 @@ static void bzi_statistics_judge(bzna_statistics *stats)
 /* Fills in what a loader has counted. */
 static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 {
+    bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
+    bzna_stage_statistics *deliver = &stats->stage[BZNA_STAGE_DELIVER];
     const int no_threads = loader->config.pipeline.no_threads != 0;
-    uint32_t decoders;
     int by_nvdec;                                           /* it decodes most samples; stills never go there */
 
     bzi_loader_lock(loader);
     *stats = loader->stats;
     by_nvdec = loader->pool && stats->samples_nvdec >= stats->samples_software;
-    decoders = no_threads ? 0 : by_nvdec ? bzi_loader_sessions(loader) : loader->config.decode.threads;
-    stats->stage[BZNA_STAGE_READ].depth = loader->redo.count;
-    stats->stage[BZNA_STAGE_READ].capacity = loader->item_count;
-    stats->stage[BZNA_STAGE_DECODE].depth = loader->ready.count;
-    stats->stage[BZNA_STAGE_DECODE].capacity = loader->item_count;
+    read->depth = loader->redo.count;
+    decode->depth = loader->ready.count;
+    read->capacity = decode->capacity = loader->item_count;
     for (uint32_t i = 0; i < loader->batch_count; i++)
-        stats->stage[BZNA_STAGE_DELIVER].depth += loader->batches[i].state == BZI_BATCH_READY;
-    stats->stage[BZNA_STAGE_DELIVER].capacity = loader->batch_count;
+        deliver->depth += loader->batches[i].state == BZI_BATCH_READY;
+    deliver->capacity = loader->batch_count;
     stats->read_memory_bytes = loader->held_bytes;
     if (loader->pool) {
         bzi_loader_count_starved(loader);
-        stats->stage[BZNA_STAGE_DECODE].depth += loader->in_pool;
+        decode->depth += loader->in_pool;
         if (by_nvdec)
-            stats->stage[BZNA_STAGE_DECODE].wait_before_ns = loader->starved_ns;
+            decode->wait_before_ns = loader->starved_ns;
     }
 
     bzi_loader_unlock(loader);
     stats->elapsed_ns = bzi_os_now_ns() - loader->opened_ns;
-    stats->stage[BZNA_STAGE_READ].threads = no_threads ? 0 : loader->config.read.threads;
-    stats->stage[BZNA_STAGE_DECODE].threads = decoders;
-    stats->stage[BZNA_STAGE_WARP].threads = decoders;
-    stats->stage[BZNA_STAGE_DELIVER].threads = 1;
+    read->threads = no_threads ? 0 : loader->config.read.threads;
+    decode->threads = no_threads ? 0 : by_nvdec ? bzi_loader_sessions(loader) : loader->config.decode.threads;
+    stats->stage[BZNA_STAGE_WARP].threads = decode->threads;
+    deliver->threads = 1;
     if (loader->pool)
         bzi_device_counts(loader->device, stats);
     bzi_statistics_judge(stats);
@@ -28539,13 +28499,13 @@ static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dat
         return BZI_FAIL(err, BZNA_E_LIMIT, "loader_config.order.weights: at most %u are supported", UINT32_MAX);
     if (!c->weights || c->weight_count != groups)
         return BZI_MISUSE(err, "loader_config.order.weights, weight_count: %llu weights for %llu %s",
-                          (unsigned long long)c->weight_count, (unsigned long long)groups, c->weights_by_part ?
+                          (bzi_llu)c->weight_count, (bzi_llu)groups, c->weights_by_part ?
                           "parts" : "samples");
 
     for (uint64_t i = 0; i < groups; i++) {
         if (!isfinite(c->weights[i]) || c->weights[i] < 0)
             return BZI_MISUSE(err, "loader_config.order.weights[%llu]: %g is negative or not a number",
-                              (unsigned long long)i, c->weights[i]);
+                              (bzi_llu)i, c->weights[i]);
         sum += c->weights[i];
         if (c->weights[i] > 0)
             positive += !c->weights_by_part ? 1 : dataset->parts[i].count;
@@ -28555,10 +28515,10 @@ static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dat
         return BZI_MISUSE(err, "loader_config.order.weights: their sum is %g", sum);
     if (c->weighting == BZNA_WEIGHTING_ONCE && c->epoch_samples > positive)
         return BZI_MISUSE(err, "loader_config.order.epoch_samples: %llu draws without replacement from %llu samples "
-                          "with a weight", (unsigned long long)c->epoch_samples, (unsigned long long)positive);
+                          "with a weight", (bzi_llu)c->epoch_samples, (bzi_llu)positive);
     if (c->epoch_samples > (uint64_t)1 << 63)
         return BZI_MISUSE(err, "loader_config.order.epoch_samples: %llu are more than 2^63",
-                          (unsigned long long)c->epoch_samples);
+                          (bzi_llu)c->epoch_samples);
 
     if (!c->epoch_samples)
         c->epoch_samples = c->weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
@@ -28617,8 +28577,8 @@ static bzna_status bzi_loader_check_order(bzna_loader_order *c, const bzna_datas
     for (uint64_t i = 0; i < c->index_count; i++)
         if (c->indices[i] >= dataset->count)
             return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.order.indices[%llu]: %llu is not below the %llu samples",
-                            (unsigned long long)i, (unsigned long long)c->indices[i],
-                            (unsigned long long)dataset->count);
+                            (bzi_llu)i, (bzi_llu)c->indices[i],
+                            (bzi_llu)dataset->count);
 
     if (c->weighting == BZNA_WEIGHTING_NONE) {
         if (c->weights || c->weight_count || c->weights_by_part || c->epoch_samples)
@@ -28693,7 +28653,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
     shard = bzi_loader_share(loader, NULL);
     if (order->kind != BZNA_ORDER_GIVEN && bzi_shard_batches(&shard) == 0)
         return BZI_MISUSE(err, "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
-                          (unsigned long long)shard.count, c->output.batch_size, c->shard.world_size);
+                          (bzi_llu)shard.count, c->output.batch_size, c->shard.world_size);
     return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
 }
 
@@ -28716,7 +28676,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
     };
 #undef BZI_GROUP
 
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(groups); i++)
         if (groups[i].padding || !bzi_is_zero(groups[i].words, (size_t)groups[i].bytes))
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "loader_config.%s: reserved words are set", groups[i].group);
     return BZNA_OK;
@@ -28738,7 +28698,7 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
                               (unsigned)sizeof(float));
         if (o->buffers[i].bytes < need)
             return BZI_FAIL(err, BZNA_E_BUFFER, "loader_config.output.buffers[%u].bytes: %llu are fewer than the %llu "
-                            "of %u samples", i, (unsigned long long)o->buffers[i].bytes, (unsigned long long)need,
+                            "of %u samples", i, (bzi_llu)o->buffers[i].bytes, (bzi_llu)need,
                             o->batch_size / o->slices);
     }
     return BZNA_OK;
@@ -28807,8 +28767,8 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
     if (!c->mean_image || c->mean_image_bytes != bytes)
         return BZI_MISUSE(err, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", where, own ?
                           "color.mean_image_bytes" : "color: the first output's mean image",
-                          (unsigned long long)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
-                          (unsigned long long)bytes, bzi_channels(o->channels), o->height, o->width);
+                          (bzi_llu)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
+                          (bzi_llu)bytes, bzi_channels(o->channels), o->height, o->width);
     output->mean = (void *)(uintptr_t)c->mean_image;
     output->mean_bytes = bytes;
     return BZNA_OK;
@@ -28931,7 +28891,7 @@ static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
         return BZI_MISUSE(err, "loader_config.output.slices: not together with views or extra_outputs");
     if (given->count >= BZI_LIMIT_OUTPUTS)
         return BZI_MISUSE(err, "loader_config.extra_outputs.count: %llu is more than %u",
-                          (unsigned long long)given->count, BZI_LIMIT_OUTPUTS - 1);
+                          (bzi_llu)given->count, BZI_LIMIT_OUTPUTS - 1);
 
     first.name = "image";
     first.warp = &c->warp;
@@ -28980,17 +28940,16 @@ typedef struct bzi_loader_gpu {
 static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu *gpu, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    const int software = config->decode.decoder == BZNA_DECODER_SOFTWARE || loader->pick_count > 1 ||
-                         config->pipeline.picture || config->pipeline.no_threads;
+    const char *why = config->pipeline.no_threads ? "pipeline.no_threads: NVDEC's sessions are threads" :
+                      config->pipeline.picture ? "pipeline.picture needs pictures that are decoded in software" :
+                      loader->pick_count > 1 ? "outputs of several fields are decoded in software" :
+                                               NULL;
+    const int software = why || config->decode.decoder == BZNA_DECODER_SOFTWARE;
 
     memset(gpu, 0, sizeof *gpu);
     bzi_error_init(&gpu->why);
-    if (loader->pick_count > 1)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "outputs of several fields are decoded in software");
-    if (config->pipeline.picture)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.picture needs pictures that are decoded in software");
-    if (config->pipeline.no_threads)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.no_threads: NVDEC's sessions are threads");
+    if (why)
+        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "%s", why);
     if (!loader->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
         return BZNA_OK;
 
@@ -29123,7 +29082,7 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
         mean = output->mean;
         for (uint64_t k = 0; k < count; k++)
             if (!isfinite(mean[k]))
-                return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", where, (unsigned long long)k);
+                return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", where, (bzi_llu)k);
         output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
         output->kernel.mean = (uint64_t)(uintptr_t)mean;
     }
@@ -29165,31 +29124,30 @@ static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output,
 /* Copies those of all outputs. */
 static bzna_status bzi_loader_copy_policies(bzna_loader *loader, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_output *output = &loader->outputs[i];
         if (!output->augment.policy_count)
             continue;
         loader->drawn_views = loader->view_count;
-        status = bzi_output_copy_policies(&loader->lent, output, err);
+        if (bzi_output_copy_policies(&loader->lent, output, err) != BZNA_OK)
+            return err->status;
     }
-    return status;
+    return BZNA_OK;
 }
 
 /* Copies the mean images to the device. Batches are written after what is enqueued here. Pre: in the CUDA context. */
 static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_output *output = &loader->outputs[i];
-        if (output->mean && (status = bzi_device_alloc(loader->device, output->mean_bytes, loader->stream,
-                                                       &output->device_mean, err)) == BZNA_OK)
-            status = bzi_device_upload(loader->device, output->device_mean, output->mean, output->mean_bytes,
-                                       loader->stream, err);
+        const uint64_t bytes = output->mean_bytes;
+        if (output->mean &&
+            (bzi_device_alloc(loader->device, bytes, loader->stream, &output->device_mean, err) != BZNA_OK ||
+             bzi_device_upload(loader->device, output->device_mean, output->mean, bytes, loader->stream, err) !=
+                 BZNA_OK))
+            return err->status;
     }
-    return status;
+    return BZNA_OK;
 }
 
 /* Makes the lanes' scratch memory, so that none is made while they run: for views of the largest output, if policies or
@@ -29268,9 +29226,8 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
 {
     char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
     uint32_t copied = 0;              /* picks, which are numbered as outputs need them */
-    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         bzi_pick *pick = &loader->picks[output->picture];
 
@@ -29284,9 +29241,10 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
             return bzi_fail_memory(err, "the names of fields");
         if (i)
             snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
-        status = bzi_loader_check_pick(loader, pick, setting, err);
+        if (bzi_loader_check_pick(loader, pick, setting, err) != BZNA_OK)
+            return err->status;
     }
-    return status;
+    return BZNA_OK;
 }
 
 /* Sets what the plan starts from. */
@@ -29424,7 +29382,7 @@ static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known,
 {
     if (given < sizeof(uint32_t) || given > UINT32_MAX)
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: %llu bytes is not the size of a struct",
-                        (unsigned long long)given);
+                        (bzi_llu)given);
     bzi_struct_out(out, given, all, known);
     return BZNA_OK;
 }
@@ -29632,8 +29590,8 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     if (needed)
         *needed = (size_t)size;
     if (size > capacity || !dst)
-        BZI_API_FAIL(BZNA_E_BUFFER, "the stream needs %llu bytes, the buffer has %llu", (unsigned long long)size,
-                     (unsigned long long)(dst ? capacity : 0));
+        BZI_API_FAIL(BZNA_E_BUFFER, "the stream needs %llu bytes, the buffer has %llu", (bzi_llu)size,
+                     (bzi_llu)(dst ? capacity : 0));
     return BZNA_OK;
 }
 
@@ -29765,8 +29723,8 @@ BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t c
     if (count)
         *count = status == BZNA_OK ? (uint32_t)texts.count : 0;
     if (status == BZNA_OK && size > (dst ? capacity : 0))
-        status = BZI_FAIL(&e, BZNA_E_BUFFER, "the texts need %llu bytes, the buffer has %llu", (unsigned long long)size,
-                          (unsigned long long)(dst ? capacity : 0));
+        status = BZI_FAIL(&e, BZNA_E_BUFFER, "the texts need %llu bytes, the buffer has %llu", (bzi_llu)size,
+                          (bzi_llu)(dst ? capacity : 0));
     bzi_names_free(&texts);
     BZI_API_END(status);
 }
@@ -29797,20 +29755,16 @@ static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source
     bzna_dataset_config c;
     bzna_records records;
     const char *name;
-    bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
+    bzna_status status = BZNA_OK;
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
+        return err->status;
 
     name = c.name ? c.name : callbacks ? "source" : "memory";
-    if (callbacks)
-        status = bzi_source_open_user(source, callbacks, err);
-    if (status == BZNA_OK)
-        status = bzi_dataset_open(context->host, &(bzi_input){ .source = source }, name, &c, out, err);
-    if (status != BZNA_OK)
-        bzi_error_prefix(err, name);
-    bzi_log_deliver(context->host);
-    return status;
+    if ((callbacks && bzi_source_open_user(source, callbacks, err) != BZNA_OK) ||
+        bzi_dataset_open(context->host, &(bzi_input){ .source = source }, name, &c, out, err) != BZNA_OK)
+        status = bzi_error_prefix(err, name);
+    return bzi_api_logged(context->host, status);
 }
 
 BZI_COLD
@@ -29852,16 +29806,16 @@ static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provi
     bzna_dataset_config c;
     bzna_records records;
     const char *name;
-    bzna_status status = bzi_api_reserved(provider->reserved, sizeof provider->reserved, "provider", err);
+    bzna_status status;
 
-    if (status != BZNA_OK || (status = bzi_api_dataset_config(config, &c, &records, err)) != BZNA_OK)
-        return status;
+    if (bzi_api_reserved(provider->reserved, sizeof provider->reserved, "provider", err) != BZNA_OK ||
+        bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
+        return err->status;
 
     name = c.name ? c.name : "provider";
     if ((status = bzi_dataset_open(context->host, &input, name, &c, out, err)) != BZNA_OK)
         bzi_error_prefix(err, name);
-    bzi_log_deliver(context->host);
-    return status;
+    return bzi_api_logged(context->host, status);
 }
 
 #endif
@@ -29914,7 +29868,7 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_range: count is 0");
     if (first > dataset->count || count > dataset->count - first)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_dataset_range: %llu samples from %llu on, but there are %llu",
-                     (unsigned long long)count, (unsigned long long)first, (unsigned long long)dataset->count);
+                     (bzi_llu)count, (bzi_llu)first, (bzi_llu)dataset->count);
     BZI_API_END(bzi_dataset_range(dataset, first, count, out, &e));
 }
 
@@ -30379,7 +30333,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 
     if (dst_bytes < bzi_output_bytes(&o))
         BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for %u x %u x %u elements of %u bytes",
-                     (unsigned long long)dst_bytes, out.channels, o.height, o.width, bzi_dtype_bytes(o.dtype));
+                     (bzi_llu)dst_bytes, out.channels, o.height, o.width, bzi_dtype_bytes(o.dtype));
     if ((uintptr_t)dst % bzi_dtype_bytes(o.dtype))
         BZI_API_MISUSE("dst: not aligned to %u bytes", bzi_dtype_bytes(o.dtype));
 
@@ -30487,7 +30441,7 @@ static bzna_status bzi_api_give(bzna_loader *loader, const char *call, const bzi
     if (loader->config.order.kind != BZNA_ORDER_GIVEN)
         status = BZI_FAIL(err, BZNA_E_STATE, "loader_config.order.kind is not BZNA_ORDER_GIVEN");
     else if (!given->count)
-        status = BZI_MISUSE(err, "the list of epoch %llu is empty", (unsigned long long)given->epoch);
+        status = BZI_MISUSE(err, "the list of epoch %llu is empty", (bzi_llu)given->epoch);
     else
         status = bzi_loader_give(loader, given, err);
     return status == BZNA_OK ? status : bzi_error_prefix(err, call);
@@ -30517,7 +30471,7 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
     BZI_API_NEED(indices);
     BZI_API_NEED(sizes);
     if (!batch_count)
-        BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu has no batches", (unsigned long long)epoch);
+        BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu has no batches", (bzi_llu)epoch);
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
 }
 
@@ -30547,7 +30501,7 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
     BZI_API_NEED(state);
     if (struct_size < sizeof *state)
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_loader_save: a state has %u bytes, not %llu", (unsigned)sizeof *state,
-                     (unsigned long long)struct_size);
+                     (bzi_llu)struct_size);
 
     bzi_loader_save(loader, state);
     return BZNA_OK;
@@ -30925,7 +30879,7 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
     if (timeout_ns < 0)
         BZI_API_MISUSE("bzna_writer_add_at: timeout_ns is negative; no call waits forever");
     if (index >= UINT32_MAX)
-        BZI_API_FAIL(BZNA_E_RANGE, "bzna_writer_add_at: index %llu is above %u", (unsigned long long)index,
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_writer_add_at: index %llu is above %u", (bzi_llu)index,
                      UINT32_MAX - 1);
     BZI_API_END(bzi_api_add(writer, index, sample, timeout_ns, &e));
 }
