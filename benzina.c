@@ -2001,6 +2001,11 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
     return status;
 }
 
+/* An analyzer does not look into functions whose arguments vary: here it is told what they return. */
+#ifdef __clang_analyzer__
+#  define bzi_fail(err, status, ...) (bzi_fail((err), (status), __VA_ARGS__), (status))
+#endif
+
 #define BZI_FAIL_AT(err, status, offset, ...) bzi_fail((err), (status), (offset), 0, 0, __VA_ARGS__)
 #define BZI_FAIL(err, status, ...)            BZI_FAIL_AT(err, status, BZNA_NO_OFFSET, __VA_ARGS__)
 
@@ -2027,6 +2032,9 @@ static bzna_status bzi_fail_in(bzna_error *err, bzna_status status, uint64_t off
     return bzi_fail(err, status, offset, length < 4 ? 0 : bzi_type(path + length - 4), 0, "%s%sat byte %llu: %s", path,
                     length ? " " : "", (bzi_llu)offset, text);
 }
+#ifdef __clang_analyzer__
+#  define bzi_fail_in(err, status, ...) (bzi_fail_in((err), (status), __VA_ARGS__), (status))
+#endif
 
 /* Puts "name: " before the message. Of a name for which there is no room, only the end is used: 96 bytes or more.
  * Returns the error's status. */
@@ -5627,7 +5635,7 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
  * Calls: rooms 2, 10, 12, 20.
  *
  * The pictures of a HEIF or AVIF file (ISO/IEC 23008-12): the items of its meta box, where their bytes lie, and which
- * item refers to which. Room 17 has their properties. This room works on memory that others own, and allocates nothing:
+ * item refers to which. Room 22 has their properties. This room works on memory that others own, and allocates nothing:
  * boxes are walked anew for each question, and their number is limited. Offsets in messages count from base. */
 
 #define BZI_GRID bzi_type("grid")
@@ -6835,7 +6843,7 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
         return BZI_FAIL(err, BZNA_E_CODEC, "codec %u is unknown: H.264, H.265, AV1, JPEG, stills and HEIF can be "
                         "decoded", image->codec);
 
-    if ((status = codec->inspect(image, sps, err)) != BZNA_OK)
+    if (codec->inspect(image, sps, err) != BZNA_OK)
         return bzi_image_fail_at(given, err);
     if (sps->width > max_edge_px || sps->height > max_edge_px)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, more than max_edge_px, %u", sps->width, sps->height,
@@ -7111,6 +7119,9 @@ static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_st
     err->fourcc = movie->depth ? movie->path[movie->depth - 1] : 0;
     return status;
 }
+#ifdef __clang_analyzer__
+#  define bzi_box_fail(movie, err, status, at, ...) (bzi_box_fail(movie, err, (status), at, __VA_ARGS__), (status))
+#endif
 
 /* Prepares a movie for another file. */
 static void bzi_movie_reset(bzi_movie *movie)
@@ -9407,8 +9418,11 @@ static double bzi_scale_10(double x, int64_t exponent)
 
     for (n = bzi_min(n, 400); n > 22; n -= 22) /* a double holds 10^22 exactly */
         x = exponent < 0 ? x / 1e22 : x * 1e22;
-    for (; n; n >>= 1, base *= base)
+    while (n) {
         power *= n & 1 ? base : 1;
+        base *= base;
+        n >>= 1;
+    }
 
     return exponent < 0 ? x / power : x * power;
 }
@@ -9549,7 +9563,7 @@ static const char *bzi_list_split_commas(bzi_list_line *line)
 static const char *bzi_list_split_blanks(bzi_list_line *line)
 {
     const bzi_span text = bzi_span_trim(line->text);
-    const uint8_t *const end = text.data + text.size, *labels = end, *word = end;
+    const uint8_t *const end = text.data + text.size, *labels = end, *word;
     float label;
 
     for (const uint8_t *p = end; p > text.data; p = word) {
@@ -16694,9 +16708,9 @@ static void bzi_crop_central(const double ratio[2], double width, double height,
 }
 
 /* Draws the crop of torchvision's RandomResizedCrop: its area is uniform, its ratio log-uniform, and its edges are
- * whole pixels. Returns 1; 0 if ten tries found none, and it is the central crop. */
-static int bzi_crop_torchvision(bzna_random *random, const bzna_warp *p, double width, double height,
-                                bzna_affine *a)
+ * whole pixels. If ten tries find none, it is the central crop. */
+static void bzi_crop_torchvision(bzna_random *random, const bzna_warp *p, double width, double height,
+                                 bzna_affine *a)
 {
     for (int i = 0; i < 10; i++) {
         double area = width * height * bzi_draw(random, p->scale[0], p->scale[1]);
@@ -16710,12 +16724,11 @@ static int bzi_crop_torchvision(bzna_random *random, const bzna_warp *p, double 
             a->crop_height = h;
             a->crop_x = left + w / 2 - width / 2;
             a->crop_y = top + h / 2 - height / 2;
-            return 1;
+            return;
         }
     }
 
     bzi_crop_central(p->ratio, width, height, &a->crop_width, &a->crop_height);
-    return 0;
 }
 
 /* Makes the crop of torchvision's Resize and CenterCrop. Resize makes the edge that is shorter in comparison with the
@@ -16771,7 +16784,7 @@ static int bzi_crop_benzina(bzna_random *random, const bzna_warp *p, double widt
 static void bzi_warp_similarity(bzna_random *random, const bzna_warp *p, bzna_affine a, double h[9])
 {
     const uint32_t in_width = a.in_width, in_height = a.in_height;
-    int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1, found;
+    int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1;
 
     a.has_crop = 1;
     a.resize = (uint32_t)resize;
@@ -16780,10 +16793,9 @@ static void bzi_warp_similarity(bzna_random *random, const bzna_warp *p, bzna_af
     if (p->law == BZNA_LAW_TORCHVISION && p->kind == BZNA_WARP_CENTER_RESIZED_CROP) {
         bzi_crop_resized(p->scale[0], &a);
     } else if (p->law == BZNA_LAW_TORCHVISION && resize) {
-        found = bzi_crop_torchvision(random, p, in_width, in_height, &a);
+        bzi_crop_torchvision(random, p, in_width, in_height, &a);
     } else {
-        found = bzi_crop_benzina(random, p, in_width, in_height, resize, &a);
-        if (found && p->random_crop) {
+        if (bzi_crop_benzina(random, p, in_width, in_height, resize, &a) && p->random_crop) {
             double margin_x = fmax(0, (in_width - a.crop_width) / 2),
                    margin_y = fmax(0, (in_height - a.crop_height) / 2);
             a.crop_x = bzi_draw(random, -margin_x, margin_x);
@@ -19203,7 +19215,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     const int is_gif = bzi_codec_of(image)->av_id == AV_CODEC_ID_GIF;
     const int is_index = (has_palette || is_gif) && image->palette == BZNA_PALETTE_INDEX;
     const int is_gray = is_index || (format && format->nb_components < 3 && !has_palette), count = is_gray ? 1 : 3;
-    const int is_rgb = !is_gray && (has_palette || (format->flags & AV_PIX_FMT_FLAG_RGB));
+    const int is_rgb = !is_gray && (has_palette || (format && (format->flags & AV_PIX_FMT_FLAG_RGB)));
     const int is_planar = is_index ? has_palette : format && bzi_frame_is_planar(format, count);
 
     if (!format || (format->flags & (AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT)) ||
