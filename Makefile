@@ -97,6 +97,9 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
+# A recipe that fails leaves no product that looks made.
+.DELETE_ON_ERROR:
+
 .PHONY: all analyze bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz \
     fuzz-long fuzz-pack dist pair sdist wheel size install
 .PHONY: uninstall clean what
@@ -236,15 +239,17 @@ $(LIBRARY)/library.o: $(LIBRARY)/library.c benzina.h $(PTX)
 $(LIBRARY)/library.a: $(LIBRARY)/library.o
 	rm -f $@ && $(AR) rcs $@ $<
 
-# One test binary. Those of them that include benzina.c leave the archive's object out.
-$(BUILD)/tests/%: tests/unit/%.c $(wildcard tests/unit/*.h tests/windows/*.h) benzina.c benzina.h \
-              benzina_kernels.cu $(PTX) $(LIBRARY)/library.h $(LIBRARY)/library.a \
-              $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
+# One test binary. A suite that includes benzina.c does not need the archive's object, which the linker then leaves out.
+# Suites ON_FAKE find the fake driver beside them.
+ON_FAKE     = %_nvdec %_device %_driver %_sessions %_soak %_races %_limits %_nvparser
+TEST_RPATH  = $(if $(filter $(ON_FAKE),$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake')
+TEST_STREAM = $(if $(filter %_stream,$@),$(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS))
+TEST_FAKES  = $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
+$(BUILD)/tests/%: tests/unit/%.c $(wildcard tests/unit/*.h tests/windows/*.h) benzina.c benzina.h benzina_kernels.cu \
+              $(PTX) $(LIBRARY)/library.h $(LIBRARY)/library.a $(TEST_FAKES)
 	@mkdir -p $(BUILD)/tests
-	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' -DTEST_LINKED -I$(BUILD)/tests \
-	    $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) $(if $(filter %_nvdec %_device %_driver %_sessions %_soak %_races \
-	    %_limits %_nvparser,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< \
-	    $(if $(filter %_stream,$@),$(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS)) $(LIBRARY)/library.a $(LIBS)
+	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' -DTEST_LINKED -I$(BUILD)/tests $(AV_CFLAGS) $(CUDA_CFLAGS) \
+	    $(LDFLAGS) $(TEST_RPATH) -o $@ $< $(TEST_STREAM) $(LIBRARY)/library.a $(LIBS)
 $(BUILD)/tests/test_stream: $(STREAM) $(STREAM_H)
 
 $(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions: tests/fake/watch.h

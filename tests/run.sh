@@ -1,7 +1,9 @@
 #!/bin/sh
-# Builds and runs the tests; prints what fails or is skipped, and "N passed, N failed, N skipped" last. In the environment:
-# BUILD: where things are built. TEST: only suites whose names have one of these words in them. TEST_ALL=1: what is long, too.
-# $BUILD/tests/times.txt has what each suite took: seconds on the clock, seconds of processors, its name.
+# Builds and runs the tests; prints what fails or is skipped, and "N passed, N failed, N skipped" last.
+#
+# In the environment: BUILD: where things are built. TEST: only suites whose names have one of these words in them.
+# TEST_ALL=1: what is long, too. $BUILD/tests/times.txt has what each suite took: seconds on the clock, seconds of
+# processors, its name.
 BUILD=${BUILD:-build}
 passed=0; failed=0; skipped=0; left=
 mkdir -p "$BUILD/tests"
@@ -10,13 +12,17 @@ log="$BUILD/tests/log.txt"; : > "$log"
 
 # These repeat what others test, in another way. Suites say of parts of theirs "LEFT what".
 LONG="test_loader_nvdec test_training_device"
-# Two suites run at a time. Those that look at a clock, or count what threads do meanwhile, never beside one another: TIMED one after the other, and
-# at their side the rest, with FIRST what takes longest, so that both end together.
-TIMED="test_sessions test_loader_nvdec test_loader_device test_training_nvdec test_training_device test_loader test_training test_contract test_driver test_outputs_device
-    test_outputs_nvdec test_outputs test_files test_records test_records_device test_host test_sampler test_fake.sh"
-FIRST="test_build.sh test_tool.sh test_variants.sh test_ptx test_rust.sh test_fuzz.sh test_examples.sh test_python.sh test_decode"
+# Two suites run at a time. Those that look at a clock, or count what threads do meanwhile, never beside one another:
+# TIMED one after the other, and at their side the rest, with FIRST what takes longest, so that both end together.
+TIMED="test_sessions test_loader_nvdec test_loader_device test_training_nvdec test_training_device test_loader
+    test_training test_contract test_driver test_outputs_device test_outputs_nvdec test_outputs test_files test_records
+    test_records_device test_host test_sampler test_fake.sh"
+FIRST="test_build.sh test_tool.sh test_variants.sh test_ptx test_rust.sh test_fuzz.sh test_examples.sh test_python.sh
+    test_decode"
 
-export TEST_ALL LSAN_OPTIONS="suppressions=$PWD/tests/make/lsan.supp:print_suppressions=0" TSAN_OPTIONS="suppressions=$PWD/tests/make/tsan.supp:print_suppressions=0"
+export TEST_ALL
+export LSAN_OPTIONS="suppressions=$PWD/tests/make/lsan.supp:print_suppressions=0"
+export TSAN_OPTIONS="suppressions=$PWD/tests/make/tsan.supp:print_suppressions=0"
 # A python3 with numpy, if there is one.
 if [ -z "$PYTHON" ]; then
     for PYTHON in python3 /usr/bin/python3; do "$PYTHON" -c 'import numpy' 2>/dev/null && break; PYTHON=python3; done
@@ -27,7 +33,8 @@ count() { # name: adds up the closing line of its output
     out="$BUILD/tests/$1.out"; status=$(cat "$BUILD/tests/$1.status")
     line=$(grep -E '[0-9]+ passed, [0-9]+ failed' "$out" | tail -n 1)
     if [ -z "$line" ]; then
-        echo "FAIL $1: ended with status $status and without a closing line"; tail -n 20 "$out"; failed=$((failed + 1)); return
+        echo "FAIL $1: ended with status $status and without a closing line"
+        tail -n 20 "$out"; failed=$((failed + 1)); return
     fi
     p=$(echo "$line" | sed 's/.* \([0-9]*\) passed.*/\1/'); f=$(echo "$line" | sed 's/.* \([0-9]*\) failed.*/\1/')
     s=$(echo "$line" | sed -n 's/.* \([0-9]*\) skipped.*/\1/p')
@@ -49,7 +56,9 @@ run() { # name: its output and its exit status go to files of its name
     *)    "$BUILD/tests/$1" > "$BUILD/tests/$1.out" 2>&1 ;;
     esac
     echo $? > "$BUILD/tests/$1.status"
-    moment "$1"; echo "$before $clock $processors $1" | awk '{ printf "%6d %8.1f %s\n", $3 - $1, $4 - $2, $5 }' >> "$BUILD/tests/times.txt"
+    moment "$1"
+    echo "$before $clock $processors $1" |
+        awk '{ printf "%6d %8.1f %s\n", $3 - $1, $4 - $2, $5 }' >> "$BUILD/tests/times.txt"
 }
 
 # The suites are of the CPU, but for those that bring a driver of their own, which does not look at this.
@@ -76,14 +85,16 @@ done
 
 # A sanitizer does not watch compilers.
 case "${SANITIZE:+sanitized} $rest " in "sanitized "*" test_build.sh "*)
-    echo "SKIP test_build.sh: compilers are not what a sanitizer watches"; skipped=$((skipped + 1)); rest=$(echo "$rest " | sed 's/ test_build.sh / /')
+    echo "SKIP test_build.sh: compilers are not what a sanitizer watches"
+    skipped=$((skipped + 1)); rest=$(echo "$rest " | sed 's/ test_build.sh / /')
 esac
 
 # All at once; what does not build is said one by one.
 binaries=
 for name in $timed $rest; do case $name in *.sh) ;; *) binaries="$binaries $BUILD/tests/$name" ;; esac; done
 # shellcheck disable=SC2086
-if [ -n "$binaries" ] && ! make --no-print-directory -s -k -j "$(getconf _NPROCESSORS_ONLN)" $binaries > "$log" 2>&1; then
+if [ -n "$binaries" ] &&
+    ! make --no-print-directory -s -k -j "$(getconf _NPROCESSORS_ONLN)" $binaries > "$log" 2>&1; then
     for name in $timed $rest; do
         case $name in *.sh) continue ;; esac
         make --no-print-directory -s "$BUILD/tests/$name" > "$log" 2>&1 && continue

@@ -9,7 +9,8 @@ passed=0; failed=0; skipped=0
 WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 # Optimized, compilers warn of more, and take ten times as long: make does so once, with this machine's.
 # Of what is not linked, only warnings are wanted: clang gives all of them without making code, gcc all that it has without optimizing (-flto).
-if [ -n "$TEST_ALL" ]; then O=-O2; flto=; else O=-O0; flto=-flto; echo "LEFT test_build.sh: every build optimized, each switch by both compilers, the size with all switches"; fi
+if [ -n "$TEST_ALL" ]; then O=-O2; flto=
+else O=-O0; flto=-flto; echo "LEFT test_build.sh: builds with switches, and all builds but the pair's size optimized"; fi
 AV_CFLAGS=$(pkg-config --cflags libavcodec libavutil 2>/dev/null)
 AV_LIBS=$(pkg-config --libs libavcodec libavutil 2>/dev/null)
 JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) || JPEG_CFLAGS=-DBENZINA_NO_JPEG
@@ -35,7 +36,7 @@ with() { # tool, name, command...
 cuda_with() { # tool, name, command...: of a build with the GPU path
     if [ -n "$cuda" ]; then with "$@"; else skip "$2" "$no_cuda"; fi
 }
-# Builds whose warnings are those of other builds: of clang's, which make no code, one with all switches stays.
+# What make test leaves to make test-all: all builds of the library but one by each compiler, and what needs them.
 more() { [ -z "$TEST_ALL" ] || "$@"; }
 
 # Headers that must not be asked for: these come before the system's.
@@ -64,20 +65,22 @@ for cc in gcc clang; do
     for std in 11 17; do
         with $cc "header_is_cxx${std}_with_$cc" $cc -x c++ -std=c++$std -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I. -fsyntax-only "$T/header.cc"
     done
-    cuda_with $cc "library_compiles_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. benzina.c
+    # gcc's build without switches is that of the pair's size, where that is looked at.
+    [ $cc = gcc ] && have strip && [ -z "$TEST_ALL$SANITIZE" ] ||
+        cuda_with $cc "library_compiles_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. benzina.c
     more cuda_with $cc "library_compiles_without_libavcodec_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_AV $NV_CFLAGS -I"$BUILD" -I. benzina.c
     more with $cc "library_compiles_without_libjpeg_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NO_JPEG $NO_CUDA -I. benzina.c
     more with $cc "library_compiles_with_libjpeg_alone_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $JPEG_CFLAGS -DBENZINA_NO_AVCODEC $NO_CUDA -I. benzina.c
     more with $cc "library_compiles_without_cuda_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NO_CUDA -I. benzina.c
     more with $cc "library_compiles_without_both_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_CUDA $NO_AV -I. benzina.c
-    [ $cc = clang ] && [ -z "$TEST_ALL" ] || with $cc "library_compiles_without_the_writer_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_writer) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_WRITER -I. benzina.c
-    [ $cc = clang ] && [ -z "$TEST_ALL" ] || with $cc "library_compiles_without_shards_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_shards) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_SHARDS -I. benzina.c
-    [ $cc = clang ] && [ -z "$TEST_ALL" ] || with $cc "library_compiles_without_heif_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_heif) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_HEIF -I. benzina.c
+    more with $cc "library_compiles_without_the_writer_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_writer) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_WRITER -I. benzina.c
+    more with $cc "library_compiles_without_shards_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_shards) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_SHARDS -I. benzina.c
+    more with $cc "library_compiles_without_heif_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_heif) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_HEIF -I. benzina.c
     more cuda_with $cc "library_compiles_without_heif_with_cuda_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NV_CFLAGS -DBENZINA_NO_HEIF -I"$BUILD" -I. benzina.c
     more with $cc "library_compiles_without_augment_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_AUGMENT -I. benzina.c
     more cuda_with $cc "library_compiles_without_augment_with_cuda_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NV_CFLAGS -DBENZINA_NO_AUGMENT -I"$BUILD" -I. benzina.c
-    [ $cc = clang ] && [ -z "$TEST_ALL" ] || with $cc "library_compiles_without_threads_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_threads) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_THREADS -I. benzina.c
-    with $cc "library_compiles_with_all_switches_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_CUDA $NO_AV -DBENZINA_NO_WRITER -DBENZINA_NO_SHARDS -DBENZINA_NO_HEIF \
+    more with $cc "library_compiles_without_threads_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_threads) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_THREADS -I. benzina.c
+    more with $cc "library_compiles_with_all_switches_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_CUDA $NO_AV -DBENZINA_NO_WRITER -DBENZINA_NO_SHARDS -DBENZINA_NO_HEIF \
         -DBENZINA_NO_AUGMENT -DBENZINA_NO_STILLS -DBENZINA_NO_FOLDERS -DBENZINA_NO_RECORDS -I. benzina.c
     for switch in STILLS FOLDERS RECORDS; do
         more with $cc "library_compiles_without_${switch}_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NO_CUDA \
@@ -107,7 +110,7 @@ int main(void)
 }
 EOS
 says_no_writer() { gcc -std=c11 -I. "$T/no_writer.c" "$T/no_writer.o" $AV_LIBS $LIBS -o "$T/no_writer" && "$T/no_writer" | grep BENZINA_NO_WRITER; }
-with gcc without_the_writer_archives_are_read_and_writing_is_refused says_no_writer
+more with gcc without_the_writer_archives_are_read_and_writing_is_refused says_no_writer
 cat > "$T/no_shards.c" <<'EOS'
 #include "benzina.h"
 #include <stdio.h>
@@ -136,10 +139,10 @@ int main(void)
 }
 EOS
 says_no_shards() { gcc -std=c11 -I. "$T/no_shards.c" "$T/no_shards.o" $AV_LIBS $LIBS -o "$T/no_shards" && "$T/no_shards" > "$T/said" && cat "$T/said" && [ "$(grep -c BENZINA_NO_SHARDS "$T/said")" -eq 3 ]; }
-with gcc without_shards_archives_are_read_and_tar_and_recordio_are_refused says_no_shards
+more with gcc without_shards_archives_are_read_and_tar_and_recordio_are_refused says_no_shards
 # What the pair compiles to: name, most bytes, switches. The libraries that it links are not in it.
 small_enough() {
-    gcc -std=c11 -O2 -ffp-contract=off -fvisibility=hidden -fPIC -shared $3 $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. benzina.c $AV_LIBS $LIBS -o "$T/$1.so" &&
+    gcc -std=c11 -O2 $WARN -ffp-contract=off -fvisibility=hidden -fPIC -shared $3 $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. benzina.c $AV_LIBS $LIBS -o "$T/$1.so" &&
         strip "$T/$1.so" && size=$(wc -c < "$T/$1.so") && { [ "$size" -le "$2" ] || { echo "$1: $size bytes"; return 1; }; }; }
 fewest="-DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG -DBENZINA_NO_HEIF -DBENZINA_NO_AUGMENT -DBENZINA_NO_SHARDS -DBENZINA_NO_WRITER"
 fewest="$fewest -DBENZINA_NO_STILLS -DBENZINA_NO_FOLDERS -DBENZINA_NO_RECORDS"
