@@ -4919,27 +4919,6 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
 
 /* --- JPEG 2000 --- */
 
-/* Reads the next box. Returns its type, or 0 if there is none, or if it goes past the end: c->overrun is set then. */
-static uint32_t bzi_jp2_next(bzi_cursor *c, bzi_cursor *content)
-{
-    uint64_t size, header = 8;
-    uint32_t type;
-
-    if (bzi_cursor_left(c) < 8)
-        return 0;
-
-    size = bzi_cursor_u32(c);
-    type = bzi_cursor_u32(c);
-    if (size == 1) {
-        size = (uint64_t)bzi_cursor_u32(c) << 32;
-        size |= bzi_cursor_u32(c);
-        header = 16;
-    }
-
-    *content = bzi_cursor_sub(c, size ? size - header : bzi_cursor_left(c));
-    return c->overrun ? 0 : type;
-}
-
 /* Returns the codestream: that in a file of boxes, or the file itself. *header: the boxes that describe the picture, or
  * nothing. */
 static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
@@ -4951,7 +4930,7 @@ static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
     if (file.data[0])
         return c;
 
-    while ((type = bzi_jp2_next(&c, &box)) != 0) {
+    while (bzi_cursor_box(&c, &type, &box) > 0) {
         if (type == bzi_fourcc("jp2h"))
             *header = box;
         if (type == bzi_fourcc("jp2c"))
@@ -4968,7 +4947,7 @@ static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
     bzi_cursor box;
     uint32_t type;
 
-    while ((type = bzi_jp2_next(&boxes, &box)) != 0) {
+    while (bzi_cursor_box(&boxes, &type, &box) > 0) {
         uint32_t space, is_icc, is_known;
 
         if (type != bzi_fourcc("colr"))
@@ -19413,7 +19392,7 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 
 
 /* ==== 60. Software decode: HEIF =====================================================================================
- * Calls: rooms 2, 8, 10, 21-22, 24, 59.
+ * Calls: rooms 2, 8, 10, 21-22, 24, 56, 59.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
@@ -19660,38 +19639,31 @@ static bzna_status bzi_software_no_tiles(bzna_error *err, ...)
 
 #endif
 
-/* Extends a region by the part of a frame that the warp of a slot may read, and by a margin: filters reach at most four
- * of the output's pixels to each side, or four of the picture's, twice as far in chroma. If H is not affine, the part
- * is the whole frame. */
+/* Extends a region by the part of a frame that the warp of a slot may read. Its columns are the rows of the slot in
+ * which the picture's axes are exchanged. */
 BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel_slot *slot,
                                             const bzi_kernel_output *to)
 {
-    const double size[2] = { slot->x1 - slot->x0 + 1.0, slot->y1 - slot->y0 + 1.0 };
-    const double origin[2] = { slot->x0, slot->y0 };
-    const float *h = slot->h;
-    const int affine = h[6] == 0 && h[7] == 0 && h[8] != 0;
-    uint32_t *const begin[2] = { &region->x0, &region->y0 }, *const end[2] = { &region->x1, &region->y1 };
-    double reach = fabs(h[8]);
+    bzi_kernel_slot across = *slot;
 
-    for (int i = 0; i < 2; i++)
-        reach = fmax(reach, fabs(h[3 * i]) + fabs(h[3 * i + 1]));
+    memcpy(across.h, slot->h + 3, 3 * sizeof *across.h);
+    memcpy(across.h + 3, slot->h, 3 * sizeof *across.h);
+    across.x0 = slot->y0;
+    across.y0 = slot->x0;
+    across.x1 = slot->y1;
+    across.y1 = slot->x1;
+    across.shift_x = slot->shift_y;
+    across.shift_y = slot->shift_x;
+    across.left = slot->top;
+    across.top = slot->left;
 
-    reach = 8 * reach / fabs(h[8]) + 4;
-    for (int i = 0; i < 2; i++) {
-        double low = INFINITY, high = -INFINITY;
-
-        for (int corner = 0; corner < 4; corner++) {
-            const double x = corner & 1 ? to->width - 1 : 0, y = corner & 2 ? to->height - 1 : 0;
-            const double v = (h[3 * i] * x + h[3 * i + 1] * y + h[3 * i + 2]) / h[8];
-            low = fmin(low, v - reach);
-            high = fmax(high, v + reach + 1);
-        }
-
-        low = affine && low > 0 ? fmin(low, size[i]) : 0;   /* a NaN gives the whole frame */
-        high = affine && high < size[i] ? fmax(high, 1) : size[i];
-        *begin[i] = (uint32_t)fmin(*begin[i], origin[i] + low);
-        *end[i] = (uint32_t)fmax(*end[i], origin[i] + high);
-    }
+    const bzi_rows rows = bzi_slot_rows(slot, to), columns = bzi_slot_rows(&across, to);
+    if (rows.first >= rows.end || columns.first >= columns.end)
+        return;
+    region->x0 = (uint32_t)bzi_min(region->x0, (uint32_t)columns.first);
+    region->y0 = (uint32_t)bzi_min(region->y0, (uint32_t)rows.first);
+    region->x1 = bzi_max32(region->x1, (uint32_t)columns.end);
+    region->y1 = bzi_max32(region->y1, (uint32_t)rows.end);
 }
 
 /* Decodes any picture. Pre: picture and format are what bzi_picture_describe made of the image. The picture's planes
