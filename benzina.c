@@ -1753,6 +1753,55 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
     return bzi_native_wait_until(cond, &mutex->native, deadline_ns);
 }
 
+/* A lock and what is waited for with it. Returns 1, or 0 if the system has none left; nothing of it was made then. */
+static int bzi_os_locks_init(bzi_mutex *mutex, uint32_t rank, bzi_cond *conds, uint32_t count)
+{
+    uint32_t made = 0;
+
+    if (bzi_os_mutex_init(mutex, rank))
+        return 0;
+    while (made < count && !bzi_os_cond_init(&conds[made]))
+        made++;
+    if (made == count)
+        return 1;
+    while (made)
+        bzi_os_cond_free(&conds[--made]);
+    bzi_os_mutex_free(mutex);
+    return 0;
+}
+
+static void bzi_os_locks_free(bzi_mutex *mutex, bzi_cond *conds, uint32_t count)
+{
+    while (count)
+        bzi_os_cond_free(&conds[--count]);
+    bzi_os_mutex_free(mutex);
+}
+
+/* Work that takes long, and that one thread at a time does, without holding a lock. */
+typedef struct bzi_os_turn {
+    bzi_mutex mutex;                  /* may guard what else the owner of the turn has */
+    bzi_cond  over;                   /* taken is 0 again */
+    uint32_t  taken;                  /* 1: a thread is at work */
+} bzi_os_turn;
+
+/* Waits until no thread is at work, and then begins. */
+static void bzi_os_turn_begin(bzi_os_turn *turn)
+{
+    bzi_os_lock(&turn->mutex);
+    while (turn->taken)
+        bzi_os_wait(&turn->over, &turn->mutex);
+    turn->taken = 1;
+    bzi_os_unlock(&turn->mutex);
+}
+
+static void bzi_os_turn_end(bzi_os_turn *turn)
+{
+    bzi_os_lock(&turn->mutex);
+    turn->taken = 0;
+    bzi_os_wake_one(&turn->over);
+    bzi_os_unlock(&turn->mutex);
+}
+
 /* Around each call of a function of the user's. */
 static void bzi_os_callback_begin(void)
 {
@@ -3120,8 +3169,24 @@ static int32_t bzi_bits_se(bzi_bits *b)
     return k & 1 ? (int32_t)(k / 2 + 1) : -(int32_t)(k / 2);
 }
 
-#ifndef BENZINA_NO_WRITER
 /* --- Writing --- */
+
+/* Bytes that are written as far as there is room, and counted always. */
+typedef struct bzi_sink {
+    uint8_t *data;                    /* not owned; NULL if there is no room */
+    uint64_t capacity;                /* bytes at data */
+    uint64_t size;                    /* bytes that were to be written */
+} bzi_sink;
+
+/* The bytes lie in memory, so that their sum does not overflow. */
+static void bzi_sink_add(bzi_sink *sink, const void *bytes, uint64_t size)
+{
+    if (size && sink->size + size <= sink->capacity)
+        memcpy(sink->data + sink->size, bytes, (size_t)size);
+    sink->size += size;
+}
+
+#ifndef BENZINA_NO_WRITER
 
 /* Bytes that grow, and the boxes among them that are open. A failed allocation is remembered, so that it is enough to
  * look at `failed` at the end. */
@@ -4548,6 +4613,52 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     return BZNA_OK;
 }
 
+/* --- Codecs --- */
+
+/* A codec, or a kind of still. */
+typedef struct bzi_codec {
+    uint32_t    id, allow;            /* BZNA_CODEC_...; BZNA_ALLOW_... */
+    const char *name;                 /* for messages */
+    const char *signature;            /* a still's first bytes; a point stands for any byte */
+    uint32_t    signature_size;       /* how many they are */
+    uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
+    uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
+    uint32_t    config_bytes;         /* the fewest bytes that it has */
+    uint32_t    length_at;            /* its byte that has the size of NAL units' lengths; 0: there are none */
+    /* reads the picture's format; BZNA_E_DECODE: it does not stand alone */
+    bzna_status (*inspect)(const bzna_image *image, bzi_format *sps, bzna_error *err);
+    /* the part of it that a kind of still does itself */
+    bzna_status (*read)(bzi_span file, bzi_format *format, bzna_error *err);
+    /* writes what a decoder is given */
+    bzna_status (*stream)(const bzna_image *image, bzi_sink *out, bzna_error *err);
+    /* adds parameter sets to a key, each after its size. NULL: a decoder keeps nothing of a picture */
+    void        (*key)(const bzna_image *image, bzi_sink *key);
+    int         av_id;                /* libavcodec's number */
+    const char *av_decoder;           /* libavcodec's decoder; NULL: the default one */
+    /* libavcodec's decoder carries something from a picture to the next, and is opened anew for each: GIF's carries
+     * colors past the end of a palette; TIFF's the palette, planes and subsampling; JPEG 2000's the palette and color
+     * space */
+    uint32_t    remembers;
+    int         nv_id;                /* NVDEC's number */
+    /* NVDEC's coded sizes are multiples of this. 0: NVDEC is not used. Above 1: its decoders can be made for intra
+     * pictures only */
+    uint32_t    nv_unit;
+    uint32_t    in_rows;              /* some of a picture's rows can be decoded without the others */
+    /* removes from a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need; returns the size
+     * that is left. NULL: nothing */
+    uint64_t    (*cut)(uint8_t *stream, uint64_t size, const uint32_t rows[2]);
+    /* removes, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
+    uint64_t    (*strip)(uint8_t *stream, uint64_t size);
+    /* makes the colors of palettes their numbers, in place, if libavcodec gives only colors. NULL: it gives both */
+    void        (*number_colors)(uint8_t *stream, uint64_t size);
+    uint32_t    is_file;              /* it states its own sizes and colors: containers need not */
+    /* sets the planes of pictures that are not coded; NULL: they are */
+    void        (*planes)(const bzna_image *image, bzna_picture *picture);
+} bzi_codec;
+
+static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
+
+
 #ifndef BENZINA_NO_STILLS
 /* ==== 17. Stills ====================================================================================================
  * Calls: rooms 2, 10, 12, 15.
@@ -5207,7 +5318,7 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
 
 
 /* ==== 19. Stills: JPEG 2000, the list ==============================================================================
- * Calls: rooms 2, 10, 12, 17-18.
+ * Calls: rooms 2, 10, 12, 16-18.
  *
  * libavcodec decodes these. A row of the list is a kind of still. */
 
@@ -5407,45 +5518,41 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
 
 /* --- The list --- */
 
-/* A kind of still. */
-typedef struct bzi_still {
-    const char *name;                 /* for messages */
-    const char *signature;            /* the first bytes of a file; a point stands for any byte */
-    uint32_t    signature_size;       /* how many they are */
-    int         av_id;                /* libavcodec's number */
-    bzna_status (*inspect)(bzi_span file, bzi_format *format, bzna_error *err); /* as bzi_codec.inspect */
-    uint64_t    (*strip)(uint8_t *data, uint64_t size); /* as bzi_codec.strip */
-    /* libavcodec's decoder carries nothing from a picture to the next. Other decoders do: GIF's carries colors past the
-     * end of a palette; TIFF's the palette, planes and subsampling; JPEG 2000's the palette and color space */
-    uint32_t    forgets;
-    uint32_t    allow;                /* BZNA_ALLOW_... */
-} bzi_still;
+#define BZI_STILL(name_, signature_, av, ...) \
+    { .id = BZNA_CODEC_STILL, .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1, \
+      .av_id = BZI_AV_ID(av), __VA_ARGS__ }
 
-static const bzi_still bzi_stills[] = {
-    { "PNG", "\x89PNG\r\n\x1a\n", 8, BZI_AV_ID(PNG), bzi_png_inspect, bzi_png_strip, 1, BZNA_ALLOW_PNG },
-    { "WebP", "RIFF....WEBP", 12, BZI_AV_ID(WEBP), bzi_webp_inspect, NULL, 1, BZNA_ALLOW_WEBP },
-    { "GIF", "GIF8.a", 6, BZI_AV_ID(GIF), bzi_gif_inspect, bzi_gif_strip, 0, BZNA_ALLOW_GIF },
-    { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL, 1, BZNA_ALLOW_BMP },
-    { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0, BZNA_ALLOW_TIFF },
-    { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0, BZNA_ALLOW_TIFF },
-    { "TIFF", "II+\0", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0, BZNA_ALLOW_TIFF },
-    { "TIFF", "MM\0+", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0, BZNA_ALLOW_TIFF },
-    { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PBM", "P4", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PGM", "P5", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PPM", "P6", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "PAM", "P7", 2, BZI_AV_ID(PAM), bzi_pnm_inspect, NULL, 1, BZNA_ALLOW_PNM },
-    { "JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", 12, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0, BZNA_ALLOW_JPEG2000 },
-    { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0, BZNA_ALLOW_JPEG2000 },
+static const bzi_codec bzi_stills[] = {
+    BZI_STILL("PNG", "\x89PNG\r\n\x1a\n", PNG, .allow = BZNA_ALLOW_PNG, .read = bzi_png_inspect,
+              .strip = bzi_png_strip),
+    BZI_STILL("WebP", "RIFF....WEBP", WEBP, .allow = BZNA_ALLOW_WEBP, .read = bzi_webp_inspect),
+    BZI_STILL("GIF", "GIF8.a", GIF, .allow = BZNA_ALLOW_GIF, .read = bzi_gif_inspect, .strip = bzi_gif_strip,
+              .remembers = 1, .number_colors = bzi_gif_number_colors),
+    BZI_STILL("BMP", "BM.............\0\0\0", BMP, .allow = BZNA_ALLOW_BMP, .read = bzi_bmp_inspect),
+    BZI_STILL("TIFF", "II*\0", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_tiff_inspect, .strip = bzi_tiff_strip,
+              .remembers = 1),
+    BZI_STILL("TIFF", "MM\0*", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_tiff_inspect, .strip = bzi_tiff_strip,
+              .remembers = 1),
+    BZI_STILL("TIFF", "II+\0", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_bigtiff_inspect),
+    BZI_STILL("TIFF", "MM\0+", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_bigtiff_inspect),
+    BZI_STILL("PBM", "P1", PBM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PGM", "P2", PGM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PPM", "P3", PPM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PBM", "P4", PBM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PGM", "P5", PGM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PPM", "P6", PPM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PAM", "P7", PAM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", JPEG2000, .allow = BZNA_ALLOW_JPEG2000,
+              .read = bzi_j2k_inspect, .remembers = 1),
+    BZI_STILL("JPEG 2000", "\xff\x4f\xff\x51", JPEG2000, .allow = BZNA_ALLOW_JPEG2000, .read = bzi_j2k_inspect,
+              .remembers = 1),
 };
 
 /* Returns the kind of still that begins with these bytes, or NULL. */
-static const bzi_still *bzi_still_find(bzi_span head)
+static const bzi_codec *bzi_still_find(bzi_span head)
 {
     for (size_t i = 0; i < sizeof bzi_stills / sizeof bzi_stills[0]; i++) {
-        const bzi_still *still = &bzi_stills[i];
+        const bzi_codec *still = &bzi_stills[i];
         uint32_t n = 0;
 
         while (n < still->signature_size && n < head.size &&
@@ -5458,16 +5565,10 @@ static const bzi_still *bzi_still_find(bzi_span head)
     return NULL;
 }
 
-/* Returns the name of a still's kind, by its first bytes: "PNG". */
-static const char *bzi_still_name(bzi_span head)
+static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
-    const bzi_still *still = bzi_still_find(head);
-    return still ? still->name : "still";
-}
-
-static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_error *err)
-{
-    const bzi_still *still = bzi_still_find(file);
+    const bzi_span file = bzi_image_data(image);
+    const bzi_codec *still = bzi_still_find(file);
     bzna_status status;
     uint64_t bytes;
 
@@ -5480,7 +5581,7 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
     format->color = (bzna_color){ 1, 13, 0, 1, 1 };
 
-    if ((status = still->inspect(file, format, err)) != BZNA_OK)
+    if ((status = still->read(file, format, err)) != BZNA_OK)
         return status;
     if (!format->width || !format->height)
         return BZI_FAIL(err, BZNA_E_DECODE, "%s: a picture of %ux%u", still->name, format->width, format->height);
@@ -5491,25 +5592,6 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
                         "coded byte for each %u bytes of it", still->name, format->width, format->height,
                         (unsigned long long)file.size, BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
     return BZNA_OK;
-}
-
-static bzna_status bzi_image_still(const bzna_image *image, bzi_format *format, bzna_error *err)
-{
-    return bzi_still_inspect((bzi_span){ image->data, image->data_size }, format, err);
-}
-
-BZI_MAYBE_UNUSED static uint64_t bzi_still_strip(uint8_t *data, uint64_t size)
-{
-    const bzi_still *still = bzi_still_find((bzi_span){ data, size });
-    return still && still->strip ? still->strip(data, size) : size;
-}
-
-/* Makes colors their numbers, in place, in a still with a palette of which libavcodec gives only the colors (GIF). */
-BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t size)
-{
-    const bzi_still *still = bzi_still_find((bzi_span){ data, size });
-    if (still && still->inspect == bzi_gif_inspect)
-        bzi_gif_number_colors(data, size);
 }
 
 #endif
@@ -5530,7 +5612,6 @@ static bzi_span bzi_image_config(const bzna_image *image)
 {
     return (bzi_span){ image->config, image->config ? image->config_size : 0 };
 }
-static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
 
 /* Iterates over the units of the config, then over those of the data. */
 typedef struct bzi_image_nals {
@@ -5565,29 +5646,21 @@ static bzna_status bzi_image_fail_nals(const bzi_image_nals *n, bzna_error *err)
 }
 
 /* H.264, H.265: writes the configuration's parameter sets, then the access unit, each unit after a start code (Annex
- * B). Returns the required size always; writes only what fits. */
-static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
-                                    bzna_error *err)
+ * B). */
+static bzna_status bzi_image_annexb(const bzna_image *image, bzi_sink *out, bzna_error *err)
 {
     static const uint8_t start[4] = { 0, 0, 0, 1 };
     bzi_image_nals n = bzi_image_nals_make(image);
-    uint64_t size = 0;
     bzi_span nal;
     int got;
 
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
         if (n.part == 0 && !bzi_nal_is_parameter_set(image->codec, nal))
             continue;                                       /* x265 puts its banner there, an SEI unit of 2.4 kB */
-        if (size + 4 + nal.size <= capacity) {
-            memcpy(dst + size, start, 4);
-            memcpy(dst + size + 4, nal.data, (size_t)nal.size);
-        }
-        size += 4 + nal.size; /* cannot overflow: 4 more for each unit in memory */
+        bzi_sink_add(out, start, sizeof start);
+        bzi_sink_add(out, nal.data, nal.size);
     }
-    if (got < 0)
-        return bzi_image_fail_nals(&n, err);
-    *needed = size;
-    return BZNA_OK;
+    return got < 0 ? bzi_image_fail_nals(&n, err) : BZNA_OK;
 }
 
 /* Returns the units of an AV1 configuration record. */
@@ -5600,49 +5673,44 @@ static bzi_span bzi_image_obus(const bzna_image *image)
     return config;
 }
 
-/* AV1: writes the configuration's units, then the sample's. Returns the required size always; writes only what fits. */
-static bzna_status bzi_image_low_overhead(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
-                                          bzna_error *err)
+/* AV1: writes the configuration's units, then the sample's. A picture that is a file of its own has no configuration,
+ * and is written as it is. */
+static bzna_status bzi_image_bytes(const bzna_image *image, bzi_sink *out, bzna_error *err)
 {
-    bzi_span config = bzi_image_obus(image), data = bzi_image_data(image);
+    const bzi_span config = image->codec == BZNA_CODEC_AV1 ? bzi_image_obus(image) : (bzi_span){ NULL, 0 };
+
     (void)err;
-    *needed = config.size + data.size;
-    if (*needed <= capacity && config.size)
-        memcpy(dst, config.data, (size_t)config.size);
-    if (*needed <= capacity)
-        memcpy(dst + config.size, data.data, (size_t)data.size);
+    bzi_sink_add(out, config.data, config.size);
+    bzi_sink_add(out, image->data, image->data_size);
     return BZNA_OK;
 }
 
-static uint64_t bzi_image_key_add(uint8_t *key, uint64_t at, uint64_t capacity, bzi_span unit)
+static void bzi_image_key_add(bzi_sink *key, bzi_span unit)
 {
-    if (at + sizeof unit.size + unit.size <= capacity) {
-        memcpy(key + at, &unit.size, sizeof unit.size);
-        memcpy(key + at + sizeof unit.size, unit.data, (size_t)unit.size);
-    }
-    return at + sizeof unit.size + unit.size;
+    bzi_sink_add(key, &unit.size, sizeof unit.size);
+    bzi_sink_add(key, unit.data, unit.size);
 }
 
-static uint64_t bzi_image_key_nals(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
+static void bzi_image_key_nals(const bzna_image *image, bzi_sink *key)
 {
     bzi_image_nals n = bzi_image_nals_make(image);
     bzi_span unit;
+
     while (bzi_image_nals_next(&n, &unit) > 0)
         if (bzi_nal_is_parameter_set(image->codec, unit))
-            at = bzi_image_key_add(key, at, capacity, unit);
-    return at;
+            bzi_image_key_add(key, unit);
 }
 
-static uint64_t bzi_image_key_obus(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
+static void bzi_image_key_obus(const bzna_image *image, bzi_sink *key)
 {
     for (int part = 0; part < 2; part++) {
         bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image), unit;
         uint32_t type;
+
         while (bzi_obu_next(&rest, &type, &unit) > 0)
             if (type == BZI_OBU_SEQUENCE_HEADER)
-                at = bzi_image_key_add(key, at, capacity, unit);
+                bzi_image_key_add(key, unit);
     }
-    return at;
 }
 
 /* Reads the sequence header in force, and checks that the first frame is a key frame. */
@@ -5709,26 +5777,6 @@ static bzna_status bzi_image_jpeg(const bzna_image *image, bzi_format *format, b
 {
     return bzi_jpeg_inspect(bzi_image_data(image), format, err);
 }
-
-/* Writes the bytes of a picture that is a file of its own, as they are. */
-static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
-                                   bzna_error *err)
-{
-    (void)err;
-    *needed = image->data_size;
-    if (*needed <= capacity)
-        memcpy(dst, image->data, (size_t)*needed);
-    return BZNA_OK;
-}
-
-#ifndef BENZINA_NO_STILLS
-static uint64_t bzi_image_key_still(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
-{
-    const bzi_still *still = bzi_still_find(bzi_image_data(image));
-    bzi_span number = { (const uint8_t *)&still->av_id, sizeof still->av_id };
-    return bzi_image_key_add(key, at, capacity, number);
-}
-#endif
 
 /* --- Pictures that are not coded --- */
 
@@ -5896,37 +5944,6 @@ static uint64_t bzi_h264_cut(uint8_t *data, uint64_t size, const uint32_t rows[2
 #  define BZI_NV_ID(name) 0
 #endif
 
-/* A codec. */
-typedef struct bzi_codec {
-    uint32_t    id, allow;            /* BZNA_CODEC_...; BZNA_ALLOW_..., which stills have for each kind */
-    const char *name;                 /* for messages */
-    uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
-    uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
-    uint32_t    config_bytes;         /* the fewest bytes that it has */
-    uint32_t    length_at;            /* its byte that has the size of NAL units' lengths; 0: there are none */
-    /* reads the picture's format; BZNA_E_DECODE: it does not stand alone */
-    bzna_status (*inspect)(const bzna_image *image, bzi_format *sps, bzna_error *err);
-    /* writes what a decoder is given */
-    bzna_status (*stream)(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err);
-    /* adds parameter sets to a key, each after its size. NULL: a decoder keeps nothing of a picture */
-    uint64_t    (*key)(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity);
-    int         av_id;                /* libavcodec's number */
-    const char *av_decoder;           /* libavcodec's decoder; NULL: the default one */
-    int         nv_id;                /* NVDEC's number */
-    /* NVDEC's coded sizes are multiples of this. 0: NVDEC is not used. Above 1: its decoders can be made for intra
-     * pictures only */
-    uint32_t    nv_unit;
-    uint32_t    in_rows;              /* some of a picture's rows can be decoded without the others */
-    /* removes from a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need; returns the size
-     * that is left. NULL: nothing */
-    uint64_t    (*cut)(uint8_t *stream, uint64_t size, const uint32_t rows[2]);
-    /* removes, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
-    uint64_t    (*strip)(uint8_t *stream, uint64_t size);
-    uint32_t    is_file;              /* it states its own sizes and colors: containers need not */
-    /* sets the planes of pictures that are not coded; NULL: they are */
-    void        (*planes)(const bzna_image *image, bzna_picture *picture);
-} bzi_codec;
-
 static const bzi_codec bzi_codecs[] = {
     { .id = BZNA_CODEC_H264, .allow = BZNA_ALLOW_H264, .name = "H.264",
       .entries = { BZI_AVC1, BZI_AVC3 },
@@ -5952,7 +5969,7 @@ static const bzi_codec bzi_codecs[] = {
       .config = BZI_FOURCC('a', 'v', '1', 'C'),
       .config_bytes = 4,
       .inspect = bzi_image_av1,
-      .stream = bzi_image_low_overhead,
+      .stream = bzi_image_bytes,
       .key = bzi_image_key_obus,
       .av_id = BZI_AV_ID(AV1),
       .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
@@ -5966,12 +5983,10 @@ static const bzi_codec bzi_codecs[] = {
       .in_rows = 1,
       .is_file = 1 },
 #ifndef BENZINA_NO_STILLS
-    { .id = BZNA_CODEC_STILL,                   /* bzi_stills has libavcodec's numbers */
+    { .id = BZNA_CODEC_STILL,                   /* of any kind: bzi_stills has what differs between kinds */
       .name = "still",
-      .inspect = bzi_image_still,
+      .inspect = bzi_still_inspect,
       .stream = bzi_image_bytes,
-      .key = bzi_image_key_still,
-      .strip = bzi_still_strip,
       .is_file = 1 },
 #endif
     { .id = BZNA_CODEC_RAW, .name = "raw",
@@ -6419,7 +6434,7 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 
 
 /* ==== 22. HEIF: properties ==========================================================================================
- * Calls: rooms 2, 10, 12-14, 20-21.
+ * Calls: rooms 2, 10, 12-14, 16, 20-21.
  *
  * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
@@ -6858,7 +6873,7 @@ static const bzi_codec bzi_codec_heif = {
 
 
 /* ==== 23. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 19-20, 22.
+ * Calls: rooms 2, 12, 16, 19-20, 22.
  *
  * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read. */
 
@@ -6875,15 +6890,22 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
     return NULL;
 }
 
+/* Returns the codec of an image, for a still its kind. Pre: the codec is known. */
+static const bzi_codec *bzi_codec_of(const bzna_image *image)
+{
+    const bzi_codec *codec = bzi_codec_find(image->codec);
+
+#ifndef BENZINA_NO_STILLS
+    if (image->codec == BZNA_CODEC_STILL && bzi_still_find(bzi_image_data(image)))
+        codec = bzi_still_find(bzi_image_data(image));
+#endif
+    return codec;
+}
+
 /* Returns 1 if an image may be decoded, else 0. codecs: context_config.codecs. Pixels that are not coded always may. */
 BZI_MAYBE_UNUSED static int bzi_codec_is_allowed(uint32_t codecs, const bzna_image *image)
 {
-    uint32_t allow = bzi_codec_find(image->codec)->allow;
-
-#ifndef BENZINA_NO_STILLS
-    if (image->codec == BZNA_CODEC_STILL)
-        allow = bzi_still_find(bzi_image_data(image))->allow;
-#endif
+    const uint32_t allow = bzi_codec_of(image)->allow;
     return !codecs || !allow || (codecs & allow);
 }
 
@@ -7066,32 +7088,31 @@ static const char *bzi_codec_unread_shape(bzi_span head)
 }
 
 /* Returns the name of the picture's codec for messages; for stills that of their kind. Pre: the codec is known. */
-BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image)
-{
-#ifndef BENZINA_NO_STILLS
-    if (image->codec == BZNA_CODEC_STILL)
-        return bzi_still_name(bzi_image_data(image));
-#endif
-    return bzi_codec_name(image->codec);
-}
+BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image) { return bzi_codec_of(image)->name; }
 
 /* Writes the key by which decoders are kept: the codec and the parameter sets. Pictures with the same key can share a
  * decoder. Returns the required size always; writes only what fits. Pre: the codec is known. */
 BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
 {
-    const bzi_codec *codec = bzi_codec_find(image->codec);
-    uint64_t size = sizeof image->codec;
+    const bzi_codec *codec = bzi_codec_of(image);
+    bzi_sink sink = { key, capacity, 0 };
 
-    if (size <= capacity)
-        memcpy(key, &image->codec, sizeof image->codec);
-    return codec->key ? codec->key(image, key, size, capacity) : size;
+    bzi_sink_add(&sink, &codec->id, sizeof codec->id);
+    bzi_sink_add(&sink, &codec->av_id, sizeof codec->av_id);
+    if (codec->key)
+        codec->key(image, &sink);
+    return sink.size;
 }
 
 /* Writes what a decoder is given. Gives the required size always; writes only what fits. Pre: the codec is known. */
 static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                     bzna_error *err)
 {
-    return bzi_codec_find(image->codec)->stream(image, dst, capacity, needed, err);
+    bzi_sink out = { dst, capacity, 0 };
+    const bzna_status status = bzi_codec_find(image->codec)->stream(image, &out, err);
+
+    *needed = out.size;
+    return status;
 }
 
 
@@ -15301,7 +15322,7 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 #ifndef BENZINA_NO_WRITER
 /* ==== 48. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 8, 10, 12-14, 20, 23-24.
+ * Calls: rooms 2, 8, 10, 12-14, 16, 20, 23-24.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has coded pictures taken apart, their sample entries, and what is kept of each sample until the index is
@@ -17401,34 +17422,6 @@ static uint32_t bzi_draw_flip(bzna_random *random, double probability)
     return bzi_random_uniform(random, 0, 1) < probability;
 }
 
-/* A warp with its defaults filled in, followed by the distortion of its output. It is MXNet's warp, or a random
- * similarity, of which every other kind is a case. bzna_warp says what its members mean in full. */
-typedef struct bzi_similarity {
-    uint32_t law;                     /* BZNA_LAW_...; never AUTO */
-    uint32_t resize;                  /* 1: the crop is scaled to the output */
-    uint32_t keep_ratio;              /* 1: resize scales both axes alike */
-    uint32_t random_crop;             /* 1: the crop lies anywhere; 0: in the middle */
-    double   edge;                    /* CENTER_RESIZED_CROP: the output's edge / the resized picture's; else 0 */
-    double   scale[2];                /* the crop's share of the picture's area, lo..hi; MXNET: a factor on sizes */
-    double   ratio[2];                /* the crop's width / height, lo..hi; 0, 0: the input's own */
-    double   degrees[2];              /* rotation, counterclockwise, lo..hi */
-    double   translate[2];            /* largest shift in x and y, as fractions of the output's size */
-    double   flip_h;                  /* probability of mirroring left to right */
-    double   flip_v;                  /* probability of mirroring top to bottom */
-    double   rotate[2];               /* of the output: degrees, clockwise, lo..hi */
-    double   shear[4];                /* of the output: degrees, x lo..hi, y lo..hi */
-    double   perspective;             /* of the output: torchvision's distortion_scale; 0: none */
-    double   perspective_p;           /* probability of that perspective */
-    double   shear_ratio;             /* MXNET: max_shear_ratio */
-    uint32_t is_mxnet;                /* 1: the kind is MXNET; the members below are 0 for others */
-    uint32_t canvas_px[2];            /* least and most edge of the scaled picture, in pixels; most 0: any */
-    uint32_t crop_px[2];              /* edge of a square crop, lo..hi, in pixels; 0, 0: the output's size */
-    uint32_t pad_px;                  /* pixels added on each side */
-    uint32_t short_edge_px;           /* the picture's short edge is resized to this before all else; 0: it is not */
-    uint32_t has_crop_start;          /* 1: crop_start counts */
-    uint32_t crop_start[2];           /* where the crop begins, x and y, in pixels */
-} bzi_similarity;
-
 /* Both laws fall back on this crop when ten tries found none: the largest centered one within the ratios. */
 static void bzi_crop_central(const double ratio[2], double width, double height, double *crop_width,
                              double *crop_height)
@@ -17445,7 +17438,7 @@ static void bzi_crop_central(const double ratio[2], double width, double height,
 
 /* Draws the crop of torchvision's RandomResizedCrop: its area is uniform, its ratio log-uniform, and its edges are
  * whole pixels. Returns 1; 0 if ten tries found none, and it is the central crop. */
-static int bzi_crop_torchvision(bzna_random *random, const bzi_similarity *p, double width, double height,
+static int bzi_crop_torchvision(bzna_random *random, const bzna_warp *p, double width, double height,
                                 bzna_affine *a)
 {
     for (int i = 0; i < 10; i++) {
@@ -17494,10 +17487,11 @@ static void bzi_crop_resized(double edge, bzna_affine *a)
 
 /* Draws a crop by the original's law: its area is log-uniform and drawn once, then up to ten ratios are tried. Returns
  * 1; 0 if none fitted, and it is the central crop. */
-static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double width, double height, int resize,
+static int bzi_crop_benzina(bzna_random *random, const bzna_warp *p, double width, double height, int resize,
                             bzna_affine *a)
 {
-    double scale = bzi_draw_log(random, p->scale[0], p->scale[1]);
+    const double edge = p->kind == BZNA_WARP_CENTER_RESIZED_CROP ? p->scale[0] : 1;
+    const double scale = edge * bzi_draw_log(random, p->scale[0], p->scale[1]);
 
     if (p->ratio[0] > 0) {
         for (int i = 0; i < 10; i++) {
@@ -17517,7 +17511,7 @@ static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double
 }
 
 /* Draws a random similarity. Pre: `a` has sizes above 0, and nothing else is set. */
-static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, bzna_affine a, double h[9])
+static void bzi_warp_similarity(bzna_random *random, const bzna_warp *p, bzna_affine a, double h[9])
 {
     const uint32_t in_width = a.in_width, in_height = a.in_height;
     int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1, found;
@@ -17526,8 +17520,8 @@ static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, bz
     a.resize = (uint32_t)resize;
     a.keep_ratio = p->keep_ratio;
 
-    if (p->law == BZNA_LAW_TORCHVISION && p->edge > 0) {
-        bzi_crop_resized(p->edge, &a);
+    if (p->law == BZNA_LAW_TORCHVISION && p->kind == BZNA_WARP_CENTER_RESIZED_CROP) {
+        bzi_crop_resized(p->scale[0], &a);
     } else if (p->law == BZNA_LAW_TORCHVISION && resize) {
         found = bzi_crop_torchvision(random, p, in_width, in_height, &a);
     } else {
@@ -17580,9 +17574,10 @@ static void bzi_mxnet_enlarge(const double out[2], double size[2])
  * onto a canvas, pads, enlarges, crops and mirrors. MXNet's matrix m maps input to output, h the other way. MXNet
  * refuses a square crop (crop_px) that is larger than the canvas; here it is centered. Pre: `a` has sizes above 0, and
  * nothing else is set. */
-static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_affine a, double h[9])
+static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, bzna_affine a, double h[9])
 {
     const double out[2] = { a.out_width, a.out_height }, given[2] = { a.in_width, a.in_height };
+    const double start[2] = { p->crop_x_start, p->crop_y_start };
     const int s = given[0] > given[1];
     double in[2] = { given[0], given[1] }, crop[2] = { out[0], out[1] }, canvas[2], size[2], shown[2];
     double origin[2], step[2];
@@ -17606,7 +17601,7 @@ static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_af
         bzi_mxnet_enlarge(out, shown);
     for (int i = 0; i < 2; i++) {
         const double room = shown[i] - crop[i], shrink = size[i] / shown[i];
-        const double begin = p->has_crop_start ? p->crop_start[i] :
+        const double begin = p->has_crop_start ? start[i] :
                              p->random_crop && room > 0 ? bzi_draw_integer(random, 0, room) : floor(room / 2);
         step[i] = shrink * (crop[i] / out[i]);
         origin[i] = shrink * begin - p->pad_px + (step[i] - 1) / 2 -
@@ -17681,16 +17676,16 @@ static void bzi_draw_corners(bzna_random *random, double distortion, const doubl
     }
 }
 
-/* Draws one warp, and writes its homography from output to input pixels. Pre: the warp was checked, and sizes are above
- * 0. */
-static void bzi_warp_draw(bzna_random *random, const bzi_similarity *p, const uint32_t in[2], const uint32_t out[2],
+/* Draws one warp, and writes its homography from output to input pixels. Pre: bzi_warp_resolve has made it, and sizes
+ * are above 0. */
+static void bzi_warp_draw(bzna_random *random, const bzna_warp *p, const uint32_t in[2], const uint32_t out[2],
                           double h[9])
 {
     const bzna_affine sizes = { .in_width = in[0], .in_height = in[1], .out_width = out[0], .out_height = out[1] };
     const double size[2] = { out[0], out[1] };
     double rotate, shear_x, shear_y, corners[4][2];
 
-    if (p->is_mxnet)
+    if (p->kind == BZNA_WARP_MXNET)
         bzi_warp_mxnet(random, p, sizes, h);
     else
         bzi_warp_similarity(random, p, sizes, h);
@@ -17771,12 +17766,11 @@ static const char *bzi_ranges_fault(const bzi_range *ranges, size_t count)
 }
 
 /* Returns the name of the first field that is out of its range, or NULL if none is. */
-static const char *bzi_similarity_fault(const bzi_similarity *p)
+static const char *bzi_warp_fault(const bzna_warp *p)
 {
-    const int has_ratio = bzi_is_set(p->ratio);
     const bzi_range ranges[] = {
-        { "scale", p->scale[0], p->scale[1], DBL_MIN, 1e6 },
-        { "ratio", p->ratio[0], p->ratio[1], has_ratio ? DBL_MIN : 0, 1e6 },
+        { "scale", p->scale[0], p->scale[1], DBL_MIN, p->kind == BZNA_WARP_CENTER_RESIZED_CROP ? 1e3 : 1e6 },
+        { "ratio", p->ratio[0], p->ratio[1], bzi_is_set(p->ratio) ? DBL_MIN : 0, 1e6 },
         { "degrees", p->degrees[0], p->degrees[1], -1e6, 1e6 },
         { "translate", p->translate[0], p->translate[0], 0, 1e6 },
         { "translate", p->translate[1], p->translate[1], 0, 1e6 },
@@ -17790,84 +17784,58 @@ static const char *bzi_similarity_fault(const bzi_similarity *p)
         { "shear_ratio", p->shear_ratio, p->shear_ratio, 0, 1e6 },
         { "canvas_px", p->canvas_px[0], p->canvas_px[1] ? p->canvas_px[1] : 1e6, 0, 1e6 },
         { "crop_px", p->crop_px[0], p->crop_px[1], p->crop_px[1] ? 1 : 0, 1e6 },
-        { "pad_px", p->pad_px, p->pad_px, 0, 1e6 },
-        { "short_edge_px", p->short_edge_px, p->short_edge_px, 0, 1e6 },
-        { "has_crop_start", p->has_crop_start, p->has_crop_start, 0, 1 },
-        { "law", p->law, p->law, 0, BZNA_LAW_TORCHVISION },
+        { "pad_px", 0, p->pad_px, 0, 1e6 },
+        { "short_edge_px", 0, p->short_edge_px, 0, 1e6 },
+        { "has_crop_start", 0, p->has_crop_start, 0, 1 },
+        { "law", 0, p->law, 0, BZNA_LAW_TORCHVISION },
     };
     return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
 }
 
-/* Returns the defaults of a kind of warp. */
-static bzi_similarity bzi_similarity_of_kind(uint32_t kind)
-{
-    bzi_similarity p;
+/* The defaults of a kind of warp, by BZNA_WARP_... */
+static const struct bzi_warp_defaults {
+    double   scale[2];
+    double   ratio[2];
+    uint32_t law;
+    uint32_t resize;
+    uint32_t keep_ratio;
+    uint32_t random_crop;
+} bzi_warp_defaults[] = {
+    [BZNA_WARP_NONE] = { .scale = { 1, 1 }, .law = BZNA_LAW_BENZINA },
+    [BZNA_WARP_RANDOM_RESIZED_CROP] = { { 0.08, 1 }, { 3.0 / 4, 4.0 / 3 }, BZNA_LAW_TORCHVISION, 1, 0, 1 },
+    [BZNA_WARP_CENTER_RESIZED_CROP] = { { 1, 1 }, { 0, 0 }, BZNA_LAW_TORCHVISION, 1, 1, 0 },
+    [BZNA_WARP_SIMILARITY] = { .scale = { 1, 1 }, .law = BZNA_LAW_BENZINA },
+    [BZNA_WARP_MXNET] = { .scale = { 1, 1 }, .ratio = { 1, 1 }, .law = BZNA_LAW_BENZINA },
+};
 
-    memset(&p, 0, sizeof p);
-    p.scale[0] = p.scale[1] = 1;
-    p.law = BZNA_LAW_BENZINA;
-    if (kind == BZNA_WARP_RANDOM_RESIZED_CROP) {
-        p.scale[0] = 0.08;
-        p.ratio[0] = 3.0 / 4;
-        p.ratio[1] = 4.0 / 3;
-        p.resize = p.random_crop = 1;
-        p.law = BZNA_LAW_TORCHVISION;
-    } else if (kind == BZNA_WARP_CENTER_RESIZED_CROP) {
-        p.resize = p.keep_ratio = 1;
-        p.law = BZNA_LAW_TORCHVISION;
-    } else if (kind == BZNA_WARP_MXNET) {
-        p.ratio[0] = p.ratio[1] = p.is_mxnet = 1;
-    }
-    return p;
-}
-
-/* Checks a warp, and fills in its defaults. where: what messages call the warp. */
-static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_similarity *p, bzna_error *err)
+/* Checks a warp, and fills in its defaults. Both numbers of a CENTER_RESIZED_CROP's scale become its edge. where: what
+ * messages call the warp. */
+static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, bzna_warp *w, bzna_error *err)
 {
     const char *fault;
-    bzna_status status = bzi_warp_check_fields(w, where, err);
+    const struct bzi_warp_defaults *d;
+    bzna_status status = bzi_warp_check_fields(given, where, err);
 
     if (status != BZNA_OK)
         return status;
 
-    *p = bzi_similarity_of_kind(w->kind);
-    if (w->kind == BZNA_WARP_SIMILARITY || p->is_mxnet) {
-        p->resize = w->resize;
-        p->keep_ratio = w->keep_ratio;
-        p->random_crop = w->random_crop;
-    }
+    d = &bzi_warp_defaults[given->kind];
+    *w = *given;
+    if (!bzi_is_set(w->scale))
+        memcpy(w->scale, d->scale, sizeof w->scale);
+    else if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP)
+        w->scale[1] = w->scale[0];
+    if (!bzi_is_set(w->ratio))
+        memcpy(w->ratio, d->ratio, sizeof w->ratio);
 
-    if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP && !(w->scale[0] >= 0))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.scale: negative, or not a number", where);
-    if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP)
-        p->edge = w->scale[0] != 0 ? w->scale[0] : 1;
+    w->law = bzi_default(w->law, d->law);
+    w->resize |= d->resize;
+    w->keep_ratio |= d->keep_ratio;
+    w->random_crop |= d->random_crop;
+    if (w->perspective > 0 && w->perspective_p == 0)
+        w->perspective_p = 0.5;
 
-    for (int i = 0; i < 2; i++) {
-        p->degrees[i] = w->degrees[i];
-        p->translate[i] = w->translate[i];
-        if (p->edge > 0)
-            p->scale[i] = p->edge * p->edge;
-        else if (bzi_is_set(w->scale))
-            p->scale[i] = w->scale[i];
-        if (bzi_is_set(w->ratio))
-            p->ratio[i] = w->ratio[i];
-    }
-    p->law = w->law ? w->law : p->law;
-    p->flip_h = w->flip_h;
-    p->flip_v = w->flip_v;
-    memcpy(p->rotate, w->rotate, sizeof p->rotate);
-    memcpy(p->shear, w->shear, sizeof p->shear);
-    p->perspective = w->perspective;
-    p->perspective_p = w->perspective_p != 0 || w->perspective <= 0 ? w->perspective_p : 0.5;
-    p->shear_ratio = w->shear_ratio;
-    memcpy(p->canvas_px, w->canvas_px, sizeof p->canvas_px);
-    memcpy(p->crop_px, w->crop_px, sizeof p->crop_px);
-    p->pad_px = w->pad_px;
-    p->short_edge_px = w->short_edge_px;
-    p->has_crop_start = w->has_crop_start;
-    p->crop_start[0] = w->crop_x_start;
-    p->crop_start[1] = w->crop_y_start;
-    fault = bzi_similarity_fault(p);
+    fault = bzi_warp_fault(w);
     if (fault)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: out of its range, not lo..hi, or not a number", where, fault);
     return BZNA_OK;
@@ -18565,27 +18533,27 @@ typedef struct bzi_transform_names {
     const char *fill_space;
 } bzi_transform_names;
 
-static bzna_status bzi_transform_check_settings(const bzna_transform *t, const bzi_transform_names *names,
-                                                bzna_error *err)
+/* where: the struct that the names belong to. */
+static bzna_status bzi_transform_check_settings(const bzna_transform *t, const char *where,
+                                                const bzi_transform_names *names, bzna_error *err)
 {
     if (t->filter > BZNA_FILTER_CUBIC_075)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->filter, t->filter);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->filter, t->filter);
     if (t->antialias > BZNA_ANTIALIAS_ROUND)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->antialias, t->antialias);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->antialias, t->antialias);
     if (t->antialias == BZNA_ANTIALIAS_OFF && t->filter == BZNA_FILTER_AREA)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: the area filter takes the mean of the pixels that it covers; its "
-                        "antialiasing cannot be switched off", names->antialias);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: the area filter takes the mean of the pixels that it covers; its "
+                        "antialiasing cannot be switched off", where, names->antialias);
     if (t->matrix > BZNA_MATRIX_BT2020_FULL)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->matrix, t->matrix);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->matrix, t->matrix);
     if (t->fill_space > BZNA_FILL_OUTPUT)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->fill_space, t->fill_space);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->fill_space, t->fill_space);
     return BZNA_OK;
 }
 
 static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
 {
-    static const bzi_transform_names names = { "transform.filter", "transform.antialias", "transform.matrix",
-                                               "transform.fill_space" };
+    static const bzi_transform_names names = { "filter", "antialias", "matrix", "fill_space" };
 
     if (!bzi_finite(t->homography, 9))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: not a finite number");
@@ -18610,7 +18578,7 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     if (fault)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
     const bzna_status status = bzi_transform_check_operations(t, err);
-    return status == BZNA_OK ? bzi_transform_check_settings(t, &names, err) : status;
+    return status == BZNA_OK ? bzi_transform_check_settings(t, "transform", &names, err) : status;
 }
 
 /* Fills in the colors of a slot, which a slot of a failed sample needs as well. bias and scale apply to the channels
@@ -19673,7 +19641,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 
 
 /* ==== 59. Software decode ===========================================================================================
- * Calls: rooms 2, 8, 10, 19-20, 23, 58.
+ * Calls: rooms 2, 8, 10, 16, 20, 23, 58.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, and
  * libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -19733,28 +19701,18 @@ static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int fl
     return result;
 }
 
-static const AVCodec *bzi_software_find(const bzna_image *image)
-{
-    const bzi_codec *row = bzi_codec_find(image->codec);
-#ifndef BENZINA_NO_STILLS
-    if (image->codec == BZNA_CODEC_STILL)
-        return avcodec_find_decoder((enum AVCodecID)bzi_still_find(bzi_image_data(image))->av_id);
-#endif
-    return row->av_decoder ? avcodec_find_decoder_by_name(row->av_decoder) :
-                             avcodec_find_decoder((enum AVCodecID)row->av_id);
-}
-
 /* Opens a codec context whose output does not depend on the processor or on earlier pictures. */
 static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_image *image, AVCodecContext **out,
                                            bzna_error *err)
 {
-    const AVCodec *codec = bzi_software_find(image);
-    const char *name = bzi_image_codec_name(image);
+    const bzi_codec *row = bzi_codec_of(image);
+    const AVCodec *codec = row->av_decoder ? avcodec_find_decoder_by_name(row->av_decoder) :
+                                             avcodec_find_decoder((enum AVCodecID)row->av_id);
     AVCodecContext *context;
     int result;
 
     if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "this libavcodec was built without a decoder for %s", name);
+        return BZI_FAIL(err, BZNA_E_CODEC, "this libavcodec was built without a decoder for %s", row->name);
     if (!(context = avcodec_alloc_context3(codec)))
         return bzi_fail_memory(err, "a decoder");
 
@@ -19774,7 +19732,7 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
     if ((result = avcodec_open2(context, codec, NULL)) < 0) {
         avcodec_free_context(&context);
         return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result, "libavcodec cannot open its decoder for %s",
-                        name);
+                        row->name);
     }
 
     *out = context;
@@ -19787,18 +19745,15 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
                                        bzna_error *err)
 {
     uint64_t size = bzi_image_key(image, NULL, 0);
-    uint32_t index, forgets = 1;
+    uint32_t index;
     bzna_status status;
 
-#ifndef BENZINA_NO_STILLS
-    if (image->codec == BZNA_CODEC_STILL)
-        forgets = bzi_still_find(bzi_image_data(image))->forgets;
-#endif
     if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
 
     bzi_image_key(image, software->key.data, size);
-    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) || !forgets) {
+    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) ||
+        bzi_codec_of(image)->remembers) {
         avcodec_free_context(&software->codecs[index]);
         if (!bzi_lru_set(&software->keys, software->memory, index, software->key.data, size))
             return bzi_fail_memory(err, "parameter sets");
@@ -19988,7 +19943,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     const AVFrame *frame = software->frame;
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
     const int has_palette = format && (format->flags & AV_PIX_FMT_FLAG_PAL);
-    const int is_gif = bzi_still_find(bzi_image_data(image))->av_id == AV_CODEC_ID_GIF;
+    const int is_gif = bzi_codec_of(image)->av_id == AV_CODEC_ID_GIF;
     const int is_index = (has_palette || is_gif) && image->palette == BZNA_PALETTE_INDEX;
     const int is_gray = is_index || (format && format->nb_components < 3 && !has_palette), count = is_gray ? 1 : 3;
     const int is_rgb = !is_gray && (has_palette || (format->flags & AV_PIX_FMT_FLAG_RGB));
@@ -20017,7 +19972,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
 static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, const uint32_t rows[2],
                                  bzna_error *err)
 {
-    const bzi_codec *row = bzi_codec_find(image->codec);
+    const bzi_codec *row = bzi_codec_of(image);
     uint64_t size;
     bzna_status status = bzi_image_stream(image, NULL, 0, &size, err);
 
@@ -20035,10 +19990,8 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
         size = row->cut(software->stream.data, size, rows);
     if (row->strip)
         size = row->strip(software->stream.data, size);
-#ifndef BENZINA_NO_STILLS
-    if (image->palette == BZNA_PALETTE_INDEX)
-        bzi_still_number_colors(software->stream.data, size);
-#endif
+    if (row->number_colors && image->palette == BZNA_PALETTE_INDEX)
+        row->number_colors(software->stream.data, size);
     memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     software->packet->data = software->stream.data;
     software->packet->size = (int)size;
@@ -20143,14 +20096,14 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
 static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                            bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
-    const bzi_codec *row = bzi_codec_find(image->codec);
+    const bzi_codec *row = bzi_codec_of(image);
 
     if (row->planes) {
         row->planes(image, picture);
         return BZNA_OK;
     }
     if (!bzi_codec_is_allowed(software->allowed, image))
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", bzi_image_codec_name(image));
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", row->name);
 
     if (image->codec == BZNA_CODEC_JPEG) {
 #ifndef BENZINA_NO_JPEG
@@ -20164,8 +20117,7 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
     return bzi_av_decode(software, image, format, wanted.rows, picture, err);
 #else
     (void)software, (void)format, (void)wanted;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec, which decodes %s",
-                    bzi_image_codec_name(image));
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec, which decodes %s", row->name);
 #endif
 }
 
@@ -20561,6 +20513,23 @@ typedef struct bzi_cuda {
 #undef BZI_CUDA_FIELD
 } bzi_cuda;
 
+/* The driver's names for them. */
+typedef struct bzi_cuda_names {
+#define BZI_CUDA_FIELD(field, name, type) const char *field;
+    BZI_CUDA_SYMBOLS(BZI_CUDA_FIELD)
+    BZI_CUDA_OPTIONAL(BZI_CUDA_FIELD)
+    BZI_NVCUVID_SYMBOLS(BZI_CUDA_FIELD)
+#undef BZI_CUDA_FIELD
+} bzi_cuda_names;
+
+static const bzi_cuda_names bzi_driver_names = {
+#define BZI_CUDA_NAME(field, name, type) .field = name,
+    BZI_CUDA_SYMBOLS(BZI_CUDA_NAME)
+    BZI_CUDA_OPTIONAL(BZI_CUDA_NAME)
+    BZI_NVCUVID_SYMBOLS(BZI_CUDA_NAME)
+#undef BZI_CUDA_NAME
+};
+
 /* Stores the address of a function in the function pointer at `pointer`. */
 static bzna_status bzi_cuda_symbol(void *library, const char *library_name, const char *name, void *pointer,
                                    bzna_error *err)
@@ -20621,7 +20590,7 @@ static int bzi_cuda_is_lost(int result)
     return 0;
 }
 
-/* Makes an error of the driver's: its name, its number, and the call that failed. */
+/* Makes an error of the driver's: its name, its number, and the call that failed, without the version of its form. */
 static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char *call, bzna_error *err)
 {
     const char *name = NULL;
@@ -20631,7 +20600,7 @@ static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char
 
     if (cu->error_name(result, &name) != CUDA_SUCCESS || !name)
         name = "unknown error";
-    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%s: %s (%d)", call, name, code);
+    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%.*s: %s (%d)", (int)strcspn(call, "_"), call, name, code);
 }
 
 static bzna_status bzi_cuda_fail_forked(bzna_error *err)
@@ -20647,12 +20616,11 @@ static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
     static _Atomic int64_t started;
     int64_t by = atomic_load(&started);
     CUresult result;
-    bzna_status status;
 
     if (by && by != bzi_os_process())
         return bzi_cuda_fail_forked(err);
-    if ((status = bzi_cuda_load(cu, err)) != BZNA_OK)
-        return status;
+    if (bzi_cuda_load(cu, err) != BZNA_OK)
+        return err->status;
 
     if ((result = cu->init(0)) == CUDA_SUCCESS && (result = cu->device_count(count)) == CUDA_SUCCESS && *count < 1)
         result = (CUresult)BZI_CUDA_NO_DEVICE;
@@ -20686,25 +20654,12 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
  * A context has at most one bzi_device, made by the first caller that needs it. Calls that need a current CUDA context
  * are made between enter and leave, or on a thread of the library that has entered once.
  *
- *   mark   lock               guards                          order
- *   (D)    device->mutex      the device's counts and lists   a leaf: only slow queries of the driver are made under it
+ *   mark   lock                 guards                        order
+ *   (D)    device->turn.mutex   what the device can decode    a leaf: only slow queries of the driver are made under it
  *
  * One session at a time checks what NVDEC decodes. It holds no lock meanwhile, because a check allocates. */
 
 typedef struct bzi_device bzi_device;
-
-/* The settings with which a device is opened. */
-typedef struct bzi_device_desc {
-    bzi_host             *host;                   /* outlives the device */
-    bzna_device           wanted;                 /* the device that the caller asked for */
-    uint32_t              sessions;               /* this and the next three are context_config's */
-    uint32_t              sessions_per_engine;
-    uint32_t              session_depth;          /* pictures submitted and not mapped, of a session */
-    uint32_t              session_mapped;         /* pictures mapped at once, of a session */
-    void                 *cuda_context;           /* the user's; NULL: the device's primary one */
-    uint64_t              decode_memory_bytes;    /* for decoders; 0: an eighth of the device's memory */
-    bzna_device_allocator allocator;              /* of device memory */
-} bzi_device_desc;
 
 #ifndef BENZINA_NO_CUDA
 
@@ -20732,14 +20687,15 @@ typedef struct bzi_caps {
 } bzi_caps;
 
 struct bzi_device {
-    bzi_device_desc  desc;            /* as it was opened */
+    bzi_host        *host;            /* outlives the device */
+    bzna_context_config config;       /* the context's */
     bzi_cuda         cu;              /* the driver's functions */
     CUdevice         handle;          /* the driver's number of the device */
     CUcontext        cuda;            /* the user's CUDA context, or the primary one */
     CUmodule         module;          /* the kernel's */
     CUfunction       warp[BZI_KERNEL_COUNT];
     CUfunction       augment;         /* NULL with BENZINA_NO_AUGMENT */
-    uint32_t         has_mutex;       /* 1: `mutex` was made */
+    uint32_t         has_turn;        /* 1: `turn` was made */
     uint32_t         owns_primary;    /* 1: the primary CUDA context is retained */
     int64_t          process;         /* that opened it; after fork, no other may call the driver */
     bzna_device_info info;
@@ -20751,10 +20707,7 @@ struct bzi_device {
     atomic_uint      given_up;        /* a bit for each codec that no session decodes any more because of failures */
     uint32_t         spins;           /* 1: a thread that waits in a call of the driver keeps a processor busy */
     uint32_t         checks;          /* BZI_CHECKS_... */
-    uint32_t         has_checked;     /* 1: `checked` was made */
-    bzi_mutex        mutex;           /* (D) */
-    bzi_cond         checked;         /* is_checking is 0 again */
-    uint32_t         is_checking;     /* (D) 1: a session checks a kind of pictures */
+    bzi_os_turn      turn;            /* of sessions that check a kind of pictures; its mutex is (D) */
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
     uint64_t         decoder_budget;  /* bytes that decoder_bytes may reach */
     atomic_uint_fast64_t decoder_extra;           /* bytes of a decoder beside its surfaces, as measured */
@@ -20798,6 +20751,10 @@ static bzna_status bzi_device_check(bzi_device *device, CUresult result, const c
     return bzi_cuda_fail(&device->cu, result, call, err);
 }
 
+/* Calls a function of the driver's, and makes a status of its result. */
+#define BZI_DRIVER(device, err, function, ...) \
+    bzi_device_check(device, (device)->cu.function(__VA_ARGS__), bzi_driver_names.function, err)
+
 static int bzi_device_is_lost(bzi_device *device) { return atomic_load(&device->lost) != 0; }
 
 static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
@@ -20822,10 +20779,11 @@ static bzna_status bzi_device_video(bzi_device *device, bzna_error *err)
     return err->status;
 }
 
-/* Makes the device's CUDA context current. A context that cannot be entered is lost, whatever the reason. */
+/* Makes the device's CUDA context current. A context that cannot be entered is lost, whatever the reason. device: NULL
+ * needs no context, here and in the two functions below. */
 static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 {
-    CUresult result = device->cu.push(device->cuda);
+    CUresult result = device ? device->cu.push(device->cuda) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         return BZNA_OK;
     bzi_device_lose(device, result);
@@ -20838,7 +20796,7 @@ static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 {
     int relaxed = 2;
-    if (device->cu.capture_mode)
+    if (device && device->cu.capture_mode)
         device->cu.capture_mode(&relaxed);
     return bzi_device_enter(device, err);
 }
@@ -20846,27 +20804,29 @@ static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 static void bzi_device_leave(bzi_device *device)
 {
     CUcontext popped;
-    device->cu.pop(&popped);
+    if (device)
+        device->cu.pop(&popped);
 }
 
 /* --- Opening and closing --- */
 
 static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
 {
-    bzi_cuda *cu = &device->cu;
+    const CUdevice handle = device->handle;
     int major = 0, minor = 0, driver = 0;
     size_t bytes = 0;
-    const CUdevice handle = device->handle;
-    CUresult result = cu->device_name(device->info.name, (int)sizeof device->info.name - 1, handle);
 
-    if (result != CUDA_SUCCESS || (result = cu->device_memory(&bytes, handle)) != CUDA_SUCCESS ||
-        (result = cu->driver_version(&driver)) != CUDA_SUCCESS ||
-        (result = cu->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle)) != CUDA_SUCCESS ||
-        (result = cu->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle)) != CUDA_SUCCESS)
-        return bzi_device_check(device, result, "querying the device", err);
+    if (BZI_DRIVER(device, err, device_name, device->info.name, (int)sizeof device->info.name - 1, handle) != BZNA_OK ||
+        BZI_DRIVER(device, err, device_memory, &bytes, handle) != BZNA_OK ||
+        BZI_DRIVER(device, err, driver_version, &driver) != BZNA_OK ||
+        BZI_DRIVER(device, err, device_attribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle) !=
+            BZNA_OK ||
+        BZI_DRIVER(device, err, device_attribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle) !=
+            BZNA_OK)
+        return err->status;
 
     device->info.memory_bytes = bytes;
-    device->decoder_budget = device->desc.decode_memory_bytes ? device->desc.decode_memory_bytes : bytes / 8;
+    device->decoder_budget = device->config.decode_memory_bytes ? device->config.decode_memory_bytes : bytes / 8;
     device->info.driver = (uint32_t)driver;
     device->info.compute_major = (uint32_t)major;
     device->info.compute_minor = (uint32_t)minor;
@@ -20899,19 +20859,17 @@ static int bzi_device_spins(const bzi_device *device)
 /* Takes the device of the user's CUDA context. */
 static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
 {
-    const bzna_device wanted = device->desc.wanted;
-    CUresult result;
+    const bzna_device wanted = device->config.device;
     bzna_status status;
 
-    device->cuda = device->desc.cuda_context;
-    if ((status = bzi_device_enter(device, err)) != BZNA_OK)
-        return status;
-    result = device->cu.context_device(&device->handle);
+    device->cuda = device->config.cuda_context;
+    if (bzi_device_enter(device, err) != BZNA_OK)
+        return err->status;
+    status = BZI_DRIVER(device, err, context_device, &device->handle);
     bzi_device_leave(device);
 
-    if (result != CUDA_SUCCESS)
-        return bzi_device_check(device, result, "cuCtxGetDevice", err);
-
+    if (status != BZNA_OK)
+        return status;
     if (wanted.kind == BZNA_DEVICE_CUDA && device->handle != wanted.ordinal)        /* a CUdevice is its ordinal */
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "the CUDA context belongs to device %d, but device %d was requested",
                         device->handle, wanted.ordinal);
@@ -20924,28 +20882,26 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
 static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 {
     bzi_cuda *cu = &device->cu;
-    int count = 0, ordinal = device->desc.wanted.ordinal;
-    CUresult result;
-    bzna_status status;
+    int count = 0, ordinal = device->config.device.ordinal;
 
     if (!bzi_le32(bzi_kernel_ptx))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the files of make dist");
-    if ((status = bzi_cuda_start(cu, &count, err)) != BZNA_OK)
-        return status;
-    if (device->desc.cuda_context)
+    if (bzi_cuda_start(cu, &count, err) != BZNA_OK)
+        return err->status;
+    if (device->config.cuda_context)
         return bzi_device_use_context(device, err);
 
-    if (device->desc.wanted.kind == BZNA_DEVICE_AUTO)
+    if (device->config.device.kind == BZNA_DEVICE_AUTO)
         ordinal = bzi_cuda_current_device(cu);
     device->info.device.ordinal = ordinal;
     if (ordinal >= count)
         return BZI_FAIL(err, BZNA_E_DEVICE, "there is no CUDA device %d; the driver sees %d", ordinal, count);
-    if ((result = cu->device_get(&device->handle, ordinal)) != CUDA_SUCCESS)
-        return bzi_device_check(device, result, "cuDeviceGet", err);
+    if (BZI_DRIVER(device, err, device_get, &device->handle, ordinal) != BZNA_OK)
+        return err->status;
 
     bzi_device_use_blocking_sync(device);
-    if ((result = cu->primary_retain(&device->cuda, device->handle)) != CUDA_SUCCESS)
-        return bzi_device_check(device, result, "cuDevicePrimaryCtxRetain", err);
+    if (BZI_DRIVER(device, err, primary_retain, &device->cuda, device->handle) != BZNA_OK)
+        return err->status;
     device->owns_primary = 1;
     return BZNA_OK;
 }
@@ -21000,28 +20956,23 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
 {
 #define BZI_KERNEL_NAME(name, function, bounds) #name,
     static const char *const names[] = { BZI_KERNELS(BZI_KERNEL_NAME) };
-    const bzi_memory *memory = &device->desc.host->memory;
+    const bzi_memory *memory = &device->host->memory;
     const uint64_t size = bzi_kernel_unpack(NULL, 0);
     char *text;
-    CUresult result;
     bzna_status status;
 
     if (!(text = bzi_alloc(memory, size, 1, 16)))
         return bzi_fail_memory(err, "the kernel");
 
     bzi_kernel_unpack(text, size);
-    status = bzi_device_check(device, device->cu.module_load(&device->module, text), "cuModuleLoadData", err);
+    status = BZI_DRIVER(device, err, module_load, &device->module, text);
     if (status != BZNA_OK)
         bzi_device_explain_load(err);
-    for (int i = 0; i < BZI_KERNEL_COUNT && status == BZNA_OK; i++) {
-        result = device->cu.module_function(&device->warp[i], device->module, names[i]);
-        status = bzi_device_check(device, result, "cuModuleGetFunction", err);
-    }
+    for (int i = 0; i < BZI_KERNEL_COUNT && status == BZNA_OK; i++)
+        status = BZI_DRIVER(device, err, module_function, &device->warp[i], device->module, names[i]);
 #ifndef BENZINA_NO_AUGMENT
-    if (status == BZNA_OK) {
-        result = device->cu.module_function(&device->augment, device->module, "bzi_kernel_augment");
-        status = bzi_device_check(device, result, "cuModuleGetFunction", err);
-    }
+    if (status == BZNA_OK)
+        status = BZI_DRIVER(device, err, module_function, &device->augment, device->module, "bzi_kernel_augment");
 #endif
 
     bzi_release(memory, text, size, 1);
@@ -21053,7 +21004,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     if (!row || !row->nv_unit || chroma > 3 || depth < 8 || depth > 12 || depth % 2)
         return BZNA_OK;
 
-    bzi_os_lock(&device->mutex);
+    bzi_os_lock(&device->turn.mutex);
     cached = bzi_device_kind(device, codec, chroma, depth);
     caps = &cached->caps;
 
@@ -21062,7 +21013,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
         caps->eCodecType = (cudaVideoCodec)row->nv_id;
         caps->eChromaFormat = (cudaVideoChromaFormat)chroma;
         caps->nBitDepthMinus8 = depth - 8;
-        status = bzi_device_check(device, device->cu.decoder_caps(caps), "cuvidGetDecoderCaps", err);
+        status = BZI_DRIVER(device, err, decoder_caps, caps);
         cached->known = status == BZNA_OK;
         if (caps->bIsSupported && !caps->nNumNVDECs)        /* old drivers do not count them */
             caps->nNumNVDECs = 1;
@@ -21070,17 +21021,16 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
 
     if (cached->known)
         *out = *caps;
-    bzi_os_unlock(&device->mutex);
+    bzi_os_unlock(&device->turn.mutex);
     return status;
 }
 
 /* Finds out whether NVDEC can be used, and how many engines it has. A device without NVDEC is not a failure. */
 static void bzi_device_open_video(bzi_device *device)
 {
-    CUVIDDECODECAPS caps;
+    CUVIDDECODECAPS caps = { .bIsSupported = 0 };
 
     bzi_error_init(&device->video);
-    memset(&caps, 0, sizeof caps);
 
     if (device->info.driver / 10 == BZI_CUDA_CORRUPTS / 10)
         BZI_FAIL(&device->video, BZNA_E_DEVICE, "this driver, of CUDA 11.3, corrupts memory when several video "
@@ -21098,23 +21048,11 @@ static void bzi_device_open_video(bzi_device *device)
     bzi_string_copy(device->info.message, sizeof device->info.message, device->video.message);
 }
 
-/* Waits until no session checks, and then begins (1); or ends (0). */
-static void bzi_device_turn(bzi_device *device, uint32_t begins)
-{
-    bzi_os_lock(&device->mutex);
-    while (begins && device->is_checking)
-        bzi_os_wait(&device->checked, &device->mutex);
-    device->is_checking = begins;
-    if (!begins)
-        bzi_os_wake_one(&device->checked);
-    bzi_os_unlock(&device->mutex);
-}
-
 /* Closes the device. Pre: the pool on it is closed. */
 BZI_COLD
 static void bzi_device_close(bzi_device *device)
 {
-    const bzi_memory memory = device->desc.host->memory;
+    const bzi_memory memory = device->host->memory;
     bzna_error ignored;
 
     /* a driver that is stuck may not return from these calls */
@@ -21128,10 +21066,8 @@ static void bzi_device_close(bzi_device *device)
             device->cu.primary_release(device->handle);
     }
 
-    if (device->has_checked)
-        bzi_os_cond_free(&device->checked);
-    if (device->has_mutex)
-        bzi_os_mutex_free(&device->mutex);
+    if (device->has_turn)
+        bzi_os_locks_free(&device->turn.mutex, &device->turn.over, 1);
     bzi_release(&memory, device, 1, sizeof *device);
 }
 
@@ -21144,12 +21080,12 @@ static void bzi_device_close(bzi_device *device)
 /* Allocates memory on the device, aligned to 256 bytes. Pre: in the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
 {
-    const bzna_device_allocator *allocator = &device->desc.allocator;
+    const bzna_device_allocator *allocator = &device->config.device_allocator;
     CUdeviceptr ptr = 0;
 
     *out = 0;
     if (!allocator->alloc) {
-        bzna_status status = bzi_device_check(device, device->cu.alloc(&ptr, (size_t)bytes), "cuMemAlloc", err);
+        const bzna_status status = BZI_DRIVER(device, err, alloc, &ptr, (size_t)bytes);
         *out = ptr;
         return status;
     }
@@ -21172,7 +21108,7 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
 
 static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, void *stream)
 {
-    const bzna_device_allocator *allocator = &device->desc.allocator;
+    const bzna_device_allocator *allocator = &device->config.device_allocator;
 
     if (!ptr)
         return;
@@ -21189,7 +21125,7 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
 static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
 {
     *out = NULL;
-    return bzi_device_check(device, device->cu.host_alloc(out, (size_t)bytes, 0), "cuMemHostAlloc", err);
+    return BZI_DRIVER(device, err, host_alloc, out, (size_t)bytes, 0);
 }
 
 static void bzi_device_unpin(bzi_device *device, void *host)
@@ -21205,14 +21141,12 @@ static void bzi_device_unpin(bzi_device *device, void *host)
 static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
-    CUresult result;
     bzna_status status;
 
-    if (urgent && device->cu.stream_priority)
-        result = device->cu.stream_priority(&stream, CU_STREAM_NON_BLOCKING, -100);     /* the driver clamps it */
+    if (urgent && device->cu.stream_priority)               /* the driver clamps the number */
+        status = BZI_DRIVER(device, err, stream_priority, &stream, CU_STREAM_NON_BLOCKING, -100);
     else
-        result = device->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING);
-    status = bzi_device_check(device, result, "cuStreamCreate", err);
+        status = BZI_DRIVER(device, err, stream_create, &stream, CU_STREAM_NON_BLOCKING);
     *out = stream;
     return status;
 }
@@ -21229,7 +21163,7 @@ static void bzi_device_stream_free(bzi_device *device, void *stream)
 /* Makes the host wait for all that was enqueued on a stream. */
 static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
 {
-    return stream ? bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", err) : BZNA_OK;
+    return stream ? BZI_DRIVER(device, err, stream_sync, stream) : BZNA_OK;
 }
 
 static void bzi_device_stream_wait(bzi_device *device, void *stream)
@@ -21241,8 +21175,8 @@ static void bzi_device_stream_wait(bzi_device *device, void *stream)
 static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *err)
 {
     CUevent event = NULL;
-    CUresult result = device->cu.event_create(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
-    bzna_status status = bzi_device_check(device, result, "cuEventCreate", err);
+    const bzna_status status = BZI_DRIVER(device, err, event_create, &event,
+                                          CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
     *out = event;
     return status;
 }
@@ -21255,39 +21189,39 @@ static void bzi_device_event_free(bzi_device *device, void *event)
 
 static bzna_status bzi_device_record(bzi_device *device, void *event, void *stream, bzna_error *err)
 {
-    return bzi_device_check(device, device->cu.event_record(event, stream), "cuEventRecord", err);
+    return BZI_DRIVER(device, err, event_record, event, stream);
 }
 
 /* Makes the stream wait for what the event recorded last. */
 static bzna_status bzi_device_order(bzi_device *device, void *stream, void *event, bzna_error *err)
 {
-    return bzi_device_check(device, device->cu.stream_wait(stream, event, 0), "cuStreamWaitEvent", err);
+    return BZI_DRIVER(device, err, stream_wait, stream, event, 0);
 }
 
 /* Makes the host wait for what the event recorded last, if that is not done yet. */
 static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err)
 {
-    CUresult result = device->cu.event_query(event);
+    const CUresult result = device->cu.event_query(event);
     if (result != CUDA_ERROR_NOT_READY)
-        return bzi_device_check(device, result, "cuEventQuery", err);
-    return bzi_device_check(device, device->cu.event_sync(event), "cuEventSynchronize", err);
+        return bzi_device_check(device, result, bzi_driver_names.event_query, err);
+    return BZI_DRIVER(device, err, event_sync, event);
 }
 
 static bzna_status bzi_device_upload(bzi_device *device, uint64_t dst, const void *src, uint64_t bytes, void *stream,
                                      bzna_error *err)
 {
-    return bzi_device_check(device, device->cu.upload(dst, src, (size_t)bytes, stream), "cuMemcpyHtoDAsync", err);
+    return BZI_DRIVER(device, err, upload, dst, src, (size_t)bytes, stream);
 }
 
 static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t src, uint64_t bytes, void *stream,
                                        bzna_error *err)
 {
-    return bzi_device_check(device, device->cu.download(dst, src, (size_t)bytes, stream), "cuMemcpyDtoHAsync", err);
+    return BZI_DRIVER(device, err, download, dst, src, (size_t)bytes, stream);
 }
 
 static bzna_status bzi_device_zero(bzi_device *device, uint64_t dst, uint64_t bytes, void *stream, bzna_error *err)
 {
-    return bzi_device_check(device, device->cu.set_bytes(dst, 0, (size_t)bytes, stream), "cuMemsetD8Async", err);
+    return BZI_DRIVER(device, err, set_bytes, dst, 0, (size_t)bytes, stream);
 }
 
 /* Warps slots[0 .. count-1], which are copied during the call. There is one launch for each kernel that they need.
@@ -21301,12 +21235,12 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
     bzi_kernel_output to = *out;
     void *parameters[2] = { &some, &to };
     unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
-    CUresult result = CUDA_SUCCESS;
+    bzna_status status = BZNA_OK;
 
     if (bzi_device_is_lost(device))                         /* its kernel may be what is wrong */
         return bzi_device_fail_lost(device, err);
 
-    for (int kernel = -1; kernel < BZI_KERNEL_COUNT && result == CUDA_SUCCESS; kernel++) {
+    for (int kernel = -1; kernel < BZI_KERNEL_COUNT && status == BZNA_OK; kernel++) {
         unsigned n = 0;
 
         for (uint32_t i = 0; i < count; i++)
@@ -21316,11 +21250,11 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
                 some.slot[n++] = slots->slot[i];
         to.mean = kernel < 0 ? 0 : out->mean;
         if (n)
-            result = device->cu.launch(device->warp[kernel < 0 ? BZI_KERNEL_ANY : kernel], width, height, n, 32, 8, 1,
-                                       0, stream, parameters, NULL);
+            status = BZI_DRIVER(device, err, launch, device->warp[kernel < 0 ? BZI_KERNEL_ANY : kernel], width, height,
+                                n, 32, 8, 1, 0, stream, parameters, NULL);
     }
 
-    return bzi_device_check(device, result, "cuLaunchKernel", err);
+    return status;
 }
 
 /* Runs the passes of views that were warped, which are copied during the call. There is a launch for the first pass of
@@ -21334,7 +21268,7 @@ static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass 
     bzi_kernel_output to = *out;
     void *parameters[2] = { &passes, &to };
     const unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
-    CUresult result = CUDA_SUCCESS;
+    bzna_status status = BZNA_OK;
     unsigned n;
 
     memset(stages, 0, sizeof stages);
@@ -21343,9 +21277,10 @@ static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass 
         for (uint32_t i = 0; i < count; i++)
             n += bzi_kernel_next_pass(&views[i], out, &stages[i], &passes.pass[n]) != 0;
         if (n)
-            result = device->cu.launch(device->augment, width, height, n, 32, 8, 1, 0, stream, parameters, NULL);
-    } while (n && result == CUDA_SUCCESS);
-    return bzi_device_check(device, result, "cuLaunchKernel", err);
+            status = BZI_DRIVER(device, err, launch, device->augment, width, height, n, 32, 8, 1, 0, stream, parameters,
+                                NULL);
+    } while (n && status == BZNA_OK);
+    return status;
 #else
     return BZI_FAIL(err, count && device && views && out && stream ? BZNA_E_UNSUPPORTED : BZNA_OK, "no operations");
 #endif
@@ -21384,8 +21319,6 @@ static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *pictur
 {
     static const double warps[2][9] = { { 1.5, 0, 2.25, 0, 1.25, 1.75, 0, 0, 1 },
                                         { 1.1, 0.2, 3, -0.15, 0.9, 7, 2e-3, -1e-3, 1 } };
-    bzna_status status;
-
 
     for (uint32_t i = 0; i < 2; i++) {
         bzi_kernel_slot *slot = &trial->slots.slot[i];
@@ -21393,15 +21326,15 @@ static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *pictur
         bzi_transform_init(&transform);
         memcpy(transform.homography, warps[i], sizeof warps[i]);
         transform.matrix = BZNA_MATRIX_BT709;               /* the picture's own may be one that is not known here */
-        if ((status = bzi_slot_make(slot, picture, &transform, BZNA_CHANNELS_RGB, err)) != BZNA_OK)
-            return status;
+        if (bzi_slot_make(slot, picture, &transform, BZNA_CHANNELS_RGB, err) != BZNA_OK)
+            return err->status;
         bzi_slot_on_surface(slot, semi_planar);
         slot->dst = trial->pixels + i * BZI_TRIAL_BYTES / 2;
     }
 
-    status = bzi_device_warp(trial->device, &trial->slots, 2, &bzi_trial_output, trial->stream, err);
-    return status == BZNA_OK ? bzi_device_download(trial->device, made, trial->pixels, BZI_TRIAL_BYTES, trial->stream,
-                                                   err) : status;
+    if (bzi_device_warp(trial->device, &trial->slots, 2, &bzi_trial_output, trial->stream, err) != BZNA_OK)
+        return err->status;
+    return bzi_device_download(trial->device, made, trial->pixels, BZI_TRIAL_BYTES, trial->stream, err);
 }
 
 /* Compares the kernel's outputs with those of the plain loop for a copy of the picture in host memory. `behind`: bytes
@@ -21458,10 +21391,10 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 /* Opens a device: its CUDA context, the kernel, which is tried unless checks are off, and NVDEC. A device without NVDEC
  * is opened, too. */
 BZI_COLD
-static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
+static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *config, bzi_device **out, bzna_error *err)
 {
     const char *checks = bzi_os_setting("BENZINA_NVDEC_CHECK");
-    bzi_device *device = bzi_alloc_zero(&desc->host->memory, 1, sizeof *device);
+    bzi_device *device = bzi_alloc_zero(&host->memory, 1, sizeof *device);
     bzna_status status;
 
     if (!device)
@@ -21469,14 +21402,14 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
 
     device->checks = !checks || (strcmp(checks, "0") && strcmp(checks, "all")) ? BZI_CHECKS_SAFE :
                      checks[0] == '0' ? BZI_CHECKS_NONE : BZI_CHECKS_ALL;
-    device->desc = *desc;
+    device->host = host;
+    device->config = *config;
     device->process = bzi_os_process();
     device->info.struct_size = sizeof device->info;
     device->info.device.kind = BZNA_DEVICE_CUDA;
     atomic_init(&device->decoder_oom_bytes, UINT64_MAX);
-    device->has_mutex = bzi_os_mutex_init(&device->mutex, BZI_RANK_DEVICE) == 0;
-    device->has_checked = device->has_mutex && bzi_os_cond_init(&device->checked) == 0;
-    status = device->has_checked ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    device->has_turn = (uint32_t)bzi_os_locks_init(&device->turn.mutex, BZI_RANK_DEVICE, &device->turn.over, 1);
+    status = device->has_turn ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
         (status = bzi_device_enter(device, err)) == BZNA_OK) {
@@ -21541,53 +21474,53 @@ struct bzi_device {
     bzna_error       video;           /* likewise */
 };
 
-/* In this build no device is ever opened, so no other call of one is reached. Two functions stand for all of them. */
-static bzna_status bzi_device_none(bzna_error *err, ...)
-{
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no GPU path (BENZINA_NO_CUDA)");
-}
-
+/* In this build no device is ever opened, so nothing is ever done with one. A function stands for all of that. */
 static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 
-#define bzi_cuda_fail_forked(err)                                bzi_device_none(err)
-#define bzi_device_open(desc, out, err)                          bzi_device_none(err, desc, out)
-#define bzi_device_fail_lost(device, err)                        bzi_device_none(err, device)
-#define bzi_device_video(device, err)                            bzi_device_none(err, device)
-#define bzi_device_enter(device, err)                            bzi_device_none(err, device)
-#define bzi_device_enter_thread(device, err)                     bzi_device_none(err, device)
-#define bzi_device_drain(device, stream, err)                    bzi_device_none(err, device, stream)
-#define bzi_device_event(device, out, err)                       bzi_device_none(err, device, out)
-#define bzi_device_await(device, event, err)                     bzi_device_none(err, device, event)
-#define bzi_device_codec(device, info, err)                      bzi_device_none(err, device, info)
-#define bzi_device_pin(device, bytes, out, err)                  bzi_device_none(err, device, bytes, out)
-#define bzi_device_stream(device, urgent, out, err)              bzi_device_none(err, device, urgent, out)
-#define bzi_device_record(device, event, stream, err)            bzi_device_none(err, device, event, stream)
-#define bzi_device_order(device, stream, event, err)             bzi_device_none(err, device, stream, event)
-#define bzi_device_alloc(device, bytes, stream, out, err)        bzi_device_none(err, device, bytes, stream, out)
-#define bzi_device_upload(device, dst, src, bytes, stream, err)  bzi_device_none(err, device, dst, src, bytes, stream)
-#define bzi_device_download(device, dst, src, bytes, stream, err) bzi_device_none(err, device, dst, src, bytes, stream)
-#define bzi_device_zero(device, dst, bytes, stream, err)         bzi_device_none(err, device, dst, bytes, stream)
-#define bzi_device_warp(device, slots, count, out, stream, err)  bzi_device_none(err, device, slots, count, out, stream)
-#define bzi_device_operate(device, views, n, out, stream, err)   bzi_device_none(err, device, views, n, out, stream)
-#define bzi_pool_open(device, host, out, err)                    bzi_device_none(err, device, host, out)
-#define bzi_pool_close                                           bzi_device_skip
-#define bzi_check_ask                                            bzi_device_skip
-#define bzi_device_close                                         bzi_device_skip
-#define bzi_device_counts                                        bzi_device_skip
-#define bzi_device_event_free                                    bzi_device_skip
-#define bzi_device_free                                          bzi_device_skip
-#define bzi_device_is_foreign                                    bzi_device_skip
-#define bzi_device_is_lost                                       bzi_device_skip
-#define bzi_device_leave                                         bzi_device_skip
-#define bzi_device_stream_free                                   bzi_device_skip
-#define bzi_device_stream_wait                                   bzi_device_skip
-#define bzi_device_unpin                                         bzi_device_skip
-#define bzi_nvdec_chosen(device)                                 ((uint32_t)bzi_device_skip(device))
+#define bzi_cuda_fail_forked    bzi_device_skip
+#define bzi_device_alloc        bzi_device_skip
+#define bzi_device_await        bzi_device_skip
+#define bzi_device_download     bzi_device_skip
+#define bzi_device_drain        bzi_device_skip
+#define bzi_device_enter        bzi_device_skip
+#define bzi_device_enter_thread bzi_device_skip
+#define bzi_device_event        bzi_device_skip
+#define bzi_device_fail_lost    bzi_device_skip
+#define bzi_device_operate      bzi_device_skip
+#define bzi_device_order        bzi_device_skip
+#define bzi_device_pin          bzi_device_skip
+#define bzi_device_record       bzi_device_skip
+#define bzi_device_stream       bzi_device_skip
+#define bzi_device_upload       bzi_device_skip
+#define bzi_device_video        bzi_device_skip
+#define bzi_device_warp         bzi_device_skip
+#define bzi_device_zero         bzi_device_skip
+#define bzi_pool_open           bzi_device_skip
+#define bzi_check_codec         bzi_device_skip
+#define bzi_device_close        bzi_device_skip
+#define bzi_device_counts       bzi_device_skip
+#define bzi_device_event_free   bzi_device_skip
+#define bzi_device_free         bzi_device_skip
+#define bzi_device_is_foreign   bzi_device_skip
+#define bzi_device_is_lost      bzi_device_skip
+#define bzi_device_leave        bzi_device_skip
+#define bzi_device_stream_free  bzi_device_skip
+#define bzi_device_stream_wait  bzi_device_skip
+#define bzi_device_unpin        bzi_device_skip
+#define bzi_pool_close          bzi_device_skip
+#define bzi_nvdec_chosen        (uint32_t)bzi_device_skip
+
+static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *config, bzi_device **out, bzna_error *err)
+{
+    (void)host, (void)config;
+    *out = NULL;
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no GPU path (BENZINA_NO_CUDA)");
+}
 
 static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 {
     *count = 0;
-    return bzi_device_none(err);
+    return bzi_device_open(NULL, NULL, &(bzi_device *){ NULL }, err);
 }
 
 #endif
@@ -21639,6 +21572,13 @@ enum {
     BZI_NO_ROOM = 101                 /* no memory for its decoder; the error is E_MEMORY */
 };
 
+/* A coded picture, and what it says of itself. */
+typedef struct bzi_nvdec_picture {
+    const bzna_image *image;
+    bzi_format        sps;
+    bzna_picture      picture;        /* sizes and colors; its planes come later */
+} bzi_nvdec_picture;
+
 /* The properties of a picture that need a decoder of their own, as the library reads them from its parameter sets. */
 typedef struct bzi_nvdec_format {
     uint32_t codec;                   /* BZNA_CODEC_... */
@@ -21675,10 +21615,10 @@ typedef struct bzi_nvdec_cache {
     uint64_t    clock;                /* pictures submitted */
 } bzi_nvdec_cache;
 
-static bzi_nvdec_format bzi_nvdec_format_of(uint32_t codec, const bzi_format *sps)
+static bzi_nvdec_format bzi_nvdec_format_of(const bzi_nvdec_picture *coded)
 {
-    bzi_nvdec_format format = { codec, sps->chroma_format, sps->depth_luma, sps->width, sps->height };
-    return format;
+    const bzi_format *sps = &coded->sps;
+    return (bzi_nvdec_format){ coded->image->codec, sps->chroma_format, sps->depth_luma, sps->width, sps->height };
 }
 
 static cudaVideoSurfaceFormat bzi_nvdec_format_surface(const bzi_nvdec_format *format)
@@ -21705,7 +21645,7 @@ static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
 /* Returns how many surfaces a session chooses from: those of pictures submitted and those of pictures mapped. */
 static uint32_t bzi_nvdec_chosen(const bzi_device *device)
 {
-    return device->desc.session_depth + device->desc.session_mapped;
+    return device->config.session_depth + device->config.session_mapped;
 }
 
 /* Returns how many surfaces a decoder has: those that the parser asks for, or those chosen from if they are more. */
@@ -21767,63 +21707,70 @@ static int bzi_nvdec_is_odd(const CUVIDEOFORMAT *parsed) { return (parsed->coded
 static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed,
                                CUVIDDECODECREATEINFO *info)
 {
-    memset(info, 0, sizeof *info);
-    info->CodecType = bzi_nvdec_codec(want->codec);
-    info->ChromaFormat = (cudaVideoChromaFormat)want->chroma;
-    info->bitDepthMinus8 = want->depth - 8;
-    info->ulWidth = parsed->coded_width;
-    info->ulHeight = parsed->coded_height;
-    info->ulTargetWidth = bzi_nvdec_target(parsed->coded_width);
-    info->ulTargetHeight = bzi_nvdec_target(parsed->coded_height);
-    info->display_area.right = (short)parsed->coded_width;
-    info->display_area.bottom = (short)parsed->coded_height;
+    const unsigned width = parsed->coded_width, height = parsed->coded_height;
 
+    *info = (CUVIDDECODECREATEINFO){
+        .CodecType = bzi_nvdec_codec(want->codec),
+        .ChromaFormat = (cudaVideoChromaFormat)want->chroma,
+        .bitDepthMinus8 = want->depth - 8,
+        .ulWidth = width,
+        .ulHeight = height,
+        .ulTargetWidth = bzi_nvdec_target(width),
+        .ulTargetHeight = bzi_nvdec_target(height),
+        .display_area = { .right = (short)width, .bottom = (short)height },
+        .ulNumDecodeSurfaces = bzi_nvdec_surfaces(device, parsed),
+        .ulNumOutputSurfaces = device->config.session_mapped,
+        .ulIntraDecodeOnly = bzi_codec_find(want->codec)->nv_unit > 1,
+        .ulCreationFlags = cudaVideoCreate_PreferCUVID,
+        .DeinterlaceMode = cudaVideoDeinterlaceMode_Weave,
+        .OutputFormat = bzi_nvdec_format_surface(want),
+    };
     if (bzi_nvdec_is_odd(parsed)) {
-        info->target_rect.right = (short)parsed->coded_width;
-        info->target_rect.bottom = (short)parsed->coded_height;
+        info->target_rect.right = (short)width;
+        info->target_rect.bottom = (short)height;
     }
-
-    info->ulNumDecodeSurfaces = bzi_nvdec_surfaces(device, parsed);
-    info->ulNumOutputSurfaces = device->desc.session_mapped;
-    info->ulIntraDecodeOnly = bzi_codec_find(want->codec)->nv_unit > 1;
-    info->ulCreationFlags = cudaVideoCreate_PreferCUVID;
-    info->DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
-    info->OutputFormat = bzi_nvdec_format_surface(want);
 }
 
-/* Makes a decoder in the place of what is in the slot, for every size that that was for, too. Returns OK. On NO_MEMORY
- * and FAILED, the slot is free. *bytes: what the decoder takes or would take. */
-static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
-                                         const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
+/* Returns 1 if a decoder of so many bytes or fewer could not be made lately on this device, else 0. */
+static int bzi_nvdec_recently_oom(bzi_device *device, uint64_t bytes)
 {
-    const uint32_t had_width = decoder->max_width, had_height = decoder->max_height;
+    return bytes >= atomic_load(&device->decoder_oom_bytes) &&
+           bzi_os_now_ns() < atomic_load(&device->decoder_oom_until_ns);
+}
+
+/* Makes a decoder in the place of what is in the slot, for every size that that was for, too. After a failure the slot
+ * is free, unless a decoder is there that was not worth giving up. *bytes: what the decoder takes or would take. */
+static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
+                                    const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
+{
+    const uint32_t quirks = bzi_device_kind(device, want->codec, want->chroma, want->depth)->quirks;
     CUVIDDECODECREATEINFO info;
     CUVIDDECODECAPS caps;
-    CUresult result;
     bzna_status status;
 
-    bzi_nvdec_destroy(device, decoder);
     if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
         return err->status;
 
     bzi_nvdec_describe(device, want, parsed, &info);
-    decoder->quirks = bzi_device_kind(device, want->codec, want->chroma, want->depth)->quirks;
-    if (decoder->quirks & BZI_QUIRK_INTRA)
+    if (quirks & BZI_QUIRK_INTRA)
         info.ulIntraDecodeOnly = 0;
-    info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, had_width, caps.nMaxWidth);
-    info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, had_height, caps.nMaxHeight);
+    info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, decoder->max_width, caps.nMaxWidth);
+    info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, decoder->max_height, caps.nMaxHeight);
     *bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces + info.ulNumOutputSurfaces, info.ulMaxWidth,
                              info.ulMaxHeight) +
              atomic_load(&device->decoder_extra);
+    if (decoder->handle && bzi_nvdec_recently_oom(device, *bytes)) {
+        bzi_fail_memory(err, "a decoder for frames so large");
+        return BZI_NO_ROOM;
+    }
 
-    if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget) {
+    bzi_nvdec_destroy(device, decoder);
+    if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget)
         status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
                           "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
                           (unsigned long long)device->decoder_budget);
-    } else {
-        result = device->cu.decoder_create(&decoder->handle, &info);
-        status = bzi_device_check(device, result, "cuvidCreateDecoder", err);
-    }
+    else
+        status = BZI_DRIVER(device, err, decoder_create, &decoder->handle, &info);
 
     if (status != BZNA_OK) {
         atomic_fetch_sub(&device->decoder_bytes, *bytes);
@@ -21832,6 +21779,7 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
     }
 
     atomic_fetch_add(&device->decoders_made, 1);
+    decoder->quirks = quirks;
     decoder->surfaces = (uint32_t)info.ulNumDecodeSurfaces;
     decoder->max_width = (uint32_t)info.ulMaxWidth;
     decoder->max_height = (uint32_t)info.ulMaxHeight;
@@ -21843,29 +21791,26 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
 static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                  const CUVIDEOFORMAT *parsed)
 {
-    CUVIDRECONFIGUREDECODERINFO info;
-    CUresult result;
+    const unsigned width = parsed->coded_width, height = parsed->coded_height;
+    CUVIDRECONFIGUREDECODERINFO info = {
+        .ulWidth = width,
+        .ulHeight = height,
+        .ulTargetWidth = (unsigned)bzi_nvdec_target(width),
+        .ulTargetHeight = (unsigned)bzi_nvdec_target(height),
+        .display_area = { .right = (short)width, .bottom = (short)height },
+        .ulNumDecodeSurfaces = decoder->surfaces,
+    };
     bzna_error ignored;
 
-    if (!decoder->handle || !bzi_nvdec_fits(decoder, want) || parsed->coded_width > decoder->max_width ||
-        parsed->coded_height > decoder->max_height || parsed->min_num_decode_surfaces > decoder->surfaces)
+    if (!decoder->handle || !bzi_nvdec_fits(decoder, want) || width > decoder->max_width ||
+        height > decoder->max_height || parsed->min_num_decode_surfaces > decoder->surfaces)
         return 0;
 
-    memset(&info, 0, sizeof info);
-    info.ulWidth = parsed->coded_width;
-    info.ulHeight = parsed->coded_height;
-    info.ulTargetWidth = (unsigned)bzi_nvdec_target(parsed->coded_width);
-    info.ulTargetHeight = (unsigned)bzi_nvdec_target(parsed->coded_height);
-    info.display_area.right = (short)parsed->coded_width;
-    info.display_area.bottom = (short)parsed->coded_height;
     if (bzi_nvdec_is_odd(parsed)) {
-        info.target_rect.right = (short)parsed->coded_width;
-        info.target_rect.bottom = (short)parsed->coded_height;
+        info.target_rect.right = (short)width;
+        info.target_rect.bottom = (short)height;
     }
-
-    info.ulNumDecodeSurfaces = decoder->surfaces;
-    result = device->cu.decoder_reconfigure(decoder->handle, &info);
-    if (bzi_device_check(device, result, "cuvidReconfigureDecoder", &ignored) != BZNA_OK)
+    if (BZI_DRIVER(device, &ignored, decoder_reconfigure, decoder->handle, &info) != BZNA_OK)
         return 0;
 
     atomic_fetch_add(&device->decoders_reconfigured, 1);
@@ -21916,14 +21861,6 @@ static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
     if (live)
         cache->max_live = live;
     return live > 0;
-}
-
-/* Returns 1 if a decoder of so many bytes or fewer could not be made lately on this device, else 0. */
-static int bzi_nvdec_cache_recently_oom(const bzi_nvdec_cache *cache, uint64_t bytes)
-{
-    bzi_device *device = cache->device;
-    return bytes >= atomic_load(&device->decoder_oom_bytes) &&
-           bzi_os_now_ns() < atomic_load(&device->decoder_oom_until_ns);
 }
 
 static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t bytes)
@@ -21988,20 +21925,9 @@ static bzna_status bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *decode
         if (++cache->changes % BZI_NVDEC_CHANGES == 0 && cache->target < BZI_NVDEC_CACHE_SLOTS)
             cache->target++;
     } else {
-        bzna_status result;
-
-        *bytes = bzi_nvdec_bytes(want, bzi_nvdec_surfaces(cache->device, parsed) + cache->device->desc.session_mapped,
-                                 bzi_nvdec_max_edge(parsed->coded_width, 0, UINT32_MAX),
-                                 bzi_nvdec_max_edge(parsed->coded_height, 0, UINT32_MAX)) +
-                 atomic_load(&cache->device->decoder_extra);
-
-        if (decoder->handle && bzi_nvdec_cache_recently_oom(cache, *bytes)) {
-            bzi_fail_memory(err, "a decoder for frames so large");
-            return BZI_NO_ROOM;
-        }
-
-        if ((result = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err)) != BZNA_OK)
-            return result;
+        const bzna_status status = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err);
+        if (status != BZNA_OK)
+            return status;
     }
 
     decoder->format = *want;
@@ -22028,7 +21954,7 @@ static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvd
         if (result == BZI_NO_ROOM && bzi_nvdec_cache_live(cache) < cache->max_live &&
             bzi_nvdec_cache_cap_to_live(cache))
             continue;
-        if (result != BZI_NO_ROOM || bzi_nvdec_cache_recently_oom(cache, bytes))
+        if (result != BZI_NO_ROOM || bzi_nvdec_recently_oom(cache->device, bytes))
             return result;
         if (bzi_nvdec_cache_cap_to_live(cache))
             continue;
@@ -22145,12 +22071,13 @@ static const char *bzi_chroma_name(uint32_t chroma)
 
 /* Returns OK, FOREIGN if NVDEC is never used for the codec, REFUSED if this device's NVDEC cannot decode such pictures,
  * or FAILED if the device is lost. */
-static bzna_status bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_format *sps,
-                                            bzna_error *err)
+static bzna_status bzi_session_accepts(bzi_session *session, const bzi_nvdec_picture *coded, bzna_error *err)
 {
-    const bzi_nvdec_format format = bzi_nvdec_format_of(codec, sps);
+    const bzi_format *sps = &coded->sps;
+    const bzi_nvdec_format format = bzi_nvdec_format_of(coded);
+    const uint32_t codec = format.codec;
     const char *name = bzi_codec_name(codec), *device = session->device->info.name;
-    const uint32_t unit = bzi_codec_find(codec)->nv_unit, allowed = session->device->desc.host->codecs;
+    const uint32_t unit = bzi_codec_find(codec)->nv_unit, allowed = session->device->host->codecs;
     uint32_t width, height;
     CUVIDDECODECAPS caps;
     bzna_status status;
@@ -22169,30 +22096,27 @@ static bzna_status bzi_session_accepts(bzi_session *session, uint32_t codec, con
         BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded in software, not by NVDEC", name);
         return BZI_FOREIGN;
     }
-    if (atomic_load(&session->device->given_up) >> bzi_session_codec(codec) & 1) {
+    if (atomic_load(&session->device->given_up) >> bzi_session_codec(codec) & 1)
         return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s has failed %u times in a row with %s", device,
-                 BZI_SESSION_MAX_FAILURES, name);
-    }
+                        BZI_SESSION_MAX_FAILURES, name);
 
     status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
     if (status != BZNA_OK)                                  /* an old driver may not know the codec */
         return status == BZNA_E_DEVICE_LOST ? status : (err->status = BZNA_E_CODEC);
     if (!caps.bIsSupported || format.chroma == 2 || (sps->depth_chroma != sps->depth_luma && format.chroma) ||
-        !(caps.nOutputFormatMask >> bzi_nvdec_format_surface(&format) & 1)) {
+        !(caps.nOutputFormatMask >> bzi_nvdec_format_surface(&format) & 1))
         return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s does not decode %s of %u bits, %s", device, name, format.depth,
-                 bzi_chroma_name(format.chroma));
-    }
+                        bzi_chroma_name(format.chroma));
 
     /* The driver counts frames as coded, in whole macroblocks, for H.265, too. */
     width = (sps->width + unit - 1) / unit * unit;
     height = (sps->height + unit - 1) / unit * unit;
     if (width < caps.nMinWidth || height < caps.nMinHeight || width > caps.nMaxWidth || height > caps.nMaxHeight ||
-        (uint64_t)width * height / 256 > caps.nMaxMBCount) {
+        (uint64_t)width * height / 256 > caps.nMaxMBCount)
         return BZI_FAIL(err, BZNA_E_CODEC,
                         "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u", device, name,
                         caps.nMinWidth, caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount,
                         format.width, format.height);
-    }
     return BZNA_OK;
 }
 
@@ -22222,19 +22146,13 @@ static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT 
 {
     bzi_device *device = s->session->device;
     bzi_flight *flight = &s->flight;
-    CUresult decoded;
 
-    if (!bzi_nvdec_serves(flight->decoder, &s->want, parsed)) {
+    if (!bzi_nvdec_serves(flight->decoder, &s->want, parsed))
         return BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture without parameter sets");
-    }
-
-    if (parameters->field_pic_flag) {
+    if (parameters->field_pic_flag)
         return BZI_FAIL(s->err, BZNA_E_CODEC, "the picture is interlaced");
-    }
-
-    if (s->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain) {
+    if (s->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain)
         return BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
-    }
 
     flight->surface = bzi_nvdec_free_surface(device, flight->decoder);
     if (flight->decoder->quirks & BZI_QUIRK_INDEX)
@@ -22250,8 +22168,7 @@ static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT 
             memset(av1->ref_frame_map, 0xff, sizeof av1->ref_frame_map);
     }
 
-    decoded = device->cu.decode(flight->decoder->handle, parameters);
-    return bzi_device_check(device, decoded, "cuvidDecodePicture", s->err);
+    return BZI_DRIVER(device, s->err, decode, flight->decoder->handle, parameters);
 }
 
 /* Takes the first picture of the access unit as the sample. Decoding in software ignores those after it, too. */
@@ -22285,8 +22202,10 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     uint32_t index;
     int found;
     bzi_parser *parser;
-    CUVIDPARSERPARAMS parameters;
-    CUresult result;
+    /* the sequence callback returns the real number of surfaces */
+    CUVIDPARSERPARAMS parameters = { .CodecType = bzi_nvdec_codec(image->codec), .ulMaxNumDecodeSurfaces = 1,
+                                     .pfnSequenceCallback = bzi_parser_on_sequence,
+                                     .pfnDecodePicture = bzi_parser_on_picture };
     bzna_status status;
 
     if (!bzi_buffer_reserve(session->memory, &session->key, size, 0))
@@ -22302,14 +22221,8 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     if (!bzi_lru_set(&session->parser_keys, session->memory, index, session->key.data, size))
         return bzi_fail_memory(err, "parameter sets");
 
-    memset(&parameters, 0, sizeof parameters);
-    parameters.CodecType = bzi_nvdec_codec(image->codec);
-    parameters.ulMaxNumDecodeSurfaces = 1;                  /* the sequence callback returns the real number */
     parameters.pUserData = parser;
-    parameters.pfnSequenceCallback = bzi_parser_on_sequence;
-    parameters.pfnDecodePicture = bzi_parser_on_picture;
-    result = device->cu.parser_create(&parser->handle, &parameters);
-    status = bzi_device_check(device, result, "cuvidCreateVideoParser", err);
+    status = BZI_DRIVER(device, err, parser_create, &parser->handle, &parameters);
     if (status != BZNA_OK) {
         parser->handle = NULL;
         bzi_lru_forget(&session->parser_keys, index);
@@ -22323,16 +22236,14 @@ static bzna_status bzi_session_parse(bzi_session *session, bzi_parser *parser, u
                                           bzi_submission *submission)
 {
     bzi_device *device = session->device;
-    CUVIDSOURCEDATAPACKET packet;
+    /* without this flag, the parser waits for the next packet */
+    CUVIDSOURCEDATAPACKET packet = { .flags = CUVID_PKT_ENDOFPICTURE, .payload = session->bytes.data,
+                                     .payload_size = (tcu_ulong)size };
     bzna_error err;
     bzna_status status;
 
-    memset(&packet, 0, sizeof packet);
-    packet.flags = CUVID_PKT_ENDOFPICTURE;                  /* without it, the parser waits for the next packet */
-    packet.payload = session->bytes.data;
-    packet.payload_size = (tcu_ulong)size;
     parser->submission = submission;
-    status = bzi_device_check(device, device->cu.parse(parser->handle, &packet), "cuvidParseVideoData", &err);
+    status = BZI_DRIVER(device, &err, parse, parser->handle, &packet);
     parser->submission = NULL;
 
     if (submission->queued)                                 /* whatever the parser makes of the rest */
@@ -22397,15 +22308,16 @@ static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *im
 }
 
 /* Gives a picture to a parser, whose callbacks find its decoder and submit it there. */
-static bzna_status bzi_session_offer(bzi_session *session, const bzna_image *image, const bzi_format *sps,
-                                          bzi_submission *submission, bzna_error *err)
+static bzna_status bzi_session_offer(bzi_session *session, const bzi_nvdec_picture *coded, bzi_submission *submission,
+                                     bzna_error *err)
 {
+    const bzna_image *image = coded->image;
     bzi_parser *parser = NULL;
     uint64_t size;
     bzna_status result;
 
     submission->session = session;
-    submission->want = bzi_nvdec_format_of(image->codec, sps);
+    submission->want = bzi_nvdec_format_of(coded);
     submission->want.width += submission->larger;
     submission->want.height += submission->larger;
     submission->err = err;
@@ -22425,18 +22337,18 @@ static bzna_status bzi_session_offer(bzi_session *session, const bzna_image *ima
     return result < 0 ? bzi_session_fall_back(session, image->codec, err) : result;
 }
 
-/* Queues a picture. Pre: bzi_session_accepts has accepted it. picture, sps: what the image says of itself. */
-static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *image, const bzna_picture *picture,
-                                           const bzi_format *sps, void *tag, bzna_error *err)
+/* Queues a picture. Pre: bzi_session_accepts has accepted it. */
+static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_picture *coded, void *tag, bzna_error *err)
 {
-    bzi_submission submission = { .flight = { .tag = tag, .picture = *picture, .window_x = sps->window[0],
+    const bzi_format *sps = &coded->sps;
+    bzi_submission submission = { .flight = { .tag = tag, .picture = coded->picture, .window_x = sps->window[0],
                                               .window_y = sps->window[2],
                                               .semi_planar = sps->chroma_format != 3 } };
     const bzi_flight *flight = &submission.flight;
     bzna_status result = BZNA_AGAIN;
 
-    if (session->pending_count == session->device->desc.session_depth ||
-        (result = bzi_session_offer(session, image, sps, &submission, err)) != BZNA_OK)
+    if (session->pending_count == session->device->config.session_depth ||
+        (result = bzi_session_offer(session, coded, &submission, err)) != BZNA_OK)
         return result;
 
     bzi_nvdec_cache_use(&session->decoders, flight->decoder, flight->surface);
@@ -22445,11 +22357,11 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *im
 }
 
 /* Makes a decoder for such pictures, or for frames larger by so many pixels, with what NVIDIA's parser asks for. */
-static bzna_status bzi_session_prepare(bzi_session *session, const bzna_image *image, const bzi_format *sps,
-                                            uint32_t larger, bzna_error *err)
+static bzna_status bzi_session_prepare(bzi_session *session, const bzi_nvdec_picture *coded, uint32_t larger,
+                                       bzna_error *err)
 {
     bzi_submission submission = { .only_decoder = 1, .larger = larger };
-    const bzna_status result = bzi_session_offer(session, image, sps, &submission, err);
+    const bzna_status result = bzi_session_offer(session, coded, &submission, err);
     if (result == BZNA_OK)
         submission.flight.decoder->used = ++session->decoders.clock;
     return result;
@@ -22517,7 +22429,9 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
 
     if (result == CUDA_SUCCESS)
         *out = decoded.decodeStatus;
-    return bzi_cuda_is_lost((int)result) ? bzi_device_check(device, result, "cuvidGetDecodeStatus", err) : BZNA_OK;
+    if (!bzi_cuda_is_lost((int)result))
+        return BZNA_OK;
+    return bzi_device_check(device, result, bzi_driver_names.decode_status, err);
 }
 
 /* Waits until a picture is done, if NVDEC reports that. A driver that reports nothing for half a second is taken to
@@ -22611,7 +22525,7 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
     trial->call = *call;
     atomic_store(&trial->done, 0);
 
-    error = device->desc.host->no_threads ? ENOTSUP : bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1);
+    error = device->host->no_threads ? ENOTSUP : bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1);
     if (error) {
         atomic_store(&trial->taken, 0);
         return bzi_fail(err, BZNA_E_DEVICE, BZNA_NO_OFFSET, 0, error, "cannot start a thread to map a picture: %s",
@@ -22643,14 +22557,13 @@ static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, c
                                      bzna_error *err)
 {
     const uint64_t begin = bzi_os_now_ns();
-    bzna_status status;
 
     if (flight->is_sound && session->mapped_count && decoded == cuvidDecodeStatus_Invalid)
         return BZNA_OK;
 
     while (decoded == cuvidDecodeStatus_Invalid || decoded == cuvidDecodeStatus_InProgress) {
-        if ((status = bzi_session_ask(session, flight, &decoded, err)) != BZNA_OK)
-            return status;
+        if (bzi_session_ask(session, flight, &decoded, err) != BZNA_OK)
+            return err->status;
         if (decoded != cuvidDecodeStatus_InProgress)
             break;
         if (bzi_os_now_ns() - begin > BZI_NVDEC_VERDICT_NS)
@@ -22672,11 +22585,8 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
     bzi_device *device = session->device;
     bzna_status status = BZNA_OK;
 
-    memset(call, 0, sizeof *call);
-    call->decoder = flight->decoder->handle;
-    call->surface = (int)flight->surface;
-    call->parameters.progressive_frame = 1;
-    call->parameters.output_stream = session->stream;
+    *call = (bzi_map_call){ .decoder = flight->decoder->handle, .surface = (int)flight->surface,
+                            .parameters = { .progressive_frame = 1, .output_stream = session->stream } };
     *decoded = cuvidDecodeStatus_Invalid;
 
     if (atomic_load(&device->stuck))
@@ -22688,7 +22598,7 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
         status = bzi_session_map_anyway(session, call, err);
     else if (status == BZNA_OK)
         bzi_map_call_make(&device->cu, call);
-    return status == BZNA_OK ? bzi_device_check(device, call->result, "cuvidMapVideoFrame64", err) : status;
+    return status == BZNA_OK ? bzi_device_check(device, call->result, bzi_driver_names.map, err) : status;
 }
 
 /* Maps the oldest picture, after it is done. Its tag is set in every case. The rest of *out is valid until
@@ -22756,19 +22666,19 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
     for (uint32_t i = 0; i < (flight->semi_planar ? 2u : 3u) && from->plane[i] && status == BZNA_OK; i++) {
         const uint32_t x = i ? from->chroma_shift_x : 0, y = i ? from->chroma_shift_y : 0;
         const uint32_t each = bytes << (i && flight->semi_planar);
-        CUDA_MEMCPY2D copy;
-
-        memset(&copy, 0, sizeof copy);
-        copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-        copy.srcDevice = (CUdeviceptr)(uintptr_t)from->plane[i];
-        copy.srcPitch = (size_t)from->pitch[i];
-        copy.dstDevice = (CUdeviceptr)(uintptr_t)to->plane[i];
-        copy.dstPitch = (size_t)to->pitch[i];
-        copy.dstXInBytes = (size_t)(place[0] >> x) * each;
-        copy.dstY = place[1] >> y;
-        copy.WidthInBytes = (((size_t)width + (1u << x) - 1) >> x) * each;
-        copy.Height = (height + (1u << y) - 1) >> y;
-        status = bzi_device_check(device, device->cu.copy_2d(&copy, session->stream), "cuMemcpy2DAsync", err);
+        const CUDA_MEMCPY2D copy = {
+            .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+            .srcDevice = (CUdeviceptr)(uintptr_t)from->plane[i],
+            .srcPitch = (size_t)from->pitch[i],
+            .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+            .dstDevice = (CUdeviceptr)(uintptr_t)to->plane[i],
+            .dstPitch = (size_t)to->pitch[i],
+            .dstXInBytes = (size_t)(place[0] >> x) * each,
+            .dstY = place[1] >> y,
+            .WidthInBytes = (((size_t)width + (1u << x) - 1) >> x) * each,
+            .Height = (height + (1u << y) - 1) >> y,
+        };
+        status = BZI_DRIVER(device, err, copy_2d, &copy, session->stream);
     }
 
     return status;
@@ -22803,7 +22713,7 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 
 /* ==== 67. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 10, 23-24, 59-60, 62-66.
+ * Calls: rooms 2, 7, 10, 23-24, 59-60, 62-66.
  *
  * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
  * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
@@ -22879,14 +22789,13 @@ static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *base6
         "lTSMgp//2Q" } },
 };
 
-/* The check of one kind. Both pictures have the same format. */
+/* The check of one kind. Both pictures have the same format and sizes. */
 typedef struct bzi_check {
     bzi_session     *session;         /* that is to decode the kind */
     bzi_caps        *kind;            /* what is found out */
     bzi_nvdec_format want;
-    bzi_format       format;          /* what the parameter sets say */
-    bzna_picture     picture;         /* sizes and colors */
-    bzna_image       images[2];       /* A and B; the same one twice if it is not built in */
+    bzi_nvdec_picture coded[2];       /* A and B; the same one twice if it is not built in. image NULL: there is none */
+    bzna_image       images[2];       /* those that are built in */
     uint64_t         sums[2];         /* of their values, as bzi_check_sum makes them */
     uint8_t          bytes[2][768];   /* of the built-in pictures */
     uint32_t         half;            /* rounds after which the order of both pictures changes: see bzi_check_plan */
@@ -22980,7 +22889,8 @@ static int bzi_check_use_built_in(bzi_check *check)
         image->data = check->bytes[i];
         check->sums[i] = bzi_check_pictures[k].sums[i];
         alone = bzi_image_alone(image);
-        bzi_picture_describe(&alone, BZI_CHECK_SIZE, &check->format, &check->picture, &ignored);
+        check->coded[i].image = image;
+        bzi_picture_describe(&alone, BZI_CHECK_SIZE, &check->coded[i].sps, &check->coded[i].picture, &ignored);
         check->want.width = check->want.height = BZI_CHECK_SIZE;
     }
 
@@ -22988,15 +22898,17 @@ static int bzi_check_use_built_in(bzi_check *check)
 }
 
 /* Decodes a picture on the CPU. Its planes are valid until the next one. */
-static bzna_status bzi_check_software(bzi_session *session, const bzna_image *image, const bzi_format *format,
-                                      bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_check_software(bzi_session *session, const bzi_nvdec_picture *coded, bzna_picture *picture,
+                                      bzna_error *err)
 {
     bzi_software *software = &session->software;
     bzna_status status = BZNA_OK;
+
+    *picture = coded->picture;
     if (!software->memory)
-        status = bzi_software_open(software, session->memory, session->device->desc.host->max_edge_px, err);
+        status = bzi_software_open(software, session->memory, session->device->host->max_edge_px, err);
     if (status == BZNA_OK)
-        return bzi_software_decode(software, image, format, bzi_picture_all(picture), picture, err);
+        return bzi_software_decode(software, coded->image, &coded->sps, bzi_picture_all(picture), picture, err);
     memset(software, 0, sizeof *software);
     return status;
 }
@@ -23066,15 +22978,14 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
         bzna_status result = BZNA_OK;
 
         while (submitted < check->rounds && result == BZNA_OK) {
-            result = bzi_session_submit(session, &check->images[bzi_check_which(check, submitted)], &check->picture,
-                                        &check->format, NULL, err);
+            result = bzi_session_submit(session, &check->coded[bzi_check_which(check, submitted)], NULL, err);
             submitted += result == BZNA_OK;
         }
         if (result != BZNA_OK && result != BZNA_AGAIN)
             return err->status;
 
         status = bzi_check_map(check, mapped, err);
-        if (session->mapped_count == session->device->desc.session_mapped || !session->pending_count)
+        if (session->mapped_count == session->device->config.session_mapped || !session->pending_count)
             bzi_session_unmap_all(session);
     }
     return status;
@@ -23083,14 +22994,12 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
 /* Checks that the copy of a round is near to what the CPU makes of its JPEG. */
 static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *err)
 {
-    bzna_picture decoded = check->picture, made;
+    bzna_picture decoded, made;
     uint64_t sum = 0, count = 0;
     uint32_t most = 0, low_zeros;
-    const bzna_image *image = &check->images[bzi_check_which(check, round)];
-    bzna_status status = bzi_check_software(check->session, image, &check->format, &decoded, err);
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_check_software(check->session, &check->coded[bzi_check_which(check, round)], &decoded, err) != BZNA_OK)
+        return err->status;
 
     made = bzi_check_in_copy(&check->flights[round], check->copies + round * check->surface_bytes, &low_zeros);
     for (int i = 0; i < 3; i++) {
@@ -23144,7 +23053,7 @@ static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
     const int is_first = atomic_load(&device->decoders_made) == 0;
 
     check->session->decoders.target = 1;
-    if (bzi_session_prepare(check->session, &check->images[0], &check->format, 64, err) != BZNA_OK)
+    if (bzi_session_prepare(check->session, check->coded, 64, err) != BZNA_OK)
         return err->status;
     if (is_first)
         bzi_check_measure_extra(device, &check->session->decoders.decoders[0]);
@@ -23223,7 +23132,7 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
     }
 
     if (check->kind->quirks && outcome == BZNA_CHECK_PASSED)
-        bzi_log(device->desc.host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC of %s, %s of %u bits, %s: %s; to avoid that, %s",
+        bzi_log(device->host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC of %s, %s of %u bits, %s: %s; to avoid that, %s",
                 device->info.name, bzi_codec_name(check->want.codec), check->want.depth,
                 bzi_chroma_name(check->want.chroma), why, report);
     atomic_store(&check->kind->check, outcome);
@@ -23232,12 +23141,12 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 
 /* --- What is known of a kind --- */
 
-/* Checks a kind. If check->images[0].data is NULL, only built-in pictures serve. A kind that cannot be checked is noted
+/* Checks a kind. Without a picture in check->coded, only built-in ones serve. A kind that cannot be checked is noted
  * as skipped. */
 static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
 {
     const char *skip = "there is no other decoder to compare with";
-    bzna_picture decoded = check->picture;
+    bzna_picture decoded;
     bzna_status status = BZNA_E_UNSUPPORTED;
 
     bzi_check_plan(check);
@@ -23246,13 +23155,13 @@ static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
     } else if (BZI_HAS_JPEG || check->want.codec != BZNA_CODEC_JPEG) {
         if (bzi_check_use_built_in(check))
             return bzi_check_run(check, err);
-        if (!check->images[0].data)
+        if (!check->coded[0].image)
             return BZNA_OK;
 
-        check->images[1] = check->images[0];
+        check->coded[1] = check->coded[0];
         check->rounds = 1 + (uint32_t)bzi_min(check->rounds - 1, BZI_CHECK_BYTES /
                                               (6ull * check->want.width * check->want.height));
-        status = bzi_check_software(check->session, &check->images[0], &check->format, &decoded, err);
+        status = bzi_check_software(check->session, check->coded, &decoded, err);
     }
 
     if (status == BZNA_OK) {
@@ -23274,11 +23183,10 @@ static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
 }
 
 /* Tells whether NVDEC may decode pictures of a kind. A kind that was not checked is checked first, while other sessions
- * wait. image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if the check is due, nothing is in
- * flight. */
+ * wait. coded: NULL, or a picture of the kind. Pre: if the check is due, nothing is in flight. */
 BZI_COLD
-static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzna_image *image,
-                                       const bzi_format *format, const bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzi_nvdec_picture *coded,
+                                  bzna_error *err)
 {
     bzi_device *device = session->device;
     bzi_caps *kind = bzi_device_kind(device, want->codec, want->chroma, want->depth);
@@ -23286,18 +23194,15 @@ static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *
 
     if (bzi_check_is_due(device, want)) {
         bzi_check check = { .session = session, .kind = kind, .want = *want };
-        if (image) {
-            check.images[0] = *image;
-            check.format = *format;
-            check.picture = *picture;
-        }
+        if (coded)
+            check.coded[0] = *coded;
 
-        bzi_device_turn(device, 1);
+        bzi_os_turn_begin(&device->turn);
         if (atomic_load(&device->stuck))
             status = bzi_device_video(device, err);
         else if (bzi_check_is_due(device, want))
             status = bzi_check_begin(&check, err);
-        bzi_device_turn(device, 0);
+        bzi_os_turn_end(&device->turn);
     }
 
     if (status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST)
@@ -23311,23 +23216,33 @@ static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *
     return err->status = BZNA_E_CODEC;                      /* even a damaged picture: libavcodec is to report that */
 }
 
-/* Fills in what is known of a kind that NVDEC decodes. Built-in pictures check it now. Pre: in the CUDA context. */
+/* Fills in what NVDEC can do with the codec, chroma format and depth in *info, and what is known of that kind. Built-in
+ * pictures check it now. */
 BZI_COLD
-static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
+static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
 {
     const bzi_nvdec_format want = { info->codec, info->chroma_format, info->depth, 0, 0 };
     bzi_caps *kind = bzi_device_kind(device, want.codec, want.chroma, want.depth);
     bzi_session session;
-    bzna_error err;
+    bzna_error why;
+    bzna_status status;
 
-    bzi_error_init(&err);
-    if (bzi_check_is_due(device, &want) &&
-        bzi_session_open(&session, device, &device->desc.host->memory, &err) == BZNA_OK) {
-        bzi_check_kind(&session, &want, NULL, NULL, NULL, &err);
-        bzi_session_close(&session);
+    if (bzi_device_enter(device, err) != BZNA_OK)
+        return err->status;
+    status = bzi_device_codec(device, info, err);
+
+    if (status == BZNA_OK && info->supported) {
+        bzi_error_init(&why);
+        if (bzi_check_is_due(device, &want) &&
+            bzi_session_open(&session, device, &device->host->memory, &why) == BZNA_OK) {
+            bzi_check_kind(&session, &want, NULL, &why);
+            bzi_session_close(&session);
+        }
+        info->check = device->checks ? atomic_load(&kind->check) : BZNA_CHECK_SKIPPED;
+        bzi_string_copy(info->check_message, sizeof info->check_message, info->check ? kind->report : why.message);
     }
-    info->check = device->checks ? atomic_load(&kind->check) : BZNA_CHECK_SKIPPED;
-    bzi_string_copy(info->check_message, sizeof info->check_message, info->check ? kind->report : err.message);
+    bzi_device_leave(device);
+    return status;
 }
 
 #endif
@@ -23444,7 +23359,7 @@ typedef struct bzi_output {
     uint32_t          own_warp;       /* 1: it has a warp of its own; 0: it uses the first output's */
     uint32_t          own_filter;     /* likewise, its filter */
     uint32_t          own_color;      /* likewise, its color */
-    bzi_similarity    warp;
+    bzna_warp         warp;
     bzna_transform    transform;      /* that every sample starts with */
     bzna_jitter       jitter;
     bzna_loader_augment augment;      /* its policies; until the loader is open, the caller's, and then a copy */
@@ -23500,7 +23415,7 @@ typedef struct bzi_pool {
     bzi_host          *host;
     struct bzi_engine *engines;
     uint32_t           count;         /* of engines; immutable */
-    uint32_t           locks;         /* that were made and are to be freed: 1, mutex; 2, wake, too */
+    uint32_t           has_locks;     /* 1: mutex and wake were made */
     bzi_mutex          mutex;
     bzi_cond           wake;          /* an item was queued, or the pool closes */
     bzi_run            queue;         /* (P) */
@@ -23540,10 +23455,25 @@ typedef struct bzi_dl_versioned {
 
 enum { BZI_CONDS = 6 };               /* condition variables of a loader */
 
-/* Every batch has the first BZI_TENSORS tensors (bzi_loader_describe_tensor). Those of fields follow, then those of
- * further outputs. */
+/* Every batch has the first BZI_TENSORS tensors (bzi_loader_add_tensors). Those of fields follow, then those of further
+ * outputs. */
 enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_FIELD_TENSORS + BZI_LIMIT_OUTPUTS - 1,
        BZI_DIMENSIONS = 5 };
+
+/* A tensor of each batch. This description serves the loader, its batches and DLPack. */
+typedef struct bzi_tensor {
+    bzna_tensor       one;            /* that of a batch with one slot, without data */
+    uint32_t          axis;           /* of its shape, that counts slots */
+    const bzi_output *output;         /* whose pictures it has; NULL: it has none */
+} bzi_tensor;
+
+/* A tensor in the forms of DLPack. */
+typedef struct bzi_export {
+    bzi_dl_managed   managed;
+    bzi_dl_versioned versioned;       /* the same, with a version */
+    int64_t          shape[BZI_DIMENSIONS];
+    int64_t          strides[BZI_DIMENSIONS];         /* in elements */
+} bzi_export;
 
 /* A field that batches carry, as a tensor or as bytes. */
 typedef struct bzi_column {
@@ -23609,10 +23539,7 @@ struct bzna_batch {
     bzna_drawn  *operations;          /* loader.drawn_views * BZNA_OPERATIONS_MAX for each slot */
     uint32_t    *operation_counts;    /* loader.drawn_views for each slot */
     void        *columns[BZI_LIMIT_ALL_COLUMNS];      /* values of tensors, then bzi_slot_bytes of other fields */
-    bzi_dl_managed tensors[BZI_TENSORS_MAX];          /* given to consumers of DLPack */
-    bzi_dl_versioned versioned[BZI_TENSORS_MAX];      /* likewise, with a version */
-    int64_t      shape[BZI_TENSORS_MAX][BZI_DIMENSIONS];    /* of each of them */
-    int64_t      strides[BZI_TENSORS_MAX][BZI_DIMENSIONS];  /* in elements */
+    bzi_export   exports[BZI_TENSORS_MAX];            /* given to consumers of DLPack */
     uint64_t     device_data;         /* the library's memory on the device: the data, or what is copied to the host */
     void        *pinned;              /* the library's host memory for data that comes from the device */
     void        *stream;              /* the consumer's; bzna_batch_move changes it */
@@ -23693,6 +23620,8 @@ struct bzna_loader {
     uint32_t           output_count;
     uint32_t           view_count;
     uint32_t           drawn_views;   /* as view_count, if any output has policies; else 0 */
+    bzi_tensor         tensors[BZI_TENSORS_MAX];
+    uint32_t           tensor_end;    /* the number after that of the last tensor */
     bzi_column         columns[BZI_LIMIT_ALL_COLUMNS];      /* fields that are tensors, then fields that are bytes */
     uint32_t           tensor_count;  /* columns of the first kind */
     uint32_t           column_count;  /* of both */
@@ -23746,8 +23675,7 @@ struct bzna_loader {
             bzi_cond tiles_wake;      /* workers that wait for tiles that others are decoding */
         };
     };
-    uint32_t  cond_count;             /* of those that were made */
-    uint32_t  has_mutex;              /* 1: mutex was made */
+    uint32_t  has_locks;              /* 1: all of them were made */
 
     /* Threads: what is asked of them, and what they do. */
     uint32_t quit;                    /* (L) 1: it closes */
@@ -23809,104 +23737,80 @@ static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_view *view, ui
     return batch->slices[slot / each] + bzi_view_at(view, batch->slots, slot % each);
 }
 
-/* Describes the tensor of a field. */
-static void bzi_column_describe(const bzi_column *column, uint64_t slots, bzna_tensor *tensor)
-{
-    tensor->dtype = column->dtype;
-    tensor->dimensions = 1 + column->dimensions;
-    memcpy(tensor->shape + 1, column->shape, column->dimensions * sizeof *column->shape);
-    tensor->bytes = slots * column->bytes;
-    memcpy(tensor->name, column->name, sizeof tensor->name);
-}
-
-/* Describes the tensor of an output, but sets no data. */
-static void bzi_loader_describe_output(const bzna_loader *loader, const bzi_output *output, uint64_t slots,
-                                       bzna_tensor *tensor)
-{
-    const bzna_output *o = &output->shape;
-    const int last = o->layout == BZNA_LAYOUT_NHWC, several = output->views > 1;
-    const uint32_t channels = bzi_channels(o->channels);
-    const int64_t shape[BZI_DIMENSIONS] = { output->views, (int64_t)slots, last ? o->height : channels,
-                                            last ? o->width : o->height, last ? channels : o->width };
-
-    tensor->dtype = o->dtype;
-    tensor->dimensions = several ? BZI_DIMENSIONS : BZI_DIMENSIONS - 1;
-    memcpy(tensor->shape, shape + !several, tensor->dimensions * sizeof *shape);
-    tensor->bytes = output->views * slots * output->picture_bytes;
-    if (loader->slot_bytes)
-        memcpy(tensor->name, output->name, sizeof tensor->name);
-    if (loader->on_device)
-        tensor->device = loader->device->info.device;
-}
-
-/* Returns the number after that of the last tensor. */
-static uint32_t bzi_loader_tensors(const bzna_loader *loader)
-{
-    return BZI_TENSORS + loader->tensor_count + loader->output_count - 1;
-}
-
 /* Returns the number of the first tensor: 1 if batches have no pictures, because tensor 0 is the pictures. */
 static uint32_t bzi_loader_first_tensor(const bzna_loader *loader) { return loader->slot_bytes ? 0 : 1; }
 
-/* Returns the output that a tensor belongs to, or NULL if it is not one of pictures. */
-static const bzi_output *bzi_loader_output(const bzna_loader *loader, uint32_t number)
+/* Finds a tensor by its name. Returns its number, or loader->tensor_end if there is none. */
+static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *name)
 {
-    const uint32_t others = BZI_TENSORS + loader->tensor_count;
-    return number == 0 ? loader->outputs : number >= others ? &loader->outputs[number - others + 1] : NULL;
+    uint32_t number = bzi_loader_first_tensor(loader);
+
+    while (number < loader->tensor_end && strcmp(loader->tensors[number].one.name, name) != 0)
+        number++;
+    return number;
 }
 
-/* Describes one tensor of a batch of so many slots, but sets no data. Tensor 0 has neither name nor bytes if batches
- * have no pictures. Pre: number < bzi_loader_tensors. */
-static void bzi_loader_describe_tensor(const bzna_loader *loader, uint32_t number, uint64_t slots, bzna_tensor *tensor)
+/* Adds a tensor with one element for each slot, of so many bytes, and returns it. */
+static bzi_tensor *bzi_loader_add_tensor(bzna_loader *loader, const char *name, uint32_t dtype, uint64_t bytes)
 {
-    static const struct { const char *name; uint32_t dtype, bytes; } tensors[BZI_TENSORS] = {
-        { "", 0, 0 },
-        { "target", BZNA_DTYPE_INT64, 8 },
-        { "index", BZNA_DTYPE_UINT64, 8 },
-        { "status", BZNA_DTYPE_INT32, 4 },
-    };
-    const bzi_output *output = bzi_loader_output(loader, number);
+    bzi_tensor *tensor = &loader->tensors[loader->tensor_end++];
 
-    memset(tensor, 0, sizeof *tensor);
-    tensor->struct_size = sizeof *tensor;
-    tensor->device.kind = BZNA_DEVICE_CPU;
-    tensor->dimensions = 1;
-    tensor->shape[0] = (int64_t)slots;
-    if (output) {
-        bzi_loader_describe_output(loader, output, slots, tensor);
-    } else if (number >= BZI_TENSORS) {
-        bzi_column_describe(&loader->columns[number - BZI_TENSORS], slots, tensor);
-    } else {
-        tensor->dtype = tensors[number].dtype;
-        tensor->bytes = slots * tensors[number].bytes;
-        bzi_string_copy(tensor->name, sizeof tensor->name, tensors[number].name);
-    }
+    tensor->one.struct_size = sizeof tensor->one;
+    bzi_string_copy(tensor->one.name, sizeof tensor->one.name, name);
+    tensor->one.device.kind = BZNA_DEVICE_CPU;
+    tensor->one.dtype = dtype;
+    tensor->one.dimensions = 1;
+    tensor->one.shape[0] = 1;
+    tensor->one.bytes = bytes;
+    return tensor;
+}
+
+/* Adds the tensor of an output. It has neither name nor bytes if batches have no pictures. */
+static void bzi_loader_add_output(bzna_loader *loader, const bzi_output *output)
+{
+    const bzna_output *o = &output->shape;
+    const int last = o->layout == BZNA_LAYOUT_NHWC;
+    const uint32_t channels = bzi_channels(o->channels), several = output->views > 1;
+    const int64_t shape[BZI_DIMENSIONS] = { output->views, 1, last ? o->height : channels,
+                                            last ? o->width : o->height, last ? channels : o->width };
+    bzi_tensor *tensor = bzi_loader_add_tensor(loader, loader->slot_bytes ? output->name : "", o->dtype,
+                                               output->views * output->picture_bytes);
+
+    tensor->output = output;
+    tensor->axis = several;
+    tensor->one.dimensions = several ? BZI_DIMENSIONS : BZI_DIMENSIONS - 1;
+    memcpy(tensor->one.shape, shape + !several, tensor->one.dimensions * sizeof *shape);
+    if (loader->on_device)
+        tensor->one.device = loader->device->info.device;
+}
+
+/* Adds the tensors that every batch has. */
+static void bzi_loader_add_tensors(bzna_loader *loader)
+{
+    bzi_loader_add_output(loader, loader->outputs);
+    bzi_loader_add_tensor(loader, "target", BZNA_DTYPE_INT64, sizeof(int64_t));
+    bzi_loader_add_tensor(loader, "index", BZNA_DTYPE_UINT64, sizeof(uint64_t));
+    bzi_loader_add_tensor(loader, "status", BZNA_DTYPE_INT32, sizeof(bzna_status));
+}
+
+/* Describes a tensor of a batch with so many slots, but sets no data. */
+static void bzi_tensor_describe(const bzi_tensor *tensor, uint64_t slots, bzna_tensor *out)
+{
+    *out = tensor->one;
+    out->shape[tensor->axis] = (int64_t)slots;
+    out->bytes *= slots;
 }
 
 /* Describes one tensor of a batch, with its data. */
-static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tensor *tensor)
+static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tensor *out)
 {
     void *const data[BZI_TENSORS] = { NULL, batch->targets, batch->indices, batch->status };
-    const bzi_output *output = bzi_loader_output(batch->loader, number);
-    bzi_loader_describe_tensor(batch->loader, number, batch->slots, tensor);
-    tensor->data = output               ? batch->slices[0] + output->offset :
-                   number < BZI_TENSORS ? data[number] :
-                                          batch->columns[number - BZI_TENSORS];
-}
+    const bzi_tensor *tensor = &batch->loader->tensors[number];
 
-/* Finds a tensor by its name. Returns its number, or bzi_loader_tensors if there is none. */
-static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *name)
-{
-    const uint32_t count = bzi_loader_tensors(loader);
-    bzna_tensor tensor;
-    uint32_t number = bzi_loader_first_tensor(loader);
-
-    for (; number < count; number++) {
-        bzi_loader_describe_tensor(loader, number, 0, &tensor);
-        if (strcmp(tensor.name, name) == 0)
-            break;
-    }
-    return number;
+    bzi_tensor_describe(tensor, batch->slots, out);
+    out->data = tensor->output       ? batch->slices[0] + tensor->output->offset :
+                number < BZI_TENSORS ? data[number] :
+                                       batch->columns[number - BZI_TENSORS];
 }
 
 /* Locks the loader. If another thread holds the lock, the time until it is free is counted for bzna_statistics. */
@@ -24804,13 +24708,26 @@ static void bzi_column_shape(bzi_column *column, uint32_t dtype, const int64_t *
     }
 }
 
+/* Returns a column that is a tensor. clear: 1 if its slots can be without a value. */
+static bzi_column bzi_column_tensor(const char *name, uint32_t dtype, const int64_t *shape, uint32_t dimensions,
+                                    uint32_t clear)
+{
+    bzi_column column;
+
+    memset(&column, 0, sizeof column);
+    bzi_string_copy(column.name, sizeof column.name, name);
+    column.clear = clear;
+    bzi_column_shape(&column, dtype, shape, dimensions);
+    return column;
+}
+
 /* Checks a column that was named, and fills in its kind and length. */
 static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column, int is_tensor, bzna_error *err)
 {
     bzi_field field = { 0, 0, "" };
     const bzi_part *part = bzi_dataset_find_field(loader->dataset, column->name, &field);
 
-    if (is_tensor ? bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader) :
+    if (is_tensor ? bzi_loader_find_tensor(loader, column->name) < loader->tensor_end :
                     bzi_loader_find_bytes(loader, column->name) != BZI_NO_FIELD)
         return BZI_MISUSE(err, "\"%s\" is a tensor of every batch, or named twice; fields.bytes takes a field of that "
                           "name", column->name);
@@ -24825,6 +24742,21 @@ static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column
     if (!is_tensor || column->length || field.kind == BZNA_FIELD_INTEGER)
         return BZNA_OK;
     return bzi_column_measure(column, part, err);
+}
+
+/* Adds a column that is a tensor. */
+static bzna_status bzi_loader_add_column(bzna_loader *loader, const bzi_column *column, bzna_error *err)
+{
+    bzi_tensor *tensor;
+
+    if (bzi_loader_find_tensor(loader, column->name) < loader->tensor_end)
+        return BZI_MISUSE(err, "another tensor has the name \"%s\"", column->name);
+    tensor = bzi_loader_add_tensor(loader, column->name, column->dtype, column->bytes);
+    tensor->one.dimensions += column->dimensions;
+    memcpy(tensor->one.shape + 1, column->shape, column->dimensions * sizeof *column->shape);
+    loader->columns[loader->column_count++] = *column;
+    loader->tensor_count++;
+    return BZNA_OK;
 }
 
 /* Makes the columns of one of the two lists of names. */
@@ -24845,8 +24777,10 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
         length = column.length;
         bzi_column_shape(&column, column.kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32, &length,
                          column.kind != BZNA_FIELD_INTEGER);
-        loader->columns[loader->column_count++] = column;
-        loader->tensor_count += is_tensor != 0;
+        if (!is_tensor)
+            loader->columns[loader->column_count++] = column;
+        else if (bzi_loader_add_column(loader, &column, err) != BZNA_OK)
+            return err->status;
     }
 
     return got < 0 ? BZI_MISUSE(err, "%s: \"%.*s\" is neither a field's name nor a vector's name and length, as in "
@@ -24933,16 +24867,6 @@ static bzna_status bzi_rule_check(const bzna_rule *r, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Adds a tensor to the columns. */
-static bzna_status bzi_loader_add_tensor(bzna_loader *loader, const bzi_column *column, bzna_error *err)
-{
-    if (bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader))
-        return BZI_MISUSE(err, "another tensor has the name \"%s\"", column->name);
-    loader->columns[loader->column_count++] = *column;
-    loader->tensor_count++;
-    return BZNA_OK;
-}
-
 /* Returns the rule before this one that has its name, or NULL. */
 static const bzi_rule *bzi_loader_rule_before(const bzna_loader *loader, const bzi_rule *rule)
 {
@@ -24956,30 +24880,28 @@ static const bzi_rule *bzi_loader_rule_before(const bzna_loader *loader, const b
 static bzna_status bzi_rule_make_tensors(bzna_loader *loader, bzi_rule *rule, const bzna_rule *given, bzna_error *err)
 {
     const bzi_rule *twin = bzi_loader_rule_before(loader, rule);
-    const int64_t one = 0;
-    bzi_column column, count;
-    bzna_status status;
+    bzi_column column;
+    char count[BZNA_NAME_MAX];
 
-    memset(&column, 0, sizeof column);
-    count = column;
     rule->tensor = twin ? twin->tensor : loader->tensor_count;
     if (twin && twin->kind != rule->kind)
         return BZI_MISUSE(err, "kind: differs from that of another rule with the name \"%s\"", rule->name);
     if (rule->kind == BZNA_RULE_BYTES)
         return BZNA_OK;
 
-    bzi_string_copy(column.name, sizeof column.name, rule->name);
-    column.clear = rule->kind == BZNA_RULE_TENSOR;
-    bzi_column_shape(&column, given->dtype, given->shape, given->dimensions);
+    column = bzi_column_tensor(rule->name, given->dtype, given->shape, given->dimensions,
+                               rule->kind == BZNA_RULE_TENSOR);
     if (twin)
         return memcmp(&loader->columns[twin->tensor], &column, sizeof column) == 0 ? BZNA_OK :
                BZI_MISUSE(err, "dtype, shape: differ from those of another rule with the name \"%s\"", rule->name);
 
-    if ((status = bzi_loader_add_tensor(loader, &column, err)) != BZNA_OK || rule->kind != BZNA_RULE_ROWS)
-        return status;
-    snprintf(count.name, sizeof count.name, "%.25s_count", rule->name);
-    bzi_column_shape(&count, BZNA_DTYPE_INT64, &one, 0);
-    return bzi_loader_add_tensor(loader, &count, err);
+    if (bzi_loader_add_column(loader, &column, err) != BZNA_OK)
+        return err->status;
+    if (rule->kind != BZNA_RULE_ROWS)
+        return BZNA_OK;
+    snprintf(count, sizeof count, "%.25s_count", rule->name);
+    column = bzi_column_tensor(count, BZNA_DTYPE_INT64, NULL, 0, 0);
+    return bzi_loader_add_column(loader, &column, err);
 }
 
 /* Copies the caller's rules, and makes their tensors and that of the geometry. */
@@ -24989,10 +24911,6 @@ static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
     const int64_t shape[2] = { loader->outputs[0].views, 16 };
     bzi_column geometry;
     bzna_status status = BZNA_OK;
-
-    if (fields->rule_count > BZI_LIMIT_RULES || !fields->rules != !fields->rule_count)
-        return BZI_MISUSE(err, "loader_config.fields.rules: rule_count is %u, and rules is %s; at most %u are allowed",
-                          fields->rule_count, fields->rules ? "not NULL" : "NULL", BZI_LIMIT_RULES);
 
     for (uint32_t i = 0; i < fields->rule_count && status == BZNA_OK; i++) {
         bzi_rule *rule = &loader->rules[i];
@@ -25020,12 +24938,9 @@ static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
     if (status != BZNA_OK || !fields->geometry)
         return status;
 
-    memset(&geometry, 0, sizeof geometry);
-    bzi_string_copy(geometry.name, sizeof geometry.name, "geometry");
-    geometry.clear = 1;
-    bzi_column_shape(&geometry, BZNA_DTYPE_FLOAT32, shape + (shape[0] == 1), 1 + (shape[0] > 1));
+    geometry = bzi_column_tensor("geometry", BZNA_DTYPE_FLOAT32, shape + (shape[0] == 1), 1 + (shape[0] > 1), 1);
     loader->geometry = loader->tensor_count;
-    status = bzi_loader_add_tensor(loader, &geometry, err);
+    status = bzi_loader_add_column(loader, &geometry, err);
     return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.fields.geometry");
 }
 
@@ -25268,18 +25183,22 @@ static int bzi_is_singular(const double h[9])
 static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_view *view, const bzna_picture *picture)
 {
     const bzi_output *output = view->output;
-    bzna_sample_info info = { .struct_size = sizeof info, .slot = item->slot, .index = item->index };
+    const bzna_batch *batch = item->batch;
 
-    info.epoch = item->batch->epoch;
-    info.target = item->batch->targets[item->slot];
-    info.width = bzi_picture_width(picture);
-    info.height = bzi_picture_height(picture);
-    info.out_width = output->shape.width;
-    info.out_height = output->shape.height;
-    info.occurrence = item->batch->order.repeats ? item->position : 0;
-    info.view = output->random + view->number;
-    info.output = (uint32_t)(output - item->loader->outputs);
-    return info;
+    return (bzna_sample_info){
+        .struct_size = sizeof(bzna_sample_info),
+        .slot = item->slot,
+        .index = item->index,
+        .epoch = batch->epoch,
+        .target = batch->targets[item->slot],
+        .width = bzi_picture_width(picture),
+        .height = bzi_picture_height(picture),
+        .out_width = output->shape.width,
+        .out_height = output->shape.height,
+        .occurrence = batch->order.repeats ? item->position : 0,
+        .view = output->random + view->number,
+        .output = (uint32_t)(output - item->loader->outputs),
+    };
 }
 
 /* Lets the user's callback change the transform of a view. Returns E_CALLBACK if it fails, or makes one that is not
@@ -26184,10 +26103,10 @@ static void *bzi_reader_run(void *argument)
     bzi_reader *reader = argument;
     bzna_loader *loader = reader->loader;
     bzna_error err;
-    int entered = loader->device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
+    const int entered = bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
 
     bzi_loader_lock(loader);
-    if (loader->device && !entered)
+    if (!entered)
         bzi_loader_break(loader, &err);
     while ((reader->run = bzi_reader_take(loader)).count)
         bzi_reader_run_through(reader);
@@ -27133,16 +27052,17 @@ static void *bzi_worker_run(void *argument)
     bzna_loader *loader = worker->loader;
     bzna_error err;
     bzi_run run;
-    int entered = loader->on_device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
+    bzi_device *device = worker->lane.device;               /* NULL if batches go to the host */
+    const int entered = bzi_device_enter_thread(device, &err) == BZNA_OK;
 
     bzi_loader_lock(loader);
-    if (loader->on_device && !entered)
+    if (!entered)
         bzi_loader_break(loader, &err);
     while ((run = bzi_worker_take(worker)).count)
         bzi_worker_run_through(worker, run);
     bzi_loader_unlock(loader);
     if (entered)
-        bzi_device_leave(loader->device);
+        bzi_device_leave(device);
     return NULL;
 }
 
@@ -27278,7 +27198,7 @@ static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
     const int other = lane->count && lane->items[0]->loader != item->loader;
 
     if (other || lane->count - lane->kept == BZI_KERNEL_SLOTS ||
-        engine->session.mapped_count == engine->pool->device->desc.session_mapped)
+        engine->session.mapped_count == engine->pool->device->config.session_mapped)
         bzi_engine_flush(engine, !other);
 }
 
@@ -27415,7 +27335,7 @@ static void bzi_engine_advance(bzi_engine *engine)
 
     if (session->pending_count)
         bzi_engine_map(engine);
-    if (!session->pending_count || session->mapped_count == session->device->desc.session_mapped)
+    if (!session->pending_count || session->mapped_count == session->device->config.session_mapped)
         bzi_engine_flush(engine, 1);
 }
 
@@ -27482,19 +27402,19 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
         bzi_engine_retire(engine, &why);
 }
 
-/* Decides whether the session decodes an image, which is the item's picture or a tile of it. sps and picture describe
- * it. Returns BZNA_AGAIN if the item was put back into the queue. The caller must not use the item after that. */
-static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzna_image *image,
-                                          const bzi_format *sps, const bzna_picture *picture, bzna_error *err)
+/* Decides whether the session decodes a picture, which is the item's or a tile of it. Returns BZNA_AGAIN if the item
+ * was put back into the queue. The caller must not use the item after that. */
+static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *coded,
+                                     bzna_error *err)
 {
     bzi_session *session = &engine->session;
-    const bzi_nvdec_format want = bzi_nvdec_format_of(image->codec, sps);
-    bzna_status result = bzi_session_accepts(session, image->codec, sps, err);
+    const bzi_nvdec_format want = bzi_nvdec_format_of(coded);
+    bzna_status result = bzi_session_accepts(session, coded, err);
 
     while (result == BZNA_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
         bzi_engine_advance(engine);
     if (result == BZNA_OK)
-        result = bzi_check_kind(session, &want, image, sps, picture, err);
+        result = bzi_check_kind(session, &want, coded, err);
     return result == BZNA_OK && bzi_engine_return(engine, item, &want) ? BZNA_AGAIN : result;
 }
 
@@ -27514,9 +27434,8 @@ static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const b
 
 /* A tile that is to be submitted. */
 typedef struct bzi_tile {
-    bzi_image    image;
-    bzna_picture picture;
-    bzi_format   sps;
+    bzi_image         image;
+    bzi_nvdec_picture coded;
 } bzi_tile;
 
 /* Finds a tile: as a picture by itself, and its place in the grid. */
@@ -27566,7 +27485,9 @@ static bzna_status bzi_engine_describe_tile(const bzi_engine *engine, const bzi_
 
     if (status != BZNA_OK)
         return status;
-    return bzi_picture_describe(&tile->image, item->loader->host->max_edge_px, &tile->sps, &tile->picture, err);
+    tile->coded.image = &tile->image.coded;
+    return bzi_picture_describe(&tile->image, item->loader->host->max_edge_px, &tile->coded.sps, &tile->coded.picture,
+                                err);
 }
 
 /* Submits a tile. While the session has no room for it, tiles in flight are mapped. */
@@ -27578,27 +27499,27 @@ static bzna_status bzi_engine_submit_tile(bzi_engine *engine, bzi_item *item, ui
 
     if (status != BZNA_OK)
         return status;
-    want = bzi_nvdec_format_of(tile.image.coded.codec, &tile.sps);
+    want = bzi_nvdec_format_of(&tile.coded);
     if (memcmp(&want, &engine->tile_format, sizeof want) != 0)
         return BZI_FAIL(err, BZNA_E_CODEC, "tiles of several formats are decoded in software, not by NVDEC");
 
-    while ((status = bzi_session_submit(&engine->session, &tile.image.coded, &tile.picture, &tile.sps, item, err)) ==
-           BZNA_AGAIN)
+    while ((status = bzi_session_submit(&engine->session, &tile.coded, item, err)) == BZNA_AGAIN)
         if ((status = bzi_engine_map_tile(engine, err)) != BZNA_OK)
             break;
     return status;
 }
 
 /* Makes the canvas of a grid: its memory, which only grows, and its planes, which lie as in a surface of its size. */
-static bzna_status bzi_engine_make_canvas(bzi_engine *engine, const bzi_format *sps, const bzna_picture *picture,
-                                               bzna_error *err)
+static bzna_status bzi_engine_make_canvas(bzi_engine *engine, const bzi_nvdec_picture *grid, bzna_error *err)
 {
+    const bzna_picture *picture = &grid->picture;
     bzi_flight *canvas = &engine->canvas;
     bzi_device *device = engine->pool->device;
     void *stream = engine->session.stream;
     const uint64_t rows = (picture->frame_height + 1) & ~1u;
     const uint64_t pitch = (((uint64_t)picture->frame_width + 1) * (picture->depth > 8 ? 2 : 1) + 255) & ~255ull;
-    const uint64_t bytes = sps->chroma_format == 3 ? 3 * pitch * rows : pitch * rows * 3 / 2;
+    const uint32_t semi_planar = grid->sps.chroma_format != 3;
+    const uint64_t bytes = semi_planar ? pitch * rows * 3 / 2 : 3 * pitch * rows;
 
     if (bytes > engine->canvas_bytes) {
         uint64_t address;
@@ -27613,7 +27534,7 @@ static bzna_status bzi_engine_make_canvas(bzi_engine *engine, const bzi_format *
     }
 
     canvas->picture = *picture;
-    canvas->semi_planar = sps->chroma_format != 3;
+    canvas->semi_planar = semi_planar;
     bzi_session_planes(canvas, picture->frame_height, pitch);
     return BZNA_OK;
 }
@@ -27629,25 +27550,24 @@ static bzna_status bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *item, c
         return err->status;
     if ((status = bzi_engine_describe_tile(engine, item, 0, &first, err)) != BZNA_OK)
         return status;
-    engine->tile_format = bzi_nvdec_format_of(first.image.coded.codec, &first.sps);
-    return bzi_engine_accept(engine, item, &first.image.coded, &first.sps, &first.picture, err);
+    engine->tile_format = bzi_nvdec_format_of(&first.coded);
+    return bzi_engine_accept(engine, item, &first.coded, err);
 }
 
 /* Decodes the tiles that the views of a grid read, and adds all views of the canvas to the lane. */
-static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzna_image *image,
-                                        const bzi_format *sps, bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *grid, bzna_error *err)
 {
     bzi_views *views = &engine->views;
     bzna_error other;
-    bzna_status result = bzi_engine_accept_tiles(engine, item, image, err);
+    bzna_status result = bzi_engine_accept_tiles(engine, item, grid->image, err);
 
     while (result == BZNA_OK && bzi_engine_busy(engine))
         bzi_engine_advance(engine);                         /* then all work that reads the canvas is enqueued */
-    if (result != BZNA_OK || (result = bzi_engine_make_canvas(engine, sps, picture, err)) != BZNA_OK)
+    if (result != BZNA_OK || (result = bzi_engine_make_canvas(engine, grid, err)) != BZNA_OK)
         return result;
-    if (bzi_item_prepare(item, picture, views, err) != BZNA_OK ||
+    if (bzi_item_prepare(item, &grid->picture, views, err) != BZNA_OK ||
         bzi_item_slots(item, 0, &engine->canvas.picture, 1, views, err) != BZNA_OK ||
-        bzi_tiles_open(&engine->tiles, image, bzi_views_part(item->loader, views, 0), err) != BZNA_OK)
+        bzi_tiles_open(&engine->tiles, grid->image, bzi_views_part(item->loader, views, 0), err) != BZNA_OK)
         return err->status;
 
     engine->tiles_mapped = 0;
@@ -27669,29 +27589,30 @@ static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzn
 }
 
 #else
-#define bzi_engine_grid(engine, item, image, sps, picture, err) BZNA_E_UNSUPPORTED
+#define bzi_engine_grid(engine, item, grid, err) BZNA_E_UNSUPPORTED
 #endif
 
 /* --- Samples --- */
 
 /* Submits an item's picture once the session has room. Returns BZNA_AGAIN if the item now belongs to another engine. */
-static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzna_image *image, const bzi_format *sps,
-                                     bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *coded,
+                                     bzna_error *err)
 {
     bzna_status status;
 
-    if (image->codec == BZNA_CODEC_JPEG && !bzi_loader_is_nvdec_jpeg(item->loader, BZNA_CODEC_JPEG, sps)) {
+    if (coded->image->codec == BZNA_CODEC_JPEG &&
+        !bzi_loader_is_nvdec_jpeg(item->loader, BZNA_CODEC_JPEG, &coded->sps)) {
         BZI_FAIL(err, BZNA_E_CODEC, "JPEG is decoded in software, not by NVDEC");
         return BZI_FOREIGN;
     }
-    if (sps->tiles)
-        return bzi_engine_grid(engine, item, image, sps, picture, err);
+    if (coded->sps.tiles)
+        return bzi_engine_grid(engine, item, coded, err);
 
-    status = bzi_engine_accept(engine, item, image, sps, picture, err);
+    status = bzi_engine_accept(engine, item, coded, err);
     if (status != BZNA_OK)
         return status;
     item->by_nvdec = 1;
-    while ((status = bzi_session_submit(&engine->session, image, picture, sps, item, err)) == BZNA_AGAIN)
+    while ((status = bzi_session_submit(&engine->session, coded, item, err)) == BZNA_AGAIN)
         bzi_engine_advance(engine);
     return status;
 }
@@ -27702,18 +27623,17 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 {
     bzna_error *err = item->err;
     uint64_t start = bzi_os_now_ns();
-    bzna_picture picture;
     bzi_image image;
-    bzi_format sps;
+    bzi_nvdec_picture coded = { .image = &image.coded };
     bzna_status status;
 
     if (item->status != BZNA_OK || bzi_item_image(item, 0, &engine->scratch, &image, err) != BZNA_OK ||
-        bzi_picture_describe(&image, item->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK) {
+        bzi_picture_describe(&image, item->loader->host->max_edge_px, &coded.sps, &coded.picture, err) != BZNA_OK) {
         bzi_engine_fail(engine, item);
         return;
     }
 
-    status = bzi_engine_submit(engine, item, &image.coded, &sps, &picture, err);
+    status = bzi_engine_submit(engine, item, &coded, err);
     if (status == BZNA_OK)
         item->decode_ns += bzi_os_now_ns() - start;
     if (status == BZNA_OK || (status < 0 && status != BZNA_E_CODEC))
@@ -27738,7 +27658,7 @@ static void bzi_engine_work(bzi_engine *engine)
 
     while (!engine->retired) {
         int busy = bzi_engine_busy(engine);
-        int full = engine->session.pending_count == pool->device->desc.session_depth;
+        int full = engine->session.pending_count == pool->device->config.session_depth;
         bzi_item *item = full ? NULL : bzi_pool_take(engine, busy);
 
         if (item)
@@ -27785,7 +27705,7 @@ static void bzi_pool_close(bzi_pool *pool)
     /* 1: in a forked child the pool's threads are not there, and one of them may have held its lock */
     int foreign = bzi_device_is_foreign(pool->device);
 
-    if (pool->locks == 2 && !foreign) {
+    if (pool->has_locks && !foreign) {
         bzi_os_lock(&pool->mutex);
         pool->quit = 1;
         bzi_os_wake_all(&pool->wake);
@@ -27795,10 +27715,8 @@ static void bzi_pool_close(bzi_pool *pool)
     for (uint32_t i = 0; pool->engines && i < pool->count; i++)
         if (pool->engines[i].started && !foreign)
             bzi_os_thread_join(pool->engines[i].thread);
-    if (pool->locks > 1 && !foreign)
-        bzi_os_cond_free(&pool->wake);
-    if (pool->locks > 0 && !foreign)
-        bzi_os_mutex_free(&pool->mutex);
+    if (pool->has_locks && !foreign)
+        bzi_os_locks_free(&pool->mutex, &pool->wake, 1);
 
     bzi_release(&memory, pool->engines, pool->count, sizeof *pool->engines);
     bzi_release(&memory, pool, 1, sizeof *pool);
@@ -27811,9 +27729,8 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
     if (!pool->engines)
         return bzi_fail_memory(err, "decode sessions");
 
-    pool->locks += bzi_os_mutex_init(&pool->mutex, BZI_RANK_POOL) == 0;
-    pool->locks += pool->locks && bzi_os_cond_init(&pool->wake) == 0;
-    if (pool->locks < 2)
+    pool->has_locks = (uint32_t)bzi_os_locks_init(&pool->mutex, BZI_RANK_POOL, &pool->wake, 1);
+    if (!pool->has_locks)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     pool->live = pool->count;
@@ -27847,9 +27764,9 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 
     pool->host = host;
     pool->device = device;
-    pool->count = device->desc.sessions;
-    if (!pool->count && device->desc.sessions_per_engine)
-        pool->count = (uint32_t)bzi_min(device->desc.sessions_per_engine * device->info.engines, BZI_LIMIT_SESSIONS);
+    pool->count = device->config.sessions;
+    if (!pool->count && device->config.sessions_per_engine)
+        pool->count = (uint32_t)bzi_min(device->config.sessions_per_engine * device->info.engines, BZI_LIMIT_SESSIONS);
     if (!pool->count)
         pool->count = device->info.engines == 1 ? 3 : 2 * device->info.engines;
 
@@ -27871,18 +27788,18 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
  * LOCKS
- *   mark   lock            guards                             held across                     taken while holding
- *   (C)    context->mutex  who sets device, its error, pool   never a call of the driver's    nothing
- *                                                             or the user's */
+ *   mark   lock                  guards                       held across                     taken while holding
+ *   (C)    context->turn.mutex   who makes the device or its  never a call of the driver's    nothing
+ *                                pool, one thread at a time   or the user's */
 
 struct bzna_context {
     bzi_host       *host;             /* a reference is held */
     atomic_int      references;       /* the owner's, and one for each loader */
-    bzi_device_desc device_desc;      /* which device is wanted, and how */
-    bzi_mutex       mutex;            /* (C) no other lock is taken while it is held */
-    bzi_device     *device;           /* (C) NULL: not opened yet, or there is none; once set it stays */
-    bzna_error      device_error;     /* (C) status < 0: why there is no device */
-    bzi_pool       *pool;             /* (C) NULL: no loader has decoded on the device yet */
+    bzna_context_config config;       /* with defaults filled in */
+    bzi_os_turn     turn;             /* of threads that make what follows; its mutex is (C) */
+    bzi_device     *device;           /* NULL: not opened yet, or there is none; once set it stays */
+    bzna_error      device_error;     /* status < 0: why there is no device */
+    bzi_pool       *pool;             /* NULL: no loader has decoded on the device yet; once set it stays */
 };
 
 static void bzi_context_retain(bzna_context *context) { atomic_fetch_add(&context->references, 1); }
@@ -27899,7 +27816,7 @@ static void bzi_context_drop(bzna_context *context)
         bzi_pool_close(context->pool);
     if (context->device)
         bzi_device_close(context->device);
-    bzi_os_mutex_free(&context->mutex);
+    bzi_os_locks_free(&context->turn.mutex, &context->turn.over, 1);
     bzi_release(&host->memory, context, 1, sizeof *context);
     bzi_host_drop(host);
 }
@@ -27915,7 +27832,7 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
         return status;
 
     context = bzi_alloc_zero(&host->memory, 1, sizeof *context);
-    if (!context || bzi_os_mutex_init(&context->mutex, BZI_RANK_CONTEXT)) {
+    if (!context || !bzi_os_locks_init(&context->turn.mutex, BZI_RANK_CONTEXT, &context->turn.over, 1)) {
         status = context ? BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock") : bzi_fail_memory(err, "a context");
         bzi_release(&host->memory, context, 1, sizeof *context);
         bzi_host_drop(host);
@@ -27924,79 +27841,36 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
 
     context->host = host;
     atomic_init(&context->references, 1);
-    context->device_desc.host = host;
-    context->device_desc.wanted = config->device;
-    context->device_desc.cuda_context = config->cuda_context;
-    context->device_desc.decode_memory_bytes = config->decode_memory_bytes;
-    context->device_desc.allocator = config->device_allocator;
-    context->device_desc.sessions = config->sessions;
-    context->device_desc.sessions_per_engine = config->sessions_per_engine;
-    context->device_desc.session_depth = config->session_depth;
-    context->device_desc.session_mapped = config->session_mapped;
+    context->config = *config;
     *out = context;
     return BZNA_OK;
-}
-
-/* Keeps what this thread made without the lock: a device, or the reason why there is none; or a pool. If another thread
- * was faster, what that one made stays, and this thread's is closed.
- *     device      what bzi_device_open made; NULL: it failed, or was not called
- *     no_device   its error, BZNA_OK if it made a device; NULL: it was not called
- *     pool        NULL: none was made */
-static void bzi_context_keep(bzna_context *context, bzi_device *device, const bzna_error *no_device, bzi_pool *pool)
-{
-    bzi_os_lock(&context->mutex);
-    if (no_device && !context->device && context->device_error.status == BZNA_OK) {
-        context->device = device;
-        context->device_error = *no_device;
-        device = NULL;
-    }
-
-    if (!context->pool) {
-        context->pool = pool;
-        pool = NULL;
-    }
-
-    bzi_os_unlock(&context->mutex);
-    if (pool)
-        bzi_pool_close(pool);
-    if (device)
-        bzi_device_close(device);
 }
 
 /* Returns the context's device by *out. The first call opens it; if that fails, each later call returns the same error,
  * except for lack of memory. */
 static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna_error *err)
 {
-    bzi_device *made = NULL;
-    bzna_error why;
-    int known;
+    int is_new;
 
     *out = NULL;
-    if (context->device_desc.wanted.kind == BZNA_DEVICE_CPU)
+    if (context->config.device.kind == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_DEVICE, "context_config.device is BZNA_DEVICE_CPU");
 
-    bzi_os_lock(&context->mutex);
-    known = context->device || context->device_error.status != BZNA_OK;
-    bzi_os_unlock(&context->mutex);
-
-    if (!known) {
-        bzi_error_init(&why);
-        if (bzi_device_open(&context->device_desc, &made, &why) != BZNA_OK) {
-            if (why.status == BZNA_E_DEVICE_LOST)           /* the library had nothing on it: there is just no device */
-                why.status = BZNA_E_DEVICE;
-            if (why.status == BZNA_E_MEMORY) {              /* not kept: there may be memory the next time */
-                *err = why;
-                return err->status;
-            }
-            bzi_log(context->host, BZNA_LOG_INFO, why.status, "no GPU: %s", why.message);
-        }
-        bzi_context_keep(context, made, &why, NULL);
-    }
-
-    if (context->device_error.status != BZNA_OK) {
+    bzi_os_turn_begin(&context->turn);
+    is_new = !context->device && context->device_error.status == BZNA_OK;
+    if (is_new && bzi_device_open(context->host, &context->config, &context->device, &context->device_error) ==
+                      BZNA_E_DEVICE_LOST)
+        context->device_error.status = BZNA_E_DEVICE;       /* the library had nothing on it: there is just no device */
+    if (!context->device)
         *err = context->device_error;
+    if (context->device_error.status == BZNA_E_MEMORY)      /* not kept: there may be memory the next time */
+        bzi_error_init(&context->device_error);
+    bzi_os_turn_end(&context->turn);
+
+    if (!context->device && is_new && err->status != BZNA_E_MEMORY)
+        bzi_log(context->host, BZNA_LOG_INFO, err->status, "no GPU: %s", err->message);
+    if (!context->device)
         return err->status;
-    }
 
     if (bzi_device_is_foreign(context->device))
         return bzi_cuda_fail_forked(err);
@@ -28014,19 +27888,14 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
  * returned the device. */
 static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_error *err)
 {
-    bzi_pool *made = NULL;
+    bzna_status status = BZNA_OK;
 
-    bzi_os_lock(&context->mutex);
+    bzi_os_turn_begin(&context->turn);
+    if (!context->pool)
+        status = bzi_pool_open(context->device, context->host, &context->pool, err);
     *out = context->pool;
-    bzi_os_unlock(&context->mutex);
-    if (*out)
-        return BZNA_OK;
-
-    if (bzi_pool_open(context->device, context->host, &made, err) != BZNA_OK)
-        return err->status;
-    bzi_context_keep(context, NULL, NULL, made);
-    *out = context->pool;
-    return BZNA_OK;
+    bzi_os_turn_end(&context->turn);
+    return status;
 }
 
 
@@ -28243,25 +28112,6 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
     return hash;
 }
 
-/* Makes the mutex and the condition variables. */
-static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
-{
-    loader->has_mutex = bzi_os_mutex_init(&loader->mutex, BZI_RANK_LOADER) == 0;
-    while (loader->has_mutex && loader->cond_count < BZI_CONDS &&
-           bzi_os_cond_init(&loader->conds[loader->cond_count]) == 0)
-        loader->cond_count++;
-    return loader->cond_count == BZI_CONDS ? BZNA_OK : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-}
-
-/* Frees those that were made. */
-static void bzi_loader_free_locks(bzna_loader *loader)
-{
-    while (loader->cond_count)
-        bzi_os_cond_free(&loader->conds[--loader->cond_count]);
-    if (loader->has_mutex)
-        bzi_os_mutex_free(&loader->mutex);
-}
-
 /* Returns the processor that a thread runs on, or -1 for any. */
 static int32_t bzi_loader_cpu(const bzna_loader *loader, uint32_t thread)
 {
@@ -28391,7 +28241,8 @@ static void bzi_loader_free(bzna_loader *loader)
     }
 
     bzi_owned_free(&loader->lent);
-    bzi_loader_free_locks(loader);
+    if (loader->has_locks)
+        bzi_os_locks_free(&loader->mutex, loader->conds, BZI_CONDS);
     bzi_release(memory, loader, 1, sizeof *loader);
     bzi_context_drop(context);
 }
@@ -28399,7 +28250,7 @@ static void bzi_loader_free(bzna_loader *loader)
 /* Waits until no thread uses the loader any more, neither the library's nor one in next. */
 static void bzi_loader_join(bzna_loader *loader)
 {
-    if (loader->cond_count == BZI_CONDS) {
+    if (loader->has_locks) {
         bzi_loader_lock(loader);
         loader->quit = 1;
         bzi_loader_wake_all(loader);
@@ -28422,11 +28273,10 @@ static void bzi_loader_end(bzna_loader *loader)
 {
     const bzi_memory *memory = &loader->host->memory;
     bzna_error ignored;
-    int entered = 0;
+    int entered;
 
     bzi_loader_join(loader);
-    if (loader->device)
-        entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
+    entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
 
     for (uint32_t i = 0; loader->workers && i < loader->config.decode.threads; i++) {
         if (loader->workers[i].software.memory)
@@ -28521,10 +28371,9 @@ static int bzi_loader_lacks_work(bzna_loader *loader)
  * one, is in loader->poison. With the lock held, but not while it works. */
 static void bzi_loader_work(bzna_loader *loader)
 {
-    const int entered = loader->on_device != 0;
     bzna_error err;
 
-    if (entered && bzi_device_enter(loader->device, &err) != BZNA_OK) {
+    if (bzi_device_enter(loader->device, &err) != BZNA_OK) {
         bzi_loader_break(loader, &err);
         return;
     }
@@ -28532,8 +28381,7 @@ static void bzi_loader_work(bzna_loader *loader)
         BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
         bzi_loader_break(loader, &err);
     }
-    if (entered)
-        bzi_device_leave(loader->device);
+    bzi_device_leave(loader->device);
 }
 
 
@@ -28746,76 +28594,67 @@ static void bzi_batch_delete_tensor(bzna_batch *batch)
 static void bzi_batch_delete_managed(bzi_dl_managed *tensor) { bzi_batch_delete_tensor(tensor->manager); }
 static void bzi_batch_delete_versioned(bzi_dl_versioned *tensor) { bzi_batch_delete_tensor(tensor->manager); }
 
-/* Returns a tensor in DLPack's form. Its shape and strides are arrays of the batch. */
-static bzi_dl_tensor bzi_batch_dl_tensor(bzna_batch *batch, uint32_t number)
+/* Describes a tensor in the forms of DLPack. */
+static void bzi_batch_describe_export(bzna_batch *batch, uint32_t number)
 {
     static const struct { uint32_t dtype; uint8_t code, bits; } types[] = {
         { BZNA_DTYPE_FLOAT32, 2, 32 }, { BZNA_DTYPE_FLOAT16, 2, 16 }, { BZNA_DTYPE_BFLOAT16, 4, 16 },
         { BZNA_DTYPE_UINT8, 1, 8 }, { BZNA_DTYPE_INT32, 0, 32 }, { BZNA_DTYPE_INT64, 0, 64 },
         { BZNA_DTYPE_UINT64, 1, 64 },             /* codes: 0 kDLInt, 1 kDLUInt, 2 kDLFloat, 4 kDLBfloat */
     };
+    bzi_export *export = &batch->exports[number];
+    bzi_dl_tensor *to = &export->managed.tensor;
     bzna_tensor from;
-    bzi_dl_tensor to;
 
+    memset(export, 0, sizeof *export);
     bzi_batch_tensor(batch, number, &from);
-    memset(&to, 0, sizeof to);
-    to.data = batch->slots ? from.data : NULL;              /* DLPack wants NULL for empty tensors */
-    to.device_type = from.device.kind;
-    to.device_id = from.device.ordinal;
-    to.dimensions = (int32_t)from.dimensions;
+    to->data = batch->slots ? from.data : NULL;             /* DLPack wants NULL for empty tensors */
+    to->device_type = from.device.kind;
+    to->device_id = from.device.ordinal;
+    to->dimensions = (int32_t)from.dimensions;
 
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].dtype == from.dtype) {
-            to.code = types[i].code;
-            to.bits = types[i].bits;
+            to->code = types[i].code;
+            to->bits = types[i].bits;
         }
 
-    to.lanes = 1;
-    to.shape = memcpy(batch->shape[number], from.shape, sizeof batch->shape[number]);
-    to.strides = batch->strides[number];
-    to.strides[from.dimensions - 1] = 1;
+    to->lanes = 1;
+    to->shape = memcpy(export->shape, from.shape, sizeof export->shape);
+    to->strides = export->strides;
+    to->strides[from.dimensions - 1] = 1;
     for (uint32_t i = from.dimensions - 1; i > 0; i--)
-        to.strides[i - 1] = to.strides[i] * to.shape[i];
-    return to;
+        to->strides[i - 1] = to->strides[i] * to->shape[i];
+
+    export->managed.manager = export->versioned.manager = batch;
+    export->managed.deleter = bzi_batch_delete_managed;
+    export->versioned.deleter = bzi_batch_delete_versioned;
+    export->versioned.major = 1;
+    export->versioned.tensor = *to;
 }
 
-/* Sets all tensors of a batch, when the first one is exported. They are only read until the last one is deleted. With
- * the lock held. */
-static void bzi_batch_tensors(bzna_batch *batch)
-{
-    memset(batch->tensors, 0, sizeof batch->tensors);
-    memset(batch->versioned, 0, sizeof batch->versioned);
-    for (uint32_t number = bzi_loader_first_tensor(batch->loader); number < bzi_loader_tensors(batch->loader);
-         number++) {
-        batch->tensors[number].tensor = batch->versioned[number].tensor = bzi_batch_dl_tensor(batch, number);
-        batch->tensors[number].manager = batch->versioned[number].manager = batch;
-        batch->tensors[number].deleter = bzi_batch_delete_managed;
-        batch->versioned[number].deleter = bzi_batch_delete_versioned;
-        batch->versioned[number].major = 1;
-    }
-}
-
-/* Exports a tensor to DLPack. Every export of a tensor gets the same struct, and holds a reference to the batch. */
+/* Exports a tensor to DLPack. Every export of a tensor gets the same struct, and holds a reference to the batch. All
+ * tensors are described when the first one is exported, and only read until the last one is deleted. */
 static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t version, void **out, bzna_error *err)
 {
+    const bzna_loader *loader = batch->loader;
+    bzi_export *export = &batch->exports[number];
+    bzna_status status = BZNA_OK;
+
     bzi_loader_lock(batch->loader);
-    if (!bzi_batch_is_owned(batch)) {
-        bzi_loader_unlock(batch->loader);
-        return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
-    }
-
-    if (batch->loader->on_device && batch->stream == BZNA_STREAM_PER_THREAD) {
-        bzi_loader_unlock(batch->loader);
-        return BZI_FAIL(err, BZNA_E_STATE,
-                        "bzna_batch_to_dlpack: the batch is on BZNA_STREAM_PER_THREAD, and a deleter on another "
-                        "thread would record its release on another stream");
-    }
-
-    if (batch->references++ == batch->owned)                /* no other tensor is out */
-        bzi_batch_tensors(batch);
+    if (!bzi_batch_is_owned(batch))
+        status = BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
+    else if (loader->on_device && batch->stream == BZNA_STREAM_PER_THREAD)
+        status = BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is on BZNA_STREAM_PER_THREAD, and a "
+                          "deleter on another thread would record its release on another stream");
+    else if (batch->references++ == batch->owned)           /* no other tensor is out */
+        for (uint32_t i = bzi_loader_first_tensor(loader); i < loader->tensor_end; i++)
+            bzi_batch_describe_export(batch, i);
     bzi_loader_unlock(batch->loader);
-    *out = version == BZNA_DLPACK_1 ? (void *)&batch->versioned[number] : (void *)&batch->tensors[number];
-    return BZNA_OK;
+
+    if (status == BZNA_OK)
+        *out = version == BZNA_DLPACK_1 ? (void *)&export->versioned : (void *)&export->managed;
+    return status;
 }
 
 /* Moves a batch on loan to another stream, which waits for the work that is enqueued on the one before. */
@@ -28945,18 +28784,24 @@ static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* Continues a hash with the numbers of a warp: those of 4 bytes, those of 8, and again some of 4. */
-static uint64_t bzi_similarity_hash(const bzi_similarity *warp, uint64_t hash)
-{
-    const size_t doubles = offsetof(bzi_similarity, edge), others = offsetof(bzi_similarity, is_mxnet);
-
-    hash = bzi_hash_numbers(hash, warp, doubles, 4);
-    hash = bzi_hash_numbers(hash, &warp->edge, others - doubles, 8);
-    return bzi_hash_numbers(hash, &warp->is_mxnet, sizeof *warp - others, 4);
-}
-
 /* Continues a hash with a number, or an array of numbers of so many bytes each. */
 #define BZI_HASH_MORE(hash, numbers, each) bzi_hash_numbers(hash, &(numbers), sizeof(numbers), each)
+
+/* Continues a hash with the numbers of a warp. The area of a CENTER_RESIZED_CROP stands for its scale. */
+static uint64_t bzi_warp_hash(const bzna_warp *w, uint64_t hash)
+{
+    const uint32_t is_center = w->kind == BZNA_WARP_CENTER_RESIZED_CROP, is_mxnet = w->kind == BZNA_WARP_MXNET;
+    const uint32_t flags[] = { w->law, w->resize, w->keep_ratio, w->random_crop };
+    const double edge = is_center ? w->scale[0] : 1;
+    const double scale[] = { is_center ? edge : 0, edge * w->scale[0], edge * w->scale[1] };
+
+    hash = BZI_HASH_MORE(hash, flags, 4);
+    hash = BZI_HASH_MORE(hash, scale, 8);
+    hash = bzi_hash_numbers(hash, w->ratio, offsetof(bzna_warp, resize) - offsetof(bzna_warp, ratio), 8);
+    hash = BZI_HASH_MORE(hash, w->shear_ratio, 8);
+    hash = BZI_HASH_MORE(hash, is_mxnet, 4);
+    return bzi_hash_numbers(hash, w->canvas_px, offsetof(bzna_warp, reserved1) - offsetof(bzna_warp, canvas_px), 4);
+}
 
 /* Continues a hash with all that determines an output's pixels. dtype and layout only say how they are stored. */
 static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *output, uint64_t hash)
@@ -28970,7 +28815,7 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
                                      (uint32_t)(loader->config.pipeline.picture != NULL) << 1 };
 
     hash = BZI_HASH_MORE(hash, numbers, 4);
-    hash = bzi_similarity_hash(&output->warp, hash);
+    hash = bzi_warp_hash(&output->warp, hash);
     hash = BZI_HASH_MORE(hash, t->bias, sizeof *t->bias);
     hash = BZI_HASH_MORE(hash, t->scale, sizeof *t->scale);
     hash = BZI_HASH_MORE(hash, t->fill, sizeof *t->fill);
@@ -29017,19 +28862,20 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
 {
     const bzi_plan *plan = &loader->plan;
 
-    memset(state, 0, sizeof *state);
     bzi_loader_lock(loader);
-    state->struct_size = sizeof *state;
-    state->version = 2;
-    state->seed = plan->seed;
-    state->epoch = plan->done.epoch;
-    state->position = plan->done.position;
-    state->fingerprint = loader->fingerprint;
-    state->sample_count = plan->done.count;
-    state->list = plan->done.list;
-    state->end_epoch = plan->end_epoch;
-    state->order = loader->config.order.kind;
-    state->pixels = bzi_loader_pixels(loader);
+    *state = (bzna_loader_state){
+        .struct_size = sizeof *state,
+        .version = 2,
+        .seed = plan->seed,
+        .epoch = plan->done.epoch,
+        .position = plan->done.position,
+        .fingerprint = loader->fingerprint,
+        .sample_count = plan->done.count,
+        .list = plan->done.list,
+        .end_epoch = plan->end_epoch,
+        .order = loader->config.order.kind,
+        .pixels = bzi_loader_pixels(loader),
+    };
     bzi_loader_unlock(loader);
     state->check = bzi_loader_state_check(state);
 }
@@ -29258,15 +29104,12 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 /* Subtracts what was counted earlier. Depths, capacities, threads and memory stay, since they are no counts. */
 static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistics *earlier)
 {
-    uint64_t *const counts[] = {
-        &stats->samples, &stats->samples_failed, &stats->failed_read, &stats->failed_format, &stats->failed_decode,
-        &stats->failed_other, &stats->replaced, &stats->retries, &stats->samples_nvdec, &stats->samples_software,
-        &stats->fallbacks, &stats->decoders_made, &stats->decoders_reconfigured, &stats->sessions_lost,
-        &stats->samples_tiled, &stats->tiles, &stats->lock_waits, &stats->lock_wait_ns, &stats->elapsed_ns,
-        &stats->samples_shrinkable };
+    const uint64_t memory = stats->read_memory_bytes;
 
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        *counts[i] -= *(const uint64_t *)((const char *)earlier + ((char *)counts[i] - (char *)stats));
+    /* all members between these two are counts, but for that one */
+    for (size_t at = offsetof(bzna_statistics, samples); at < offsetof(bzna_statistics, advice); at += sizeof memory)
+        *(uint64_t *)(void *)((char *)stats + at) -= *(const uint64_t *)(const void *)((const char *)earlier + at);
+    stats->read_memory_bytes = memory;
     for (int i = 0; i < 4; i++) {
         bzna_stage_statistics *stage = &stats->stage[i];
         const bzna_stage_statistics *before = &earlier->stage[i];
@@ -29294,11 +29137,11 @@ static bzna_status bzi_device_check_wanted(const char *field, bzna_device device
     return BZNA_OK;
 }
 
-/* A setting that is a number, and what it may be. */
+/* A setting that is a number, and what it may be; or two settings of which both are given, or neither. */
 typedef struct bzi_number {
     const char *name;
-    uint32_t   *value;
-    uint32_t    most;                 /* the largest value that is allowed */
+    uint32_t   *value;                /* NULL: it is two settings */
+    uint32_t    most;                 /* the largest value that is allowed; of two settings, 1: one of them is given */
     uint32_t    preset;               /* its value if 0 was given; 0: it stays 0 */
     uint32_t    kind;                 /* what is said of one that is not allowed */
 } bzi_number;
@@ -29309,7 +29152,12 @@ enum { BZI_NUMBER_COUNT, BZI_NUMBER_SIZE, BZI_NUMBER_CHOICE, BZI_NUMBER_SWITCH }
 static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, size_t count, bzna_error *err)
 {
     for (; count; n++, count--) {
-        const uint32_t value = *n->value = bzi_default(*n->value, n->preset);
+        uint32_t value;
+        if (!n->value && n->most)
+            return BZI_MISUSE(err, "%s.%s: one is given without the other", where, n->name);
+        if (!n->value)
+            continue;
+        value = *n->value = bzi_default(*n->value, n->preset);
         if (value <= n->most && (value || n->kind != BZI_NUMBER_SIZE))
             continue;
         if (n->kind == BZI_NUMBER_SIZE)
@@ -29327,6 +29175,7 @@ static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, siz
 #define BZI_SIZE(member, most)          { #member, &c->member, most, 0, BZI_NUMBER_SIZE }
 #define BZI_CHOICE(member, last)        { #member, &c->member, last, 0, BZI_NUMBER_CHOICE }
 #define BZI_SWITCH(member)              { #member, &c->member, 1, 0, BZI_NUMBER_SWITCH }
+#define BZI_BOTH(a, b)                  { #a ", " #b, NULL, !c->a != !c->b, 0, 0 }
 
 /* Checks a context's config and fills in defaults. */
 static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
@@ -29338,24 +29187,18 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
         BZI_COUNT(sessions_per_engine, BZI_LIMIT_SESSIONS, 0),
         BZI_COUNT(session_depth, BZI_LIMIT_SESSION_DEPTH, 4),
         BZI_COUNT(session_mapped, BZI_KERNEL_SLOTS, BZI_KERNEL_SLOTS),
+        BZI_BOTH(allocator.alloc, allocator.release),
+        BZI_BOTH(device_allocator.alloc, device_allocator.release),
     };
-    bzna_status status = bzi_numbers_check("context_config", numbers, sizeof numbers / sizeof *numbers, err);
 
-    if (status != BZNA_OK)
-        return status;
-
-    if (!c->allocator.alloc != !c->allocator.release)
-        return BZI_MISUSE(err, "context_config.allocator: set both alloc and release, or neither");
-    if (bzi_device_check_wanted("context_config.device", c->device, err) != BZNA_OK)
+    if (bzi_numbers_check("context_config", numbers, sizeof numbers / sizeof *numbers, err) != BZNA_OK ||
+        bzi_device_check_wanted("context_config.device", c->device, err) != BZNA_OK)
         return err->status;
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
         return BZI_MISUSE(err, "context_config.log_level: %d is not known", c->log_level);
 
     if (c->codecs & ~(2 * BZNA_ALLOW_JPEG2000 - 1u))
         return BZI_MISUSE(err, "context_config.codecs: 0x%x has bits that are not known", c->codecs);
-    if (!c->device_allocator.alloc != !c->device_allocator.release)
-        return BZI_MISUSE(err, "context_config.device_allocator: set both alloc and release, or neither");
-
     if (c->cuda_context && c->device.kind == BZNA_DEVICE_CPU)
         return BZI_MISUSE(err, "context_config.cuda_context: device.kind is BZNA_DEVICE_CPU");
 
@@ -29436,7 +29279,7 @@ static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dat
     return BZNA_OK;
 }
 
-/* Checks the loader's settings that are numbers, and fills in their defaults. */
+/* Checks the loader's settings that are numbers, or go together, and fills in defaults of numbers. */
 static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *err)
 {
     const bzi_number numbers[] = {
@@ -29448,6 +29291,7 @@ static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *e
         BZI_SWITCH(order.weights_by_part),
         BZI_COUNT(shard.world_size, UINT32_MAX, 1),
         BZI_SWITCH(fields.geometry),
+        BZI_COUNT(fields.rule_count, BZI_LIMIT_RULES, 0),
         BZI_COUNT(read.threads, BZI_LIMIT_READERS, 0),
         BZI_COUNT(read.ahead_samples, BZI_LIMIT_READ_AHEAD, 0),
         BZI_COUNT(read.retries, BZI_LIMIT_RETRIES, 0),
@@ -29460,6 +29304,10 @@ static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *e
         BZI_COUNT(pipeline.batches_in_flight, BZI_LIMIT_IN_FLIGHT, 3),
         BZI_SWITCH(pipeline.restore_any_pixels),
         BZI_SWITCH(pipeline.no_threads),
+        BZI_BOTH(order.indices, order.index_count),
+        BZI_BOTH(fields.rules, fields.rule_count),
+        BZI_BOTH(pipeline.cpus, pipeline.cpu_count),
+        BZI_BOTH(extra_outputs.ptr, extra_outputs.count),
     };
 
     if (c->pipeline.no_threads)
@@ -29479,8 +29327,6 @@ static bzna_status bzi_loader_check_order(bzna_loader_order *c, const bzna_datas
                               "BZNA_ORDER_GIVEN, where bzna_loader_set_indices gives each epoch's samples");
         return BZNA_OK;
     }
-    if (!c->indices != !c->index_count)
-        return BZI_MISUSE(err, "loader_config.order.indices, index_count: one is given without the other");
 
     for (uint64_t i = 0; i < c->index_count; i++)
         if (c->indices[i] >= dataset->count)
@@ -29505,9 +29351,6 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
 
     read->backoff_ns = read->backoff_ns ? read->backoff_ns : 10000000;
     read->memory_bytes = read->memory_bytes ? read->memory_bytes : BZI_LIMIT_READ_BYTES;
-    if (!c->pipeline.cpus != !c->pipeline.cpu_count)
-        return BZI_MISUSE(err, "loader_config.pipeline.cpus, cpu_count: one is given without the other");
-
     for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
         if (c->pipeline.cpus[i] < 0)
             return BZI_MISUSE(err, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
@@ -29519,18 +29362,13 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
     return BZNA_OK;
 }
 
-/* Checks the shape of the first output. Its sizes may be 0 if other fields are named: batches then have no pictures. */
-static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_error *err)
+/* Returns 1 if batches have no pictures: other fields are named, and nothing about pictures is said. */
+static int bzi_loader_lacks_pictures(const bzna_loader_config *c)
 {
     const bzna_loader_output *o = &c->output;
-    const int fields = (c->fields.tensors || c->fields.bytes || c->fields.rule_count) && !c->fields.image &&
-                       !c->fields.geometry && !o->buffers && o->views <= 1 &&
-                       !c->extra_outputs.count;
-    bzna_output output = bzi_output_of(o);
 
-    if (fields && !o->width && !o->height)
-        output.width = output.height = 1;
-    return bzi_output_check("loader_config.output", &output, err);
+    return (c->fields.tensors || c->fields.bytes || c->fields.rule_count) && !c->fields.image && !c->fields.geometry &&
+           !o->buffers && o->views <= 1 && !c->extra_outputs.count && !o->width && !o->height;
 }
 
 static bzna_status bzi_loader_check_decode(bzna_loader_decode *c, bzna_error *err)
@@ -29555,8 +29393,6 @@ static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
     bzna_loader_order *order = &c->order;
     bzi_shard shard;
 
-    if (bzi_loader_check_output(c, err) != BZNA_OK)
-        return err->status;
     if (order->last_batch != BZNA_LAST_FILL && (order->pad_value != 0 || order->pad_target))
         return BZI_MISUSE(err, "loader_config.order.pad_value, pad_target: they have an effect on BZNA_LAST_FILL only");
     if (!isfinite((float)order->pad_value))
@@ -29626,11 +29462,7 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
 static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_filter *filter,
                                            const bzna_loader_color *c, bzna_transform *t, bzna_error *err)
 {
-    char text[4][BZI_SETTING_BYTES];
-    const bzi_transform_names names = { bzi_setting(text[0], where, "filter.kind"),
-                                        bzi_setting(text[1], where, "filter.antialias"),
-                                        bzi_setting(text[2], where, "color.matrix"),
-                                        bzi_setting(text[3], where, "color.fill_space") };
+    static const bzi_transform_names names = { "filter.kind", "filter.antialias", "color.matrix", "color.fill_space" };
     const char *fault = bzi_jitter_fault(&c->jitter);
     int divides = 0, multiplies = 0;
 
@@ -29661,7 +29493,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
     t->matrix = c->matrix;
     t->filter = filter->kind;
     t->antialias = filter->antialias;
-    return bzi_transform_check_settings(t, &names, err);
+    return bzi_transform_check_settings(t, where, &names, err);
 }
 
 
@@ -29724,67 +29556,34 @@ static bzna_status bzi_settings_add(bzna_loader *loader, const char *where, cons
     return BZNA_OK;
 }
 
-/* Makes the first output. */
-static bzna_status bzi_settings_first(bzna_loader *loader, bzna_error *err)
-{
-    const bzna_loader_config *c = &loader->config;
-    const bzna_loader_output *o = &c->output;
-    bzi_output *first = loader->outputs;
-
-    if (o->name || o->field || o->warp || o->filter || o->color ||
-        o->augment)
-        return BZI_MISUSE(err, "loader_config.output: name, field, warp, filter, color and augment are only for "
-                          "extra_outputs; for the first output, set fields.image and the config's own groups");
-
-    bzi_string_copy(first->name, sizeof first->name, "image");
-    first->shape = bzi_output_of(o);
-    first->views = bzi_default(o->views, 1);
-    first->own_warp = first->own_filter = first->own_color = 1;
-    if (o->slices > 1 && (first->views > 1 || c->extra_outputs.count))
-        return BZI_MISUSE(err, "loader_config.output.slices: not together with views or extra_outputs");
-
-    bzi_transform_init(&first->transform);
-    first->jitter = c->color.jitter;
-    first->augment = c->augment;
-    if (bzi_loader_check_colors("loader_config", &c->filter, &c->color, &first->transform, err) != BZNA_OK ||
-        bzi_settings_mean("loader_config", &c->color, first, 1, err) != BZNA_OK ||
-        bzi_warp_resolve(&c->warp, "loader_config.warp", &first->warp, err) != BZNA_OK ||
-        bzi_augment_check(&c->augment, "loader_config.augment", 1, err) != BZNA_OK)
-        return err->status;
-    return bzi_settings_add(loader, "loader_config.output", c->fields.image, err);
-}
-
 /* Refuses settings that belong to the batches, and so only to the first output. */
 static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_output *e, bzna_error *err)
 {
-    const struct { const char *name; int set; } members[] = {
-        { "batch_size", e->batch_size != 0 },
-        { "slices", e->slices != 0 },
-        { "device", e->device.kind != 0 || e->device.ordinal != 0 },
-        { "stream", e->stream != NULL },
-        { "buffers", e->buffers != NULL || e->buffer_count != 0 },
-    };
+    const char *set = e->batch_size                         ? "batch_size" :
+                      e->slices                             ? "slices" :
+                      e->device.kind || e->device.ordinal   ? "device" :
+                      e->stream                             ? "stream" :
+                      e->buffers || e->buffer_count         ? "buffers" :
+                                                              NULL;
 
-    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
-        if (members[i].set)
-            return BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, members[i].name);
-    return BZNA_OK;
+    return set ? BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, set) : BZNA_OK;
 }
 
-/* Takes the name and shape of a further output. */
-static bzna_status bzi_extra_check_shape(const bzna_loader *loader, const char *where, const bzna_loader_output *e,
-                                         bzi_output *output, bzna_error *err)
+/* Takes the name and the shape of an output. What a further one does not set, it has of the first one. */
+static bzna_status bzi_settings_shape(const bzna_loader *loader, const char *where, const bzna_loader_output *e,
+                                      bzi_output *output, bzna_error *err)
 {
     const bzi_output *first = loader->outputs;
     const size_t length = e->name ? strlen(e->name) : 0;
+    bzna_output shape = bzi_output_of(e);
 
     if (length == 0 || length >= sizeof output->name)
         return BZI_MISUSE(err, "%s.name: must have 1 to %u bytes", where, (unsigned)sizeof output->name - 1);
 
     memcpy(output->name, e->name, length + 1);
-    output->shape = bzi_output_of(e);
-    output->shape.width = bzi_default(e->width, first->shape.width);
-    output->shape.height = bzi_default(e->height, first->shape.height);
+    shape.width = bzi_default(shape.width, first->shape.width);
+    shape.height = bzi_default(shape.height, first->shape.height);
+    output->shape = shape;
     output->own_warp = e->warp != NULL;
     output->own_filter = e->filter != NULL;
     output->own_color = e->color != NULL;
@@ -29794,18 +29593,21 @@ static bzna_status bzi_extra_check_shape(const bzna_loader *loader, const char *
     if (!e->warp && output->views != first->views)
         return BZI_MISUSE(err, "%s.views: %u; it shares the warps of the first output's %u views", where,
                           output->views, first->views);
-    return bzi_output_check(where, &output->shape, err);
+    if (bzi_loader_lacks_pictures(&loader->config))
+        shape.width = shape.height = 1;                     /* the rest of it is checked nevertheless */
+    return bzi_output_check(where, &shape, err);
 }
 
-/* Makes a further output. It shares with the first output what it does not set itself. */
-static bzna_status bzi_settings_extra(bzna_loader *loader, const char *where, const bzna_loader_output *e,
-                                      bzna_error *err)
+/* Makes an output. What a further one does not set itself, it shares with the first one.
+ *   where   how errors name it
+ *   group   how errors name the struct that has its warp, filter, color and augment */
+static bzna_status bzi_settings_output(bzna_loader *loader, const char *where, const char *group,
+                                       const bzna_loader_output *e, bzna_error *err)
 {
     const bzna_loader_filter *filter = e->filter ? e->filter : &loader->config.filter;
     const bzna_loader_color *color = e->color ? e->color : &loader->config.color;
     bzi_output *output = &loader->outputs[loader->output_count];
     char text[BZI_SETTING_BYTES];
-    bzna_status status;
 
     if (e->reserved0 || color->reserved0 || !bzi_is_zero(e->reserved, sizeof e->reserved) ||
         !bzi_is_zero(filter->reserved, sizeof filter->reserved) ||
@@ -29814,37 +29616,48 @@ static bzna_status bzi_settings_extra(bzna_loader *loader, const char *where, co
 
     bzi_transform_init(&output->transform);
     output->jitter = color->jitter;
-    if ((status = bzi_extra_check_alone(where, e, err)) != BZNA_OK ||
-        (status = bzi_extra_check_shape(loader, where, e, output, err)) != BZNA_OK ||
-        (status = bzi_loader_check_colors(where, filter, color, &output->transform, err)) != BZNA_OK ||
-        (status = bzi_settings_mean(where, color, output, output->own_color != 0, err)) != BZNA_OK ||
+    if (bzi_settings_shape(loader, where, e, output, err) != BZNA_OK ||
+        bzi_loader_check_colors(group, filter, color, &output->transform, err) != BZNA_OK ||
+        bzi_settings_mean(group, color, output, output->own_color != 0, err) != BZNA_OK ||
         (e->warp &&
-         (status = bzi_warp_resolve(e->warp, bzi_setting(text, where, "warp"), &output->warp, err)) != BZNA_OK) ||
-        (e->augment && (status = bzi_augment_check(e->augment, bzi_setting(text, where, "augment"), e->warp != NULL,
-                                                   err)) != BZNA_OK))
-        return status;
+         bzi_warp_resolve(e->warp, bzi_setting(text, group, "warp"), &output->warp, err) != BZNA_OK) ||
+        (e->augment && bzi_augment_check(e->augment, bzi_setting(text, group, "augment"), e->warp != NULL,
+                                         err) != BZNA_OK))
+        return err->status;
 
     for (uint32_t i = 0; i < loader->output_count; i++)
         output->random += loader->outputs[i].own_warp ? loader->outputs[i].views : 0;
     return bzi_settings_add(loader, where, e->field ? e->field : loader->config.fields.image, err);
 }
 
-/* Makes all outputs. */
+/* Makes all outputs. The first one has the config's own groups as settings. */
 static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
 {
-    const bzna_loader_outputs *given = &loader->config.extra_outputs;
-    bzna_status status = bzi_settings_first(loader, err);
+    const bzna_loader_config *c = &loader->config;
+    const bzna_loader_outputs *given = &c->extra_outputs;
+    bzna_loader_output first = c->output;
+    bzna_status status;
 
-    if (status != BZNA_OK)
-        return status;
-    if (!given->ptr != !given->count || given->count >= BZI_LIMIT_OUTPUTS)
-        return BZI_MISUSE(err, "loader_config.extra_outputs: count is %llu, and ptr is %s; at most %u are allowed",
-                          (unsigned long long)given->count, given->ptr ? "not NULL" : "NULL", BZI_LIMIT_OUTPUTS - 1);
+    if (first.name || first.field || first.warp || first.filter || first.color || first.augment)
+        return BZI_MISUSE(err, "loader_config.output: name, field, warp, filter, color and augment are only for "
+                          "extra_outputs; for the first output, set fields.image and the config's own groups");
+    if (first.slices > 1 && (first.views > 1 || given->count))
+        return BZI_MISUSE(err, "loader_config.output.slices: not together with views or extra_outputs");
+    if (given->count >= BZI_LIMIT_OUTPUTS)
+        return BZI_MISUSE(err, "loader_config.extra_outputs.count: %llu is more than %u",
+                          (unsigned long long)given->count, BZI_LIMIT_OUTPUTS - 1);
 
+    first.name = "image";
+    first.warp = &c->warp;
+    first.filter = &c->filter;
+    first.color = &c->color;
+    first.augment = &c->augment;
+    status = bzi_settings_output(loader, "loader_config.output", "loader_config", &first, err);
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
         char where[BZI_SETTING_BYTES / 2];
         snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
-        status = bzi_settings_extra(loader, where, &given->ptr[i], err);
+        if ((status = bzi_extra_check_alone(where, &given->ptr[i], err)) == BZNA_OK)
+            status = bzi_settings_output(loader, where, where, &given->ptr[i], err);
     }
     return status;
 }
@@ -29866,7 +29679,7 @@ static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
 
 
 /* ==== 91. Opening ===================================================================================================
- * Calls: rooms 2, 4, 8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 83-84, 90.
+ * Calls: rooms 2, 4, 7-8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 83-84, 90.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -29984,13 +29797,7 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
 
     if (!loader->pool)
         return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: %s", loader->reason);
-    if (bzi_device_enter(loader->device, err) != BZNA_OK)
-        return err->status;
-
-    if ((status = bzi_device_codec(loader->device, &info, err)) == BZNA_OK && info.supported)
-        bzi_check_ask(loader->device, &info);
-    bzi_device_leave(loader->device);
-
+    status = bzi_check_codec(loader->device, &info, err);
     if (status == BZNA_OK &&
         (!info.supported || (info.check != BZNA_CHECK_PASSED && info.check != BZNA_CHECK_SKIPPED)))
         status = BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s does not decode JPEG%s%s", loader->device->info.name,
@@ -30006,6 +29813,7 @@ static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
     if (bzi_loader_find_gpu(loader, &gpu, err) != BZNA_OK ||
         bzi_loader_decide(loader, &gpu, err) != BZNA_OK)
         return err->status;
+    bzi_loader_add_tensors(loader);                         /* now it is known where they lie */
     return loader->config.decode.jpeg == BZNA_DECODER_NVDEC ? bzi_loader_take_jpeg(loader, err) : BZNA_OK;
 }
 
@@ -30126,16 +29934,16 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
 
-    if (loader->device && (status = bzi_device_enter(loader->device, err)) != BZNA_OK)
-        return status;
-    if (loader->device && (status = bzi_loader_make_stream(loader, err)) == BZNA_OK &&
-        (status = bzi_loader_make_scratch(loader, err)) == BZNA_OK)
-        status = bzi_loader_upload_means(loader, err);
-    if (status == BZNA_OK && (status = bzi_loader_make_batches(loader, err)) == BZNA_OK &&
-        (status = bzi_loader_start_workers(loader, err)) == BZNA_OK)
-        status = bzi_loader_start_readers(loader, err);
-    if (loader->device)
-        bzi_device_leave(loader->device);
+    if (bzi_device_enter(loader->device, err) != BZNA_OK)
+        return err->status;
+    if ((loader->device && (bzi_loader_make_stream(loader, err) != BZNA_OK ||
+                            bzi_loader_make_scratch(loader, err) != BZNA_OK ||
+                            bzi_loader_upload_means(loader, err) != BZNA_OK)) ||
+        bzi_loader_make_batches(loader, err) != BZNA_OK ||
+        bzi_loader_start_workers(loader, err) != BZNA_OK ||
+        bzi_loader_start_readers(loader, err) != BZNA_OK)
+        status = err->status;
+    bzi_device_leave(loader->device);
     return status;
 }
 
@@ -30155,13 +29963,16 @@ static bzna_status bzi_loader_check_pick(const bzna_loader *loader, const bzi_pi
     return bzi_error_prefix(err, setting);
 }
 
-/* Checks that each output is found by its name, which must not be another tensor's. */
-static bzna_status bzi_loader_check_names(const bzna_loader *loader, bzna_error *err)
+/* Adds the tensors of further outputs. */
+static bzna_status bzi_loader_add_outputs(bzna_loader *loader, bzna_error *err)
 {
-    for (uint32_t i = 1; i < loader->output_count; i++)
-        if (bzi_loader_output(loader, bzi_loader_find_tensor(loader, loader->outputs[i].name)) != &loader->outputs[i])
+    for (uint32_t i = 1; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        if (bzi_loader_find_tensor(loader, output->name) < loader->tensor_end)
             return BZI_MISUSE(err, "loader_config.extra_outputs[%u].name: another tensor has the name \"%s\"", i - 1,
-                              loader->outputs[i].name);
+                              output->name);
+        bzi_loader_add_output(loader, output);
+    }
     return BZNA_OK;
 }
 
@@ -30209,13 +30020,15 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     if (bzi_loader_check(loader, err) != BZNA_OK)
         return err->status;
     bzi_loader_begin_plan(loader);
+    loader->has_locks = (uint32_t)bzi_os_locks_init(&loader->mutex, BZI_RANK_LOADER, loader->conds, BZI_CONDS);
+    if (!loader->has_locks)
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     if (bzi_loader_copy_means(loader, err) != BZNA_OK ||
         bzi_loader_copy_policies(loader, err) != BZNA_OK ||
-        bzi_loader_make_locks(loader, err) != BZNA_OK ||
         bzi_loader_choose(loader, err) != BZNA_OK ||
-        bzi_loader_check_names(loader, err) != BZNA_OK ||
         bzi_loader_make_picks(loader, err) != BZNA_OK ||
         bzi_loader_make_columns(loader, err) != BZNA_OK ||
+        bzi_loader_add_outputs(loader, err) != BZNA_OK ||
         bzi_loader_make_order(loader, err) != BZNA_OK ||
         bzi_loader_make_items(loader, err) != BZNA_OK)
         return err->status;
@@ -30302,6 +30115,7 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
 
 #define BZI_API_BEGIN bzna_error e; bzi_error_init(&e)
 #define BZI_API_FAIL(...) return bzi_api_error(err, &e, BZI_FAIL(&e, __VA_ARGS__))
+#define BZI_API_MISUSE(...) BZI_API_FAIL(BZNA_E_ARGUMENT, __VA_ARGS__)
 #define BZI_API_END(status) return bzi_api_error(err, &e, (status))
 #define BZI_API_TRY(call)                                                                    \
     do {                                                                                     \
@@ -30309,9 +30123,15 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
         if (bzi_tried != BZNA_OK)                                                            \
             BZI_API_END(bzi_tried);                                                          \
     } while (0)
-#define BZI_API_NEED(argument) if (!(argument)) BZI_API_FAIL(BZNA_E_ARGUMENT, "%s: " #argument " is NULL", __func__)
+#define BZI_API_NEED(argument) if (!(argument)) BZI_API_MISUSE("%s: " #argument " is NULL", __func__)
 
-#define BZI_API_NEED_OUT(out) BZI_API_NEED(out); *(out) = NULL
+/* Begins a function that makes an object. */
+#define BZI_API_BEGIN_OUT(out) BZI_API_BEGIN; BZI_API_NEED(out); *(out) = NULL
+
+/* Begins a function that ends an object; NULL is none. */
+#define BZI_API_BEGIN_CLOSE(object)                                                          \
+    if (!(object) || bzi_os_in_callback)                                                     \
+    return (object) ? BZNA_E_STATE : BZNA_OK
 
 /* Copies an answer to the caller's struct, as far as that has room. */
 static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known, bzna_error *err)
@@ -30323,8 +30143,15 @@ static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known,
     return BZNA_OK;
 }
 
+/* Hands messages that are queued to the user's function, at the end of a call that may have made some. */
+static bzna_status bzi_api_logged(bzi_host *host, bzna_status status)
+{
+    bzi_log_deliver(host);
+    return status;
+}
+
 /* Ends a function that answers with `all`. */
-#define BZI_API_ANSWER(to) BZI_API_END(bzi_api_out((to), struct_size, &all, sizeof all, &e))
+#define BZI_API_ANSWER(to) BZI_API_NEED(to); BZI_API_END(bzi_api_out((to), struct_size, &all, sizeof all, &e))
 
 BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size)
 {
@@ -30399,13 +30226,11 @@ BZI_API_INIT(writer_sample)
 BZI_COLD
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err)
 {
-    bzna_context_config c;
+    bzna_context_config c = { .struct_size = sizeof c };
     bzi_device *device;
     bzna_status status = BZNA_OK;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
-    memset(&c, 0, sizeof c);
+    BZI_API_BEGIN_OUT(out);
     if (config)
         BZI_API_IN(c, config, 0, "context_config");
     BZI_API_TRY(bzi_context_check(&c, &e));
@@ -30424,10 +30249,7 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
 BZI_COLD
 BZNA_API bzna_status bzna_context_close(bzna_context *context)
 {
-    if (!context)
-        return BZNA_OK;
-    if (bzi_os_in_callback)
-        return BZNA_E_STATE;
+    BZI_API_BEGIN_CLOSE(context);
     bzi_log_deliver(context->host);
     bzi_context_drop(context);
     return BZNA_OK;
@@ -30449,24 +30271,17 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
 {
     bzi_device *device = NULL;
     bzna_device_info all;
-    bzna_error why;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(context);
-    BZI_API_NEED(info);
-
-    status = bzi_context_gpu(context, &device, &e);
-    bzi_log_deliver(context->host);
-    if (status != BZNA_OK)
-        BZI_API_END(status);
+    BZI_API_TRY(bzi_api_logged(context->host, bzi_context_gpu(context, &device, &e)));
 
     all = device->info;
-    all.video = bzi_device_video(device, &why);
-    bzi_string_copy(all.message, sizeof all.message, why.message);
-    bzi_os_lock(&context->mutex);
+    all.video = bzi_device_video(device, &e);
+    bzi_string_copy(all.message, sizeof all.message, e.message);
+    bzi_os_lock(&context->turn.mutex);
     all.sessions = context->pool ? context->pool->count : 0;
-    bzi_os_unlock(&context->mutex);
+    bzi_os_unlock(&context->turn.mutex);
     BZI_API_ANSWER(info);
 }
 
@@ -30475,35 +30290,19 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
                                                  uint32_t depth, bzna_codec_info *info, size_t struct_size,
                                                  bzna_error *err)
 {
+    bzna_codec_info all = { .codec = codec, .chroma_format = chroma_format, .depth = depth };
     bzi_device *device = NULL;
-    bzna_codec_info all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(context);
-    BZI_API_NEED(info);
     if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec_info: no codec %u with chroma format %u and %u bits is known",
+        BZI_API_MISUSE("bzna_context_codec_info: no codec %u with chroma format %u and %u bits is known",
                      codec, chroma_format, depth);
 
-    status = bzi_context_gpu(context, &device, &e);
-    bzi_log_deliver(context->host);
-    if (status == BZNA_OK)
-        status = bzi_device_video(device, &e);
-
-    memset(&all, 0, sizeof all);
-    all.codec = codec;
-    all.chroma_format = chroma_format;
-    all.depth = depth;
-
-    if (status == BZNA_OK && (status = bzi_device_enter(device, &e)) == BZNA_OK) {
-        status = bzi_device_codec(device, &all, &e);
-        if (status == BZNA_OK && all.supported)
-            bzi_check_ask(device, &all);
-        bzi_device_leave(device);
-    }
-
-    BZI_API_END(status == BZNA_OK ? bzi_api_out(info, struct_size, &all, sizeof all, &e) : status);
+    BZI_API_TRY(bzi_api_logged(context->host, bzi_context_gpu(context, &device, &e)));
+    BZI_API_TRY(bzi_device_video(device, &e));
+    BZI_API_TRY(bzi_check_codec(device, &all, &e));
+    BZI_API_ANSWER(info);
 }
 
 /* --- Coded pictures --- */
@@ -30511,21 +30310,19 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
 /* Checks and completes a picture from the caller. */
 static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
 {
-    bzna_status status;
-
     if (!given)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image is NULL");
-    if ((status = bzi_api_in(image, sizeof *image, given, offsetof(bzna_image, reserved1), "image", err)) != BZNA_OK)
-        return status;
+        return BZI_MISUSE(err, "image is NULL");
+    if (bzi_api_in(image, sizeof *image, given, offsetof(bzna_image, reserved1), "image", err) != BZNA_OK)
+        return err->status;
     if (image->orientation > 8)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.orientation: %u is not 0 to 8", image->orientation);
+        return BZI_MISUSE(err, "image.orientation: %u is not 0 to 8", image->orientation);
     if (image->palette > BZNA_PALETTE_INDEX)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.palette: %u is not known", image->palette);
+        return BZI_MISUSE(err, "image.palette: %u is not known", image->palette);
 
     if (!image->data || !image->data_size)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.data: no bytes; bzna_dataset_read_image gives them");
+        return BZI_MISUSE(err, "image.data: no bytes; bzna_dataset_read_image gives them");
     if (image->length_size > 4 || image->length_size == 3)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.length_size: %u is not 0, 1, 2 or 4", image->length_size);
+        return BZI_MISUSE(err, "image.length_size: %u is not 0, 1, 2 or 4", image->length_size);
     if (!image->config)
         image->config_size = 0;
     return BZNA_OK;
@@ -30563,29 +30360,21 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     BZI_API_END(e.status)
 
 /* Checks the enumerations, reserved words and classes of a config. */
-static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bzna_error *err)
+static bzna_status bzi_api_check_dataset_config(bzna_dataset_config *c, bzna_error *err)
 {
-    const struct { const char *name; uint32_t value, last; } numbers[] = {
-        { "class_order", c->class_order, BZNA_CLASS_ORDER_NUMERIC },
-        { "orientation", c->orientation, BZNA_ORIENTATION_IGNORE },
-        { "palette", c->palette, BZNA_PALETTE_INDEX },
+    const bzi_number numbers[] = {
+        BZI_CHOICE(class_order, BZNA_CLASS_ORDER_NUMERIC),
+        BZI_CHOICE(orientation, BZNA_ORIENTATION_IGNORE),
+        BZI_CHOICE(palette, BZNA_PALETTE_INDEX),
+        BZI_BOTH(index, index_bytes),
+        BZI_BOTH(classes, class_count),
     };
 
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (numbers[i].value > numbers[i].last)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: %u is not known", numbers[i].name,
-                            numbers[i].value);
-
-    if (!c->index != !c->index_bytes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: index_bytes is %llu, and index is%s NULL",
-                        (unsigned long long)c->index_bytes, c->index ? " not" : "");
-    if (!c->classes != !c->class_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: class_count is %u, and classes is%s NULL",
-                        c->class_count, c->classes ? " not" : "");
-
+    if (bzi_numbers_check("dataset_config", numbers, sizeof numbers / sizeof *numbers, err) != BZNA_OK)
+        return err->status;
     for (uint32_t i = 0; i < c->class_count; i++)
         if (!c->classes[i])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: is NULL", i);
+            return BZI_MISUSE(err, "dataset_config.classes[%u]: is NULL", i);
     return BZNA_OK;
 }
 
@@ -30613,20 +30402,17 @@ static bzna_status bzi_api_open_paths(bzna_context *context, const char *const *
 {
     bzna_dataset_config c;
     bzna_records records;
-    bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
 
-    if (status == BZNA_OK)
-        status = bzi_dataset_open_list(context->host, paths, count, &c, out, err);
-    bzi_log_deliver(context->host);
-    return status;
+    if (bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
+        return err->status;
+    return bzi_api_logged(context->host, bzi_dataset_open_list(context->host, paths, count, &c, out, err));
 }
 
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config,
                                        bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(path);
 
@@ -30637,8 +30423,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t count,
                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(paths);
 
@@ -30648,7 +30433,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
         BZI_API_FAIL(BZNA_E_LIMIT, "bzna_dataset_open_list: %u paths are more than %u", count, BZI_LIMIT_PARTS);
     for (uint32_t i = 0; i < count; i++)
         if (!paths[i])
-            BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_list: paths[%u] is NULL", i);
+            BZI_API_MISUSE("bzna_dataset_open_list: paths[%u] is NULL", i);
     BZI_API_END(bzi_api_open_paths(context, paths, count, config, out, &e));
 }
 
@@ -30748,8 +30533,7 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
 {
     bzi_source source = { .size = 0 };
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(bytes);
 
@@ -30764,14 +30548,13 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     bzi_source opened = { .size = 0 };
     bzna_source callbacks;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(source);
 
     BZI_API_IN(callbacks, source, offsetof(bzna_source, reserved0), "source");
     if (!callbacks.read_at || !callbacks.size)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "source.%s: must be given", callbacks.read_at ? "size" : "read_at");
+        BZI_API_MISUSE("source.%s: must be given", callbacks.read_at ? "size" : "read_at");
     BZI_API_END(bzi_api_open_source(context, &opened, &callbacks, config, out, &e));
 }
 
@@ -30806,8 +30589,7 @@ BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzn
     bzna_provider all;
 #endif
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(provider);
 
@@ -30824,15 +30606,14 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count,
                                          bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
 
     if (!parts || !part_count)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: there are no parts");
+        BZI_API_MISUSE("bzna_dataset_concat: there are no parts");
     for (uint32_t i = 0; i < part_count; i++)
         if (!parts[i])
-            BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: parts[%u] is NULL", i);
+            BZI_API_MISUSE("bzna_dataset_concat: parts[%u] is NULL", i);
     BZI_API_END(bzi_dataset_concat(context->host, parts, part_count, out, &e));
 }
 
@@ -30840,8 +30621,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out,
                                         bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(dataset);
 
     if (count == 0)
@@ -30855,10 +30635,7 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
 {
-    if (!dataset)
-        return BZNA_OK;
-    if (bzi_os_in_callback)
-        return BZNA_E_STATE;
+    BZI_API_BEGIN_CLOSE(dataset);
     bzi_dataset_drop(dataset);
     return BZNA_OK;
 }
@@ -30872,7 +30649,6 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
     bzna_dataset_info all;
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
-    BZI_API_NEED(info);
 
     bzi_dataset_describe(dataset, &all);
     BZI_API_ANSWER(info);
@@ -30882,14 +30658,12 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32_t field, bzna_field_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
-    bzna_field_info all;
+    bzna_field_info all = { .kind = 0 };
     const bzi_field *found;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
-    BZI_API_NEED(info);
 
-    memset(&all, 0, sizeof all);
     if (!(found = bzi_dataset_field(dataset, field)))
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", dataset->parts[0].container->name, field);
     all.kind = found->kind;
@@ -30901,14 +30675,12 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
-    bzna_track_info all;
+    bzna_track_info all = { .struct_size = 0 };
     const bzi_container *c;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
-    BZI_API_NEED(info);
 
-    memset(&all, 0, sizeof all);
     c = dataset->parts[0].container;
     if (!c->ops->track || c->ops->track(c, track, &all) != BZNA_OK)
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no track %u", c->name, track);
@@ -30918,7 +30690,6 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
 {
     const bzi_container *c;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
@@ -30926,11 +30697,10 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
 
     *target = BZNA_TARGET_NONE;
     BZI_API_FIND(c, &index);
-    if ((status = bzi_container_look_target(c, index, target, &e)) != BZNA_OK) {
-        *target = BZNA_TARGET_NONE;
-        bzi_container_fail(c, index, &e);
-    }
-    BZI_API_END(status);
+    if (bzi_container_look_target(c, index, target, &e) == BZNA_OK)
+        return BZNA_OK;
+    *target = BZNA_TARGET_NONE;
+    BZI_API_END(bzi_container_fail(c, index, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index, const char *field, void *buffer,
@@ -30977,14 +30747,12 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
     const bzi_container *c;
     uint64_t local = index;
     bzna_sample_ref all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
-    BZI_API_NEED(sample);
 
     BZI_API_FIND(c, &local);
-    if ((status = bzi_container_sample(c, local, &all, &e)) != BZNA_OK)
+    if (bzi_container_sample(c, local, &all, &e) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, local, &e));
     all.index = index;
     BZI_API_ANSWER(sample);
@@ -30997,7 +30765,6 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     const bzi_span room = { buffer, capacity };
     const bzi_pick pick = { field, 0 };
     bzi_image all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
@@ -31007,7 +30774,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
 
     BZI_API_FIND(c, &index);
-    if ((status = bzi_container_read_image(c, index, &pick, room, &all, &e)) != BZNA_OK)
+    if (bzi_container_read_image(c, index, &pick, room, &all, &e) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     bzi_struct_out(image, image->struct_size, &all.coded, sizeof all.coded);
     return BZNA_OK;
@@ -31020,14 +30787,12 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
     const bzi_pick pick = { field, 0 };
     bzi_image image;
     bzna_image_info all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
-    BZI_API_NEED(info);
 
     BZI_API_FIND(c, &index);
-    if ((status = bzi_container_describe_image(c, index, &pick, &image, &e)) != BZNA_OK)
+    if (bzi_container_describe_image(c, index, &pick, &image, &e) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     all = bzi_image_info(&image);
     BZI_API_ANSWER(info);
@@ -31041,25 +30806,23 @@ BZI_COLD
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
 {
     bzna_decoder *decoder;
-    bzna_status status;
+    bzi_host *host;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
 
-    decoder = bzi_alloc_zero(&context->host->memory, 1, sizeof *decoder);
-    if (!decoder)
+    host = context->host;
+    if (!(decoder = bzi_alloc_zero(&host->memory, 1, sizeof *decoder)))
         BZI_API_END(bzi_fail_memory(&e, "a decoder"));
 
-    if ((status = bzi_software_open(&decoder->software, &context->host->memory, context->host->max_edge_px, &e)) !=
-        BZNA_OK) {
-        bzi_release(&context->host->memory, decoder, 1, sizeof *decoder);
-        BZI_API_END(status);
+    if (bzi_software_open(&decoder->software, &host->memory, host->max_edge_px, &e) != BZNA_OK) {
+        bzi_release(&host->memory, decoder, 1, sizeof *decoder);
+        BZI_API_END(e.status);
     }
 
-    decoder->host = context->host;
-    decoder->software.allowed = decoder->host->codecs;
-    bzi_host_retain(decoder->host);
+    decoder->host = host;
+    decoder->software.allowed = host->codecs;
+    bzi_host_retain(host);
     *out = decoder;
     return BZNA_OK;
 }
@@ -31069,10 +30832,7 @@ BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder)
 {
     bzi_host *host;
 
-    if (!decoder)
-        return BZNA_OK;
-    if (bzi_os_in_callback)
-        return BZNA_E_STATE;
+    BZI_API_BEGIN_CLOSE(decoder);
     host = decoder->host;
     bzi_software_close(&decoder->software);
     bzi_release(&host->memory, decoder, 1, sizeof *decoder);
@@ -31087,7 +30847,6 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     bzi_image alone;
     bzi_format format;
     bzna_picture all;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(decoder);
@@ -31098,10 +30857,10 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     BZI_API_TRY(bzi_api_image(image, &whole, &e));
 
     alone = bzi_image_alone(&whole);
-    if ((status = bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e)) == BZNA_OK &&
-        (status = bzi_software_decode(&decoder->software, &whole, &format, bzi_picture_all(&all), &all, &e)) == BZNA_OK)
-        bzi_struct_out(picture, picture->struct_size, &all, sizeof all);
-    BZI_API_END(status);
+    BZI_API_TRY(bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e));
+    BZI_API_TRY(bzi_software_decode(&decoder->software, &whole, &format, bzi_picture_all(&all), &all, &e));
+    bzi_struct_out(picture, picture->struct_size, &all, sizeof all);
+    return BZNA_OK;
 }
 
 /* --- Random numbers, transforms --- */
@@ -31164,7 +30923,7 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     BZI_API_NEED(transform);
 
     if ((fault = bzi_jitter_fault(jitter)) != NULL)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "jitter.%s: out of its range, or not a number", fault);
+        BZI_API_MISUSE("jitter.%s: out of its range, or not a number", fault);
     bzi_transform_init(&all);
     BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e));
 
@@ -31184,7 +30943,7 @@ BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_
     BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build has no policies (BENZINA_NO_AUGMENT)");
 #endif
     if (!bzi_policy_preset(preset, draws, magnitude, policy))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "there is no preset %u of %u draws and magnitude %u", preset, draws, magnitude);
+        BZI_API_MISUSE("there is no preset %u of %u draws and magnitude %u", preset, draws, magnitude);
     return BZNA_OK;
 }
 
@@ -31203,10 +30962,10 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
     BZI_API_TRY(bzi_augment_check(augment, "augment", 1, &e));
     BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e));
     if (!out_width || !out_height || out_width > BZI_LIMIT_EDGE || out_height > BZI_LIMIT_EDGE)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "out_width, out_height: %u, %u; 1 to %u are allowed", out_width, out_height,
+        BZI_API_MISUSE("out_width, out_height: %u, %u; 1 to %u are allowed", out_width, out_height,
                      BZI_LIMIT_EDGE);
     if (bzi_augment_most(augment) + all.operation_count > BZNA_OPERATIONS_MAX)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "transform has %u operations, and policies may draw more than up to %u",
+        BZI_API_MISUSE("transform has %u operations, and policies may draw more than up to %u",
                      all.operation_count, BZNA_OPERATIONS_MAX);
 
     bzi_transform_resolve(&all);
@@ -31217,7 +30976,6 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
 
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9], bzna_error *err)
 {
-    double numbers[7];
     bzna_affine a;
 
     BZI_API_BEGIN;
@@ -31225,20 +30983,14 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     BZI_API_NEED(homography);
     BZI_API_IN(a, affine, 0, "affine");
 
-    numbers[0] = a.crop_x;
-    numbers[1] = a.crop_y;
-    numbers[2] = a.crop_width;
-    numbers[3] = a.crop_height;
-    numbers[4] = a.degrees;
-    numbers[5] = a.translate_x;
-    numbers[6] = a.translate_y;
-
+    const double numbers[] = { a.crop_x, a.crop_y, a.crop_width, a.crop_height, a.degrees, a.translate_x,
+                               a.translate_y };
     if (!a.in_width || !a.in_height || !a.out_width || !a.out_height || !bzi_finite(numbers, 7))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine: a size is 0, or a number is not finite");
+        BZI_API_MISUSE("affine: a size is 0, or a number is not finite");
     if (a.flip_h > 1 || a.flip_v > 1 || a.resize > 1 || a.keep_ratio > 1 || a.has_crop > 1)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.flip_h, flip_v, resize, keep_ratio, has_crop: neither 0 nor 1");
+        BZI_API_MISUSE("affine.flip_h, flip_v, resize, keep_ratio, has_crop: neither 0 nor 1");
     if (a.has_crop && !(a.crop_width > 0 && a.crop_height > 0))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.crop_width, crop_height: %g x %g; both must be positive", a.crop_width,
+        BZI_API_MISUSE("affine.crop_width, crop_height: %g x %g; both must be positive", a.crop_width,
                      a.crop_height);
 
     bzi_affine_matrix(&a, homography);
@@ -31249,19 +31001,18 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
                                     uint32_t out_width, uint32_t out_height, double homography[9], bzna_error *err)
 {
     const uint32_t in[2] = { in_width, in_height }, out[2] = { out_width, out_height };
-    bzi_similarity p;
-    bzna_status status;
+    bzna_warp p;
 
     BZI_API_BEGIN;
     BZI_API_NEED(random);
     BZI_API_NEED(warp);
     BZI_API_NEED(homography);
     if (!in_width || !in_height || !out_width || !out_height)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_warp_draw: a size is 0: from %ux%u to %ux%u", in_width, in_height,
+        BZI_API_MISUSE("bzna_warp_draw: a size is 0: from %ux%u to %ux%u", in_width, in_height,
                      out_width, out_height);
-    if ((status = bzi_warp_resolve(warp, "warp", &p, &e)) == BZNA_OK)
-        bzi_warp_draw(random, &p, in, out, homography);
-    BZI_API_END(status);
+    BZI_API_TRY(bzi_warp_resolve(warp, "warp", &p, &e));
+    bzi_warp_draw(random, &p, in, out, homography);
+    return BZNA_OK;
 }
 
 /* Fills in what zeros of a picture stand for. */
@@ -31281,27 +31032,27 @@ static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 {
     if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 2 || p->chroma_shift_y > 2 || !p->plane[0] ||
         !p->plane[1] != !p->plane[2] || p->orientation > 8)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: 8 to 16 bits, subsampling of at most 4, an orientation of at "
+        return BZI_MISUSE(err, "picture: 8 to 16 bits, subsampling of at most 4, an orientation of at "
                         "most 8 and planes are needed");
 
     for (int i = 0; i < 3 && p->depth > 8; i++)
         if ((uintptr_t)p->plane[i] % 2 || p->pitch[i] % 2)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned",
+            return BZI_MISUSE(err, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned",
                             i, i);
 
     if (!p->width || !p->height || p->frame_width > 65535 || p->frame_height > 65535 || p->width > p->frame_width ||
         p->height > p->frame_height || p->crop_x > p->frame_width - p->width || p->crop_y > p->frame_height - p->height)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width,
+        return BZI_MISUSE(err, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width,
                         p->height, p->crop_x, p->crop_y, p->frame_width, p->frame_height);
 
     for (int i = 0; i < 3; i++)
         if (p->step[i] > 65535 || (p->depth > 8 && p->step[i] % 2))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.step[%d]: %u; must be at most 65535, and even if samples "
+            return BZI_MISUSE(err, "picture.step[%d]: %u; must be at most 65535, and even if samples "
                             "have two bytes", i, p->step[i]);
 
     for (int i = 0; i < 3; i++)
         if (p->pitch[i] > INT32_MAX || p->pitch[i] < INT32_MIN)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.pitch[%d]: %lld does not fit in 32 bits", i,
+            return BZI_MISUSE(err, "picture.pitch[%d]: %lld does not fit in 32 bits", i,
                             (long long)p->pitch[i]);
     return BZNA_OK;
 }
@@ -31339,7 +31090,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
         BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for %u x %u x %u elements of %u bytes",
                      (unsigned long long)dst_bytes, out.channels, o.height, o.width, bzi_dtype_bytes(o.dtype));
     if ((uintptr_t)dst % bzi_dtype_bytes(o.dtype))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "dst: not aligned to %u bytes", bzi_dtype_bytes(o.dtype));
+        BZI_API_MISUSE("dst: not aligned to %u bytes", bzi_dtype_bytes(o.dtype));
 
     slot.dst = (uint64_t)(uintptr_t)dst;
     const bzi_kernel_output target = bzi_view_target(&pass, &out);
@@ -31381,10 +31132,8 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
                                       bzna_loader **out, bzna_error *err)
 {
     bzna_loader_config own;
-    bzna_status status;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_OUT(out);
+    BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(dataset);
     BZI_API_NEED(config);
@@ -31392,14 +31141,13 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     BZI_API_IN(own, config, offsetof(bzna_loader_config, reserved0), "loader_config");
     if (context->host->no_threads)
         own.pipeline.no_threads |= 1;
-    status = bzi_loader_make(context, dataset, &own, out, &e);
-
-    bzi_log_deliver(context->host);
-    BZI_API_END(status);
+    BZI_API_END(bzi_api_logged(context->host, bzi_loader_make(context, dataset, &own, out, &e)));
 }
 
-/* Fails where a call may not be made: in a child after fork(), and for calls that wait, inside a callback. */
-#define BZI_API_PLACE(loader, waits)                                                                    \
+/* Fails without a loader, and where a call may not be made: in a child after fork(), and for calls that wait, inside a
+ * callback. */
+#define BZI_API_NEED_LOADER(loader, waits)                                                              \
+    BZI_API_NEED(loader);                                                                               \
     if (((waits) && bzi_os_in_callback) || bzi_loader_forked(loader))                                   \
     BZI_API_FAIL(BZNA_E_STATE, "%s: must not be called %s", __func__,                                   \
                  bzi_loader_forked(loader) ? "after fork" : "inside a callback")
@@ -31430,8 +31178,7 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
     *batch = NULL;
-    BZI_API_NEED(loader);
-    BZI_API_PLACE(loader, 1);
+    BZI_API_NEED_LOADER(loader, 1);
 
     context = loader->context;
     bzi_context_retain(context);      /* another thread may close the loader as soon as its lock is free */
@@ -31449,7 +31196,7 @@ static bzna_status bzi_api_give(bzna_loader *loader, const char *call, const bzi
     if (loader->config.order.kind != BZNA_ORDER_GIVEN)
         status = BZI_FAIL(err, BZNA_E_STATE, "loader_config.order.kind is not BZNA_ORDER_GIVEN");
     else if (!given->count)
-        status = BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu is empty", (unsigned long long)given->epoch);
+        status = BZI_MISUSE(err, "the list of epoch %llu is empty", (unsigned long long)given->epoch);
     else
         status = bzi_loader_give(loader, given, err);
     return status == BZNA_OK ? status : bzi_error_prefix(err, call);
@@ -31462,9 +31209,8 @@ BZNA_API bzna_status bzna_loader_set_indices(bzna_loader *loader, uint64_t epoch
     const bzi_given given = { .epoch = epoch, .indices = indices, .count = count };
 
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
+    BZI_API_NEED_LOADER(loader, 0);
     BZI_API_NEED(indices);
-    BZI_API_PLACE(loader, 0);
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
 }
 
@@ -31476,12 +31222,11 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
     const bzi_given given = { epoch, indices, count, sizes, batch_count };
 
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
+    BZI_API_NEED_LOADER(loader, 0);
     BZI_API_NEED(indices);
     BZI_API_NEED(sizes);
-    BZI_API_PLACE(loader, 0);
     if (!batch_count)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_set_batches: epoch %llu has no batches", (unsigned long long)epoch);
+        BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu has no batches", (unsigned long long)epoch);
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
 }
 
@@ -31489,8 +31234,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
-    BZI_API_PLACE(loader, 0);
+    BZI_API_NEED_LOADER(loader, 0);
     bzi_loader_stop(loader);
     return BZNA_OK;
 }
@@ -31499,8 +31243,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
-    BZI_API_PLACE(loader, 1);
+    BZI_API_NEED_LOADER(loader, 1);
     BZI_API_END(bzi_loader_reset(loader, epoch, &e));
 }
 
@@ -31509,8 +31252,7 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
                                       bzna_error *err)
 {
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
-    BZI_API_PLACE(loader, 0);
+    BZI_API_NEED_LOADER(loader, 0);
     BZI_API_NEED(state);
     if (struct_size < sizeof *state)
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_loader_save: a state has %u bytes, not %llu", (unsigned)sizeof *state,
@@ -31523,16 +31265,10 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
 BZI_COLD
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
 {
-    bzna_status status;
-
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
+    BZI_API_NEED_LOADER(loader, 1);
     BZI_API_NEED(state);
-    BZI_API_PLACE(loader, 1);
-
-    status = bzi_loader_restore(loader, state, &e);
-    bzi_log_deliver(loader->host);
-    BZI_API_END(status);
+    BZI_API_END(bzi_api_logged(loader->host, bzi_loader_restore(loader, state, &e)));
 }
 
 static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
@@ -31543,7 +31279,7 @@ static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
     memset(info, 0, sizeof *info);
     info->decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
     info->sessions = loader->pool ? loader->pool->count : 0;
-    bzi_loader_describe_tensor(loader, 0, c->output.batch_size, &info->image);
+    bzi_tensor_describe(loader->tensors, c->output.batch_size, &info->image);
     info->layout = c->output.layout;
     info->threads = c->decode.threads;
     info->reader_threads = c->read.threads;
@@ -31575,9 +31311,8 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
 
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
-    BZI_API_NEED(info);
     if (loader->config.order.kind == BZNA_ORDER_GIVEN)      /* it takes the lock */
-        BZI_API_PLACE(loader, 0);
+        BZI_API_NEED_LOADER(loader, 0);
 
     bzi_api_loader_info(loader, &all);
     BZI_API_ANSWER(info);
@@ -31590,9 +31325,7 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
     bzna_statistics all;
 
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
-    BZI_API_PLACE(loader, 0);
-    BZI_API_NEED(stats);
+    BZI_API_NEED_LOADER(loader, 0);
 
     bzi_loader_stats(loader, &all);
     BZI_API_ANSWER(stats);
@@ -31607,7 +31340,6 @@ BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const b
     BZI_API_BEGIN;
     BZI_API_NEED(later);
     BZI_API_NEED(earlier);
-    BZI_API_NEED(since);
 
     BZI_API_IN(all, later, 0, "statistics");
     BZI_API_IN(before, earlier, 0, "statistics");
@@ -31624,13 +31356,12 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
-    BZI_API_NEED(tensor);
 
     first = bzi_loader_first_tensor(loader);
-    count = bzi_loader_tensors(loader) - first;
+    count = loader->tensor_end - first;
     if (number >= count)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_loader_tensor: %u is not below %u", number, count);
-    bzi_loader_describe_tensor(loader, first + number, loader->config.output.batch_size, &all);
+    bzi_tensor_describe(&loader->tensors[first + number], loader->config.output.batch_size, &all);
     BZI_API_ANSWER(tensor);
 }
 
@@ -31659,31 +31390,29 @@ struct bzna_writer {
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size,
                                          bzna_error *err)
 {
-    bzna_batch_info all;
-
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
-    BZI_API_NEED(info);
 
-    memset(&all, 0, sizeof all);
+    const uint32_t views = batch->loader->drawn_views;
+    bzna_batch_info all = {
+        .stream = batch->loader->on_device ? batch->stream : NULL,
+        .layout = batch->loader->config.output.layout,
+        .count = batch->real,
+        .failed = batch->failed,
+        .epoch = batch->epoch,
+        .batch = batch->number,
+        .position = batch->position,
+        .targets = batch->targets,
+        .indices = batch->indices,
+        .status = batch->status,
+        .last_of_epoch = batch->last_of_epoch,
+        .replaced = batch->replaced,
+        .slices = batch->loader->config.output.slices,
+        .operation_views = views,
+        .operations = views ? batch->operations : NULL,
+        .operation_counts = views ? batch->operation_counts : NULL,
+    };
     bzi_batch_tensor(batch, 0, &all.image);
-
-    all.stream = batch->loader->on_device ? batch->stream : NULL;
-    all.layout = batch->loader->config.output.layout;
-    all.count = batch->real;
-    all.failed = batch->failed;
-    all.epoch = batch->epoch;
-    all.batch = batch->number;
-    all.position = batch->position;
-    all.targets = batch->targets;
-    all.indices = batch->indices;
-    all.status = batch->status;
-    all.last_of_epoch = batch->last_of_epoch;
-    all.replaced = batch->replaced;
-    all.slices = batch->loader->config.output.slices;
-    all.operation_views = batch->loader->drawn_views;
-    all.operations = all.operation_views ? batch->operations : NULL;
-    all.operation_counts = all.operation_views ? batch->operation_counts : NULL;
 
     if (!bzi_loader_forked(batch->loader)) {
         bzi_loader_lock(batch->loader);
@@ -31698,7 +31427,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
 static bzna_status bzi_api_find_tensor(const bzna_batch *batch, const char *name, uint32_t *number, bzna_error *err)
 {
     *number = bzi_loader_find_tensor(batch->loader, name);
-    if (*number == bzi_loader_tensors(batch->loader))
+    if (*number == batch->loader->tensor_end)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the batch has no tensor \"%s\"", name);
     if (*number == 0 && batch->loader->config.output.slices > 1)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the batch's image is in %u slices, so it is not one tensor",
@@ -31715,7 +31444,6 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
     BZI_API_NEED(name);
-    BZI_API_NEED(tensor);
 
     BZI_API_TRY(bzi_api_find_tensor(batch, name, &number, &e));
     bzi_batch_tensor(batch, number, &all);
@@ -31781,7 +31509,6 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
                                           bzna_error *err)
 {
     uint32_t number;
-    bzna_status status;
 
     BZI_API_BEGIN;
     BZI_API_NEED(tensor);
@@ -31790,23 +31517,21 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
     if (version > BZNA_DLPACK_1)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_to_dlpack: version %u is not known", version);
 
-    BZI_API_PLACE(batch->loader, 0);
-    if ((status = bzi_api_find_tensor(batch, name, &number, &e)) == BZNA_OK)
-        status = bzi_batch_export(batch, number, version, tensor, &e);
-    BZI_API_END(status);
+    BZI_API_NEED_LOADER(batch->loader, 0);
+    BZI_API_TRY(bzi_api_find_tensor(batch, name, &number, &e));
+    BZI_API_END(bzi_batch_export(batch, number, version, tensor, &e));
 }
 
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
-    BZI_API_PLACE(batch->loader, 0);
+    BZI_API_NEED_LOADER(batch->loader, 0);
 
     if (!batch->loader->on_device)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_move: the batch is on the host");
     if (!stream)
-        BZI_API_FAIL(
-            BZNA_E_ARGUMENT,
+        BZI_API_MISUSE(
             "bzna_batch_move: stream is NULL; the default streams are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD");
     BZI_API_END(bzi_batch_move(batch, stream, &e));
 }
@@ -31825,21 +31550,19 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
 {
     bzna_writer_config c = { .struct_size = sizeof c };
     bzna_sink callbacks;
-    bzna_status status;
 
     if (!context || !out || (!path && !sink))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "bzna_writer_open: %s is NULL",
+        return BZI_MISUSE(err, "bzna_writer_open: %s is NULL",
                         !context ? "context" :
                         !out     ? "out" :
                                    "path or sink");
-    if (sink && (status = bzi_api_in(&callbacks, sizeof callbacks, sink, offsetof(bzna_sink, reserved0), "sink",
-                                     err)) != BZNA_OK)
-        return status;
+    if (sink && bzi_api_in(&callbacks, sizeof callbacks, sink, offsetof(bzna_sink, reserved0), "sink", err) != BZNA_OK)
+        return err->status;
     if (sink && !callbacks.write_at)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sink.write_at: must be given");
-    if ((config && (status = bzi_api_in(&c, sizeof c, config, 0, "writer_config", err)) != BZNA_OK) ||
-        (status = bzi_api_reserved(c.reserved, sizeof c.reserved, "writer_config", err)) != BZNA_OK)
-        return status;
+        return BZI_MISUSE(err, "sink.write_at: must be given");
+    if ((config && bzi_api_in(&c, sizeof c, config, 0, "writer_config", err) != BZNA_OK) ||
+        bzi_api_reserved(c.reserved, sizeof c.reserved, "writer_config", err) != BZNA_OK)
+        return err->status;
     return bzi_writer_make(context->host, path, sink ? &callbacks : NULL, &c, out, err);
 }
 
@@ -31867,12 +31590,12 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
 static bzna_status bzi_api_target(const bzna_writer_sample *sample, int64_t *target, bzna_error *err)
 {
     if (sample->has_target > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.has_target: neither 0 nor 1");
+        return BZI_MISUSE(err, "sample.has_target: neither 0 nor 1");
     if (sample->has_target && sample->target == BZNA_TARGET_NONE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.target: -1 stands for a sample without a target; set has_target "
+        return BZI_MISUSE(err, "sample.target: -1 stands for a sample without a target; set has_target "
                         "to 0 for that");
     if (!sample->has_target && sample->target != 0 && sample->target != BZNA_TARGET_NONE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.target: %lld, but has_target is 0", (long long)sample->target);
+        return BZI_MISUSE(err, "sample.target: %lld, but has_target is 0", (long long)sample->target);
     *target = sample->has_target ? sample->target : BZNA_TARGET_NONE;
     return BZNA_OK;
 }
@@ -31881,19 +31604,18 @@ static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_w
                                bzna_error *err)
 {
     bzna_writer_sample sample;
-    bzna_status status;
 
     if (!writer)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the writer is NULL");
+        return BZI_MISUSE(err, "the writer is NULL");
     if (!given)
         return bzi_writer_add(writer, index, NULL, timeout_ns, err);
 
-    if ((status = bzi_api_in(&sample, sizeof sample, given, 0, "sample", err)) != BZNA_OK ||
-        (status = bzi_api_target(&sample, &sample.target, err)) != BZNA_OK ||
-        (status = bzi_api_reserved(sample.reserved, sizeof sample.reserved, "sample", err)) != BZNA_OK)
-        return status;
+    if (bzi_api_in(&sample, sizeof sample, given, 0, "sample", err) != BZNA_OK ||
+        bzi_api_target(&sample, &sample.target, err) != BZNA_OK ||
+        bzi_api_reserved(sample.reserved, sizeof sample.reserved, "sample", err) != BZNA_OK)
+        return err->status;
     if (!sample.image)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.image: must be given");
+        return BZI_MISUSE(err, "sample.image: must be given");
     return bzi_writer_add(writer, index, &sample, timeout_ns, err);
 }
 
@@ -31901,7 +31623,7 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_writer_samp
 {
     BZI_API_BEGIN;
     if (!sample)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "sample is NULL");
+        BZI_API_MISUSE("sample is NULL");
     BZI_API_END(bzi_api_add(writer, BZI_INDEX_LAST, sample, 0, &e));
 }
 
@@ -31910,7 +31632,7 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
 {
     BZI_API_BEGIN;
     if (timeout_ns < 0)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_writer_add_at: timeout_ns is negative; no call waits forever");
+        BZI_API_MISUSE("bzna_writer_add_at: timeout_ns is negative; no call waits forever");
     if (index >= UINT32_MAX)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_writer_add_at: index %llu is above %u", (unsigned long long)index,
                      UINT32_MAX - 1);
@@ -31920,24 +31642,16 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
 BZI_COLD
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
 {
-    bzna_status status;
-
     BZI_API_BEGIN;
     if (!writer)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "the writer is NULL");
-
-    status = bzi_writer_finish(writer, &e);
-    bzi_log_deliver(writer->host);
-    BZI_API_END(status);
+        BZI_API_MISUSE("the writer is NULL");
+    BZI_API_END(bzi_api_logged(writer->host, bzi_writer_finish(writer, &e)));
 }
 
 BZI_COLD
 BZNA_API bzna_status bzna_writer_close(bzna_writer *writer)
 {
-    if (!writer)
-        return BZNA_OK;
-    if (bzi_os_in_callback)
-        return BZNA_E_STATE;
+    BZI_API_BEGIN_CLOSE(writer);
     bzi_writer_close(writer);
     return BZNA_OK;
 }

@@ -31,8 +31,8 @@ static void run_codec(const uint8_t *data, size_t size)
     if (image.codec == BZNA_CODEC_RAW)
         image.width = image.frame_width = 4, image.height = image.frame_height = (uint32_t)(rest.size / 4);
     look_at_headers(&image);
-    if (codec->inspect(&image, &format, &err) == BZNA_OK && codec->key)
-        codec->key(&image, key, 0, 4096);
+    if (codec->inspect(&image, &format, &err) == BZNA_OK)
+        bzi_image_key(&image, key, 4096);
     memset(&format, 0, sizeof format);                      /* parameter sets alone */
     if (image.codec == BZNA_CODEC_H264 || image.codec == BZNA_CODEC_H265)
         bzi_sps_read(image.codec, (bzi_span){ own_data, rest.size }, &format);

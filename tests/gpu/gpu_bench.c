@@ -819,7 +819,7 @@ typedef struct bare {
 static void bare_advance(bare *b, bzi_session *session)
 {
     bzi_flight flight;
-    if (session->mapped_count == session->device->desc.session_mapped || !session->pending_count)
+    if (session->mapped_count == session->device->config.session_mapped || !session->pending_count)
         bzi_session_unmap_all(session);
     if (!session->pending_count)
         return;
@@ -844,8 +844,8 @@ static void *bare_run(void *user)
         const unit *u = &b->units->unit[i % b->units->count];
         if (b->places)
             session.decoders.max_live = b->places;          /* each time: the session raises it now and then */
-        while ((result = bzi_session_submit(&session, &u->image, &u->picture, &u->sps, NULL, &b->err)) ==
-               BZNA_AGAIN)
+        const bzi_nvdec_picture coded = { &u->image, u->sps, u->picture };
+        while ((result = bzi_session_submit(&session, &coded, NULL, &b->err)) == BZNA_AGAIN)
             bare_advance(b, &session);
         if (result != BZNA_OK && b->failed++ > 100)
             break;
@@ -1340,7 +1340,7 @@ static int decoders_make(bzi_device *device, CUvideodecoder *all, uint32_t width
     info.ulMaxWidth = bzi_nvdec_max_edge(width, 0, 8192);
     info.ulMaxHeight = bzi_nvdec_max_edge(height, 0, 8192);
     info.ulNumDecodeSurfaces = bzi_nvdec_chosen(device);
-    info.ulNumOutputSurfaces = device->desc.session_mapped;
+    info.ulNumOutputSurfaces = device->config.session_mapped;
     info.ulIntraDecodeOnly = (unsigned long)intra;
     info.ulCreationFlags = cudaVideoCreate_PreferCUVID;
     info.DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
@@ -1607,7 +1607,7 @@ static void selfcheck_try(bzna_context *context, size_t picture, uint32_t quirks
         fail("session", &err);
     bzi_check_use_built_in(&check);
     bzi_check_plan(&check);
-    if (bzi_session_accepts(&session, codec, &check.format, &err) == BZNA_OK) {
+    if (bzi_session_accepts(&session, check.coded, &err) == BZNA_OK) {
         check.kind->quirks = quirks;
         status = bzi_check_try(&check, &err);
         check.kind->quirks = 0;

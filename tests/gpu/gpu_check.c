@@ -874,7 +874,7 @@ static void decoding_advance(decoding *d)
     plain frame;
     bzna_status result;
     bzna_status status;
-    if (d->session.mapped_count == device->desc.session_mapped || !d->session.pending_count)
+    if (d->session.mapped_count == device->config.session_mapped || !d->session.pending_count)
         bzi_session_unmap_all(&d->session);
     if (!d->session.pending_count)
         return;
@@ -887,18 +887,25 @@ static void decoding_advance(decoding *d)
     free(frame.bytes);
 }
 
+static bzna_status decoding_accepts(bzi_session *session, const coded *unit, bzi_nvdec_picture *picture,
+                                    bzna_error *err)
+{
+    *picture = (bzi_nvdec_picture){ &unit->image, unit->sps, unit->picture };
+    return bzi_session_accepts(session, picture, err);
+}
+
 /* Submits a sample; those before it may be in flight still. */
 static void decoding_submit(decoding *d, bzna_dataset *dataset, const char *track, uint64_t index)
 {
     bzna_error err = fresh_error();
     coded unit;
+    bzi_nvdec_picture picture;
     void *tag = (void *)(uintptr_t)index;
     bzna_status result = BZNA_E_DEVICE;
     if (coded_load(context, dataset, index, track, &unit, &err) == BZNA_OK)
-        result = bzi_session_accepts(&d->session, unit.image.codec, &unit.sps, &err);
+        result = decoding_accepts(&d->session, &unit, &picture, &err);
     if (result == BZNA_OK)
-        while ((result = bzi_session_submit(&d->session, &unit.image, &unit.picture, &unit.sps, tag, &err)) ==
-               BZNA_AGAIN)
+        while ((result = bzi_session_submit(&d->session, &picture, tag, &err)) == BZNA_AGAIN)
             decoding_advance(d);
     free(unit.bytes);
     if (result == BZNA_OK)
@@ -1410,12 +1417,13 @@ static int is_taken(const check *c)
     bzna_dataset *dataset = NULL;
     decoding d;
     coded unit;
+    bzi_nvdec_picture picture;
     int taken = 0;
     if (bzna_dataset_open(context, path_of(c->file), NULL, &dataset, &err) != BZNA_OK)
         return 0;
     if (decoding_open(&d, &err) == BZNA_OK) {
         taken = coded_load(context, dataset, 0, c->track, &unit, &err) == BZNA_OK &&
-                bzi_session_accepts(&d.session, unit.image.codec, &unit.sps, &err) == BZNA_OK;
+                decoding_accepts(&d.session, &unit, &picture, &err) == BZNA_OK;
         free(unit.bytes);
         bzi_session_close(&d.session);
     }

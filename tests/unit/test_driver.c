@@ -705,7 +705,7 @@ TEST(an_error_that_the_driver_has_no_name_for_is_called_unknown)
     context = context_of(on_auto);
     fake->fail("cuDeviceTotalMem_v2", 1, 12345, 1);
     CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
-    CHECK_STR(e.message, "querying the device: unknown error (12345)");
+    CHECK_STR(e.message, "cuDeviceTotalMem: unknown error (12345)");
     CHECK_EQ(e.native_code, 12345);
     bzna_context_close(context);
     finish();

@@ -396,11 +396,11 @@ TEST(parameter_sets_are_read_as_nvidias_parser_reads_them)
         const answer *a = answer_of(i);
         const int before = test_failures;
         bzna_error err = { .struct_size = sizeof err };
-        bzi_format format;
+        bzi_nvdec_picture coded = { .image = &pictures[i].coded.image };
         if (!a)
             continue;
-        REQUIRE(describe(&pictures[i], &format, &err));
-        const bzi_nvdec_format want = bzi_nvdec_format_of(pictures[i].coded.image.codec, &format);
+        REQUIRE(describe(&pictures[i], &coded.sps, &err));
+        const bzi_nvdec_format want = bzi_nvdec_format_of(&coded);
         const CUVIDEOFORMAT parsed = {
             .codec = (cudaVideoCodec)a->codec, .chroma_format = (cudaVideoChromaFormat)a->chroma,
             .bit_depth_luma_minus8 = (unsigned char)(a->depth_luma - 8), .coded_width = (unsigned)a->coded_width,

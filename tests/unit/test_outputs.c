@@ -1406,11 +1406,13 @@ static refusal spoil_list(plan *p, int i)
 {
     bzna_loader_config *c = &p->c;
     extra *e = p->extra;
-    BAD(c->extra_outputs.ptr = NULL, E_ARGUMENT, "extra_outputs: count is 3, and ptr is NULL")
-    BAD(c->extra_outputs.count = 0, E_ARGUMENT, "extra_outputs: count is 0, and ptr is not NULL")
+    BAD(c->extra_outputs.ptr = NULL, E_ARGUMENT,
+        "extra_outputs.ptr, extra_outputs.count: one is given without the other")
+    BAD(c->extra_outputs.count = 0, E_ARGUMENT,
+        "extra_outputs.ptr, extra_outputs.count: one is given without the other")
     BAD(c->extra_outputs.ptr = too_many; c->extra_outputs.count = COUNT(too_many), E_ARGUMENT,
-        "extra_outputs: count is 16")
-    BAD(c->extra_outputs.count = UINT64_MAX, E_ARGUMENT, "extra_outputs: count is 18446744073709551615")
+        "extra_outputs.count: 16 is more than 15")
+    BAD(c->extra_outputs.count = UINT64_MAX, E_ARGUMENT, "extra_outputs.count: 18446744073709551615 is more than 15")
     BAD(c->extra_outputs.reserved[7] = 1, E_STRUCT_SIZE, "extra_outputs: reserved words are set")
     BAD(e[0].views = 62, E_ARGUMENT, "extra_outputs[1].views: 2, and 64 of other outputs, are more than")
     BAD(e[0].views = UINT32_MAX, E_ARGUMENT, "extra_outputs[0].views: 4294967295")

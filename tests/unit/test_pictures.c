@@ -1078,8 +1078,9 @@ TEST(boxes_of_jpeg_2000_may_have_sizes_of_64_bits)
             if (past) {
                 check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "JPEG 2000");
             } else {
+                const bzna_image image = image_of(BZNA_CODEC_STILL, b);
                 bzi_format format;
-                CHECK_EQ(bzi_still_inspect((bzi_span){ b.data, b.size }, &format, &last), BZNA_OK);
+                CHECK_EQ(bzi_still_inspect(&image, &format, &last), BZNA_OK);
                 CHECK(format.width == W && format.height == H && format.depth_luma == 8);
                 float *got = look_at(BZNA_CODEC_STILL, b, 0);
                 CHECK(got && !memcmp(got, wanted, 3 * PIXELS * sizeof *got));
@@ -1427,7 +1428,7 @@ TEST(a_few_bytes_are_no_jpeg_2000_of_a_million_parts)
                                        .data_size = b.size };
             bzi_format format = { 0 };
             bzna_error err = { .struct_size = sizeof err };
-            CHECK_EQ(bzi_image_still(&image, &format, &err), cases[i].refused ? BZNA_E_LIMIT : BZNA_OK);
+            CHECK_EQ(bzi_still_inspect(&image, &format, &err), cases[i].refused ? BZNA_E_LIMIT : BZNA_OK);
             if (cases[i].refused)
                 CHECK_CONTAINS(err.message, "code blocks of");
             free(b.data);
@@ -1489,7 +1490,8 @@ TEST(files_are_recognized_by_their_first_bytes)
     for (size_t i = 0; i < COUNT(heads); i++) {
         bytes b = bytes_make(heads[i].head, heads[i].size);
         CHECK_EQ(bzi_codec_recognize((bzi_span){ b.data, b.size }), heads[i].codec);
-        CHECK_STR(bzi_still_name((bzi_span){ b.data, b.size }), heads[i].name);
+        const bzna_image image = image_of(BZNA_CODEC_STILL, b);
+        CHECK_STR(bzi_image_codec_name(&image), heads[i].name);
         free(b.data);
     }
 }

@@ -4414,7 +4414,7 @@ TEST(the_order_of_the_self_check_alternates_and_every_surface_holds_both_picture
 {
     for (uint32_t depth = 1; depth <= BZI_LIMIT_SESSION_DEPTH; depth++)
         for (uint32_t mapped = 1; mapped <= BZI_KERNEL_SLOTS; mapped++) {
-            bzi_device device = { .desc = { .session_depth = depth, .session_mapped = mapped } };
+            bzi_device device = { .config = { .session_depth = depth, .session_mapped = mapped } };
             bzi_session session = { .device = &device };
             bzi_check check = { .session = &session };
             const uint32_t every[2] = { depth + mapped, mapped };
@@ -4917,7 +4917,7 @@ TEST(a_decoder_asks_for_even_targets_and_the_rectangle_of_an_odd_frame)
         const bzi_nvdec_format want = { frames[i].codec, frames[i].chroma, frames[i].depth, frames[i].width,
                                         frames[i].height };
         const CUVIDEOFORMAT parsed = { .coded_width = want.width, .coded_height = want.height };
-        bzi_device device = { .desc = { .session_depth = 4, .session_mapped = 8 } };
+        bzi_device device = { .config = { .session_depth = 4, .session_mapped = 8 } };
         const int is_odd = want.width % 2 || want.height % 2;
         CUVIDDECODECREATEINFO info;
         bzi_nvdec_describe(&device, &want, &parsed, &info);

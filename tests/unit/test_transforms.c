@@ -1346,9 +1346,9 @@ TEST(colors_of_a_transform_are_checked)
 
 /* ---- What a loader's config becomes ------------------------------------------------------------------------------ */
 
-static int same_warp(const bzna_loader_config *c, const bzi_similarity *expected)
+static int same_warp(const bzna_loader_config *c, const bzna_warp *expected)
 {
-    bzi_similarity p;
+    bzna_warp p;
     bzna_error e = { .struct_size = sizeof e };
     if (bzi_warp_resolve(&c->warp, "warp", &p, &e) != BZNA_OK) {
         printf("  %s\n", e.message);
@@ -1362,10 +1362,20 @@ static int same_warp(const bzna_loader_config *c, const bzi_similarity *expected
            p.random_crop == expected->random_crop;
 }
 
+/* A kind of warp with its defaults. */
+static bzna_warp resolved(uint32_t kind)
+{
+    const bzna_warp given = { .kind = kind };
+    bzna_warp warp = { 0 };
+    bzna_error e = { .struct_size = sizeof e };
+    CHECK_EQ(bzi_warp_resolve(&given, "warp", &warp, &e), BZNA_OK);
+    return warp;
+}
+
 TEST(a_loaders_warp_fields_mean_what_the_header_says)
 {
     bzna_loader_config c;
-    bzi_similarity p = bzi_similarity_of_kind(BZNA_WARP_SIMILARITY);
+    bzna_warp p = resolved(BZNA_WARP_SIMILARITY);
     bzna_loader_config_init(&c, sizeof c);
     CHECK(same_warp(&c, &p));                               /* WARP_NONE */
     c.warp.flip_h = 0.5f;
@@ -1374,7 +1384,7 @@ TEST(a_loaders_warp_fields_mean_what_the_header_says)
     p.flip_v = 0.25;
     CHECK(same_warp(&c, &p));                               /* flips go with every warp */
 
-    p = bzi_similarity_of_kind(BZNA_WARP_RANDOM_RESIZED_CROP);
+    p = resolved(BZNA_WARP_RANDOM_RESIZED_CROP);
     CHECK(p.scale[0] == 0.08 && p.scale[1] == 1 && p.ratio[0] == 3.0 / 4 && p.ratio[1] == 4.0 / 3 && p.resize &&
           p.random_crop);
     p.flip_h = 0.5;
@@ -1393,18 +1403,18 @@ TEST(a_loaders_warp_fields_mean_what_the_header_says)
     CHECK(same_warp(&c, &p));
 
     bzna_loader_config_init(&c, sizeof c);
-    p = bzi_similarity_of_kind(BZNA_WARP_CENTER_RESIZED_CROP);
-    p.scale[0] = p.scale[1] = 1 * 1;
+    p = resolved(BZNA_WARP_CENTER_RESIZED_CROP);
+    CHECK(p.scale[0] == 1 && p.scale[1] == 1);
     c.warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
     CHECK(same_warp(&c, &p));
-    p = bzi_similarity_of_kind(BZNA_WARP_CENTER_RESIZED_CROP);
-    p.scale[0] = p.scale[1] = 0.875 * 0.875;
-    CHECK(p.scale[0] == 0.765625 && p.scale[1] == 0.765625 && p.keep_ratio && p.resize && !p.random_crop);
+    p = resolved(BZNA_WARP_CENTER_RESIZED_CROP);
+    p.scale[0] = p.scale[1] = 0.875;
+    CHECK(p.keep_ratio && p.resize && !p.random_crop);
     c.warp.scale[0] = 0.875f;
     CHECK(same_warp(&c, &p));
 
     bzna_loader_config_init(&c, sizeof c);
-    p = bzi_similarity_of_kind(BZNA_WARP_SIMILARITY);
+    p = resolved(BZNA_WARP_SIMILARITY);
     c.warp.kind = BZNA_WARP_SIMILARITY;
     CHECK(same_warp(&c, &p));
     c.warp.scale[0] = 0.5f, c.warp.scale[1] = 2;
