@@ -2208,6 +2208,7 @@ BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const 
 /* --- Rows of an H that turns or shears: eight pixels at a time, whose samples are gathered, four of a row in one load.
  * Planes of 8 bits, and the linear filter, widened or not. */
 
+#if BZI_KERNEL_X86
 enum { BZI_KERNEL_TURNED_TAPS = 12 }; /* samples an axis, at most */
 
 /* What pixels share of one plane: sizes, and by how much the filter is widened. */
@@ -2248,7 +2249,6 @@ BZI_KERNEL_CPU int bzi_kernel_is_turned(const bzi_kernel_slot *slot, const bzi_k
     return view.kind == BZI_KERNEL_RAMP || view.kind == BZI_KERNEL_LERP;
 }
 
-#if BZI_KERNEL_X86
 /* Eight positions on an axis, and the first and the last sample that each takes, as bzi_kernel_reach. */
 typedef struct bzi_kernel_turned_axis {
     __m256  position;
@@ -2486,14 +2486,6 @@ BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot 
         }
 #  undef PLANE
 }
-#else
-BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                          const bzi_kernel_turned t[2], int32_t y, int32_t first, int32_t end,
-                                          float *const rows[3])
-{
-    (void)slot, (void)view, (void)t, (void)y, (void)first, (void)end, (void)rows;
-}
-#endif
 
 BZI_KERNEL_FN int bzi_kernel_turned_is_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t x,
                                               int32_t y)
@@ -2531,12 +2523,6 @@ BZI_KERNEL_CPU void bzi_kernel_turned_inside(const bzi_kernel_slot *slot, const 
 BZI_KERNEL_CPU size_t bzi_kernel_turned_bytes(const bzi_kernel_output *out)
 {
     return 9 * 4 * (((size_t)out->width + 15) / 16 * 16 + 16) + 64;
-}
-
-/* What the fastest loop for a slot needs, in bytes. */
-BZI_KERNEL_CPU size_t bzi_kernel_warp_bytes(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
-{
-    return bzi_kernel_is_turned(slot, out) ? bzi_kernel_turned_bytes(out) : bzi_kernel_workspace_bytes(slot, out);
 }
 
 /* Returns 1; or 0, having done nothing, where the slot takes another loop. */
@@ -2581,6 +2567,18 @@ BZI_KERNEL_CPU int bzi_kernel_warp_turned(const bzi_kernel_slot *slot, const bzi
     }
     bzi_kernel_add_sums(&local, lines.sums);
     return 1;
+}
+
+#else
+#  define bzi_kernel_is_turned(slot, out) ((void)(slot), 0)
+#  define bzi_kernel_turned_bytes(out) 0
+#  define bzi_kernel_warp_turned(slot, out, workspace, workspace_bytes) 0
+#endif
+
+/* What the fastest loop for a slot needs, in bytes. */
+BZI_KERNEL_CPU size_t bzi_kernel_warp_bytes(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    return bzi_kernel_is_turned(slot, out) ? bzi_kernel_turned_bytes(out) : bzi_kernel_workspace_bytes(slot, out);
 }
 
 /* --- Copies: an H of whole pixels, 1:1, mirrored or not, of 8-bit samples that each have a color of their own --- */
