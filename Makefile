@@ -104,7 +104,7 @@ TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 .PHONY: all analyze bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz \
     fuzz-long fuzz-pack dist pair sdist wheel size install
 .PHONY: uninstall clean what
-.PHONY: bench bench-model bench-peers bench-codecs bench-scaling bench-speed static-deps
+.PHONY: bench bench-augment bench-model bench-peers bench-codecs bench-scaling bench-speed static-deps
 .PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets soak
 
 all: what $(LIB) $(PROGRAMS)
@@ -318,6 +318,12 @@ bench-peers: $(if $(filter yes,$(HAVE_JPEG)),$(BUILD)/bench/jpeg)
 bench-peers bench-codecs: all
 	@BUILD="$(BUILD)" SET="$(SET)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" \
 	    DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/bench/$(subst -,_,$@).py
+# What RandAugment and erasing cost beside the crop that they follow, by processor time, and that recipe beside those of
+# torchvision and DALI, as far as PYTHON has them. PICTURES=DIR: class folders of JPEG files. SHORT=1: fewer rounds.
+bench-augment: all $(BUILD)/bench/augment
+	@$(BUILD)/bench/augment "$(PICTURES)" $(if $(SHORT),5 1,15 1 each)
+	@BUILD="$(BUILD)" SET=recipe PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS=benzina,torchvision,dali \
+	    THREADS="$(THREADS)" DURATION=$(if $(SHORT),1,3) ROUNDS=$(if $(SHORT),1,5) $(PYTHON) tests/bench/bench_peers.py
 # The loader beside decoding alone, from 64x64 to 12 megapixels; jpeg_shrink with margins; context switches with small
 # pictures. Settings stand at the beginning of tests/bench/bench_speed.py.
 bench-speed: all $(BUILD)/bench/small
@@ -347,7 +353,8 @@ $(BUILD)/bench/open $(BUILD)/bench/sessions $(BUILD)/bench/heif: $(BUILD)/bench/
               tests/bench/null_driver.h benzina.c $(PTX)
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
-$(BUILD)/bench/writer $(BUILD)/bench/provider: $(BUILD)/bench/%: tests/bench/bench_%.c benzina.h $(BUILD)/libbenzina.a
+$(BUILD)/bench/writer $(BUILD)/bench/provider $(BUILD)/bench/augment: $(BUILD)/bench/%: tests/bench/bench_%.c \
+              benzina.h $(BUILD)/libbenzina.a
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) -D_GNU_SOURCE $(LDFLAGS) -o $@ $< $(BUILD)/libbenzina.a $(LIBS)
 $(BUILD)/bench/lib%.so.1: tests/bench/null_driver.c tests/bench/null_driver.h

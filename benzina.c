@@ -23,7 +23,7 @@
  *   31-32  mp4               archives, plain video; their samples
  *      33  lists             of samples, as text
  *      34  names             texts in one buffer
- *   35-37  folders           directories; pictures that are files; pairs of folders
+ *   35-37  folders           threads that open files; directories; pictures that are files; pairs of folders
  *   38-41  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
  *      42  records           of one size
  *      43  providers         samples that the caller's functions give
@@ -239,9 +239,9 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
 /* groups in braces in a pattern: 16 groups of two members already make that many files */
 #define BZI_LIMIT_GROUPS         64u
-/* files of data sets that are open at once, or a quarter of what the process may have, if that is less */
+/* files of data sets that stay open, or a quarter of what the process may have, if that is less */
 #define BZI_LIMIT_OPEN_FILES     64u
-/* nanoseconds that a read waits for a free descriptor: longer than other threads take to read a sample */
+/* nanoseconds that an open waits for a free descriptor: longer than other threads take to read a sample */
 #define BZI_DESCRIPTOR_WAIT_NS   1000000000u
 
 /* bytes of a box that is read whole, as all are but sample tables. The largest holds the names of classes */
@@ -268,6 +268,10 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 /* ==== 2. Basics =====================================================================================================
  * Pure helpers. Checked arithmetic returns 0 on overflow and leaves *out alone. */
+
+#define BZI_LENGTH(array) (sizeof (array) / sizeof (array)[0])
+
+typedef unsigned long long bzi_llu;   /* what %llu prints */
 
 /* A range of memory that belongs to somebody else. */
 typedef struct bzi_span {
@@ -317,7 +321,21 @@ static uint64_t bzi_le64(const uint8_t *p)
     return value;
 }
 
+/* A box type, or another number that four characters stand for. */
+static uint32_t bzi_type(const char text[4]) { return bzi_be32((const uint8_t *)text); }
+
+static void bzi_put_be32(uint8_t *p, uint32_t v)
+{
+    p[0] = (uint8_t)(v >> 24);
+    p[1] = (uint8_t)(v >> 16);
+    p[2] = (uint8_t)(v >> 8);
+    p[3] = (uint8_t)v;
+}
+
 #define BZI_FOURCC(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
+
+/* The same where it need not be a constant: of "moov". */
+static uint32_t bzi_fourcc(const char type[5]) { return bzi_be32((const uint8_t *)type); }
 
 /* A box type as text for messages. A byte that is not printable ASCII becomes '?'. */
 static void bzi_fourcc_text(uint32_t type, char text[5])
@@ -370,6 +388,13 @@ static void bzi_text_printable(char *text)
     for (; *text; text++)
         if ((unsigned char)*text < 32 || (unsigned char)*text > 126)
             *text = '?';
+}
+
+/* Copies text of size bytes for a message. */
+static void bzi_text_show(char *dst, size_t capacity, const uint8_t *src, uint64_t size)
+{
+    bzi_text_copy(dst, capacity, src, size);
+    bzi_text_printable(dst);
 }
 
 /* Like bzi_text_copy, for text that ends with a NUL. */
@@ -579,7 +604,7 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *     bzi_os_file_write_at(file, offset, src, size)     all size bytes
  *     bzi_os_file_sync(file)                   waits until all written bytes are on the disk. That devices and pipes
  *                                              cannot do that is no error
- *     bzi_os_file_close(file), bzi_os_descriptor_close(fd)
+ *     bzi_os_file_close(file)
  *     bzi_os_file_limit()                      how many files the process may have open
  *
  *   bzi_os_kind(path)                          BZI_OS_...; a link counts as what it leads to
@@ -601,6 +626,8 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *     bzi_os_mutex_free(mutex), bzi_os_lock(mutex), bzi_os_unlock(mutex)
  *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
  *     bzi_os_cond_init, _free, bzi_os_wake_one, _wake_all
+ *     bzi_os_locks_init, _free                 a mutex with its conditions, all of them or none
+ *     bzi_os_turn_begin(turn), _end(turn)      work that one thread at a time does
  *     bzi_os_wait(cond, mutex)                 may return without a reason
  *     bzi_os_wait_until(cond, mutex, deadline_ns)       likewise with 0; 1 when the deadline has passed */
 
@@ -609,10 +636,9 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *     bzi_os_folder_open(folder, path), bzi_os_folder_close(folder)
  *     bzi_os_folder_next(folder, &kind, &error)         the next name and its kind. NULL: the end, or an error
  *
- *   bzi_os_matches, with paths and count, in no order
- *     bzi_os_glob(pattern, &matches)           paths that match a pattern of *, ? and []. ENOENT: there are none
- *     bzi_os_glob_free(&matches)               after 0
+ *   of patterns
  *     BZI_OS_ESCAPE                            in patterns, the character after it stands for itself; 0: there is none
+ *     BZI_OS_CASE                              1: small and capital letters differ; 0: A to Z are a to z
  *     bzi_os_plain_path(path)                  replaces other separators than / */
 #endif
 
@@ -652,7 +678,6 @@ static BZI_THREAD_LOCAL int bzi_os_in_callback;
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -666,6 +691,7 @@ static BZI_THREAD_LOCAL int bzi_os_in_callback;
 #define BZI_OS_CUDA    "libcuda.so.1"
 #define BZI_OS_NVCUVID "libnvcuvid.so.1"
 #define BZI_OS_ESCAPE  '\\'
+#define BZI_OS_CASE    1
 
 /* --- What differs between them --- */
 
@@ -740,11 +766,8 @@ static void bzi_os_file_close(bzi_file *file)
         close(file->fd);
 }
 
-static void bzi_os_descriptor_close(int fd) { close(fd); }
-
-static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
+static int64_t bzi_os_file_read_at(const bzi_file *file, uint64_t offset, void *dst, uint64_t size)
 {
-    const bzi_file *file = user;
     ssize_t n;
 
     if (offset > INT64_MAX)
@@ -846,27 +869,6 @@ static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *err
 
 static void bzi_os_folder_close(bzi_os_folder *folder) { closedir(folder->entries); }
 
-typedef struct bzi_os_matches {
-    char  **paths;                    /* those of found */
-    size_t  count;
-    glob_t  found;
-} bzi_os_matches;
-
-static int bzi_os_glob(const char *pattern, bzi_os_matches *matches)
-{
-    const int error = glob(pattern, GLOB_NOSORT, NULL, &matches->found);
-
-    matches->paths = matches->found.gl_pathv;
-    matches->count = (size_t)matches->found.gl_pathc;
-    if (error == 0)
-        return 0;
-
-    globfree(&matches->found);
-    return error == GLOB_NOSPACE ? ENOMEM : ENOENT;
-}
-
-static void bzi_os_glob_free(bzi_os_matches *matches) { globfree(&matches->found); }
-
 static void bzi_os_plain_path(char *path) { (void)path; }
 
 #endif
@@ -895,7 +897,7 @@ BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name) { r
 
 BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
 
-BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns)
+static void bzi_os_sleep_ns(uint64_t ns)
 {
     struct timespec t = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
     nanosleep(&t, NULL);
@@ -962,7 +964,7 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
         return error;
 
     sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(own); i++)
         sigdelset(&blocked, own[i]);
 
     pthread_sigmask(SIG_SETMASK, &blocked, &old);
@@ -1055,6 +1057,7 @@ static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64
 #define BZI_OS_CUDA    "nvcuda.dll"
 #define BZI_OS_NVCUVID "nvcuvid.dll"
 #define BZI_OS_ESCAPE  0
+#define BZI_OS_CASE    0
 
 static int bzi_windows_error(DWORD code)
 {
@@ -1069,7 +1072,7 @@ static int bzi_windows_error(DWORD code)
         { ERROR_INVALID_HANDLE, EBADF },
     };
 
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(known); i++)
         if (known[i].code == code)
             return known[i].error;
     return EIO;
@@ -1234,11 +1237,8 @@ static void bzi_os_file_close(bzi_file *file)
         _close(file->fd);
 }
 
-static void bzi_os_descriptor_close(int fd) { _close(fd); }
-
-static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
+static int64_t bzi_os_file_read_at(const bzi_file *file, uint64_t offset, void *dst, uint64_t size)
 {
-    const bzi_file *file = user;
     OVERLAPPED at = { .Offset = (DWORD)offset, .OffsetHigh = (DWORD)(offset >> 32) };
     DWORD n = 0;
 
@@ -1331,135 +1331,6 @@ BZI_MAYBE_UNUSED static const char *bzi_os_folder_next(bzi_os_folder *folder, in
 
 BZI_MAYBE_UNUSED static void bzi_os_folder_close(bzi_os_folder *folder) { FindClose(folder->find); }
 
-/* --- Patterns --- */
-
-typedef struct bzi_os_matches {
-    char **paths;
-    size_t count;
-    size_t capacity;
-} bzi_os_matches;
-
-static void bzi_os_glob_free(bzi_os_matches *matches)
-{
-    for (size_t i = 0; i < matches->count; i++)
-        free(matches->paths[i]);
-    free(matches->paths);
-}
-
-static int bzi_windows_lower(int c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; }
-
-/* Looks for a character in [...]. Returns 1 if it is there, and the pattern after it; 0 if not; -1: there is no ]. */
-static int bzi_windows_in_set(const char **pattern, int c)
-{
-    const char *p = *pattern + 1;
-    const int is_not = *p == '!' || *p == '^';
-    int found = 0;
-
-    p += is_not;
-    for (const char *first = p; *p && (*p != ']' || p == first); p++) {
-        const int low = bzi_windows_lower((uint8_t)*p);
-        if (p[1] == '-' && p[2] && p[2] != ']')
-            p += 2;
-        found |= c >= low && c <= bzi_windows_lower((uint8_t)*p);
-    }
-    *pattern = p + 1;
-    return *p ? found != is_not : -1;
-}
-
-/* Returns 1 if a name matches the pattern up to its end or to /, else 0. Case does not count. */
-static int bzi_windows_matches(const char *pattern, const char *name)
-{
-    const char *star = NULL, *from = NULL;
-
-    while (*name) {
-        const int c = bzi_windows_lower((uint8_t)*name);
-        const char *next = pattern + 1;
-        if (*pattern == '*') {
-            star = pattern++;
-            from = name;
-            continue;
-        }
-        if (*pattern && *pattern != '/' &&
-            (*pattern == '?' || (*pattern == '[' && (next = pattern, bzi_windows_in_set(&next, c) == 1)) ||
-             bzi_windows_lower((uint8_t)*pattern) == c)) {
-            pattern = next;
-            name++;
-            continue;
-        }
-        if (!star)
-            return 0;
-        pattern = star + 1;
-        name = ++from;
-    }
-    while (*pattern == '*')
-        pattern++;
-    return !*pattern || *pattern == '/';
-}
-
-static int bzi_windows_add(bzi_os_matches *matches, const char *path)
-{
-    if (matches->count == matches->capacity) {
-        const size_t capacity = matches->capacity ? 2 * matches->capacity : 64;
-        char **paths = realloc(matches->paths, capacity * sizeof *paths);
-        if (!paths)
-            return ENOMEM;
-        matches->paths = paths;
-        matches->capacity = capacity;
-    }
-    if (!(matches->paths[matches->count] = malloc(strlen(path) + 1)))
-        return ENOMEM;
-    strcpy(matches->paths[matches->count++], path);
-    return 0;
-}
-
-/* Adds what matches the pattern.
- *   known   so many bytes of it are the path of a folder, with a / behind it */
-static int bzi_windows_expand(bzi_os_matches *matches, const char *pattern, size_t known)
-{
-    const char *rest = pattern + known, *wild = rest + strcspn(rest, "*?["), *end = rest + strcspn(rest, "/");
-    char path[BZI_LIMIT_PATH_BYTES];
-    bzi_os_folder folder;
-    const char *name;
-    int kind, error;
-
-    if (!*wild)
-        return bzi_os_kind(pattern) == BZI_OS_NONE ? 0 : bzi_windows_add(matches, pattern);
-    if (wild > end)                                         /* no name of this part is asked for */
-        return bzi_windows_expand(matches, pattern, (size_t)(end + 1 - pattern));
-
-    if (snprintf(path, sizeof path, "%.*s", (int)known, known ? pattern : ".") >= (int)sizeof path ||
-        bzi_os_folder_open(&folder, known ? path : ".") != 0)
-        return 0;
-    error = 0;
-    while (!error && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL) {
-        const int size = snprintf(path, sizeof path, "%.*s%s", (int)known, pattern, name);
-        if ((*name == '.' && *rest != '.') || !bzi_windows_matches(rest, name) ||
-            (size_t)size + strlen(end) >= sizeof path)
-            continue;
-        strcpy(path + size, end);
-        error = bzi_windows_expand(matches, path, (size_t)size + (*end == '/'));
-    }
-    bzi_os_folder_close(&folder);
-    return error == ENOMEM ? ENOMEM : 0;
-}
-
-BZI_MAYBE_UNUSED static int bzi_os_glob(const char *pattern, bzi_os_matches *matches)
-{
-    char plain[BZI_LIMIT_PATH_BYTES];
-    int error = ENOENT;
-
-    memset(matches, 0, sizeof *matches);
-    if (snprintf(plain, sizeof plain, "%s", pattern) < (int)sizeof plain) {
-        bzi_os_plain_path(plain);
-        error = bzi_windows_expand(matches, plain, 0);
-    }
-    if (!error && !matches->count)
-        error = ENOENT;
-    if (error)
-        bzi_os_glob_free(matches);
-    return error;
-}
-
 /* --- Clock, processes, libraries, memory --- */
 
 static uint64_t bzi_os_now_ns(void)
@@ -1472,7 +1343,7 @@ static uint64_t bzi_os_now_ns(void)
            (uint64_t)(now.QuadPart % each.QuadPart) * 1000000000u / (uint64_t)each.QuadPart;
 }
 
-BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns) { Sleep((DWORD)bzi_min((ns + 999999) / 1000000, 1u << 30)); }
+static void bzi_os_sleep_ns(uint64_t ns) { Sleep((DWORD)bzi_min((ns + 999999) / 1000000, 1u << 30)); }
 
 static uint32_t bzi_os_processors(void)
 {
@@ -1639,7 +1510,6 @@ enum {
     BZI_RANK_WRITER,
     BZI_RANK_CREW,                    /* threads that open files */
     BZI_RANK_DEVICE,
-    BZI_RANK_FILES,
     BZI_RANK_LOG,
     BZI_RANK_BLOCKS,
     BZI_RANKS,
@@ -1648,8 +1518,8 @@ enum {
 
 #if defined(BENZINA_CHECK_LOCKS) && BZI_THREADS
 
-static const char *const bzi_rank_names[BZI_RANKS] = { "loader", "pool", "context", "writer", "crew", "device", "files",
-                                                       "log", "blocks" };
+static const char *const bzi_rank_names[BZI_RANKS] = { "loader", "pool", "context", "writer", "crew", "device", "log",
+                                                       "blocks" };
 /* in the order in which they were taken */
 static BZI_THREAD_LOCAL uint32_t bzi_ranks_held[BZI_RANKS], bzi_ranks_count;
 
@@ -1895,6 +1765,16 @@ static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint
     return 1;
 }
 
+/* Adds an element after the *count that a buffer holds. Returns 0 if there is no memory. */
+static int bzi_buffer_push(const bzi_memory *memory, bzi_buffer *buffer, uint64_t *count, const void *element,
+                           size_t size)
+{
+    if (!bzi_buffer_reserve(memory, buffer, (*count + 1) * size, 1))
+        return 0;
+    memcpy(buffer->data + (*count)++ * size, element, size);
+    return 1;
+}
+
 /* Returns a private copy of count elements, or NULL if there is no memory. */
 static void *bzi_alloc_copy(const bzi_memory *memory, const void *from, uint64_t count, uint64_t size)
 {
@@ -1923,20 +1803,27 @@ typedef struct bzi_owned {
     bzi_owned_block        *blocks;
 } bzi_owned;
 
-/* Returns count * size zeroed bytes that are kept until bzi_owned_free, or NULL. */
-static void *bzi_keep(bzi_owned *kept, uint64_t count, uint64_t size)
+/* Returns count * size bytes that are kept until bzi_owned_free, or NULL. */
+static void *bzi_keep_raw(bzi_owned *kept, uint64_t count, uint64_t size)
 {
     bzi_owned_block *block = NULL;
     uint64_t bytes;
 
     if (bzi_mul(count, size, &bytes) && bzi_add(bytes, sizeof *block, &bytes))
-        block = bzi_alloc_zero(kept->memory, bytes, 1);
+        block = bzi_alloc(kept->memory, bytes, 1, 16);
     if (!block)
         return NULL;
-    block->next = kept->blocks;
-    block->bytes = bytes;
+    *block = (bzi_owned_block){ kept->blocks, bytes };
     kept->blocks = block;
     return block + 1;
+}
+
+/* The same, zeroed. */
+static void *bzi_keep(bzi_owned *kept, uint64_t count, uint64_t size)
+{
+    void *bytes = bzi_keep_raw(kept, count, size);
+
+    return bytes ? memset(bytes, 0, (size_t)(count * size)) : NULL;
 }
 
 /* The same for an array, of which `place` is then the address. */
@@ -1945,11 +1832,23 @@ static void *bzi_keep(bzi_owned *kept, uint64_t count, uint64_t size)
 /* Returns a copy that is kept as long, or NULL. */
 static void *bzi_keep_copy(bzi_owned *kept, const void *from, uint64_t count, uint64_t size)
 {
-    void *copy = bzi_keep(kept, count, size);
+    void *copy = bzi_keep_raw(kept, count, size);
 
     if (copy && count)
         memcpy(copy, from, (size_t)(count * size));
     return copy;
+}
+
+/* Moves all that one owner keeps to another. */
+BZI_MAYBE_UNUSED static void bzi_owned_move(bzi_owned *to, bzi_owned *from)
+{
+    bzi_owned_block **end = &from->blocks;
+
+    while (*end)
+        end = &(*end)->next;
+    *end = to->blocks;
+    to->blocks = from->blocks;
+    from->blocks = NULL;
 }
 
 static void bzi_owned_free(bzi_owned *kept)
@@ -1961,106 +1860,37 @@ static void bzi_owned_free(bzi_owned *kept)
     }
 }
 
-/* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
- * slots. */
-#define BZI_LRU_SLOTS 8u
-
-typedef struct bzi_lru_slot {
-    bzi_buffer key;                   /* a copy of the key */
-    uint64_t   size;                  /* bytes of the key */
-    uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
-} bzi_lru_slot;
-
-typedef struct bzi_lru {
-    bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
-    uint64_t     clock;               /* counts lookups */
-} bzi_lru;
-
-/* Returns 1 and the slot that has this key. Else returns 0 and the slot that should get it: a free one, or the least
- * recently used. */
-BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
-{
-    lru->clock++;
-    *index = 0;
-    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
-        bzi_lru_slot *slot = &lru->slots[i];
-
-        if (slot->used && slot->size == size && !memcmp(slot->key.data, key, (size_t)size)) {
-            slot->used = lru->clock;
-            *index = i;
-            return 1;
-        }
-
-        if (slot->used < lru->slots[*index].used)
-            *index = i;
-    }
-    return 0;
-}
-
-/* Makes a slot free. */
-BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
-
-/* Gives a slot to a key. Returns 0 if there is no memory; the slot is then free. */
-BZI_MAYBE_UNUSED static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key,
-                                 uint64_t size)
-{
-    bzi_lru_slot *slot = &lru->slots[index];
-
-    bzi_lru_forget(lru, index);
-    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
-        return 0;
-
-    memcpy(slot->key.data, key, (size_t)size);
-    slot->size = size;
-    slot->used = lru->clock;
-    return 1;
-}
-
-BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
-{
-    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
-        bzi_lru_forget(lru, i);
-        bzi_buffer_free(memory, &lru->slots[i].key);
-    }
-}
-
 
 /* ==== 9. Blocks =====================================================================================================
  * Calls: rooms 7-8.
  *
- * The parts of files that were read last, for files whose index entries are read one by one. Small blocks lie in sets.
- * Each set has a leaf lock, which is held for a few comparisons and a copy: nothing is allocated, read or called while
- * it is held. A file's number is never given to another file, so blocks of a closed file need not be removed: others
- * replace them in time. */
+ * The parts of files that were read last, for files whose index entries are read one by one. Each block has one place,
+ * which it shares with others. A leaf lock is held for a comparison and a copy: nothing is allocated, read or called
+ * while it is held. A file's number is never given to another file, so blocks of a closed file need not
+ * be removed: others replace them in time. */
 
 #define BZI_BLOCK_BYTES 512u       /* bytes: most entries are read alone, and reading a page takes half as long again */
-#define BZI_BLOCK_WAYS  8u            /* blocks of a set */
-#define BZI_BLOCK_SETS  512u          /* 2 MiB together, of which only the used part becomes resident */
+#define BZI_BLOCKS      4096u         /* 2 MiB together, of which only the used part becomes resident */
+#define BZI_BLOCK_LOCKS 64u           /* each for every 64th place */
 
-/* One block. Its bytes lie apart, in bzi_blocks.bytes. */
+/* Which block is in a place. */
 typedef struct bzi_block {
-    uint64_t file;                    /* the number of the file; 0: the block is empty */
+    uint64_t file;                    /* the number of the file; 0: none is there */
     uint64_t number;                  /* offset in the file / BZI_BLOCK_BYTES */
-    uint64_t used;                    /* the set's clock at the last use */
 } bzi_block;
-
-typedef struct bzi_block_set {
-    bzi_mutex mutex;                  /* leaf lock over the set and its bytes */
-    uint64_t  clock;                  /* counts uses */
-    bzi_block blocks[BZI_BLOCK_WAYS]; /* in no order */
-} bzi_block_set;
 
 typedef struct bzi_blocks {
     _Atomic uint64_t files;           /* numbers given so far */
-    bzi_block_set    sets[BZI_BLOCK_SETS]; /* a block may lie in one set only, by its file and number */
-    uint8_t          bytes[BZI_BLOCK_SETS][BZI_BLOCK_WAYS][BZI_BLOCK_BYTES]; /* of each block */
+    bzi_mutex        locks[BZI_BLOCK_LOCKS];
+    bzi_block        places[BZI_BLOCKS];
+    uint8_t          bytes[BZI_BLOCKS][BZI_BLOCK_BYTES];    /* of the block in each place */
 } bzi_blocks;
 
-/* Frees the blocks, and the locks of the first `sets` sets. */
-static void bzi_blocks_free(bzi_blocks *blocks, uint32_t sets, const bzi_memory *memory)
+/* Frees the blocks, and the first `locks` locks. */
+static void bzi_blocks_free(bzi_blocks *blocks, uint32_t locks, const bzi_memory *memory)
 {
-    while (blocks && sets)
-        bzi_os_mutex_free(&blocks->sets[--sets].mutex);
+    while (blocks && locks)
+        bzi_os_mutex_free(&blocks->locks[--locks]);
     bzi_release(memory, blocks, 1, sizeof *blocks);
 }
 
@@ -2073,71 +1903,50 @@ static bzi_blocks *bzi_blocks_make(const bzi_memory *memory)
         return NULL;
     memset(blocks, 0, offsetof(bzi_blocks, bytes));         /* not the bytes: all of them would become resident */
     atomic_init(&blocks->files, 0);
-    for (uint32_t i = 0; i < BZI_BLOCK_SETS; i++)
-        if (bzi_os_mutex_init(&blocks->sets[i].mutex, BZI_RANK_BLOCKS)) {
+    for (uint32_t i = 0; i < BZI_BLOCK_LOCKS; i++)
+        if (bzi_os_mutex_init(&blocks->locks[i], BZI_RANK_BLOCKS)) {
             bzi_blocks_free(blocks, i, memory);
             return NULL;
         }
     return blocks;
 }
 
-/* Returns the set of a block. Neighboring blocks of a file lie in different sets. */
-static uint32_t bzi_blocks_set(uint64_t file, uint64_t number)
+/* Returns the place of a block. Neighboring blocks of a file have neighboring places, and locks of their own. */
+static uint32_t bzi_blocks_place(bzi_block block)
 {
-    return (uint32_t)((number + file * 0x9e3779b97f4a7c15ull / BZI_BLOCK_SETS) % BZI_BLOCK_SETS);
-}
-
-/* Returns the place of a block in its set, or BZI_BLOCK_WAYS if it is not there. Pre: the set is locked. */
-static uint32_t bzi_blocks_find(const bzi_block_set *set, uint64_t file, uint64_t number)
-{
-    uint32_t i = 0;
-
-    while (i < BZI_BLOCK_WAYS && (set->blocks[i].number != number || set->blocks[i].file != file))
-        i++;
-    return i;
+    return (uint32_t)((block.number + block.file * 0x9e3779b97f4a7c15ull / BZI_BLOCKS) % BZI_BLOCKS);
 }
 
 /* Copies size bytes of a block, beginning at byte `from` of it. Returns 0 if the block is not there. */
-static int bzi_blocks_get(bzi_blocks *blocks, uint64_t file, uint64_t number, uint64_t from, void *dst, uint64_t size)
+static int bzi_blocks_get(bzi_blocks *blocks, bzi_block block, uint64_t from, void *dst, uint64_t size)
 {
-    const uint32_t k = bzi_blocks_set(file, number);
-    bzi_block_set *set = &blocks->sets[k];
-    uint32_t i;
+    const uint32_t at = bzi_blocks_place(block);
+    int found;
 
-    bzi_os_lock(&set->mutex);
-    if ((i = bzi_blocks_find(set, file, number)) < BZI_BLOCK_WAYS) {
-        set->blocks[i].used = ++set->clock;
-        memcpy(dst, blocks->bytes[k][i] + from, (size_t)size);
-    }
-    bzi_os_unlock(&set->mutex);
-    return i < BZI_BLOCK_WAYS;
+    bzi_os_lock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
+    found = blocks->places[at].file == block.file && blocks->places[at].number == block.number;
+    if (found)
+        memcpy(dst, blocks->bytes[at] + from, (size_t)size);
+    bzi_os_unlock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
+    return found;
 }
 
-/* Keeps a block that was read, in place of the least recently used one of its set. The last block of a file has only
- * size bytes, and callers never ask for more. */
-static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, const uint8_t *bytes, uint64_t size)
+/* Keeps a block that was read. The last block of a file has only size bytes, and callers never ask for more. */
+static void bzi_blocks_put(bzi_blocks *blocks, bzi_block block, const uint8_t *bytes, uint64_t size)
 {
-    const uint32_t k = bzi_blocks_set(file, number);
-    bzi_block_set *set = &blocks->sets[k];
-    uint32_t at;
+    const uint32_t at = bzi_blocks_place(block);
 
-    bzi_os_lock(&set->mutex);
-    /* unless another thread has put it there meanwhile */
-    if ((at = bzi_blocks_find(set, file, number)) == BZI_BLOCK_WAYS) {
-        at = 0;
-        for (uint32_t i = 1; i < BZI_BLOCK_WAYS; i++)
-            at = set->blocks[i].used < set->blocks[at].used ? i : at;
-    }
-    set->blocks[at] = (bzi_block){ file, number, ++set->clock };
-    memcpy(blocks->bytes[k][at], bytes, (size_t)size);
-    bzi_os_unlock(&set->mutex);
+    bzi_os_lock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
+    blocks->places[at] = block;
+    memcpy(blocks->bytes[at], bytes, (size_t)size);
+    bzi_os_unlock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
 }
 
 
 /* ==== 10. Host =======================================================================================================
  * Calls: rooms 2, 4, 7-9.
  *
- * Errors, the log, limits, open files: what every room may use. Inside the library, a pointer to a bzna_error is never
+ * Errors, the log, limits: what every room may use. Inside the library, a pointer to a bzna_error is never
  * NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL or smaller. */
 
 /* Returns "BZNA_OK", "BZNA_E_MEMORY", ... */
@@ -2192,13 +2001,31 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
     return status;
 }
 
-#define BZI_FAIL(err, status, ...) bzi_fail((err), (status), BZNA_NO_OFFSET, 0, 0, __VA_ARGS__)
+#define BZI_FAIL_AT(err, status, offset, ...) bzi_fail((err), (status), (offset), 0, 0, __VA_ARGS__)
+#define BZI_FAIL(err, status, ...)            BZI_FAIL_AT(err, status, BZNA_NO_OFFSET, __VA_ARGS__)
 
 /* Makes the error for memory that could not be allocated. what: its use, after "out of memory for". */
 BZI_COLD
 static bzna_status bzi_fail_memory(bzna_error *err, const char *what)
 {
     return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for %s", what);
+}
+
+/* Makes an error like "meta/iloc at byte 120: ...". path: the boxes on the way to the place. The type of the last one
+ * goes into the error. */
+BZI_COLD BZI_PRINTF(5, 6)
+static bzna_status bzi_fail_in(bzna_error *err, bzna_status status, uint64_t offset, const char *path,
+                               const char *format, ...)
+{
+    const size_t length = strlen(path);
+    char text[sizeof err->message];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return bzi_fail(err, status, offset, length < 4 ? 0 : bzi_type(path + length - 4), 0, "%s%sat byte %llu: %s", path,
+                    length ? " " : "", (bzi_llu)offset, text);
 }
 
 /* Puts "name: " before the message. Of a name for which there is no room, only the end is used: 96 bytes or more.
@@ -2226,35 +2053,7 @@ typedef struct bzi_log_entry {
     char        message[sizeof ((bzna_error *)0)->message + 64];     /* the text, with its NUL */
 } bzi_log_entry;
 
-/* A file of a data set. It is closed when others need its descriptor, and opened again when it is read. */
-typedef struct bzi_shared_file {
-    struct bzi_files *files;          /* the open files that it is among */
-    char             *path;           /* absolute, because the working folder may change */
-    uint64_t          path_size;      /* bytes of path, with its NUL */
-    bzi_file          file;           /* the descriptor and its size; fd -1: it is closed */
-    /* file.size and file.id are known, and must be the same when it is opened again */
-    uint32_t          was_open;
-    uint32_t          opening;        /* a thread is opening it, without holding the lock */
-    uint32_t          pins;           /* reads under way: it must not be closed */
-    uint32_t          idle;           /* it is open and not pinned: it is in the list of idle files */
-    struct bzi_shared_file *newer;    /* in that list: the next one that was read later */
-    struct bzi_shared_file *older;    /* the next one that was read earlier */
-} bzi_shared_file;
-
-/* A context's open files. */
-typedef struct bzi_files {
-    bzi_mutex        mutex;           /* leaf lock; not held while files are opened, closed or read */
-    bzi_cond         wake;            /* a file was opened or unpinned, or a descriptor is free */
-    uint32_t         waiting;         /* threads that wait for wake */
-    uint32_t         open;            /* files that are open or being opened */
-    uint32_t         limit;           /* the most that may be */
-    /* of all files that are read by blocks; made with the first such file; kept until the host ends */
-    bzi_blocks      *blocks;
-    bzi_shared_file *newest;          /* the idle file that was read last */
-    bzi_shared_file *oldest;          /* the idle file that was not read for longest: the first to be closed */
-} bzi_files;
-
-/* Memory, log, limits, open files. A context owns one; each object that it makes holds a reference. */
+/* Memory, log, limits, the number of open files. A context owns one; each object that it makes holds a reference. */
 typedef struct bzi_host {
     bzi_memory    memory;             /* the allocator */
     atomic_int    references;         /* the context's and those of all that it made; the last one frees the host */
@@ -2270,7 +2069,9 @@ typedef struct bzi_host {
     uint32_t      log_count;          /* messages in log_queue */
     uint32_t      log_lost;           /* messages dropped since the last delivery, because the queue was full */
     bzi_log_entry log_queue[BZI_LOG_QUEUE]; /* the oldest first */
-    bzi_files     files;              /* the open files */
+    uint32_t      file_limit;         /* files of data sets that stay open, at most */
+    _Atomic uint32_t files;           /* those that are open */
+    bzi_blocks *_Atomic blocks;       /* of all files that are read by blocks; made with the first such file */
 } bzi_host;
 
 static void bzi_host_retain(bzi_host *host) { atomic_fetch_add(&host->references, 1); }
@@ -2281,26 +2082,10 @@ static void bzi_host_drop(bzi_host *host)
     if (atomic_fetch_sub(&host->references, 1) == 1) {
         bzi_memory memory = host->memory;
 
-        bzi_blocks_free(host->files.blocks, BZI_BLOCK_SETS, &memory);
-        bzi_os_cond_free(&host->files.wake);
-        bzi_os_mutex_free(&host->files.mutex);
+        bzi_blocks_free(host->blocks, BZI_BLOCK_LOCKS, &memory);
         bzi_os_mutex_free(&host->log_mutex);
         bzi_release(&memory, host, 1, sizeof *host);
     }
-}
-
-/* Makes the host's locks. Returns 0 if the system has none left; no lock exists then. */
-static int bzi_host_make_locks(bzi_host *host)
-{
-    if (bzi_os_mutex_init(&host->log_mutex, BZI_RANK_LOG))
-        return 0;
-    if (!bzi_os_mutex_init(&host->files.mutex, BZI_RANK_FILES)) {
-        if (!bzi_os_cond_init(&host->files.wake))
-            return 1;
-        bzi_os_mutex_free(&host->files.mutex);
-    }
-    bzi_os_mutex_free(&host->log_mutex);
-    return 0;
 }
 
 /* Makes a host with one reference. Pre: config is checked and complete. */
@@ -2323,10 +2108,12 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     host->log_level = config->log_level;
     host->log_any_thread = config->log_any_thread;
 
-    host->files.limit = (uint32_t)bzi_min(bzi_os_file_limit() / 4, BZI_LIMIT_OPEN_FILES);
-    host->files.limit = host->files.limit < 4 ? 4 : host->files.limit;
+    host->file_limit = (uint32_t)bzi_min(bzi_os_file_limit() / 4, BZI_LIMIT_OPEN_FILES);
+    host->file_limit = bzi_max32(host->file_limit, 4);
+    atomic_init(&host->files, 0);
+    atomic_init(&host->blocks, NULL);
 
-    if (!bzi_host_make_locks(host)) {
+    if (bzi_os_mutex_init(&host->log_mutex, BZI_RANK_LOG)) {
         bzi_release(&memory, host, 1, sizeof *host);
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     }
@@ -2409,136 +2196,24 @@ static void bzi_log_deliver(bzi_host *host)
     }
 }
 
-/* The same work on many things, shared by threads. */
-typedef struct bzi_crew {
-    bzna_status (*each)(void *user, uint64_t index, bzna_error *err); /* the work on one thing */
-    void            *user;            /* its first argument */
-    uint64_t         count;           /* things */
-    _Atomic uint64_t next;            /* the first index that no thread has taken */
-    _Atomic uint64_t failed;          /* the lowest index that has failed so far; count: none has */
-    bzi_mutex        mutex;           /* leaf lock over err and over changes of failed */
-    bzna_error       err;             /* the error of index failed */
-} bzi_crew;
-
-/* A thread of a crew: takes indices until none is left, or until all below the lowest failed one are taken. */
-static void *bzi_crew_run(void *argument)
-{
-    bzi_crew *crew = argument;
-    bzna_error err;
-    uint64_t i;
-
-    while ((i = atomic_fetch_add(&crew->next, 1)) < crew->failed) {
-        if (crew->each(crew->user, i, &err) == BZNA_OK)
-            continue;
-
-        bzi_os_lock(&crew->mutex);
-        if (i < crew->failed) {
-            crew->failed = i;
-            crew->err = err;
-        }
-        bzi_os_unlock(&crew->mutex);
-    }
-    return NULL;
-}
-
-/* Calls each(user, i) for all i below count, on this thread and on others, if threads may be made. After a failure the
- * rest is left out. The error returned is that of the lowest index that fails, however the threads share the work. */
-static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *user, uint64_t index, bzna_error *err),
-                                void *user, uint64_t count, bzna_error *err)
-{
-    bzi_crew crew = { .each = each, .user = user, .count = count };
-    bzi_thread threads[BZI_LIMIT_OPEN_THREADS];
-    uint64_t wanted = host->no_threads ? 1 : bzi_min(bzi_min(bzi_os_processors(), BZI_LIMIT_OPEN_THREADS), count);
-    uint32_t started = 0;
-
-    atomic_init(&crew.failed, count);
-    if (bzi_os_mutex_init(&crew.mutex, BZI_RANK_CREW))
-        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-
-    while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
-        started++;
-    bzi_crew_run(&crew);
-    while (started)
-        bzi_os_thread_join(threads[--started]);
-    bzi_os_mutex_free(&crew.mutex);
-
-    if (crew.failed == count)
-        return BZNA_OK;
-    *err = crew.err;
-    return err->status;
-}
-
 
 /* ==== 11. Host: files, sources =======================================================================================
  * Calls: rooms 2, 4, 7-10.
  *
- * Where bytes come from. A context limits how many files of its data sets are open at once. Files are read, never
- * mapped: if one is shortened while it is open, or a disk fails, a read fails, and the process lives on. */
+ * Where bytes come from. A context limits how many files of its data sets stay open. The others are opened for each
+ * read, which takes about a thousandth of the time of decoding a picture. Files are read, never mapped: if one is
+ * shortened while it is open, or a disk fails, a read fails, and the process lives on. */
 
-/* --- Open files --- */
+/* --- Files --- */
 
-static void bzi_files_link(bzi_files *files, bzi_shared_file *f)
+/* Writes the path of a file as it is seen from any working folder. Returns 0 if it does not fit. */
+static int bzi_path_absolute(char *full, size_t capacity, const char *path)
 {
-    f->idle = 1;
-    f->older = files->newest;
-    f->newer = NULL;
-    if (f->older)
-        f->older->newer = f;
-    else
-        files->oldest = f;
-    files->newest = f;
-}
+    char here[BZI_LIMIT_PATH_BYTES] = "";
 
-static void bzi_files_unlink(bzi_files *files, bzi_shared_file *f)
-{
-    f->idle = 0;
-    if (f->newer)
-        f->newer->older = f->older;
-    else
-        files->newest = f->older;
-    if (f->older)
-        f->older->newer = f->newer;
-    else
-        files->oldest = f->newer;
-}
-
-static void bzi_files_changed(bzi_files *files)
-{
-    if (files->waiting)
-        bzi_os_wake_all(&files->wake);
-}
-
-/* Returns the descriptor of the least recently read idle file, for the caller to close; -1: no file is idle. */
-static int bzi_files_evict(bzi_files *files)
-{
-    bzi_shared_file *f = files->oldest;
-    int fd;
-    if (!f)
-        return -1;
-    bzi_files_unlink(files, f);
-    fd = f->file.fd;
-    f->file.fd = -1;
-    return fd;
-}
-
-/* The process has no descriptor left. Returns 1 to try again: *fd is then an idle file's descriptor, for the caller to
- * close, or -1 after a short wait for one. Returns 0 if none became free until *deadline_ns, which is set here if it is
- * 0. Pre: the lock is held; it is released during the wait. */
-static int bzi_files_give_way(bzi_files *files, uint64_t *deadline_ns, int *fd)
-{
-    const uint64_t now = bzi_os_now_ns();
-
-    *fd = bzi_files_evict(files);
-    files->open -= *fd >= 0;
-    if (*fd >= 0)
-        return 1;
-    *deadline_ns = *deadline_ns ? *deadline_ns : now + BZI_DESCRIPTOR_WAIT_NS;
-    if (now >= *deadline_ns)
-        return 0;
-    files->waiting++;
-    bzi_os_wait_until(&files->wake, &files->mutex, now + BZI_DESCRIPTOR_WAIT_NS / 100);
-    files->waiting--;
-    return 1;
+    if (bzi_os_is_absolute(path) || !bzi_os_here(here, sizeof here))
+        here[0] = 0;
+    return snprintf(full, capacity, "%s%s%s", here, here[0] && *path ? "/" : "", path) < (int)capacity;
 }
 
 static bzna_status bzi_file_fail_open(int error, bzna_error *err)
@@ -2553,134 +2228,15 @@ static bzna_status bzi_file_fail_open(int error, bzna_error *err)
                     "cannot open: %s", strerror(error));
 }
 
-/* Opens the file, first or again, after closing descriptor fd (-1: none) to make room. Pre: the lock is not held. */
-static bzna_status bzi_file_open(const bzi_shared_file *f, int fd, bzi_file *file, bzna_error *err)
+/* Opens a file to read it. If the process has no descriptor left, waits a while for one. */
+static bzna_status bzi_file_open(bzi_file *file, const char *path, bzna_error *err)
 {
+    const uint64_t deadline_ns = bzi_os_now_ns() + BZI_DESCRIPTOR_WAIT_NS;
     int error;
 
-    if (fd >= 0)
-        bzi_os_descriptor_close(fd);
-    if ((error = bzi_os_file_open(file, f->path, 0)) != 0)
-        return bzi_file_fail_open(error, err);
-    if (!f->was_open || (file->size == f->file.size && !memcmp(file->id, f->file.id, sizeof file->id)))
-        return BZNA_OK;
-    bzi_os_descriptor_close(file->fd);
-    return BZI_FAIL(err, BZNA_E_IO, "the file has changed since it was opened");
-}
-
-/* Makes sure that the file is open. Pre: the lock is held; it is released meanwhile. */
-static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_error *err)
-{
-    bzna_status status;
-    bzi_file file;
-    uint64_t deadline_ns = 0;
-    int fd = -1;
-
-    while (f->opening || (f->file.fd < 0 && files->open == files->limit && !files->oldest)) {
-        files->waiting++;
-        bzi_os_wait(&files->wake, &files->mutex);
-        files->waiting--;
-    }
-    if (f->file.fd >= 0)
-        return BZNA_OK;
-    if (files->open == files->limit)
-        fd = bzi_files_evict(files);
-    else
-        files->open++;
-    f->opening = 1;
-
-    do {
-        bzi_os_unlock(&files->mutex);
-        status = bzi_file_open(f, fd, &file, err);
-        bzi_os_lock(&files->mutex);
-    } while (status != BZNA_OK && err->native_code == EMFILE && bzi_files_give_way(files, &deadline_ns, &fd));
-    f->opening = 0;
-    if (status == BZNA_OK) {
-        f->file = file;
-        f->was_open = 1;
-    } else {
-        files->open--;
-    }
-    bzi_files_changed(files);
-    return status;
-}
-
-/* Opens the file if needed. After BZNA_OK, f->file can be read until bzi_file_unpin. */
-static bzna_status bzi_file_pin(bzi_shared_file *f, bzna_error *err)
-{
-    bzi_files *files = f->files;
-    bzna_status status = BZNA_OK;
-
-    bzi_os_lock(&files->mutex);
-    if (f->file.fd < 0)
-        status = bzi_files_need(files, f, err);
-    if (status == BZNA_OK) {
-        if (f->idle)
-            bzi_files_unlink(files, f);
-        f->pins++;
-    }
-    bzi_os_unlock(&files->mutex);
-    return status;
-}
-
-static void bzi_file_unpin(bzi_shared_file *f)
-{
-    bzi_files *files = f->files;
-    bzi_os_lock(&files->mutex);
-    if (--f->pins == 0) {
-        bzi_files_link(files, f);
-        bzi_files_changed(files);
-    }
-    bzi_os_unlock(&files->mutex);
-}
-
-/* Pre: nobody reads the file. */
-BZI_COLD
-static void bzi_shared_file_close(bzi_shared_file *f, const bzi_memory *memory)
-{
-    bzi_files *files = f->files;
-    bzi_file file;
-
-    bzi_os_lock(&files->mutex);
-    file = f->file;                   /* another thread may have closed it meanwhile, to have its descriptor */
-    if (f->idle)
-        bzi_files_unlink(files, f);
-    files->open -= file.fd >= 0;
-    bzi_files_changed(files);
-    bzi_os_unlock(&files->mutex);
-    bzi_os_file_close(&file);
-    bzi_release(memory, f->path, f->path_size, 1);
-    bzi_release(memory, f, 1, sizeof *f);
-}
-
-static bzna_status bzi_shared_file_open(bzi_host *host, const char *path, bzi_shared_file **out, bzna_error *err)
-{
-    const bzi_memory *memory = &host->memory;
-    char here[BZI_LIMIT_PATH_BYTES], full[2 * BZI_LIMIT_PATH_BYTES];
-    bzi_shared_file *f;
-    bzna_status status = BZNA_E_MEMORY;
-
-    if (bzi_os_is_absolute(path) || !bzi_os_here(here, sizeof here))
-        here[0] = 0;
-    if (snprintf(full, sizeof full, "%s%s%s", here, here[0] ? "/" : "", path) >= (int)sizeof full)
-        return bzi_file_fail_open(ENAMETOOLONG, err);
-    if (!(f = bzi_alloc_zero(memory, 1, sizeof *f)))
-        return bzi_fail_memory(err, "a file");
-
-    f->files = &host->files;
-    f->file.fd = -1;
-    f->path_size = strlen(full) + 1;
-    if (!(f->path = bzi_alloc_copy(memory, full, f->path_size, 1)))
-        bzi_fail_memory(err, "the path of a file");
-    else
-        status = bzi_file_pin(f, err);
-    if (status != BZNA_OK) {
-        bzi_shared_file_close(f, memory);
-        return status;
-    }
-    bzi_file_unpin(f);
-    *out = f;
-    return BZNA_OK;
+    while ((error = bzi_os_file_open(file, path, 0)) == EMFILE && bzi_os_now_ns() < deadline_ns)
+        bzi_os_sleep_ns(BZI_DESCRIPTOR_WAIT_NS / 100);
+    return error ? bzi_file_fail_open(error, err) : BZNA_OK;
 }
 
 /* --- Sources --- */
@@ -2696,67 +2252,73 @@ typedef struct bzi_kept {
 
 /* Bytes at offsets: the user's callbacks, a file of our own, or memory of the caller's. */
 typedef struct bzi_source {
-    bzna_source      callbacks;       /* how it is read */
-    bzi_file         file;            /* with owns_file: callbacks.user points here */
-    bzi_shared_file *shared;          /* a file that is opened when it is read; or NULL */
-    uint32_t         owns_file;       /* it is a file that stays open */
-    uint32_t         in_memory;       /* it is memory of the caller's */
+    bzna_source      callbacks;       /* how it is read, if it is the user's */
+    uint32_t         is_file;         /* it is a file */
+    bzi_file         file;            /* the file, as it was first opened; fd -1: it is opened for each read */
+    char            *path;            /* of a file that host counts: absolute, as the working folder may change */
+    bzi_host        *host;            /* which counts this file among its open ones; NULL: it stays open */
     uint64_t         size;            /* bytes */
     const uint8_t   *map;             /* all of it, if it is in memory; else NULL */
     bzi_kept         kept[BZI_KEPT];  /* ranges of it that stay in memory */
     bzi_blocks      *blocks;          /* where blocks of it are kept, after bzi_source_use_blocks; or NULL */
     uint64_t         blocks_file;     /* its number there */
-    const char      *path;            /* of a file, while a container opens it; else NULL */
 } bzi_source;
 
-/* Like bzi_files_give_way, but takes the lock and closes the descriptor. Returns 1 to try again. */
-static int bzi_files_close_one(bzi_files *files, uint64_t *deadline_ns)
+/* Opens a file that stays open. */
+static bzna_status bzi_source_open_file(bzi_source *source, const char *path, bzna_error *err)
 {
-    int fd, again;
-    bzi_os_lock(&files->mutex);
-    again = bzi_files_give_way(files, deadline_ns, &fd);
-    bzi_files_changed(files);
-    bzi_os_unlock(&files->mutex);
-    if (fd >= 0)
-        bzi_os_descriptor_close(fd);
-    return again;
-}
-
-/* Opens a file that stays open. If descriptors are used up, idle ones of `files` (or NULL) are closed. */
-static bzna_status bzi_source_open_file(bzi_source *source, bzi_files *files, const char *path, bzna_error *err)
-{
-    uint64_t deadline_ns = 0;
-    int error;
-
-    do
-        error = bzi_os_file_open(&source->file, path, 0);
-    while (error == EMFILE && files && bzi_files_close_one(files, &deadline_ns));
-    if (error)
-        return bzi_file_fail_open(error, err);
-    source->owns_file = 1;
-    source->callbacks.user = &source->file;
-    source->callbacks.read_at = bzi_os_file_read_at;
+    if (bzi_file_open(&source->file, path, err) != BZNA_OK)
+        return err->status;
+    source->is_file = 1;
     source->size = source->file.size;
     return BZNA_OK;
 }
 
-/* Opens a file that may be closed while others need its descriptor, and is opened again to be read. */
-static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, const char *path, bzna_error *err)
+static void bzi_source_close(bzi_source *source)
 {
-    bzna_status status = bzi_shared_file_open(host, path, &source->shared, err);
-    if (status != BZNA_OK)
-        return status;
-    source->callbacks.user = &source->shared->file;
-    source->callbacks.read_at = bzi_os_file_read_at;
-    source->size = source->shared->file.size;
-    source->path = path;
-    return BZNA_OK;
+    if (source->is_file && source->file.fd >= 0) {
+        bzi_os_file_close(&source->file);
+        if (source->host)
+            atomic_fetch_sub(&source->host->files, 1);
+        source->file.fd = -1;
+    }
+    if (source->path)
+        bzi_release(&source->host->memory, source->path, strlen(source->path) + 1, 1);
+    source->path = NULL;
+
+    if (source->callbacks.close) {
+        bzi_os_callback_begin();
+        source->callbacks.close(source->callbacks.user);
+        bzi_os_callback_end();
+    }
 }
 
-/* Returns when the source's file was changed last. Pre: the source was opened by a path. */
-BZI_MAYBE_UNUSED static int64_t bzi_source_modified_ns(const bzi_source *source)
+/* Opens a file of a data set. It is open until bzi_source_settle. */
+static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, const char *path, bzna_error *err)
 {
-    return source->shared ? source->shared->file.modified_ns : source->file.modified_ns;
+    char full[2 * BZI_LIMIT_PATH_BYTES];
+
+    if (!bzi_path_absolute(full, sizeof full, path))
+        return bzi_file_fail_open(ENAMETOOLONG, err);
+    if (bzi_source_open_file(source, full, err) != BZNA_OK)
+        return err->status;
+
+    source->host = host;
+    atomic_fetch_add(&host->files, 1);
+    if ((source->path = bzi_alloc_copy(&host->memory, full, strlen(full) + 1, 1)) != NULL)
+        return BZNA_OK;
+    bzi_source_close(source);
+    return bzi_fail_memory(err, "the path of a file");
+}
+
+/* A data set was opened: if too many files are open, this one is closed, and opened again for each read. */
+static void bzi_source_settle(bzi_source *source)
+{
+    if (!source->host || atomic_load(&source->host->files) <= source->host->file_limit)
+        return;
+    bzi_os_file_close(&source->file);
+    atomic_fetch_sub(&source->host->files, 1);
+    source->file.fd = -1;
 }
 
 static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *callbacks, bzna_error *err)
@@ -2774,61 +2336,35 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
     return BZNA_OK;
 }
 
-static int64_t bzi_source_read_memory(void *user, uint64_t offset, void *dst, uint64_t size)
+/* Reads some bytes. Returns how many, 0 at the end, or a negative code. */
+static int64_t bzi_source_read_some(const bzi_source *source, uint64_t offset, void *dst, uint64_t size)
 {
-    const bzi_source *source = user;
-    uint64_t n = offset < source->size ? bzi_min(size, source->size - offset) : 0;
-    memcpy(dst, source->map + offset, (size_t)n);
-    return (int64_t)n;
-}
+    if (source->is_file)
+        return bzi_os_file_read_at(&source->file, offset, dst, size);
+    if (!source->map)
+        return source->callbacks.read_at(source->callbacks.user, offset, dst, size);
 
-/* A source that borrows memory of the caller's. */
-static void bzi_source_open_memory(bzi_source *source, const void *bytes, uint64_t size)
-{
-    source->map = bytes;
-    source->size = size;
-    source->in_memory = 1;
-    source->callbacks.read_at = bzi_source_read_memory;
-}
-
-/* Call this after the struct was copied, because its callbacks may point to its own members. */
-static void bzi_source_moved(bzi_source *source)
-{
-    if (source->owns_file)
-        source->callbacks.user = &source->file;
-    if (source->in_memory)
-        source->callbacks.user = source;
-}
-
-static void bzi_source_close(bzi_source *source, const bzi_memory *memory)
-{
-    if (source->shared) {
-        bzi_shared_file_close(source->shared, memory);
-    } else if (source->owns_file) {
-        bzi_os_file_close(&source->file);
-    } else if (source->callbacks.close) {
-        bzi_os_callback_begin();
-        source->callbacks.close(source->callbacks.user);
-        bzi_os_callback_end();
-    }
+    size = offset < source->size ? bzi_min(size, source->size - offset) : 0;
+    memcpy(dst, source->map + offset, (size_t)size);
+    return (int64_t)size;
 }
 
 /* Makes a read's error. n < 0: what it returned. n = 0: the data end at `at`, or before if a file was shortened. */
 static bzna_status bzi_source_fail(const bzi_source *source, int64_t n, uint64_t at, uint64_t left, bzna_error *err)
 {
-    const bzi_file *file = source->owns_file || source->shared ? source->callbacks.user : NULL;
+    const bzi_file *file = source->is_file ? &source->file : NULL;
     const uint64_t end = file ? bzi_min(bzi_os_file_size(file), at) : at;
 
     if (n < 0)
         return bzi_fail(err, BZNA_E_IO, at, 0, file ? -n : n, "reading %llu bytes at byte %llu failed with %lld%s%s%s",
-                        (unsigned long long)left, (unsigned long long)at, (long long)n, file ? " (" : "",
+                        (bzi_llu)left, (bzi_llu)at, (long long)n, file ? " (" : "",
                         file ? strerror((int)-n) : "", file ? ")" : "");
-    return bzi_fail(err, BZNA_E_TRUNCATED, end, 0, 0, "the data end at byte %llu, %llu bytes too early%s",
-                    (unsigned long long)end, (unsigned long long)(at + left - end),
-                    file && end < file->size ? ": the file was shortened after it was opened" : "");
+    return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, end, "the data end at byte %llu, %llu bytes too early%s",
+                       (bzi_llu)end, (bzi_llu)(at + left - end),
+                       file && end < file->size ? ": the file was shortened after it was opened" : "");
 }
 
-/* Reads all size bytes, or returns an error. Pre: a shared file is pinned. */
+/* Reads all size bytes, or returns an error. Pre: a file is open. */
 static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offset, void *dst, uint64_t size,
                                         bzna_error *err)
 {
@@ -2838,15 +2374,15 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
     while (done < size) {
         int64_t n;
         bzi_os_callback_begin();
-        n = source->callbacks.read_at(source->callbacks.user, offset + done, p + done, size - done);
+        n = bzi_source_read_some(source, offset + done, p + done, size - done);
         bzi_os_callback_end();
         if (n <= 0)
             return bzi_source_fail(source, n, offset + done, size - done, err);
         if (n == INT64_MAX)
-            return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at failed: its code is at fault");
+            return BZI_FAIL_AT(err, BZNA_E_CALLBACK, offset + done, "read_at failed: its code is at fault");
         if ((uint64_t)n > size - done)
-            return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at returned %lld for a read of %llu bytes",
-                            (long long)n, (unsigned long long)(size - done));
+            return BZI_FAIL_AT(err, BZNA_E_CALLBACK, offset + done, "read_at returned %lld for a read of %llu bytes",
+                               (long long)n, (bzi_llu)(size - done));
         done += (uint64_t)n;
     }
     return BZNA_OK;
@@ -2854,12 +2390,20 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
 
 static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
 {
-    bzna_status status = source->shared ? bzi_file_pin(source->shared, err) : BZNA_OK;
-    if (status != BZNA_OK)
-        return status;
-    status = bzi_source_read_open(source, offset, dst, size, err);
-    if (source->shared)
-        bzi_file_unpin(source->shared);
+    bzi_source opened;
+    bzna_status status;
+
+    if (!source->is_file || source->file.fd >= 0)
+        return bzi_source_read_open(source, offset, dst, size, err);
+
+    opened = *source;
+    if (bzi_file_open(&opened.file, source->path, err) != BZNA_OK)
+        return err->status;
+    if (opened.file.size == source->size && !memcmp(opened.file.id, source->file.id, sizeof opened.file.id))
+        status = bzi_source_read_open(&opened, offset, dst, size, err);
+    else
+        status = BZI_FAIL(err, BZNA_E_IO, "the file has changed since it was opened");
+    bzi_os_file_close(&opened.file);
     return status;
 }
 
@@ -2888,37 +2432,44 @@ static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *m
     return bzi_source_read(source, offset, buffer->data, size, err);
 }
 
-/* Reads a range in one piece, into buffer, and keeps it as range number (below BZI_KEPT) of the source. */
-static bzna_status bzi_source_keep(bzi_source *source, uint32_t number, const bzi_memory *memory, bzi_buffer *buffer,
-                                   uint64_t offset, uint64_t size, bzna_error *err)
+/* Gives a range as memory that stays there: what is there already, or a copy that is kept. */
+static bzna_status bzi_source_hold(const bzi_source *source, bzi_owned *kept, uint64_t offset, bzi_span *span,
+                                   bzna_error *err)
 {
-    const uint8_t *view = NULL;
-    bzna_status status = bzi_source_view(source, memory, buffer, offset, size, &view, err);
+    uint8_t *copy;
+
+    if (!span->size || (span->data = bzi_source_at_hand(source, offset, span->size)) != NULL)
+        return BZNA_OK;
+    if (!(copy = bzi_keep_raw(kept, span->size, 1)))
+        return bzi_fail_memory(err, "the bytes of a source");
+    span->data = copy;
+    return bzi_source_read(source, offset, copy, span->size, err);
+}
+
+/* Reads a range in one piece, and keeps it as range number (below BZI_KEPT) of the source. */
+static bzna_status bzi_source_keep(bzi_source *source, uint32_t number, bzi_owned *kept, uint64_t offset, uint64_t size,
+                                   bzna_error *err)
+{
+    bzi_span span = { NULL, size };
+    bzna_status status = bzi_source_hold(source, kept, offset, &span, err);
     if (status == BZNA_OK)
-        source->kept[number] = (bzi_kept){ offset, size, view };
+        source->kept[number] = (bzi_kept){ offset, size, span.data };
     return status;
 }
 
 /* After this call, bzi_source_pick reads a file by blocks, which its context keeps. */
 static bzna_status bzi_source_use_blocks(bzi_source *source, bzi_host *host, bzna_error *err)
 {
-    bzi_files *files = &host->files;
-    bzi_blocks *made = NULL;
+    bzi_blocks *made = NULL, *none = NULL;
 
-    if (!source->shared || source->blocks)
+    if (!source->is_file || source->blocks)
         return BZNA_OK;
-    bzi_os_lock(&files->mutex);
-    source->blocks = files->blocks;
-    bzi_os_unlock(&files->mutex);
-    if (!source->blocks) {
-        if (!(made = bzi_blocks_make(&host->memory)))
-            return bzi_fail_memory(err, "blocks of files");
-        bzi_os_lock(&files->mutex);
-        source->blocks = files->blocks = files->blocks ? files->blocks : made;
-        bzi_os_unlock(&files->mutex);
-        if (source->blocks != made)
-            bzi_blocks_free(made, BZI_BLOCK_SETS, &host->memory);
-    }
+    if (!atomic_load(&host->blocks) && !(made = bzi_blocks_make(&host->memory)))
+        return bzi_fail_memory(err, "blocks of files");
+    if (made && !atomic_compare_exchange_strong(&host->blocks, &none, made))
+        bzi_blocks_free(made, BZI_BLOCK_LOCKS, &host->memory);         /* another thread was first */
+
+    source->blocks = atomic_load(&host->blocks);
     source->blocks_file = 1 + atomic_fetch_add(&source->blocks->files, 1);
     return BZNA_OK;
 }
@@ -2927,16 +2478,16 @@ static bzna_status bzi_source_use_blocks(bzi_source *source, bzi_host *host, bzn
 static bzna_status bzi_source_pick_from(const bzi_source *source, uint64_t number, uint64_t from, uint8_t *dst,
                                         uint64_t size, bzna_error *err)
 {
+    const bzi_block block = { source->blocks_file, number };
     const uint64_t at = number * BZI_BLOCK_BYTES, there = bzi_min(source->size - at, BZI_BLOCK_BYTES);
     uint8_t bytes[BZI_BLOCK_BYTES];
-    bzna_status status;
 
-    if (bzi_blocks_get(source->blocks, source->blocks_file, number, from, dst, size))
+    if (bzi_blocks_get(source->blocks, block, from, dst, size))
         return BZNA_OK;
-    if ((status = bzi_source_read(source, at, bytes, there, err)) != BZNA_OK)
-        return status;
+    if (bzi_source_read(source, at, bytes, there, err) != BZNA_OK)
+        return err->status;
     memcpy(dst, bytes + from, (size_t)size);
-    bzi_blocks_put(source->blocks, source->blocks_file, number, bytes, there);
+    bzi_blocks_put(source->blocks, block, bytes, there);
     return BZNA_OK;
 }
 
@@ -2989,7 +2540,6 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
                                    bzna_error *err)
 {
     uint64_t end = window->at + window->size, n = BZI_WINDOW_READ;
-    bzna_status status;
 
     if (window->map) {
         *view = window->map + (offset - window->at);
@@ -3010,8 +2560,8 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
         if (!window->read && !bzi_buffer_reserve(window->memory, &window->bytes, n, 0))
             return bzi_fail_memory(err, "the bytes of a source");
         window->read = window->read ? window->read : window->bytes.data;
-        if ((status = bzi_source_read(window->source, offset, window->read, n, err)) != BZNA_OK)
-            return status;
+        if (bzi_source_read(window->source, offset, window->read, n, err) != BZNA_OK)
+            return err->status;
         window->at = offset;
         window->size = n;
     }
@@ -3023,8 +2573,8 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 /* ==== 12. Cursor =====================================================================================================
  * Calls: rooms 2, 8.
  *
- * Readers of bytes and bits in memory. Reading past the end gives zeros and sets overrun, which stays set: one check at
- * the end of a structure is enough. Also the other way: bytes that grow, with mp4 boxes. */
+ * Readers of bytes, boxes and bits in memory. Reading past the end gives zeros and sets overrun, which stays set: one
+ * check at the end of a structure is enough. Also the other way: bytes that grow, with mp4 boxes. */
 
 /* A place in a range of bytes. */
 typedef struct bzi_cursor {
@@ -3080,6 +2630,51 @@ static bzi_cursor bzi_cursor_sub(bzi_cursor *c, uint64_t n)
     uint64_t base = bzi_cursor_offset(c);
     const uint8_t *p = bzi_cursor_take(c, n);
     return bzi_cursor_make(p, p ? n : 0, base);
+}
+
+/* A box. */
+typedef struct bzi_box {
+    uint64_t at;                      /* file offset of the box */
+    uint64_t size;                    /* bytes of the whole box, with its header */
+    uint64_t header;                  /* bytes of its header: 8 or 16 */
+    uint32_t type;                    /* four characters */
+    uint32_t to_end;                  /* the file states its size as 0: it goes to the end of the file */
+} bzi_box;
+
+/* Reads the header of a box from its first `left` bytes, as the file states it. Returns 0 if they are too few. */
+static int bzi_box_parse(const uint8_t *bytes, uint64_t left, bzi_box *box)
+{
+    if (left < 8)
+        return 0;
+
+    *box = (bzi_box){ .size = bzi_be32(bytes), .header = 8, .type = bzi_be32(bytes + 4) };
+    if (box->size != 1)
+        return 1;
+    box->header = 16;
+    if (left < 16)
+        return 0;
+    box->size = bzi_be64(bytes + 8);
+    return 1;
+}
+
+/* Takes the next box. Returns 1, 0 at the end, or -1 if the box does not fit. */
+BZI_MAYBE_UNUSED static int bzi_cursor_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
+{
+    const uint64_t left = bzi_cursor_left(c);
+    bzi_box box;
+
+    if (left < 8)
+        return 0;
+    if (!bzi_box_parse(c->data + c->pos, left, &box))
+        return -1;
+
+    box.size = box.size ? box.size : left;
+    if (box.size < box.header || box.size > left)
+        return -1;
+    *type = box.type;
+    bzi_cursor_take(c, box.header);
+    *payload = bzi_cursor_sub(c, box.size - box.header);
+    return 1;
 }
 
 /* A place in the bits of a NAL unit's payload, in which the emulation prevention byte (the 3 of 00 00 03) is
@@ -3219,14 +2814,6 @@ static void bzi_out_bytes(bzi_out *out, const void *bytes, uint64_t n)
     uint8_t *p = n ? bzi_out_take(out, n) : NULL;
     if (p)
         memcpy(p, bytes, (size_t)n);
-}
-
-static void bzi_put_be32(uint8_t *p, uint32_t v)
-{
-    p[0] = (uint8_t)(v >> 24);
-    p[1] = (uint8_t)(v >> 16);
-    p[2] = (uint8_t)(v >> 8);
-    p[3] = (uint8_t)v;
 }
 
 /* Writes a big-endian number. */
@@ -3548,6 +3135,9 @@ static void bzi_format_color(bzi_bits *b, bzi_format *format)
 /* E.2.1 of both standards, which agree up to the chroma location. */
 static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
 {
+    if (!bzi_bits_1(b))                                     /* vui_parameters_present_flag */
+        return;
+
     if (bzi_bits_1(b) && bzi_bits_u(b, 8) == 255)           /* aspect ratio */
         bzi_bits_skip(b, 32);
     if (bzi_bits_1(b))                                      /* overscan */
@@ -3566,11 +3156,28 @@ static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
     }
 }
 
-/* Reads the conformance window, which counts in units of unit_x and unit_y luma samples. */
-static void bzi_sps_window(bzi_bits *b, bzi_format *sps, uint32_t unit_x, uint32_t unit_y)
+/* Reads the chroma format, and skips whether its planes are coded separately. */
+static void bzi_sps_chroma(bzi_bits *b, bzi_format *sps)
 {
-    for (int i = 0; i < 4; i++) {
-        uint64_t px = (uint64_t)bzi_bits_ue(b) * (i < 2 ? unit_x : unit_y);
+    sps->chroma_format = bzi_bits_ue(b);
+    if (sps->chroma_format == 3)
+        bzi_bits_1(b);
+}
+
+static void bzi_sps_depths(bzi_bits *b, bzi_format *sps)
+{
+    sps->depth_luma = bzi_bits_ue(b) + 8;
+    sps->depth_chroma = bzi_bits_ue(b) + 8;
+}
+
+/* Reads the conformance window if there is one. It counts in samples of chroma, and in so many of their rows. */
+static void bzi_sps_window(bzi_bits *b, bzi_format *sps, uint32_t rows)
+{
+    const uint32_t half_width = sps->chroma_format == 1 || sps->chroma_format == 2;
+    const uint32_t half_height = sps->chroma_format == 1, present = bzi_bits_1(b);
+
+    for (int i = 0; i < 4 && present; i++) {
+        const uint64_t px = (uint64_t)bzi_bits_ue(b) * (i < 2 ? 1 + half_width : (1 + half_height) * rows);
         sps->window[i] = (uint32_t)bzi_min(px, UINT32_MAX);
     }
 }
@@ -3596,13 +3203,10 @@ static int bzi_sps_h264_is_high(uint32_t profile)
 }
 
 /* H.264 7.3.2.1.1: the chroma fields. */
-static void bzi_sps_h264_chroma(bzi_bits *b, bzi_format *sps)
+static void bzi_sps_h264_high(bzi_bits *b, bzi_format *sps)
 {
-    sps->chroma_format = bzi_bits_ue(b);
-    if (sps->chroma_format == 3)
-        bzi_bits_1(b);
-    sps->depth_luma = bzi_bits_ue(b) + 8;
-    sps->depth_chroma = bzi_bits_ue(b) + 8;
+    bzi_sps_chroma(b, sps);
+    bzi_sps_depths(b, sps);
     bzi_bits_1(b);
     if (bzi_bits_1(b))
         for (int i = 0; i < (sps->chroma_format == 3 ? 12 : 8); i++)
@@ -3623,7 +3227,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
     sps->chroma_format = 1;
     sps->depth_luma = sps->depth_chroma = 8;
     if (bzi_sps_h264_is_high(sps->profile[0]))
-        bzi_sps_h264_chroma(b, sps);
+        bzi_sps_h264_high(b, sps);
     frame_num_bits = bzi_bits_ue(b) + 4;
     poc = bzi_bits_ue(b);
 
@@ -3657,11 +3261,8 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
     }
 
     bzi_bits_1(b);                                          /* direct_8x8 */
-    if (bzi_bits_1(b))
-        bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1,
-                       (sps->chroma_format == 1 ? 2 : 1) * (2 - mbs_only));
-    if (bzi_bits_1(b))
-        bzi_sps_vui(b, sps);
+    bzi_sps_window(b, sps, 2 - mbs_only);
+    bzi_sps_vui(b, sps);
 }
 
 /* H.265 7.3.3: the profile, tier and level. */
@@ -3756,8 +3357,7 @@ static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
     }
 
     bzi_bits_u(b, 2);
-    if (bzi_bits_1(b))
-        bzi_sps_vui(b, sps);
+    bzi_sps_vui(b, sps);
 }
 
 /* H.265 7.3.2.2.1 */
@@ -3771,18 +3371,11 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     bzi_sps_h265_profile(b, sps, sps->sub_layers);
     bzi_bits_ue(b);
 
-    sps->chroma_format = bzi_bits_ue(b);
-    if (sps->chroma_format == 3)
-        bzi_bits_1(b);
-
+    bzi_sps_chroma(b, sps);
     sps->width = bzi_bits_ue(b);
     sps->height = bzi_bits_ue(b);
-    if (bzi_bits_1(b))
-        bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1,
-                       sps->chroma_format == 1 ? 2 : 1);
-
-    sps->depth_luma = bzi_bits_ue(b) + 8;
-    sps->depth_chroma = bzi_bits_ue(b) + 8;
+    bzi_sps_window(b, sps, 1);
+    bzi_sps_depths(b, sps);
     poc_bits = bzi_bits_ue(b) + 4;
     all = bzi_bits_1(b);
 
@@ -4372,11 +3965,11 @@ static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
     return marker;
 }
 
-/* Makes an error like "JPEG, byte 20: ...", at the cursor. */
-static bzna_status bzi_jpeg_fail(bzna_error *err, const bzi_cursor *c, const char *what)
+/* Makes an error like "PNG, byte 20: ...", at the cursor. */
+static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name, const char *what)
 {
-    return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "JPEG, byte %llu: %s",
-                    (unsigned long long)bzi_cursor_offset(c), what);
+    return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "%s, byte %llu: %s", name,
+                    (bzi_llu)bzi_cursor_offset(c), what);
 }
 
 /* B.2.4.1, B.2.4.2: notes which quantization tables or Huffman tables a segment defines. */
@@ -4414,7 +4007,7 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
     const uint32_t bits = bzi_cursor_u8(c);
 
     if (j->frame)
-        return bzi_jpeg_fail(err, c, "a second frame header");
+        return bzi_still_fail(err, c, "JPEG", "a second frame header");
     if (marker > BZI_JPEG_SOF2 && !(BZI_JPEG_ARITHMETIC && (marker == BZI_JPEG_SOF9 || marker == BZI_JPEG_SOF10)))
         return bzi_jpeg_refuse(marker, err);
 
@@ -4423,7 +4016,7 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
     j->width = bzi_cursor_u16(c);
     j->count = bzi_cursor_u8(c);
     if (c->overrun || !j->width || !j->count || bzi_cursor_left(c) != 3 * j->count)
-        return bzi_jpeg_fail(err, c, "the frame header is damaged");
+        return bzi_still_fail(err, c, "JPEG", "the frame header is damaged");
     if (bits != 8)
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u bits a sample; only 8 are supported", bits);
     if (!j->height)
@@ -4441,7 +4034,7 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
         p->v = factors & 15;
         j->needed |= 1u << (bzi_cursor_u8(c) & 3);
         if (!p->h || p->h > 4 || !p->v || p->v > 4)
-            return bzi_jpeg_fail(err, c, "the frame header is damaged");
+            return bzi_still_fail(err, c, "JPEG", "the frame header is damaged");
     }
     return BZNA_OK;
 }
@@ -4452,7 +4045,7 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
     const uint32_t count = bzi_cursor_u8(c);
 
     if (!j->frame)
-        return bzi_jpeg_fail(err, c, "a scan before the frame header");
+        return bzi_still_fail(err, c, "JPEG", "a scan before the frame header");
     for (uint32_t i = 0; i < count; i++) {
         uint32_t tables;
 
@@ -4462,7 +4055,7 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
     }
     j->has_scan = 1;
     j->several = (j->frame & 7) == 2 || count != j->count;  /* progressive, or without some of the components */
-    return c->overrun ? bzi_jpeg_fail(err, c, "a scan header is damaged") : BZNA_OK;
+    return c->overrun ? bzi_still_fail(err, c, "JPEG", "a scan header is damaged") : BZNA_OK;
 }
 
 /* Reads the markers of JFIF, EXIF, XMP and Adobe. */
@@ -4516,9 +4109,9 @@ static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span data, bzna_error *err)
         const uint32_t marker = bzi_jpeg_next(&c, &segment);
 
         if (c.overrun)
-            return bzi_jpeg_fail(err, &c, "truncated: there is no picture");
+            return bzi_still_fail(err, &c, "JPEG", "truncated: there is no picture");
         if (marker == BZI_JPEG_EOI)
-            return bzi_jpeg_fail(err, &c, "there is no picture");
+            return bzi_still_fail(err, &c, "JPEG", "there is no picture");
         status = bzi_jpeg_take(j, marker, &segment, err);
     }
     return status;
@@ -4546,7 +4139,7 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, b
                                                               { 1, 2, BZI_CHROMA_440 }, { 4, 1, BZI_CHROMA_411 } };
     const bzi_jpeg_component *c = j->component;
     int alike = c[1].h == c[2].h && c[1].v == c[2].v;
-    size_t full = bzi_jpeg_is_rgb(j) ? 1 : sizeof known / sizeof known[0];
+    size_t full = bzi_jpeg_is_rgb(j) ? 1 : BZI_LENGTH(known);
 
     *chroma_format = j->count == 4 ? 3 : 0;
     if (j->count != 3)
@@ -4580,7 +4173,7 @@ static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
     if (j->several && blocks * 129 > BZI_LIMIT_JPEG_BYTES)
         return BZI_FAIL(err, BZNA_E_LIMIT,
                         "JPEG: the coefficients of %ux%u in several scans take %llu bytes, more than %llu", j->width,
-                        j->height, (unsigned long long)blocks * 129, (unsigned long long)BZI_LIMIT_JPEG_BYTES);
+                        j->height, (bzi_llu)blocks * 129, (bzi_llu)BZI_LIMIT_JPEG_BYTES);
     return BZNA_OK;
 }
 
@@ -4662,7 +4255,7 @@ static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ ima
 
 #ifndef BENZINA_NO_STILLS
 /* ==== 17. Stills ====================================================================================================
- * Calls: rooms 2, 10, 12, 15.
+ * Calls: rooms 2, 10, 12, 15-16.
  *
  * PNG, WebP and GIF. The next rooms have the other kinds of stills, and the list of all. Sizes and orientation are read
  * from the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
@@ -4677,13 +4270,6 @@ static uint32_t bzi_cursor_le(bzi_cursor *c, uint32_t bytes)
     for (uint32_t i = bytes; p && i; i--)
         value = value << 8 | p[i - 1];
     return value;
-}
-
-/* Makes an error like "PNG, byte 20: ...", at the cursor. */
-static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name, const char *what)
-{
-    return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "%s, byte %llu: %s", name,
-                    (unsigned long long)bzi_cursor_offset(c), what);
 }
 
 static bzna_status bzi_still_refuse(bzna_error *err, const char *what)
@@ -4721,11 +4307,11 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
                                                                        { "XML:com.adobe.xmp", 18 } };
     uint8_t inflated[BZI_LIMIT_TEXT_BYTES];
     bzi_span text;
-    uint32_t is_deflated = type == BZI_FOURCC('z', 'T', 'X', 't'), is_xmp = 0;
+    uint32_t is_deflated = type == bzi_fourcc("zTXt"), is_xmp = 0;
 
-    if (type == BZI_FOURCC('e', 'X', 'I', 'f') && !orientation[0])
+    if (type == bzi_fourcc("eXIf") && !orientation[0])
         orientation[0] = bzi_exif_orientation((bzi_span){ c.data, c.size });
-    if (type != BZI_FOURCC('t', 'E', 'X', 't') && type != BZI_FOURCC('i', 'T', 'X', 't') && !is_deflated)
+    if (type != bzi_fourcc("tEXt") && type != bzi_fourcc("iTXt") && !is_deflated)
         return;
 
     while (is_xmp < 2 && (c.size < known[is_xmp].size || memcmp(c.data, known[is_xmp].name, known[is_xmp].size)))
@@ -4737,7 +4323,7 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
     if (is_deflated)
         bzi_cursor_u8(&c);
 
-    if (type == BZI_FOURCC('i', 'T', 'X', 't')) {
+    if (type == bzi_fourcc("iTXt")) {
         is_deflated = bzi_cursor_u8(&c);
         bzi_cursor_u8(&c);
         for (int skipped = 0; skipped < 2 && !c.overrun;)   /* a language, and the keyword in that language */
@@ -4764,7 +4350,7 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     uint64_t coded = 0;
 
     bzi_cursor_take(&c, 8);
-    if (bzi_png_next(&c, &chunk) != BZI_FOURCC('I', 'H', 'D', 'R') || chunk.size != 13)
+    if (bzi_png_next(&c, &chunk) != bzi_fourcc("IHDR") || chunk.size != 13)
         return bzi_still_fail(err, &c, "PNG", "it does not begin with a header");
 
     format->width = bzi_cursor_u32(&chunk);
@@ -4776,12 +4362,12 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     do {
         if (!(type = bzi_png_next(&c, &chunk)))
             return bzi_still_fail(err, &c, "PNG", "truncated: the end chunk is missing");
-        if (type == BZI_FOURCC('P', 'L', 'T', 'E') && !coded)
+        if (type == bzi_fourcc("PLTE") && !coded)
             has_palette = 1;
-        if (type == BZI_FOURCC('I', 'D', 'A', 'T'))
+        if (type == bzi_fourcc("IDAT"))
             coded += chunk.size;
         bzi_png_note(type, chunk, orientation);
-    } while (type != BZI_FOURCC('I', 'E', 'N', 'D'));
+    } while (type != bzi_fourcc("IEND"));
 
     format->orientation = orientation[0] ? orientation[0] : orientation[1] ? orientation[1] : orientation[2];
     if (colors == 3 && !has_palette)
@@ -4805,12 +4391,12 @@ static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
         uint64_t begin = c.pos;
 
         type = bzi_png_next(&c, &chunk);
-        if (!type || ((type >> 24 & 0x20) && type != BZI_FOURCC('t', 'R', 'N', 'S')))
+        if (!type || ((type >> 24 & 0x20) && type != bzi_fourcc("tRNS")))
             continue;
 
         memmove(data + out, data + begin, (size_t)(c.pos - begin));
         out += c.pos - begin;
-    } while (type && type != BZI_FOURCC('I', 'E', 'N', 'D'));
+    } while (type && type != bzi_fourcc("IEND"));
 
     return out;
 }
@@ -4842,7 +4428,7 @@ static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
 {
     uint32_t bits;
 
-    if (type == BZI_FOURCC('V', 'P', '8', ' ')) {
+    if (type == bzi_fourcc("VP8 ")) {
         const uint32_t tag = bzi_cursor_le(c, 3), code = bzi_cursor_le(c, 3);
 
         format->width = bzi_cursor_le(c, 2) & 0x3fff;
@@ -4882,15 +4468,15 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
             return bzi_still_fail(err, &riff, "WebP", "a chunk is longer than the file");
         bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));        /* chunks are padded to even sizes */
 
-        if (type == BZI_FOURCC('V', 'P', '8', 'X') && (bzi_cursor_u8(&chunk) & 2))
+        if (type == bzi_fourcc("VP8X") && (bzi_cursor_u8(&chunk) & 2))
             return bzi_still_refuse(err, "animated WebP");
-        if ((type == BZI_FOURCC('V', 'P', '8', ' ') || type == BZI_FOURCC('V', 'P', '8', 'L')) && !format->width &&
+        if ((type == bzi_fourcc("VP8 ") || type == bzi_fourcc("VP8L")) && !format->width &&
             !bzi_webp_read(type, &chunk, format))
             return bzi_still_fail(err, &chunk, "WebP", "the header is damaged, or pixels are missing");
 
-        if (type == BZI_FOURCC('E', 'X', 'I', 'F') && !format->orientation)
+        if (type == bzi_fourcc("EXIF") && !format->orientation)
             format->orientation = bzi_exif_orientation((bzi_span){ chunk.data, bytes });
-        if (type == BZI_FOURCC('X', 'M', 'P', ' '))
+        if (type == bzi_fourcc("XMP "))
             xmp_orientation = bzi_xmp_orientation((bzi_span){ chunk.data, bytes });
     }
 
@@ -4995,7 +4581,7 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 
 
 /* ==== 18. Stills: BMP, TIFF, PNM ====================================================================================
- * Calls: rooms 2, 10, 12, 15, 17.
+ * Calls: rooms 2, 10, 12, 15-17.
  *
  * Four more kinds of stills, and the list of all. Stills are pictures that are files of their own, and are told apart
  * by their first bytes. libavcodec decodes some variants of them to wrong pixels without an error. So only variants
@@ -5115,7 +4701,7 @@ static bzna_status bzi_tiff_check_compression(uint32_t compression, bzna_error *
 {
     const char *name = "unknown";
 
-    for (size_t i = 0; i < sizeof bzi_tiff_compressions / sizeof bzi_tiff_compressions[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_compressions); i++)
         if (bzi_tiff_compressions[i].number == compression) {
             if (bzi_tiff_compressions[i].is_decoded)
                 return BZNA_OK;
@@ -5152,7 +4738,7 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
                                                                              BZI_TIFF_NONE;
     const char *name = "an unknown kind";
 
-    for (size_t i = 0; i < sizeof bzi_tiff_kinds / sizeof bzi_tiff_kinds[0]; i++) {
+    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_kinds); i++) {
         const bzi_tiff_kind *kind = &bzi_tiff_kinds[i];
         if (kind->photometric == photometric && samples >= kind->samples[0] && samples <= kind->samples[1] &&
             bits && !(bits & (bits - 1)) && (bits & kind->bits) && has_planes <= kind->planes &&
@@ -5163,7 +4749,7 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
     if (photometric == BZI_TIFF_NONE)
         return bzi_still_refuse(err, "TIFF that does not say what its samples mean (photometric interpretation)");
 
-    for (size_t i = 0; i < sizeof bzi_tiff_colors / sizeof bzi_tiff_colors[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_colors); i++)
         if (bzi_tiff_colors[i].number == photometric)
             name = bzi_tiff_colors[i].name;
     return BZI_FAIL(err, BZNA_E_CODEC, "TIFF of %s (photometric interpretation %u) with %u samples of %u bits%s%s is "
@@ -5228,7 +4814,7 @@ static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
         return size;
 
     for (uint64_t at = out; at < directory + 2 + 12 * (uint64_t)count; at += 12)
-        for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+        for (size_t i = 0; i < BZI_LENGTH(kept); i++)
             if (bzi_tiff_number(tiff, at, 2) == kept[i] && (kept[i] != PLANES || samples > 1)) {
                 memmove(data + out, data + at, 12);
                 out += 12;
@@ -5358,9 +4944,9 @@ static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
         return c;
 
     while ((type = bzi_jp2_next(&c, &box)) != 0) {
-        if (type == BZI_FOURCC('j', 'p', '2', 'h'))
+        if (type == bzi_fourcc("jp2h"))
             *header = box;
-        if (type == BZI_FOURCC('j', 'p', '2', 'c'))
+        if (type == bzi_fourcc("jp2c"))
             return box;
     }
     return c;
@@ -5377,41 +4963,26 @@ static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
     while ((type = bzi_jp2_next(&boxes, &box)) != 0) {
         uint32_t space, is_icc, is_known;
 
-        if (type != BZI_FOURCC('c', 'o', 'l', 'r'))
+        if (type != bzi_fourcc("colr"))
             continue;
 
         is_icc = bzi_cursor_u8(&box) != ENUMERATED;
         bzi_cursor_take(&box, is_icc ? 2 + ICC_SPACE_AT : 2);
         space = bzi_cursor_u32(&box);
-        is_known = is_icc ? space == BZI_FOURCC('R', 'G', 'B', ' ') || space == BZI_FOURCC('G', 'R', 'A', 'Y') :
+        is_known = is_icc ? space == bzi_fourcc("RGB ") || space == bzi_fourcc("GRAY") :
                             space == SRGB || space == GRAY || space == SYCC || space == ROMM_RGB;
 
         if (!is_known && !box.overrun)
             return BZI_FAIL(err, BZNA_E_CODEC, "JPEG 2000 of %s (%s %u) is not supported",
-                            space == CMYK || space == BZI_FOURCC('C', 'M', 'Y', 'K') ? "CMYK" : "this color space",
+                            space == CMYK || space == bzi_fourcc("CMYK") ? "CMYK" : "this color space",
                             is_icc ? "ICC profile" : "enumcs", space);
     }
     return BZNA_OK;
 }
 
-/* Returns 1 if the rest of a codestream's header, after its size, has the marker of part 15 (high throughput). c: the
- * codestream after SIZ. */
-static int bzi_j2k_is_part_15(bzi_cursor c)
-{
-    enum { CAP = 0xff50, SOT = 0xff90 };
-    uint32_t marker;
-
-    while ((marker = bzi_cursor_u16(&c)) != SOT && marker > 0xff00 && !c.overrun) {
-        const uint32_t size = bzi_cursor_u16(&c);
-        if (marker == CAP)
-            return 1;
-        bzi_cursor_take(&c, size < 2 ? UINT64_MAX : size - 2);
-    }
-    return 0;
-}
-
 /* How a codestream cuts its picture: the smallest parts that any of its headers asks for. */
 typedef struct bzi_j2k_parts {
+    uint32_t is_part_15;              /* it has the marker of part 15 (high throughput) */
     uint32_t block;                   /* samples of a code block, as a power of two */
     uint32_t precinct;                /* samples of a precinct, likewise */
 } bzi_j2k_parts;
@@ -5436,8 +5007,8 @@ static void bzi_j2k_style(bzi_cursor *c, uint32_t style, bzi_j2k_parts *parts)
 /* Finds the smallest parts: in the main header, and in those of all tiles. c: the codestream after SIZ. */
 static bzi_j2k_parts bzi_j2k_parts_of(bzi_cursor c, uint32_t components)
 {
-    enum { COD = 0xff52, COC = 0xff53, SOT = 0xff90, SOD = 0xff93 };
-    bzi_j2k_parts parts = { 30, 30 };
+    enum { CAP = 0xff50, COD = 0xff52, COC = 0xff53, SOT = 0xff90, SOD = 0xff93 };
+    bzi_j2k_parts parts = { 0, 30, 30 };
     uint64_t tile_end = 0;
     uint32_t marker;
 
@@ -5446,6 +5017,7 @@ static bzi_j2k_parts bzi_j2k_parts_of(bzi_cursor c, uint32_t components)
         const uint32_t size = marker == SOD ? 0 : bzi_cursor_u16(&c);
         bzi_cursor segment = marker == SOD ? c : bzi_cursor_sub(&c, size < 2 ? UINT64_MAX : size - 2);
 
+        parts.is_part_15 |= marker == CAP;
         if (marker == SOD) {                                /* what is coded goes on to the end of the tile's part */
             if (tile_end <= c.pos)
                 break;
@@ -5468,8 +5040,8 @@ static bzi_j2k_parts bzi_j2k_parts_of(bzi_cursor c, uint32_t components)
     return parts;
 }
 
-/* Refuses a picture in so many parts that libavcodec's notes on them, which it makes before it decodes, would take more
- * memory than a picture may: some 300 bytes for a code block, and as many for a precinct. */
+/* Refuses part 15, and a picture in so many parts that libavcodec's notes on them, which it makes before it decodes,
+ * would take more memory than a picture may: some 300 bytes for a code block, and as many for a precinct. */
 static bzna_status bzi_j2k_check_parts(bzi_cursor c, uint32_t components, const bzi_format *format, uint64_t file_size,
                                        bzna_error *err)
 {
@@ -5477,6 +5049,8 @@ static bzna_status bzi_j2k_check_parts(bzi_cursor c, uint32_t components, const 
     const uint64_t samples = (uint64_t)format->width * format->height * bzi_min(components, 4);
     const uint64_t bytes = 300 * ((samples >> parts.block) + (samples >> parts.precinct)) / 3 * 4;
 
+    if (parts.is_part_15)
+        return bzi_still_refuse(err, "JPEG 2000 part 15 (high throughput)");
     if (bytes > BZI_LIMIT_STILL_BYTES && bytes / BZI_LIMIT_STILL_RATIO > file_size)
         return BZI_FAIL(err, BZNA_E_LIMIT, "JPEG 2000: %ux%u pixels in code blocks of %u samples and precincts of %u",
                         format->width, format->height, 1u << parts.block, 1u << parts.precinct);
@@ -5510,18 +5084,20 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
 
     format->width = right - x;
     format->height = bottom - y;
-    if (bzi_j2k_is_part_15(rest))
-        return bzi_still_refuse(err, "JPEG 2000 part 15 (high throughput)");
     if ((status = bzi_j2k_check_parts(rest, components, format, file.size, err)) != BZNA_OK)
         return status;
     return bzi_jp2_check_color(boxes, err);
 }
 
-/* --- The list --- */
-
-#define BZI_STILL(name_, signature_, av, ...) \
+#  define BZI_STILL(name_, signature_, av, ...) \
     { .id = BZNA_CODEC_STILL, .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1, \
       .av_id = BZI_AV_ID(av), __VA_ARGS__ }
+#else
+#  define BZI_STILL(name_, signature_, av, ...) \
+    { .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1 }
+#endif
+
+/* --- The list, by which builds without stills name them --- */
 
 static const bzi_codec bzi_stills[] = {
     BZI_STILL("PNG", "\x89PNG\r\n\x1a\n", PNG, .allow = BZNA_ALLOW_PNG, .read = bzi_png_inspect,
@@ -5552,7 +5128,7 @@ static const bzi_codec bzi_stills[] = {
 /* Returns the kind of still that begins with these bytes, or NULL. */
 static const bzi_codec *bzi_still_find(bzi_span head)
 {
-    for (size_t i = 0; i < sizeof bzi_stills / sizeof bzi_stills[0]; i++) {
+    for (size_t i = 0; i < BZI_LENGTH(bzi_stills); i++) {
         const bzi_codec *still = &bzi_stills[i];
         uint32_t n = 0;
 
@@ -5566,6 +5142,7 @@ static const bzi_codec *bzi_still_find(bzi_span head)
     return NULL;
 }
 
+#ifndef BENZINA_NO_STILLS
 static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
     const bzi_span file = bzi_image_data(image);
@@ -5591,7 +5168,7 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
         (bytes / 8 > BZI_LIMIT_STILL_BYTES && bytes / 8 / BZI_LIMIT_STILL_RATIO > file.size))
         return BZI_FAIL(err, BZNA_E_LIMIT, "%s: %ux%u pixels in %llu bytes: a picture of more than %u MiB needs a "
                         "coded byte for each %u bytes of it", still->name, format->width, format->height,
-                        (unsigned long long)file.size, BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
+                        (bzi_llu)file.size, BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
     return BZNA_OK;
 }
 
@@ -5795,7 +5372,7 @@ static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_
                         "and BZNA_LAYOUT_...");
     if (!pixels || pixels > UINT64_MAX / 3 || image->data_size != pixels * config.data[0])
         return BZI_FAIL(err, BZNA_E_MISMATCH, "a raw picture of %ux%u in %u channels cannot have %llu bytes",
-                        image->frame_width, image->frame_height, config.data[0], (unsigned long long)image->data_size);
+                        image->frame_width, image->frame_height, config.data[0], (bzi_llu)image->data_size);
     memset(sps, 0, sizeof *sps);
     sps->width = image->frame_width;
     sps->height = image->frame_height;
@@ -5996,7 +5573,7 @@ static const bzi_codec bzi_codecs[] = {
       .planes = bzi_image_raw_planes },
 };
 
-#define BZI_CODECS (sizeof bzi_codecs / sizeof bzi_codecs[0])
+#define BZI_CODECS (BZI_LENGTH(bzi_codecs))
 
 static const bzi_codec *bzi_codec_of_entry(uint32_t type)
 {
@@ -6029,12 +5606,12 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
 static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range)
 {
     const uint32_t type = bzi_cursor_u32(c);
-    if (type != BZI_FOURCC('n', 'c', 'l', 'x') && type != BZI_FOURCC('n', 'c', 'l', 'c'))
+    if (type != bzi_fourcc("nclx") && type != bzi_fourcc("nclc"))
         return;
     color->primaries = (uint16_t)bzi_cursor_u16(c);
     color->transfer = (uint16_t)bzi_cursor_u16(c);
     color->matrix = (uint16_t)bzi_cursor_u16(c);
-    *has_range = type == BZI_FOURCC('n', 'c', 'l', 'x');
+    *has_range = type == bzi_fourcc("nclx");
     color->full_range = *has_range && bzi_cursor_u8(c) >> 7;
     color->present = 1;
 }
@@ -6071,13 +5648,13 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
  * Calls: rooms 2, 10, 12, 20.
  *
  * The pictures of a HEIF or AVIF file (ISO/IEC 23008-12): the items of its meta box, where their bytes lie, and which
- * item refers to which. Room 17 has their properties. This room works on memory that others own, and allocates nothing:
+ * item refers to which. Room 22 has their properties. This room works on memory that others own, and allocates nothing:
  * boxes are walked anew for each question, and their number is limited. Offsets in messages count from base. */
 
-#define BZI_GRID BZI_FOURCC('g', 'r', 'i', 'd')
-#define BZI_IDEN BZI_FOURCC('i', 'd', 'e', 'n')
-#define BZI_DIMG BZI_FOURCC('d', 'i', 'm', 'g')
-#define BZI_THMB BZI_FOURCC('t', 'h', 'm', 'b')
+#define BZI_GRID bzi_type("grid")
+#define BZI_IDEN bzi_type("iden")
+#define BZI_DIMG bzi_type("dimg")
+#define BZI_THMB bzi_type("thmb")
 
 /* A HEIF file. */
 typedef struct bzi_heif {
@@ -6111,22 +5688,8 @@ typedef struct bzi_heif_item {
     uint64_t   size_at;               /* file offset of width and height */
 } bzi_heif_item;
 
-/* Makes an error like "meta/iloc at byte 120: ...". box: stands at the place; path: the boxes on the way to it. */
-BZI_PRINTF(5, 6)
-static bzna_status bzi_heif_fail(const bzi_cursor *box, const char *path, bzna_status status, bzna_error *err,
-                                 const char *format, ...)
-{
-    const size_t length = strlen(path);
-    const uint32_t type = length < 4 ? 0 : bzi_be32((const uint8_t *)path + length - 4);
-    char text[160];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return bzi_fail(err, status, bzi_cursor_offset(box), type, 0, "%s at byte %llu: %s", path,
-                    (unsigned long long)bzi_cursor_offset(box), text);
-}
+/* box: a cursor that stands at the place. */
+#define BZI_HEIF_FAIL(box, path, status, err, ...) bzi_fail_in(err, status, bzi_cursor_offset(box), path, __VA_ARGS__)
 
 /* Returns 1 if a file begins as HEIF files do: ftyp with one of the brands of stills and sequences. */
 static int bzi_heif_probe(bzi_span head)
@@ -6142,30 +5705,6 @@ static int bzi_heif_probe(bzi_span head)
     return 0;
 }
 
-/* Reads the next box. Returns 1, 0 at the end, or -1 if the box does not fit. */
-static int bzi_heif_next_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
-{
-    const uint64_t left = bzi_cursor_left(c);
-    uint64_t size, header = 8;
-
-    if (left < 8)
-        return 0;
-
-    size = bzi_be32(c->data + c->pos);
-    *type = bzi_be32(c->data + c->pos + 4);
-    if (size == 1 && left >= 16) {
-        header = 16;
-        size = bzi_be64(c->data + c->pos + 8);
-    }
-
-    size = size ? size : left;
-    if (size < header || size > left)
-        return -1;
-    bzi_cursor_take(c, header);
-    *payload = bzi_cursor_sub(c, size - header);
-    return 1;
-}
-
 /* Reads the boxes of meta. The first box of each kind counts. */
 static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_error *err)
 {
@@ -6177,18 +5716,18 @@ static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_erro
     int got;
 
     bzi_cursor_take(&meta, 4);
-    for (uint32_t n = 0; (got = bzi_heif_next_box(&meta, &type, &box)) > 0; n++) {
+    for (uint32_t n = 0; (got = bzi_cursor_box(&meta, &type, &box)) > 0; n++) {
         if (n == BZI_LIMIT_ITEMS)
-            return bzi_heif_fail(&box, "meta", BZNA_E_LIMIT, err, "more than %u boxes", n);
+            return BZI_HEIF_FAIL(&box, "meta", BZNA_E_LIMIT, err, "more than %u boxes", n);
 
-        if (type == BZI_FOURCC('p', 'i', 't', 'm'))
+        if (type == bzi_type("pitm"))
             heif->primary = (uint32_t)bzi_cursor_number(&box, bzi_cursor_u32(&box) >> 24 ? 4 : 2);
-        for (size_t i = 0; i < sizeof boxes / sizeof boxes[0]; i++)
-            if (bzi_be32((const uint8_t *)boxes[i].type) == type && !boxes[i].to->data)
+        for (size_t i = 0; i < BZI_LENGTH(boxes); i++)
+            if (bzi_type(boxes[i].type) == type && !boxes[i].to->data)
                 *boxes[i].to = box;
     }
 
-    return got < 0 ? bzi_heif_fail(&meta, "meta", BZNA_E_BOX, err, "a box goes past the end of meta") : BZNA_OK;
+    return got < 0 ? BZI_HEIF_FAIL(&meta, "meta", BZNA_E_BOX, err, "a box goes past the end of meta") : BZNA_OK;
 }
 
 /* Returns the color of items that state none. MIAF (ISO/IEC 23000-22 7.3.6.4) has a color of its own for them; in other
@@ -6198,7 +5737,7 @@ static bzna_color bzi_heif_default_color(bzi_cursor brands)
     int is_miaf = 0;
 
     while (bzi_cursor_left(&brands) >= 4)
-        is_miaf |= bzi_cursor_u32(&brands) == BZI_FOURCC('m', 'i', 'a', 'f');
+        is_miaf |= bzi_cursor_u32(&brands) == bzi_type("miaf");
 
     return is_miaf ? bzi_color_of_archives : bzi_color_of_codecs;
 }
@@ -6215,18 +5754,18 @@ static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, b
     heif->base = base;
     heif->otherwise = bzi_color_of_codecs;
 
-    for (uint32_t n = 0; (got = bzi_heif_next_box(&c, &type, &box)) > 0; n++) {
+    for (uint32_t n = 0; (got = bzi_cursor_box(&c, &type, &box)) > 0; n++) {
         if (n == BZI_LIMIT_TOP_BOXES)
-            return bzi_heif_fail(&box, "file", BZNA_E_LIMIT, err, "more than %u boxes", n);
+            return BZI_HEIF_FAIL(&box, "file", BZNA_E_LIMIT, err, "more than %u boxes", n);
 
-        heif->has_movie |= type == BZI_FOURCC('m', 'o', 'o', 'v');
-        if (type == BZI_FOURCC('f', 't', 'y', 'p'))
+        heif->has_movie |= type == bzi_type("moov");
+        if (type == bzi_type("ftyp"))
             heif->otherwise = bzi_heif_default_color(box);
-        if (type == BZI_FOURCC('m', 'e', 't', 'a') && !has_meta++ && bzi_heif_read_meta(heif, box, err) != BZNA_OK)
+        if (type == bzi_type("meta") && !has_meta++ && bzi_heif_read_meta(heif, box, err) != BZNA_OK)
             return err->status;
     }
 
-    return got < 0 ? bzi_heif_fail(&c, "file", BZNA_E_TRUNCATED, err, "a box goes past the end") : BZNA_OK;
+    return got < 0 ? BZI_HEIF_FAIL(&c, "file", BZNA_E_TRUNCATED, err, "a box goes past the end") : BZNA_OK;
 }
 
 /* --- Types of items, and references between them --- */
@@ -6239,21 +5778,21 @@ static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *ty
     int got;
 
     bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
-    for (uint32_t n = 0; (got = bzi_heif_next_box(&c, &kind, &box)) > 0; n++) {
+    for (uint32_t n = 0; (got = bzi_cursor_box(&c, &kind, &box)) > 0; n++) {
         uint32_t version = bzi_cursor_u32(&box) >> 24;
 
         if (n == BZI_LIMIT_ITEMS)
-            return bzi_heif_fail(&c, "meta/iinf", BZNA_E_LIMIT, err, "more than %u items", n);
+            return BZI_HEIF_FAIL(&c, "meta/iinf", BZNA_E_LIMIT, err, "more than %u items", n);
 
         if (version < 2 || bzi_cursor_number(&box, version == 2 ? 2 : 4) != id)
             continue;
         if (bzi_cursor_u16(&box))
-            return bzi_heif_fail(&box, "meta/iinf/infe", BZNA_E_UNSUPPORTED, err, "item %u is encrypted", id);
+            return BZI_HEIF_FAIL(&box, "meta/iinf/infe", BZNA_E_UNSUPPORTED, err, "item %u is encrypted", id);
         *type = bzi_cursor_u32(&box);
         return BZNA_OK;
     }
 
-    return bzi_heif_fail(&heif->iinf, "meta/iinf", BZNA_E_BOX, err, got < 0 ? "a box goes past the end of iinf" :
+    return BZI_HEIF_FAIL(&heif->iinf, "meta/iinf", BZNA_E_BOX, err, got < 0 ? "a box goes past the end of iinf" :
                          "there is no item %u", id);
 }
 
@@ -6263,7 +5802,7 @@ static int bzi_heif_next_reference(bzi_cursor *c, uint32_t id_bytes, uint32_t ki
 {
     uint32_t type;
 
-    while (bzi_heif_next_box(c, &type, ids) > 0) {
+    while (bzi_cursor_box(c, &type, ids) > 0) {
         uint64_t count;
 
         *from = (uint32_t)bzi_cursor_number(ids, id_bytes);
@@ -6351,12 +5890,12 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
     memset(e, 0, sizeof *e);
     for (int i = 0; i < 4; i++)
         if (widths[i] != 0 && widths[i] != 4 && widths[i] != 8)
-            return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "numbers of %u bytes, not of 0, 4 or 8",
+            return BZI_HEIF_FAIL(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "numbers of %u bytes, not of 0, 4 or 8",
                                  widths[i]);
 
     if (version > 2 || count > BZI_LIMIT_ITEMS)
-        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_LIMIT, err, "version %u, %llu items", version,
-                             (unsigned long long)count);
+        return BZI_HEIF_FAIL(&heif->iloc, "meta/iloc", BZNA_E_LIMIT, err, "version %u, %llu items", version,
+                             (bzi_llu)count);
 
     e->offset_bytes = widths[0];
     e->length_bytes = widths[1];
@@ -6366,16 +5905,16 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
         where = bzi_heif_iloc_entry(&c, version, widths[2], e, &found);
 
     if (c.overrun || found != id)
-        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, c.overrun ? "too short for its items" :
+        return BZI_HEIF_FAIL(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, c.overrun ? "too short for its items" :
                              "it does not say where item %u lies", id);
     if (where > 1)
-        return bzi_heif_fail(&e->c, "meta/iloc", BZNA_E_UNSUPPORTED, err, "item %u lies in %s", id,
+        return BZI_HEIF_FAIL(&e->c, "meta/iloc", BZNA_E_UNSUPPORTED, err, "item %u lies in %s", id,
                              where & 15 ? "other items (construction method 2)" : "another file");
 
     e->in = where ? (bzi_span){ heif->idat.data, heif->idat.size } : heif->file;
     e->begin = where ? heif->idat.base : heif->base;
     if (!e->left || !e->in.data)
-        return bzi_heif_fail(&e->c, "meta/iloc", BZNA_E_BOX, err, "item %u has no bytes", id);
+        return BZI_HEIF_FAIL(&e->c, "meta/iloc", BZNA_E_BOX, err, "item %u has no bytes", id);
     return BZNA_OK;
 }
 
@@ -6395,14 +5934,14 @@ static bzna_status bzi_heif_next_extent(bzi_heif_extents *e, bzi_span *bytes, bz
     size = bzi_cursor_number(&e->c, e->length_bytes);
 
     if (!bzi_add(e->base, offset, &offset) || offset > e->in.size || !bzi_add(offset, size, &end) || end > e->in.size)
-        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err,
+        return BZI_HEIF_FAIL(&at, "meta/iloc", BZNA_E_BOX, err,
                              "an extent of %llu bytes at %llu goes past the end, %llu",
-                             (unsigned long long)size, (unsigned long long)offset, (unsigned long long)e->in.size);
+                             (bzi_llu)size, (bzi_llu)offset, (bzi_llu)e->in.size);
 
     *bytes = (bzi_span){ e->in.data + offset, size ? size : e->in.size - offset };
     if (bytes->data < at.data + at.size && at.data < bytes->data + bytes->size)
-        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err, "an extent at %llu lies in iloc itself",
-                             (unsigned long long)offset);
+        return BZI_HEIF_FAIL(&at, "meta/iloc", BZNA_E_BOX, err, "an extent at %llu lies in iloc itself",
+                             (bzi_llu)offset);
     return BZNA_OK;
 }
 
@@ -6425,11 +5964,11 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
             memcpy((uint8_t *)(uintptr_t)dst.data + *total, part.data, (size_t)bzi_min(part.size, dst.size - *total));
         *total += part.size;
         if (*total > heif->file.size)
-            return bzi_heif_fail(&e.c, "meta/iloc", BZNA_E_BOX, err, "the extents of item %u overlap", id);
+            return BZI_HEIF_FAIL(&e.c, "meta/iloc", BZNA_E_BOX, err, "the extents of item %u overlap", id);
     }
 
     if (status == BZNA_END && !*total)
-        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "item %u has no bytes", id);
+        return BZI_HEIF_FAIL(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "item %u has no bytes", id);
     return status == BZNA_END ? BZNA_OK : status;
 }
 
@@ -6450,7 +5989,7 @@ static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error 
         item->clap[i] = (int32_t)bzi_cursor_u32(c);
     if (!bzi_clap_side(crop[2 + turned], item->clap, item->clap + 4, &at[turned], &size[turned]) ||
         !bzi_clap_side(crop[3 - turned], item->clap + 2, item->clap + 6, &at[!turned], &size[!turned]))
-        return bzi_heif_fail(c, "meta/iprp/ipco/clap", BZNA_E_BOX, err, "it does not lie in the picture");
+        return BZI_HEIF_FAIL(c, "meta/iprp/ipco/clap", BZNA_E_BOX, err, "it does not lie in the picture");
 
     for (int i = 0; i < 2; i++) {
         item->crop[i] += bzi_orientation_mirrors[item->orientation] >> i & 1 ? crop[2 + i] - at[i] - size[i] : at[i];
@@ -6488,7 +6027,7 @@ static bzna_status bzi_heif_ispe(bzi_heif_item *item, bzi_cursor *c, bzna_error 
     item->crop[2] = item->width = bzi_cursor_u32(c);
     item->crop[3] = item->height = bzi_cursor_u32(c);
 
-    return item->width && item->height ? BZNA_OK : bzi_heif_fail(c, "meta/iprp/ipco/ispe", BZNA_E_BOX, err,
+    return item->width && item->height ? BZNA_OK : BZI_HEIF_FAIL(c, "meta/iprp/ipco/ispe", BZNA_E_BOX, err,
                                                                  "a picture of %ux%u", item->width, item->height);
 }
 
@@ -6525,18 +6064,18 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
         return BZNA_OK;
     }
 
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (bzi_be32((const uint8_t *)rules[i].type) == type) {
+    for (size_t i = 0; i < BZI_LENGTH(rules); i++)
+        if (bzi_type(rules[i].type) == type) {
             status = rules[i].read ? rules[i].read(item, &c, err) : BZNA_OK;
             layer = (uint32_t)bzi_cursor_number(&c, rules[i].bytes);
             if (layer != rules[i].all && !c.overrun)
-                return bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "%u selects one of several layers, which is "
+                return BZI_HEIF_FAIL(&c, path, BZNA_E_UNSUPPORTED, err, "%u selects one of several layers, which is "
                                      "not supported", layer);
-            return status == BZNA_OK && c.overrun ? bzi_heif_fail(&c, path, BZNA_E_BOX, err, "too short") : status;
+            return status == BZNA_OK && c.overrun ? BZI_HEIF_FAIL(&c, path, BZNA_E_BOX, err, "too short") : status;
         }
 
     return !essential || (codec && codec->config == type) ? BZNA_OK :
-           bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "item %u needs this property, which is unknown", item->id);
+           BZI_HEIF_FAIL(&c, path, BZNA_E_UNSUPPORTED, err, "item %u needs this property, which is unknown", item->id);
 }
 
 /* Finds the property with a number, which counts from 1. */
@@ -6545,13 +6084,13 @@ static bzna_status bzi_heif_find_property(const bzi_heif *heif, uint32_t number,
 {
     bzi_cursor c = heif->iprp, ipco;
     uint32_t n = 0;
-    int got = bzi_heif_next_box(&c, type, &ipco);
+    int got = bzi_cursor_box(&c, type, &ipco);
 
-    if (got > 0 && *type == BZI_FOURCC('i', 'p', 'c', 'o') && number <= BZI_LIMIT_ITEMS)
-        while (n < number && bzi_heif_next_box(&ipco, type, property) > 0)
+    if (got > 0 && *type == bzi_type("ipco") && number <= BZI_LIMIT_ITEMS)
+        while (n < number && bzi_cursor_box(&ipco, type, property) > 0)
             n++;
 
-    return n == number ? BZNA_OK : bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
+    return n == number ? BZNA_OK : BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
                                                  "an item has property %u, but ipco has fewer", number);
 }
 
@@ -6565,13 +6104,13 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
         uint32_t of = (uint32_t)bzi_cursor_number(&c, version >> 24 ? 4 : 2), n = bzi_cursor_u8(&c);
 
         if (i == BZI_LIMIT_ITEMS)
-            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "more than %u items", i);
+            return BZI_HEIF_FAIL(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "more than %u items", i);
         if (of == id && n > BZI_LIMIT_PROPERTIES)
-            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "item %u has %u properties, more than %u", id,
+            return BZI_HEIF_FAIL(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "item %u has %u properties, more than %u", id,
                                  n, BZI_LIMIT_PROPERTIES);
         /* only once in all ipma boxes: else a file could make this take any time */
         if (of == id && item->associated == id)
-            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u is listed twice", id);
+            return BZI_HEIF_FAIL(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u is listed twice", id);
 
         item->associated = of == id ? id : item->associated;
         for (uint32_t k = 0; k < n && of == id && !c.overrun; k++) {
@@ -6588,7 +6127,7 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
             bzi_cursor_take(&c, n * (1ull + is_wide));
     }
 
-    return c.overrun ? bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "too short for its items") : BZNA_OK;
+    return c.overrun ? BZI_HEIF_FAIL(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "too short for its items") : BZNA_OK;
 }
 
 /* Reads the properties of an item, in all ipma boxes. */
@@ -6597,9 +6136,9 @@ static bzna_status bzi_heif_properties(const bzi_heif *heif, uint32_t id, bzi_he
     bzi_cursor c = heif->iprp, box;
     uint32_t type;
 
-    for (uint32_t n = 0; n < 4 && bzi_heif_next_box(&c, &type, &box) > 0; n++) {
+    for (uint32_t n = 0; n < 4 && bzi_cursor_box(&c, &type, &box) > 0; n++) {
         uint32_t version = bzi_cursor_u32(&box);
-        if (type == BZI_FOURCC('i', 'p', 'm', 'a') &&
+        if (type == bzi_type("ipma") &&
             bzi_heif_associations(heif, box, version, id, item, err) != BZNA_OK)
             return err->status;
     }
@@ -6611,7 +6150,7 @@ static bzna_status bzi_heif_fail_type(const bzi_heif *heif, const bzi_heif_item 
     char type[5];
 
     bzi_fourcc_text(item->type, type);
-    return bzi_heif_fail(&heif->iinf, "meta/iinf", BZNA_E_UNSUPPORTED, err,
+    return BZI_HEIF_FAIL(&heif->iinf, "meta/iinf", BZNA_E_UNSUPPORTED, err,
                          "the picture, item %u, is of type '%s', which is not read", item->id, type);
 }
 
@@ -6629,7 +6168,7 @@ static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_ite
         if (item->type != BZI_IDEN)
             break;
         if (n == 8 || bzi_heif_references(heif, BZI_DIMG, id, &ids, &id_bytes) != 1)
-            return bzi_heif_fail(&heif->iref, "meta/iref", BZNA_E_BOX, err, n == 8 ? "item %u is the last of too many "
+            return BZI_HEIF_FAIL(&heif->iref, "meta/iref", BZNA_E_BOX, err, n == 8 ? "item %u is the last of too many "
                                  "identity items" : "identity item %u does not have one input", id);
         id = (uint32_t)bzi_cursor_number(&ids, id_bytes);
     }
@@ -6640,7 +6179,7 @@ static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_ite
     while (status == BZNA_OK && n)
         status = bzi_heif_properties(heif, chain[--n], item, err);
     if (status == BZNA_OK && !item->width)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u has no size (ispe)", item->id);
+        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u has no size (ispe)", item->id);
     return status;
 }
 
@@ -6657,14 +6196,14 @@ static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *ite
     if (!codec)
         return bzi_heif_fail_type(heif, item, err);
     if (item->config.size < codec->config_bytes)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
+        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
                              "the decoder configuration of item %u (%s) is missing or too short", item->id,
                              codec->name);
 
     coded->codec = codec->id;
     coded->length_size = codec->length_at ? (item->config.data[codec->length_at] & 3u) + 1 : 0;
     if (coded->length_size == 3)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err,
+        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err,
                              "NAL unit lengths of 3 bytes are not allowed");
 
     coded->config = item->config.data;
@@ -6719,16 +6258,16 @@ static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item 
     grid->height = (uint32_t)bzi_cursor_number(&c, flags & 1 ? 4 : 2);
 
     if (flags > 1 || size < (flags & 1 ? 12u : 8u))
-        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err,
+        return BZI_HEIF_FAIL(&heif->iloc, "meta/iloc", BZNA_E_BOX, err,
                              "grid item %u: version %u in %llu bytes is not supported",
-                             item->id, flags >> 8, (unsigned long long)size);
+                             item->id, flags >> 8, (bzi_llu)size);
 
     if (tiles != (uint64_t)grid->rows * grid->columns || tiles > BZI_LIMIT_TILES)
-        return bzi_heif_fail(&heif->iref, "meta/iref", tiles > BZI_LIMIT_TILES ? BZNA_E_LIMIT : BZNA_E_BOX, err,
+        return BZI_HEIF_FAIL(&heif->iref, "meta/iref", tiles > BZI_LIMIT_TILES ? BZNA_E_LIMIT : BZNA_E_BOX, err,
                              "grid item %u has %u x %u tiles, of which %llu are named (at most %u)", item->id,
-                             grid->columns, grid->rows, (unsigned long long)tiles, BZI_LIMIT_TILES);
+                             grid->columns, grid->rows, (bzi_llu)tiles, BZI_LIMIT_TILES);
     if (grid->width != item->width || grid->height != item->height)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err,
+        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err,
                              "grid item %u is %ux%u, its ispe says %ux%u", item->id, grid->width, grid->height,
                              item->width, item->height);
     return BZNA_OK;
@@ -6742,7 +6281,7 @@ static bzna_status bzi_heif_find_tile(const bzi_heif *heif, const bzi_heif_grid 
         bzi_heif_coded(heif, tile, coded, err) != BZNA_OK)
         return err->status;
     if (tile->orientation != 1 || tile->crop[2] != tile->width || tile->crop[3] != tile->height)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_UNSUPPORTED, err, "tile %u is turned or cut",
+        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipma", BZNA_E_UNSUPPORTED, err, "tile %u is turned or cut",
                              number);
     return BZNA_OK;
 }
@@ -6794,19 +6333,19 @@ static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *it
         bzi_heif_inspect_item(heif, &tile, &coded, format, err) != BZNA_OK)
         return err->status;
     if ((grid.width - 1) / tile.width != grid.columns - 1 || (grid.height - 1) / tile.height != grid.rows - 1)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err, "%u x %u tiles of %ux%u do not make %ux%u",
+        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err, "%u x %u tiles of %ux%u do not make %ux%u",
                              grid.columns, grid.rows, tile.width, tile.height, grid.width, grid.height);
 
     chroma = format->chroma_format;
     unit_x = chroma == BZI_CHROMA_411 ? 4 : chroma == 1 || chroma == 2 ? 2 : 1;
     unit_y = chroma == 1 || chroma == BZI_CHROMA_440 ? 2 : 1;
     if ((tile.width % unit_x && grid.columns > 1) || (tile.height % unit_y && grid.rows > 1))
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_UNSUPPORTED, err,
+        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipco", BZNA_E_UNSUPPORTED, err,
                              "tiles of %ux%u split samples of chroma", tile.width, tile.height);
     if ((uint64_t)grid.width * grid.height > BZI_LIMIT_STILL_BYTES / 2 &&
         (uint64_t)grid.width * grid.height / BZI_LIMIT_STILL_RATIO > heif->file.size)
         return BZI_FAIL(err, BZNA_E_LIMIT, "a grid of %ux%u in %llu bytes: a grid of more than %u megapixels needs a "
-                        "byte for each %u pixels", grid.width, grid.height, (unsigned long long)heif->file.size,
+                        "byte for each %u pixels", grid.width, grid.height, (bzi_llu)heif->file.size,
                         BZI_LIMIT_STILL_BYTES >> 21, BZI_LIMIT_STILL_RATIO);
 
     item->color = item->color.present ? item->color : tile.color;
@@ -6850,9 +6389,8 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
         return status;
     if (format->width - format->window[0] - format->window[1] != item.width ||
         format->height - format->window[2] - format->window[3] != item.height)
-        return bzi_fail(err, BZNA_E_MISMATCH, item.size_at, BZI_FOURCC('i', 's', 'p', 'e'), 0, "meta/iprp/ipco/ispe at "
-                        "byte %llu: the stream's frame is not %ux%u", (unsigned long long)item.size_at, item.width,
-                        item.height);
+        return bzi_fail_in(err, BZNA_E_MISMATCH, item.size_at, "meta/iprp/ipco/ispe",
+                           "the stream's frame is not %ux%u", item.width, item.height);
 
     memcpy(format->crop, item.crop, sizeof format->crop);
     format->orientation = item.orientation;
@@ -6874,9 +6412,10 @@ static const bzi_codec bzi_codec_heif = {
 
 
 /* ==== 23. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 12, 16, 19-20, 22.
+ * Calls: rooms 2, 8, 12, 16, 19-20, 22.
  *
- * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read. */
+ * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read; the keys by
+ * which decoders are kept. */
 
 /* Returns the codec with a number, or NULL. */
 static const bzi_codec *bzi_codec_find(uint32_t id)
@@ -6938,9 +6477,6 @@ BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
 /* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
 
-/* The end of messages about pictures of a build without their room. */
-#define BZI_NO_STILL ", which this build does not decode (BENZINA_NO_STILLS)"
-
 /* Kinds of files that users try, and that are not read. */
 static const struct bzi_unread {
     const char *magic;                /* the bytes that tell the kind */
@@ -6968,25 +6504,6 @@ static const struct bzi_unread {
     { "ftypmif1", 4, 8, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
 #endif
-#ifdef BENZINA_NO_STILLS
-    { "\x89PNG\r\n\x1a\n", 0, 8, 0, "a PNG picture" BZI_NO_STILL },
-    { "WEBP", 8, 4, 0, "a WebP picture" BZI_NO_STILL },
-    { "GIF8", 0, 4, 0, "a GIF picture" BZI_NO_STILL },
-    { "II*\0", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
-    { "MM\0*", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
-    { "II+\0", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
-    { "MM\0+", 0, 4, 0, "a TIFF picture" BZI_NO_STILL },
-    { "\0\0\0\x0cjP  ", 0, 8, 0, "a JPEG 2000 picture" BZI_NO_STILL },
-    { "\xff\x4f\xff\x51", 0, 4, 0, "a JPEG 2000 picture" BZI_NO_STILL },
-    { "BM", 0, 2, 1, "a BMP picture" BZI_NO_STILL },
-    { "P1", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P2", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P3", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P4", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P5", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P6", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-    { "P7", 0, 2, 1, "a PNM picture" BZI_NO_STILL },
-#endif
     { "\0\0\0\x0cJXL ", 0, 8, 0, "a JPEG XL picture, which is not read" },
     { "\xff\x0a", 0, 2, 0, "a JPEG XL picture, which is not read" },
     { "8BPS", 0, 4, 0, "a Photoshop file (PSD), which is not read" },
@@ -7008,10 +6525,15 @@ static const struct bzi_unread {
  * files which begin like a container are named, too. */
 static const char *bzi_codec_unread(bzi_span head, int as_picture)
 {
-    for (size_t i = 0; i < sizeof bzi_unread / sizeof bzi_unread[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(bzi_unread); i++)
         if (head.size >= bzi_unread[i].at + bzi_unread[i].size && as_picture >= (int)bzi_unread[i].as_picture &&
             !memcmp(head.data + bzi_unread[i].at, bzi_unread[i].magic, bzi_unread[i].size))
             return bzi_unread[i].what;
+#ifdef BENZINA_NO_STILLS
+    if (bzi_still_find(head))
+        return "a picture (PNG, WebP, GIF, BMP, TIFF, PNM or JPEG 2000) that this build does not decode "
+               "(BENZINA_NO_STILLS)";
+#endif
     return NULL;
 }
 
@@ -7025,8 +6547,8 @@ static const char *bzi_codec_unread_entry(uint32_t entry)
         { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" }, { "s263", "H.263" },
         { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
     };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (bzi_be32((const uint8_t *)known[i].entry) == entry)
+    for (size_t i = 0; i < BZI_LENGTH(known); i++)
+        if (bzi_type(known[i].entry) == entry)
             return known[i].name;
     return "an unknown codec";
 }
@@ -7105,6 +6627,69 @@ BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t 
     return sink.size;
 }
 
+/* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
+ * slots. */
+#define BZI_LRU_SLOTS 8u
+
+typedef struct bzi_lru_slot {
+    bzi_buffer key;                   /* a copy of the key */
+    uint64_t   size;                  /* bytes of the key */
+    uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
+} bzi_lru_slot;
+
+typedef struct bzi_lru {
+    bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
+    uint64_t     clock;               /* counts lookups */
+} bzi_lru;
+
+/* Returns 1 and the slot that has this key. Else returns 0 and the slot that should get it: a free one, or the least
+ * recently used. */
+BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
+{
+    lru->clock++;
+    *index = 0;
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
+        bzi_lru_slot *slot = &lru->slots[i];
+
+        if (slot->used && slot->size == size && !memcmp(slot->key.data, key, (size_t)size)) {
+            slot->used = lru->clock;
+            *index = i;
+            return 1;
+        }
+
+        if (slot->used < lru->slots[*index].used)
+            *index = i;
+    }
+    return 0;
+}
+
+/* Makes a slot free. */
+BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
+
+/* Gives a slot to a key. Returns 0 if there is no memory; the slot is then free. */
+BZI_MAYBE_UNUSED static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key,
+                                 uint64_t size)
+{
+    bzi_lru_slot *slot = &lru->slots[index];
+
+    bzi_lru_forget(lru, index);
+    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
+        return 0;
+
+    memcpy(slot->key.data, key, (size_t)size);
+    slot->size = size;
+    slot->used = lru->clock;
+    return 1;
+}
+
+BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
+{
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
+        bzi_lru_forget(lru, i);
+        bzi_buffer_free(memory, &lru->slots[i].key);
+    }
+}
+
 /* Writes what a decoder is given. Gives the required size always; writes only what fits. Pre: the codec is known. */
 static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                     bzna_error *err)
@@ -7118,7 +6703,7 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 
 
 /* ==== 24. Pictures ==================================================================================================
- * Calls: rooms 2, 10, 23.
+ * Calls: rooms 2, 10, 20, 23.
  *
  * A picture as its container and its stream describe it together. */
 
@@ -7154,6 +6739,29 @@ static bzi_image bzi_image_alone(const bzna_image *coded)
     image.otherwise = bzi_color_of_codecs;
 
     return image;
+}
+
+/* Describes a picture that lies by itself in memory, at offset in its file. */
+static bzi_image bzi_image_of_bytes(uint32_t codec, bzi_span bytes, uint64_t offset)
+{
+    bzna_image coded = { .struct_size = sizeof coded, .codec = codec, .data = bytes.data, .data_size = bytes.size };
+    bzi_image image = bzi_image_alone(&coded);
+
+    image.data_offset = offset;
+    return image;
+}
+
+/* Says what pixels that are not coded are. layout: as bzna_image.config has it. */
+BZI_MAYBE_UNUSED static void bzi_image_set_raw(bzi_image *image, uint32_t width, uint32_t height,
+                                               const uint8_t layout[2])
+{
+    bzna_image *coded = &image->coded;
+
+    coded->width = coded->frame_width = width;
+    coded->height = coded->frame_height = height;
+    coded->color = bzi_color_of_raw;
+    coded->config = layout;
+    coded->config_size = 2;
 }
 
 /* Returns the container's color, or else the stream's. If colr has no range, the stream's counts. Only the stream can
@@ -7229,7 +6837,7 @@ static bzna_status bzi_image_fail_size(const bzi_image *image, bzna_error *err)
 {
     char place[64];
 
-    snprintf(place, sizeof place, "meta/iprp/ipco/ispe at byte %llu", (unsigned long long)image->size_at);
+    snprintf(place, sizeof place, "meta/iprp/ipco/ispe at byte %llu", (bzi_llu)image->size_at);
     err->byte_offset = image->size_at;
     return bzi_error_prefix(err, place);
 }
@@ -7300,11 +6908,10 @@ static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
     const bzi_codec *codec = bzi_codec_find(image->coded.codec);
     bzna_image *coded = &image->coded;
     bzi_format format;
-    bzna_status status;
 
     if (!codec || (coded->color.present && image->has_range && coded->width))
         return BZNA_OK;
-    if ((status = codec->inspect(coded, &format, err)) != BZNA_OK)
+    if (codec->inspect(coded, &format, err) != BZNA_OK)
         return coded->width ? BZNA_OK : bzi_image_fail_at(image, err);
 
     coded->color = bzi_image_color(image, &format);
@@ -7338,31 +6945,25 @@ static uint32_t bzi_image_kind(const bzna_image *image)
     return *name ? bzi_be32(text) : 0;
 }
 
-/* Describes a picture that lies by itself in memory, at offset in its file. Its first bytes tell its kind. */
+/* Describes a picture that is a file, at offset in the one that holds it. Its first bytes tell its kind. */
 BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
-    bzna_image coded;
+    const uint32_t codec = bzi_codec_recognize(bytes);
 
-    memset(&coded, 0, sizeof coded);
-    coded.struct_size = sizeof coded;
-    coded.codec = bzi_codec_recognize(bytes);
-    coded.data = bytes.data;
-    coded.data_size = bytes.size;
-    *image = bzi_image_alone(&coded);
-    image->data_offset = offset;
-    image->fourcc = bzi_image_kind(&coded);
+    *image = bzi_image_of_bytes(codec, bytes, offset);
+    image->fourcc = bzi_image_kind(&image->coded);
 
     if (bytes.size == 0)
-        return bzi_fail(err, BZNA_E_FORMAT, offset, 0, 0, "the picture at byte %llu has no bytes",
-                        (unsigned long long)offset);
-    if (coded.codec == BZNA_CODEC_UNKNOWN && bzi_codec_unread(bytes, 1))
-        return bzi_fail(err, BZNA_E_CODEC, offset, 0, 0, "the picture at byte %llu is %s", (unsigned long long)offset,
-                        bzi_codec_unread(bytes, 1));
-    if (coded.codec == BZNA_CODEC_UNKNOWN)
-        return bzi_fail(err, BZNA_E_CODEC, offset, 0, 0,
-                        "the picture at byte %llu is of no known kind: it begins with %02x %02x %02x %02x",
-                        (unsigned long long)offset, bytes.data[0], bytes.size > 1 ? bytes.data[1] : 0,
-                        bytes.size > 2 ? bytes.data[2] : 0, bytes.size > 3 ? bytes.data[3] : 0);
+        return BZI_FAIL_AT(err, BZNA_E_FORMAT, offset, "the picture at byte %llu has no bytes",
+                           (bzi_llu)offset);
+    if (codec == BZNA_CODEC_UNKNOWN && bzi_codec_unread(bytes, 1))
+        return BZI_FAIL_AT(err, BZNA_E_CODEC, offset, "the picture at byte %llu is %s", (bzi_llu)offset,
+                           bzi_codec_unread(bytes, 1));
+    if (codec == BZNA_CODEC_UNKNOWN)
+        return BZI_FAIL_AT(err, BZNA_E_CODEC, offset,
+                           "the picture at byte %llu is of no known kind: it begins with %02x %02x %02x %02x",
+                           (bzi_llu)offset, bytes.data[0], bytes.size > 1 ? bytes.data[1] : 0,
+                           bytes.size > 2 ? bytes.data[2] : 0, bytes.size > 3 ? bytes.data[3] : 0);
     return BZNA_OK;
 }
 
@@ -7421,8 +7022,6 @@ typedef struct bzi_table {
     const uint8_t    *runs;           /* stsc entries, 12 bytes each */
     /* of each sample, owned by the container; NULL if every sample is its own chunk */
     uint64_t         *offsets;
-    /* of a fragmented track, 4 bytes a sample: what sizes points to; owned by the container */
-    uint8_t          *own_sizes;
     uint32_t          size_bits;      /* of an entry of sizes: 4, 8, 16, 32 */
     uint32_t          common_size;    /* bytes of every sample; 0: sizes has them */
     uint32_t          sample_count;   /* samples of the track */
@@ -7506,9 +7105,7 @@ typedef struct bzi_movie {
     bzi_track          tracks[BZI_LIMIT_TRACKS]; /* in the order of their trak boxes */
 } bzi_movie;
 
-#define BZI_FILE   0u                             /* the parent of top-level boxes */
-#define BZI_VISUAL BZI_FOURCC('v', 'i', 's', 'u') /* the parent of boxes inside hvc1, avc1, ... */
-#define BZI_ANY    0u                             /* the type in a rule for all types that no other rule names */
+#define BZI_FILE   ""                 /* the parent of top-level boxes */
 #define BZI_SKIP   1                              /* returned by a reader: the box's children are not to be read */
 
 /* Makes an error like "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ...". */
@@ -7518,22 +7115,22 @@ static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_st
 {
     char path[BZI_LIMIT_DEPTH * 5 + 16], type[5], text[160];
     size_t n = 0;
-    uint32_t fourcc = movie->depth ? movie->path[movie->depth - 1] : 0;
     va_list arguments;
 
     path[0] = 0;
     for (uint32_t i = 0; i < movie->depth; i++) {
         bzi_fourcc_text(movie->path[i], type);
         n += (size_t)snprintf(path + n, sizeof path - n, "%s%s", i ? "/" : "", type);
-        if (movie->path[i] == BZI_FOURCC('t', 'r', 'a', 'k') && movie->track_count)
+        if (movie->path[i] == bzi_type("trak") && movie->track_count)
             n += (size_t)snprintf(path + n, sizeof path - n, "[%u]", movie->track_count - 1);
     }
 
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return bzi_fail(err, status, offset, fourcc, 0, "%s%sat byte %llu: %s", path, n ? " " : "",
-                    (unsigned long long)offset, text);
+    bzi_fail_in(err, status, offset, path, "%s", text);
+    err->fourcc = movie->depth ? movie->path[movie->depth - 1] : 0;
+    return status;
 }
 
 /* Prepares a movie for another file. */
@@ -7629,8 +7226,7 @@ static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     bzi_cursor_take(c, 12);
 
     if (!c->overrun)
-        bzi_text_copy(track->name, sizeof track->name, c->data + c->pos, bzi_cursor_left(c));
-    bzi_text_printable(track->name);
+        bzi_text_show(track->name, sizeof track->name, c->data + c->pos, bzi_cursor_left(c));
     return BZNA_OK;
 }
 
@@ -7668,8 +7264,7 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         ;
 
     if (!c->overrun)
-        bzi_text_copy(track->mime, sizeof track->mime, c->data + c->pos, bzi_cursor_left(c));
-    bzi_text_printable(track->mime);
+        bzi_text_show(track->mime, sizeof track->mime, c->data + c->pos, bzi_cursor_left(c));
     return BZNA_OK;
 }
 
@@ -7738,7 +7333,7 @@ static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t cou
     *at = bzi_cursor_offset(c);
     if (c->overrun || bytes > left)
         return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, but the box has %llu", count,
-                            (unsigned long long)bytes, (unsigned long long)left);
+                            (bzi_llu)bytes, (bzi_llu)left);
 
     *entries = count && !movie->unread ? bzi_cursor_take(c, bytes) : NULL;
     return BZNA_OK;
@@ -7785,14 +7380,14 @@ static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     bzi_table *table = &bzi_movie_track(movie)->table;
 
     bzi_cursor_take(c, 4);
-    table->chunk_bytes = movie->path[movie->depth - 1] == BZI_FOURCC('c', 'o', '6', '4') ? 8 : 4;
+    table->chunk_bytes = movie->path[movie->depth - 1] == bzi_type("co64") ? 8 : 4;
     table->chunk_count = bzi_cursor_u32(c);
 
     return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8u, &table->chunks, &table->chunks_at,
                            err);
 }
 
-#define BZI_UUID BZI_FOURCC('u', 'u', 'i', 'd')
+#define BZI_UUID "moov/uuid"
 /* 6f2b7f0e-5c1d-4a8e-9d3a-627a6e610001: tells our box from others of that type. */
 static const uint8_t bzi_box_uuid[16] = { 0x6f, 0x2b, 0x7f, 0x0e, 0x5c, 0x1d, 0x4a, 0x8e,
                                           0x9d, 0x3a, 0x62, 0x7a, 0x6e, 0x61, 0x00, 0x01 };
@@ -7901,9 +7496,7 @@ static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
 
     if (sink && sink->track == f->track && sink->at < sink->count) {
         sink->offsets[sink->at] = f->end;
-        for (int i = 0; i < 4; i++)
-            sink->sizes[4 * sink->at + (uint32_t)i] = (uint8_t)(size >> (24 - 8 * i));
-        sink->at++;
+        bzi_put_be32(sink->sizes + 4 * sink->at++, size);
     }
 
     if (!bzi_add(f->end, size, &f->end))
@@ -7958,63 +7551,51 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 
 /* Which boxes are read, and by which function. */
 typedef struct bzi_box_rule {
-    uint32_t parent;                  /* the box around this one: its children value, or BZI_FILE */
-    uint32_t type;                    /* or BZI_ANY */
-    /* the parent under which rules for its children are found; 0: it has none that matter */
-    uint32_t children;
+    char parent[5];                   /* type of the box around this one; "": it is at file level */
+    char type[5];                     /* "": all types that no other rule names */
+    char children[5];                 /* the parent under which rules for its children are found; "": none matter */
     bzna_status (*read)(bzi_movie *movie, bzi_cursor *c, bzna_error *err); /* NULL: only its children are read */
 } bzi_box_rule;
 
-#define BZI_BOX(parent, a, b, c, d, children, read) { parent, BZI_FOURCC(a, b, c, d), children, read }
-#define BZI_MOOV BZI_FOURCC('m', 'o', 'o', 'v')
-#define BZI_TRAK BZI_FOURCC('t', 'r', 'a', 'k')
-#define BZI_MDIA BZI_FOURCC('m', 'd', 'i', 'a')
-#define BZI_MINF BZI_FOURCC('m', 'i', 'n', 'f')
-#define BZI_STBL BZI_FOURCC('s', 't', 'b', 'l')
-#define BZI_STSD BZI_FOURCC('s', 't', 's', 'd')
-#define BZI_MVEX BZI_FOURCC('m', 'v', 'e', 'x')
-#define BZI_MOOF BZI_FOURCC('m', 'o', 'o', 'f')
-#define BZI_TRAF BZI_FOURCC('t', 'r', 'a', 'f')
-
 static const bzi_box_rule bzi_box_rules[] = {
-    BZI_BOX(BZI_FILE,   'f', 't', 'y', 'p', 0,          bzi_box_ftyp),
-    BZI_BOX(BZI_FILE,   'm', 'o', 'o', 'v', BZI_MOOV,   bzi_box_moov),
-    BZI_BOX(BZI_FILE,   'm', 'o', 'o', 'f', BZI_MOOF,   bzi_box_moof),
-    BZI_BOX(BZI_MOOF,   't', 'r', 'a', 'f', BZI_TRAF,   bzi_box_traf),
-    BZI_BOX(BZI_TRAF,   't', 'f', 'h', 'd', 0,          bzi_box_tfhd),
-    BZI_BOX(BZI_TRAF,   't', 'r', 'u', 'n', 0,          bzi_box_trun),
-    BZI_BOX(BZI_MOOV,   'm', 'v', 'e', 'x', BZI_MVEX,   NULL),
-    BZI_BOX(BZI_MOOV,   'm', 'v', 'h', 'd', 0,          bzi_box_mvhd),
-    BZI_BOX(BZI_MOOV,   't', 'r', 'a', 'k', BZI_TRAK,   bzi_box_trak),
-    BZI_BOX(BZI_MOOV,   'u', 'u', 'i', 'd', 0,          bzi_box_names),
-    BZI_BOX(BZI_MVEX,   't', 'r', 'e', 'x', 0,          bzi_box_trex),
-    BZI_BOX(BZI_TRAK,   't', 'k', 'h', 'd', 0,          bzi_box_tkhd),
-    BZI_BOX(BZI_TRAK,   'm', 'd', 'i', 'a', BZI_MDIA,   NULL),
-    BZI_BOX(BZI_MDIA,   'h', 'd', 'l', 'r', 0,          bzi_box_hdlr),
-    BZI_BOX(BZI_MDIA,   'm', 'i', 'n', 'f', BZI_MINF,   NULL),
-    BZI_BOX(BZI_MINF,   's', 't', 'b', 'l', BZI_STBL,   NULL),
-    BZI_BOX(BZI_STBL,   's', 't', 's', 'd', BZI_STSD,   bzi_box_stsd),
-    BZI_BOX(BZI_STBL,   's', 't', 's', 'z', 0,          bzi_box_stsz),
-    BZI_BOX(BZI_STBL,   's', 't', 'z', '2', 0,          bzi_box_stz2),
-    BZI_BOX(BZI_STBL,   's', 't', 's', 'c', 0,          bzi_box_stsc),
-    BZI_BOX(BZI_STBL,   's', 't', 'c', 'o', 0,          bzi_box_stco),
-    BZI_BOX(BZI_STBL,   'c', 'o', '6', '4', 0,          bzi_box_stco),
-    BZI_BOX(BZI_STBL,   's', 't', 's', 's', 0,          bzi_box_stss),
-    BZI_BOX(BZI_STSD,   'm', 'e', 't', 't', 0,          bzi_box_mett),
-    { BZI_STSD, BZI_ANY, BZI_VISUAL, bzi_box_visual },      /* all but mett */
-    BZI_BOX(BZI_VISUAL, 'h', 'v', 'c', 'C', 0,          bzi_box_config),
-    BZI_BOX(BZI_VISUAL, 'a', 'v', 'c', 'C', 0,          bzi_box_config),
-    BZI_BOX(BZI_VISUAL, 'a', 'v', '1', 'C', 0,          bzi_box_config),
-    BZI_BOX(BZI_VISUAL, 'c', 'l', 'a', 'p', 0,          bzi_box_clap),
-    BZI_BOX(BZI_VISUAL, 'c', 'o', 'l', 'r', 0,          bzi_box_colr),
+    { "",     "ftyp", "",     bzi_box_ftyp },
+    { "",     "moov", "moov", bzi_box_moov },
+    { "",     "moof", "moof", bzi_box_moof },
+    { "moof", "traf", "traf", bzi_box_traf },
+    { "traf", "tfhd", "",     bzi_box_tfhd },
+    { "traf", "trun", "",     bzi_box_trun },
+    { "moov", "mvex", "mvex", NULL },
+    { "moov", "mvhd", "",     bzi_box_mvhd },
+    { "moov", "trak", "trak", bzi_box_trak },
+    { "moov", "uuid", "",     bzi_box_names },
+    { "mvex", "trex", "",     bzi_box_trex },
+    { "trak", "tkhd", "",     bzi_box_tkhd },
+    { "trak", "mdia", "mdia", NULL },
+    { "mdia", "hdlr", "",     bzi_box_hdlr },
+    { "mdia", "minf", "minf", NULL },
+    { "minf", "stbl", "stbl", NULL },
+    { "stbl", "stsd", "stsd", bzi_box_stsd },
+    { "stbl", "stsz", "",     bzi_box_stsz },
+    { "stbl", "stz2", "",     bzi_box_stz2 },
+    { "stbl", "stsc", "",     bzi_box_stsc },
+    { "stbl", "stco", "",     bzi_box_stco },
+    { "stbl", "co64", "",     bzi_box_stco },
+    { "stbl", "stss", "",     bzi_box_stss },
+    { "stsd", "mett", "",     bzi_box_mett },
+    { "stsd", "",     "visu", bzi_box_visual },             /* all but mett: hvc1, avc1, ... */
+    { "visu", "hvcC", "",     bzi_box_config },
+    { "visu", "avcC", "",     bzi_box_config },
+    { "visu", "av1C", "",     bzi_box_config },
+    { "visu", "clap", "",     bzi_box_clap },
+    { "visu", "colr", "",     bzi_box_colr },
 };
 
 /* Returns the first of a parent's rules, which stand together in the table. */
-static const bzi_box_rule *bzi_box_first(uint32_t parent)
+static const bzi_box_rule *bzi_box_first(const char *parent)
 {
     const bzi_box_rule *rule = bzi_box_rules;
 
-    while (rule->parent != parent)
+    while (strcmp(rule->parent, parent))
         rule++;
     return rule;
 }
@@ -8022,59 +7603,41 @@ static const bzi_box_rule *bzi_box_first(uint32_t parent)
 /* Returns the rule for a type among those of a parent, of which `first` is the first. NULL: there is none. */
 static const bzi_box_rule *bzi_box_find(const bzi_box_rule *first, uint32_t type)
 {
-    const bzi_box_rule *end = bzi_box_rules + sizeof bzi_box_rules / sizeof bzi_box_rules[0];
+    const bzi_box_rule *end = bzi_box_rules + BZI_LENGTH(bzi_box_rules);
 
-    for (const bzi_box_rule *rule = first; rule < end && rule->parent == first->parent; rule++)
-        if (rule->type == type || rule->type == BZI_ANY)
+    for (const bzi_box_rule *rule = first; rule < end && !strcmp(rule->parent, first->parent); rule++)
+        if (bzi_type(rule->type) == type || !*rule->type)
             return rule;
     return NULL;
 }
-
-/* A box. */
-typedef struct bzi_box {
-    uint64_t at;                      /* file offset of the box */
-    uint64_t size;                    /* bytes of the whole box, with its header */
-    uint64_t header;                  /* bytes of its header: 8 or 16 */
-    uint32_t type;                    /* four characters */
-    uint32_t to_end;                  /* the file states its size as 0: it goes to the end of the file */
-} bzi_box;
 
 /* Reads a box header from up to 16 bytes. limit: bytes that are left for the whole box. */
 static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64_t limit, uint64_t at, bzi_box *box,
                                   bzna_error *err)
 {
-    memset(box, 0, sizeof *box);
-    box->at = at;
-    if (limit < 8)
+    const int is_whole = bzi_box_parse(bytes, limit, box), is_top = movie->depth == 0;
+
+    if (!is_whole && limit < 8)
         return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but a box header has 8",
-                            (unsigned long long)limit);
+                            (bzi_llu)limit);
 
-    box->size = bzi_be32(bytes);
-    box->type = bzi_be32(bytes + 4);
-    box->header = 8;
     movie->path[movie->depth++] = box->type;                /* so that messages name the box */
+    if (!is_whole)
+        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but its header has 16",
+                            (bzi_llu)limit);
+    if (box->size == 0 && box->header == 16 && box->type == bzi_type("mdat"))
+        return bzi_box_fail(movie, err, BZNA_E_UNFINISHED, at,
+                            "its length was never written: the archive was not finished");
 
-    if (box->size == 1) {
-        if (limit < 16)
-            return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but its header has 16",
-                                (unsigned long long)limit);
-        box->size = bzi_be64(bytes + 8);
-        box->header = 16;
-        if (box->size == 0 && box->type == BZI_FOURCC('m', 'd', 'a', 't'))
-            return bzi_box_fail(movie, err, BZNA_E_UNFINISHED, at,
-                                "its length was never written: the archive was not finished");
-    } else if (box->size == 0 && movie->depth == 1) {
-        box->size = limit;
-        box->to_end = 1;
-    }
-
+    box->at = at;
+    box->to_end = is_top && box->size == 0 && box->header == 8;
+    box->size = box->to_end ? limit : box->size;
     if (box->size < box->header)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, at, "size %llu is smaller than its header",
-                            (unsigned long long)box->size);
+        return bzi_box_fail(movie, err, BZNA_E_BOX, at, "size %llu is smaller than its header", (bzi_llu)box->size);
     if (box->size > limit)
-        return bzi_box_fail(movie, err, movie->depth == 1 ? BZNA_E_TRUNCATED : BZNA_E_BOX, at,
-                            "size %llu, but only %llu bytes are left in %s", (unsigned long long)box->size,
-                            (unsigned long long)limit, movie->depth == 1 ? "the file" : "the box around it");
+        return bzi_box_fail(movie, err, is_top ? BZNA_E_TRUNCATED : BZNA_E_BOX, at,
+                            "size %llu, but only %llu bytes are left in %s", (bzi_llu)box->size, (bzi_llu)limit,
+                            is_top ? "the file" : "the box around it");
     movie->depth--;
     return BZNA_OK;
 }
@@ -8096,9 +7659,9 @@ static uint64_t bzi_box_part(const bzi_box_rule *rule, const bzi_window *window,
 {
     if (window->map)
         return size;
-    if (rule->children)
+    if (*rule->children)
         return bzi_min(size, BZI_BOX_HEAD);
-    return rule->parent == BZI_STBL ? bzi_min(size, BZI_BOX_TABLE) : size;
+    return !strcmp(rule->parent, "stbl") ? bzi_min(size, BZI_BOX_TABLE) : size;
 }
 
 /* Reads a box's payload by its rule. *children: where the boxes inside it begin. */
@@ -8115,8 +7678,8 @@ static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_
         return BZNA_OK;
 
     if (part > BZI_LIMIT_BOX_BYTES && !window->map)
-        return bzi_box_fail(movie, err, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (unsigned long long)part,
-                            (unsigned long long)BZI_LIMIT_BOX_BYTES);
+        return bzi_box_fail(movie, err, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (bzi_llu)part,
+                            (bzi_llu)BZI_LIMIT_BOX_BYTES);
     if (part && (status = bzi_window_view(window, at, part, &bytes, err)) != BZNA_OK)
         return status;
 
@@ -8127,12 +7690,12 @@ static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_
     *children = at + payload.pos;
     if (status == BZNA_OK && payload.overrun)
         return bzi_box_fail(movie, err, BZNA_E_BOX, box->at, "its %llu bytes are too few",
-                            (unsigned long long)box->size);
+                            (bzi_llu)box->size);
     return status;
 }
 
 /* Reads the boxes from at to end that have a rule, and those inside them, depth first. */
-static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t at, uint64_t end, uint32_t parent,
+static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t at, uint64_t end, const char *parent,
                                 bzna_error *err)
 {
     const bzi_box_rule *rules = bzi_box_first(parent);
@@ -8163,7 +7726,7 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
         movie->path[movie->depth++] = box.type;
         movie->box_at = box.at;
         status = bzi_box_read(movie, window, &box, rule, &children, err);
-        if (status == BZNA_OK && rule->children)
+        if (status == BZNA_OK && *rule->children)
             status = bzi_box_list(movie, window, children, at, rule->children, err);
 
         if (status < 0)
@@ -8175,7 +7738,8 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
 }
 
 /* Like bzi_box_list, for boxes in memory. Pointers in movie then point there. */
-BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent, bzna_error *err)
+BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, const char *parent,
+                                                 bzna_error *err)
 {
     bzi_window window = { .map = c.data ? c.data + c.pos : NULL, .at = bzi_cursor_offset(&c) };
     return bzi_box_list(movie, &window, window.at, window.at + bzi_cursor_left(&c), parent, err);
@@ -8267,9 +7831,9 @@ static bzna_status bzi_table_check(bzi_track *of, uint32_t track, bzna_error *er
     if (bzi_table_run(t, 0, run, err) != BZNA_OK)
         return err->status;
     if (t->run_count == 1 && run[1] == 1 && t->chunk_count < t->sample_count)
-        return bzi_fail(err, BZNA_E_BOX, t->chunks_at, 0, 0,
-                        "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample at byte %llu", track, name,
-                        t->sample_count, t->chunk_count, (unsigned long long)t->chunks_at);
+        return BZI_FAIL_AT(err, BZNA_E_BOX, t->chunks_at,
+                           "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample at byte %llu", track, name,
+                           t->sample_count, t->chunk_count, (bzi_llu)t->chunks_at);
 
     t->is_plain = (t->sample_count == 1 && t->chunk_count == 1) || (t->run_count == 1 && run[0] == 1 && run[1] == 1);
     return BZNA_OK;
@@ -8306,7 +7870,7 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
 
         if (run[0] == 0 || run[0] >= next[0] || next[0] - 1 > t->chunk_count || run[1] == 0 || (i == 0 && run[0] != 1))
             return bzi_fail(
-                err, BZNA_E_BOX, at, BZI_FOURCC('s', 't', 's', 'c'), 0,
+                err, BZNA_E_BOX, at, bzi_type("stsc"), 0,
                 "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: run %u has chunks %u..%u of %u, %u samples each",
                 track, at, i, run[0], next[0] - 1, t->chunk_count, run[1]);
 
@@ -8315,9 +7879,9 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
     }
 
     if (status == BZNA_OK && sample < t->sample_count)
-        return bzi_fail(err, BZNA_E_BOX, t->runs_at, BZI_FOURCC('s', 't', 's', 'c'), 0,
+        return bzi_fail(err, BZNA_E_BOX, t->runs_at, bzi_type("stsc"), 0,
                         "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples", track,
-                        (unsigned long long)t->runs_at, sample, t->sample_count);
+                        (bzi_llu)t->runs_at, sample, t->sample_count);
     return status;
 }
 
@@ -8345,11 +7909,12 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
         return status;
     if (bzi_add(*offset, *size, &end) && end <= limit)
         return BZNA_OK;
-    return bzi_fail(err, BZNA_E_BOX, t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes, 0, 0,
-                    "index entry %u (stco/stsz at bytes %llu, %llu) says %llu bytes at %llu, but there are only %llu",
-                    i, (unsigned long long)(t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes),
-                    (unsigned long long)t->sizes_at, (unsigned long long)*size, (unsigned long long)*offset,
-                    (unsigned long long)limit);
+    return BZI_FAIL_AT(err, BZNA_E_BOX, t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes,
+                       "index entry %u (stco/stsz at bytes %llu, %llu) says %llu bytes at %llu, but there are "
+                       "only %llu",
+                       i, (bzi_llu)(t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes),
+                       (bzi_llu)t->sizes_at, (bzi_llu)*size, (bzi_llu)*offset,
+                       (bzi_llu)limit);
 }
 
 /* Finds how a track's pictures are to be turned: by the matrices of track and movie, each of which may be a turn by
@@ -8369,9 +7934,9 @@ static bzna_status bzi_track_orientation(const bzi_track *track, uint32_t number
     if (track->turned_at)
         snprintf(place, sizeof place, "trak[%u]/tkhd", number);
     return bzi_fail(err, BZNA_E_UNSUPPORTED, at,
-                    track->turned_at ? BZI_FOURCC('t', 'k', 'h', 'd') : BZI_FOURCC('m', 'v', 'h', 'd'), 0,
+                    track->turned_at ? bzi_type("tkhd") : bzi_type("mvhd"), 0,
                     "moov/%s at byte %llu: the matrix scales or skews track \"%s\", which is not supported", place,
-                    (unsigned long long)at, track->name);
+                    (bzi_llu)at, track->name);
 }
 
 /* Applies the clean aperture of a track's frames, if there is one. */
@@ -8431,6 +7996,45 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     return bzi_track_clap(track, image, err);
 }
 
+/* Describes a track's picture by its access unit, which lies in memory, at offset in the file. */
+static bzna_status bzi_track_unit(const bzi_track *track, bzi_span unit, uint64_t offset, bzi_image *image,
+                                  bzna_error *err)
+{
+    if (bzi_track_image(track, image, err) != BZNA_OK)
+        return err->status;
+    if (unit.size == 0)
+        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": its access unit has no bytes", track->name);
+
+    image->coded.config = track->config.data;
+    image->coded.data = unit.data;
+    image->coded.data_size = unit.size;
+    image->data_offset = offset;
+    return BZNA_OK;
+}
+
+/* Describes the first picture of a track. bytes: the movie's file, which lies in memory, at offset in another one. */
+static bzna_status bzi_track_first(const bzi_movie *movie, uint32_t number, bzi_span bytes, uint64_t offset,
+                                   bzi_image *image, bzna_error *err)
+{
+    const bzi_track *track = &movie->tracks[number];
+    bzi_span unit;
+    uint64_t at;
+    uint32_t orientation;
+
+    if (bzi_track_orientation(track, number, movie->turned_at, movie->orientation, &orientation, err) != BZNA_OK)
+        return err->status;
+    if (!track->table.chunk_bytes || !track->table.chunk_count)
+        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\" has a sample but no stco or co64 entry", track->name);
+    if (bzi_table_entry(&track->table, 0, bytes.size, &at, &unit.size, err) != BZNA_OK)
+        return err->status;
+
+    unit.data = bytes.data + at;
+    if (bzi_track_unit(track, unit, offset + at, image, err) != BZNA_OK)
+        return err->status;
+    image->coded.orientation = orientation;
+    return BZNA_OK;
+}
+
 
 /* ==== 28. Containers ================================================================================================
  * Calls: rooms 2, 10.
@@ -8454,16 +8058,14 @@ typedef struct bzi_sample {
     const uint8_t *bytes;             /* extent.size of them, once it was read; else NULL */
 } bzi_sample;
 
-/* Memory that a thread needs to look into samples. Each thread has its own. */
-typedef struct bzi_scratch {
-    bzi_movie movie;                  /* the boxes of a sample */
-} bzi_scratch;
+static bzi_span bzi_sample_span(const bzi_sample *sample) { return (bzi_span){ sample->bytes, sample->extent.size }; }
 
 /* Which picture of a sample is wanted: one by name, or the one that the container chooses, which is a thumbnail if
  * there is one, unless `whole` is set. */
 typedef struct bzi_pick {
     const char *name;                 /* NULL: the container chooses */
     uint32_t    whole;                /* with name NULL: not the thumbnail */
+    uint32_t    number;               /* of the field, for containers whose pictures are those of their fields */
 } bzi_pick;
 
 /* A field that samples have. */
@@ -8481,6 +8083,13 @@ typedef struct bzi_value {
     uint64_t size;                    /* bytes of the whole value */
     uint32_t absent;                  /* the sample has no such value */
 } bzi_value;
+
+/* Adds the name of a picture, if there is room. */
+static void bzi_sample_ref_add(bzna_sample_ref *out, const char *name)
+{
+    if (out->image_count < BZNA_IMAGES_MAX)
+        bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, name);
+}
 
 /* Writes a value, if it fits, and its size. */
 static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
@@ -8520,14 +8129,15 @@ typedef struct bzi_container_ops {
     bzna_status (*field)(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                          bzna_error *err);
     /* gives the names of a sample's pictures. NULL: they are those of the picture fields */
-    bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample_ref *out,
+    bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
                           bzna_error *err);
-    /* describes a picture; its pointers go into the sample's bytes and the container */
-    bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
-                         bzi_image *image, bzna_error *err);
+    /* describes a picture; its pointers go into the sample's bytes and the container. Without `images`, pick->number is
+     * the number of its field */
+    bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_image *image,
+                         bzna_error *err);
     /* adds to a hash what tells its samples from those of other files */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
-    void        (*close)(bzi_container *c); /* frees what own points to; NULL: nothing */
+    void        (*close)(bzi_container *c); /* closes what own holds beside memory; NULL: nothing */
     /* gives the path of a sample that is a file of its own, or that of one of its files, of which it has file_count.
      * There is no locate then: sizes are found when they are opened. The bytes of a sample of several files are
      * those of each in turn, and then the size of each, a uint64_t */
@@ -8554,8 +8164,7 @@ struct bzi_container {
     const bzi_container_ops *ops;     /* its type */
     bzi_host        *host;            /* a reference is held */
     atomic_int       references;      /* the last one closes it */
-    char            *name;            /* for messages */
-    uint64_t         name_size;       /* bytes of name, with its NUL */
+    const char      *name;            /* for messages */
     bzi_source       source;          /* empty if samples are files of their own */
     uint64_t         count;           /* samples */
     uint64_t         target_count;    /* samples that have a target: the first ones, or any */
@@ -8567,7 +8176,9 @@ struct bzi_container {
     uint32_t         orientation;     /* BZNA_ORIENTATION_... */
     uint32_t         palette;         /* BZNA_PALETTE_... */
     uint32_t         file_count;      /* files of a sample; 0 and 1: samples are no more than one file */
-    void            *own;             /* memory of its operations */
+    bzi_owned        kept;            /* its memory, which ends with it */
+    void            *own;             /* the state of its operations */
+    const void      *given;           /* while it is opened: a folder's path, or a provider */
 };
 
 #define BZI_PROBE_BYTES 512u
@@ -8600,12 +8211,12 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 /* Returns what the file has beside the picture that is read: BZNA_BESIDE_... */
 static uint32_t bzi_heif_beside(const bzi_heif *heif)
 {
-    const uint32_t auxl = BZI_FOURCC('a', 'u', 'x', 'l');
+    const uint32_t auxl = bzi_type("auxl");
     bzi_cursor c = heif->iinf, box;
     uint32_t type, beside = heif->has_movie ? BZNA_BESIDE_SEQUENCE : 0, n = 0;
 
     bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
-    while (n++ < BZI_LIMIT_ITEMS && bzi_heif_next_box(&c, &type, &box) > 0) {
+    while (n++ < BZI_LIMIT_ITEMS && bzi_cursor_box(&c, &type, &box) > 0) {
         const uint32_t flags = bzi_cursor_u32(&box), id = (uint32_t)bzi_cursor_number(&box, flags >> 24 == 2 ? 2 : 4);
 
         bzi_cursor_u16(&box);
@@ -8613,7 +8224,7 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
 
         if (flags >> 24 >= 2 && id != heif->primary && !(flags & 1) &&
             (bzi_codec_of_entry(type) || type == BZI_GRID || type == BZI_IDEN ||
-             type == BZI_FOURCC('i', 'o', 'v', 'l')))
+             type == bzi_type("iovl")))
             beside |= BZNA_BESIDE_IMAGES;
     }
 
@@ -8622,41 +8233,30 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
 }
 
 /* Describes the first picture of the first track of pictures. */
-static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_movie *movie, bzi_image *image,
-                                     bzna_error *err)
+static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
+    bzi_movie movie;
     uint32_t i = 0;
-    uint64_t at, size;
     bzna_status status;
 
-    bzi_movie_reset(movie);
-    status = bzi_box_walk(movie, bzi_cursor_make(bytes.data, bytes.size, offset), BZI_FILE, err);
-    while (i < movie->track_count && movie->tracks[i].handler != BZI_FOURCC('p', 'i', 'c', 't') &&
-           movie->tracks[i].handler != BZI_FOURCC('v', 'i', 'd', 'e'))
+    bzi_movie_reset(&movie);
+    status = bzi_box_walk(&movie, bzi_cursor_make(bytes.data, bytes.size, offset), BZI_FILE, err);
+    while (i < movie.track_count && movie.tracks[i].handler != bzi_type("pict") &&
+           movie.tracks[i].handler != bzi_type("vide"))
         i++;
 
-    if (status == BZNA_OK && (i == movie->track_count || !movie->tracks[i].table.sample_count))
-        return bzi_fail(err, BZNA_E_NOT_FOUND, offset, 0, 0, "the HEIF file at byte %llu has neither a primary item "
-                        "nor a track of pictures", (unsigned long long)offset);
+    if (status == BZNA_OK && (i == movie.track_count || !movie.tracks[i].table.sample_count))
+        return BZI_FAIL_AT(err, BZNA_E_NOT_FOUND, offset, "the HEIF file at byte %llu has neither a primary item "
+                           "nor a track of pictures", (bzi_llu)offset);
 
-    if (status != BZNA_OK || (status = bzi_table_check(&movie->tracks[i], i, err)) != BZNA_OK ||
-        (status = bzi_table_entry(&movie->tracks[i].table, 0, bytes.size, &at, &size, err)) != BZNA_OK ||
-        (status = bzi_track_image(&movie->tracks[i], image, err)) != BZNA_OK)
-        return status;
-
-    image->coded.config = movie->tracks[i].config.data;
-    image->coded.data = bytes.data + at;
-    image->coded.data_size = size;
-    image->data_offset = offset + at;
-    if ((status = bzi_track_orientation(&movie->tracks[i], i, movie->turned_at, movie->orientation,
-                                        &image->coded.orientation, err)) != BZNA_OK)
-        return status;
-    return size ? BZNA_OK : BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u]: its first picture has no bytes", i);
+    if (status == BZNA_OK)
+        status = bzi_table_check(&movie.tracks[i], i, err);
+    return status == BZNA_OK ? bzi_track_first(&movie, i, bytes, offset, image, err) : status;
 }
 
 /* Describes the picture of a file, or its thumbnail. A picture that is coded in one piece has its item's codec, any
  * other BZNA_CODEC_HEIF. */
-static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bzi_scratch *scratch, bzi_image *image,
+static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bzi_image *image,
                                   bzna_error *err)
 {
     bzi_heif heif;
@@ -8674,10 +8274,10 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
     if (thumb && !id)
         return bzi_container_fail_image("thumb", err);
     if (!id)
-        return bzi_heif_sequence(bytes, offset, &scratch->movie, image, err);
+        return bzi_heif_sequence(bytes, offset, image, err);
 
     if (!thumb && bzi_heif_references(&heif, BZI_THMB, id, &masters, &id_bytes))
-        return bzi_heif_fail(&heif.iref, "meta/iref", BZNA_E_UNSUPPORTED, err, "the primary item, %u, is the thumbnail "
+        return BZI_HEIF_FAIL(&heif.iref, "meta/iref", BZNA_E_UNSUPPORTED, err, "the primary item, %u, is the thumbnail "
                              "of another, and readers differ in which they show", id);
 
     if (bzi_heif_find(&heif, id, &item, err) != BZNA_OK ||
@@ -8719,7 +8319,7 @@ static bzna_status bzi_heif_open(bzi_container *c, const bzna_dataset_config *co
     (void)config, (void)err;
     c->count = 1;
     c->fields = bzi_heif_fields;
-    c->field_count = sizeof bzi_heif_fields / sizeof bzi_heif_fields[0];
+    c->field_count = BZI_LENGTH(bzi_heif_fields);
     return BZNA_OK;
 }
 
@@ -8730,34 +8330,34 @@ static bzna_status bzi_heif_locate(const bzi_container *c, uint64_t index, bzi_e
     return BZNA_OK;
 }
 
-static bzna_status bzi_heif_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                   bzna_sample_ref *out, bzna_error *err)
+static bzna_status bzi_heif_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
+                                   bzna_error *err)
 {
     bzi_heif heif;
     bzi_heif_item thumb;
     bzna_error ignored;
     uint32_t id;
-    (void)c, (void)scratch;
+    (void)c;
 
-    if (bzi_heif_read(&heif, (bzi_span){ sample->bytes, sample->extent.size }, 0, err) != BZNA_OK)
+    if (bzi_heif_read(&heif, bzi_sample_span(sample), 0, err) != BZNA_OK)
         return err->status;
 
-    bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
+    bzi_sample_ref_add(out, "image");
     id = heif.primary ? bzi_heif_referrer(&heif, BZI_THMB, heif.primary, NULL) : 0;
     if (id && bzi_heif_find(&heif, id, &thumb, &ignored) == BZNA_OK)        /* if it is damaged, reading it says how */
-        bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "thumb");
+        bzi_sample_ref_add(out, "thumb");
     return BZNA_OK;
 }
 
 static bzna_status bzi_heif_row_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                      bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                      bzi_image *image, bzna_error *err)
 {
     const int thumb = pick->name && !strcmp(pick->name, "thumb");
     (void)c;
 
     if (pick->name && !thumb && strcmp(pick->name, "image"))
         return bzi_container_fail_image(pick->name, err);
-    return bzi_heif_image((bzi_span){ sample->bytes, sample->extent.size }, 0, thumb, scratch, image, err);
+    return bzi_heif_image(bzi_sample_span(sample), 0, thumb, image, err);
 }
 
 static uint64_t bzi_heif_fingerprint(const bzi_container *c, uint64_t hash)
@@ -8786,14 +8386,12 @@ static const bzi_container_ops bzi_heif_ops = {
  * A picture that is a file of its own, by itself or among the bytes of a sample. */
 
 /* Describes a picture that is a file, at offset in the file that holds it. Its first bytes tell its kind. */
-BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offset, bzi_scratch *scratch,
-                                                   bzi_image *image, bzna_error *err)
+BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
 #ifndef BENZINA_NO_HEIF
     if (bzi_heif_probe(bytes))
-        return bzi_heif_image(bytes, offset, 0, scratch, image, err);
+        return bzi_heif_image(bytes, offset, 0, image, err);
 #endif
-    (void)scratch;
     return bzi_image_found(bytes, offset, image, err);
 }
 
@@ -8825,10 +8423,6 @@ static uint64_t bzi_mp4_rows_size(const bzi_table *table)
 
 /* The data that the rows of archives and of videos keep of a file. */
 typedef struct bzi_mp4 {
-    bzi_buffer    index;              /* from a source of callbacks: the movie box */
-    bzi_buffer    targets;            /* from a source of callbacks: the targets, if they lie together */
-    uint8_t      *own_names;          /* our box of names, if the source does not keep it */
-    uint8_t      *own_config;         /* a video's decoder configuration, likewise */
     uint64_t     *ends;               /* offset and size of samples at both ends, as the index states them */
     uint32_t      end_count;          /* how many samples that are */
     bzi_mp4_rows *rows;               /* of a file with many targets; else NULL */
@@ -8847,50 +8441,23 @@ typedef struct bzi_mp4 {
     uint64_t      names_at;           /* as in bzi_movie */
     uint64_t      classes_at;         /* offset of the classes in names */
     bzi_field    *fields;             /* image, thumb, target and name, if there are such; then those of names */
-    uint32_t      field_room;         /* elements of fields */
     uint32_t      first_own;          /* number of the first field of names */
 } bzi_mp4;
 
+static const bzi_mp4 *bzi_mp4_of(const bzi_container *c) { return c->own; }
+
 static bzi_track *bzi_mp4_track(const bzi_container *c, int32_t number)
 {
-    const bzi_mp4 *mp4 = c->own;
-    return number < 0 ? NULL : &mp4->tracks[number];
-}
-
-BZI_COLD
-static void bzi_mp4_close(bzi_container *c)
-{
-    const bzi_memory *memory = &c->host->memory;
-    bzi_mp4 *mp4 = c->own;
-
-    for (uint32_t i = 0; i < mp4->track_count; i++) {
-        bzi_release(memory, mp4->tracks[i].table.offsets, mp4->tracks[i].table.sample_count,
-                    sizeof *mp4->tracks[i].table.offsets);
-        bzi_release(memory, mp4->tracks[i].table.own_sizes, mp4->tracks[i].table.sample_count, 4);
-    }
-
-    bzi_release(memory, mp4->fields, mp4->field_room, sizeof *mp4->fields);
-    bzi_release(memory, mp4->ends, mp4->end_count, 2 * sizeof *mp4->ends);
-    if (mp4->rows)
-        bzi_release(memory, mp4->rows, 1, bzi_mp4_rows_size(&mp4->tracks[mp4->target].table));
-    bzi_buffer_free(memory, &mp4->index);
-    bzi_buffer_free(memory, &mp4->targets);
-    bzi_release(memory, mp4->own_names, mp4->names.size, 1);
-    if (mp4->own_config)
-        bzi_release(memory, mp4->own_config, mp4->tracks[mp4->input].config.size, 1);
-    bzi_release(memory, mp4->tracks, mp4->track_count, sizeof *mp4->tracks);
+    return number < 0 ? NULL : &bzi_mp4_of(c)->tracks[number];
 }
 
 /* Recognizes a file that begins with a type of box that files begin with. */
 static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
 {
-    static const uint32_t first[] = {
-        BZI_FOURCC('f', 't', 'y', 'p'), BZI_FOURCC('m', 'd', 'a', 't'), BZI_MOOV, BZI_FOURCC('w', 'i', 'd', 'e'),
-        BZI_FOURCC('f', 'r', 'e', 'e'), BZI_FOURCC('s', 'k', 'i', 'p'), BZI_FOURCC('s', 't', 'y', 'p'), BZI_MOOF
-    };
+    static const char first[][5] = { "ftyp", "mdat", "moov", "wide", "free", "skip", "styp", "moof" };
 
-    for (size_t i = 0; size >= 8 && i < sizeof first / sizeof first[0]; i++)
-        if (bzi_be32(head + 4) == first[i])
+    for (size_t i = 0; size >= 8 && i < BZI_LENGTH(first); i++)
+        if (!memcmp(head + 4, first[i], 4))
             return 1;
     return 0;
 }
@@ -8899,12 +8466,11 @@ static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
 static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, bzi_window *window, const bzi_box *box,
                                     bzna_error *err)
 {
-    bzi_mp4 *mp4 = c->own;
     bzna_status status = BZNA_OK;
     if (!bzi_box_find(bzi_box_first(BZI_FILE), box->type))
         return BZNA_OK;
-    if (box->type == BZI_MOOV && !movie->has_moov && !c->source.blocks && !mp4->index.data)
-        status = bzi_source_keep(&c->source, 0, &c->host->memory, &mp4->index, box->at, box->size, err);
+    if (box->type == bzi_type("moov") && !movie->has_moov && !c->source.blocks && !c->source.kept[0].size)
+        status = bzi_source_keep(&c->source, 0, &c->kept, box->at, box->size, err);
     return status == BZNA_OK ? bzi_box_list(movie, window, box->at, box->at + box->size, BZI_FILE, err) : status;
 }
 
@@ -8912,8 +8478,8 @@ static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, bzi_wind
  * contain them only when they index the file. */
 static bzna_status bzi_mp4_check_indexed(bzi_movie *movie, const bzi_box *last, const bzi_box *box, bzna_error *err)
 {
-    if (last->type != BZI_FOURCC('m', 'd', 'a', 't') || last->size != 16 || last->header != 16 ||
-        box->type != BZI_FOURCC('f', 't', 'y', 'p'))
+    if (last->type != bzi_type("mdat") || last->size != 16 || last->header != 16 ||
+        box->type != bzi_type("ftyp"))
         return BZNA_OK;
     movie->path[movie->depth++] = last->type;
     return bzi_box_fail(movie, err, BZNA_E_UNFINISHED, last->at,
@@ -8952,26 +8518,15 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *
     ((bzi_mp4 *)c->own)->trailing_bytes = end > at ? end - at : 0;
     if (movie->has_moov)
         return BZNA_OK;
-    return bzi_fail(err, BZNA_E_TRUNCATED, end, 0, 0, "there is no moov box up to the end at byte %llu",
-                    (unsigned long long)end);
-}
-
-/* Keeps bytes of the file: those that the source keeps, or a copy in *own. */
-static bzna_status bzi_mp4_hold(bzi_container *c, uint64_t at, bzi_span *span, uint8_t **own, bzna_error *err)
-{
-    if (!span->size || (span->data = bzi_source_at_hand(&c->source, at, span->size)) != NULL)
-        return BZNA_OK;
-    if (!(*own = bzi_alloc(&c->host->memory, span->size, 1, 16)))
-        return bzi_fail_memory(err, "a box of a data set");
-    span->data = *own;
-    return bzi_source_read(&c->source, at, *own, span->size, err);
+    return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, end, "there is no moov box up to the end at byte %llu",
+                       (bzi_llu)end);
 }
 
 /* Copies a movie's tracks and the rest into own, without what the tracks point to. */
 static bzna_status bzi_mp4_take(bzi_container *c, const bzi_movie *movie, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    if (!(mp4->tracks = bzi_alloc_copy(&c->host->memory, movie->tracks, movie->track_count, sizeof *movie->tracks)))
+    if (!(mp4->tracks = bzi_keep_copy(&c->kept, movie->tracks, movie->track_count, sizeof *movie->tracks)))
         return bzi_fail_memory(err, "the tracks of a data set");
     mp4->track_count = movie->track_count;
     for (uint32_t i = 0; i < mp4->track_count; i++) {
@@ -8987,7 +8542,7 @@ static bzna_status bzi_mp4_take(bzi_container *c, const bzi_movie *movie, bzna_e
     mp4->names.size = movie->names.size;
     mp4->brand_count = movie->brand_count;
     memcpy(mp4->brands, movie->brands, sizeof mp4->brands);
-    return bzi_mp4_hold(c, mp4->names_at, &mp4->names, &mp4->own_names, err);
+    return bzi_source_hold(&c->source, &c->kept, mp4->names_at, &mp4->names, err);
 }
 
 /* Reads the movie box. bzi_movie has room for all tracks that a file may have; only those in use are kept. */
@@ -9005,7 +8560,7 @@ static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
 static int32_t bzi_track_find(const bzi_track *tracks, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (name ? !strcmp(tracks[i].name, name) : tracks[i].handler == BZI_FOURCC('v', 'i', 'd', 'e'))
+        if (name ? !strcmp(tracks[i].name, name) : tracks[i].handler == bzi_type("vide"))
             return (int32_t)i;
     return -1;
 }
@@ -9029,8 +8584,7 @@ static bzna_status bzi_mp4_index_moov(const bzi_table *table, uint32_t number, b
         sink->offsets[i] = 0;
         if ((status = bzi_table_size(table, i, &size, err)) == BZNA_OK && table->is_plain)
             status = bzi_table_chunk(table, i, &sink->offsets[i], err);
-        for (int k = 0; k < 4; k++)
-            sink->sizes[4 * (uint64_t)i + (uint32_t)k] = (uint8_t)(size >> (24 - 8 * k));
+        bzi_put_be32(sink->sizes + 4 * (uint64_t)i, (uint32_t)size);
     }
     if (status == BZNA_OK && count && !table->is_plain)
         status = bzi_table_expand(table, number, sink->offsets, err);
@@ -9040,7 +8594,6 @@ static bzna_status bzi_mp4_index_moov(const bzi_table *table, uint32_t number, b
 /* Lists all samples of a fragmented track: those in moov, then those of its fragments. */
 static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, uint32_t number, bzna_error *err)
 {
-    const bzi_memory *memory = &c->host->memory;
     bzi_table *table = &track->table;
     const uint32_t count = table->sample_count + track->fragment_samples;
     bzi_fragment_sink sink = { .at = table->sample_count, .count = count };
@@ -9051,9 +8604,7 @@ static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, u
         return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples do not fit the file", number, track->name,
                         count);
 
-    sink.offsets = bzi_alloc(memory, count, sizeof *sink.offsets, 16);
-    sink.sizes = bzi_alloc_zero(memory, count, 4);
-    if (!sink.offsets || !sink.sizes)
+    if (!BZI_KEEP(&c->kept, sink.offsets, count) || !(sink.sizes = bzi_keep(&c->kept, count, 4)))
         status = bzi_fail_memory(err, "the sample index");
     if (status == BZNA_OK)
         status = bzi_mp4_index_moov(table, number, &sink, err);
@@ -9062,17 +8613,14 @@ static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, u
     sink.track = &movie.tracks[number];
     if (status == BZNA_OK)
         status = bzi_mp4_scan(c, &movie, err);
-    if (status == BZNA_OK && (sink.at != count || ((const bzi_mp4 *)c->own)->track_count != movie.track_count))
+    if (status == BZNA_OK && (sink.at != count || bzi_mp4_of(c)->track_count != movie.track_count))
         status = BZI_FAIL(err, BZNA_E_IO, "moov/trak[%u] \"%s\": its fragments have changed", number, track->name);
 
-    if (status != BZNA_OK) {
-        bzi_release(memory, sink.offsets, count, sizeof *sink.offsets);
-        bzi_release(memory, sink.sizes, count, 4);
+    if (status != BZNA_OK)
         return status;
-    }
 
     table->offsets = sink.offsets;
-    table->sizes = table->own_sizes = sink.sizes;
+    table->sizes = sink.sizes;
     table->size_bits = 32;
     table->common_size = 0;
     table->sample_count = count;
@@ -9094,13 +8642,12 @@ static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_er
         ((table->sample_count == 0 || table->is_plain) && !track->fragment_samples))
         return status;
     if (table->common_size && (!bzi_mul(table->common_size, table->sample_count, &bytes) || bytes > c->source.size))
-        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0,
+        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, bzi_type("stsz"), 0,
                         "moov/trak[%d]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file",
-                        (int)number, (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
+                        (int)number, (bzi_llu)table->sizes_at, table->sample_count, table->common_size);
     if (track->fragment_samples)
         return bzi_mp4_index_fragments(c, track, (uint32_t)number, err);
-    table->offsets = bzi_alloc(&c->host->memory, table->sample_count, sizeof *table->offsets, 16);
-    if (!table->offsets)
+    if (!BZI_KEEP(&c->kept, table->offsets, table->sample_count))
         return bzi_fail_memory(err, "the sample index");
     return bzi_table_expand(table, (uint32_t)number, table->offsets, err);
 }
@@ -9112,7 +8659,7 @@ static bzna_status bzi_mp4_prepare_rows(bzi_container *c, const bzi_table *table
     uint64_t size;
     if (!table->is_plain || table->sample_count <= BZI_MP4_ROW)
         return BZNA_OK;
-    if (!(mp4->rows = bzi_alloc_zero(&c->host->memory, 1, bzi_mp4_rows_size(table))))
+    if (!(mp4->rows = bzi_keep(&c->kept, 1, bzi_mp4_rows_size(table))))
         return bzi_fail_memory(err, "the targets of a data set");
     return bzi_table_place(table, 0, &mp4->rows->first, &size, err);
 }
@@ -9120,8 +8667,7 @@ static bzna_status bzi_mp4_prepare_rows(bzi_container *c, const bzi_table *table
 /* Prepares reading targets. From callbacks, all are read at once if they lie together, as in archives. */
 static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
 {
-    bzi_mp4 *mp4 = c->own;
-    const bzi_track *track = bzi_mp4_track(c, mp4->target);
+    const bzi_track *track = bzi_mp4_track(c, bzi_mp4_of(c)->target);
     uint64_t first = UINT64_MAX, last = 0, count = track ? track->table.sample_count : 0;
 
     c->target_count = count;
@@ -9139,7 +8685,7 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
     }
     if (last - first > count * 8 + 4096)
         return BZNA_OK;
-    return bzi_source_keep(&c->source, 1, &c->host->memory, &mp4->targets, first, last - first, err);
+    return bzi_source_keep(&c->source, 1, &c->kept, first, last - first, err);
 }
 
 /* Notes what the fingerprint needs of the index, so that no read can fail when it is computed. */
@@ -9150,7 +8696,7 @@ static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
     const uint32_t count = (uint32_t)bzi_min(c->count, 128);
     bzna_status status = BZNA_OK;
 
-    if (!(mp4->ends = bzi_alloc(&c->host->memory, count, 2 * sizeof *mp4->ends, 16)))
+    if (!(mp4->ends = bzi_keep(&c->kept, count, 2 * sizeof *mp4->ends)))
         return bzi_fail_memory(err, "a data set");
     mp4->end_count = count;
     for (uint32_t k = 0; k < count && status == BZNA_OK; k++) {
@@ -9189,8 +8735,8 @@ static bzna_status bzi_named_next(bzi_cursor *c, bzi_named *n, bzna_error *err)
     if (!c->overrun && n->kind >= BZNA_FIELD_IMAGE && n->kind <= BZNA_FIELD_BYTES && n->name.size &&
         n->name.size < BZNA_NAME_MAX)
         return BZNA_OK;
-    return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: the field at byte %llu has no name or no known "
-                    "kind, or does not fit the box", (unsigned long long)at);
+    return bzi_fail_in(err, BZNA_E_BOX, at, BZI_UUID, "the field has no name or no known kind, or does not fit the "
+                       "box");
 }
 
 /* Reads the names of fields and classes in a box of ours, but no values. */
@@ -9200,7 +8746,6 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
     bzi_cursor cursor;
     bzi_named n;
     uint32_t count = 0;
-    bzna_status status;
 
     mp4->first_own = c->field_count;
     if (!mp4->names.size || !bzi_named_begin(&cursor, mp4->names, mp4->names_at, &count))
@@ -9209,20 +8754,18 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
     for (uint32_t i = 0; i < count; i++) {
         char name[BZNA_NAME_MAX];
         if (i == BZI_LIMIT_ARCHIVE_FIELDS)
-            return bzi_fail(err, BZNA_E_LIMIT, bzi_cursor_offset(&cursor), BZI_UUID, 0, "moov/uuid: more than %u "
-                            "fields", i);
-        if ((status = bzi_named_next(&cursor, &n, err)) != BZNA_OK)
-            return status;
+            return bzi_fail_in(err, BZNA_E_LIMIT, bzi_cursor_offset(&cursor), BZI_UUID, "more than %u fields", i);
+        if (bzi_named_next(&cursor, &n, err) != BZNA_OK)
+            return err->status;
         bzi_text_copy(name, sizeof name, n.name.data, n.name.size);
         bzi_container_add_field(c, mp4->fields, n.kind, c->ops->names_inside, name);
     }
     mp4->classes_at = cursor.pos + 4;
     c->class_count = bzi_cursor_left(&cursor) < 8 ? 0 : bzi_cursor_u32(&cursor);
-    if (c->class_count >= bzi_cursor_left(&cursor) / 4)
-        return c->class_count ? bzi_fail(err, BZNA_E_BOX, mp4->names_at + mp4->classes_at, BZI_UUID, 0, "moov/uuid: it "
-                                         "has no room for the names of %llu classes",
-                                         (unsigned long long)c->class_count) : BZNA_OK;
-    return BZNA_OK;
+    if (!c->class_count || c->class_count < bzi_cursor_left(&cursor) / 4)
+        return BZNA_OK;
+    return bzi_fail_in(err, BZNA_E_BOX, mp4->names_at + mp4->classes_at, BZI_UUID,
+                       "it has no room for the names of %llu classes", (bzi_llu)c->class_count);
 }
 
 /* Gives the name of a class. Pre: target < class_count. */
@@ -9232,8 +8775,8 @@ static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, b
     const uint64_t at = mp4->classes_at + 4 * target, names_at = mp4->classes_at + 4 * (c->class_count + 1);
     const uint32_t begin = bzi_be32(mp4->names.data + at), end = bzi_be32(mp4->names.data + at + 4);
     if (begin > end || end > mp4->names.size - names_at)
-        return bzi_fail(err, BZNA_E_BOX, mp4->names_at + at, BZI_UUID, 0, "moov/uuid: the name of class %llu does not "
-                        "lie in it", (unsigned long long)target);
+        return bzi_fail_in(err, BZNA_E_BOX, mp4->names_at + at, BZI_UUID, "the name of class %llu does not lie in it",
+                           (bzi_llu)target);
     bzi_value_put(value, mp4->names.data + names_at + begin, end - begin);
     return BZNA_OK;
 }
@@ -9258,8 +8801,7 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
     c->count = input->table.sample_count;
     if ((status = bzi_mp4_note_ends(c, err)) != BZNA_OK)
         return status;
-    mp4->field_room = mp4->names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4;
-    if (!(mp4->fields = bzi_alloc_zero(&c->host->memory, mp4->field_room, sizeof *mp4->fields)))
+    if (!BZI_KEEP(&c->kept, mp4->fields, mp4->names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4))
         return bzi_fail_memory(err, "the fields of a data set");
 
     bzi_container_add_field(c, mp4->fields, BZNA_FIELD_IMAGE, 1, "image");
@@ -9287,7 +8829,7 @@ static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_con
     if (mp4->input < 0 && config->split)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%s\"",
                         config->split);
-    if (mp4->input < 0 || bzi_mp4_track(c, mp4->input)->handler == BZI_FOURCC('v', 'i', 'd', 'e'))
+    if (mp4->input < 0 || bzi_mp4_track(c, mp4->input)->handler == bzi_type("vide"))
         return BZNA_AGAIN;
     return bzi_mp4_index(c, config, err);
 }
@@ -9324,7 +8866,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 
     input = bzi_mp4_track(c, mp4->input);
     if ((status = bzi_mp4_check_codec(input, mp4->input, err)) != BZNA_OK ||
-        (status = bzi_mp4_hold(c, input->config_at, &input->config, &mp4->own_config, err)) != BZNA_OK)
+        (status = bzi_source_hold(&c->source, &c->kept, input->config_at, &input->config, err)) != BZNA_OK)
         return status;
     if (input->fragments_depend || (input->has_sync && input->sync_count < input->table.sample_count))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED,
@@ -9394,20 +8936,19 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     uint64_t offset, size;
     int64_t target;
     uint8_t bytes[8];
-    bzna_status status;
 
     value->absent = index >= c->target_count; /* a packer stops writing targets at the first sample without one */
     if (value->absent)
         return BZNA_OK;
 
     table = &bzi_mp4_track(c, mp4->target)->table;
-    if ((status = bzi_mp4_locate_target(c, table, index, &offset, &size, err)) != BZNA_OK)
-        return status;
+    if (bzi_mp4_locate_target(c, table, index, &offset, &size, err) != BZNA_OK)
+        return err->status;
     if (size != 8)
-        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0,
-                        "its target has %llu bytes, not 8", (unsigned long long)size);
-    if ((status = bzi_source_pick(&c->source, offset, bytes, 8, err)) != BZNA_OK)
-        return status;
+        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, bzi_type("stsz"), 0,
+                        "its target has %llu bytes, not 8", (bzi_llu)size);
+    if (bzi_source_pick(&c->source, offset, bytes, 8, err) != BZNA_OK)
+        return err->status;
 
     target = (int64_t)bzi_le64(bytes);
     value->absent = target == BZNA_TARGET_NONE;
@@ -9418,7 +8959,7 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
 /* Gives a sample's name, without its NUL. */
 static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
-    const bzi_track *track = bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->filename);
+    const bzi_track *track = bzi_mp4_track(c, bzi_mp4_of(c)->filename);
     bzi_buffer scratch = { NULL, 0 };
     const uint8_t *view = NULL, *nul;
     uint64_t offset, size;
@@ -9449,7 +8990,7 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
 /* Returns 1 for a video track that has samples. */
 static int bzi_track_is_picture(const bzi_track *track)
 {
-    return track->handler == BZI_FOURCC('v', 'i', 'd', 'e') && track->table.sample_count > 0;
+    return track->handler == bzi_type("vide") && track->table.sample_count > 0;
 }
 
 /* Reads the boxes of an archive's sample in its bytes. If those were not read, the boxes are read from the source, and
@@ -9467,8 +9008,7 @@ static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sampl
     bzi_buffer_free(&c->host->memory, &window.bytes);
 
     if (status == BZNA_OK && !movie->has_moov)
-        status = bzi_fail(err, BZNA_E_BOX, e->offset, BZI_MOOV, 0, "no moov box in its %llu bytes at byte %llu",
-                          (unsigned long long)e->size, (unsigned long long)e->offset);
+        status = bzi_fail_in(err, BZNA_E_BOX, e->offset, "moov", "no moov box in its %llu bytes", (bzi_llu)e->size);
     return status;
 }
 
@@ -9494,24 +9034,6 @@ static int32_t bzi_mp4_choose(const bzi_movie *movie, const bzi_pick *pick)
     return -1;
 }
 
-/* Describes a picture by its track and by the place of its access unit in the sample. */
-static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sample, const bzi_extent *unit,
-                                   bzi_image *image, bzna_error *err)
-{
-    bzna_status status = bzi_track_image(track, image, err);
-
-    if (status != BZNA_OK)
-        return status;
-    if (unit->size == 0)
-        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": its access unit has no bytes", track->name);
-
-    image->coded.config = track->config.data;
-    image->coded.data = sample->bytes + unit->offset;
-    image->coded.data_size = unit->size;
-    image->data_offset = sample->extent.offset + unit->offset;
-    return BZNA_OK;
-}
-
 /* Returns 1 if a sample of an archive is no file of boxes, but a picture by itself, as its first bytes say; else 0. */
 static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
 {
@@ -9527,48 +9049,47 @@ static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
 }
 
 /* Describes such a picture. It has no thumbnail. */
-static bzna_status bzi_mp4_raw_image(const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
-                                     bzi_image *image, bzna_error *err)
+static bzna_status bzi_mp4_raw_image(const bzi_sample *sample, const bzi_pick *pick, bzi_image *image, bzna_error *err)
 {
     if (pick->name && strcmp(pick->name, "image") && strcmp(pick->name, "bzna_input"))
         return bzi_container_fail_image(pick->name, err);
-    return bzi_file_image((bzi_span){ sample->bytes, sample->extent.size }, sample->extent.offset, scratch, image, err);
+    return bzi_file_image(bzi_sample_span(sample), sample->extent.offset, image, err);
 }
 
 /* Finds a field in a box of ours: the sample's box in an archive; else the file's, because the file is a sample by
- * itself. n->kind becomes 0 if the sample does not have the field. movie: room for the sample's boxes. */
+ * itself. n->kind becomes 0 if the sample does not have the field. */
 static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
-                                      bzi_movie *movie, bzi_named *n, bzna_error *err)
+                                      bzi_named *n, bzna_error *err)
 {
+    bzi_movie movie;
     const bzi_mp4 *mp4 = c->own;
     bzi_span box = mp4->names;
     uint64_t at = mp4->names_at;
     bzi_cursor cursor;
     uint32_t count = 0;
-    bzna_status status;
 
     memset(n, 0, sizeof *n);
     if (field->inside) {
-        if ((status = bzi_mp4_parse(c, sample, movie, err)) != BZNA_OK)
-            return status;
-        box = movie->names;
-        at = movie->names_at;
+        if (bzi_mp4_parse(c, sample, &movie, err) != BZNA_OK)
+            return err->status;
+        box = movie.names;
+        at = movie.names_at;
     }
 
     if (!box.size || !bzi_named_begin(&cursor, box, at, &count))
         return BZNA_OK;
 
     for (uint32_t i = 0; i < count; i++) {
-        if ((status = bzi_named_next(&cursor, n, err)) != BZNA_OK)
-            return status;
+        if (bzi_named_next(&cursor, n, err) != BZNA_OK)
+            return err->status;
 
         if (strlen(field->name) != n->name.size || memcmp(field->name, n->name.data, (size_t)n->name.size))
             continue;
 
         if (n->kind != field->kind || (n->kind == BZNA_FIELD_INTEGER && n->value.size != 8) ||
             (n->kind == BZNA_FIELD_VECTOR && n->value.size % 4))
-            return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: its %s is of kind %u, in %llu bytes",
-                            field->name, n->kind, (unsigned long long)n->value.size);
+            return bzi_fail_in(err, BZNA_E_BOX, at, BZI_UUID, "its %s is of kind %u, in %llu bytes", field->name,
+                               n->kind, (bzi_llu)n->value.size);
         return BZNA_OK;
     }
 
@@ -9579,7 +9100,7 @@ static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *
 /* Returns the field of a box of ours that is a picture and has this name, or NULL. */
 static const bzi_field *bzi_mp4_picture_field(const bzi_container *c, const char *name)
 {
-    for (uint32_t i = ((const bzi_mp4 *)c->own)->first_own; name && i < c->field_count; i++)
+    for (uint32_t i = bzi_mp4_of(c)->first_own; name && i < c->field_count; i++)
         if (c->fields[i].kind == BZNA_FIELD_IMAGE && strcmp(c->fields[i].name, name) == 0)
             return &c->fields[i];
     return NULL;
@@ -9587,104 +9108,88 @@ static const bzi_field *bzi_mp4_picture_field(const bzi_container *c, const char
 
 /* Describes a picture that is the value of a field in a box of ours: the bytes of a file. */
 static bzna_status bzi_mp4_field_image(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
-                                       bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                       bzi_image *image, bzna_error *err)
 {
     bzi_named n;
-    bzna_status status = bzi_mp4_find_named(c, sample, field, &scratch->movie, &n, err);
+    bzna_status status = bzi_mp4_find_named(c, sample, field, &n, err);
 
     if (status != BZNA_OK)
         return status;
     if (!n.kind)
         return bzi_container_fail_image(field->name, err);
-    return bzi_file_image(n.value, sample->extent.offset + (uint64_t)(n.value.data - sample->bytes), scratch, image,
+    return bzi_file_image(n.value, sample->extent.offset + (uint64_t)(n.value.data - sample->bytes), image,
                           err);
 }
 
 /* Describes a picture of an archive's sample: the first sample of its track, or a field of the user's. */
 static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                         bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                         bzi_image *image, bzna_error *err)
 {
-    bzi_movie *movie = &scratch->movie;
-    const bzi_track *track;
-    bzi_extent unit;
+    bzi_movie movie;
     int32_t number;
-    uint32_t orientation;
     const bzi_field *field = bzi_mp4_picture_field(c, pick->name);
     bzna_status status;
 
     if (bzi_mp4_is_picture(c, sample))
-        return bzi_mp4_raw_image(sample, pick, scratch, image, err);
+        return bzi_mp4_raw_image(sample, pick, image, err);
     if (field)
-        return bzi_mp4_field_image(c, sample, field, scratch, image, err);
-    if ((status = bzi_mp4_parse(c, sample, movie, err)) != BZNA_OK)
+        return bzi_mp4_field_image(c, sample, field, image, err);
+    if ((status = bzi_mp4_parse(c, sample, &movie, err)) != BZNA_OK)
         return status;
-    if ((number = bzi_mp4_choose(movie, pick)) < 0)
+    if ((number = bzi_mp4_choose(&movie, pick)) < 0)
         return bzi_container_fail_image(pick->name, err);
 
-    track = &movie->tracks[number];
-    if ((status = bzi_track_orientation(track, (uint32_t)number, movie->turned_at, movie->orientation, &orientation,
-                                        err)) != BZNA_OK)
-        return status;
-
-    if (!track->table.chunk_bytes || !track->table.chunk_count)
-        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\" has a sample but no stco or co64 entry", track->name);
-    if ((status = bzi_table_entry(&track->table, 0, sample->extent.size, &unit.offset, &unit.size, err)) != BZNA_OK ||
-        (status = bzi_mp4_picture(track, sample, &unit, image, err)) != BZNA_OK)
-        return status;
-
-    image->otherwise = bzi_color_of_archives;
-    image->coded.orientation = orientation;
-    return BZNA_OK;
+    if ((status = bzi_track_first(&movie, (uint32_t)number, bzi_sample_span(sample),
+                                  sample->extent.offset, image, err)) == BZNA_OK)
+        image->otherwise = bzi_color_of_archives;
+    return status;
 }
 
-static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                          bzna_sample_ref *out, bzna_error *err)
+static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
+                                          bzna_error *err)
 {
-    const bzi_movie *movie = &scratch->movie;
-    bzna_status status = bzi_mp4_parse(c, sample, &scratch->movie, err);
+    bzi_movie movie;
+    bzna_status status = bzi_mp4_parse(c, sample, &movie, err);
 
     if (status != BZNA_OK && bzi_mp4_is_picture(c, sample)) {
-        bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "bzna_input");
+        bzi_sample_ref_add(out, "bzna_input");
         return BZNA_OK;
     }
     if (status != BZNA_OK)
         return status;
 
-    for (uint32_t i = 0; i < movie->track_count && out->image_count < BZNA_IMAGES_MAX; i++)
-        if (bzi_track_is_picture(&movie->tracks[i]))
-            bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, movie->tracks[i].name);
-    for (uint32_t i = 0; i < c->field_count && out->image_count < BZNA_IMAGES_MAX; i++)
-        if (i >= ((const bzi_mp4 *)c->own)->first_own && c->fields[i].kind == BZNA_FIELD_IMAGE)
-            bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, c->fields[i].name);
+    for (uint32_t i = 0; i < movie.track_count; i++)
+        if (bzi_track_is_picture(&movie.tracks[i]))
+            bzi_sample_ref_add(out, movie.tracks[i].name);
+    for (uint32_t i = bzi_mp4_of(c)->first_own; i < c->field_count; i++)
+        if (c->fields[i].kind == BZNA_FIELD_IMAGE)
+            bzi_sample_ref_add(out, c->fields[i].name);
     return BZNA_OK;
 }
 
 /* Describes a frame of a video. In tracks that are named bzna_..., colors are those of archives. */
 static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                       bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                       bzi_image *image, bzna_error *err)
 {
-    const bzi_track *track = bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->input);
-    bzi_extent unit = { .size = sample->extent.size };
+    const bzi_track *track = bzi_mp4_track(c, bzi_mp4_of(c)->input);
     bzna_status status;
-    (void)scratch;
 
     if (pick->name && strcmp(pick->name, "image") != 0 && strcmp(pick->name, track->name) != 0)
         return bzi_container_fail_image(pick->name, err);
-    if ((status = bzi_mp4_picture(track, sample, &unit, image, err)) == BZNA_OK)
-        image->coded.orientation = ((const bzi_mp4 *)c->own)->orientation;
+    if ((status = bzi_track_unit(track, bzi_sample_span(sample), sample->extent.offset, image,
+                                 err)) == BZNA_OK)
+        image->coded.orientation = bzi_mp4_of(c)->orientation;
     if (status == BZNA_OK)
         image->otherwise = strncmp(track->name, "bzna_", 5) ? bzi_color_of_codecs : bzi_color_of_archives;
     return status;
 }
 
-static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                        bzna_sample_ref *out, bzna_error *err)
+static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
+                                        bzna_error *err)
 {
     (void)sample;
-    (void)scratch;
     (void)err;
-    bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX,
-                    bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->input)->name);
+    bzi_sample_ref_add(out, bzi_mp4_track(c, bzi_mp4_of(c)->input)->name);
     return BZNA_OK;
 }
 
@@ -9712,9 +9217,8 @@ static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
 static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
                                  bzi_value *value, bzna_error *err)
 {
-    bzi_movie movie;
     bzi_named n;
-    bzna_status status = bzi_mp4_find_named(c, sample, field, &movie, &n, err);
+    bzna_status status = bzi_mp4_find_named(c, sample, field, &n, err);
 
     value->absent = n.kind == 0;
     if (status == BZNA_OK && n.kind)
@@ -9727,7 +9231,7 @@ static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sampl
 static bzna_status bzi_mp4_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                                  bzna_error *err)
 {
-    if (number >= ((const bzi_mp4 *)c->own)->first_own)
+    if (number >= bzi_mp4_of(c)->first_own)
         return bzi_mp4_named(c, sample, &c->fields[number], value, err);
     return c->fields[number].kind == BZNA_FIELD_TEXT ? bzi_mp4_filename(c, sample->index, value, err) :
                                                        bzi_mp4_target(c, sample->index, value, err);
@@ -9751,38 +9255,27 @@ static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t numbe
     return BZNA_OK;
 }
 
+#define BZI_MP4_OPERATIONS                                                                                             \
+    .own_bytes = sizeof(bzi_mp4), .probe = bzi_mp4_probe, .locate = bzi_mp4_locate, .field = bzi_mp4_field,            \
+    .fingerprint = bzi_mp4_fingerprint, .class_name = bzi_mp4_class_name, .describe = bzi_mp4_describe,                \
+    .track = bzi_mp4_describe_track
+
 static const bzi_container_ops bzi_mp4_archive = {
+    BZI_MP4_OPERATIONS,
     .name = "archive",
-    .own_bytes = sizeof(bzi_mp4),
     .names_inside = 1,
     .names_unread = 1,
-    .probe = bzi_mp4_probe,
     .open = bzi_mp4_open_archive,
-    .locate = bzi_mp4_locate,
-    .field = bzi_mp4_field,
     .images = bzi_mp4_archive_images,
-    .image = bzi_mp4_archive_image,
-    .fingerprint = bzi_mp4_fingerprint,
-    .class_name = bzi_mp4_class_name,
-    .describe = bzi_mp4_describe,
-    .track = bzi_mp4_describe_track,
-    .close = bzi_mp4_close
+    .image = bzi_mp4_archive_image
 };
 
 static const bzi_container_ops bzi_mp4_video = {
+    BZI_MP4_OPERATIONS,
     .name = "mp4 video",
-    .own_bytes = sizeof(bzi_mp4),
-    .probe = bzi_mp4_probe,
     .open = bzi_mp4_open_video,
-    .locate = bzi_mp4_locate,
-    .field = bzi_mp4_field,
     .images = bzi_mp4_video_images,
-    .image = bzi_mp4_video_image,
-    .fingerprint = bzi_mp4_fingerprint,
-    .class_name = bzi_mp4_class_name,
-    .describe = bzi_mp4_describe,
-    .track = bzi_mp4_describe_track,
-    .close = bzi_mp4_close
+    .image = bzi_mp4_video_image
 };
 
 
@@ -9796,7 +9289,8 @@ static const bzi_container_ops bzi_mp4_video = {
  *   in quotes
  * - path and labels with blanks between them (Caffe's val.txt); the numbers at the end of a line are labels
  *
- * The text is kept, because paths point into it. A line takes 32 bytes more, and each label 4. */
+ * The text is kept, because paths point into it. A line takes 32 bytes more, and each label 4. Here are also the
+ * readers of text that other rooms use. */
 
 /* A line of a list. */
 typedef struct bzi_list_row {
@@ -9809,16 +9303,80 @@ typedef struct bzi_list_row {
 
 /* A list of samples. */
 typedef struct bzi_list {
-    uint8_t      *text;               /* the whole file */
-    uint64_t      size;               /* bytes of text */
+    bzi_span      text;               /* the whole file */
     bzi_list_row *rows;               /* in the order of lines, until bzi_list_sort; NULL while they are counted */
     uint64_t      count;              /* lines that name a sample */
-    uint64_t      row_room;           /* elements of rows */
     float        *labels;             /* of all lines */
     uint64_t      label_count;        /* how many they are */
     uint64_t      label_room;         /* elements of labels */
     uint8_t       separator;          /* of fields: a tab, a comma, a blank; 0: no line was read yet */
 } bzi_list;
+
+/* --- Text --- */
+
+/* Takes the text up to a character, which is taken, too. Returns 1, or 0 if the character is not there: then all of the
+ * text is taken. */
+static int bzi_text_take(bzi_span *rest, char stop, bzi_span *part)
+{
+    const uint8_t *end = rest->size ? memchr(rest->data, stop, (size_t)rest->size) : NULL;
+
+    *part = (bzi_span){ rest->data, end ? (uint64_t)(end - rest->data) : rest->size };
+    rest->data += part->size + (end != NULL);
+    rest->size -= part->size + (end != NULL);
+    return end != NULL;
+}
+
+/* Takes the text that follows the last such character, likewise. */
+static int bzi_text_take_last(bzi_span *rest, char stop, bzi_span *part)
+{
+    uint64_t at = rest->size;
+
+    while (at && rest->data[at - 1] != (uint8_t)stop)
+        at--;
+    *part = (bzi_span){ rest->data + at, rest->size - at };
+    rest->size = at - (at > 0);
+    return at > 0;
+}
+
+/* Takes the next line, and returns it without its end. */
+static bzi_span bzi_text_line(bzi_span *rest)
+{
+    bzi_span line;
+
+    bzi_text_take(rest, '\n', &line);
+    line.size -= line.size && line.data[line.size - 1] == '\r';
+    return line;
+}
+
+/* Takes the next word of a line, after blanks. It is empty at the line's end. */
+BZI_MAYBE_UNUSED static bzi_span bzi_text_word(bzi_span *rest)
+{
+    const uint8_t *p = rest->data, *const end = p + rest->size, *word;
+
+    while (p < end && (*p == ' ' || *p == '\t'))
+        p++;
+    for (word = p; p < end && *p > ' '; p++)
+        continue;
+    *rest = (bzi_span){ p, (uint64_t)(end - p) };
+    return (bzi_span){ word, (uint64_t)(p - word) };
+}
+
+/* Reads a whole file, which is kept. Errors name the file. */
+static bzna_status bzi_text_open(bzi_owned *kept, const char *path, bzi_span *text, int64_t *modified_ns,
+                                 bzna_error *err)
+{
+    bzi_source source = { .size = 0 };
+    bzna_status status;
+
+    if (bzi_source_open_file(&source, path, err) != BZNA_OK)
+        return bzi_error_prefix(err, path);
+
+    *text = (bzi_span){ (const uint8_t *)"", source.size };
+    *modified_ns = source.file.modified_ns;
+    status = bzi_source_hold(&source, kept, 0, text, err);
+    bzi_source_close(&source);
+    return status == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, path);
+}
 
 /* --- Numbers, independent of the process's locale --- */
 
@@ -9840,10 +9398,11 @@ static int bzi_span_integer(bzi_span s, uint64_t *out)
 {
     uint64_t value = 0;
 
-    for (uint64_t i = 0; i < s.size; i++)
-        if (s.data[i] < '0' || s.data[i] > '9' || !bzi_mul(value, 10, &value) ||
-            !bzi_add(value, (uint64_t)(s.data[i] - '0'), &value))
+    for (uint64_t i = 0; i < s.size; i++) {
+        const uint32_t digit = (uint32_t)s.data[i] - '0';
+        if (digit > 9 || value > UINT64_MAX / 10 || (value = value * 10 + digit) < digit)
             return 0;
+    }
 
     *out = value;
     return s.size > 0;
@@ -9974,12 +9533,11 @@ static bzna_status bzi_list_fail(const bzi_list_line *line, const char *what, bz
 {
     char shown[32];
 
-    bzi_text_copy(shown, sizeof shown, text.data, text.size);
-    bzi_text_printable(shown);
+    bzi_text_show(shown, sizeof shown, text.data, text.size);
 
-    return bzi_fail(err, BZNA_E_FORMAT, line->at, 0, 0, "line %llu at byte %llu: %s%s%s%s",
-                    (unsigned long long)line->number, (unsigned long long)line->at, what, text.size ? ": \"" : "",
-                    shown, text.size ? "\"" : "");
+    return BZI_FAIL_AT(err, BZNA_E_FORMAT, line->at, "line %llu at byte %llu: %s%s%s%s",
+                       (bzi_llu)line->number, (bzi_llu)line->at, what, text.size ? ": \"" : "",
+                       shown, text.size ? "\"" : "");
 }
 
 static bzi_span bzi_span_between(const uint8_t *from, const uint8_t *to)
@@ -9992,39 +9550,27 @@ static bzi_span bzi_span_between(const uint8_t *from, const uint8_t *to)
  * fails; so do the next two functions. */
 static const char *bzi_list_split_tabs(bzi_list_line *line)
 {
-    const uint8_t *begin = line->text.data, *end = begin + line->text.size, *last = end;
-    const uint8_t *first = memchr(begin, '\t', (size_t)line->text.size);
-
-    if (!first)
+    line->labels = line->text;
+    if (!bzi_text_take(&line->labels, '\t', &line->index))
         return "no tab";
-    while (*--last != '\t')
-        continue;
-
-    line->index = bzi_span_between(begin, first);
-    line->labels = bzi_span_between(first + 1, last);
-    line->path = bzi_span_between(last + 1, end);
+    bzi_text_take_last(&line->labels, '\t', &line->path);
     return NULL;
 }
 
 /* Splits path,labels or "path",labels. */
 static const char *bzi_list_split_commas(bzi_list_line *line)
 {
-    const uint8_t *begin = line->text.data, *end = begin + line->text.size, *stop;
-    const int quoted = *begin == '"';
+    bzi_span between;
 
-    begin += quoted;
-    stop = memchr(begin, quoted ? '"' : ',', (size_t)(end - begin));
-    if (quoted && !stop)
+    line->labels = line->text;
+    if (*line->text.data != '"')
+        return bzi_text_take(&line->labels, ',', &line->path) ? NULL :
+               "neither a tab, a comma nor a blank before a label";
+
+    bzi_text_take(&line->labels, '"', &between);
+    if (!bzi_text_take(&line->labels, '"', &line->path))
         return "a quote without its end";
-    if (!stop)
-        return "neither a tab, a comma nor a blank before a label";
-
-    line->path = bzi_span_between(begin, stop);
-    stop += quoted;
-    if (stop == end || *stop != ',')
-        return "no comma after the path";
-    line->labels = bzi_span_between(stop + 1, end);
-    return NULL;
+    return bzi_text_take(&line->labels, ',', &between) && !between.size ? NULL : "no comma after the path";
 }
 
 /* Splits path labels: the words at the end that are numbers, after at least one word that is the path. */
@@ -10056,26 +9602,19 @@ static const char *bzi_list_split_blanks(bzi_list_line *line)
 /* Reads a line's labels, and keeps them, unless rows are still counted. Returns NULL, or why that fails. */
 static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, uint64_t *count)
 {
-    const uint8_t *at = line->labels.data, *end = at + line->labels.size;
+    bzi_span rest = line->labels, part;
+    float label;
 
-    *count = 0;
-    while (at < end) {
-        const uint8_t *stop = memchr(at, list->separator, (size_t)(end - at));
-        float label;
-
-        if (stop == at && list->separator == ' ') {         /* there may be several blanks */
-            at++;
+    for (*count = 0; rest.size;) {
+        bzi_text_take(&rest, (char)list->separator, &part);
+        if (!part.size && list->separator == ' ')           /* there may be several blanks */
             continue;
-        }
-
-        stop = stop ? stop : end;
-        if (!bzi_span_number(bzi_span_between(at, stop), &label))
+        if (!bzi_span_number(part, &label))
             return "a label is not a number that fits a float32";
         /* rows that are counted have no room, and a header's numbers may have none */
         if (list->label_count + *count < list->label_room)
             list->labels[list->label_count + *count] = label;
         ++*count;
-        at = stop + 1;
     }
     return NULL;
 }
@@ -10104,7 +9643,7 @@ static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error
         return bzi_list_fail(line, "the path is empty or too long", line->path, err);
 
     if (list->rows) {
-        bzi_list_row row = { index, (uint64_t)(line->path.data - list->text), list->label_count,
+        bzi_list_row row = { index, (uint64_t)(line->path.data - list->text.data), list->label_count,
                              (uint32_t)line->path.size, (uint32_t)labels };
         list->rows[list->count] = row;
     }
@@ -10125,156 +9664,101 @@ static uint8_t bzi_list_separator(bzi_span line)
 /* Reads all lines, to count them (rows NULL), or to keep them. */
 static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
 {
-    const uint64_t bom = list->size >= 3 && !memcmp(list->text, "\xef\xbb\xbf", 3) ? 3 : 0;
-    bzi_list_line line = { { NULL, 0 }, bom, 0, { NULL, 0 }, { NULL, 0 }, { NULL, 0 } };
+    const uint64_t bom = list->text.size >= 3 && !memcmp(list->text.data, "\xef\xbb\xbf", 3) ? 3 : 0;
+    bzi_span rest = { list->text.data + bom, list->text.size - bom };
+    bzi_list_line line = { .number = 0 };
     bzna_status status = BZNA_OK;
 
     list->count = list->label_count = 0;
-    while (line.at < list->size && status == BZNA_OK) {
-        const uint8_t *begin = list->text + line.at, *end = list->text + list->size;
-        const uint8_t *stop = memchr(begin, '\n', (size_t)(end - begin));
-        const uint8_t *text_end = stop ? stop : end;
-
-        text_end -= text_end > begin && text_end[-1] == '\r';
-        line.text = bzi_span_between(begin, text_end);
+    while (rest.size && status == BZNA_OK) {
+        line.at = (uint64_t)(rest.data - list->text.data);
         line.number++;
-
-        if (line.text.size && !list->separator)
+        line.text = bzi_text_line(&rest);
+        if (!line.text.size)
+            continue;
+        if (!list->separator)
             list->separator = bzi_list_separator(line.text);
-        status = line.text.size ? bzi_list_take(list, &line, err) : BZNA_OK;
-
-        line.at = (uint64_t)((stop ? stop + 1 : end) - list->text);
+        status = bzi_list_take(list, &line, err);
     }
     return status;
 }
 
 /* --- A list --- */
 
-static void bzi_list_close(bzi_list *list, const bzi_memory *memory)
-{
-    bzi_release(memory, list->text, list->size, 1);
-    bzi_release(memory, list->rows, list->row_room, sizeof *list->rows);
-    bzi_release(memory, list->labels, list->label_room, sizeof *list->labels);
-    memset(list, 0, sizeof *list);
-}
-
 /* Reads the rows of the text. */
-static bzna_status bzi_list_parse(bzi_list *list, const bzi_memory *memory, bzna_error *err)
+static bzna_status bzi_list_parse(bzi_list *list, bzi_owned *kept, bzna_error *err)
 {
-    const uint8_t *zero = list->size ? memchr(list->text, 0, (size_t)list->size) : NULL;
-    bzna_status status;
+    const uint8_t *zero = list->text.size ? memchr(list->text.data, 0, (size_t)list->text.size) : NULL;
 
     if (zero)
-        return bzi_fail(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text), 0, 0, "it is not text: byte %llu is zero",
-                        (unsigned long long)(zero - list->text));
+        return BZI_FAIL_AT(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text.data),
+                           "it is not text: byte %llu is zero", (bzi_llu)(zero - list->text.data));
 
-    if ((status = bzi_list_walk(list, err)) != BZNA_OK)
-        return status;
+    if (bzi_list_walk(list, err) != BZNA_OK)
+        return err->status;
     if (list->count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the list has no lines");
 
-    list->rows = bzi_alloc(memory, list->count, sizeof *list->rows, 16);
-    list->row_room = list->rows ? list->count : 0;
-    list->labels = bzi_alloc(memory, list->label_count, sizeof *list->labels, 16);
-    list->label_room = list->labels ? list->label_count : 0;
-
-    return list->rows && list->labels ? bzi_list_walk(list, err) : bzi_fail_memory(err, "a list of samples");
+    if (!BZI_KEEP(kept, list->rows, list->count) || !BZI_KEEP(kept, list->labels, list->label_count))
+        return bzi_fail_memory(err, "a list of samples");
+    list->label_room = list->label_count;
+    return bzi_list_walk(list, err);
 }
 
-/* Reads a list. After BZNA_OK, bzi_list_close frees it; after an error there is nothing to free. Errors name the
- * list. */
-static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const char *path, bzna_error *err)
+/* Reads a list, which is kept. Errors name it. */
+static bzna_status bzi_list_open(bzi_list *list, bzi_owned *kept, const char *path, bzna_error *err)
 {
-    bzi_source source;
-    bzna_status status;
+    int64_t modified_ns;
+    bzna_status status = bzi_text_open(kept, path, &list->text, &modified_ns, err);
 
-    memset(list, 0, sizeof *list);
-    memset(&source, 0, sizeof source);
-    if (bzi_source_open_file(&source, NULL, path, err) != BZNA_OK)
-        return bzi_error_prefix(err, path);
-
-    list->text = bzi_alloc(memory, source.size, 1, 16);
-    list->size = source.size;
-    status = list->text ? bzi_source_read(&source, 0, list->text, list->size, err) :
-                          bzi_fail_memory(err, "a list of samples");
-    if (status == BZNA_OK)
-        status = bzi_list_parse(list, memory, err);
-
-    bzi_source_close(&source, memory);
-    if (status == BZNA_OK)
-        return BZNA_OK;
-    bzi_list_close(list, memory);
-    return bzi_error_prefix(err, path);
+    if (status == BZNA_OK && (status = bzi_list_parse(list, kept, err)) != BZNA_OK)
+        bzi_error_prefix(err, path);
+    return status;
 }
 
 /* --- The index beside a file --- */
 
-/* The text of an index, which bzi_idx_close frees. */
+/* The text of an index, which bzi_owned_free frees. */
 typedef struct bzi_idx {
-    bzi_span   text;                  /* a line feed follows it */
-    bzi_buffer buffer;                /* holds the text */
-    uint32_t   is_old;                /* the index is older than its file */
-    char       path[BZI_LIMIT_PATH_BYTES]; /* of the index */
+    bzi_owned kept;
+    bzi_span  text;
+    uint32_t  is_old;                 /* the index is older than its file */
+    char      path[BZI_LIMIT_PATH_BYTES]; /* of the index */
 } bzi_idx;
-
-BZI_MAYBE_UNUSED static void bzi_idx_close(bzi_idx *idx, bzi_host *host)
-{
-    bzi_buffer_free(&host->memory, &idx->buffer);
-}
-
-/* Takes the index that the caller gave. */
-BZI_MAYBE_UNUSED static bzna_status bzi_idx_take(bzi_idx *idx, bzi_host *host, const bzna_dataset_config *config,
-                                                 bzna_error *err)
-{
-    if (config->index_bytes >= SIZE_MAX || !bzi_buffer_reserve(&host->memory, &idx->buffer, config->index_bytes + 1, 0))
-        return bzi_fail_memory(err, "an index");
-    memcpy(idx->buffer.data, config->index, (size_t)config->index_bytes);
-    idx->buffer.data[config->index_bytes] = '\n';
-    idx->text = (bzi_span){ idx->buffer.data, config->index_bytes };
-    snprintf(idx->path, sizeof idx->path, "dataset_config.index");
-    return BZNA_OK;
-}
 
 /* Reads NAME.idx beside a file NAME.extension, or takes the index of the config. Returns BZNA_AGAIN if there is none.
  * Errors name the index. */
-BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, const bzi_source *of,
+BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory *memory, const bzi_source *of,
                                                  const bzna_dataset_config *config, const char *extension,
                                                  bzna_error *err)
 {
     const size_t length = of->path ? strlen(of->path) : 0;
-    bzi_source file;
+    int64_t modified_ns = 0;
     bzna_status status;
 
-    memset(idx, 0, offsetof(bzi_idx, path));
-    memset(&file, 0, sizeof file);
-    if (config->index)
-        return bzi_idx_take(idx, host, config, err);
+    memset(idx, 0, sizeof *idx);
+    idx->kept.memory = memory;
+    if (config->index) {
+        idx->text = (bzi_span){ config->index, config->index_bytes };
+        bzi_string_copy(idx->path, sizeof idx->path, "dataset_config.index");
+        return BZNA_OK;
+    }
     if (length < 5 || length >= sizeof idx->path || strcmp(of->path + length - 4, extension))
         return BZNA_AGAIN;
 
     snprintf(idx->path, sizeof idx->path, "%.*s.idx", (int)length - 4, of->path);
-    if ((status = bzi_source_open_file(&file, &host->files, idx->path, err)) != BZNA_OK)
-        return status == BZNA_E_NOT_FOUND ? BZNA_AGAIN : bzi_error_prefix(err, idx->path);
-
-    idx->is_old = file.file.modified_ns < bzi_source_modified_ns(of);
-    if (!bzi_buffer_reserve(&host->memory, &idx->buffer, file.size + 1, 0))
-        status = bzi_fail_memory(err, "an index");
-    else if ((status = bzi_source_read(&file, 0, idx->buffer.data, file.size, err)) == BZNA_OK)
-        idx->buffer.data[file.size] = '\n';
-
-    idx->text = (bzi_span){ idx->buffer.data, file.size };
-    bzi_source_close(&file, &host->memory);
-    if (status == BZNA_OK)
-        return BZNA_OK;
-    bzi_idx_close(idx, host);
-    return bzi_error_prefix(err, idx->path);
+    status = bzi_text_open(&idx->kept, idx->path, &idx->text, &modified_ns, err);
+    idx->is_old = modified_ns < of->file.modified_ns;
+    if (status != BZNA_OK)
+        bzi_owned_free(&idx->kept);
+    return status == BZNA_E_NOT_FOUND ? BZNA_AGAIN : status;
 }
 
 /* --- Rows of a list --- */
 
 static bzi_span bzi_list_path(const bzi_list *list, const bzi_list_row *row)
 {
-    bzi_span s = { list->text + row->path_at, row->path_size };
+    bzi_span s = { list->text.data + row->path_at, row->path_size };
     return s;
 }
 
@@ -10302,8 +9786,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_list_sort(bzi_list *list, const char *na
         if (row->index != row[-1].index)
             continue;
 
-        bzi_fail(err, BZNA_E_FORMAT, row->path_at, 0, 0, "index %llu is in two lines, the second time before byte %llu",
-                 (unsigned long long)row->index, (unsigned long long)row->path_at);
+        BZI_FAIL_AT(err, BZNA_E_FORMAT, row->path_at, "index %llu is in two lines, the second time before byte %llu",
+                    (bzi_llu)row->index, (bzi_llu)row->path_at);
         return bzi_error_prefix(err, name);
     }
     return BZNA_OK;
@@ -10329,7 +9813,7 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
  *
  * Texts in one buffer: paths of files, names of classes. */
 
-/* Texts, one after the other. Some of them are names, which are counted; the others are paths of folders. */
+/* Texts, one after the other. */
 typedef struct bzi_names {
     const bzi_memory *memory;         /* for the buffers */
     bzi_buffer        text;           /* each text with its NUL */
@@ -10344,32 +9828,16 @@ static void bzi_names_free(bzi_names *names)
     bzi_buffer_free(names->memory, &names->at);
 }
 
-/* Keeps a text that is not a name. *at: its offset. */
-static bzna_status bzi_names_keep(bzi_names *names, const char *text, uint64_t *at, bzna_error *err)
-{
-    uint64_t size = strlen(text) + 1;
-
-    if (!bzi_buffer_reserve(names->memory, &names->text, names->text_size + size, 1))
-        return bzi_fail_memory(err, "names of files");
-
-    memcpy(names->text.data + names->text_size, text, (size_t)size);
-    *at = names->text_size;
-    names->text_size += size;
-    return BZNA_OK;
-}
-
 static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error *err)
 {
-    uint64_t at = 0;
-    bzna_status status = bzi_names_keep(names, name, &at, err);
+    const uint64_t size = strlen(name) + 1, at = names->text_size;
 
-    if (status != BZNA_OK)
-        return status;
-
-    if (!bzi_buffer_reserve(names->memory, &names->at, (names->count + 1) * sizeof at, 1))
+    if (!bzi_buffer_reserve(names->memory, &names->text, at + size, 1) ||
+        !bzi_buffer_push(names->memory, &names->at, &names->count, &at, sizeof at))
         return bzi_fail_memory(err, "names of files");
 
-    memcpy(names->at.data + names->count++ * sizeof at, &at, sizeof at);
+    memcpy(names->text.data + at, name, (size_t)size);
+    names->text_size += size;
     return BZNA_OK;
 }
 
@@ -10400,13 +9868,74 @@ BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
 }
 
 
-#ifndef BENZINA_NO_FOLDERS
-/* ==== 35. Directories ===============================================================================================
- * Calls: rooms 2, 4, 8, 10, 34.
+/* ==== 35. Opening: threads, directories =============================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 34.
  *
- * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
- * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with
- * a dot are left out. No file is opened or looked at. */
+ * Work that several threads share: files that are opened, and folders that are listed. The files under a folder whose
+ * names have certain extensions, in the order of Python's sorted(os.walk(top, followlinks=True)): by the path of their
+ * folder, then by name, as bytes. Links are followed. Names that begin with a dot are left out. No file is opened or
+ * looked at. */
+
+/* The same work on many things, shared by threads. */
+typedef struct bzi_crew {
+    bzna_status (*each)(void *user, uint64_t index, bzna_error *err); /* the work on one thing */
+    void            *user;            /* its first argument */
+    uint64_t         count;           /* things */
+    _Atomic uint64_t next;            /* the first index that no thread has taken */
+    _Atomic uint64_t failed;          /* the lowest index that has failed so far; count: none has */
+    bzi_mutex        mutex;           /* leaf lock over err and over changes of failed */
+    bzna_error       err;             /* the error of index failed */
+} bzi_crew;
+
+/* A thread of a crew: takes indices until none is left, or until all below the lowest failed one are taken. */
+static void *bzi_crew_run(void *argument)
+{
+    bzi_crew *crew = argument;
+    bzna_error err;
+    uint64_t i;
+
+    while ((i = atomic_fetch_add(&crew->next, 1)) < crew->failed) {
+        if (crew->each(crew->user, i, &err) == BZNA_OK)
+            continue;
+
+        bzi_os_lock(&crew->mutex);
+        if (i < crew->failed) {
+            crew->failed = i;
+            crew->err = err;
+        }
+        bzi_os_unlock(&crew->mutex);
+    }
+    return NULL;
+}
+
+/* Calls each(user, i) for all i below count, on this thread and on others, if threads may be made. After a failure the
+ * rest is left out. The error returned is that of the lowest index that fails, however the threads share the work. */
+static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *user, uint64_t index, bzna_error *err),
+                                void *user, uint64_t count, bzna_error *err)
+{
+    bzi_crew crew = { .each = each, .user = user, .count = count };
+    bzi_thread threads[BZI_LIMIT_OPEN_THREADS];
+    uint64_t wanted = host->no_threads ? 1 : bzi_min(bzi_min(bzi_os_processors(), BZI_LIMIT_OPEN_THREADS), count);
+    uint32_t started = 0;
+
+    atomic_init(&crew.failed, count);
+    if (bzi_os_mutex_init(&crew.mutex, BZI_RANK_CREW))
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+
+    while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
+        started++;
+    bzi_crew_run(&crew);
+    while (started)
+        bzi_os_thread_join(threads[--started]);
+    bzi_os_mutex_free(&crew.mutex);
+
+    if (crew.failed == count)
+        return BZNA_OK;
+    *err = crew.err;
+    return err->status;
+}
+
+#ifndef BENZINA_NO_FOLDERS
 
 /* Joins folder and name with a slash. Either may be empty; then there is none. */
 static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name, bzna_error *err)
@@ -10431,43 +9960,75 @@ static int bzi_path_has_extension(const char *name, const char *list)
     return dot && bzi_word_is_in(dot + 1, list);
 }
 
-/* Compares two things that begin with a pointer to a text. */
-static int bzi_path_is_before(const void *a, const void *b)
+static int bzi_bytes_compare(const char *a, size_t a_size, const char *b, size_t b_size)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b) < 0;
+    const int order = memcmp(a, b, (size_t)bzi_min(a_size, b_size));
+    return order ? order : a_size < b_size ? -1 : a_size > b_size;
 }
 
-/* The files of one folder. */
-typedef struct bzi_tree_folder {
-    const char *path;                 /* below the root; "": the root itself */
-    uint64_t    first;                /* number of its first name */
-    uint64_t    count;                /* how many names it has */
-} bzi_tree_folder;
+/* Compares paths of files: by their folders, then by their names, as bytes. stems: without the names' extensions. Pre:
+ * then each name has one. */
+static int bzi_path_compare(const char *a, const char *b, int stems)
+{
+    const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
+    int order;
 
-/* The files under a folder, in order. */
+    x = x ? x : a;
+    y = y ? y : b;
+    order = bzi_bytes_compare(a, (size_t)(x - a), b, (size_t)(y - b));
+    return order ? order : bzi_bytes_compare(x, stems ? (size_t)(strrchr(x, '.') - x) : strlen(x),
+                                             y, stems ? (size_t)(strrchr(y, '.') - y) : strlen(y));
+}
+
+static int bzi_path_is_before(const void *a, const void *b)
+{
+    return bzi_path_compare(*(const char *const *)a, *(const char *const *)b, 0) < 0;
+}
+
+/* Paths below a folder, sorted. */
 typedef struct bzi_tree {
-    char            *text;            /* the texts that the other members point into */
-    uint64_t         text_size;       /* bytes of text */
-    const char     **names;           /* of files, folder by folder */
-    uint64_t         count;           /* files */
-    bzi_tree_folder *folders;         /* that have files, by path */
-    uint64_t         folder_count;    /* how many they are */
+    const char **names;
+    uint64_t     count;
 } bzi_tree;
 
-static void bzi_tree_free(bzi_tree *tree, const bzi_memory *memory)
+/* Keeps names in an order, and no more memory than they need. */
+static bzna_status bzi_tree_make(bzi_tree *tree, bzi_owned *kept, const bzi_names *names,
+                                 int (*is_before)(const void *a, const void *b), bzna_error *err)
 {
-    bzi_release(memory, tree->text, tree->text_size, 1);
-    bzi_release(memory, tree->names, tree->count, sizeof *tree->names);
-    bzi_release(memory, tree->folders, tree->folder_count, sizeof *tree->folders);
-    memset(tree, 0, sizeof *tree);
+    const char *text = bzi_keep_copy(kept, names->text.data, names->text_size, 1);
+
+    if (!text || !BZI_KEEP(kept, tree->names, names->count))
+        return bzi_fail_memory(err, "names of files");
+
+    tree->count = names->count;
+    for (uint64_t i = 0; i < names->count; i++)
+        tree->names[i] = text + (bzi_names_get(names, i) - (const char *)names->text.data);
+    bzi_sort(tree->names, tree->count, sizeof *tree->names, is_before);
+    return BZNA_OK;
+}
+
+/* Adds the names to a hash: of each folder that has files, and then of those. */
+static uint64_t bzi_tree_hash(const bzi_tree *tree, uint64_t hash)
+{
+    const char *folder = NULL;
+    size_t size = 0;
+
+    for (uint64_t i = 0; i < tree->count; i++) {
+        const char *path = tree->names[i], *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+        const size_t here = slash ? (size_t)(slash - path) : 0;
+
+        if (!folder || bzi_bytes_compare(folder, size, path, here))
+            hash = bzi_hash(bzi_hash(hash, path, here), "", 1);
+        folder = path;
+        size = here;
+        hash = bzi_hash(hash, name, strlen(name) + 1);
+    }
+    return hash;
 }
 
 /* A folder that a walk has found. */
 typedef struct bzi_walk_folder {
-    uint64_t path;                    /* offset of its path, below the root, in text */
     uint64_t parent;                  /* number of the folder that holds it */
-    uint64_t first;                   /* number of its first name */
-    uint64_t count;                   /* how many names it has */
     uint64_t id[2];                   /* as in bzi_os_folder */
 } bzi_walk_folder;
 
@@ -10475,9 +10036,9 @@ typedef struct bzi_walk_folder {
 typedef struct bzi_walk {
     const char *root;                 /* the folder at which the walk begins */
     const char *extensions;           /* of files that count; as for bzi_word_is_in */
-    bzi_names   names;                /* of files; the folders' paths are kept there, too */
-    bzi_buffer  folders;              /* bzi_walk_folder of each */
-    uint64_t    folder_count;         /* folders found */
+    bzi_names   files;                /* their paths below the root */
+    bzi_names   folders;              /* likewise; "": the root itself */
+    bzi_buffer  about;                /* bzi_walk_folder of each folder */
     uint32_t    others;               /* files with other extensions were found */
     uint32_t    keeps_other;          /* `other` is wanted */
     /* path of such a file: the first by name, or one of another loader's format, if there is any */
@@ -10488,32 +10049,35 @@ typedef struct bzi_walk {
 #define BZI_UNREAD_EXTENSIONS " parquet arrow tfrecord tfrec beton mds mdb lmdb hdf5 h5 npy npz zip 7z rar gz tgz " \
                               "bz2 xz zst lz4 safetensors pkl pt webm mkv avi "
 
+static bzi_walk bzi_walk_make(const bzi_memory *memory, const char *root, const char *extensions)
+{
+    return (bzi_walk){ .root = root, .extensions = extensions, .files.memory = memory, .folders.memory = memory };
+}
+
 /* Returns folder number i, until another is added. */
 static bzi_walk_folder *bzi_walk_at(const bzi_walk *walk, uint64_t i)
 {
-    return (bzi_walk_folder *)(void *)walk->folders.data + i;
+    return (bzi_walk_folder *)(void *)walk->about.data + i;
 }
 
 static void bzi_walk_free(bzi_walk *walk)
 {
-    bzi_buffer_free(walk->names.memory, &walk->folders);
-    bzi_names_free(&walk->names);
+    bzi_buffer_free(walk->files.memory, &walk->about);
+    bzi_names_free(&walk->files);
+    bzi_names_free(&walk->folders);
 }
 
 /* Adds a folder, which is listed later. */
 static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_t parent, bzna_error *err)
 {
-    bzi_walk_folder folder = { 0, parent, 0, 0, { 0, 0 } };
-    bzna_status status;
+    const bzi_walk_folder folder = { .parent = parent };
+    uint64_t number = walk->folders.count;
 
-    if (walk->folder_count == BZI_LIMIT_FOLDERS)
+    if (number == BZI_LIMIT_FOLDERS)
         return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u folders", path, BZI_LIMIT_FOLDERS);
-    if ((status = bzi_names_keep(&walk->names, path, &folder.path, err)) != BZNA_OK)
-        return status;
-    if (!bzi_buffer_reserve(walk->names.memory, &walk->folders, (walk->folder_count + 1) * sizeof folder, 1))
+    if (!bzi_buffer_push(walk->files.memory, &walk->about, &number, &folder, sizeof folder))
         return bzi_fail_memory(err, "folders");
-    *bzi_walk_at(walk, walk->folder_count++) = folder;
-    return BZNA_OK;
+    return bzi_names_add(&walk->folders, path, err);
 }
 
 /* Notes a file with another extension for messages, if it comes before the one noted so far. path: of the folder that
@@ -10537,7 +10101,6 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
                                   bzna_error *err)
 {
     char below[BZI_LIMIT_PATH_BYTES];
-    bzna_status status;
 
     if (name[0] == '.' || kind == BZI_OS_OTHER)
         return BZNA_OK;
@@ -10548,10 +10111,9 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
         return BZNA_OK;
     }
 
-    if (kind != BZI_OS_FOLDER)
-        return bzi_names_add(&walk->names, name, err);
-    status = bzi_path_join(below, sizeof below, path, name, err);
-    return status == BZNA_OK ? bzi_walk_add_folder(walk, below, i, err) : status;
+    if (bzi_path_join(below, sizeof below, path, name, err) != BZNA_OK)
+        return err->status;
+    return kind == BZI_OS_FOLDER ? bzi_walk_add_folder(walk, below, i, err) : bzi_names_add(&walk->files, below, err);
 }
 
 /* Refuses a link to a folder that holds it: the walk over it would never end. */
@@ -10577,14 +10139,13 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     const char *name;
     int error = 0, kind;
 
-    bzi_string_copy(below, sizeof below, (const char *)walk->names.text.data + bzi_walk_at(walk, i)->path);
+    bzi_string_copy(below, sizeof below, bzi_names_get(&walk->folders, i));
     if ((status = bzi_path_join(path, sizeof path, walk->root, below, err)) != BZNA_OK)
         return status;
     if ((error = bzi_os_folder_open(&folder, path)) != 0)
         return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
 
     memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
-    bzi_walk_at(walk, i)->first = walk->names.count;
     status = bzi_walk_check_cycle(walk, i, below, err);
 
     while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL)
@@ -10592,76 +10153,18 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     if (status == BZNA_OK && error)
         status = bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
 
-    bzi_walk_at(walk, i)->count = walk->names.count - bzi_walk_at(walk, i)->first;
     bzi_os_folder_close(&folder);
     return status;
 }
 
-/* Makes room for what a walk has found, and not more. */
-static bzna_status bzi_tree_make(bzi_tree *tree, const bzi_walk *walk, bzna_error *err)
+/* Lists a folder and all below it. */
+static bzna_status bzi_walk_run(bzi_walk *walk, const char *folder, bzna_error *err)
 {
-    memset(tree, 0, sizeof *tree);
-    tree->text_size = walk->names.text_size;
-    tree->count = walk->names.count;
-    tree->text = bzi_alloc_copy(walk->names.memory, walk->names.text.data, walk->names.text_size, 1);
-    tree->names = bzi_alloc(walk->names.memory, tree->count, sizeof *tree->names, 16);
+    bzna_status status = bzi_walk_add_folder(walk, folder, 0, err);
 
-    for (uint64_t i = 0; i < walk->folder_count; i++)
-        tree->folder_count += bzi_walk_at(walk, i)->count > 0;
-    tree->folders = bzi_alloc(walk->names.memory, tree->folder_count, sizeof *tree->folders, 16);
-
-    if (tree->text && tree->names && tree->folders)
-        return BZNA_OK;
-    bzi_tree_free(tree, walk->names.memory);
-    return bzi_fail_memory(err, "names of files");
-}
-
-/* Puts what a walk has found in order. */
-static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_error *err)
-{
-    uint64_t n = 0;
-    bzna_status status = bzi_tree_make(tree, walk, err);
-
-    if (status != BZNA_OK)
-        return status;
-
-    for (uint64_t i = 0; i < walk->folder_count; i++) {
-        const bzi_walk_folder *folder = bzi_walk_at(walk, i);
-        if (folder->count)
-            tree->folders[n++] = (bzi_tree_folder){ tree->text + folder->path, folder->first, folder->count };
-    }
-
-    bzi_sort(tree->folders, n, sizeof *tree->folders, bzi_path_is_before);
-    n = 0;
-
-    for (uint64_t i = 0; i < tree->folder_count; i++) {
-        bzi_tree_folder *folder = &tree->folders[i];
-
-        for (uint64_t k = 0; k < folder->count; k++) {
-            const char *name = bzi_names_get(&walk->names, folder->first + k);
-            tree->names[n + k] = tree->text + (name - (const char *)walk->names.text.data);
-        }
-
-        folder->first = n;
-        bzi_sort(tree->names + n, folder->count, sizeof *tree->names, bzi_path_is_before);
-        n += folder->count;
-    }
-
-    return BZNA_OK;
-}
-
-static int bzi_tree_is_past(const void *folders, uint64_t i, const void *index)
-{
-    const bzi_tree_folder *folder = (const bzi_tree_folder *)folders + i;
-    return folder->first + folder->count > *(const uint64_t *)index;
-}
-
-/* Gives the path of file number i, below the root. Pre: i < count. */
-static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, uint64_t capacity, bzna_error *err)
-{
-    uint64_t k = bzi_search(tree->folders, tree->folder_count, &i, bzi_tree_is_past);
-
-    return bzi_path_join(path, capacity, tree->folders[k].path, tree->names[i], err);
+    for (uint64_t i = 0; status == BZNA_OK && i < walk->folders.count; i++)
+        status = bzi_walk_scan(walk, i, err);
+    return status;
 }
 
 
@@ -10677,37 +10180,24 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
 
 /* The files of one class. A root without classes has one bzi_class, which holds all its files. */
 typedef struct bzi_class {
-    const char *name;                 /* of its folder; in the text of bzi_folder.top */
+    const char *name;                 /* of its folder */
     uint64_t    begin;                /* number of its first sample */
     uint32_t    only_folders;         /* 1 if it holds at least two folders and no file beside them */
     uint32_t    splits;               /* how many folders in it are named like splits */
     bzi_tree    tree;                 /* its files */
+    bzi_owned   kept;                 /* while folders are listed: memory of the thread that lists it */
 } bzi_class;
 
 typedef struct bzi_folder {
-    char       *root;                 /* path of the root, absolute where the working folder is known */
-    uint64_t    root_size;            /* bytes of that path, with its NUL */
-    bzi_tree    top;                  /* the root's folders; the names of classes lie in its text */
+    const char *root;                 /* path of the root, absolute where the working folder is known */
+    bzi_tree    top;                  /* the folders in the root, which are the classes */
     uint64_t    root_id[2];           /* identity of the root, which ends circles of links */
     bzi_class  *classes;
-    uint64_t    class_room;           /* allocated classes: 1 without classes, 0 with a list */
+    uint64_t    class_room;           /* elements of classes: 1 without classes, 0 with a list */
     bzi_list    list;                 /* if it has rows, it names the samples, and there are no classes */
     bzi_field   fields[3];            /* image, target or label or neither, name */
     bzi_host   *host;
 } bzi_folder;
-
-static void bzi_folder_close(bzi_container *c)
-{
-    const bzi_memory *memory = &c->host->memory;
-    bzi_folder *folder = c->own;
-
-    for (uint64_t i = 0; i < folder->class_room; i++)
-        bzi_tree_free(&folder->classes[i].tree, memory);
-    bzi_release(memory, folder->classes, folder->class_room, sizeof *folder->classes);
-    bzi_tree_free(&folder->top, memory);
-    bzi_list_close(&folder->list, memory);
-    bzi_release(memory, folder->root, folder->root_size, 1);
-}
 
 /* Orders names that are decimal numbers by value, and names of equal value ("7", "007") as text. */
 static int bzi_folder_number_is_before(const void *left, const void *right)
@@ -10716,27 +10206,6 @@ static int bzi_folder_number_is_before(const void *left, const void *right)
     const char *x = a + strspn(a, "0"), *y = b + strspn(b, "0");
     int order = strlen(x) != strlen(y) ? strlen(x) < strlen(y) ? -1 : 1 : strcmp(x, y);
     return order ? order < 0 : strcmp(a, b) < 0;
-}
-
-/* Fills `top` with the names of the root's folders, sorted. The walk's first folder is the root itself. */
-static bzna_status bzi_folder_list(const bzi_walk *walk, bzi_tree *top, bzna_error *err)
-{
-    uint64_t count = walk->folder_count - 1;
-
-    memset(top, 0, sizeof *top);
-    top->text_size = walk->names.text_size;
-    top->text = bzi_alloc_copy(walk->names.memory, walk->names.text.data, walk->names.text_size, 1);
-    top->names = bzi_alloc(walk->names.memory, count, sizeof *top->names, 16);
-    top->count = count;
-    if (!top->text || !top->names) {
-        bzi_tree_free(top, walk->names.memory);
-        return bzi_fail_memory(err, "the names of classes");
-    }
-
-    for (uint64_t i = 0; i < count; i++)
-        top->names[i] = top->text + bzi_walk_at(walk, i + 1)->path;
-    bzi_sort(top->names, count, sizeof *top->names, bzi_path_is_before);
-    return BZNA_OK;
 }
 
 /* Sorts the names of folders by their numbers. A name that is not a number is an error. */
@@ -10782,10 +10251,8 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
 {
     bzi_folder *folder = c->own;
     uint64_t count = config->classes ? config->class_count : folder->top.count;
-    bzna_status status;
 
-    folder->classes = bzi_alloc_zero(&c->host->memory, count, sizeof *folder->classes);
-    if (!folder->classes)
+    if (!BZI_KEEP(&c->kept, folder->classes, count))
         return bzi_fail_memory(err, "classes");
     folder->class_room = c->class_count = count;
 
@@ -10795,8 +10262,8 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
         return bzi_folder_choose(folder, config, err);
 
     if (config->class_order == BZNA_CLASS_ORDER_NUMERIC &&
-        (status = bzi_folder_sort_numbers(folder->top.names, count, err)) != BZNA_OK)
-        return status;
+        bzi_folder_sort_numbers(folder->top.names, count, err) != BZNA_OK)
+        return err->status;
 
     for (uint64_t i = 0; i < count; i++)
         folder->classes[i].name = folder->top.names[i];
@@ -10820,10 +10287,8 @@ static int bzi_folder_is_split(const char *name)
 static uint32_t bzi_folder_count_splits(const bzi_walk *walk)
 {
     uint32_t splits = 0;
-    for (uint64_t i = 2; i < walk->folder_count; i++) {
-        const char *path = (const char *)walk->names.text.data + bzi_walk_at(walk, i)->path;
-        splits += (uint32_t)bzi_folder_is_split(strrchr(path, '/') + 1);
-    }
+    for (uint64_t i = 2; i < walk->folders.count; i++)
+        splits += (uint32_t)bzi_folder_is_split(strrchr(bzi_names_get(&walk->folders, i), '/') + 1);
     return splits;
 }
 
@@ -10833,27 +10298,26 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
 {
     const bzi_folder *folder = user;
     bzi_class *class = &folder->classes[index];
-    bzi_walk walk = { .names = { .memory = &folder->host->memory },
-                      .root = folder->root,
-                      .extensions = BZI_PICTURE_EXTENSIONS };
+    bzi_walk walk = bzi_walk_make(&folder->host->memory, folder->root, BZI_PICTURE_EXTENSIONS);
     bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
 
+    class->kept.memory = &folder->host->memory;
     if (status == BZNA_OK) {
         /* the root's identity, so that a link back to the root is found */
         memcpy(bzi_walk_at(&walk, 0)->id, folder->root_id, sizeof folder->root_id);
         status = bzi_walk_add_folder(&walk, class->name, 0, err);
     }
 
-    for (uint64_t i = 1; status == BZNA_OK && i < walk.folder_count; i++) {
+    for (uint64_t i = 1; status == BZNA_OK && i < walk.folders.count; i++) {
         status = bzi_walk_scan(&walk, i, err);
         if (i == 1) {
-            class->only_folders = walk.folder_count > 3 && !walk.names.count && !walk.others;
+            class->only_folders = walk.folders.count > 3 && !walk.files.count && !walk.others;
             class->splits = bzi_folder_count_splits(&walk);
         }
     }
 
     if (status == BZNA_OK)
-        status = bzi_walk_finish(&walk, &class->tree, err);
+        status = bzi_tree_make(&class->tree, &class->kept, &walk.files, bzi_path_is_before, err);
     bzi_walk_free(&walk);
     return status;
 }
@@ -10862,26 +10326,23 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
  * where its first bytes tell, the format that it has. */
 static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *class, const char *what, bzna_error *err)
 {
-    bzi_walk walk = { .names = { .memory = &folder->host->memory }, .root = folder->root,
-                      .extensions = BZI_PICTURE_EXTENSIONS, .keeps_other = 1 };
+    bzi_walk walk = bzi_walk_make(&folder->host->memory, folder->root, BZI_PICTURE_EXTENSIONS);
     char path[BZI_LIMIT_PATH_BYTES], text[128];
     uint8_t head[BZI_PROBE_BYTES] = { 0 };
-    bzi_source source;
+    bzi_source source = { .size = 0 };
     const char *kind = NULL;
     bzna_error ignored;
-    bzna_status status = bzi_walk_add_folder(&walk, class, 0, &ignored);
 
-    for (uint64_t i = 0; status == BZNA_OK && i < walk.folder_count; i++)
-        status = bzi_walk_scan(&walk, i, &ignored);
-    memset(&source, 0, sizeof source);
+    walk.keeps_other = 1;
+    bzi_walk_run(&walk, class, &ignored);
 
     if (walk.other[0] && bzi_path_join(path, sizeof path, folder->root, walk.other, &ignored) == BZNA_OK &&
-        bzi_source_open_file(&source, NULL, path, &ignored) == BZNA_OK) {
+        bzi_source_open_file(&source, path, &ignored) == BZNA_OK) {
         const bzi_span bytes = { head, bzi_min(source.size, sizeof head) };
         if (bzi_source_read(&source, 0, head, bytes.size, &ignored) == BZNA_OK &&
             !(kind = bzi_codec_unread(bytes, 0)))
             kind = bzi_codec_unread_shape(bytes);
-        bzi_source_close(&source, &folder->host->memory);
+        bzi_source_close(&source);
     }
 
     bzi_string_copy(text, sizeof text, walk.other);
@@ -10944,9 +10405,13 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
     bzi_folder *folder = c->own;
     bzna_status status;
 
-    if ((status = bzi_folder_name_classes(c, config, err)) != BZNA_OK ||
-        (status = bzi_parallel(c->host, bzi_folder_list_class, folder, c->class_count, err)) != BZNA_OK ||
-        (status = bzi_folder_check_classes(c, config, err)) != BZNA_OK)
+    if ((status = bzi_folder_name_classes(c, config, err)) != BZNA_OK)
+        return status;
+
+    status = bzi_parallel(c->host, bzi_folder_list_class, folder, c->class_count, err);
+    for (uint64_t i = 0; i < c->class_count; i++)
+        bzi_owned_move(&c->kept, &folder->classes[i].kept);
+    if (status != BZNA_OK || (status = bzi_folder_check_classes(c, config, err)) != BZNA_OK)
         return status;
 
     for (uint64_t i = 0; i < c->class_count; i++) {
@@ -10965,14 +10430,13 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
     bzi_folder *folder = c->own;
     const bzi_list *list = &folder->list;
     int64_t target;
-    bzna_status status;
 
     if (config->classes || config->class_order)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: the labels of dataset_config.list are the classes",
                         config->classes ? "classes" : "class_order");
 
-    if ((status = bzi_list_open(&folder->list, &c->host->memory, config->list, err)) != BZNA_OK)
-        return status;
+    if (bzi_list_open(&folder->list, &c->kept, config->list, err) != BZNA_OK)
+        return err->status;
 
     c->count = c->target_count = list->count;
     for (uint64_t i = 0; i < list->count && c->target_count; i++)
@@ -10992,57 +10456,51 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
                         config->classes[0]);
     if (config->class_order)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: there are no class folders");
-    if (!walk->names.count)
+    if (!walk->files.count)
         return bzi_folder_fail_empty(folder, "", "the folder holds neither pictures nor folders of them", err);
 
-    if (!(folder->classes = bzi_alloc_zero(&c->host->memory, 1, sizeof *folder->classes)))
+    if (!BZI_KEEP(&c->kept, folder->classes, 1))
         return bzi_fail_memory(err, "a folder");
     folder->class_room = 1;
-    c->count = walk->names.count;
-    return bzi_walk_finish(walk, &folder->classes[0].tree, err);
+    c->count = walk->files.count;
+    return bzi_tree_make(&folder->classes[0].tree, &c->kept, &walk->files, bzi_path_is_before, err);
 }
 
-/* Keeps the absolute path of the root, so that files can be opened later even if the working folder has changed. */
-static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_error *err)
+/* Keeps the absolute path of a folder, so that files can be opened later even if the working folder has changed. */
+static bzna_status bzi_folder_root(bzi_container *c, const char **root, bzna_error *err)
 {
-    const bzi_memory *memory = &c->host->memory;
-    char here[BZI_LIMIT_PATH_BYTES], root[BZI_LIMIT_PATH_BYTES];
-    bzi_folder *folder = c->own;
-    bzna_status status;
+    char path[BZI_LIMIT_PATH_BYTES];
 
-    folder->host = c->host;
-    if (bzi_os_is_absolute(path) || !bzi_os_here(here, sizeof here))
-        here[0] = 0;
-    if ((status = bzi_path_join(root, sizeof root, here, path, err)) != BZNA_OK)
-        return status;
-
-    folder->root_size = strlen(root) + 1;
-    folder->root = bzi_alloc_copy(memory, root, folder->root_size, 1);
-    return folder->root ? BZNA_OK : bzi_fail_memory(err, "a folder");
+    if (!bzi_path_absolute(path, sizeof path, c->given))
+        return bzi_file_fail_open(ENAMETOOLONG, err);
+    *root = bzi_keep_copy(&c->kept, path, strlen(path) + 1, 1);
+    return *root ? BZNA_OK : bzi_fail_memory(err, "a folder");
 }
 
 /* Finds the samples: from the list, in the root, or in class folders. */
-static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzna_dataset_config *config,
-                                   bzna_error *err)
+static bzna_status bzi_folder_find(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    bzi_walk walk = { .names = { .memory = &c->host->memory }, .extensions = BZI_PICTURE_EXTENSIONS };
     bzi_folder *folder = c->own;
-    bzna_status status = bzi_folder_make(c, path, err);
+    bzi_walk walk;
+    bzna_status status = bzi_folder_root(c, &folder->root, err);
 
+    folder->host = c->host;
     if (status != BZNA_OK)
         return status;
-
-    walk.root = folder->root;
     if (config->list)
         return bzi_folder_open_list(c, config, err);
 
+    walk = bzi_walk_make(&c->host->memory, folder->root, BZI_PICTURE_EXTENSIONS);
     if ((status = bzi_walk_add_folder(&walk, "", 0, err)) == BZNA_OK &&
         (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK) {
         memcpy(folder->root_id, bzi_walk_at(&walk, 0)->id, sizeof folder->root_id);
-        if (walk.folder_count == 1)
+        if (walk.folders.count == 1)
             status = bzi_folder_open_flat(c, &walk, config, err);
-        else if ((status = bzi_folder_list(&walk, &folder->top, err)) == BZNA_OK)
+        else if ((status = bzi_tree_make(&folder->top, &c->kept, &walk.folders, bzi_path_is_before, err)) == BZNA_OK) {
+            folder->top.names++;                            /* the first is "", the root */
+            folder->top.count--;
             status = bzi_folder_open_classes(c, config, err);
+        }
     }
 
     bzi_walk_free(&walk);
@@ -11050,10 +10508,9 @@ static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzn
 }
 
 /* Opens a folder and says which fields its samples have. */
-static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, const bzna_dataset_config *config,
-                                        bzna_error *err)
+static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    bzna_status status = bzi_folder_find(c, path, config, err);
+    bzna_status status = bzi_folder_find(c, config, err);
     bzi_folder *folder = c->own;
 
     if (status != BZNA_OK)
@@ -11081,21 +10538,18 @@ static uint64_t bzi_folder_class_of(const bzi_folder *folder, uint64_t index)
     return bzi_search(folder->classes, folder->class_room, &index, bzi_class_is_past);
 }
 
-/* Gives a sample's path below the root, or as the list has it. */
-static bzna_status bzi_folder_name(const bzi_container *c, uint64_t index, char *name, uint64_t capacity,
-                                   bzna_error *err)
+/* Returns a sample's path below the root, or as the list has it. */
+static bzi_span bzi_folder_name(const bzi_folder *folder, uint64_t index)
 {
-    const bzi_folder *folder = c->own;
     const bzi_class *class;
+    const char *name;
 
-    if (folder->list.rows) {
-        bzi_span path = bzi_list_path(&folder->list, &folder->list.rows[index]);
-        bzi_text_copy(name, (size_t)capacity, path.data, path.size);        /* a list's paths are not longer */
-        return BZNA_OK;
-    }
+    if (folder->list.rows)
+        return bzi_list_path(&folder->list, &folder->list.rows[index]);
 
     class = &folder->classes[bzi_folder_class_of(folder, index)];
-    return bzi_tree_path(&class->tree, index - class->begin, name, capacity, err);
+    name = class->tree.names[index - class->begin];
+    return (bzi_span){ (const uint8_t *)name, strlen(name) };
 }
 
 /* Gives the path of a sample's file. A list may have absolute paths. */
@@ -11104,10 +10558,10 @@ static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, uint3
 {
     char name[BZI_LIMIT_PATH_BYTES];
     const bzi_folder *folder = c->own;
-    bzna_status status = bzi_folder_name(c, index, name, sizeof name, err);
+    const bzi_span text = bzi_folder_name(folder, index);
     (void)number;
-    if (status != BZNA_OK)
-        return status;
+
+    bzi_text_copy(name, sizeof name, text.data, text.size);
     return bzi_path_join(path, capacity, bzi_os_is_absolute(name) ? "" : folder->root, name, err);
 }
 
@@ -11133,15 +10587,15 @@ static void bzi_folder_label(const bzi_folder *folder, uint64_t index, uint32_t 
 static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                     bzi_value *value, bzna_error *err)
 {
-    char name[BZI_LIMIT_PATH_BYTES];
     const uint32_t kind = c->fields[number].kind;
-    bzna_status status = BZNA_OK;
+    const bzi_span name = bzi_folder_name(c->own, sample->index);
+    (void)err;
 
-    if (kind != BZNA_FIELD_TEXT)
+    if (kind == BZNA_FIELD_TEXT)
+        bzi_value_put(value, name.data, name.size);
+    else
         bzi_folder_label(c->own, sample->index, kind, value);
-    else if ((status = bzi_folder_name(c, sample->index, name, sizeof name, err)) == BZNA_OK)
-        bzi_value_put(value, name, strlen(name));
-    return status;
+    return BZNA_OK;
 }
 
 static bzna_status bzi_folder_class_name(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err)
@@ -11153,12 +10607,10 @@ static bzna_status bzi_folder_class_name(const bzi_container *c, uint64_t target
 }
 
 static bzna_status bzi_folder_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                    bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                    bzi_image *image, bzna_error *err)
 {
-    (void)c;
-    if (pick->name && strcmp(pick->name, "image"))
-        return bzi_container_fail_image(pick->name, err);
-    return bzi_file_image((bzi_span){ sample->bytes, sample->extent.size }, 0, scratch, image, err);
+    (void)c, (void)pick;
+    return bzi_file_image(bzi_sample_span(sample), 0, image, err);
 }
 
 /* Hashes the names of all files and folders in the order of the classes: another order makes another data set. */
@@ -11166,16 +10618,9 @@ static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_folder *folder = c->own;
 
-    hash = bzi_hash(hash, folder->list.text, (size_t)folder->list.size);
-    for (uint64_t i = 0; i < folder->class_room; i++) {
-        const bzi_tree *tree = &folder->classes[i].tree;
-        for (uint64_t k = 0; k < tree->folder_count; k++) {
-            const bzi_tree_folder *in = &tree->folders[k];
-            hash = bzi_hash(hash, in->path, strlen(in->path) + 1);
-            for (uint64_t j = 0; j < in->count; j++)
-                hash = bzi_hash(hash, tree->names[in->first + j], strlen(tree->names[in->first + j]) + 1);
-        }
-    }
+    hash = bzi_hash(hash, folder->list.text.data, (size_t)folder->list.text.size);
+    for (uint64_t i = 0; i < folder->class_room; i++)
+        hash = bzi_tree_hash(&folder->classes[i].tree, hash);
     return hash;
 }
 
@@ -11184,17 +10629,17 @@ static const bzi_container_ops bzi_folder_ops = {
     .own_bytes = sizeof(bzi_folder),
     .still = 1,
     .listed = 1,
+    .open = bzi_folder_open,
     .field = bzi_folder_field,
     .image = bzi_folder_image,
     .fingerprint = bzi_folder_fingerprint,
-    .close = bzi_folder_close,
     .path = bzi_folder_path,
     .class_name = bzi_folder_class_name
 };
 
 
 /* ==== 37. Containers: pairs of folders =============================================================================
- * Calls: rooms 2, 4, 8, 10, 28, 30, 35.
+ * Calls: rooms 2, 4, 8, 10, 28, 30, 35-36.
  *
  * Folders side by side whose files make one sample where their paths below the folders are the same but for the
  * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
@@ -11202,62 +10647,33 @@ static const bzi_container_ops bzi_folder_ops = {
 
 /* One of the folders. */
 typedef struct bzi_paired {
-    char    *root;                    /* its path, absolute where the working folder is known */
-    uint64_t root_size;               /* bytes of that path, with its NUL */
-    bzi_tree tree;                    /* its files; those of each folder in it are sorted without their extensions */
+    const char *root;                 /* its path, absolute where the working folder is known */
+    bzi_tree    tree;                 /* its files; those of each folder in it are sorted without their extensions */
 } bzi_paired;
 
 typedef struct bzi_pairs {
-    bzi_paired folders[BZI_LIMIT_PAIRED];
-    bzi_field  fields[BZI_LIMIT_PAIRED + 1];          /* a picture for each folder, then the name */
+    const char *root;                 /* of paths that are not absolute */
+    bzi_paired  folders[BZI_LIMIT_PAIRED];
+    bzi_field   fields[BZI_LIMIT_PAIRED + 1];         /* a picture for each folder, then the name */
 } bzi_pairs;
-
-static void bzi_pairs_close(bzi_container *c)
-{
-    bzi_pairs *pairs = c->own;
-
-    for (uint32_t i = 0; i < BZI_LIMIT_PAIRED; i++) {
-        bzi_tree_free(&pairs->folders[i].tree, &c->host->memory);
-        bzi_release(&c->host->memory, pairs->folders[i].root, pairs->folders[i].root_size, 1);
-    }
-}
-
-/* Compares two names of files without their extensions, as strcmp does. Pre: both have a dot. */
-static int bzi_stem_compare(const char *a, const char *b)
-{
-    const size_t x = (size_t)(strrchr(a, '.') - a), y = (size_t)(strrchr(b, '.') - b);
-    const int order = memcmp(a, b, (size_t)bzi_min(x, y));
-    return order ? order : x < y ? -1 : x > y;
-}
 
 static int bzi_stem_is_before(const void *a, const void *b)
 {
     const char *x = *(const char *const *)a, *y = *(const char *const *)b;
-    const int order = bzi_stem_compare(x, y);
+    const int order = bzi_path_compare(x, y, 1);
     return order ? order < 0 : strcmp(x, y) < 0;
 }
 
 static int bzi_stem_is_past(const void *names, uint64_t i, const void *name)
 {
-    return bzi_stem_compare(((const char *const *)names)[i], name) >= 0;
+    return bzi_path_compare(((const char *const *)names)[i], name, 1) >= 0;
 }
 
-static int bzi_tree_folder_is_past(const void *folders, uint64_t i, const void *path)
+/* Returns 1 if a tree has a file of this path, but for the extension, else 0. */
+static int bzi_tree_has(const bzi_tree *tree, const char *path)
 {
-    return strcmp(((const bzi_tree_folder *)folders)[i].path, path) >= 0;
-}
-
-/* Returns 1 if a tree has a file of this name, but for the extension, in the folder of that path, else 0. */
-static int bzi_tree_has(const bzi_tree *tree, const char *path, const char *name)
-{
-    const uint64_t f = bzi_search(tree->folders, tree->folder_count, path, bzi_tree_folder_is_past);
-    const bzi_tree_folder *folder = &tree->folders[f];
-    uint64_t i;
-
-    if (f == tree->folder_count || strcmp(folder->path, path))
-        return 0;
-    i = bzi_search(tree->names + folder->first, folder->count, name, bzi_stem_is_past);
-    return i < folder->count && bzi_stem_compare(tree->names[folder->first + i], name) == 0;
+    const uint64_t i = bzi_search(tree->names, tree->count, path, bzi_stem_is_past);
+    return i < tree->count && bzi_path_compare(tree->names[i], path, 1) == 0;
 }
 
 /* Fails if files of one tree lack a partner in another. The message names the first of them. */
@@ -11265,66 +10681,51 @@ static bzna_status bzi_pairs_check(const bzi_container *c, uint32_t from, uint32
 {
     const bzi_pairs *pairs = c->own;
     const bzi_tree *tree = &pairs->folders[from].tree;
-    char path[BZI_LIMIT_PATH_BYTES] = "", text[100], more[40] = "has";
+    char text[100], more[40] = "has";
     uint64_t lacking = 0;
-    bzna_error ignored;
 
-    for (uint64_t f = 0; f < tree->folder_count; f++) {
-        const bzi_tree_folder *folder = &tree->folders[f];
-        for (uint64_t i = folder->first; i < folder->first + folder->count; i++)
-            if (!bzi_tree_has(&pairs->folders[to].tree, folder->path, tree->names[i]) && lacking++ == 0)
-                bzi_path_join(path, sizeof path, folder->path, tree->names[i], &ignored);
-    }
+    for (uint64_t i = 0; i < tree->count; i++)
+        if (!bzi_tree_has(&pairs->folders[to].tree, tree->names[i]) && lacking++ == 0)
+            bzi_string_copy(text, sizeof text, tree->names[i]);
 
     if (!lacking)
         return BZNA_OK;
-    bzi_string_copy(text, sizeof text, path);
     bzi_text_printable(text);
     if (lacking > 1)
-        snprintf(more, sizeof more, "and %llu more have", (unsigned long long)lacking - 1);
+        snprintf(more, sizeof more, "and %llu more have", (bzi_llu)lacking - 1);
     return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.pairs: \"%s\" in %s %s no partner in %s", text,
                     c->fields[from].name, more, c->fields[to].name);
 }
 
-/* Sorts the names of each folder without their extensions, and refuses two that differ in nothing else. */
-static bzna_status bzi_pairs_sort(const char *field, bzi_tree *tree, bzna_error *err)
+/* Refuses two files that differ in nothing but their extensions, and a folder without any. */
+static bzna_status bzi_pairs_check_names(const char *field, const bzi_tree *tree, bzna_error *err)
 {
-    for (uint64_t f = 0; f < tree->folder_count; f++) {
-        const char **names = tree->names + tree->folders[f].first;
-        bzi_sort(names, tree->folders[f].count, sizeof *names, bzi_stem_is_before);
-        for (uint64_t i = 1; i < tree->folders[f].count; i++)
-            if (bzi_stem_compare(names[i - 1], names[i]) == 0)
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%.64s\" and \"%.64s\" in %s have the "
-                                "same name but for the extension", names[i - 1], names[i], field);
-    }
-    return BZNA_OK;
+    for (uint64_t i = 1; i < tree->count; i++)
+        if (bzi_path_compare(tree->names[i - 1], tree->names[i], 1) == 0)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%.64s\" and \"%.64s\" in %s have the same "
+                            "name but for the extension", tree->names[i - 1], tree->names[i], field);
+    return tree->count ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES, "dataset_config.pairs: the folder of %s holds no "
+                                            "pictures", field);
 }
 
 /* Finds the files of one folder. */
 static bzna_status bzi_pairs_walk(bzi_container *c, uint32_t number, bzna_error *err)
 {
     bzi_paired *folder = &((bzi_pairs *)c->own)->folders[number];
-    bzi_walk walk = { .names = { .memory = &c->host->memory }, .root = folder->root,
-                      .extensions = BZI_PICTURE_EXTENSIONS };
-    bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
+    bzi_walk walk = bzi_walk_make(&c->host->memory, folder->root, BZI_PICTURE_EXTENSIONS);
+    bzna_status status = bzi_walk_run(&walk, "", err);
 
-    for (uint64_t i = 0; status == BZNA_OK && i < walk.folder_count; i++)
-        status = bzi_walk_scan(&walk, i, err);
     if (status == BZNA_OK)
-        status = bzi_walk_finish(&walk, &folder->tree, err);
+        status = bzi_tree_make(&folder->tree, &c->kept, &walk.files, bzi_stem_is_before, err);
     bzi_walk_free(&walk);
 
     if (status != BZNA_OK)
         return bzi_error_prefix(err, c->fields[number].name);
-    status = bzi_pairs_sort(c->fields[number].name, &folder->tree, err);
-    if (status == BZNA_OK && !folder->tree.count)
-        status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "dataset_config.pairs: the folder of %s holds no pictures",
-                          c->fields[number].name);
-    return status;
+    return bzi_pairs_check_names(c->fields[number].name, &folder->tree, err);
 }
 
 /* Adds a folder by its text in dataset_config.pairs, "path" or "name=path", of so many bytes. */
-static bzna_status bzi_pairs_add(bzi_container *c, const char *root, const char *text, size_t size, bzna_error *err)
+static bzna_status bzi_pairs_add(bzi_container *c, const char *text, size_t size, bzna_error *err)
 {
     bzi_pairs *pairs = c->own;
     bzi_paired *folder = &pairs->folders[c->field_count];
@@ -11348,29 +10749,24 @@ static bzna_status bzi_pairs_add(bzi_container *c, const char *root, const char 
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%s\" is a field of another kind", name);
 
     bzi_container_add_field(c, pairs->fields, BZNA_FIELD_IMAGE, 1, name);
-    if ((status = bzi_path_join(joined, sizeof joined, bzi_os_is_absolute(below) ? "" : root, below, err)) != BZNA_OK)
+    if ((status = bzi_path_join(joined, sizeof joined, bzi_os_is_absolute(below) ? "" : pairs->root, below, err)) !=
+        BZNA_OK)
         return status;
-    folder->root_size = strlen(joined) + 1;
-    folder->root = bzi_alloc_copy(&c->host->memory, joined, folder->root_size, 1);
+    folder->root = bzi_keep_copy(&c->kept, joined, strlen(joined) + 1, 1);
     if (bzi_os_kind(joined) != BZI_OS_FOLDER)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.pairs: there is no folder \"%.64s\"", below);
     return folder->root ? bzi_pairs_walk(c, c->field_count - 1, err) : bzi_fail_memory(err, "a folder");
 }
 
 /* Opens the folders that dataset_config.pairs names, and sees that each file has its partners. */
-static bzna_status bzi_pairs_open(bzi_container *c, const char *path, const bzna_dataset_config *config,
-                                  bzna_error *err)
+static bzna_status bzi_pairs_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_pairs *pairs = c->own;
-    char here[BZI_LIMIT_PATH_BYTES], root[BZI_LIMIT_PATH_BYTES];
-    bzna_status status;
+    bzna_status status = bzi_folder_root(c, &pairs->root, err);
 
-    if (bzi_os_is_absolute(path) || !bzi_os_here(here, sizeof here))
-        here[0] = 0;
-    status = bzi_path_join(root, sizeof root, here, path, err);
     for (const char *p = config->pairs, *end; status == BZNA_OK && p; p = *end ? end + 1 : NULL) {
         end = p + strcspn(p, ",");
-        status = bzi_pairs_add(c, root, p, (size_t)(end - p), err);
+        status = bzi_pairs_add(c, p, (size_t)(end - p), err);
     }
 
     if (status == BZNA_OK && c->field_count < 2)
@@ -11391,60 +10787,41 @@ static bzna_status bzi_pairs_path(const bzi_container *c, uint64_t index, uint32
                                   uint64_t capacity, bzna_error *err)
 {
     const bzi_paired *folder = &((const bzi_pairs *)c->own)->folders[number];
-    char below[BZI_LIMIT_PATH_BYTES];
-    bzna_status status = bzi_tree_path(&folder->tree, index, below, sizeof below, err);
-    return status == BZNA_OK ? bzi_path_join(path, capacity, folder->root, below, err) : status;
+    return bzi_path_join(path, capacity, folder->root, folder->tree.names[index], err);
 }
 
 /* Gives the name: the first file's path below its folder. */
 static bzna_status bzi_pairs_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                    bzi_value *value, bzna_error *err)
 {
-    char name[BZI_LIMIT_PATH_BYTES];
-    bzna_status status = bzi_tree_path(&((const bzi_pairs *)c->own)->folders[0].tree, sample->index, name, sizeof name,
-                                       err);
-    (void)number;
-    if (status == BZNA_OK)
-        bzi_value_put(value, name, strlen(name));
-    return status;
+    const char *name = ((const bzi_pairs *)c->own)->folders[0].tree.names[sample->index];
+    (void)number, (void)err;
+    bzi_value_put(value, name, strlen(name));
+    return BZNA_OK;
 }
 
-/* Finds a picture among the files that were read. Without a name, or with "image" where no folder is called so, that is
- * the first one. */
+/* Finds a picture among the files that were read. */
 static bzna_status bzi_pairs_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                   bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                   bzi_image *image, bzna_error *err)
 {
     const uint8_t *sizes = sample->bytes + sample->extent.size - c->file_count * sizeof(uint64_t);
     uint64_t at = 0, size = 0;
-    uint32_t number = 0;
     bzna_status status;
 
-    while (pick->name && number < c->file_count && strcmp(c->fields[number].name, pick->name))
-        number++;
-    if (number == c->file_count && strcmp(pick->name, "image"))
-        return bzi_container_fail_image(pick->name, err);
-
-    number %= c->file_count;
-    for (uint32_t i = 0; i <= number; i++) {
+    for (uint32_t i = 0; i <= pick->number; i++) {
         at += size;
         memcpy(&size, sizes + i * sizeof size, sizeof size);
     }
-    status = bzi_file_image((bzi_span){ sample->bytes + at, size }, 0, scratch, image, err);
-    return status == BZNA_OK || !number ? status : bzi_error_prefix(err, c->fields[number].name);
+    status = bzi_file_image((bzi_span){ sample->bytes + at, size }, 0, image, err);
+    return status == BZNA_OK || !pick->number ? status : bzi_error_prefix(err, c->fields[pick->number].name);
 }
 
 /* Hashes the names of all fields, files and folders. */
 static uint64_t bzi_pairs_fingerprint(const bzi_container *c, uint64_t hash)
 {
     for (uint32_t k = 0; k < c->file_count; k++) {
-        const bzi_tree *tree = &((const bzi_pairs *)c->own)->folders[k].tree;
         hash = bzi_hash(hash, c->fields[k].name, strlen(c->fields[k].name) + 1);
-        for (uint64_t f = 0; f < tree->folder_count; f++) {
-            const bzi_tree_folder *in = &tree->folders[f];
-            hash = bzi_hash(hash, in->path, strlen(in->path) + 1);
-            for (uint64_t i = in->first; i < in->first + in->count; i++)
-                hash = bzi_hash(hash, tree->names[i], strlen(tree->names[i]) + 1);
-        }
+        hash = bzi_tree_hash(&((const bzi_pairs *)c->own)->folders[k].tree, hash);
     }
     return hash;
 }
@@ -11453,10 +10830,10 @@ static const bzi_container_ops bzi_pairs_ops = {
     .name = "folder pairs",
     .own_bytes = sizeof(bzi_pairs),
     .still = 1,
+    .open = bzi_pairs_open,
     .field = bzi_pairs_field,
     .image = bzi_pairs_image,
     .fingerprint = bzi_pairs_fingerprint,
-    .close = bzi_pairs_close,
     .path = bzi_pairs_path
 };
 
@@ -11484,14 +10861,12 @@ typedef struct bzi_tar_walk {
     int64_t           told_size;      /* size from a pax header before the member; -1: the member's own header has it */
 } bzi_tar_walk;
 
-/* Fills in `walk`, which bzi_tar_walk_end frees. `map` is the source's map, or NULL to read the source. */
-static void bzi_tar_walk_begin(bzi_tar_walk *walk, const bzi_source *source, const bzi_memory *memory,
-                               const uint8_t *map, uint64_t at)
+/* Fills in `walk`, which bzi_tar_walk_end frees. */
+static void bzi_tar_walk_begin(bzi_tar_walk *walk, const bzi_source *source, const bzi_memory *memory, uint64_t at)
 {
     memset(walk, 0, offsetof(bzi_tar_walk, name));
     walk->window.source = source;
     walk->window.memory = memory;
-    walk->window.map = map;
     walk->at = at;
 }
 
@@ -11545,22 +10920,21 @@ static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bz
 {
     const unsigned long long at = walk->at;
     const uint8_t *block = NULL;
-    bzna_status status;
 
     *header = NULL;
 
     if (walk->at >= walk->window.source->size)
         return BZNA_OK;
     if (walk->window.source->size - walk->at < BZI_TAR_BLOCK)
-        return bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0, "the tar ends inside the header at byte %llu", at);
+        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at, "the tar ends inside the header at byte %llu", at);
 
-    if ((status = bzi_window_view(&walk->window, walk->at, BZI_TAR_BLOCK, &block, err)) != BZNA_OK)
-        return status;
+    if (bzi_window_view(&walk->window, walk->at, BZI_TAR_BLOCK, &block, err) != BZNA_OK)
+        return err->status;
     if (block[0] == 0 && !memcmp(block, block + 1, BZI_TAR_BLOCK - 1))
         return BZNA_OK;
 
     if (!bzi_tar_is_header(block))
-        return bzi_fail(err, BZNA_E_BOX, walk->at, 0, 0, "no tar header at byte %llu: its check sum is wrong", at);
+        return BZI_FAIL_AT(err, BZNA_E_BOX, walk->at, "no tar header at byte %llu: its check sum is wrong", at);
     *header = block;
     return BZNA_OK;
 }
@@ -11573,8 +10947,8 @@ static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, const uint8_t *text, uin
 
     size = nul ? (uint64_t)(nul - text) : size;
     if (size > sizeof walk->name)
-        return bzi_fail(err, BZNA_E_LIMIT, at, 0, 0, "the name at byte %llu has %llu bytes, more than %u",
-                        (unsigned long long)at, (unsigned long long)size, BZI_LIMIT_PATH_BYTES);
+        return BZI_FAIL_AT(err, BZNA_E_LIMIT, at, "the name at byte %llu has %llu bytes, more than %u",
+                           (bzi_llu)at, (bzi_llu)size, BZI_LIMIT_PATH_BYTES);
     if (size)
         memcpy(walk->name, text, (size_t)size);
     walk->name_size = (uint32_t)size;
@@ -11599,9 +10973,9 @@ static void bzi_tar_own_name(bzi_tar_walk *walk, const uint8_t *header)
 
 static bzna_status bzi_tar_fail_sparse(uint64_t at, bzna_error *err)
 {
-    return bzi_fail(err, BZNA_E_UNSUPPORTED, at, 0, 0,
-                    "the member at byte %llu is a sparse file, which is not read: write the tar without --sparse",
-                    (unsigned long long)at);
+    return BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, at,
+                       "the member at byte %llu is a sparse file, which is not read: write the tar without --sparse",
+                       (bzi_llu)at);
 }
 
 /* A record of a pax header, "27 path=a/b/000.jpg\n". */
@@ -11613,23 +10987,20 @@ typedef struct bzi_pax {
 /* Reads the next record. Returns 1 if there is one, 0 at the end, -1 if the bytes are not a record. */
 static int bzi_pax_next(bzi_cursor *c, bzi_pax *record)
 {
-    const uint8_t *p = c->data + c->pos, *equals;
     const uint64_t left = bzi_cursor_left(c);
-    uint64_t length = 0, i = 0;
+    bzi_span rest = { c->data + c->pos, left }, digits;
+    uint64_t length;
 
-    if (left == 0 || *p == 0)
+    if (left == 0 || *rest.data == 0)
         return 0;
-    for (; i < left && i < 8 && p[i] >= '0' && p[i] <= '9'; i++)
-        length = length * 10 + (uint64_t)(p[i] - '0');
-    if (i == 0 || length > left || length < i + 3 || p[i] != ' ' || p[length - 1] != '\n')
+    if (!bzi_text_take(&rest, ' ', &digits) || !bzi_span_integer(digits, &length) || length > left ||
+        length < digits.size + 3 || digits.data[length - 1] != '\n')
         return -1;
 
-    i++;
-    if (!(equals = memchr(p + i, '=', (size_t)(length - i - 1))))
+    rest.size = length - digits.size - 2;                   /* without the blank and the line feed */
+    if (!bzi_text_take(&rest, '=', &record->key))
         return -1;
-
-    record->key = (bzi_span){ p + i, (uint64_t)(equals - p) - i };
-    record->value = (bzi_span){ equals + 1, length - (uint64_t)(equals - p) - 2 };
+    record->value = rest;
     c->pos += length;
     return 1;
 }
@@ -11649,8 +11020,8 @@ static bzna_status bzi_pax_apply(bzi_tar_walk *walk, const bzi_pax *record, uint
 
     walk->told_size = -1;
     if (record->value.size && (!bzi_span_signed(record->value, &walk->told_size) || walk->told_size < 0))
-        return bzi_fail(err, BZNA_E_BOX, at, 0, 0, "the pax record at byte %llu: its size is not a number below 2^63",
-                        (unsigned long long)at);
+        return BZI_FAIL_AT(err, BZNA_E_BOX, at, "the pax record at byte %llu: its size is not a number below 2^63",
+                           (bzi_llu)at);
     return BZNA_OK;
 }
 
@@ -11668,17 +11039,19 @@ static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_cursor c, int global
         else if (!global)
             status = bzi_pax_apply(walk, &record, at, err);
         else if (bzi_pax_is(&record, "path") || bzi_pax_is(&record, "size"))
-            status = bzi_fail(err, BZNA_E_UNSUPPORTED, at, 0, 0,
-                              "the pax record at byte %llu gives all members one path or one size",
-                              (unsigned long long)at);
+            status = BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, at,
+                                 "the pax record at byte %llu gives all members one path or one size",
+                                 (bzi_llu)at);
         at = bzi_cursor_offset(&c);
     }
 
     if (status == BZNA_OK && found < 0)
-        status = bzi_fail(err, BZNA_E_BOX, at, 0, 0, "no pax record at byte %llu, in the header at byte %llu",
-                          (unsigned long long)at, (unsigned long long)walk->at);
+        status = BZI_FAIL_AT(err, BZNA_E_BOX, at, "no pax record at byte %llu, in the header at byte %llu",
+                             (bzi_llu)at, (bzi_llu)walk->at);
     return status;
 }
+
+static int bzi_tar_is_file(uint8_t type) { return type == 0 || type == '0' || type == '7'; }
 
 /* Returns 1 if a member of this type only describes the next: GNU's long names and link targets, pax headers. */
 static int bzi_tar_describes(uint8_t type)
@@ -11690,14 +11063,13 @@ static int bzi_tar_describes(uint8_t type)
 static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bzna_error *err)
 {
     const uint8_t *view = NULL;
-    bzna_status status;
 
     if (walk->size > BZI_LIMIT_PAX_BYTES)
-        return bzi_fail(err, BZNA_E_LIMIT, walk->at, 0, 0,
-                        "the header at byte %llu has %llu bytes of names and records, more than %u",
-                        (unsigned long long)walk->at, (unsigned long long)walk->size, BZI_LIMIT_PAX_BYTES);
-    if ((status = bzi_window_view(&walk->window, walk->offset, walk->size, &view, err)) != BZNA_OK)
-        return status;
+        return BZI_FAIL_AT(err, BZNA_E_LIMIT, walk->at,
+                           "the header at byte %llu has %llu bytes of names and records, more than %u",
+                           (bzi_llu)walk->at, (bzi_llu)walk->size, BZI_LIMIT_PAX_BYTES);
+    if (bzi_window_view(&walk->window, walk->offset, walk->size, &view, err) != BZNA_OK)
+        return err->status;
 
     if (type == 'K')
         return BZNA_OK;
@@ -11720,15 +11092,15 @@ static bzna_status bzi_tar_place(bzi_tar_walk *walk, const uint8_t *header, bzna
         return BZNA_OK;
 
     if (!bzi_tar_number(header + 124, 12, &walk->size))
-        return bzi_fail(err, BZNA_E_BOX, walk->at, 0, 0, "the header at byte %llu: its size is not a number", at);
+        return BZI_FAIL_AT(err, BZNA_E_BOX, walk->at, "the header at byte %llu: its size is not a number", at);
     if (walk->told_size >= 0 && !bzi_tar_describes(type))
         walk->size = (uint64_t)walk->told_size;
     if (walk->size > walk->window.source->size - walk->offset)
-        return bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0,
-                        "the member at byte %llu has %llu bytes, which end beyond the tar's end at byte %llu", at,
-                        (unsigned long long)walk->size, (unsigned long long)walk->window.source->size);
+        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at,
+                           "the member at byte %llu has %llu bytes, which end beyond the tar's end at byte %llu", at,
+                           (bzi_llu)walk->size, (bzi_llu)walk->window.source->size);
 
-    walk->is_file = type == 0 || type == '0' || type == '7';
+    walk->is_file = (uint32_t)bzi_tar_is_file(type);
     return BZNA_OK;
 }
 
@@ -11750,9 +11122,9 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
         if ((status = bzi_tar_header(walk, &header, err)) != BZNA_OK)
             return status;
         if (!header)
-            return described ? bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0,
-                                        "the tar ends at byte %llu, after the description of a member",
-                                        (unsigned long long)walk->at) : BZNA_END;
+            return described ? BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at,
+                                           "the tar ends at byte %llu, after the description of a member",
+                                           (bzi_llu)walk->at) : BZNA_END;
 
         type = header[156];
         if (type == 'S')
@@ -11770,9 +11142,9 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
         described |= type != 'g';
     }
 
-    return bzi_fail(err, BZNA_E_LIMIT, walk->at, 0, 0,
-                    "more than %u headers in a row before byte %llu describe a member", BZI_LIMIT_TAR_EXTRA,
-                    (unsigned long long)walk->at);
+    return BZI_FAIL_AT(err, BZNA_E_LIMIT, walk->at,
+                       "more than %u headers in a row before byte %llu describe a member", BZI_LIMIT_TAR_EXTRA,
+                       (bzi_llu)walk->at);
 }
 
 
@@ -11804,15 +11176,6 @@ typedef struct bzi_tar {
 
 static uint64_t bzi_tar_member_size(const bzi_tar_member *m) { return (uint64_t)m->size_high << 32 | m->size_low; }
 static uint64_t bzi_tar_member_end(const bzi_tar_member *m) { return m->offset + bzi_tar_member_size(m); }
-
-static void bzi_tar_close(bzi_container *c)
-{
-    const bzi_memory *memory = &c->host->memory;
-    bzi_tar *tar = c->own;
-    bzi_release(memory, tar->members, tar->member_count, sizeof *tar->members);
-    bzi_release(memory, tar->begins, c->count + 1, sizeof *tar->begins);
-    bzi_release(memory, tar->fields, c->field_count, sizeof *tar->fields);
-}
 
 static int bzi_tar_probe(const uint8_t *head, uint64_t size)
 {
@@ -11847,11 +11210,9 @@ static uint32_t bzi_tar_kind(const char *field)
                               "heif hif avif " },
     };
     const char *dot = strrchr(field, '.');
-    char word[BZNA_NAME_MAX + 2];
 
-    snprintf(word, sizeof word, " %s ", dot ? dot + 1 : field);
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (!strchr(dot ? dot + 1 : field, ' ') && strstr(known[i].names, word))
+    for (size_t i = 0; i < BZI_LENGTH(known); i++)
+        if (bzi_word_is_in(dot ? dot + 1 : field, known[i].names))
             return known[i].kind;
     return BZNA_FIELD_BYTES;
 }
@@ -11917,10 +11278,10 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
 
     if (b->field_count == BZI_LIMIT_FIELDS) {
         bzi_text_printable(field.name);
-        return bzi_fail(err, BZNA_E_LIMIT, entry->offset, 0, 0,
-                        "the member at byte %llu has the field \"%s\", which is one too many: the field is what "
-                        "follows the first dot of a name, and a tar has at most %u fields",
-                        (unsigned long long)entry->offset - BZI_TAR_BLOCK, field.name, BZI_LIMIT_FIELDS);
+        return BZI_FAIL_AT(err, BZNA_E_LIMIT, entry->offset,
+                           "the member at byte %llu has the field \"%s\", which is one too many: the field is what "
+                           "follows the first dot of a name, and a tar has at most %u fields",
+                           (bzi_llu)entry->offset - BZI_TAR_BLOCK, field.name, BZI_LIMIT_FIELDS);
     }
 
     field.kind = bzi_tar_kind(field.name);
@@ -11936,7 +11297,6 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
     const uint32_t key_size = bzi_tar_split(entry->name, entry->name_size);
     bzi_tar_member member = { entry->offset, (uint32_t)entry->size, (uint16_t)(entry->size >> 32), 0 };
     uint32_t first = (uint32_t)b->member_count;
-    bzna_status status;
 
     if (key_size == 0)
         return BZNA_OK;
@@ -11947,24 +11307,21 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
     }
 
     if (b->member_count == UINT32_MAX || entry->size >> 48)
-        return bzi_fail(err, BZNA_E_LIMIT, entry->offset, 0, 0, "a tar has at most 2^32 - 1 members, of 2^48 bytes");
+        return BZI_FAIL_AT(err, BZNA_E_LIMIT, entry->offset, "a tar has at most 2^32 - 1 members, of 2^48 bytes");
     if (!bzi_tar_is_next_field(b, entry->name + key_size + 1, entry->name_size - key_size - 1) &&
-        (status = bzi_tar_number_field(b, entry, key_size, err)) != BZNA_OK)
-        return status;
+        bzi_tar_number_field(b, entry, key_size, err) != BZNA_OK)
+        return err->status;
 
     member.field = (uint16_t)b->last_field;
-    if (!bzi_buffer_reserve(memory, &b->members, (b->member_count + 1) * sizeof member, 1))
+    if (!bzi_buffer_push(memory, &b->members, &b->member_count, &member, sizeof member))
         return bzi_fail_memory(err, "the index of a tar");
-
-    memcpy(b->members.data + b->member_count++ * sizeof member, &member, sizeof member);
     if (key_size == b->key_size && !memcmp(entry->name, b->key, key_size))
         return BZNA_OK;
-    if (!bzi_buffer_reserve(memory, &b->begins, (b->count + 2) * sizeof first, 1))
+    if (!bzi_buffer_push(memory, &b->begins, &b->count, &first, sizeof first))
         return bzi_fail_memory(err, "the index of a tar");
 
     memcpy(b->key, entry->name, key_size);
     b->key_size = key_size;
-    memcpy(b->begins.data + b->count++ * sizeof first, &first, sizeof first);
     return BZNA_OK;
 }
 
@@ -11972,11 +11329,10 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
  * skipped. A tar in memory is used where it lies. */
 static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
 {
-    const bzi_source *source = &b->c->source;
     bzi_tar_walk walk;
     bzna_status status;
 
-    bzi_tar_walk_begin(&walk, source, &b->c->host->memory, source->map, 0);
+    bzi_tar_walk_begin(&walk, &b->c->source, &b->c->host->memory, 0);
 
     do {
         if ((status = bzi_tar_next(&walk, err)) == BZNA_OK && walk.is_file) {
@@ -11990,8 +11346,7 @@ static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
 
 /* An index while it is read. */
 typedef struct bzi_tar_index {
-    const uint8_t *p;                 /* the next byte to read */
-    const uint8_t *end;               /* end of the text, where a line feed stands */
+    bzi_span       rest;              /* the text that is left */
     uint64_t       line;              /* samples read so far; the file's first line is not counted */
     uint64_t       count;             /* samples that the first line announces */
     uint64_t       last_end;          /* end of the last member, with its padding */
@@ -12007,47 +11362,13 @@ static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, u
     char place[32] = "";
 
     if (line)
-        snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
+        snprintf(place, sizeof place, "line %llu: ", (bzi_llu)line);
     if (b->config->index)
         return BZI_FAIL(err, BZNA_E_BOX, "dataset_config.index does not fit it (%s%s): leave it out, or write it "
                         "again (bzna index)", place, why);
     return BZI_FAIL(err, BZNA_E_BOX,
                     "%.*s.idx does not fit it (%s%s): remove it, or write it again: bzna index %.*s.tar", stem, base,
                     place, why, stem, base);
-}
-
-static const uint8_t *bzi_tar_blanks(const uint8_t *p)
-{
-    while (*p == ' ' || *p == '\t' || *p == '\r')
-        p++;
-    return p;
-}
-
-/* Returns the next word of the line, which is empty at the line's end. */
-static bzi_span bzi_tar_word(bzi_tar_index *x)
-{
-    const uint8_t *p = bzi_tar_blanks(x->p);
-    bzi_span word = { p, 0 };
-
-    while (*p > ' ')
-        p++;
-
-    word.size = (uint64_t)(p - word.data);
-    x->p = p;
-    return word;
-}
-
-/* Returns the next word if it is a number of at most 18 digits, else -1. */
-static int64_t bzi_tar_word_number(bzi_tar_index *x)
-{
-    const uint8_t *p = bzi_tar_blanks(x->p), *const first = p;
-    uint64_t number = 0;
-
-    for (uint32_t digit; (digit = (uint32_t)*p - '0') < 10; p++)
-        number = number * 10 + digit;
-
-    x->p = p;
-    return p > first && p - first <= 18 && *p <= ' ' ? (int64_t)number : -1;
 }
 
 /* Checks that the tar has the member that the index names, in its place. Walks from the end of the member before. */
@@ -12076,16 +11397,16 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
 {
     const uint64_t file_size = b->c->source.size, step = x->count / 8 + 1;
     const int compare = x->line % step == 0 || x->line + 1 == x->count;
+    bzi_span line = bzi_text_line(&x->rest);
     bzna_status status = BZNA_OK;
 
-    while (status == BZNA_OK && bzi_tar_word(x).size) {
-        const int64_t at = bzi_tar_word_number(x), bytes = bzi_tar_word_number(x);
-        const bzi_span name = bzi_tar_word(x);
-        bzi_tar_entry entry;
+    while (status == BZNA_OK && bzi_text_word(&line).size) {
+        const bzi_span at = bzi_text_word(&line), bytes = bzi_text_word(&line), name = bzi_text_word(&line);
+        bzi_tar_entry entry = { name.data, (uint32_t)name.size, 0, 0 };
 
-        if (at < 0 || bytes < 0 || !name.size || name.size > BZI_LIMIT_PATH_BYTES)
+        if (!bzi_span_integer(at, &entry.offset) || !bzi_span_integer(bytes, &entry.size) || !name.size ||
+            name.size > BZI_LIMIT_PATH_BYTES)
             return bzi_tar_fail_index(b, "not the field, offset, size and name of members", x->line + 2, err);
-        entry = (bzi_tar_entry){ name.data, (uint32_t)name.size, (uint64_t)at, (uint64_t)bytes };
 
         if (entry.offset % BZI_TAR_BLOCK || entry.offset < x->last_end + BZI_TAR_BLOCK || entry.offset > file_size ||
             entry.size > file_size - entry.offset)
@@ -12097,7 +11418,7 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
         x->last_end = bzi_tar_round(entry.offset + entry.size);
     }
 
-    if (status == BZNA_OK && x->p < x->end && *x->p++ != '\n')
+    if (status == BZNA_OK && line.size)
         return bzi_tar_fail_index(b, "it is not text", x->line + 2, err);
     return status;
 }
@@ -12105,20 +11426,20 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
 /* Parses the text of an index. Returns BZNA_AGAIN if it is not an index of version 1.2. */
 static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_error *err)
 {
-    const bzi_span version = bzi_tar_word(x), number = bzi_tar_word(x);
+    bzi_span line = bzi_text_line(&x->rest);
+    const bzi_span version = bzi_text_word(&line), number = bzi_text_word(&line);
     bzna_status status = BZNA_OK;
     int64_t count = -1;
 
     if (version.size != 4 || memcmp(version.data, "v1.2", 4) || !bzi_span_signed(number, &count) || count < 0 ||
-        bzi_tar_word(x).size) {
+        bzi_text_word(&line).size) {
         bzi_log(b->c->host, BZNA_LOG_INFO, BZNA_OK, "%s: the .idx file beside it is ignored: it is not an index v1.2",
                 b->c->name);
         return BZNA_AGAIN;
     }
 
     x->count = (uint64_t)count;
-    x->p += x->p < x->end;
-    for (; status == BZNA_OK && x->p < x->end; x->line++)
+    for (; status == BZNA_OK && x->rest.size; x->line++)
         status = bzi_tar_read_line(b, x, err);
     if (status == BZNA_OK && x->line != x->count)
         status = bzi_tar_fail_index(b, "it has more or fewer lines than its first one says", 0, err);
@@ -12129,24 +11450,23 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
  * for each sample. Returns BZNA_AGAIN if there is none. An index that does not fit the tar is an error. */
 static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
 {
-    bzi_host *host = b->c->host;
+    const bzi_memory *memory = &b->c->host->memory;
     bzi_idx idx;
     bzi_tar_index x;
-    bzna_status status = bzi_idx_open(&idx, host, &b->c->source, b->config, ".tar", err);
+    bzna_status status = bzi_idx_open(&idx, memory, &b->c->source, b->config, ".tar", err);
 
     if (status != BZNA_OK)
         return status;
 
     memset(&x, 0, offsetof(bzi_tar_index, walk));
-    bzi_tar_walk_begin(&x.walk, &b->c->source, &host->memory, NULL, 0);
-    x.p = idx.text.data;
-    x.end = x.p + idx.text.size;
+    bzi_tar_walk_begin(&x.walk, &b->c->source, memory, 0);
+    x.rest = idx.text;
 
     status = bzi_tar_parse_index(b, &x, err);
     b->is_old = idx.is_old;
     b->tar->from_index = status == BZNA_OK;
     bzi_tar_walk_end(&x.walk);
-    bzi_idx_close(&idx, host);
+    bzi_owned_free(&idx.kept);
     return status;
 }
 
@@ -12182,25 +11502,22 @@ static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
 /* Moves what was built to memory of the right size, adds the field "name" and finds the targets. */
 static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 {
-    const bzi_memory *memory = &b->c->host->memory;
     bzi_container *c = b->c;
     bzi_tar *tar = b->tar;
-    uint32_t end = (uint32_t)b->member_count;
 
     if (b->left_out)
         bzi_log(c->host, BZNA_LOG_WARNING, BZNA_OK,
                 "%s: %u members are left out, because the names of their fields have more than %d bytes; the first is "
                 "at byte %llu",
-                c->name, b->left_out, BZNA_NAME_MAX - 1, (unsigned long long)b->left_out_at);
+                c->name, b->left_out, BZNA_NAME_MAX - 1, (bzi_llu)b->left_out_at);
 
     if (b->count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar has no files that are named KEY.FIELD");
     if (b->field_count == 1 && bzi_word_is_in(b->fields[0].name, " tar tar.gz tgz zip "))
         return BZI_FAIL(err, BZNA_E_FORMAT, "its %llu files are archives themselves (KEY.%s): unpack it, then unpack "
-                        "each into a folder of its name, or open them (*.tar)", (unsigned long long)b->count,
+                        "each into a folder of its name, or open them (*.tar)", (bzi_llu)b->count,
                         b->fields[0].name);
 
-    memcpy(b->begins.data + b->count * sizeof end, &end, sizeof end);
     tar->key_field = b->field_count;
     for (uint32_t i = 0; i < b->field_count; i++) {
         if (!strcmp(b->fields[i].name, "cls"))
@@ -12214,11 +11531,12 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     c->count = b->count;
     tar->member_count = b->member_count;
     c->field_count = b->field_count;
-    tar->members = bzi_alloc_copy(memory, b->members.data, b->member_count, sizeof *tar->members);
-    tar->begins = bzi_alloc_copy(memory, b->begins.data, b->count + 1, sizeof *tar->begins);
-    c->fields = tar->fields = bzi_alloc_copy(memory, b->fields, b->field_count, sizeof *tar->fields);
-    if (!tar->members || !tar->begins || !tar->fields)
+    tar->members = bzi_keep_copy(&c->kept, b->members.data, b->member_count, sizeof *tar->members);
+    c->fields = tar->fields = bzi_keep_copy(&c->kept, b->fields, b->field_count, sizeof *tar->fields);
+    if (!tar->members || !tar->fields || !BZI_KEEP(&c->kept, tar->begins, b->count + 1))
         return bzi_fail_memory(err, "the index of a tar");
+    memcpy(tar->begins, b->begins.data, (size_t)b->count * sizeof *tar->begins);
+    tar->begins[b->count] = (uint32_t)b->member_count;
 
     c->target_inside = c->target_field != BZI_NO_FIELD;
     for (uint64_t i = 0; i < tar->member_count; i++)
@@ -12252,7 +11570,7 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 
 
 /* ==== 40. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 10-11, 28, 30, 33, 38-39. */
+ * Calls: rooms 2, 10, 28, 30, 33, 38-39. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -12273,10 +11591,11 @@ static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_ex
 
     for (const bzi_tar_member *m = first; m <= last; m++) {
         if (places[m->field])
-            return bzi_fail(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK, 0, 0,
-                            "it has the field \"%s\" twice, at byte %llu and at byte %llu", tar->fields[m->field].name,
-                            (unsigned long long)places[m->field] - BZI_TAR_BLOCK,
-                            (unsigned long long)m->offset - BZI_TAR_BLOCK);
+            return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK,
+                               "it has the field \"%s\" twice, at byte %llu and at byte %llu",
+                               tar->fields[m->field].name,
+                               (bzi_llu)places[m->field] - BZI_TAR_BLOCK,
+                               (bzi_llu)m->offset - BZI_TAR_BLOCK);
         places[m->field] = m->offset;
     }
 
@@ -12292,20 +11611,18 @@ static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample,
     const bzi_tar *tar = c->own;
     const uint64_t offset = tar->members[tar->begins[sample->index]].offset, begin = bzi_tar_begin(tar, sample->index);
     const int at_hand = sample->bytes && sample->extent.offset == begin;
-    bzi_source bytes = { .size = 0 };
+    /* at_hand: offsets in the walk count from the sample's first byte, not from the file's */
+    const bzi_source bytes = { .map = sample->bytes, .size = sample->extent.size };
     bzi_tar_walk walk;
     bzna_status status = BZNA_OK;
 
-    /* at_hand: offsets in the walk count from the sample's first byte, not from the file's */
-    bzi_source_open_memory(&bytes, sample->bytes, sample->extent.size);
-    bzi_tar_walk_begin(&walk, at_hand ? &bytes : &c->source, &c->host->memory,
-                       at_hand ? bytes.map : c->source.map, at_hand ? 0 : begin);
+    bzi_tar_walk_begin(&walk, at_hand ? &bytes : &c->source, &c->host->memory, at_hand ? 0 : begin);
 
     while (status == BZNA_OK && walk.offset + (at_hand ? begin : 0) < offset)
         status = bzi_tar_next(&walk, err);
     if (status == BZNA_OK ? walk.offset + (at_hand ? begin : 0) != offset : at_hand || status == BZNA_END)
-        status = bzi_fail(err, BZNA_E_BOX, offset, 0, 0, "no member of the tar lies at byte %llu",
-                          (unsigned long long)offset);
+        status = BZI_FAIL_AT(err, BZNA_E_BOX, offset, "no member of the tar lies at byte %llu",
+                             (bzi_llu)offset);
 
     if (status == BZNA_OK)
         bzi_value_put(value, walk.name, bzi_tar_split(walk.name, walk.name_size));
@@ -12322,11 +11639,12 @@ static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, c
 
     *bytes = (bzi_span){ data, bzi_tar_member_size(m) };
     if (!tar->from_index || (bzi_tar_is_header(header) && bzi_tar_number(header + 124, 12, &size) &&
-                             size == bytes->size && (header[156] == 0 || header[156] == '0' || header[156] == '7')))
+                             size == bytes->size && bzi_tar_is_file(header[156])))
         return BZNA_OK;
-    return bzi_fail(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK, 0, 0,
-                    "the header at byte %llu does not match the .idx file: remove that, or write it again: bzna index",
-                    (unsigned long long)m->offset - BZI_TAR_BLOCK);
+    return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK,
+                       "the header at byte %llu does not match the .idx file: remove that, or write it again: "
+                       "bzna index",
+                       (bzi_llu)m->offset - BZI_TAR_BLOCK);
 }
 
 /* Gives the value of a field. A sample that has no member of it has no value. */
@@ -12360,23 +11678,21 @@ static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sampl
         return BZNA_OK;
     }
 
-    bzi_text_copy(text, sizeof text, bytes.data, bytes.size);
-    bzi_text_printable(text);
-    return bzi_fail(err, BZNA_E_BOX, m->offset, 0, 0, "its %s at byte %llu is not an integer: \"%s\"",
-                    tar->fields[number].name, (unsigned long long)m->offset, text);
+    bzi_text_show(text, sizeof text, bytes.data, bytes.size);
+    return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset, "its %s at byte %llu is not an integer: \"%s\"",
+                       tar->fields[number].name, (bzi_llu)m->offset, text);
 }
 
-static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                  bzna_sample_ref *out, bzna_error *err)
+static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
+                                  bzna_error *err)
 {
     const bzi_tar *tar = c->own;
-    (void)scratch;
     (void)err;
 
     for (uint32_t i = tar->begins[sample->index]; i < tar->begins[sample->index + 1]; i++) {
         const bzi_field *field = &tar->fields[tar->members[i].field];
-        if (field->kind == BZNA_FIELD_IMAGE && out->image_count < BZNA_IMAGES_MAX)
-            memcpy(out->image_names[out->image_count++], field->name, BZNA_NAME_MAX);
+        if (field->kind == BZNA_FIELD_IMAGE)
+            bzi_sample_ref_add(out, field->name);
     }
     return BZNA_OK;
 }
@@ -12384,7 +11700,7 @@ static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *samp
 /* Opens the field that `pick` names, whatever its extension. Without a name, or with "image", opens the sample's first
  * picture. */
 static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                 bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                 bzi_image *image, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
     const char *const name = pick->name && strcmp(pick->name, "image") ? pick->name : NULL;
@@ -12398,7 +11714,7 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
 
         if (bzi_tar_bytes(tar, sample, m, &bytes, err) != BZNA_OK)
             return err->status;
-        return bzi_file_image(bytes, m->offset, scratch, image, err);
+        return bzi_file_image(bytes, m->offset, image, err);
     }
     return bzi_container_fail_image(name, err);
 }
@@ -12429,8 +11745,7 @@ static const bzi_container_ops bzi_tar_row = {
     .field = bzi_tar_field,
     .images = bzi_tar_images,
     .image = bzi_tar_image,
-    .fingerprint = bzi_tar_fingerprint,
-    .close = bzi_tar_close
+    .fingerprint = bzi_tar_fingerprint
 };
 
 
@@ -12451,7 +11766,6 @@ enum { BZI_RECORDIO_WHOLE, BZI_RECORDIO_FIRST, BZI_RECORDIO_MIDDLE, BZI_RECORDIO
 
 typedef struct bzi_recordio {
     uint64_t *offsets;                /* where the records begin, ascending, then the size of the file */
-    uint64_t  room;                   /* numbers allocated */
     bzi_list  list;                   /* sorted by id; without rows if the caller gave none */
 } bzi_recordio;
 
@@ -12480,14 +11794,6 @@ static int bzi_recordio_probe(const uint8_t *head, uint64_t size)
     return size >= 8 && bzi_recordio_header(head, &part) && part.which <= BZI_RECORDIO_LAST;
 }
 
-static void bzi_recordio_close(bzi_container *c)
-{
-    const bzi_memory *memory = &c->host->memory;
-    bzi_recordio *own = c->own;
-    bzi_release(memory, own->offsets, own->room, sizeof *own->offsets);
-    bzi_list_close(&own->list, memory);
-}
-
 /* --- The scan --- */
 
 /* A walk over the headers of all parts. */
@@ -12501,8 +11807,8 @@ typedef struct bzi_recordio_scan {
 
 static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const char *what, bzna_error *err)
 {
-    return bzi_fail(err, status, at, 0, 0, "%s at byte %llu: without an .idx, records can't be found from there on",
-                    what, (unsigned long long)at);
+    return BZI_FAIL_AT(err, status, at, "%s at byte %llu: without an .idx, records can't be found from there on",
+                       what, (bzi_llu)at);
 }
 
 /* Returns 1 if a part begins a record, which is when it does not continue the one before. A record that begins with a
@@ -12523,13 +11829,12 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
     const uint64_t size = scan->c->source.size;
     bzi_recordio_part part;
     const uint8_t *header = NULL;
-    bzna_status status;
 
     for (uint64_t at = 0; at < size; at += part.next) {
         if (size - at < 8)
             return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the header", err);
-        if ((status = bzi_window_view(&scan->window, at, 8, &header, err)) != BZNA_OK)
-            return status;
+        if (bzi_window_view(&scan->window, at, 8, &header, err) != BZNA_OK)
+            return err->status;
         if (!bzi_recordio_header(header, &part))
             return bzi_recordio_fail_scan(at, BZNA_E_FORMAT, "no record begins", err);
         if (part.length > size - at - 8)
@@ -12537,9 +11842,8 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
         if (!bzi_recordio_begins(scan, part.which))
             continue;
 
-        if (!bzi_buffer_reserve(&scan->c->host->memory, &scan->offsets, (scan->count + 1) * sizeof at, 1))
+        if (!bzi_buffer_push(&scan->c->host->memory, &scan->offsets, &scan->count, &at, sizeof at))
             return bzi_fail_memory(err, "the index of a RecordIO file");
-        memcpy(scan->offsets.data + scan->count++ * sizeof at, &at, sizeof at);
     }
 
     return BZNA_OK;
@@ -12549,10 +11853,8 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
 static bzna_status bzi_recordio_make(bzi_container *c, uint64_t count, bzna_error *err)
 {
     bzi_recordio *own = c->own;
-    own->offsets = bzi_alloc(&c->host->memory, count + 1, sizeof *own->offsets, 16);
-    if (!own->offsets)
+    if (!BZI_KEEP(&c->kept, own->offsets, count + 1))
         return bzi_fail_memory(err, "the index of a RecordIO file");
-    own->room = count + 1;
     own->offsets[count] = c->source.size;
     c->count = count;
     return BZNA_OK;
@@ -12591,9 +11893,9 @@ static bzna_status bzi_recordio_fail_idx(uint64_t at, const char *what, uint64_t
 {
     char place[40] = "";
     if (line)
-        snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
-    return bzi_fail(err, BZNA_E_FORMAT, at, 0, 0,
-                    "%s%s: it does not fit the .rec file; remove it, or write it again (bzna index)", place, what);
+        snprintf(place, sizeof place, "line %llu: ", (bzi_llu)line);
+    return BZI_FAIL_AT(err, BZNA_E_FORMAT, at,
+                       "%s%s: it does not fit the .rec file; remove it, or write it again (bzna index)", place, what);
 }
 
 static int bzi_recordio_is_before(const void *a, const void *b) { return *(const uint64_t *)a < *(const uint64_t *)b; }
@@ -12601,22 +11903,20 @@ static int bzi_recordio_is_before(const void *a, const void *b) { return *(const
 /* Parses lines of key, tab and offset. Pre: there is room for as many offsets as the text has lines. */
 static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_error *err)
 {
-    uint64_t *offsets = ((bzi_recordio *)c->own)->offsets, count = 0, line = 0;
-    const uint8_t *at = text.data, *end = at + text.size, *tab;
+    uint64_t *offsets = ((bzi_recordio *)c->own)->offsets, count = 0, number = 0;
+    bzi_span rest = text, last;
 
-    for (const uint8_t *stop; at < end; at = stop + 1) {
-        stop = memchr(at, '\n', (size_t)(end - at));
-        stop = stop ? stop : end;
-        line++;
+    while (rest.size) {
+        const uint64_t at = (uint64_t)(rest.data - text.data);
+        bzi_span line = bzi_text_line(&rest);
 
-        if (bzi_span_trim(bzi_span_between(at, stop)).size == 0)
+        number++;
+        if (bzi_span_trim(line).size == 0)
             continue;
-        for (tab = stop; tab > at && tab[-1] != '\t'; tab--)
-            continue;
-        if (tab == at || !bzi_span_integer(bzi_span_trim(bzi_span_between(tab, stop)), &offsets[count]))
-            return bzi_recordio_fail_idx((uint64_t)(at - text.data), "no key, tab and offset", line, err);
+        if (!bzi_text_take_last(&line, '\t', &last) || !bzi_span_integer(bzi_span_trim(last), &offsets[count]))
+            return bzi_recordio_fail_idx(at, "no key, tab and offset", number, err);
         if (offsets[count] % 4 || offsets[count] >= c->source.size || c->source.size - offsets[count] < 8)
-            return bzi_recordio_fail_idx(offsets[count], "no record can begin at its offset", line, err);
+            return bzi_recordio_fail_idx(offsets[count], "no record can begin at its offset", number, err);
         count++;
     }
 
@@ -12647,16 +11947,15 @@ static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzn
     bzi_recordio_part part;
     uint8_t header[8];
     int is_same = 1;
-    bzna_status status;
 
-    if (is_old && (status = bzi_recordio_find(c, &is_same, err)) != BZNA_OK)
-        return status;
+    if (is_old && bzi_recordio_find(c, &is_same, err) != BZNA_OK)
+        return err->status;
     if (!is_same)
         return bzi_recordio_fail_idx(BZNA_NO_OFFSET, "older than the .rec and of other records", 0, err);
 
     for (int i = 0; i < 2; i++) {
-        if ((status = bzi_source_read(&c->source, ends[i], header, sizeof header, err)) != BZNA_OK)
-            return status;
+        if (bzi_source_read(&c->source, ends[i], header, sizeof header, err) != BZNA_OK)
+            return err->status;
         if (!bzi_recordio_header(header, &part))
             return bzi_recordio_fail_idx(ends[i], i ? "no record begins at its last offset" :
                                          "no record begins at its first offset", 0, err);
@@ -12669,7 +11968,7 @@ static bzna_status bzi_recordio_open_idx(bzi_container *c, const bzna_dataset_co
 {
     bzi_idx idx;
     uint64_t lines = 1;
-    bzna_status status = bzi_idx_open(&idx, c->host, &c->source, config, ".rec", err);
+    bzna_status status = bzi_idx_open(&idx, &c->host->memory, &c->source, config, ".rec", err);
 
     if (status != BZNA_OK)
         return status;
@@ -12681,7 +11980,7 @@ static bzna_status bzi_recordio_open_idx(bzi_container *c, const bzna_dataset_co
         (status = bzi_recordio_check_idx(c, idx.is_old, err)) != BZNA_OK)
         bzi_error_prefix(err, idx.path);
 
-    bzi_idx_close(&idx, c->host);
+    bzi_owned_free(&idx.kept);
     return status;
 }
 
@@ -12699,7 +11998,7 @@ static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config
     bzi_recordio *own = c->own;
     bzna_status status = BZNA_OK;
 
-    if (config->list && ((status = bzi_list_open(&own->list, &c->host->memory, config->list, err)) != BZNA_OK ||
+    if (config->list && ((status = bzi_list_open(&own->list, &c->kept, config->list, err)) != BZNA_OK ||
                          (status = bzi_list_sort(&own->list, config->list, err)) != BZNA_OK))
         return status;
     if ((status = bzi_recordio_open_idx(c, config, err)) == BZNA_AGAIN)
@@ -12729,9 +12028,9 @@ static bzna_status bzi_recordio_fail(const bzi_sample *sample, uint64_t at, bzna
                                      uint64_t number, bzna_error *err)
 {
     at += sample->extent.offset;
-    return bzi_fail(err, status, at, 0, 0, "the record at byte %llu: %s (%llu) at byte %llu",
-                    (unsigned long long)sample->extent.offset, what, (unsigned long long)number,
-                    (unsigned long long)at);
+    return BZI_FAIL_AT(err, status, at, "the record at byte %llu: %s (%llu) at byte %llu",
+                       (bzi_llu)sample->extent.offset, what, (bzi_llu)number,
+                       (bzi_llu)at);
 }
 
 /* Reads and checks the header of the part at `at` in a sample's bytes. */
@@ -12892,7 +12191,7 @@ static void bzi_recordio_put_name(const bzi_container *c, const bzi_recordio_ent
         bzi_value_put(value, path.data, path.size);
         return;
     }
-    snprintf(digits, sizeof digits, "%llu", (unsigned long long)entry->id);
+    snprintf(digits, sizeof digits, "%llu", (bzi_llu)entry->id);
     bzi_value_put(value, digits, strlen(digits));
 }
 
@@ -12902,15 +12201,14 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
     const bzi_span payload = bzi_recordio_payload(sample);
     bzi_recordio_entry entry;
     int64_t id;
-    bzna_status status;
 
     if (number == BZI_RECORDIO_RECORD) {
         bzi_value_put(value, payload.data, payload.size);
         return BZNA_OK;
     }
 
-    if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
-        return status;
+    if (bzi_recordio_read(c, sample, &entry, err) != BZNA_OK)
+        return err->status;
 
     id = (int64_t)entry.id;
     if (number == BZI_RECORDIO_LABEL)
@@ -12925,20 +12223,18 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
 }
 
 static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                      bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                      bzi_image *image, bzna_error *err)
 {
     bzi_recordio_entry entry;
     bzi_span picture;
-    bzna_status status;
+    (void)pick;
 
-    if (pick->name && strcmp(pick->name, "image"))
-        return bzi_container_fail_image(pick->name, err);
-    if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
-        return status;
+    if (bzi_recordio_read(c, sample, &entry, err) != BZNA_OK)
+        return err->status;
 
     picture.data = sample->bytes + entry.picture_at;
     picture.size = entry.picture_size;
-    return bzi_file_image(picture, sample->extent.offset + entry.picture_at, scratch, image, err);
+    return bzi_file_image(picture, sample->extent.offset + entry.picture_at, image, err);
 }
 
 /* Tells files apart by their sizes, the offsets of the first 64 and the last 64 records, and the list. */
@@ -12947,7 +12243,7 @@ static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
     const bzi_recordio *own = c->own;
     const uint64_t end = bzi_min(c->count, 64), words[2] = { c->source.size, c->count };
     hash = bzi_hash_numbers(hash, words, sizeof words, 8);
-    hash = bzi_hash(hash, own->list.text, (size_t)own->list.size);
+    hash = bzi_hash(hash, own->list.text.data, (size_t)own->list.text.size);
     hash = bzi_hash_numbers(hash, own->offsets, (size_t)end * sizeof *own->offsets, 8);
     return bzi_hash_numbers(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets, 8);
 }
@@ -12964,7 +12260,6 @@ static const bzi_container_ops bzi_recordio_ops = {
     .field = bzi_recordio_field,
     .image = bzi_recordio_image,
     .fingerprint = bzi_recordio_fingerprint,
-    .close = bzi_recordio_close,
     .prepare = bzi_recordio_prepare
 };
 
@@ -12973,7 +12268,7 @@ static const bzi_container_ops bzi_recordio_ops = {
 
 #ifndef BENZINA_NO_RECORDS
 /* ==== 42. Containers: raw records ===================================================================================
- * Calls: rooms 2, 10, 20, 24, 28.
+ * Calls: rooms 2, 10, 24, 28.
  *
  * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
  * and tensors written as they lie in memory. */
@@ -13004,7 +12299,7 @@ static int bzi_records_has_target(const bzi_records *own)
 
 static bzna_status bzi_records_fail(const char *field, uint64_t value, const char *why, bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.%s: %llu; %s", field, (unsigned long long)value, why);
+    return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.%s: %llu; %s", field, (bzi_llu)value, why);
 }
 
 /* Checks types and sizes, each by itself. Sets is_picture and numbers. */
@@ -13064,7 +12359,7 @@ static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own,
     own->bytes = data_end > label_end ? data_end : label_end;
     if (r->stride && r->stride < own->bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.stride: %llu; data and label need %llu bytes",
-                        (unsigned long long)r->stride, (unsigned long long)own->bytes);
+                        (bzi_llu)r->stride, (bzi_llu)own->bytes);
 
     r->stride = r->stride ? r->stride : own->bytes;
     r->scale = r->scale != 0 ? r->scale : 1;
@@ -13080,12 +12375,12 @@ static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, b
     const uint64_t tail = size > header ? (size - header) % stride : 0;
 
     if (size <= header)
-        return bzi_fail(err, BZNA_E_NO_SAMPLES, size, 0, 0, "nothing follows the header of %llu bytes "
-                        "(dataset_config.records.header_bytes)", (unsigned long long)header);
+        return BZI_FAIL_AT(err, BZNA_E_NO_SAMPLES, size, "nothing follows the header of %llu bytes "
+                           "(dataset_config.records.header_bytes)", (bzi_llu)header);
     if (tail)
-        return bzi_fail(err, BZNA_E_TRUNCATED, size - tail, 0, 0, "%llu bytes at byte %llu are not a whole record of "
-                        "%llu (dataset_config.records: header_bytes, stride, sizes)", (unsigned long long)tail,
-                        (unsigned long long)(size - tail), (unsigned long long)stride);
+        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, size - tail, "%llu bytes at byte %llu are not a whole record of "
+                           "%llu (dataset_config.records: header_bytes, stride, sizes)", (bzi_llu)tail,
+                           (bzi_llu)(size - tail), (bzi_llu)stride);
 
     c->count = (size - header) / stride;
     return BZNA_OK;
@@ -13096,16 +12391,15 @@ BZI_COLD
 static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_records *own = c->own;
-    bzna_status status;
 
     if (!config->records)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records: is needed to describe the records");
 
     own->c = *config->records;
-    if ((status = bzi_records_check(c, own, err)) != BZNA_OK ||
-        (status = bzi_records_measure(c, own, err)) != BZNA_OK ||
-        (status = bzi_records_count(c, own, err)) != BZNA_OK)
-        return status;
+    if (bzi_records_check(c, own, err) != BZNA_OK ||
+        bzi_records_measure(c, own, err) != BZNA_OK ||
+        bzi_records_count(c, own, err) != BZNA_OK)
+        return err->status;
 
     if (own->is_picture)
         bzi_container_add_field(c, own->fields, BZNA_FIELD_IMAGE, 1, "image");
@@ -13145,15 +12439,15 @@ static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, 
 
     if (end != file_size)
         snprintf(text, capacity, "it begins like an IDX file (MNIST's) of %llu records of %llux%llu bytes, but has "
-                 "%llu bytes instead of %llu", (unsigned long long)sizes[0], (unsigned long long)sizes[2],
-                 (unsigned long long)sizes[1], (unsigned long long)file_size, (unsigned long long)end);
+                 "%llu bytes instead of %llu", (bzi_llu)sizes[0], (bzi_llu)sizes[2],
+                 (bzi_llu)sizes[1], (bzi_llu)file_size, (bzi_llu)end);
     else if (dimensions == 1)
         snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels without pictures: open the file of the "
-                 "pictures", (unsigned long long)sizes[0]);
+                 "pictures", (bzi_llu)sizes[0]);
     else
         snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu records of %llux%llu bytes: open it with "
-                 "dataset_config.records (header_bytes %llu)", (unsigned long long)sizes[0],
-                 (unsigned long long)sizes[2], (unsigned long long)sizes[1], (unsigned long long)at);
+                 "dataset_config.records (header_bytes %llu)", (bzi_llu)sizes[0],
+                 (bzi_llu)sizes[2], (bzi_llu)sizes[1], (bzi_llu)at);
     return 1;
 }
 
@@ -13234,28 +12528,15 @@ static bzna_status bzi_records_field(const bzi_container *c, const bzi_sample *s
 }
 
 static bzna_status bzi_records_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                     bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                     bzi_image *image, bzna_error *err)
 {
     const bzi_records *own = c->own;
-    bzna_image coded;
-    (void)scratch;
+    const uint64_t at = own->c.data_offset;
+    (void)pick, (void)err;
 
-    if (!own->is_picture || (pick->name && strcmp(pick->name, "image")))
-        return bzi_container_fail_image(pick->name, err);
-
-    memset(&coded, 0, sizeof coded);
-    coded.struct_size = sizeof coded;
-    coded.codec = BZNA_CODEC_RAW;
-    coded.width = coded.frame_width = own->c.width;
-    coded.height = coded.frame_height = own->c.height;
-    coded.color = bzi_color_of_raw;
-    coded.config = own->layout;
-    coded.config_size = sizeof own->layout;
-    coded.data = sample->bytes + own->c.data_offset;
-    coded.data_size = own->numbers;
-
-    *image = bzi_image_alone(&coded);
-    image->data_offset = sample->extent.offset + own->c.data_offset;
+    *image = bzi_image_of_bytes(BZNA_CODEC_RAW, (bzi_span){ sample->bytes + at, own->numbers },
+                                sample->extent.offset + at);
+    bzi_image_set_raw(image, own->c.width, own->c.height, own->layout);
     return BZNA_OK;
 }
 
@@ -13283,7 +12564,7 @@ static const bzi_container_ops bzi_records_ops = {
 
 
 /* ==== 43. Containers: providers ====================================================================================
- * Calls: rooms 2, 7-8, 10-11, 20, 24, 28, 30, 34.
+ * Calls: rooms 2, 7-8, 10-11, 24, 28, 30, 34.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -13309,7 +12590,6 @@ typedef struct bzi_provider {
     uint32_t    file_count;           /* files that were opened */
     bzi_names   classes;              /* their names */
     uint64_t    limit;                /* bytes of a value, at most */
-    uint32_t    taken;                /* 1: the caller's `close` is to be called */
 } bzi_provider;
 
 /* --- Opening --- */
@@ -13317,7 +12597,7 @@ typedef struct bzi_provider {
 static bzna_status bzi_provider_fail_field(uint32_t number, const char *what, uint64_t value, const char *why,
                                            bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].%s: %llu; %s", number, what, (unsigned long long)value,
+    return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].%s: %llu; %s", number, what, (bzi_llu)value,
                     why);
 }
 
@@ -13414,7 +12694,6 @@ static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, u
 
 static bzna_status bzi_provider_open_fields(bzi_container *c, bzi_provider *own, bzna_error *err)
 {
-    bzna_status status;
 
     if (!own->c.fields || !own->c.field_count || own->c.field_count > BZI_LIMIT_FIELDS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields: 1 to %u fields are needed", BZI_LIMIT_FIELDS);
@@ -13422,9 +12701,9 @@ static bzna_status bzi_provider_open_fields(bzi_container *c, bzi_provider *own,
     memcpy(own->given, own->c.fields, own->c.field_count * sizeof *own->given);
     own->c.fields = NULL;
     for (uint32_t i = 0; i < own->c.field_count; i++)
-        if ((status = bzi_provider_check_field(c, own, i, err)) != BZNA_OK ||
-            (status = bzi_provider_add_field(c, own, i, err)) != BZNA_OK)
-            return status;
+        if (bzi_provider_check_field(c, own, i, err) != BZNA_OK ||
+            bzi_provider_add_field(c, own, i, err) != BZNA_OK)
+            return err->status;
     return BZNA_OK;
 }
 
@@ -13447,60 +12726,57 @@ static bzna_status bzi_provider_open_lists(bzi_container *c, bzi_provider *own, 
     if (status != BZNA_OK || !p->file_count)
         return status;
 
-    if (!(own->files = bzi_alloc_zero(&c->host->memory, p->file_count, sizeof *own->files)))
+    if (!BZI_KEEP(&c->kept, own->files, p->file_count))
         return bzi_fail_memory(err, "the files of a provider");
     for (uint32_t i = 0; i < p->file_count; i++) {
         if (!p->files[i])
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.files[%u]: is NULL", i);
         if (bzi_source_open_path(&own->files[i], c->host, p->files[i], err) != BZNA_OK)
             return bzi_error_prefix(err, p->files[i]);
-        own->files[i].path = NULL;
+        bzi_source_settle(&own->files[i]);
         own->file_count++;
     }
     return BZNA_OK;
 }
 
-/* Opens a provider, which still belongs to the caller. */
-static bzna_status bzi_provider_open(bzi_container *c, const bzna_provider *provider, bzna_error *err)
+/* Opens a provider, which belongs to the caller until all has succeeded. */
+static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
+    const bzna_provider *provider = c->given;
     bzi_provider *own = c->own;
-    bzna_status status;
+    (void)config;
 
     own->c = *provider;
     if (!provider->count)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "provider.count: is 0");
     if (provider->count > (uint64_t)1 << 63)
         return BZI_FAIL(err, BZNA_E_LIMIT, "provider.count: %llu are more than 2^63 samples",
-                        (unsigned long long)provider->count);
+                        (bzi_llu)provider->count);
     if (provider->places && provider->locate)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.places: has no effect beside locate");
 
     c->count = provider->count;
     own->limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
     own->limit = provider->max_bytes ? bzi_min(own->limit, provider->max_bytes) : own->limit;
-    if ((status = bzi_provider_open_fields(c, own, err)) != BZNA_OK ||
-        (status = bzi_provider_open_lists(c, own, err)) != BZNA_OK)
-        return status;
+    if (bzi_provider_open_fields(c, own, err) != BZNA_OK ||
+        bzi_provider_open_lists(c, own, err) != BZNA_OK)
+        return err->status;
 
     c->class_count = provider->class_count;
     own->c.files = own->c.class_names = NULL;
     return BZNA_OK;
 }
 
-/* From now on the container closes the provider: opening has succeeded. */
-static void bzi_provider_take(bzi_container *c) { ((bzi_provider *)c->own)->taken = 1; }
-
 static void bzi_provider_close(bzi_container *c)
 {
     bzi_provider *own = c->own;
 
     for (uint32_t i = 0; i < own->file_count; i++)
-        bzi_source_close(&own->files[i], &c->host->memory);
-    bzi_release(&c->host->memory, own->files, own->c.file_count, sizeof *own->files);
+        bzi_source_close(&own->files[i]);
     if (own->classes.memory)
         bzi_names_free(&own->classes);
 
-    if (own->taken && own->c.close) {
+    if (!c->given && own->c.close) {  /* opening has succeeded */
         bzi_os_callback_begin();
         own->c.close(own->c.user);
         bzi_os_callback_end();
@@ -13531,17 +12807,17 @@ static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t num
         return BZI_FAIL(err, BZNA_E_CALLBACK, "the provider did not say how many bytes \"%s\" has", name);
     if (size > own->limit)
         return BZI_FAIL(err, own->c.max_bytes == own->limit ? BZNA_E_CALLBACK : BZNA_E_LIMIT,
-                        "\"%s\" has %llu bytes, more than %s, %llu", name, (unsigned long long)size,
+                        "\"%s\" has %llu bytes, more than %s, %llu", name, (bzi_llu)size,
                         own->c.max_bytes == own->limit ? "provider.max_bytes" : "max_sample_bytes",
-                        (unsigned long long)own->limit);
+                        (bzi_llu)own->limit);
     if (own->sizes[number] && size != own->sizes[number])
-        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" has %llu bytes instead of %llu", name, (unsigned long long)size,
-                        (unsigned long long)own->sizes[number]);
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" has %llu bytes instead of %llu", name, (bzi_llu)size,
+                        (bzi_llu)own->sizes[number]);
     if (!size && kind == BZNA_FIELD_IMAGE)
         return BZI_FAIL(err, BZNA_E_CALLBACK, "the picture \"%s\" has no bytes", name);
     if (size % sizeof(float) && kind == BZNA_FIELD_VECTOR)
         return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" has %llu bytes, which are not whole numbers of float32", name,
-                        (unsigned long long)size);
+                        (bzi_llu)size);
     return BZNA_OK;
 }
 
@@ -13584,9 +12860,9 @@ static bzna_status bzi_provider_locate_field(const bzi_provider *own, uint64_t i
                         own->fields[number].name, place.file, own->file_count);
     extent->source = &own->files[place.file];
     if (place.offset > extent->source->size || place.size > extent->source->size - place.offset)
-        return bzi_fail(err, BZNA_E_CALLBACK, place.offset, 0, 0, "\"%s\" ends past the end of file %u: %llu bytes at "
-                        "byte %llu of %llu", own->fields[number].name, place.file, (unsigned long long)place.size,
-                        (unsigned long long)place.offset, (unsigned long long)extent->source->size);
+        return BZI_FAIL_AT(err, BZNA_E_CALLBACK, place.offset, "\"%s\" ends past the end of file %u: %llu bytes at "
+                           "byte %llu of %llu", own->fields[number].name, place.file, (bzi_llu)place.size,
+                           (bzi_llu)place.offset, (bzi_llu)extent->source->size);
     return BZNA_OK;
 }
 
@@ -13613,13 +12889,12 @@ static bzna_status bzi_provider_get(const bzi_provider *own, uint64_t index, uin
                                     uint64_t capacity, uint64_t *size, bzna_error *err)
 {
     bzi_extent extent = { 0 };
-    bzna_status status;
 
     if (!own->given[number].located)
         return bzi_provider_read_field(own, index, number, bytes, capacity, size, err);
 
-    if ((status = bzi_provider_locate_field(own, index, number, &extent, err)) != BZNA_OK)
-        return status;
+    if (bzi_provider_locate_field(own, index, number, &extent, err) != BZNA_OK)
+        return err->status;
 
     *size = extent.size;
     if (!extent.size || extent.size > capacity)
@@ -13667,7 +12942,7 @@ static bzna_status bzi_provider_fetch(const bzi_container *c, uint64_t index, ui
         at += one == BZI_PROVIDER_NONE ? 0 : one;
         if (at > own->limit)
             return BZI_FAIL(err, BZNA_E_LIMIT, "its pictures have more bytes together than one value may have, %llu",
-                            (unsigned long long)own->limit);
+                            (bzi_llu)own->limit);
     }
 
     *size = at;
@@ -13702,7 +12977,7 @@ static int bzi_provider_bytes(const bzi_container *c, const bzi_sample *sample, 
     uint64_t at = own->pictures * sizeof at, size = BZI_PROVIDER_NONE;
     uint32_t picture = 0;
 
-    *bytes = (bzi_span){ sample->bytes, sample->extent.size };
+    *bytes = bzi_sample_span(sample);
     if (own->pictures == 1)
         return 1;
 
@@ -13721,49 +12996,28 @@ static bzna_status bzi_provider_coded(const bzi_provider *own, uint32_t number, 
                                       bzi_image *image, bzna_error *err)
 {
     const bzna_provider_field *f = &own->given[number];
-    bzna_image coded;
 
-    memset(&coded, 0, sizeof coded);
-    coded.struct_size = sizeof coded;
-    coded.codec = f->codec;
-    coded.data = bytes.data;
-    coded.data_size = bytes.size;
-    if (f->codec == BZNA_CODEC_RAW) {
-        coded.width = coded.frame_width = f->width;
-        coded.height = coded.frame_height = f->height;
-        coded.color = bzi_color_of_raw;
-        coded.config = own->layouts[number];
-        coded.config_size = sizeof own->layouts[number];
-    }
-
-    *image = bzi_image_alone(&coded);
-    image->data_offset = offset;
+    *image = bzi_image_of_bytes(f->codec, bytes, offset);
+    if (f->codec == BZNA_CODEC_RAW)
+        bzi_image_set_raw(image, f->width, f->height, own->layouts[number]);
     return bzi_image_complete(image, err);
 }
 
-/* Finds a picture by its field's name. Without a name, or with "image" if no field is called that, it is the first. */
 static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                      bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                      bzi_image *image, bzna_error *err)
 {
     const bzi_provider *own = c->own;
-    const char *const name = pick->name ? pick->name : "image";
-    uint32_t number = 0;
+    const uint32_t number = pick->number;
     uint64_t offset;
     bzi_span bytes;
 
-    while (number < c->field_count &&
-           (c->fields[number].kind != BZNA_FIELD_IMAGE || strcmp(c->fields[number].name, name)))
-        number++;
-    if (number == c->field_count && (own->pictures == 0 || strcmp(name, "image")))
-        return bzi_container_fail_image(pick->name, err);
-    number = number == c->field_count ? own->picture : number;
     if (!bzi_provider_bytes(c, sample, number, &bytes))
         return bzi_container_fail_image(c->fields[number].name, err);
 
     offset = sample->extent.offset + (uint64_t)(bytes.data - sample->bytes);
     if (own->given[number].codec != BZNA_CODEC_UNKNOWN)
         return bzi_provider_coded(own, number, bytes, offset, image, err);
-    return bzi_file_image(bytes, offset, scratch, image, err);
+    return bzi_file_image(bytes, offset, image, err);
 }
 
 /* Hashes the caller's fingerprint, and what the samples are. How values are got does not count. */
@@ -13791,7 +13045,7 @@ static bzna_status bzi_provider_class_name(const bzi_container *c, uint64_t targ
 }
 
 #define BZI_PROVIDER_OPERATIONS                                                                                        \
-    .name = "provider", .own_bytes = sizeof(bzi_provider), .locate = bzi_provider_locate,                              \
+    .name = "provider", .own_bytes = sizeof(bzi_provider), .open = bzi_provider_open, .locate = bzi_provider_locate,   \
     .fetch = bzi_provider_fetch, .field = bzi_provider_field_value, .image = bzi_provider_image,                       \
     .fingerprint = bzi_provider_fingerprint, .class_name = bzi_provider_class_name, .close = bzi_provider_close
 
@@ -13813,7 +13067,7 @@ static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
 
 #ifndef BENZINA_NO_FOLDERS
 /* ==== 44. Paths and patterns ========================================================================================
- * Calls: rooms 2, 4, 10, 34-35.
+ * Calls: rooms 2, 4, 8, 10, 33-35.
  *
  * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
  *
@@ -13858,21 +13112,21 @@ static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
             at++;
         } else if (pattern[at] == '{') {
             if (depth == BZI_LIMIT_DEPTH)
-                return bzi_fail(err, BZNA_E_LIMIT, at, 0, 0, "braces nest deeper than %u at byte %llu of the pattern",
-                                BZI_LIMIT_DEPTH, (unsigned long long)at);
+                return BZI_FAIL_AT(err, BZNA_E_LIMIT, at, "braces nest deeper than %u at byte %llu of the pattern",
+                                   BZI_LIMIT_DEPTH, (bzi_llu)at);
             open[depth++] = at;
         } else if (pattern[at] == '}' && depth-- == 0) {
-            return bzi_fail(err, BZNA_E_ARGUMENT, at, 0, 0,
-                            "the pattern's braces are unbalanced: the } at byte %llu closes no {",
-                            (unsigned long long)at);
+            return BZI_FAIL_AT(err, BZNA_E_ARGUMENT, at,
+                               "the pattern's braces are unbalanced: the } at byte %llu closes no {",
+                               (bzi_llu)at);
         }
     }
 
     if (!depth)
         return BZNA_OK;
-    return bzi_fail(err, BZNA_E_ARGUMENT, open[depth - 1], 0, 0,
-                    "the pattern's braces are unbalanced: the { at byte %llu is not closed",
-                    (unsigned long long)open[depth - 1]);
+    return BZI_FAIL_AT(err, BZNA_E_ARGUMENT, open[depth - 1],
+                       "the pattern's braces are unbalanced: the { at byte %llu is not closed",
+                       (bzi_llu)open[depth - 1]);
 }
 
 /* The numbers or letters that {first..last..step} gives. */
@@ -13884,62 +13138,59 @@ typedef struct bzi_brace_range {
     int      letters;                 /* 1: values are places in A to Z, a to z */
 } bzi_brace_range;
 
-/* Reads a whole number of at most 18 digits. Returns what follows it, or NULL if there is none. */
-static const char *bzi_brace_number(const char *p, const char *end, int64_t *value)
+/* Reads a whole number of at most 18 digits, which may have a minus. Returns 1, or 0 if it is none. */
+static int bzi_brace_number(bzi_span text, int64_t *value)
 {
-    const int minus = p < end && *p == '-';
-    const char *first = p += minus;
-    for (*value = 0; p < end && *p >= '0' && *p <= '9' && p - first < 19; p++)
-        *value = p - first < 18 ? *value * 10 + (*p - '0') : *value;
-    *value = minus ? -*value : *value;
-    return p > first && p - first < 19 ? p : NULL;
+    const uint64_t minus = text.size && *text.data == '-';
+    uint64_t number;
+
+    if (text.size > 18 + minus || !bzi_span_integer((bzi_span){ text.data + minus, text.size - minus }, &number))
+        return 0;
+    *value = minus ? -(int64_t)number : (int64_t)number;
+    return 1;
 }
 
-/* Reads a letter, as its place in A to Z, a to z, or a number. Returns what follows it, or NULL if there is neither. */
-static const char *bzi_brace_bound(const char *p, const char *end, int64_t *value, int *letter)
+/* Reads a letter, as its place in A to Z, a to z, or a number. Returns 1, or 0 if it is neither. */
+static int bzi_brace_bound(bzi_span text, int64_t *value, int *letter)
 {
-    *letter = p < end && ((*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z'));
+    const uint8_t c = text.size == 1 ? *text.data : 0;
 
+    *letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
     if (!*letter)
-        return bzi_brace_number(p, end, value);
-
-    *value = *p >= 'a' ? *p - 'a' + 26 : *p - 'A';
-    return p + 1;
+        return bzi_brace_number(text, value);
+    *value = c >= 'a' ? c - 'a' + 26 : c - 'A';
+    return 1;
 }
 
 /* Returns 1 if a number is padded with zeros, else 0. */
-static int bzi_brace_is_padded(const char *p, const char *end)
+static int bzi_brace_is_padded(bzi_span text)
 {
-    p += *p == '-';
-    return *p == '0' && end - p > 1;
+    const uint64_t minus = *text.data == '-';
+    return text.data[minus] == '0' && text.size - minus > 1;
 }
 
 /* Reads what is between braces as a range. Returns 1 if it is one, else 0. */
 static int bzi_brace_range_of(const char *p, const char *end, bzi_brace_range *range)
 {
-    const char *first_end, *last, *last_end;
+    bzi_span rest = { (const uint8_t *)p, (uint64_t)(end - p) }, parts[3], between;
     int64_t stop, step = 1;
-    int letter;
+    int letter, count = 0, more = 1;
 
-    if (!(first_end = bzi_brace_bound(p, end, &range->first, &range->letters)) || end - first_end < 3 ||
-        memcmp(first_end, "..", 2))
-        return 0;
-
-    last = first_end + 2;
-    if (!(last_end = bzi_brace_bound(last, end, &stop, &letter)) || letter != range->letters)
-        return 0;
-
-    if (last_end < end) {
-        if (end - last_end < 3 || memcmp(last_end, "..", 2) || bzi_brace_number(last_end + 2, end, &step) != end)
+    for (; more && count < 3; count++)                      /* two points part them */
+        if ((more = bzi_text_take(&rest, '.', &parts[count])) && (!bzi_text_take(&rest, '.', &between) || between.size))
             return 0;
-        step = step < 0 ? -step : step ? step : 1;
-    }
 
+    if (more || count < 2 || !bzi_brace_bound(parts[0], &range->first, &range->letters) ||
+        !bzi_brace_bound(parts[1], &stop, &letter) || letter != range->letters ||
+        (count == 3 && !bzi_brace_number(parts[2], &step)))
+        return 0;
+
+    step = step < 0 ? -step : step ? step : 1;
     range->step = range->first <= stop ? step : -step;
     range->count = (uint64_t)((stop - range->first) / range->step) + 1;
     range->width = 0;
-    if (!letter && (bzi_brace_is_padded(p, first_end) || bzi_brace_is_padded(last, last_end)))
-        range->width = (int)(first_end - p > last_end - last ? first_end - p : last_end - last);
+    if (!letter && (bzi_brace_is_padded(parts[0]) || bzi_brace_is_padded(parts[1])))
+        range->width = (int)(parts[0].size > parts[1].size ? parts[0].size : parts[1].size);
     return 1;
 }
 
@@ -14005,22 +13256,148 @@ static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error 
     return bzi_names_add(paths, path, err);
 }
 
-/* Adds the files that match, sorted by the bytes of their names. */
+/* Writes a pattern, or a part of one, as a path: without its escapes. Returns 1 if it has none of * ? [, else 0. */
+static int bzi_glob_plain(const char *pattern, const char *end, char *path)
+{
+    int plain = 1;
+
+    for (; pattern < end; pattern++) {
+        if (*pattern == BZI_OS_ESCAPE && pattern + 1 < end)
+            pattern++;
+        else
+            plain &= *pattern != '*' && *pattern != '?' && *pattern != '[';
+        *path++ = *pattern;
+    }
+    *path = 0;
+    return plain;
+}
+
+/* Returns a byte of a name or of a pattern as it is compared. */
+static int bzi_glob_byte(char c) { return !BZI_OS_CASE && c >= 'A' && c <= 'Z' ? c + 32 : (uint8_t)c; }
+
+/* Looks for a byte in [...], after its [. Returns 1 if it is there, 0 if not, and the end of the set; -1: there is no
+ * ]. */
+static int bzi_glob_in_set(const char *p, const char *end, int byte, const char **after)
+{
+    const int is_not = p < end && (*p == '!' || *p == '^');
+    const char *first = p += is_not;
+    int found = 0;
+
+    for (; p < end && (*p != ']' || p == first); p++) {
+        int low;
+
+        p += *p == BZI_OS_ESCAPE && p + 1 < end;
+        low = bzi_glob_byte(*p);
+        if (p + 2 < end && p[1] == '-' && p[2] != ']')
+            p += 2;
+        found |= byte >= low && byte <= bzi_glob_byte(*p);
+    }
+    *after = p + 1;
+    return p < end ? found != is_not : -1;
+}
+
+/* Matches one byte of a name. Returns the pattern after it, or NULL. */
+static const char *bzi_glob_step(const char *pattern, const char *end, char c)
+{
+    const int byte = bzi_glob_byte(c);
+    const char *after = NULL;
+    int in_set;
+
+    if (pattern == end)
+        return NULL;
+    if (*pattern == '?')
+        return pattern + 1;
+    if (*pattern == '[' && (in_set = bzi_glob_in_set(pattern + 1, end, byte, &after)) >= 0)
+        return in_set ? after : NULL;
+    pattern += *pattern == BZI_OS_ESCAPE && pattern + 1 < end;
+    return bzi_glob_byte(*pattern) == byte ? pattern + 1 : NULL;
+}
+
+/* Returns 1 if a name matches a pattern, byte by byte, else 0. */
+static int bzi_glob_matches(const char *pattern, const char *end, const char *name)
+{
+    const char *star = NULL, *from = NULL, *next;
+
+    while (*name) {
+        if (pattern < end && *pattern == '*') {
+            star = ++pattern;
+            from = name;
+        } else if ((next = bzi_glob_step(pattern, end, *name)) != NULL) {
+            pattern = next;
+            name++;
+        } else if (star) {
+            pattern = star;
+            name = ++from;
+        } else {
+            return 0;
+        }
+    }
+
+    while (pattern < end && *pattern == '*')
+        pattern++;
+    return pattern == end;
+}
+
+/* Adds the files that match, in no order. path: has the folder in which the pattern begins, `known` bytes with their
+ * slash, and room for 2 * BZI_LIMIT_PATH_BYTES. Folders that cannot be listed have no files. */
+static bzna_status bzi_glob_walk(bzi_names *found, char *path, size_t known, const char *pattern, bzna_error *err)
+{
+    const char *end = pattern + strcspn(pattern, "/"), *name;
+    bzna_status status = BZNA_OK;
+    bzi_os_folder folder;
+    int kind, error;
+
+    while (bzi_glob_plain(pattern, end, path + known)) {    /* no name of this part is asked for */
+        if (!*end)
+            return bzi_os_kind(path) == BZI_OS_NONE ? BZNA_OK : bzi_names_add(found, path, err);
+        known += strlen(path + known);
+        path[known++] = '/';
+        pattern = end + 1;
+        end = pattern + strcspn(pattern, "/");
+    }
+
+    path[known] = 0;
+    if (bzi_os_folder_open(&folder, known ? path : ".") != 0)
+        return BZNA_OK;
+    while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL) {
+        const size_t size = known + strlen(name);
+        if ((*name == '.' && *pattern != '.') || size + strlen(end) >= BZI_LIMIT_PATH_BYTES ||
+            !bzi_glob_matches(pattern, end, name))
+            continue;
+        memcpy(path + known, name, strlen(name) + 1);
+        if (!*end) {
+            status = bzi_names_add(found, path, err);
+        } else {
+            path[size] = '/';
+            status = bzi_glob_walk(found, path, size + 1, end + 1, err);
+        }
+    }
+    bzi_os_folder_close(&folder);
+    return status;
+}
+
+static int bzi_text_is_before(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b) < 0;
+}
+
+/* Adds the files that match, sorted by the bytes of their paths. */
 static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_error *err)
 {
-    bzi_os_matches matches;
-    bzna_status status = BZNA_OK;
-    int error = bzi_os_glob(pattern, &matches);
+    char path[2 * BZI_LIMIT_PATH_BYTES];
+    bzi_names found = { .memory = paths->memory };
+    bzi_owned kept = { .memory = paths->memory };
+    bzi_tree tree = { .count = 0 };
+    bzna_status status = bzi_glob_walk(&found, path, 0, pattern, err);
 
-    if (error == ENOMEM)
-        return bzi_fail_memory(err, "the names that match a pattern");
-    if (error)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", pattern);
-
-    bzi_sort(matches.paths, matches.count, sizeof *matches.paths, bzi_path_is_before);
-    for (size_t i = 0; i < matches.count && status == BZNA_OK; i++)
-        status = bzi_paths_add(paths, matches.paths[i], err);
-    bzi_os_glob_free(&matches);
+    if (status == BZNA_OK && !found.count)
+        status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", pattern);
+    if (status == BZNA_OK)
+        status = bzi_tree_make(&tree, &kept, &found, bzi_text_is_before, err);
+    for (uint64_t i = 0; i < tree.count && status == BZNA_OK; i++)
+        status = bzi_paths_add(paths, tree.names[i], err);
+    bzi_owned_free(&kept);
+    bzi_names_free(&found);
     return status;
 }
 
@@ -14028,23 +13405,14 @@ static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_e
  * have a meaning. */
 static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bzna_error *err)
 {
-    char literal[BZI_LIMIT_PATH_BYTES];
-    int has_wildcard = 0;
-    size_t n = 0;
+    char pattern[BZI_LIMIT_PATH_BYTES], path[BZI_LIMIT_PATH_BYTES];
+    int plain;
 
-    for (const char *p = text; *p; p++) {
-        if (*p == BZI_OS_ESCAPE && p[1])
-            p++;
-        else
-            has_wildcard |= *p == '*' || *p == '?' || *p == '[';
-        literal[n++] = *p;
-    }
-
-    literal[n] = 0;
-    bzi_os_plain_path(literal);
-    if (has_wildcard && bzi_os_kind(literal) == BZI_OS_NONE)
-        return bzi_paths_match(paths, text, err);
-    return bzi_paths_add(paths, literal, err);
+    bzi_string_copy(pattern, sizeof pattern, text);
+    bzi_os_plain_path(pattern);
+    plain = bzi_glob_plain(pattern, pattern + strlen(pattern), path);
+    return plain || bzi_os_kind(path) != BZI_OS_NONE ? bzi_paths_add(paths, path, err) :
+                                                       bzi_paths_match(paths, pattern, err);
 }
 
 /* Adds the files of one path, or of one of several that "::" separates. */
@@ -14080,8 +13448,8 @@ static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_err
         size_t size = (next = strstr(p, "::")) ? (size_t)(next - p) : strlen(p);
 
         if (size == 0)
-            return bzi_fail(err, BZNA_E_ARGUMENT, (uint64_t)(p - path), 0, 0, "no path stands before or after the :: "
-                            "at byte %llu", (unsigned long long)(p - path - (p > path ? 2 : 0)));
+            return BZI_FAIL_AT(err, BZNA_E_ARGUMENT, (uint64_t)(p - path), "no path stands before or after the :: "
+                               "at byte %llu", (bzi_llu)(p - path - (p > path ? 2 : 0)));
         if (size >= sizeof item)
             return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
 
@@ -14095,25 +13463,26 @@ static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_err
 /* Adds the archives and shards that a folder holds, in the order of their names. Adds nothing if it holds none. */
 static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bzna_error *err)
 {
-    bzi_walk walk = { .names = { .memory = paths->memory }, .root = folder, .extensions = BZI_SHARD_EXTENSIONS };
+    bzi_walk walk = bzi_walk_make(paths->memory, folder, BZI_SHARD_EXTENSIONS);
+    bzi_owned kept = { .memory = paths->memory };
     char path[BZI_LIMIT_PATH_BYTES];
-    bzi_tree tree = { .text = NULL };
+    bzi_tree tree = { .count = 0 };
     bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
 
-    if (status == BZNA_OK && (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK && walk.names.count) {
-        if (walk.folder_count > 1)
+    if (status == BZNA_OK && (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK && walk.files.count) {
+        if (walk.folders.count > 1)
             status = BZI_FAIL(err, BZNA_E_FORMAT,
                               "it holds folders beside files of samples (\"%.64s\"): open those by a pattern (*.tar), "
                               "or set dataset_config.format to \"folder\"",
-                              bzi_names_get(&walk.names, 0));
+                              bzi_names_get(&walk.files, 0));
         else
-            status = bzi_walk_finish(&walk, &tree, err);
+            status = bzi_tree_make(&tree, &kept, &walk.files, bzi_path_is_before, err);
     }
 
     for (uint64_t i = 0; i < tree.count && status == BZNA_OK; i++)
         if ((status = bzi_path_join(path, sizeof path, folder, tree.names[i], err)) == BZNA_OK)
             status = bzi_paths_add(paths, path, err);
-    bzi_tree_free(&tree, paths->memory);
+    bzi_owned_free(&kept);
     bzi_walk_free(&walk);
     return status;
 }
@@ -14155,7 +13524,7 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 
 
 /* ==== 45. Containers: opening =======================================================================================
- * Calls: rooms 2, 8, 10-11, 23, 29, 32, 36-37, 40-43.
+ * Calls: rooms 2, 8, 10-11, 23, 29, 32, 36-37, 40-42.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -14204,8 +13573,7 @@ static void bzi_container_free(bzi_container *c)
     bzi_host *host = c->host;
     if (c->own && c->ops->close)
         c->ops->close(c);
-    bzi_release(&host->memory, c->own, 1, c->ops ? c->ops->own_bytes : 0);
-    bzi_release(&host->memory, c->name, c->name_size, 1);
+    bzi_owned_free(&c->kept);
     bzi_release(&host->memory, c, 1, sizeof *c);
     bzi_host_drop(host);
 }
@@ -14214,7 +13582,7 @@ static void bzi_container_drop(bzi_container *c)
 {
     if (atomic_fetch_sub(&c->references, 1) != 1)
         return;
-    bzi_source_close(&c->source, &c->host->memory);
+    bzi_source_close(&c->source);
     bzi_container_free(c);
 }
 
@@ -14226,23 +13594,23 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t
     char guess[160] = "";
 
     if (what)
-        return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
+        return BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, 0, "it is %s", what);
     if (format)
-        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "dataset_config.format: the file is not of the format \"%s\"",
-                        format);
+        return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "dataset_config.format: the file is not of the format \"%s\"",
+                           format);
     if (bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN)
-        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "it is one picture: open the folder that holds it");
+        return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "it is one picture: open the folder that holds it");
 #ifndef BENZINA_NO_RECORDS
     bzi_records_guess((bzi_span){ head, size }, c->source.size, guess, sizeof guess);
 #else
     (void)c;
 #endif
     if (*guess)
-        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "%s", guess);
+        return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "%s", guess);
     if ((what = bzi_codec_unread_shape((bzi_span){ head, size })) != NULL)
-        return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
-    return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0,
-                    "of no known kind: not an mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
+        return BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, 0, "it is %s", what);
+    return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0,
+                       "of no known kind: not an mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
 }
 
 /* Refuses a setting that has no effect on this kind, because the caller expects an effect. */
@@ -14263,19 +13631,10 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
         { "pairs", config->pairs != NULL, ops == BZI_PAIRS_ROW, "folders" },
     };
 
-    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(settings); i++)
         if (settings[i].is_set && !settings[i].has_effect)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: it has an effect on %s only; this is of kind %s",
                             settings[i].name, settings[i].kinds, ops->name);
-    return BZNA_OK;
-}
-
-/* Makes it a container of a kind. A row that is tried after another keeps the memory of the state. */
-static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops, bzna_error *err)
-{
-    c->ops = ops;
-    if (!c->own && ops->own_bytes && !(c->own = bzi_alloc_zero(&c->host->memory, 1, ops->own_bytes)))
-        return bzi_fail_memory(err, "a data set");
     return BZNA_OK;
 }
 
@@ -14321,6 +13680,23 @@ static bzna_status bzi_container_choose_target(bzi_container *c, const bzna_data
     return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.target: there is no field of integers \"%.64s\"", name);
 }
 
+/* Has a row open what is given. A row that is tried after another finds the state that that one has left. */
+static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops,
+                                        const bzna_dataset_config *config, bzna_error *err)
+{
+    bzna_status status;
+
+    c->ops = ops;
+    if (!c->own && ops->own_bytes && !(c->own = bzi_keep(&c->kept, 1, ops->own_bytes)))
+        return bzi_fail_memory(err, "a data set");
+
+    if ((status = ops->open(c, config, err)) == BZNA_OK)
+        status = bzi_container_choose_target(c, config, err);
+    if (status != BZNA_AGAIN && bzi_container_check_config(c, config, err) != BZNA_OK)
+        return err->status;
+    return status;
+}
+
 /* Finds the row for a file by its first bytes and has it build the index. A row that returns BZNA_AGAIN declines. */
 static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
@@ -14333,138 +13709,66 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "dataset_config.records: this build reads none (BENZINA_NO_RECORDS)");
 #endif
     if (size == 0)
-        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "the file is empty");
+        return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "the file is empty");
     if (bzi_source_read(&c->source, 0, head, size, err) != BZNA_OK)
         return err->status;
 
     if (!config->records && bzi_codec_unread((bzi_span){ head, size }, 0))
         return bzi_container_fail_kind(c, head, size, config->format, err);
-    for (size_t i = 0; status == BZNA_AGAIN && i < sizeof bzi_containers / sizeof bzi_containers[0]; i++) {
-        const bzi_container_ops *ops = bzi_containers[i];
-        if (!bzi_container_suits(ops, config, head, size))
-            continue;
-        if ((status = bzi_container_become(c, ops, err)) == BZNA_OK)
-            status = ops->open(c, config, err);
-        if (status == BZNA_OK)
-            status = bzi_container_choose_target(c, config, err);
-        if (status != BZNA_AGAIN && bzi_container_check_config(c, config, err) != BZNA_OK)
-            status = err->status;
+    for (size_t i = 0; status == BZNA_AGAIN && i < BZI_LENGTH(bzi_containers); i++) {
+        if (bzi_container_suits(bzi_containers[i], config, head, size))
+            status = bzi_container_become(c, bzi_containers[i], config, err);
     }
     return status == BZNA_AGAIN ? bzi_container_fail_kind(c, head, size, config->format, err) : status;
 }
 
-/* Makes a container that is of no kind yet. */
-static bzna_status bzi_container_make(bzi_host *host, const char *name, const bzna_dataset_config *config,
-                                      bzi_container **out, bzna_error *err)
+/* What a container is opened from: a source, whose kind its bytes tell, or what is of a kind by the caller's word. */
+typedef struct bzi_input {
+    const bzi_source        *source;  /* it is taken if opening succeeds */
+    const void              *given;   /* the path of a folder, or a provider, which is taken likewise */
+    const bzi_container_ops *ops;     /* its kind */
+    const char              *kind;    /* for messages, after "it is a" */
+} bzi_input;
+
+static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, const char *name,
+                                      const bzna_dataset_config *config, bzi_container **out, bzna_error *err)
 {
     bzi_container *c = bzi_alloc_zero(&host->memory, 1, sizeof *c);
+    bzna_status status;
 
     if (!c)
         return bzi_fail_memory(err, "a data set");
 
     c->host = host;
+    c->kept.memory = &host->memory;
     atomic_init(&c->references, 1);
     bzi_host_retain(host);
     c->orientation = config->orientation;
     c->palette = config->palette;
     c->target_field = BZI_NO_FIELD;
+    c->given = input->given;
+    if (input->source)
+        c->source = *input->source;
 
-    c->name_size = strlen(name) + 1;
-    c->name = bzi_alloc_copy(&host->memory, name, c->name_size, 1);
-    *out = c;
+    if (!(c->name = bzi_keep_copy(&c->kept, name, strlen(name) + 1, 1)))
+        status = bzi_fail_memory(err, "a dataset's name");
+    else if (input->source)
+        status = bzi_container_recognize(c, config, err);
+    else if (config->format && strcmp(config->format, input->ops->name))
+        status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a %s, not \"%s\"", input->kind,
+                          config->format);
+    else
+        status = bzi_container_become(c, input->ops, config, err);
 
-    if (c->name)
-        return BZNA_OK;
-
-    bzi_container_free(c);
-    return bzi_fail_memory(err, "a dataset's name");
-}
-
-/* Opens a container over an open source and takes the source. On failure the source still belongs to the caller. */
-static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, const char *name,
-                                      const bzna_dataset_config *config, bzi_container **out, bzna_error *err)
-{
-    bzi_container *c;
-    bzna_status status = bzi_container_make(host, name, config, &c, err);
-
-    if (status != BZNA_OK)
-        return status;
-
-    c->source = *source;
-    bzi_source_moved(&c->source);
-    if ((status = bzi_container_recognize(c, config, err)) != BZNA_OK) {
-        bzi_container_free(c);
-        return status;
-    }
-
-    c->source.path = NULL;
-    *out = c;
-    return BZNA_OK;
-}
-
-#ifndef BENZINA_NO_FOLDERS
-
-/* Opens a folder of pictures. */
-static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, const bzna_dataset_config *config,
-                                             bzi_container **out, bzna_error *err)
-{
-    const bzi_container_ops *ops = config->pairs ? &bzi_pairs_ops : &bzi_folder_ops;
-    bzi_container *c;
-    bzna_status status = bzi_container_make(host, config->name ? config->name : path, config, &c, err);
-
-    if (status != BZNA_OK)
-        return status;
-
-    if (config->format && strcmp(config->format, ops->name))
-        status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a folder, not \"%s\"", config->format);
-    else if ((status = bzi_container_become(c, ops, err)) == BZNA_OK &&
-             (status = bzi_container_check_config(c, config, err)) == BZNA_OK &&
-             (status = config->pairs ? bzi_pairs_open(c, path, config, err) :
-                                       bzi_folder_open_path(c, path, config, err)) == BZNA_OK)
-        status = bzi_container_choose_target(c, config, err);
     if (status != BZNA_OK) {
         bzi_container_free(c);
         return status;
     }
-
+    c->given = NULL;
+    bzi_source_settle(&c->source);
     *out = c;
     return BZNA_OK;
 }
-
-#endif
-
-#ifndef BENZINA_NO_RECORDS
-
-/* Opens a provider of samples and takes it. On failure it still belongs to the caller. */
-static bzna_status bzi_container_open_provider(bzi_host *host, const bzna_provider *provider, const char *name,
-                                               const bzna_dataset_config *config, bzi_container **out,
-                                               bzna_error *err)
-{
-    const bzi_container_ops *ops = bzi_provider_row(provider);
-    bzi_container *c;
-    bzna_status status = bzi_container_make(host, name, config, &c, err);
-
-    if (status != BZNA_OK)
-        return status;
-
-    if (config->format && strcmp(config->format, ops->name))
-        status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a provider, not \"%s\"", config->format);
-    else if ((status = bzi_container_become(c, ops, err)) == BZNA_OK &&
-             (status = bzi_container_check_config(c, config, err)) == BZNA_OK &&
-             (status = bzi_provider_open(c, provider, err)) == BZNA_OK)
-        status = bzi_container_choose_target(c, config, err);
-    if (status != BZNA_OK) {
-        bzi_container_free(c);
-        return status;
-    }
-
-    bzi_provider_take(c);
-
-    *out = c;
-    return BZNA_OK;
-}
-
-#endif
 
 /* Puts "train.bzna: sample 12: " before the message. A sample that is a file of its own is named by that file's path,
  * instead of the container. */
@@ -14480,14 +13784,14 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
         bzi_error_prefix(err, path);
     }
 
-    snprintf(name, sizeof name, "sample %llu", (unsigned long long)index);
+    snprintf(name, sizeof name, "sample %llu", (bzi_llu)index);
     bzi_error_prefix(err, name);
     return c->ops->path ? err->status : bzi_error_prefix(err, c->name);
 }
 
 
 /* ==== 46. Samples ===================================================================================================
- * Calls: rooms 2, 8, 10-11, 23-24.
+ * Calls: rooms 2, 8, 10-11, 23-24, 28.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
@@ -14507,7 +13811,7 @@ typedef struct bzi_reading {
 static void bzi_reading_end(bzi_reading *reading)
 {
     for (uint32_t i = 0; i < reading->own_count; i++)
-        bzi_source_close(&reading->own[i], NULL);
+        bzi_source_close(&reading->own[i]);
     reading->own_count = 0;
     reading->source = NULL;
 }
@@ -14525,7 +13829,7 @@ static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
         path[0] = 0;
         if ((status = c->ops->path(c, reading->sample.index, i, path, sizeof path, err)) == BZNA_OK &&
-            (status = bzi_source_open_file(&reading->own[i], &c->host->files, path, err)) == BZNA_OK) {
+            (status = bzi_source_open_file(&reading->own[i], path, err)) == BZNA_OK) {
             reading->own_count++;
             if (!bzi_add(extent->size, reading->own[i].size, &extent->size))
                 extent->size = UINT64_MAX;                  /* more than any limit */
@@ -14562,8 +13866,8 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
     if (extent->size <= limit)
         return BZNA_OK;
     bzi_reading_end(reading);
-    return bzi_fail(err, BZNA_E_LIMIT, extent->offset, 0, 0, "its %llu bytes are more than max_sample_bytes, %llu",
-                    (unsigned long long)extent->size, (unsigned long long)limit);
+    return BZI_FAIL_AT(err, BZNA_E_LIMIT, extent->offset, "its %llu bytes are more than max_sample_bytes, %llu",
+                       (bzi_llu)extent->size, (bzi_llu)limit);
 }
 
 /* Reads the files of a sample of several, one after the other, and writes their sizes after them. */
@@ -14616,7 +13920,7 @@ static bzna_status bzi_reading_fetch(bzi_reading *reading, uint8_t *bytes, uint6
         return status;
     if (said && size != said)
         return BZI_FAIL(err, BZNA_E_CALLBACK, "its size changes between calls: %llu bytes, then %llu",
-                        (unsigned long long)said, (unsigned long long)size);
+                        (bzi_llu)said, (bzi_llu)size);
 
     reading->sample.extent.size = size;
     reading->sample.bytes = bytes;
@@ -14666,13 +13970,53 @@ static bzna_status bzi_container_target(const bzi_container *c, const bzi_sample
     return c->target_field == BZI_NO_FIELD ? BZNA_OK : c->ops->field(c, sample, c->target_field, &value, err);
 }
 
+/* Returns the number of a field that is a picture. Without a name, or with "image" if no picture is called so, that is
+ * the first one. BZI_NO_FIELD: there is none. */
+static uint32_t bzi_container_find_picture(const bzi_container *c, const char *name)
+{
+    uint32_t first = BZI_NO_FIELD;
+
+    for (uint32_t i = c->field_count; i-- > 0;) {
+        if (c->fields[i].kind != BZNA_FIELD_IMAGE)
+            continue;
+        if (name && strcmp(c->fields[i].name, name) == 0)
+            return i;
+        first = i;
+    }
+    return !name || strcmp(name, "image") == 0 ? first : BZI_NO_FIELD;
+}
+
+/* Returns the number of a field, or BZI_NO_FIELD if there is none of that name. The field that gives the target is also
+ * found as "target". If no field has the name "image", the first field of a picture is found by it. */
+static uint32_t bzi_container_find_field(const bzi_container *c, const char *name, bzi_field *field)
+{
+    for (uint32_t i = 0; i < c->field_count; i++) {
+        *field = c->fields[i];
+        if (strcmp(field->name, name) == 0)
+            return i;
+    }
+
+    if (strcmp(name, "image") == 0) {
+        *field = (bzi_field){ BZNA_FIELD_IMAGE, 1, "image" };
+        return bzi_container_find_picture(c, NULL);
+    }
+
+    if (strcmp(name, "target") || c->target_field == BZI_NO_FIELD)
+        return BZI_NO_FIELD;
+    *field = c->fields[c->target_field];
+    return c->target_field;
+}
+
 /* Finds a picture of a sample that was read. */
 static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                       bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                                       bzi_image *image, bzna_error *err)
 {
-    bzna_status status = c->ops->image(c, sample, pick, scratch, image, err);
-    if (status != BZNA_OK)
-        return status;
+    bzi_pick one = *pick;
+
+    if (!c->ops->images && (one.number = bzi_container_find_picture(c, pick->name)) == BZI_NO_FIELD)
+        return bzi_container_fail_image(pick->name, err);
+    if (c->ops->image(c, sample, &one, image, err) != BZNA_OK)
+        return err->status;
 
     if (c->orientation == BZNA_ORIENTATION_IGNORE)
         image->coded.orientation = 1;
@@ -14687,7 +14031,6 @@ typedef struct bzi_look {
     const bzi_container *container;   /* that the sample is of */
     bzi_reading          reading;     /* the sample, located and perhaps read */
     bzi_buffer           buffer;      /* the sample's bytes, unless they are used where they are mapped */
-    bzi_scratch          scratch;     /* for a picture's configuration */
 } bzi_look;
 
 static void bzi_look_end(bzi_look *look)
@@ -14736,14 +14079,14 @@ static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t in
 }
 
 /* Adds the names of a sample's pictures: those that the container lists, else those of its fields. */
-static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                        bzna_sample_ref *out, bzna_error *err)
+static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
+                                        bzna_error *err)
 {
     if (c->ops->images)
-        return c->ops->images(c, sample, scratch, out, err);
+        return c->ops->images(c, sample, out, err);
     for (uint32_t i = 0; i < c->field_count; i++)
-        if (c->fields[i].kind == BZNA_FIELD_IMAGE && out->image_count < BZNA_IMAGES_MAX)
-            bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, c->fields[i].name);
+        if (c->fields[i].kind == BZNA_FIELD_IMAGE)
+            bzi_sample_ref_add(out, c->fields[i].name);
     return BZNA_OK;
 }
 
@@ -14760,7 +14103,7 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
         return status;
 
     if ((status = bzi_container_target(c, sample, &out->target, err)) == BZNA_OK)
-        status = bzi_container_images(c, sample, &look.scratch, out, err);
+        status = bzi_container_images(c, sample, out, err);
 
     out->offset = sample->extent.offset;
     out->size = sample->extent.size;
@@ -14780,14 +14123,14 @@ static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t ind
         return status;
     if (buffer.size < sample->extent.size)
         status = BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu",
-                          (unsigned long long)sample->extent.size, (unsigned long long)buffer.size);
+                          (bzi_llu)sample->extent.size, (bzi_llu)buffer.size);
 
     if (status == BZNA_OK)
         status = look.reading.fetched ?
                      bzi_reading_fetch(&look.reading, (uint8_t *)(uintptr_t)buffer.data, buffer.size, err) :
                      bzi_reading_read(&look.reading, (uint8_t *)(uintptr_t)buffer.data, err);
     if (status == BZNA_OK &&
-        (status = bzi_container_image(c, sample, pick, &look.scratch, image, err)) == BZNA_OK)
+        (status = bzi_container_image(c, sample, pick, image, err)) == BZNA_OK)
         status = bzi_image_complete(image, err);
     bzi_look_end(&look);
     return status;
@@ -14803,7 +14146,7 @@ static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t
     if (status != BZNA_OK)
         return status;
 
-    if ((status = bzi_container_image(c, &look.reading.sample, pick, &look.scratch, image, err)) == BZNA_OK)
+    if ((status = bzi_container_image(c, &look.reading.sample, pick, image, err)) == BZNA_OK)
         status = bzi_image_complete(image, err);
     image->coded.config = image->coded.data = NULL;
 
@@ -14812,31 +14155,6 @@ static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t
 }
 
 /* --- Fields --- */
-
-/* Returns the number of a field, or BZI_NO_FIELD if there is none of that name. The field that gives the target is also
- * found as "target". If no field has the name "image", the first field of a picture is found by it. */
-static uint32_t bzi_container_find_field(const bzi_container *c, const char *name, bzi_field *field)
-{
-    uint32_t picture = BZI_NO_FIELD;
-
-    for (uint32_t i = 0; i < c->field_count; i++) {
-        *field = c->fields[i];
-        if (strcmp(field->name, name) == 0)
-            return i;
-        if (field->kind == BZNA_FIELD_IMAGE && picture == BZI_NO_FIELD)
-            picture = i;
-    }
-
-    if (strcmp(name, "image") == 0) {
-        *field = (bzi_field){ BZNA_FIELD_IMAGE, 1, "image" };
-        return picture;
-    }
-
-    if (strcmp(name, "target") || c->target_field == BZI_NO_FIELD)
-        return BZI_NO_FIELD;
-    *field = c->fields[c->target_field];
-    return c->target_field;
-}
 
 /* Gives the value of a field that is not a picture. Pre: the sample was read if the field lies inside. */
 static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample *sample, uint32_t number,
@@ -14851,7 +14169,7 @@ static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample 
 static bzna_status bzi_look_stream(bzi_look *look, const bzi_pick *pick, bzi_value *value, bzna_error *err)
 {
     bzi_image image;
-    bzna_status status = bzi_container_image(look->container, &look->reading.sample, pick, &look->scratch, &image, err);
+    bzna_status status = bzi_container_image(look->container, &look->reading.sample, pick, &image, err);
     return status == BZNA_OK ? bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err) : status;
 }
 
@@ -14859,7 +14177,7 @@ static bzna_status bzi_look_stream(bzi_look *look, const bzi_pick *pick, bzi_val
 static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t index, const char *name,
                                               uint32_t number, bzi_value *value, bzna_error *err)
 {
-    const bzi_pick pick = { name, 0 };
+    const bzi_pick pick = { .name = name };
     bzi_look look;
     bzna_status status = bzi_look_begin(&look, c, index, 1, err);
 
@@ -14901,7 +14219,7 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
     value->size += nul;
     if (status == BZNA_OK && value->size > capacity)
         return BZI_FAIL(err, BZNA_E_BUFFER, "the %s needs %llu bytes, the buffer has %llu", name,
-                        (unsigned long long)value->size, (unsigned long long)capacity);
+                        (bzi_llu)value->size, (bzi_llu)capacity);
     if (status == BZNA_OK && nul)
         value->data[value->size - 1] = 0;
     return status;
@@ -14909,7 +14227,7 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 
 
 /* ==== 47. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 8, 10-11, 34, 45.
+ * Calls: rooms 2, 4, 8, 10-11, 34-37, 45.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -14924,11 +14242,13 @@ typedef struct bzi_part {
 struct bzna_dataset {
     bzi_host  *host;                  /* a reference is held */
     atomic_int references;
-    bzi_part  *parts;                 /* in the order of the data set */
     uint32_t   part_count;            /* parts in use */
-    uint32_t   part_room;             /* parts allocated */
+    uint32_t   part_room;             /* elements of parts */
     uint64_t   count;                 /* of samples */
+    bzi_part   parts[];               /* in the order of the data set */
 };
+
+static uint64_t bzi_dataset_bytes(uint32_t parts) { return sizeof(bzna_dataset) + parts * sizeof(bzi_part); }
 
 static void bzi_dataset_retain(bzna_dataset *dataset) { atomic_fetch_add(&dataset->references, 1); }
 
@@ -14941,20 +14261,15 @@ static void bzi_dataset_drop(bzna_dataset *dataset)
 
     for (uint32_t i = 0; i < dataset->part_count; i++)
         bzi_container_drop(dataset->parts[i].container);
-    bzi_release(&host->memory, dataset->parts, dataset->part_room, sizeof *dataset->parts);
-    bzi_release(&host->memory, dataset, 1, sizeof *dataset);
+    bzi_release(&host->memory, dataset, bzi_dataset_bytes(dataset->part_room), 1);
     bzi_host_drop(host);
 }
 
 /* Makes a data set without parts, with room for `parts` of them. */
 static bzna_status bzi_dataset_make(bzi_host *host, uint32_t parts, bzna_dataset **out, bzna_error *err)
 {
-    bzna_dataset *dataset = bzi_alloc_zero(&host->memory, 1, sizeof *dataset);
+    bzna_dataset *dataset = bzi_alloc_zero(&host->memory, bzi_dataset_bytes(parts), 1);
 
-    if (dataset && !(dataset->parts = bzi_alloc_zero(&host->memory, parts, sizeof *dataset->parts))) {
-        bzi_release(&host->memory, dataset, 1, sizeof *dataset);
-        dataset = NULL;
-    }
     if (!dataset)
         return bzi_fail_memory(err, "a data set");
 
@@ -14966,78 +14281,59 @@ static bzna_status bzi_dataset_make(bzi_host *host, uint32_t parts, bzna_dataset
     return BZNA_OK;
 }
 
-/* Appends a part and takes the reference to the container. Pre: there is room, and the sum of counts was checked. */
-static void bzi_dataset_append(bzna_dataset *dataset, bzi_container *container, uint64_t first, uint64_t count)
+/* Appends a part and takes the reference to the container, even on failure. Pre: there is room. */
+static bzna_status bzi_dataset_append(bzna_dataset *dataset, bzi_container *container, uint64_t first, uint64_t count,
+                                      bzna_error *err)
 {
-    bzi_part part = { container, first, count, dataset->count };
-    dataset->parts[dataset->part_count++] = part;
-    dataset->count += count;
+    dataset->parts[dataset->part_count++] = (bzi_part){ container, first, count, dataset->count };
+    if (bzi_add(dataset->count, count, &dataset->count) && dataset->count <= (uint64_t)1 << 63)
+        return BZNA_OK;
+    return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most 2^63 samples");
 }
 
-/* Opens one container over an open source and takes the source. On failure the source still belongs to the caller. */
-static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, const char *name,
+/* Gives a data set that was made, or drops what there is of it. */
+static bzna_status bzi_dataset_give(bzna_dataset *dataset, bzna_status status, bzna_dataset **out)
+{
+    if (status == BZNA_OK)
+        *out = dataset;
+    else if (dataset)
+        bzi_dataset_drop(dataset);
+    return status;
+}
+
+/* Opens one container. On failure what it was to be opened from still belongs to the caller. */
+static bzna_status bzi_dataset_open(bzi_host *host, const bzi_input *input, const char *name,
                                     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset *dataset = NULL;
     bzi_container *container = NULL;
     bzna_status status = bzi_dataset_make(host, 1, &dataset, err);
 
-    if (status == BZNA_OK && (status = bzi_container_open(host, source, name, config, &container, err)) != BZNA_OK)
-        bzi_dataset_drop(dataset);
-    if (status != BZNA_OK)
-        return status;
-
-    bzi_dataset_append(dataset, container, 0, container->count);
-    *out = dataset;
-    return BZNA_OK;
+    if (status == BZNA_OK && (status = bzi_container_open(host, input, name, config, &container, err)) == BZNA_OK)
+        status = bzi_dataset_append(dataset, container, 0, container->count, err);
+    return bzi_dataset_give(dataset, status, out);
 }
-
-#ifndef BENZINA_NO_RECORDS
-
-/* Opens a provider of samples and takes it. On failure it still belongs to the caller. */
-static bzna_status bzi_dataset_open_provider(bzi_host *host, const bzna_provider *provider, const char *name,
-                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
-{
-    bzna_dataset *dataset = NULL;
-    bzi_container *container = NULL;
-    bzna_status status = bzi_dataset_make(host, 1, &dataset, err);
-
-    if (status == BZNA_OK &&
-        (status = bzi_container_open_provider(host, provider, name, config, &container, err)) != BZNA_OK)
-        bzi_dataset_drop(dataset);
-    if (status != BZNA_OK)
-        return status;
-
-    bzi_dataset_append(dataset, container, 0, container->count);
-    *out = dataset;
-    return BZNA_OK;
-}
-
-#endif
 
 /* Makes a data set of the parts of others, in their order. */
 static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from, uint32_t from_count,
                                       bzna_dataset **out, bzna_error *err)
 {
-    uint64_t parts = 0, samples = 0;
+    bzna_dataset *all = NULL;
+    uint64_t parts = 0;
     bzna_status status;
 
-    for (uint32_t i = 0; i < from_count; i++) {
-        parts += from[i]->part_count;
-        if (parts > BZI_LIMIT_PARTS || !bzi_add(samples, from[i]->count, &samples) || samples > (uint64_t)1 << 63)
-            return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most %u files and 2^63 samples", BZI_LIMIT_PARTS);
-    }
-
-    if ((status = bzi_dataset_make(host, (uint32_t)parts, out, err)) != BZNA_OK)
-        return status;
-
     for (uint32_t i = 0; i < from_count; i++)
-        for (uint32_t k = 0; k < from[i]->part_count; k++) {
+        if ((parts += from[i]->part_count) > BZI_LIMIT_PARTS)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most %u files", BZI_LIMIT_PARTS);
+
+    status = bzi_dataset_make(host, (uint32_t)parts, &all, err);
+    for (uint32_t i = 0; i < from_count; i++)
+        for (uint32_t k = 0; k < from[i]->part_count && status == BZNA_OK; k++) {
             const bzi_part *part = &from[i]->parts[k];
             bzi_container_retain(part->container);
-            bzi_dataset_append(*out, part->container, part->first, part->count);
+            status = bzi_dataset_append(all, part->container, part->first, part->count, err);
         }
-    return BZNA_OK;
+    return bzi_dataset_give(all, status, out);
 }
 
 /* Opens a file or a folder. */
@@ -15045,13 +14341,14 @@ static bzna_status bzi_container_open_path(bzi_host *host, const char *path, con
                                            bzi_container **out, bzna_error *err)
 {
     const char *name = config->name ? config->name : path;
-    bzi_source source;
+    bzi_source source = { .size = 0 };
     bzna_status status;
 
-    memset(&source, 0, sizeof source);
     if (bzi_os_kind(path) == BZI_OS_FOLDER) {
 #ifndef BENZINA_NO_FOLDERS
-        status = bzi_container_open_folder(host, path, config, out, err);
+        const bzi_input folder = { .given = path, .ops = config->pairs ? &bzi_pairs_ops : &bzi_folder_ops,
+                                   .kind = "folder" };
+        status = bzi_container_open(host, &folder, name, config, out, err);
 #else
         status = BZI_FAIL(err, BZNA_E_UNSUPPORTED, "it is a folder, and this build reads none (BENZINA_NO_FOLDERS)");
 #endif
@@ -15060,10 +14357,10 @@ static bzna_status bzi_container_open_path(bzi_host *host, const char *path, con
 
     if (bzi_source_open_path(&source, host, path, err) != BZNA_OK)
         return bzi_error_prefix(err, path);
-    if ((status = bzi_container_open(host, &source, name, config, out, err)) == BZNA_OK)
+    if ((status = bzi_container_open(host, &(bzi_input){ .source = &source }, name, config, out, err)) == BZNA_OK)
         return status;
 
-    bzi_source_close(&source, &host->memory);
+    bzi_source_close(&source);
     return bzi_error_prefix(err, name);
 }
 
@@ -15091,14 +14388,14 @@ static bzna_status bzi_paths_check(const bzi_names *paths, const bzna_dataset_co
 {
     if (config->index && paths->count > 1)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: it is of one file, and these are %llu",
-                        (unsigned long long)paths->count);
+                        (bzi_llu)paths->count);
     if (config->name && paths->count > 1)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%llu) is named by its path",
-                        (unsigned long long)paths->count);
+                        (bzi_llu)paths->count);
     return BZNA_OK;
 }
 
-/* Several containers that are opened at once. */
+/* Files and folders that are opened at once. */
 typedef struct bzi_opening {
     bzi_host                  *host;          /* of the data set */
     bzi_names                  paths;         /* of the files and folders */
@@ -15114,60 +14411,41 @@ static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
                                    &opening->opened[i], err);
 }
 
-/* Lays what was opened end to end. The data set takes the references. */
-static bzna_status bzi_opening_join(const bzi_opening *opening, bzna_dataset *all, bzna_error *err)
-{
-    uint64_t samples = 0;
-
-    for (uint64_t i = 0; i < opening->paths.count; i++)
-        if (!bzi_add(samples, opening->opened[i]->count, &samples) || samples > (uint64_t)1 << 63)
-            return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most 2^63 samples");
-
-    for (uint64_t i = 0; i < opening->paths.count; i++) {
-        bzi_dataset_append(all, opening->opened[i], 0, opening->opened[i]->count);
-        opening->opened[i] = NULL;
-    }
-    return BZNA_OK;
-}
-
-/* Opens all files on several threads and makes them a data set. */
+/* Opens all files on several threads, and lays them end to end. */
 static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzna_error *err)
 {
+    const uint64_t count = opening->paths.count;
     bzna_dataset *all = NULL;
-    bzna_status status = bzi_dataset_make(opening->host, (uint32_t)opening->paths.count, &all, err);
+    bzna_status status = bzi_dataset_make(opening->host, (uint32_t)count, &all, err);
 
-    if (status != BZNA_OK)
-        return status;
-
-    if ((status = bzi_parallel(opening->host, bzi_opening_open, opening, opening->paths.count, err)) == BZNA_OK)
-        status = bzi_opening_join(opening, all, err);
     if (status == BZNA_OK)
-        *out = all;
-    else
-        bzi_dataset_drop(all);
-    return status;
+        status = bzi_parallel(opening->host, bzi_opening_open, opening, count, err);
+    for (uint64_t i = 0; i < count && status == BZNA_OK; i++) {
+        status = bzi_dataset_append(all, opening->opened[i], 0, opening->opened[i]->count, err);
+        opening->opened[i] = NULL;
+    }
+    return bzi_dataset_give(all, status, out);
 }
 
 /* Opens all that paths stand for, laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
 static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    const bzi_memory *memory = &host->memory;
-    bzi_opening opening = { .host = host, .paths = { .memory = memory }, .config = config };
+    bzi_owned kept = { .memory = &host->memory };
+    bzi_opening opening = { .host = host, .paths.memory = &host->memory, .config = config };
     bzna_status status = bzi_paths_resolve(&opening.paths, paths, count, config, err);
-    uint64_t room = opening.paths.count;
 
     if (status == BZNA_OK)
         status = bzi_paths_check(&opening.paths, config, err);
-    if (status == BZNA_OK && !(opening.opened = bzi_alloc_zero(memory, room, sizeof *opening.opened)))
+    if (status == BZNA_OK && !BZI_KEEP(&kept, opening.opened, opening.paths.count))
         status = bzi_fail_memory(err, "a data set");
     if (status == BZNA_OK)
         status = bzi_opening_run(&opening, out, err);
 
-    for (uint64_t i = 0; opening.opened && i < room; i++)
+    for (uint64_t i = 0; opening.opened && i < opening.paths.count; i++)
         if (opening.opened[i])
             bzi_container_drop(opening.opened[i]);
-    bzi_release(memory, opening.opened, room, sizeof *opening.opened);
+    bzi_owned_free(&kept);
     bzi_names_free(&opening.paths);
     return status;
 }
@@ -15176,7 +14454,8 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
 static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, uint64_t count, bzna_dataset **out,
                                      bzna_error *err)
 {
-    bzna_status status = bzi_dataset_make(from->host, from->part_count, out, err);
+    bzna_dataset *all = NULL;
+    bzna_status status = bzi_dataset_make(from->host, from->part_count, &all, err);
 
     for (uint32_t i = 0; i < from->part_count && status == BZNA_OK; i++) {
         const bzi_part *part = &from->parts[i];
@@ -15187,9 +14466,9 @@ static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, u
             continue;
 
         bzi_container_retain(part->container);
-        bzi_dataset_append(*out, part->container, part->first + (begin - part->begin), end - begin);
+        status = bzi_dataset_append(all, part->container, part->first + (begin - part->begin), end - begin, err);
     }
-    return status;
+    return bzi_dataset_give(all, status, out);
 }
 
 static int bzi_part_is_past(const void *parts, uint64_t i, const void *index)
@@ -15212,8 +14491,8 @@ static const bzi_container *bzi_dataset_find(const bzna_dataset *dataset, uint64
     if (*index < dataset->count)
         return bzi_dataset_at(dataset, index);
 
-    BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)*index,
-             (unsigned long long)dataset->count);
+    BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (bzi_llu)*index,
+             (bzi_llu)dataset->count);
     bzi_error_prefix(err, dataset->part_count > 1 ? "data set" : dataset->parts[0].container->name);
     return NULL;
 }
@@ -15231,7 +14510,7 @@ static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t targe
 
         if (target >= c->class_count) {
             BZI_FAIL(err, BZNA_E_RANGE, "target %lld is not one of the %llu classes", (long long)target,
-                     (unsigned long long)c->class_count);
+                     (bzi_llu)c->class_count);
             return bzi_error_prefix(err, c->name);
         }
 
@@ -15242,7 +14521,7 @@ static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t targe
         value->size++;
         if (value->size > capacity)
             return BZI_FAIL(err, BZNA_E_BUFFER, "the name needs %llu bytes, the buffer has %llu",
-                            (unsigned long long)value->size, (unsigned long long)capacity);
+                            (bzi_llu)value->size, (bzi_llu)capacity);
         value->data[value->size - 1] = 0;
         return BZNA_OK;
     }
@@ -15391,13 +14670,12 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
     const bzna_image *image = &coded->image;
     bzi_image_nals n = bzi_image_nals_make(image);
     bzi_span nal;
-    bzna_status status;
     int got, pictures = 0;
 
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
         if (bzi_nal_is_parameter_set(image->codec, nal)) {
-            if ((status = bzi_coded_add_set(coded, field, nal, err)) != BZNA_OK)
-                return status;
+            if (bzi_coded_add_set(coded, field, nal, err) != BZNA_OK)
+                return err->status;
         } else if (n.part == 1 && bzi_nal_kind(image->codec, nal) == BZI_NAL_SLICE) {
             if (!bzi_nal_starts_stream(image->codec, nal))
                 return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: not an intra picture that stands alone (IDR)", field);
@@ -15616,7 +14894,7 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     if (image->reserved1)
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", field);
 
-    for (size_t i = 0; i < sizeof bzi_coded_rows / sizeof bzi_coded_rows[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(bzi_coded_rows); i++)
         if (bzi_coded_rows[i].codec == image->codec)
             coded->ops = &bzi_coded_rows[i];
     codec = bzi_codec_find(image->codec);
@@ -15635,7 +14913,7 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     bzi_fourcc_text(codec->config, type);
     if (image->config && image->config_size < codec->config_bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.config: %llu bytes are too few for %s", field,
-                        (unsigned long long)image->config_size, type);
+                        (bzi_llu)image->config_size, type);
 
     status = coded->ops->gather(coded, field, err);
     return status == BZNA_OK ? bzi_coded_fit(coded, field, err) : status;
@@ -16092,7 +15370,7 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
     if (length == 0 || length >= BZNA_NAME_MAX)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u].name: must have 1 to %u bytes", i, BZNA_NAME_MAX - 1);
 
-    for (size_t k = 0; k < sizeof taken / sizeof taken[0]; k++)
+    for (size_t k = 0; k < BZI_LENGTH(taken); k++)
         if (!strcmp(v.name, taken[k]))
             wrong = "name: archives have a field of that name";
 
@@ -16198,21 +15476,20 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sa
 {
     bzi_coded input, given_thumb;
     const bzi_coded *thumb = NULL;
-    bzna_status status;
 
-    if ((status = bzi_coded_make(&input, sample->image, "sample.image", err)) != BZNA_OK)
-        return status;
+    if (bzi_coded_make(&input, sample->image, "sample.image", err) != BZNA_OK)
+        return err->status;
 
     if (sample->thumb) {
-        if ((status = bzi_coded_make(&given_thumb, sample->thumb, "sample.thumb", err)) != BZNA_OK)
-            return status;
+        if (bzi_coded_make(&given_thumb, sample->thumb, "sample.thumb", err) != BZNA_OK)
+            return err->status;
         thumb = &given_thumb;
     } else if (input.image.frame_width <= 512 && input.image.frame_height <= 512) {
         thumb = &input;
     }
 
-    if ((status = bzi_sample_check(sample, err)) != BZNA_OK)
-        return status;
+    if (bzi_sample_check(sample, err) != BZNA_OK)
+        return err->status;
 
     p->entry.split = (uint8_t)sample->split;
     p->entry.target = sample->target;
@@ -16309,7 +15586,7 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     if (status >= 0 && !error)
         return BZNA_OK;
     status = bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes at byte %llu failed: %s",
-                      (unsigned long long)size, (unsigned long long)offset,
+                      (bzi_llu)size, (bzi_llu)offset,
                       error ? strerror(error) : bzi_status_text(status));
     return writer->path.size ? bzi_error_prefix(err, (const char *)writer->path.buffer.data) : status;
 }
@@ -16569,10 +15846,10 @@ static void bzi_queue_name_missing(bzna_writer *writer, char text[160])
         for (uint32_t i = 0; i < BZI_QUEUE_SLOTS; i++)
             for (const bzi_pending *p = writer->queue[i]; p; p = p->next)
                 to = p->index >= from ? bzi_min(p->index, to) : to;
-        n += (size_t)snprintf(text + n, 160 - n, "%s%llu%s", n ? ", " : "", (unsigned long long)from,
+        n += (size_t)snprintf(text + n, 160 - n, "%s%llu%s", n ? ", " : "", (bzi_llu)from,
                               to > from + 1 ? " to " : "");
         if (to > from + 1)
-            n += (size_t)snprintf(text + n, 160 - n, "%llu", (unsigned long long)to - 1);
+            n += (size_t)snprintf(text + n, 160 - n, "%llu", (bzi_llu)to - 1);
         while (*bzi_queue_find(writer, to))
             to++;
     }
@@ -16597,7 +15874,7 @@ static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, b
     if (index == BZI_INDEX_LAST)
         return writer->last < UINT32_MAX ? BZNA_OK : BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds no more samples");
     if (index < writer->next || *bzi_queue_find(writer, index))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "index %llu was given before", (unsigned long long)index);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "index %llu was given before", (bzi_llu)index);
     return BZNA_OK;
 }
 
@@ -16812,12 +16089,11 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
 static bzna_status bzi_writer_check_complete(bzna_writer *writer, bzna_error *err)
 {
     char missing[160];
-    bzna_status status;
 
     while (writer->busy)
         bzi_os_wait(&writer->changed, &writer->lock);
-    if ((status = bzi_writer_check(writer, err)) != BZNA_OK)
-        return status;
+    if (bzi_writer_check(writer, err) != BZNA_OK)
+        return err->status;
     if (writer->queue_count) {
         bzi_queue_name_missing(writer, missing);
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "samples that were never given: %s", missing);
@@ -17749,7 +17025,7 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
     if (w->resize > 1 || w->keep_ratio > 1 || w->random_crop > 1)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.resize, keep_ratio, random_crop: neither 0 nor 1", where);
 
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(fields); i++)
         if (fields[i].set && !(fields[i].kinds >> w->kind & 1))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: has no effect on this kind of warp (%u)", where,
                             fields[i].name, w->kind);
@@ -17799,7 +17075,7 @@ static const char *bzi_warp_fault(const bzna_warp *p)
         { "has_crop_start", 0, p->has_crop_start, 0, 1 },
         { "law", 0, p->law, 0, BZNA_LAW_TORCHVISION },
     };
-    return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
+    return bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
 }
 
 /* The defaults of a kind of warp, by BZNA_WARP_... */
@@ -17907,7 +17183,7 @@ static const char *bzi_jitter_fault(const bzna_jitter *j)
         { "mxnet_clamp_hue", j->mxnet_clamp_hue, 1, 0, 1 },
         { "reserved", 0, (double)(j->reserved0 | j->reserved[0] | j->reserved[1]), 0, 0 },
     };
-    return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
+    return bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
 }
 
 /* Draws the jitter of one sample into t. MXNet's shifts of H, L and S are whole numbers; a sum of two draws makes small
@@ -18039,7 +17315,7 @@ static const bzi_op_kind bzi_op_kinds[] = {
 /* Returns what is known of a kind; NULL: there is no such kind. */
 static const bzi_op_kind *bzi_op_find(uint32_t kind)
 {
-    for (size_t i = 0; i < sizeof bzi_op_kinds / sizeof bzi_op_kinds[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(bzi_op_kinds); i++)
         if (bzi_op_kinds[i].kind == kind)
             return &bzi_op_kinds[i];
     return NULL;
@@ -18467,13 +17743,13 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
     p->law = BZNA_POLICY_CHOOSE;
     if (preset == BZNA_PRESET_AUTO_IMAGENET) {
         p->operations = bzi_auto_imagenet;
-        p->operation_count = sizeof bzi_auto_imagenet / sizeof bzi_auto_imagenet[0];
+        p->operation_count = BZI_LENGTH(bzi_auto_imagenet);
         p->group_size = 2;
         return 1;
     }
 
     p->operations = is_rand ? bzi_rand_augment : bzi_trivial_wide;
-    p->operation_count = sizeof bzi_rand_augment / sizeof bzi_rand_augment[0];
+    p->operation_count = BZI_LENGTH(bzi_rand_augment);
     p->draws = is_rand ? bzi_default(draws, 2) : 1;
     p->bins = 31;
     p->bin[0] = magnitude;
@@ -18588,7 +17864,7 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
         { "hue", t->hue, t->hue, -0.5, 0.5 },       { "clamp_hue", 0, t->clamp_hue, 0, 1 },
         { "grayscale", 0, t->grayscale, 0, 1 },     { "reserved0", 0, t->reserved0, 0, 0 },
     };
-    const char *fault = bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
+    const char *fault = bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
     if (fault)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
     const bzna_status status = bzi_transform_check_operations(t, err);
@@ -19558,7 +18834,7 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
         return bzi_fail(err, BZNA_E_LIMIT, at, 0, 0, "JPEG: more than %u scans", BZI_LIMIT_JPEG_SCANS);
     turbo->errors.format_message((j_common_ptr)info, text);
     return bzi_fail(err, BZNA_E_DECODE, at, 0, code, "JPEG, byte %llu: %s row %u (libjpeg-turbo: %s)",
-                    (unsigned long long)at, ends ? "truncated after" : "damaged near",
+                    (bzi_llu)at, ends ? "truncated after" : "damaged near",
                     (info->input_iMCU_row + turbo->skipped) * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
 }
 
@@ -19577,7 +18853,7 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
         status = bzi_turbo_fail(turbo, err);
     else if (!bzi_turbo_is_complete(&turbo->info))
         status = bzi_fail(err, BZNA_E_DECODE, data.size, 0, 0, "JPEG, byte %llu: truncated: scans are missing",
-                          (unsigned long long)data.size);
+                          (bzi_llu)data.size);
     else if ((status = bzi_turbo_make_planes(turbo, err)) == BZNA_OK && !bzi_turbo_try(turbo, bzi_turbo_read))
         status = bzi_turbo_fail(turbo, err);
     return status;
@@ -19995,7 +19271,7 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
         return status;
     if (size > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the access unit has %llu bytes, more than libavcodec takes",
-                        (unsigned long long)size);
+                        (bzi_llu)size);
     if (!bzi_buffer_reserve(software->memory, &software->stream, size + AV_INPUT_BUFFER_PADDING_SIZE, 0))
         return bzi_fail_memory(err, "an access unit");
     if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK)
@@ -20185,7 +19461,7 @@ static bzna_status bzi_tiles_check_bytes(const bzi_tiles *tiles, bzna_error *err
 
     return bytes <= most ? BZNA_OK :
            BZI_FAIL(err, BZNA_E_LIMIT, "the grid's tiles share bytes of the file, and their sum is more than the "
-                    "file's %llu bytes and %u for each pixel", (unsigned long long)tiles->heif.file.size,
+                    "file's %llu bytes and %u for each pixel", (bzi_llu)tiles->heif.file.size,
                     BZI_LIMIT_TILE_RATIO);
 }
 
@@ -20213,6 +19489,12 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
     return bzi_tiles_check_bytes(tiles, err);
 }
 
+/* Returns the samples of chroma, which are subsampled by a shift, for so many of luma. */
+static uint32_t bzi_subsampled(uint32_t samples, uint32_t shift)
+{
+    return (uint32_t)(((uint64_t)samples + (1u << shift) - 1) >> shift);
+}
+
 /* Copies a tile's planes to their place in the canvas, clipped at its right and lower edges. */
 static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture *tile, uint32_t x, uint32_t y,
                                   bzna_error *err)
@@ -20228,14 +19510,14 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
         const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
         const uint32_t width = (uint32_t)bzi_min(tile->frame_width, canvas->frame_width - x);
         const uint32_t height = (uint32_t)bzi_min(tile->frame_height, canvas->frame_height - y);
-        const uint64_t size = (((uint64_t)width + (1u << shift_x) - 1) >> shift_x) * bytes;
+        const uint64_t size = (uint64_t)bzi_subsampled(width, shift_x) * bytes;
         uint8_t *dst = (uint8_t *)(uintptr_t)canvas->plane[i] + (int64_t)(y >> shift_y) * canvas->pitch[i] +
                        (uint64_t)(x >> shift_x) * bytes;
 
         if (tile->step[i] && tile->step[i] != bytes)
             return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the tile at %u,%u does not come as planes", x, y);
 
-        for (uint32_t row = 0; row < (height + (1u << shift_y) - 1) >> shift_y; row++)
+        for (uint32_t row = 0; row < bzi_subsampled(height, shift_y); row++)
             memcpy(dst + (int64_t)row * canvas->pitch[i],
                    (const uint8_t *)tile->plane[i] + (int64_t)row * tile->pitch[i], (size_t)size);
     }
@@ -20252,10 +19534,10 @@ static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles,
 
     for (int i = 0; i < count; i++) {
         const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
-        const uint64_t width = ((uint64_t)canvas->frame_width + (1u << shift_x) - 1) >> shift_x;
+        const uint64_t width = bzi_subsampled(canvas->frame_width, shift_x);
         canvas->pitch[i] = (int64_t)((width * bytes + 63) & ~63ull);
         offset[i] = total;
-        total += (uint64_t)canvas->pitch[i] * (((uint64_t)canvas->frame_height + (1u << shift_y) - 1) >> shift_y);
+        total += (uint64_t)canvas->pitch[i] * bzi_subsampled(canvas->frame_height, shift_y);
     }
 
     if (!bzi_buffer_reserve(software->memory, &software->canvas, total, 0))
@@ -20429,14 +19711,9 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
     return bzi_software_decode_one(software, image, format, wanted, picture, err);
 }
 
-struct bzna_decoder {
-    bzi_host     *host;               /* a reference is held */
-    bzi_software  software;
-};
-
 
 /* ==== 61. CUDA: the driver ==========================================================================================
- * Calls: rooms 4, 10.
+ * Calls: rooms 2, 4, 10.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
  * error names the one that is missing. Drivers do not survive being unloaded, so their libraries stay open. */
@@ -20600,7 +19877,7 @@ static int bzi_cuda_is_lost(int result)
 {
     static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721,
                                 805, 806, 807, 808, 809, 810 };         /* 805 to 810: of MPS, whose server is gone */
-    for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(lost); i++)
         if (result == lost[i])
             return 1;
     return 0;
@@ -20932,7 +20209,7 @@ static void bzi_device_explain_load(bzna_error *err)
         { 304, "~/.nv/ComputeCache, or CUDA_CACHE_PATH, must be writable; or set CUDA_CACHE_DISABLE=1" },
     };
     const size_t length = strlen(err->message);
-    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(reasons); i++)
         if (err->native_code == reasons[i].code)
             snprintf(err->message + length, sizeof err->message - length, ": %s", reasons[i].text);
 }
@@ -21008,8 +20285,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
                                    CUVIDDECODECAPS *out, bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(codec);
-    bzi_caps *cached;
-    CUVIDDECODECAPS *caps;
+    bzi_caps *kind;
     bzna_status status = BZNA_OK;
 
     memset(out, 0, sizeof *out);
@@ -21022,22 +20298,18 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
         return BZNA_OK;
 
     bzi_os_lock(&device->turn.mutex);
-    cached = bzi_device_kind(device, codec, chroma, depth);
-    caps = &cached->caps;
-
-    if (!cached->known) {
-        memset(caps, 0, sizeof *caps);
-        caps->eCodecType = (cudaVideoCodec)row->nv_id;
-        caps->eChromaFormat = (cudaVideoChromaFormat)chroma;
-        caps->nBitDepthMinus8 = depth - 8;
-        status = BZI_DRIVER(device, err, decoder_caps, caps);
-        cached->known = status == BZNA_OK;
-        if (caps->bIsSupported && !caps->nNumNVDECs)        /* old drivers do not count them */
-            caps->nNumNVDECs = 1;
+    kind = bzi_device_kind(device, codec, chroma, depth);
+    if (!kind->known) {
+        kind->caps = (CUVIDDECODECAPS){ .eCodecType = (cudaVideoCodec)row->nv_id, .nBitDepthMinus8 = depth - 8,
+                                        .eChromaFormat = (cudaVideoChromaFormat)chroma };
+        status = BZI_DRIVER(device, err, decoder_caps, &kind->caps);
+        kind->known = status == BZNA_OK;
+        if (kind->caps.bIsSupported && !kind->caps.nNumNVDECs)      /* old drivers do not count them */
+            kind->caps.nNumNVDECs = 1;
     }
 
-    if (cached->known)
-        *out = *caps;
+    if (kind->known)
+        *out = kind->caps;
     bzi_os_unlock(&device->turn.mutex);
     return status;
 }
@@ -21112,7 +20384,7 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
     bzi_os_callback_end();
     if (!*out)
         return BZI_FAIL(err, BZNA_E_MEMORY, "device_allocator.alloc returned NULL for %llu bytes",
-                        (unsigned long long)bytes);
+                        (bzi_llu)bytes);
     if (*out % 256 == 0)
         return BZNA_OK;
 
@@ -21389,14 +20661,18 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
     for (uint32_t i = 0; i < sizeof surface; i++)
         surface[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
 
-    if ((status = bzi_device_stream(device, 0, &trial.stream, err)) == BZNA_OK &&
-        (status = bzi_device_alloc(device, bytes, trial.stream, &trial.pixels, err)) == BZNA_OK) {
+    if (bzi_device_stream(device, 0, &trial.stream, err) != BZNA_OK ||
+        bzi_device_alloc(device, bytes, trial.stream, &trial.pixels, err) != BZNA_OK) {
+        status = err->status;
+    } else {
         const uint64_t planes = trial.pixels + sizeof made;
         for (uint32_t i = 0; i < 3; i++)
             picture.plane[i] = (const void *)(uintptr_t)(planes + (i ? 64 * 48 + i - 1 : 0));
-        if ((status = bzi_device_upload(device, planes, surface, sizeof surface, trial.stream, err)) == BZNA_OK &&
-            (status = bzi_trial_launch(&trial, &picture, 1, made, err)) == BZNA_OK &&
-            (status = bzi_device_drain(device, trial.stream, err)) == BZNA_OK)
+        if (bzi_device_upload(device, planes, surface, sizeof surface, trial.stream, err) != BZNA_OK ||
+            bzi_trial_launch(&trial, &picture, 1, made, err) != BZNA_OK ||
+            bzi_device_drain(device, trial.stream, err) != BZNA_OK)
+            status = err->status;
+        else
             status = bzi_trial_compare(&trial, made, (uintptr_t)surface - planes, err);
     }
 
@@ -21786,7 +21062,7 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
     if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget)
         status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
                           "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
-                          (unsigned long long)device->decoder_budget);
+                          (bzi_llu)device->decoder_budget);
     else
         status = BZI_DRIVER(device, err, decoder_create, &decoder->handle, &info);
 
@@ -21881,12 +21157,6 @@ static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
     return live > 0;
 }
 
-static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t bytes)
-{
-    atomic_store(&cache->device->decoder_oom_until_ns, bzi_os_now_ns() + BZI_NVDEC_OOM_COOLDOWN_NS);
-    atomic_store(&cache->device->decoder_oom_bytes, bytes);
-}
-
 /* Returns the decoder for such pictures, or the slot that is to become it: in this order
  *
  *   - a decoder that the self-check has left, and which fits after another size
@@ -21977,7 +21247,8 @@ static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvd
         if (bzi_nvdec_cache_cap_to_live(cache))
             continue;
         if (tried_alone++) {
-            bzi_nvdec_cache_start_cooldown(cache, bytes);
+            atomic_store(&cache->device->decoder_oom_until_ns, bzi_os_now_ns() + BZI_NVDEC_OOM_COOLDOWN_NS);
+            atomic_store(&cache->device->decoder_oom_bytes, bytes);
             return result;
         }
     }
@@ -22389,7 +21660,7 @@ static bzna_status bzi_session_prepare(bzi_session *session, const bzi_nvdec_pic
 #endif
 
 /* ==== 66. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2, 4, 8, 10, 59, 61-65.
+ * Calls: rooms 2, 4, 8, 10, 23, 59, 61-65.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -22883,7 +22154,7 @@ static uint64_t bzi_check_sum_copy(const bzi_flight *flight, const uint8_t *copy
 /* Takes the built-in pictures of the kind. Returns 0 if there are none, else 1. */
 static int bzi_check_use_built_in(bzi_check *check)
 {
-    const size_t count = sizeof bzi_check_pictures / sizeof bzi_check_pictures[0];
+    const size_t count = BZI_LENGTH(bzi_check_pictures);
     size_t k = 0;
     bzna_error ignored;
 
@@ -23137,7 +22408,7 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
     char *report = check->kind->report, why[sizeof check->kind->report] = "";
     uint32_t outcome = BZNA_CHECK_FAILED;
 
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0] && outcome == BZNA_CHECK_FAILED; i++) {
+    for (size_t i = 0; i < BZI_LENGTH(ways) && outcome == BZNA_CHECK_FAILED; i++) {
         bzna_status status;
 
         check->kind->quirks = ways[i].quirks;
@@ -23579,7 +22850,6 @@ typedef struct bzi_worker {
     bzi_thread   thread;
     uint32_t     started;             /* 1: the thread is to be joined */
     bzi_software software;
-    bzi_scratch  scratch;             /* for looking a picture up in the sample's bytes */
     bzi_image    images[BZI_LIMIT_OUTPUTS];   /* the sample's coded pictures, one for each pick */
     bzi_format   formats[BZI_LIMIT_OUTPUTS];  /* what their streams state */
     bzna_picture pictures[BZI_LIMIT_OUTPUTS]; /* their descriptions, then the decoded pictures */
@@ -23609,7 +22879,6 @@ typedef struct bzi_reader {
     bzi_item    *first;               /* of those that are being read */
     uint32_t     run_retries;         /* of them */
     uint64_t     usual_bytes;         /* of samples that are fetched, as a moving average */
-    bzi_scratch  scratch;             /* for the fields of a sample */
 } bzi_reader;
 
 /* Which sample comes next, and where the run stands. With the loader's lock held. */
@@ -24314,7 +23583,7 @@ static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
     if (item->is_padding || container->ops->locate(container, item->local, extent, &ignored) != BZNA_OK || extent->data)
         return 0;
     extent->source = extent->source ? extent->source : &container->source;
-    return extent->source->shared != NULL;
+    return extent->source->is_file != 0;
 }
 
 /* Gives the next sample of the plan to an item. Returns 1, or 0 if there is none now. */
@@ -24471,8 +23740,8 @@ static bzna_status bzi_sequence_set_indices(const bzna_loader *loader, bzi_seque
     for (uint64_t i = 0; i < list->count; i++)
         if (list->indices[i] >= samples)
             return BZI_FAIL(err, BZNA_E_RANGE, "indices[%llu] of epoch %llu: %llu is not below the %llu samples",
-                            (unsigned long long)i, (unsigned long long)list->epoch,
-                            (unsigned long long)list->indices[i], (unsigned long long)samples);
+                            (bzi_llu)i, (bzi_llu)list->epoch,
+                            (bzi_llu)list->indices[i], (bzi_llu)samples);
     return bzi_indices_repeat(loader, list->indices, list->count, &list->repeats, err);
 }
 
@@ -24485,13 +23754,13 @@ static bzna_status bzi_sequence_set_sizes(const bzna_loader *loader, bzi_sequenc
 
     for (uint64_t i = 0; i < list->batch_count; i++) {
         if (!sizes[i] || sizes[i] > most)
-            return BZI_MISUSE(err, "sizes[%llu] of epoch %llu: %u is not in 1..%u (batch_size)", (unsigned long long)i,
-                              (unsigned long long)list->epoch, sizes[i], most);
+            return BZI_MISUSE(err, "sizes[%llu] of epoch %llu: %u is not in 1..%u (batch_size)", (bzi_llu)i,
+                              (bzi_llu)list->epoch, sizes[i], most);
         list->ends[i] = end += sizes[i];
     }
     if (list->batch_count && end != list->count)
         return BZI_MISUSE(err, "sizes of epoch %llu: their sum is %llu, but there are %llu indices",
-                          (unsigned long long)list->epoch, (unsigned long long)end, (unsigned long long)list->count);
+                          (bzi_llu)list->epoch, (bzi_llu)end, (bzi_llu)list->count);
     return BZNA_OK;
 }
 
@@ -24521,8 +23790,8 @@ static bzna_status bzi_sequence_fill(const bzna_loader *loader, bzi_sequence *li
     shard = bzi_loader_share(loader, list);
     if (bzi_shard_batches(&shard) == 0)
         return BZI_MISUSE(err, "the list of epoch %llu leaves no batch, since last_batch is DROP: %llu %s for %u "
-                          "ranks", (unsigned long long)list->epoch,
-                          (unsigned long long)(list->batch_count ? list->batch_count : list->count),
+                          "ranks", (bzi_llu)list->epoch,
+                          (bzi_llu)(list->batch_count ? list->batch_count : list->count),
                           list->batch_count ? "batches" : "samples", shard.world);
 
     list->hash = bzi_hash_numbers(BZI_HASH_START, &list->batch_count, sizeof list->batch_count, 8);
@@ -24540,10 +23809,10 @@ static bzna_status bzi_plan_check_list(const bzi_plan *plan, const bzi_sequence 
 
     if (list->epoch >= plan->end_epoch)
         return BZI_FAIL(err, BZNA_E_RANGE, "epoch %llu is not below %llu, where the run ends (order.epochs)", epoch,
-                        (unsigned long long)plan->end_epoch);
+                        (bzi_llu)plan->end_epoch);
     if (list->epoch < done->epoch)
         return BZI_FAIL(err, BZNA_E_STATE, "epoch %llu is over: the next batch is of epoch %llu", epoch,
-                        (unsigned long long)done->epoch);
+                        (bzi_llu)done->epoch);
     if (bzi_plan_find_list(plan, list->epoch))
         return BZI_FAIL(err, BZNA_E_STATE, "epoch %llu has its list already, which cannot change until "
                         "bzna_loader_reset or bzna_loader_restore", epoch);
@@ -24554,7 +23823,7 @@ static bzna_status bzi_plan_check_list(const bzi_plan *plan, const bzi_sequence 
             (list->batch_count && (!batch || list->ends[batch - 1] != done->position)))
             return BZI_MISUSE(err, "the list of epoch %llu, of %llu samples, is not the one that state.list is the "
                               "hash of, of %llu: the run was restored inside this epoch", epoch,
-                              (unsigned long long)list->count, (unsigned long long)done->count);
+                              (bzi_llu)list->count, (bzi_llu)done->count);
     }
     return BZNA_OK;
 }
@@ -24641,7 +23910,7 @@ static bzna_status bzi_plan_no_batch(const bzi_plan *plan, bzna_error *err)
     if (plan->epoch >= plan->end_epoch)
         return BZNA_END;
     return BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
-                    "bzna_loader_set_batches first", (unsigned long long)plan->epoch);
+                    "bzna_loader_set_batches first", (bzi_llu)plan->epoch);
 }
 
 
@@ -24711,7 +23980,7 @@ static bzna_status bzi_column_measure(bzi_column *column, const bzi_part *part, 
         return bzi_container_fail(part->container, part->first, err);
     if (value.size == 0 || value.size / sizeof(float) > BZI_LIMIT_VECTOR)
         return BZI_FAIL(err, BZNA_E_LIMIT, "\"%s\" has %llu numbers in the first sample; 1 to %u can be a tensor",
-                        column->name, (unsigned long long)(value.size / sizeof(float)), BZI_LIMIT_VECTOR);
+                        column->name, (bzi_llu)(value.size / sizeof(float)), BZI_LIMIT_VECTOR);
     column->length = (uint32_t)(value.size / sizeof(float));
     return BZNA_OK;
 }
@@ -25047,18 +24316,18 @@ static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *s
     if (status == BZNA_OK && value.size > bytes)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors: name it as "
                         "\"%s:%llu\" there, with the length of the longest", column->name,
-                        (unsigned long long)(value.size / sizeof(float)), column->length, column->name,
-                        (unsigned long long)(value.size / sizeof(float)));
+                        (bzi_llu)(value.size / sizeof(float)), column->length, column->name,
+                        (bzi_llu)(value.size / sizeof(float)));
     return status;
 }
 
 /* Gets a picture as a stream of its own, as much of it as there is room for. value->size is that of all of it. */
-static bzna_status bzi_item_get_picture(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
+static bzna_status bzi_item_get_picture(const bzi_item *item, const bzi_sample *sample,
                                         const char *name, bzi_value *value, bzna_error *err)
 {
-    const bzi_pick pick = { name, 0 };
+    const bzi_pick pick = { .name = name };
     bzi_image image;
-    bzna_status status = bzi_container_image(item->container, sample, &pick, &reader->scratch, &image, err);
+    bzna_status status = bzi_container_image(item->container, sample, &pick, &image, err);
 
     value->absent = status == BZNA_E_NOT_FOUND;
     if (status != BZNA_OK)
@@ -25076,7 +24345,7 @@ static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, 
     for (int asked = 0;; asked++) {
         bzi_value value = { out->buffer.data, out->buffer.capacity ? out->buffer.capacity - 1 : 0, 0, 0 };
         bzna_status status = number == BZI_NO_FIELD ?
-                                 bzi_item_get_picture(reader, item, sample, name, &value, err) :
+                                 bzi_item_get_picture(item, sample, name, &value, err) :
                                  bzi_container_value(item->container, sample, number, &value, err);
 
         if (status != BZNA_OK || value.absent)
@@ -25091,8 +24360,8 @@ static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, 
 
         if (asked)
             return BZI_FAIL(err, BZNA_E_CALLBACK, "the size of its %s changes between calls: %llu bytes, then %llu",
-                            name, (unsigned long long)out->buffer.capacity - 1,
-                            (unsigned long long)value.size);
+                            name, (bzi_llu)out->buffer.capacity - 1,
+                            (bzi_llu)value.size);
         if (!bzi_buffer_reserve(&reader->loader->host->memory, &out->buffer, value.size + 1, 0))
             return bzi_fail_memory(err, "the bytes of a field");
     }
@@ -25313,9 +24582,8 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
                                  bzna_error *err)
 {
     const bzna_loader *loader = item->loader;
-    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->view_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->view_count; i++) {
         const bzi_view *view = &loader->views[i];
         const bzi_output *output = view->output;
         const bzna_picture *picture = &pictures[output->picture];
@@ -25341,11 +24609,12 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
             random = bzi_item_random(item, BZNA_OPERATION_AUGMENT, number);
             bzi_augment_draw(&random, &output->augment, out, transform);
         }
-        if (output->own_warp && loader->config.pipeline.transform)
-            status = bzi_view_ask(item, view, picture, transform, err);
+        if (output->own_warp && loader->config.pipeline.transform &&
+            bzi_view_ask(item, view, picture, transform, err) != BZNA_OK)
+            return err->status;
     }
 
-    return status;
+    return BZNA_OK;
 }
 
 /* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size. Where they are written is
@@ -25354,18 +24623,18 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
                                   bzi_views *views, bzna_error *err)
 {
     const bzna_loader *loader = item->loader;
-    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->view_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->view_count; i++) {
         const bzi_output *output = loader->views[i].output;
         if (output->picture != number)
             continue;
-        status = bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i],
-                               output->shape.channels, &output->kernel, err);
+        if (bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
+                          &output->kernel, err) != BZNA_OK)
+            return err->status;
         bzi_slot_shrink(&views->slots[i], shrink);
     }
 
-    return status;
+    return BZNA_OK;
 }
 
 /* Returns the part of a picture's frame that its slots read. Pre: the slots were made by bzi_item_slots. */
@@ -25551,7 +24820,7 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
         *rows = 0;
     if (status >= 0)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the rule \"%s\" makes %llu rows of its %s, and there is room for %lld",
-                        rule->name, (unsigned long long)count, field->name, (long long)column->shape[0]);
+                        rule->name, (bzi_llu)count, field->name, (long long)column->shape[0]);
     is_fault = status == BZNA_E_CALLBACK || status < BZI_LIMIT_RULE_STATUS;
     return bzi_fail(err, is_fault ? BZNA_E_CALLBACK : BZNA_E_FORMAT, BZNA_NO_OFFSET, 0, status,
                     "the rule \"%s\" returned %d for its %s", rule->name, (int)status, field->name);
@@ -25567,7 +24836,6 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     const bzna_picture *picture = pictures ? &pictures[output->picture] : &none;
     const uint32_t end = loader->column_count;
     bzna_sample_info info;
-    bzna_status status = BZNA_OK;
 
     if (!loader->rule_count && loader->geometry == BZI_NO_FIELD)
         return BZNA_OK;
@@ -25578,12 +24846,13 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     if (loader->geometry != BZI_NO_FIELD)
         bzi_item_put_geometry(item, views->geometry);
 
-    for (uint32_t i = loader->rule_count ? loader->rules[0].bytes : end; i < end && status == BZNA_OK; i++) {
+    for (uint32_t i = loader->rule_count ? loader->rules[0].bytes : end; i < end; i++) {
         const bzi_slot_bytes *bytes = bzi_batch_bytes(item->batch, i, item->slot);
-        if (bytes->present && loader->rules[bytes->rule].call)
-            status = bzi_rule_ask(item, bytes, &info, pictures ? views->geometry : NULL, err);
+        if (bytes->present && loader->rules[bytes->rule].call &&
+            bzi_rule_ask(item, bytes, &info, pictures ? views->geometry : NULL, err) != BZNA_OK)
+            return err->status;
     }
-    return status;
+    return BZNA_OK;
 }
 
 /* Writes the operations of all views into the batch; transforms NULL: there are none. */
@@ -25807,7 +25076,7 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
         return BZNA_OK;
     if (bytes > ceiling)
         return BZI_FAIL(err, BZNA_E_LIMIT, "its %llu bytes are more than loader_config.read.memory_bytes, %llu",
-                        (unsigned long long)bytes, (unsigned long long)ceiling);
+                        (bzi_llu)bytes, (bzi_llu)ceiling);
 
     while (want < bytes)
         want *= 2;
@@ -25923,7 +25192,7 @@ static bzna_status bzi_reader_check_place(const bzi_item *item, const bzi_readin
                         now->size == then->size))
         return BZNA_OK;
     return BZI_FAIL(err, BZNA_E_CALLBACK, "the place of its bytes changes between calls: %llu bytes, then %llu",
-                    (unsigned long long)then->size, (unsigned long long)now->size);
+                    (bzi_llu)then->size, (bzi_llu)now->size);
 }
 
 /* Reads the item's sample, its target and its fields. */
@@ -26143,12 +25412,12 @@ static void *bzi_reader_run(void *argument)
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
 /* Finds one of the coded pictures in an item's bytes. */
-static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_scratch *scratch, bzi_image *image,
+static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_image *image,
                                   bzna_error *err)
 {
     bzi_sample sample = { item->local, item->extent, item->data };
 
-    return bzi_container_image(item->container, &sample, &item->loader->picks[number], scratch, image, err);
+    return bzi_container_image(item->container, &sample, &item->loader->picks[number], image, err);
 }
 
 /* --- Bookkeeping for a sample that was decoded or has failed --- */
@@ -26770,7 +26039,7 @@ static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bz
     bzna_status status;
 
     for (uint32_t i = 0; i < worker->loader->pick_count; i++) {
-        if ((status = bzi_item_image(item, i, &worker->scratch, &worker->images[i], err)) != BZNA_OK)
+        if ((status = bzi_item_image(item, i, &worker->images[i], err)) != BZNA_OK)
             return status;
         if (bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
                                  &worker->pictures[i], err) != BZNA_OK)
@@ -27112,7 +26381,6 @@ typedef struct bzi_engine {
     bzi_session session;
     bzi_lane    lane;
     bzi_views   views;                /* of the sample at hand */
-    bzi_scratch scratch;              /* for looking pictures up in a sample's bytes */
     bzi_tiles   tiles;                /* of the grid at hand */
     bzi_nvdec_format tile_format;     /* of all its tiles */
     uint32_t    tiles_mapped;         /* tiles of it that came out of the session, with success or not */
@@ -27232,54 +26500,38 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
     bzi_item_complete(item, &engine->lane);
 }
 
-/* Hands an item with a codec that NVDEC does not know to the workers. Without workers it fails. This is not counted as
- * a fallback. */
-static void bzi_engine_pass(bzi_engine *engine, bzi_item *item)
+/* Hands an item that this engine does not decode to the workers. Without workers it fails. If it is a fallback, it is
+ * counted, and a loader logs each kind of reason once, and at most eight kinds. Reasons are of one kind if they are
+ * equal up to the first digit. It is none with a codec that NVDEC is never used for, nor for an item that was not read:
+ * a worker reports that. */
+static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fallback)
 {
     bzna_loader *loader = item->loader;
-
-    if (!loader->worker_count) {
-        bzi_engine_fail(engine, item);
-        return;
-    }
-    bzi_loader_lock(loader);
-    item->decode_ns = 0;
-    bzi_item_to_workers(item);
-    bzi_loader_unlock(loader);
-}
-
-/* Hands an item that NVDEC does not decode to the workers, and counts a fallback. Without workers it fails. A loader
- * logs each kind of reason once, and at most eight kinds. Reasons are of one kind if they are equal up to the first
- * digit. */
-BZI_COLD
-static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item)
-{
-    bzna_loader *loader = item->loader;
-    bzna_error reason = *item->err;
-    uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
+    const bzna_error reason = *item->err;
+    const uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
     uint32_t i = 0;
-    uint32_t was_read = item->status == BZNA_OK;            /* else a worker reports why it was not */
 
     if (!loader->worker_count) {
         bzi_engine_fail(engine, item);
         return;
     }
 
+    is_fallback = is_fallback && item->status == BZNA_OK;
     bzi_loader_lock(loader);
     while (i < 8 && loader->refusals[i] && loader->refusals[i] != hash)
         i++;
-    if (i < 8 && !loader->refusals[i])
+    if (is_fallback && i < 8 && !loader->refusals[i])
         loader->refusals[i] = hash;
     else
         i = 8;
 
-    loader->stats.fallbacks += was_read;
+    loader->stats.fallbacks += is_fallback;
     item->decode_ns = item->by_nvdec = 0;
     bzi_item_to_workers(item);
     bzi_loader_unlock(loader);
 
     /* The pool's host is used, because the loader may be closed by now. */
-    if (i < 8 && was_read)
+    if (i < 8)
         bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);
 }
 
@@ -27334,7 +26586,7 @@ static void bzi_engine_map(bzi_engine *engine)
     status = bzi_session_map(session, &flight, err);
     item->decode_ns += bzi_os_now_ns() - start;
     if (status == BZNA_E_CODEC) {
-        bzi_engine_refuse(engine, item);
+        bzi_engine_refuse(engine, item, 1);
         return;
     }
 
@@ -27388,7 +26640,7 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
     while ((item = bzi_run_take(&rest, NULL)) != NULL) {
         if (item->status == BZNA_OK)
             *item->err = *why;
-        bzi_engine_refuse(engine, item);
+        bzi_engine_refuse(engine, item, 1);
     }
 
     while (bzi_engine_busy(engine))
@@ -27418,7 +26670,7 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 {
     bzna_error why = *item->err;
 
-    bzi_engine_refuse(engine, item);
+    bzi_engine_refuse(engine, item, 1);
     if (++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
         bzi_engine_retire(engine, &why);
 }
@@ -27648,7 +26900,7 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     bzi_nvdec_picture coded = { .image = &image.coded };
     bzna_status status;
 
-    if (item->status != BZNA_OK || bzi_item_image(item, 0, &engine->scratch, &image, err) != BZNA_OK ||
+    if (item->status != BZNA_OK || bzi_item_image(item, 0, &image, err) != BZNA_OK ||
         bzi_picture_describe(&image, item->loader->host->max_edge_px, &coded.sps, &coded.picture, err) != BZNA_OK) {
         bzi_engine_fail(engine, item);
         return;
@@ -27660,12 +26912,10 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     if (status == BZNA_OK || (status < 0 && status != BZNA_E_CODEC))
         engine->oom_streak = 0;
 
-    if (status == BZI_FOREIGN)
-        bzi_engine_pass(engine, item);
-    else if (status == BZI_NO_ROOM)
+    if (status == BZI_NO_ROOM)
         bzi_engine_give_up(engine, item);
-    else if (status == BZNA_E_CODEC)
-        bzi_engine_refuse(engine, item);
+    else if (status == BZI_FOREIGN || status == BZNA_E_CODEC)
+        bzi_engine_refuse(engine, item, status == BZNA_E_CODEC);
     else if (status < 0)
         bzi_engine_fail(engine, item);
 }
@@ -27924,7 +27174,7 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 /* ==== 84. Parts of a loader, closing ================================================================================
  * Calls: rooms 2, 4, 7-8, 10, 47, 59, 62-64, 69-73, 76-77, 79-80, 83.
  *
- * Makes a loader's batches, queues, order, locks and threads, and frees them. */
+ * Makes a loader's batches, queues, order and threads, and frees them. */
 
 /* --- Batches --- */
 
@@ -28014,7 +27264,7 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
     if ((has_block && !batch->block) || !bzi_batch_make_arrays(batch))
         return BZI_FAIL(err, BZNA_E_MEMORY,
                         "out of memory: batch %u needs %llu bytes (batch_size, width, height, batches_in_flight)",
-                        number, (unsigned long long)loader->data_bytes);
+                        number, (bzi_llu)loader->data_bytes);
     if (loader->device && bzi_batch_make_device(batch, err) != BZNA_OK)
         return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
 
@@ -28029,11 +27279,10 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
 /* Makes all batches. In the CUDA context, if the loader has a device. */
 static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < loader->batch_count && status == BZNA_OK; i++)
-        status = bzi_batch_make(loader, i, err);
-    return status;
+    for (uint32_t i = 0; i < loader->batch_count; i++)
+        if (bzi_batch_make(loader, i, err) != BZNA_OK)
+            return err->status;
+    return BZNA_OK;
 }
 
 /* --- The loader's parts --- */
@@ -28218,16 +27467,6 @@ static void bzi_loader_drain_writes(bzna_loader *loader)
             bzi_batch_drain_writes(&loader->batches[i]);
 }
 
-/* Waits until nothing on the device reads batches that are retiring. In the CUDA context. */
-static void bzi_loader_drain_reads(bzna_loader *loader)
-{
-    bzna_error ignored;
-
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        if (loader->batches[i].state == BZI_BATCH_RETIRING)
-            bzi_batch_drain_reads(&loader->batches[i], &ignored);
-}
-
 /* Waits for the device's work on batches, and frees what the loader has there. */
 BZI_COLD
 static void bzi_loader_free_device(bzna_loader *loader)
@@ -28238,9 +27477,11 @@ static void bzi_loader_free_device(bzna_loader *loader)
     int entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
 
     bzi_loader_drain_writes(loader);
-    bzi_loader_drain_reads(loader);
-    for (uint32_t i = 0; i < loader->batch_count; i++)
+    for (uint32_t i = 0; i < loader->batch_count; i++) {
+        if (loader->batches[i].state == BZI_BATCH_RETIRING)
+            bzi_batch_drain_reads(&loader->batches[i], &ignored);
         bzi_batch_free_device(&loader->batches[i]);
+    }
     for (uint32_t i = 0; i < loader->output_count; i++)
         bzi_device_free(loader->device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
     bzi_device_free(loader->device, loader->scratch, loader->scratch_bytes, loader->stream);
@@ -28410,7 +27651,7 @@ static void bzi_loader_work(bzna_loader *loader)
 
 
 /* ==== 86. Delivering ================================================================================================
- * Calls: rooms 4, 7, 10, 62-63, 69-72, 84-85.
+ * Calls: rooms 2, 4, 7, 10, 62-63, 69-72, 84-85.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -28584,7 +27825,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
 
     if (batch && batch->real && batch->failed == batch->real)
         bzi_log(loader->host, BZNA_LOG_ERROR, batch->status[0], "all %u samples of batch %llu of epoch %llu failed",
-                batch->real, (unsigned long long)batch->number, (unsigned long long)batch->epoch);
+                batch->real, (bzi_llu)batch->number, (bzi_llu)batch->epoch);
     *out = batch;
     return status;
 }
@@ -28637,7 +27878,7 @@ static void bzi_batch_describe_export(bzna_batch *batch, uint32_t number)
     to->device_id = from.device.ordinal;
     to->dimensions = (int32_t)from.dimensions;
 
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(types); i++)
         if (types[i].dtype == from.dtype) {
             to->code = types[i].code;
             to->bits = types[i].bits;
@@ -28743,18 +27984,6 @@ static void bzi_loader_clear(bzna_loader *loader)
     memset(&loader->poison, 0, sizeof loader->poison);
 }
 
-/* Waits until the device no longer writes to any batch that is planned. The lock is held although the host waits, so
- * that no thread takes a batch that is about to be thrown away. */
-static void bzi_loader_quiesce_device(bzna_loader *loader)
-{
-    bzna_error ignored;
-
-    if (bzi_device_enter(loader->device, &ignored) != BZNA_OK)
-        return;
-    bzi_loader_drain_writes(loader);
-    bzi_device_leave(loader->device);
-}
-
 /* Moves to a place: waits for the samples at hand, throws away what is planned, and all lists, and plans from there.
  * Fails with E_STATE while a thread is in bzna_loader_next. Without the lock. */
 static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
@@ -28773,8 +28002,11 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     bzi_pool_withdraw(loader);
     while (loader->active)
         bzi_os_wait(&loader->control_wake, &loader->mutex);
-    if (loader->device)
-        bzi_loader_quiesce_device(loader);
+    /* The lock is held although the host waits, so that no thread takes a batch that is about to be thrown away. */
+    if (loader->device && bzi_device_enter(loader->device, err) == BZNA_OK) {
+        bzi_loader_drain_writes(loader);
+        bzi_device_leave(loader->device);
+    }
 
     bzi_loader_clear(loader);
     lists = bzi_plan_from(&loader->plan, seed, place, end_epoch);
@@ -28946,15 +28178,15 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
         return BZI_MISUSE(err, "state.check: the state is damaged");
     if (state->fingerprint != loader->fingerprint || (state->sample_count != samples && samples))
         return BZI_MISUSE(err, "state.fingerprint: the state is of another data set, of %llu samples an epoch; this "
-                          "one has %llu%s", (unsigned long long)state->sample_count, (unsigned long long)samples,
+                          "one has %llu%s", (bzi_llu)state->sample_count, (bzi_llu)samples,
                           state->sample_count == samples ? ", but not the same" : "");
     if (state->order != loader->config.order.kind)
         return BZI_MISUSE(err, "state.order: the state is of order %u, the loader has %u", state->order,
                           loader->config.order.kind);
     if (state->position > state->sample_count || state->epoch > state->end_epoch)
         return BZI_MISUSE(err, "state.position: %llu of %llu in epoch %llu is past the end",
-                          (unsigned long long)state->position, (unsigned long long)state->sample_count,
-                          (unsigned long long)state->epoch);
+                          (bzi_llu)state->position, (bzi_llu)state->sample_count,
+                          (bzi_llu)state->epoch);
 
     if (state->version == 1)
         bzi_log(loader->host, BZNA_LOG_WARNING, BZNA_OK,
@@ -29091,35 +28323,34 @@ static void bzi_statistics_judge(bzna_statistics *stats)
 /* Fills in what a loader has counted. */
 static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 {
+    bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
+    bzna_stage_statistics *deliver = &stats->stage[BZNA_STAGE_DELIVER];
     const int no_threads = loader->config.pipeline.no_threads != 0;
-    uint32_t decoders;
     int by_nvdec;                                           /* it decodes most samples; stills never go there */
 
     bzi_loader_lock(loader);
     *stats = loader->stats;
     by_nvdec = loader->pool && stats->samples_nvdec >= stats->samples_software;
-    decoders = no_threads ? 0 : by_nvdec ? bzi_loader_sessions(loader) : loader->config.decode.threads;
-    stats->stage[BZNA_STAGE_READ].depth = loader->redo.count;
-    stats->stage[BZNA_STAGE_READ].capacity = loader->item_count;
-    stats->stage[BZNA_STAGE_DECODE].depth = loader->ready.count;
-    stats->stage[BZNA_STAGE_DECODE].capacity = loader->item_count;
+    read->depth = loader->redo.count;
+    decode->depth = loader->ready.count;
+    read->capacity = decode->capacity = loader->item_count;
     for (uint32_t i = 0; i < loader->batch_count; i++)
-        stats->stage[BZNA_STAGE_DELIVER].depth += loader->batches[i].state == BZI_BATCH_READY;
-    stats->stage[BZNA_STAGE_DELIVER].capacity = loader->batch_count;
+        deliver->depth += loader->batches[i].state == BZI_BATCH_READY;
+    deliver->capacity = loader->batch_count;
     stats->read_memory_bytes = loader->held_bytes;
     if (loader->pool) {
         bzi_loader_count_starved(loader);
-        stats->stage[BZNA_STAGE_DECODE].depth += loader->in_pool;
+        decode->depth += loader->in_pool;
         if (by_nvdec)
-            stats->stage[BZNA_STAGE_DECODE].wait_before_ns = loader->starved_ns;
+            decode->wait_before_ns = loader->starved_ns;
     }
 
     bzi_loader_unlock(loader);
     stats->elapsed_ns = bzi_os_now_ns() - loader->opened_ns;
-    stats->stage[BZNA_STAGE_READ].threads = no_threads ? 0 : loader->config.read.threads;
-    stats->stage[BZNA_STAGE_DECODE].threads = decoders;
-    stats->stage[BZNA_STAGE_WARP].threads = decoders;
-    stats->stage[BZNA_STAGE_DELIVER].threads = 1;
+    read->threads = no_threads ? 0 : loader->config.read.threads;
+    decode->threads = no_threads ? 0 : by_nvdec ? bzi_loader_sessions(loader) : loader->config.decode.threads;
+    stats->stage[BZNA_STAGE_WARP].threads = decode->threads;
+    deliver->threads = 1;
     if (loader->pool)
         bzi_device_counts(loader->device, stats);
     bzi_statistics_judge(stats);
@@ -29277,13 +28508,13 @@ static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dat
         return BZI_FAIL(err, BZNA_E_LIMIT, "loader_config.order.weights: at most %u are supported", UINT32_MAX);
     if (!c->weights || c->weight_count != groups)
         return BZI_MISUSE(err, "loader_config.order.weights, weight_count: %llu weights for %llu %s",
-                          (unsigned long long)c->weight_count, (unsigned long long)groups, c->weights_by_part ?
+                          (bzi_llu)c->weight_count, (bzi_llu)groups, c->weights_by_part ?
                           "parts" : "samples");
 
     for (uint64_t i = 0; i < groups; i++) {
         if (!isfinite(c->weights[i]) || c->weights[i] < 0)
             return BZI_MISUSE(err, "loader_config.order.weights[%llu]: %g is negative or not a number",
-                              (unsigned long long)i, c->weights[i]);
+                              (bzi_llu)i, c->weights[i]);
         sum += c->weights[i];
         if (c->weights[i] > 0)
             positive += !c->weights_by_part ? 1 : dataset->parts[i].count;
@@ -29293,10 +28524,10 @@ static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dat
         return BZI_MISUSE(err, "loader_config.order.weights: their sum is %g", sum);
     if (c->weighting == BZNA_WEIGHTING_ONCE && c->epoch_samples > positive)
         return BZI_MISUSE(err, "loader_config.order.epoch_samples: %llu draws without replacement from %llu samples "
-                          "with a weight", (unsigned long long)c->epoch_samples, (unsigned long long)positive);
+                          "with a weight", (bzi_llu)c->epoch_samples, (bzi_llu)positive);
     if (c->epoch_samples > (uint64_t)1 << 63)
         return BZI_MISUSE(err, "loader_config.order.epoch_samples: %llu are more than 2^63",
-                          (unsigned long long)c->epoch_samples);
+                          (bzi_llu)c->epoch_samples);
 
     if (!c->epoch_samples)
         c->epoch_samples = c->weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
@@ -29355,8 +28586,8 @@ static bzna_status bzi_loader_check_order(bzna_loader_order *c, const bzna_datas
     for (uint64_t i = 0; i < c->index_count; i++)
         if (c->indices[i] >= dataset->count)
             return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.order.indices[%llu]: %llu is not below the %llu samples",
-                            (unsigned long long)i, (unsigned long long)c->indices[i],
-                            (unsigned long long)dataset->count);
+                            (bzi_llu)i, (bzi_llu)c->indices[i],
+                            (bzi_llu)dataset->count);
 
     if (c->weighting == BZNA_WEIGHTING_NONE) {
         if (c->weights || c->weight_count || c->weights_by_part || c->epoch_samples)
@@ -29431,7 +28662,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
     shard = bzi_loader_share(loader, NULL);
     if (order->kind != BZNA_ORDER_GIVEN && bzi_shard_batches(&shard) == 0)
         return BZI_MISUSE(err, "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
-                          (unsigned long long)shard.count, c->output.batch_size, c->shard.world_size);
+                          (bzi_llu)shard.count, c->output.batch_size, c->shard.world_size);
     return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
 }
 
@@ -29454,7 +28685,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
     };
 #undef BZI_GROUP
 
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+    for (size_t i = 0; i < BZI_LENGTH(groups); i++)
         if (groups[i].padding || !bzi_is_zero(groups[i].words, (size_t)groups[i].bytes))
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "loader_config.%s: reserved words are set", groups[i].group);
     return BZNA_OK;
@@ -29476,7 +28707,7 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
                               (unsigned)sizeof(float));
         if (o->buffers[i].bytes < need)
             return BZI_FAIL(err, BZNA_E_BUFFER, "loader_config.output.buffers[%u].bytes: %llu are fewer than the %llu "
-                            "of %u samples", i, (unsigned long long)o->buffers[i].bytes, (unsigned long long)need,
+                            "of %u samples", i, (bzi_llu)o->buffers[i].bytes, (bzi_llu)need,
                             o->batch_size / o->slices);
     }
     return BZNA_OK;
@@ -29545,8 +28776,8 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
     if (!c->mean_image || c->mean_image_bytes != bytes)
         return BZI_MISUSE(err, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", where, own ?
                           "color.mean_image_bytes" : "color: the first output's mean image",
-                          (unsigned long long)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
-                          (unsigned long long)bytes, bzi_channels(o->channels), o->height, o->width);
+                          (bzi_llu)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
+                          (bzi_llu)bytes, bzi_channels(o->channels), o->height, o->width);
     output->mean = (void *)(uintptr_t)c->mean_image;
     output->mean_bytes = bytes;
     return BZNA_OK;
@@ -29669,7 +28900,7 @@ static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
         return BZI_MISUSE(err, "loader_config.output.slices: not together with views or extra_outputs");
     if (given->count >= BZI_LIMIT_OUTPUTS)
         return BZI_MISUSE(err, "loader_config.extra_outputs.count: %llu is more than %u",
-                          (unsigned long long)given->count, BZI_LIMIT_OUTPUTS - 1);
+                          (bzi_llu)given->count, BZI_LIMIT_OUTPUTS - 1);
 
     first.name = "image";
     first.warp = &c->warp;
@@ -29718,17 +28949,16 @@ typedef struct bzi_loader_gpu {
 static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu *gpu, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    const int software = config->decode.decoder == BZNA_DECODER_SOFTWARE || loader->pick_count > 1 ||
-                         config->pipeline.picture || config->pipeline.no_threads;
+    const char *why = config->pipeline.no_threads ? "pipeline.no_threads: NVDEC's sessions are threads" :
+                      config->pipeline.picture ? "pipeline.picture needs pictures that are decoded in software" :
+                      loader->pick_count > 1 ? "outputs of several fields are decoded in software" :
+                                               NULL;
+    const int software = why || config->decode.decoder == BZNA_DECODER_SOFTWARE;
 
     memset(gpu, 0, sizeof *gpu);
     bzi_error_init(&gpu->why);
-    if (loader->pick_count > 1)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "outputs of several fields are decoded in software");
-    if (config->pipeline.picture)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.picture needs pictures that are decoded in software");
-    if (config->pipeline.no_threads)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.no_threads: NVDEC's sessions are threads");
+    if (why)
+        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "%s", why);
     if (!loader->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
         return BZNA_OK;
 
@@ -29861,7 +29091,7 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
         mean = output->mean;
         for (uint64_t k = 0; k < count; k++)
             if (!isfinite(mean[k]))
-                return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", where, (unsigned long long)k);
+                return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", where, (bzi_llu)k);
         output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
         output->kernel.mean = (uint64_t)(uintptr_t)mean;
     }
@@ -29903,31 +29133,30 @@ static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output,
 /* Copies those of all outputs. */
 static bzna_status bzi_loader_copy_policies(bzna_loader *loader, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_output *output = &loader->outputs[i];
         if (!output->augment.policy_count)
             continue;
         loader->drawn_views = loader->view_count;
-        status = bzi_output_copy_policies(&loader->lent, output, err);
+        if (bzi_output_copy_policies(&loader->lent, output, err) != BZNA_OK)
+            return err->status;
     }
-    return status;
+    return BZNA_OK;
 }
 
 /* Copies the mean images to the device. Batches are written after what is enqueued here. Pre: in the CUDA context. */
 static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_output *output = &loader->outputs[i];
-        if (output->mean && (status = bzi_device_alloc(loader->device, output->mean_bytes, loader->stream,
-                                                       &output->device_mean, err)) == BZNA_OK)
-            status = bzi_device_upload(loader->device, output->device_mean, output->mean, output->mean_bytes,
-                                       loader->stream, err);
+        const uint64_t bytes = output->mean_bytes;
+        if (output->mean &&
+            (bzi_device_alloc(loader->device, bytes, loader->stream, &output->device_mean, err) != BZNA_OK ||
+             bzi_device_upload(loader->device, output->device_mean, output->mean, bytes, loader->stream, err) !=
+                 BZNA_OK))
+            return err->status;
     }
-    return status;
+    return BZNA_OK;
 }
 
 /* Makes the lanes' scratch memory, so that none is made while they run: for views of the largest output, if policies or
@@ -30006,9 +29235,8 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
 {
     char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
     uint32_t copied = 0;              /* picks, which are numbered as outputs need them */
-    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         bzi_pick *pick = &loader->picks[output->picture];
 
@@ -30022,9 +29250,10 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
             return bzi_fail_memory(err, "the names of fields");
         if (i)
             snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
-        status = bzi_loader_check_pick(loader, pick, setting, err);
+        if (bzi_loader_check_pick(loader, pick, setting, err) != BZNA_OK)
+            return err->status;
     }
-    return status;
+    return BZNA_OK;
 }
 
 /* Sets what the plan starts from. */
@@ -30162,7 +29391,7 @@ static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known,
 {
     if (given < sizeof(uint32_t) || given > UINT32_MAX)
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: %llu bytes is not the size of a struct",
-                        (unsigned long long)given);
+                        (bzi_llu)given);
     bzi_struct_out(out, given, all, known);
     return BZNA_OK;
 }
@@ -30370,8 +29599,8 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     if (needed)
         *needed = (size_t)size;
     if (size > capacity || !dst)
-        BZI_API_FAIL(BZNA_E_BUFFER, "the stream needs %llu bytes, the buffer has %llu", (unsigned long long)size,
-                     (unsigned long long)(dst ? capacity : 0));
+        BZI_API_FAIL(BZNA_E_BUFFER, "the stream needs %llu bytes, the buffer has %llu", (bzi_llu)size,
+                     (bzi_llu)(dst ? capacity : 0));
     return BZNA_OK;
 }
 
@@ -30503,8 +29732,8 @@ BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t c
     if (count)
         *count = status == BZNA_OK ? (uint32_t)texts.count : 0;
     if (status == BZNA_OK && size > (dst ? capacity : 0))
-        status = BZI_FAIL(&e, BZNA_E_BUFFER, "the texts need %llu bytes, the buffer has %llu", (unsigned long long)size,
-                          (unsigned long long)(dst ? capacity : 0));
+        status = BZI_FAIL(&e, BZNA_E_BUFFER, "the texts need %llu bytes, the buffer has %llu", (bzi_llu)size,
+                          (bzi_llu)(dst ? capacity : 0));
     bzi_names_free(&texts);
     BZI_API_END(status);
 }
@@ -30535,33 +29764,28 @@ static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source
     bzna_dataset_config c;
     bzna_records records;
     const char *name;
-    bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
+    bzna_status status = BZNA_OK;
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
+        return err->status;
 
     name = c.name ? c.name : callbacks ? "source" : "memory";
-    if (callbacks)
-        status = bzi_source_open_user(source, callbacks, err);
-    if (status == BZNA_OK)
-        status = bzi_dataset_open(context->host, source, name, &c, out, err);
-    if (status != BZNA_OK)
-        bzi_error_prefix(err, name);
-    bzi_log_deliver(context->host);
-    return status;
+    if ((callbacks && bzi_source_open_user(source, callbacks, err) != BZNA_OK) ||
+        bzi_dataset_open(context->host, &(bzi_input){ .source = source }, name, &c, out, err) != BZNA_OK)
+        status = bzi_error_prefix(err, name);
+    return bzi_api_logged(context->host, status);
 }
 
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size,
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzi_source source = { .size = 0 };
+    bzi_source source = { .map = bytes, .size = size };
 
     BZI_API_BEGIN_OUT(out);
     BZI_API_NEED(context);
     BZI_API_NEED(bytes);
 
-    bzi_source_open_memory(&source, bytes, size);
     BZI_API_END(bzi_api_open_source(context, &source, NULL, config, out, &e));
 }
 
@@ -30587,19 +29811,20 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
 static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provider *provider,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
+    const bzi_input input = { .given = provider, .ops = bzi_provider_row(provider), .kind = "provider" };
     bzna_dataset_config c;
     bzna_records records;
     const char *name;
-    bzna_status status = bzi_api_reserved(provider->reserved, sizeof provider->reserved, "provider", err);
+    bzna_status status;
 
-    if (status != BZNA_OK || (status = bzi_api_dataset_config(config, &c, &records, err)) != BZNA_OK)
-        return status;
+    if (bzi_api_reserved(provider->reserved, sizeof provider->reserved, "provider", err) != BZNA_OK ||
+        bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
+        return err->status;
 
     name = c.name ? c.name : "provider";
-    if ((status = bzi_dataset_open_provider(context->host, provider, name, &c, out, err)) != BZNA_OK)
+    if ((status = bzi_dataset_open(context->host, &input, name, &c, out, err)) != BZNA_OK)
         bzi_error_prefix(err, name);
-    bzi_log_deliver(context->host);
-    return status;
+    return bzi_api_logged(context->host, status);
 }
 
 #endif
@@ -30652,7 +29877,7 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_range: count is 0");
     if (first > dataset->count || count > dataset->count - first)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_dataset_range: %llu samples from %llu on, but there are %llu",
-                     (unsigned long long)count, (unsigned long long)first, (unsigned long long)dataset->count);
+                     (bzi_llu)count, (bzi_llu)first, (bzi_llu)dataset->count);
     BZI_API_END(bzi_dataset_range(dataset, first, count, out, &e));
 }
 
@@ -30787,7 +30012,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
 {
     const bzi_container *c;
     const bzi_span room = { buffer, capacity };
-    const bzi_pick pick = { field, 0 };
+    const bzi_pick pick = { .name = field };
     bzi_image all;
 
     BZI_API_BEGIN;
@@ -30808,7 +30033,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
                                                  bzna_image_info *info, size_t struct_size, bzna_error *err)
 {
     const bzi_container *c;
-    const bzi_pick pick = { field, 0 };
+    const bzi_pick pick = { .name = field };
     bzi_image image;
     bzna_image_info all;
 
@@ -30825,6 +30050,11 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 
 /* ==== 94. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
+
+struct bzna_decoder {
+    bzi_host     *host;               /* a reference is held */
+    bzi_software  software;
+};
 
 BZI_COLD
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -31112,7 +30342,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 
     if (dst_bytes < bzi_output_bytes(&o))
         BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for %u x %u x %u elements of %u bytes",
-                     (unsigned long long)dst_bytes, out.channels, o.height, o.width, bzi_dtype_bytes(o.dtype));
+                     (bzi_llu)dst_bytes, out.channels, o.height, o.width, bzi_dtype_bytes(o.dtype));
     if ((uintptr_t)dst % bzi_dtype_bytes(o.dtype))
         BZI_API_MISUSE("dst: not aligned to %u bytes", bzi_dtype_bytes(o.dtype));
 
@@ -31220,7 +30450,7 @@ static bzna_status bzi_api_give(bzna_loader *loader, const char *call, const bzi
     if (loader->config.order.kind != BZNA_ORDER_GIVEN)
         status = BZI_FAIL(err, BZNA_E_STATE, "loader_config.order.kind is not BZNA_ORDER_GIVEN");
     else if (!given->count)
-        status = BZI_MISUSE(err, "the list of epoch %llu is empty", (unsigned long long)given->epoch);
+        status = BZI_MISUSE(err, "the list of epoch %llu is empty", (bzi_llu)given->epoch);
     else
         status = bzi_loader_give(loader, given, err);
     return status == BZNA_OK ? status : bzi_error_prefix(err, call);
@@ -31250,7 +30480,7 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
     BZI_API_NEED(indices);
     BZI_API_NEED(sizes);
     if (!batch_count)
-        BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu has no batches", (unsigned long long)epoch);
+        BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu has no batches", (bzi_llu)epoch);
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
 }
 
@@ -31280,7 +30510,7 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
     BZI_API_NEED(state);
     if (struct_size < sizeof *state)
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_loader_save: a state has %u bytes, not %llu", (unsigned)sizeof *state,
-                     (unsigned long long)struct_size);
+                     (bzi_llu)struct_size);
 
     bzi_loader_save(loader, state);
     return BZNA_OK;
@@ -31658,7 +30888,7 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
     if (timeout_ns < 0)
         BZI_API_MISUSE("bzna_writer_add_at: timeout_ns is negative; no call waits forever");
     if (index >= UINT32_MAX)
-        BZI_API_FAIL(BZNA_E_RANGE, "bzna_writer_add_at: index %llu is above %u", (unsigned long long)index,
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_writer_add_at: index %llu is above %u", (bzi_llu)index,
                      UINT32_MAX - 1);
     BZI_API_END(bzi_api_add(writer, index, sample, timeout_ns, &e));
 }

@@ -1844,11 +1844,16 @@ BZI_KERNEL_FN void bzi_kernel_round_row(float *restrict row, const float *restri
         row[i] = bzi_kernel_whole(norm ? row[i] * norm[i] : row[i], most);
 }
 
-/* Filters row index of luma, or of both chroma planes, along x, and holds it at a place in its ring. */
-BZI_KERNEL_CPU void bzi_kernel_make_row(const bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
-                                        const bzi_kernel_view *view, int c, int32_t index, size_t place)
+/* Row index of luma, or of both chroma planes, filtered along x: held, or made now. Returns where in a ring it is. */
+BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                      int c, int32_t index)
 {
+    const int32_t at = index & (lines->rows[c] - 1);
+    const size_t place = (size_t)at * lines->x[c].room;
     const int lerp = view->kind == BZI_KERNEL_LERP, as_bytes = lines->level && slot->depth <= 8;
+    if (lines->held[c][at] == index)
+        return place;
+    lines->held[c][at] = index;
     for (int p = c; p <= 2 * c; p++) {
         const void *samples = bzi_kernel_read_row(slot, view, lines, p, index, as_bytes);
         (!as_bytes ? bzi_kernel_horizontal : lines->group[c] == 16 ? bzi_kernel_horizontal_512 :
@@ -1857,17 +1862,6 @@ BZI_KERNEL_CPU void bzi_kernel_make_row(const bzi_kernel_lines *lines, const bzi
             bzi_kernel_round_row(lines->ring[p] + place, lines->x[c].first_norm, lines->x[c].room,
                                  bzi_kernel_most(slot));
     }
-}
-
-/* Returns where in a ring row index of luma, or of both chroma planes, lies, filtered along x: held, or made now. */
-BZI_KERNEL_FN size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                     int c, int32_t index)
-{
-    const int32_t at = index & (lines->rows[c] - 1);
-    const size_t place = (size_t)at * lines->x[c].room;
-    if (lines->held[c][at] != index)
-        bzi_kernel_make_row(lines, slot, view, c, index, place);
-    lines->held[c][at] = index;
     return place;
 }
 
@@ -1899,20 +1893,6 @@ BZI_KERNEL_CPU void bzi_kernel_take_whole(bzi_kernel_lines *lines, int p, float 
         lines->part[p][0] = lines->part[p][1] = rows[p];
 }
 
-/* The two rows that output row y lies between, of luma or chroma. */
-BZI_KERNEL_CPU void bzi_kernel_take_two(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
-                                        const bzi_kernel_view *view, int c, int32_t y)
-{
-    const size_t at = (size_t)(y - lines->top);
-    const int32_t last = (int32_t)view->y[c].last, first = lines->y[c].index[at];
-    for (int32_t k = 0; k < 2; k++) {
-        const size_t place = bzi_kernel_hold(lines, slot, view, c, first + k < last ? first + k : last);
-        for (int p = c; p <= 2 * c; p++)
-            lines->part[p][k] = lines->ring[p] + place;
-    }
-    lines->share[c][0] = lines->y[c].weight[at];
-}
-
 /* The rows that output row y is made of, of luma or chroma. */
 BZI_KERNEL_CPU void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                     int c, int32_t y)
@@ -1923,8 +1903,8 @@ BZI_KERNEL_CPU void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_sl
     int32_t n = 0;
     for (int32_t k = 0; k < taps; k++) {
         const int32_t index = scan->index[at] + k;
-        const float weight = scan->weight[(size_t)k * scan->room + at];
-        if (weight == 0.0f && (n > 0 || k + 1 < taps))
+        const float weight = lines->lerp ? scan->weight[at] : scan->weight[(size_t)k * scan->room + at];
+        if (weight == 0.0f && !lines->lerp && (n > 0 || k + 1 < taps))
             continue;                          /* no bit depends on it; nor does the row lie in the picture, perhaps */
         if (n == BZI_KERNEL_PARTS) {
             lines->parts[c] = n;
@@ -2144,9 +2124,10 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
                                        bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y)
 {
     lines->lerp = view->kind == BZI_KERNEL_LERP;
-    for (int c = 0; c < (view->plane[1] ? 2 : 1); c++)
-        (lines->lerp ? bzi_kernel_take_two : bzi_kernel_take)(lines, slot, view, c, y);
-    if (!view->plane[1])
+    bzi_kernel_take(lines, slot, view, 0, y);
+    if (view->plane[1])
+        bzi_kernel_take(lines, slot, view, 1, y);
+    else
         bzi_kernel_take_whole(lines, 1, lines->row);
     if (slot->antialias == BZI_KERNEL_ROUND)
         bzi_kernel_round_rows(slot, lines);
@@ -2266,23 +2247,41 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_turned_axis bzi_kernel_turned_reach(con
                                      _mm256_min_epi32(last, _mm256_set1_epi32(t->end[along])) };
 }
 
-/* The weights of samples i, as bzi_kernel_weight: 0 behind the last. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_weight(const bzi_kernel_turned_axis *axis, __m256i i,
-                                                              float narrow)
+/* The weights of `count` samples from the first one on, as bzi_kernel_weight: 0 behind the last, if not all pixels have
+ * as many. Returns their sum. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_weigh(const bzi_kernel_turned_axis *axis, int32_t count,
+                                                             float narrow, int have_all, __m256 *weights)
 {
-    const __m256 away = _mm256_sub_ps(_mm256_cvtepi32_ps(i), axis->position);
-    const __m256 x = _mm256_mul_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0f), away), _mm256_set1_ps(narrow));
-    const __m256 w = _mm256_max_ps(_mm256_sub_ps(_mm256_set1_ps(1.0f), x), _mm256_setzero_ps());
-    return _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(i, axis->last)), w);
+    const __m256 first = _mm256_cvtepi32_ps(axis->first), last = _mm256_cvtepi32_ps(axis->last);
+    const __m256 one = _mm256_set1_ps(1.0f);
+    __m256 sum = _mm256_setzero_ps();
+    for (int32_t k = 0; k < count; k++) {
+        const __m256 i = _mm256_add_ps(first, _mm256_set1_ps((float)k));
+        const __m256 away = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_sub_ps(i, axis->position));
+        const __m256 w = _mm256_max_ps(_mm256_sub_ps(one, _mm256_mul_ps(away, _mm256_set1_ps(narrow))),
+                                       _mm256_setzero_ps());
+        weights[k] = have_all ? w : _mm256_and_ps(_mm256_cmp_ps(i, last, _CMP_LE_OQ), w);
+        sum = _mm256_add_ps(sum, weights[k]);
+    }
+    return sum;
+}
+
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_weights(const bzi_kernel_turned_axis *axis, int32_t count,
+                                                               float narrow, __m256 *weights)
+{
+    const __m256i beyond = _mm256_sub_epi32(_mm256_sub_epi32(axis->last, axis->first), _mm256_set1_epi32(count - 1));
+    return _mm256_testz_si256(beyond, beyond) ? bzi_kernel_turned_weigh(axis, count, narrow, 1, weights) :
+                                                bzi_kernel_turned_weigh(axis, count, narrow, 0, weights);
 }
 
 /* Where in a plane the samples of eight pixels lie: their first columns, and rows. Where those of four neighbors lie
- * within sixteen columns and begin in one row or the next, they come out of windows of sixteen bytes, one a row: a warp
+ * within sixteen columns and begin in three rows at most, they come out of windows of sixteen bytes, one a row: a warp
  * by 9 degrees, of three samples an axis, takes 22 cycles a pixel so, and 31 where all samples are gathered (Zen 4). */
 typedef struct bzi_kernel_turned_place {
     __m256i column, row;
     __m256i pick;             /* bytes of the windows: each pixel's first four samples */
-    __m256i is_below;         /* pixels whose samples begin in the second row */
+    __m256i is_below;         /* pixels whose samples begin below the first row */
+    __m256i is_lowest;        /* pixels whose samples begin in the third */
     int64_t left[2], top[2];  /* of the first windows, of four pixels each */
 } bzi_kernel_turned_place;
 
@@ -2292,36 +2291,35 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_least_of_four(__m256i a)
     return _mm256_min_epi32(a, _mm256_shuffle_epi32(a, 0x4e));
 }
 
-/* Fills in the windows. last: the last columns. Returns 0 where samples lie farther apart. */
+/* Fills in the windows. last: the last columns. Returns in how many rows, beside the first one, samples begin, but 1
+ * for none; or 0 where samples lie farther apart, or windows would have rows below the plane. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN int bzi_kernel_turned_windows(const bzi_kernel_turned *t, __m256i last,
                                                             bzi_kernel_turned_place *place)
 {
     const __m256i end = _mm256_set1_epi32(t->end[0] - 15), top = bzi_kernel_least_of_four(place->row);
     const __m256i left = _mm256_min_epi32(bzi_kernel_least_of_four(place->column), end);
-    const __m256i down = _mm256_sub_epi32(place->row, top), one = _mm256_set1_epi32(1);
-    const __m256i far = _mm256_or_si256(_mm256_cmpgt_epi32(_mm256_sub_epi32(last, left), _mm256_set1_epi32(15)),
-                                        _mm256_cmpgt_epi32(down, one));
+    const __m256i down = _mm256_sub_epi32(place->row, top);
+    const __m256i below = _mm256_cmpgt_epi32(top, _mm256_set1_epi32(t->end[1] - t->taps[1] - 1));
+    const __m256i wide = _mm256_cmpgt_epi32(_mm256_sub_epi32(last, left), _mm256_set1_epi32(15));
+    const __m256i far = _mm256_or_si256(_mm256_or_si256(wide, below), _mm256_cmpgt_epi32(down, _mm256_set1_epi32(2)));
     const __m256i at = _mm256_mullo_epi32(_mm256_sub_epi32(place->column, left), _mm256_set1_epi32(0x01010101));
     place->pick = _mm256_add_epi32(at, _mm256_set1_epi32(0x03020100));
-    place->is_below = _mm256_cmpeq_epi32(down, one);
+    place->is_below = _mm256_cmpgt_epi32(down, _mm256_setzero_si256());
+    place->is_lowest = _mm256_cmpgt_epi32(down, _mm256_set1_epi32(1));
     for (int i = 0; i < 2; i++) {
         place->left[i] = i ? _mm256_extract_epi32(left, 4) : _mm256_extract_epi32(left, 0);
         place->top[i] = i ? _mm256_extract_epi32(top, 4) : _mm256_extract_epi32(top, 0);
     }
-    return t->end[0] >= 15 && _mm256_testz_si256(far, far);
+    return t->end[0] < 15 || !_mm256_testz_si256(far, far) ? 0 :
+           _mm256_testz_si256(place->is_lowest, place->is_lowest) ? 1 : 2;
 }
 
-/* Samples i..i + 3 of the windows of row k. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_window(const bzi_kernel_turned *t,
-                                                               const bzi_kernel_turned_place *place,
-                                                               const uint8_t *plane, int32_t pitch, int32_t k,
-                                                               int32_t i)
+/* Samples i..i + 3 of windows of a row. at: of the first four pixels and of the others. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_window(const bzi_kernel_turned_place *place,
+                                                               const uint8_t *const at[2], int32_t i)
 {
-    const int64_t end = t->end[1], a = place->top[0] + k, b = place->top[1] + k;
-    const uint8_t *low = plane + (a < end ? a : end) * pitch + place->left[0];
-    const uint8_t *high = plane + (b < end ? b : end) * pitch + place->left[1];
-    const __m256i window = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)low)),
-                                                   _mm_loadu_si128((const void *)high), 1);
+    const __m256i low = _mm256_castsi128_si256(_mm_loadu_si128((const void *)at[0]));
+    const __m256i window = _mm256_inserti128_si256(low, _mm_loadu_si128((const void *)at[1]), 1);
     return _mm256_shuffle_epi8(window, _mm256_add_epi32(place->pick, _mm256_set1_epi32(i * 0x01010101)));
 }
 
@@ -2343,66 +2341,78 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_gather(const bzi_kernel_
 /* Sample i of four. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sample(__m256i four, int32_t i)
 {
-    return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(four, 8 * i), _mm256_set1_epi32(255)));
+    const __m256i pick = _mm256_set1_epi32((int32_t)(0xffffff00u + (uint32_t)i));     /* i of 0..3, then zeros */
+    const __m256i lane = _mm256_set_epi32(12, 8, 4, 0, 12, 8, 4, 0);
+    return _mm256_cvtepi32_ps(_mm256_shuffle_epi8(four, _mm256_add_epi32(pick, lane)));
 }
 
-/* A plane of eight pixels, filtered: rows one below the other, each by weights of its samples. taps, and is_near,
- * whether windows hold the samples: constants where they can be. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sum(const bzi_kernel_turned *t, int32_t taps, int is_near,
-                                                           const bzi_kernel_turned_place *place, const uint8_t *plane,
-                                                           int32_t pitch, const __m256 *x, const __m256 *y)
+/* What eight pixels take of a plane, before any of it is read. */
+typedef struct bzi_kernel_turned_eight {
+    __m256 x[BZI_KERNEL_TURNED_TAPS], y[BZI_KERNEL_TURNED_TAPS];        /* weights of columns and rows */
+    __m256 norm;
+    bzi_kernel_turned_place place;
+    int    near;              /* windows hold the samples, which begin in the first 2 rows (1) or 3 (2) of them */
+} bzi_kernel_turned_eight;
+
+/* A plane of eight pixels, filtered: rows one below the other, each by weights of its samples. taps, t->taps[0], and
+ * near, eight->near, are constants where they can be. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_rows(const bzi_kernel_turned *t, int32_t taps, int near,
+                                                            const bzi_kernel_turned_eight *eight,
+                                                            const uint8_t *plane, int32_t pitch)
 {
-    __m256i row[BZI_KERNEL_TURNED_TAPS / 4];
+    const bzi_kernel_turned_place *place = &eight->place;
+    const uint8_t *at[2] = { plane + place->top[0] * pitch + place->left[0],
+                             plane + place->top[1] * pitch + place->left[1] };
+    __m256i row[3][BZI_KERNEL_TURNED_TAPS / 4];
     __m256 total = _mm256_setzero_ps();
-    for (int32_t i = 0; i < taps && is_near; i += 4)
-        row[i / 4] = bzi_kernel_turned_window(t, place, plane, pitch, 0, i);
-    for (int32_t k = 0; k < t->taps[1]; k++) {
+    for (int k = 0; k < near; k++, at[0] += pitch, at[1] += pitch)
+        for (int32_t i = 0; i < taps; i += 4)
+            row[k][i / 4] = bzi_kernel_turned_window(place, at, i);
+    for (int32_t k = 0; k < t->taps[1]; k++, at[0] += pitch, at[1] += pitch) {
         __m256 sum = _mm256_setzero_ps();
         for (int32_t i = 0; i < taps; i += 4) {
-            __m256i four;
-            if (is_near) {
-                const __m256i below = bzi_kernel_turned_window(t, place, plane, pitch, k + 1, i);
-                four = bzi_kernel_choose_256(row[i / 4], below, place->is_below);
-                row[i / 4] = below;
+            __m256i *each[3] = { &row[0][i / 4], &row[1][i / 4], &row[2][i / 4] }, four;
+            if (near) {
+                *each[near] = bzi_kernel_turned_window(place, at, i);
+                four = bzi_kernel_choose_256(*each[0], *each[1], place->is_below);
+                if (near == 2)
+                    four = bzi_kernel_choose_256(four, *each[2], place->is_lowest);
+                *each[0] = *each[1];
+                *each[1] = *each[near];
             } else {
                 four = bzi_kernel_turned_gather(t, place, plane, pitch, k, i);
             }
             for (int32_t j = 0; j < 4 && i + j < taps; j++)
-                sum = _mm256_add_ps(sum, _mm256_mul_ps(x[i + j], bzi_kernel_turned_sample(four, j)));
+                sum = _mm256_add_ps(sum, _mm256_mul_ps(eight->x[i + j], bzi_kernel_turned_sample(four, j)));
         }
-        total = _mm256_add_ps(total, _mm256_mul_ps(y[k], sum));
+        total = _mm256_add_ps(total, _mm256_mul_ps(eight->y[k], sum));
     }
-    return total;
+    return _mm256_mul_ps(total, eight->norm);
 }
 
-/* Plane p, and Cr beside Cb, of eight pixels at u, v. taps: t->taps[0]. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_ramp(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                                          const bzi_kernel_turned *t, int p, int32_t taps, __m256 u,
-                                                          __m256 v, __m256 to[2])
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sum(const bzi_kernel_turned *t, int32_t taps,
+                                                           const bzi_kernel_turned_eight *eight,
+                                                           const uint8_t *plane, int32_t pitch)
 {
-    const int c = p > 0;
-    const bzi_kernel_turned_axis x = bzi_kernel_turned_reach(t, view->x[c], 0, u);
-    const bzi_kernel_turned_axis y = bzi_kernel_turned_reach(t, view->y[c], 1, v);
+    return eight->near == 1 ? bzi_kernel_turned_rows(t, taps, 1, eight, plane, pitch) :
+           eight->near == 2 ? bzi_kernel_turned_rows(t, taps, 2, eight, plane, pitch) :
+                              bzi_kernel_turned_rows(t, taps, 0, eight, plane, pitch);
+}
+
+/* Eight pixels at u, v of plane p. taps: t->taps[0]. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_ramp(const bzi_kernel_view *view, const bzi_kernel_turned *t,
+                                                          int p, int32_t taps, __m256 u, __m256 v,
+                                                          bzi_kernel_turned_eight *eight)
+{
+    const bzi_kernel_turned_axis x = bzi_kernel_turned_reach(t, view->x[p > 0], 0, u);
+    const bzi_kernel_turned_axis y = bzi_kernel_turned_reach(t, view->y[p > 0], 1, v);
+    const __m256 sum_x = bzi_kernel_turned_weights(&x, taps, t->narrow[0], eight->x);
+    const __m256 sum_y = bzi_kernel_turned_weights(&y, t->taps[1], t->narrow[1], eight->y);
     const __m256 one = _mm256_set1_ps(1.0f);
-    __m256 of_x[BZI_KERNEL_TURNED_TAPS], of_y[BZI_KERNEL_TURNED_TAPS], sum_x = _mm256_setzero_ps(), sum_y = sum_x;
-    bzi_kernel_turned_place place = { .column = x.first, .row = y.first };
-    for (int32_t k = 0; k < taps; k++) {
-        of_x[k] = bzi_kernel_turned_weight(&x, _mm256_add_epi32(x.first, _mm256_set1_epi32(k)), t->narrow[0]);
-        sum_x = _mm256_add_ps(sum_x, of_x[k]);
-    }
-    for (int32_t k = 0; k < t->taps[1]; k++) {
-        of_y[k] = bzi_kernel_turned_weight(&y, _mm256_add_epi32(y.first, _mm256_set1_epi32(k)), t->narrow[1]);
-        sum_y = _mm256_add_ps(sum_y, of_y[k]);
-    }
-    const __m256 norm = _mm256_mul_ps(_mm256_div_ps(one, sum_x), _mm256_div_ps(one, sum_y));
-    const int is_near = bzi_kernel_turned_windows(t, x.last, &place);
-    for (int q = 0; q <= c; q++) {
-        const uint8_t *plane = (const uint8_t *)(uintptr_t)view->plane[p + q];
-        const int32_t pitch = slot->pitch[p + q];
-        to[q] = is_near ? bzi_kernel_turned_sum(t, taps, 1, &place, plane, pitch, of_x, of_y) :
-                          bzi_kernel_turned_sum(t, taps, 0, &place, plane, pitch, of_x, of_y);
-        to[q] = _mm256_mul_ps(to[q], norm);
-    }
+    eight->norm = _mm256_mul_ps(_mm256_div_ps(one, sum_x), _mm256_div_ps(one, sum_y));
+    eight->place.column = x.first;
+    eight->place.row = y.first;
+    eight->near = bzi_kernel_turned_windows(t, x.last, &eight->place);
 }
 
 /* Where two samples of an axis lie, as bzi_kernel_place and bzi_kernel_tap_of: the first, and the second's weight. */
@@ -2416,6 +2426,17 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_tap(bzi_kernel_axis axis,
     return _mm256_sub_ps(position, _mm256_cvtepi32_ps(*index));
 }
 
+/* Eight pixels at u, v of plane p, between two samples of each axis. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_lerp(const bzi_kernel_view *view, const bzi_kernel_turned *t,
+                                                          int p, __m256 u, __m256 v, bzi_kernel_turned_eight *eight)
+{
+    eight->x[0] = bzi_kernel_turned_tap(view->x[p > 0], view->x[0].last, u, &eight->place.column);
+    eight->y[0] = bzi_kernel_turned_tap(view->y[p > 0], view->y[0].last, v, &eight->place.row);
+    const __m256i last = _mm256_min_epi32(_mm256_add_epi32(eight->place.column, _mm256_set1_epi32(1)),
+                                          _mm256_set1_epi32(t->end[0]));
+    eight->near = bzi_kernel_turned_windows(t, last, &eight->place);
+}
+
 /* Between the first two of four samples: at a weight of 0, the second is anything. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_between(__m256i four, __m256 weight)
 {
@@ -2423,53 +2444,62 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_between(__m256i four, __m
     return _mm256_add_ps(a, _mm256_mul_ps(_mm256_sub_ps(b, a), weight));
 }
 
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_lerp(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                                          const bzi_kernel_turned *t, int p, __m256 u, __m256 v,
-                                                          __m256 to[2])
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_mix(const bzi_kernel_turned *t,
+                                                           const bzi_kernel_turned_eight *eight, const uint8_t *plane,
+                                                           int32_t pitch)
 {
-    const int c = p > 0;
-    bzi_kernel_turned_place place;
-    const __m256 x = bzi_kernel_turned_tap(view->x[c], view->x[0].last, u, &place.column);
-    const __m256 y = bzi_kernel_turned_tap(view->y[c], view->y[0].last, v, &place.row);
-    const __m256i last = _mm256_min_epi32(_mm256_add_epi32(place.column, _mm256_set1_epi32(1)),
-                                          _mm256_set1_epi32(t->end[0]));
-    const int is_near = bzi_kernel_turned_windows(t, last, &place);
-    for (int q = 0; q <= c; q++) {
-        const uint8_t *plane = (const uint8_t *)(uintptr_t)view->plane[p + q];
-        const int32_t pitch = slot->pitch[p + q];
-        __m256i rows[3];
-        for (int32_t k = 0; k < 3 && is_near; k++)
-            rows[k] = bzi_kernel_turned_window(t, &place, plane, pitch, k, 0);
-        for (int32_t k = 0; k < 2; k++)
-            rows[k] = is_near ? bzi_kernel_choose_256(rows[k], rows[k + 1], place.is_below) :
-                                bzi_kernel_turned_gather(t, &place, plane, pitch, k, 0);
-        const __m256 above = bzi_kernel_turned_between(rows[0], x), below = bzi_kernel_turned_between(rows[1], x);
-        to[q] = _mm256_add_ps(above, _mm256_mul_ps(_mm256_sub_ps(below, above), y));
-    }
+    const bzi_kernel_turned_place *place = &eight->place;
+    const uint8_t *at[2] = { plane + place->top[0] * pitch + place->left[0],
+                             plane + place->top[1] * pitch + place->left[1] };
+    __m256i rows[3];
+    for (int32_t k = 0; k < 3 && eight->near == 1; k++, at[0] += pitch, at[1] += pitch)
+        rows[k] = bzi_kernel_turned_window(place, at, 0);
+    for (int32_t k = 0; k < 2; k++)
+        rows[k] = eight->near == 1 ? bzi_kernel_choose_256(rows[k], rows[k + 1], place->is_below) :
+                                     bzi_kernel_turned_gather(t, place, plane, pitch, k, 0);
+    const __m256 above = bzi_kernel_turned_between(rows[0], eight->x[0]);
+    const __m256 below = bzi_kernel_turned_between(rows[1], eight->x[0]);
+    return _mm256_add_ps(above, _mm256_mul_ps(_mm256_sub_ps(below, above), eight->y[0]));
 }
 
-/* Plane p, and Cr beside Cb, of columns first..end - 1 of row y, to rows. taps: as above; 0: lerp. */
+/* Where eight pixels from column i on, of which end - 1 is the last, lie in the picture. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_map(const float h[9], int32_t i, int32_t end, int32_t y,
+                                                         __m256 *u, __m256 *v)
+{
+    const __m256i column = _mm256_add_epi32(_mm256_set1_epi32(i), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0));
+    const __m256 x = _mm256_cvtepi32_ps(_mm256_min_epi32(column, _mm256_set1_epi32(end - 1)));
+    const __m256 row = _mm256_set1_ps((float)y);
+    *u = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(h[0]), x), _mm256_mul_ps(_mm256_set1_ps(h[1]), row));
+    *v = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(h[3]), x), _mm256_mul_ps(_mm256_set1_ps(h[4]), row));
+    *u = _mm256_add_ps(*u, _mm256_set1_ps(h[2]));
+    *v = _mm256_add_ps(*v, _mm256_set1_ps(h[5]));
+}
+
+/* Plane p, and Cr beside Cb, of columns first..end - 1 of row y, to rows. taps: as above; 0: lerp. Processors look
+ * ahead less far than all of eight pixels takes, so that places and weights of 64 come first, and then their sums. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_plane(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                                            const bzi_kernel_turned *t, int p, int32_t taps, int32_t y,
                                                            int32_t first, int32_t end, float *const rows[3])
 {
-    const float *h = slot->h;
-    const __m256 row = _mm256_set1_ps((float)y);
-    for (int32_t i = first; i < end; i += 8) {
-        const __m256i column = _mm256_add_epi32(_mm256_set1_epi32(i), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0));
-        const __m256 x = _mm256_cvtepi32_ps(_mm256_min_epi32(column, _mm256_set1_epi32(end - 1)));
-        __m256 u = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(h[0]), x), _mm256_mul_ps(_mm256_set1_ps(h[1]), row));
-        __m256 v = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(h[3]), x), _mm256_mul_ps(_mm256_set1_ps(h[4]), row));
-        __m256 made[2];
-        u = _mm256_add_ps(u, _mm256_set1_ps(h[2]));
-        v = _mm256_add_ps(v, _mm256_set1_ps(h[5]));
-        if (taps)
-            bzi_kernel_turned_ramp(slot, view, t, p, taps, u, v, made);
-        else
-            bzi_kernel_turned_lerp(slot, view, t, p, u, v, made);
-        _mm256_storeu_ps(rows[p] + i - first, made[0]);
-        if (p)
-            _mm256_storeu_ps(rows[2] + i - first, made[1]);
+    for (int32_t begin = first; begin < end; begin += 64) {
+        const int32_t stop = begin + 64 < end ? begin + 64 : end;
+        bzi_kernel_turned_eight eights[8], *eight = eights;
+        __m256 u, v;
+        for (int32_t i = begin; i < stop; i += 8, eight++) {
+            bzi_kernel_turned_map(slot->h, i, end, y, &u, &v);
+            if (taps)
+                bzi_kernel_turned_ramp(view, t, p, taps, u, v, eight);
+            else
+                bzi_kernel_turned_lerp(view, t, p, u, v, eight);
+        }
+        for (int q = p; q <= 2 * p; q++) {
+            const uint8_t *plane = (const uint8_t *)(uintptr_t)view->plane[q];
+            eight = eights;
+            for (int32_t i = begin; i < stop; i += 8, eight++)
+                _mm256_storeu_ps(rows[q] + i - first,
+                                 taps ? bzi_kernel_turned_sum(t, taps, eight, plane, slot->pitch[q]) :
+                                        bzi_kernel_turned_mix(t, eight, plane, slot->pitch[q]));
+        }
     }
 }
 
@@ -3780,19 +3810,20 @@ BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bz
     for (int c = 0; c < 3; c++, counts += BZI_KERNEL_TABLE) {
         const uint8_t *samples = (const uint8_t *)(uintptr_t)pass->src + c * plane;
         const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables + (pass->tables ? c * BZI_KERNEL_TABLE : 0);
-        uint32_t part[4][BZI_KERNEL_TABLE] = { { 0 } };
+        uint32_t part[8][BZI_KERNEL_TABLE] = { { 0 } };
         int64_t i = 0;
-        for (uint32_t four; i + 4 <= plane; i += 4) {
-            memcpy(&four, samples + i, 4);
-            part[0][four & 255]++;
-            part[1][four >> 8 & 255]++;
-            part[2][four >> 16 & 255]++;
-            part[3][four >> 24]++;
+        for (uint64_t eight; i + 8 <= plane; i += 8) {
+            memcpy(&eight, samples + i, 8);
+            for (int k = 0; k < 8; k++)
+                part[k][eight >> 8 * k & 255]++;
         }
         for (; i < plane; i++)
             part[0][samples[i]]++;
+        for (int k = 1; k < 8; k++)
+            for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++)
+                part[0][v] += part[k][v];
         for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++)
-            counts[pass->tables ? table[v] : v] += part[0][v] + part[1][v] + part[2][v] + part[3][v];
+            counts[pass->tables ? table[v] : v] += part[0][v];
     }
 }
 
@@ -3881,24 +3912,34 @@ BZI_KERNEL_FN void bzi_kernel_map_all(const bzi_kernel_pass *pass, const bzi_ker
         }
 }
 
-/* Samples 0..count - 1 of a row, of which sums has the nine, or the sample itself where there are not as many. */
-BZI_KERNEL_FN void bzi_kernel_sharpen_row(const bzi_kernel_op *given, const uint8_t *restrict from,
-                                          const uint8_t *restrict above, const uint8_t *restrict below,
-                                          uint8_t *restrict to, int32_t count)
+/* Nine samples around each of a row's, the middle one 5 times, by 13, of samples 1..width - 2: bzi_kernel_smooth, of
+ * which 16 bits hold all but the product, whose upper half is taken. */
+BZI_KERNEL_FN void bzi_kernel_smooth_row(const uint8_t *restrict above, const uint8_t *restrict from,
+                                         const uint8_t *restrict below, uint8_t *restrict to, int32_t width)
 {
-    const bzi_kernel_op op = *given;
-    for (int32_t i = 1; i < count - 1 && above; i++) {
-        const uint32_t nine = (uint32_t)above[i - 1] + above[i] + above[i + 1] + from[i - 1] + from[i] + from[i + 1] +
-                              below[i - 1] + below[i] + below[i + 1];
-        to[i] = (uint8_t)bzi_kernel_blend(&op, from[i], (float)(int32_t)bzi_kernel_smooth(nine, from[i]));
+    for (int32_t i = 1; i < width - 1; i++) {
+        const uint16_t upper = (uint16_t)(above[i - 1] + above[i] + above[i + 1]);
+        const uint16_t lower = (uint16_t)(below[i - 1] + below[i] + below[i + 1]);
+        const uint16_t middle = (uint16_t)(from[i - 1] + 5 * from[i] + from[i + 1]);
+        const uint16_t twice = (uint16_t)(2 * (uint16_t)(upper + lower + middle) + 13);
+        to[i] = (uint8_t)(twice / 26);
     }
-    for (int32_t i = 0; i < count; i += above && count > 1 ? count - 1 : 1)
-        to[i] = (uint8_t)bzi_kernel_blend(&op, from[i], (float)from[i]);
 }
 
+/* Blends samples with those of `other`, which may be the samples themselves. */
+BZI_KERNEL_FN void bzi_kernel_blend_row(const bzi_kernel_op *given, const uint8_t *restrict from, const uint8_t *other,
+                                        uint8_t *restrict to, int32_t count)
+{
+    const bzi_kernel_op op = *given;
+    for (int32_t i = 0; i < count; i++)
+        to[i] = (uint8_t)bzi_kernel_blend(&op, from[i], (float)other[i]);
+}
+
+/* The room of histograms, three quarters of a byte for each sample of at least three rows, has a smooth row. */
 BZI_KERNEL_FN void bzi_kernel_sharpen_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out), width = out->width;
+    uint8_t *smooth = (uint8_t *)(uintptr_t)pass->counts;
     if (out->width < 3 || out->height < 3) {
         memcpy((void *)(uintptr_t)pass->dst, (const void *)(uintptr_t)pass->src, (size_t)(3 * plane));
         return;
@@ -3906,9 +3947,13 @@ BZI_KERNEL_FN void bzi_kernel_sharpen_planes(const bzi_kernel_pass *pass, const 
     for (int32_t y = 0; y < 3 * out->height; y++) {
         const uint8_t *from = (const uint8_t *)(uintptr_t)pass->src + y * width;
         const int is_border = y % out->height == 0 || y % out->height == out->height - 1;
-        bzi_kernel_sharpen_row(&pass->op[pass->first], from, is_border ? NULL : from - width,
-                               is_border ? NULL : from + width, (uint8_t *)(uintptr_t)pass->dst + y * width,
-                               out->width);
+        if (!is_border) {
+            bzi_kernel_smooth_row(from - width, from, from + width, smooth, out->width);
+            smooth[0] = from[0];
+            smooth[width - 1] = from[width - 1];
+        }
+        bzi_kernel_blend_row(&pass->op[pass->first], from, is_border ? from : smooth,
+                             (uint8_t *)(uintptr_t)pass->dst + y * width, out->width);
     }
 }
 
@@ -3995,7 +4040,21 @@ BZI_KERNEL_CPU void bzi_kernel_finish_planes(const bzi_kernel_pass *pass, const 
         bzi_kernel_pass_finish(pass, out, all, 0);
 }
 
-/* What covers pixels: each operation its own rectangle. */
+/* Rows of a rectangle of one color, from the second one on: copies of the first. */
+BZI_KERNEL_CPU void bzi_kernel_repeat_row(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint32_t left,
+                                          uint32_t top, uint32_t right, uint32_t bottom)
+{
+    const int shift = bzi_kernel_element_shift(out->dtype), is_planar = out->stride_x == 1;
+    const size_t bytes = (size_t)((int64_t)(right - left) * out->stride_x) << shift;
+    for (uint32_t c = 0; c < (is_planar ? out->channels : 1); c++) {
+        const int64_t first = top * out->stride_y + left * out->stride_x + c * out->stride_c;
+        uint8_t *row = (uint8_t *)(uintptr_t)pass->dst + ((uint64_t)first << shift);
+        for (uint32_t y = top + 1; y < bottom; y++)
+            memcpy(row + ((uint64_t)((y - top) * out->stride_y) << shift), row, bytes);
+    }
+}
+
+/* What covers pixels: each operation its own rectangle, which has one color without noise and mean picture. */
 BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const bzi_kernel_output *out)
 {
     const uint32_t width = (uint32_t)out->width, height = (uint32_t)out->height;
@@ -4003,9 +4062,15 @@ BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const 
     for (pass.end = pass.first + 1; pass.end <= given->end; pass.first++, pass.end++) {
         const bzi_kernel_op *op = &given->op[pass.first];
         const int is_grid = op->kind == BZI_KERNEL_OP_GRID_MASK;
-        const bzi_kernel_thread from = { is_grid ? 0 : op->area[0], is_grid ? 0 : op->area[1], 1, 1 };
-        bzi_kernel_pass_cover(&pass, out, from, is_grid || op->area[2] > width ? width : op->area[2],
-                              is_grid || op->area[3] > height ? height : op->area[3]);
+        const int is_plain = !is_grid && !(out->mean && op->bits) && op->noise[0] == 0.0f && op->noise[1] == 0.0f &&
+                             op->noise[2] == 0.0f;
+        const uint32_t left = is_grid ? 0 : op->area[0], top = is_grid ? 0 : op->area[1];
+        const uint32_t right = is_grid || op->area[2] > width ? width : op->area[2];
+        const uint32_t bottom = is_grid || op->area[3] > height ? height : op->area[3];
+        const bzi_kernel_thread from = { left, top, 1, 1 };
+        bzi_kernel_pass_cover(&pass, out, from, right, is_plain && top < bottom ? top + 1 : bottom);
+        if (is_plain && left < right)
+            bzi_kernel_repeat_row(&pass, out, left, top, right, bottom);
     }
 }
 

@@ -502,8 +502,7 @@ def benzina_records(data, threads, antialias, in_memory=False):
         source = benzina.Dataset(data, records=records)
     loader = benzina.DataLoader(source, shape=(SIZE, SIZE), batch_size=BATCH, shuffle=True, seed=1, drop_last=True,
                                 num_threads=threads,
-                                **(dict(mean=MEAN[:1], std=STD[:1], channels="gray") if channels == 1 else
-                                   dict(mean=MEAN, std=STD)),
+                                mean=MEAN, std=STD, channels="gray" if channels == 1 else "RGB",
                                 warp=benzina.ops.MXNetAffine(pad=2, rand_crop=True, rand_mirror=channels == 3))
     while True:
         for images, _ in loader:
@@ -577,12 +576,13 @@ def ffcv_records(data, threads, antialias):
             yield images.shape[0]
 
 
-def make_records(path):
+def make_records(path, size, count):
+    """So many records of noise: a label of one byte, then so many bytes."""
     if os.path.exists(path):
         return
-    noise, size = random.Random(1), SIZE * SIZE * (1 if SIZE == 28 else 3)
+    noise = random.Random(1)
     with open(path + ".partial", "wb") as file:
-        for i in range(COUNT):
+        for i in range(count):
             file.write(bytes([i % 10]) + noise.randbytes(size))
     os.replace(path + ".partial", path)
 
@@ -889,10 +889,14 @@ def ratios(results, told, threads):
             for peer in told["peers"]:
                 turbo = results.get("on %d %s" % (count, peer), []) if peer == TURBO else None
                 theirs = turbo if turbo is not None else results.get("%s %d %s" % (mode, count, peer), [])
-                each = [a["rate"] / b["rate"] for a, b in zip(mine, theirs) if "rate" in a and b.get("rate")]
+                pairs = [(a, b) for a, b in zip(mine, theirs) if "rate" in a and b.get("rate")]
+                each = [a["rate"] / b["rate"] for a, b in pairs]
+                work = [b["cpu_ms"] / a["cpu_ms"] for a, b in pairs if a.get("cpu_ms") and b.get("cpu_ms")]
                 if each and peer != own:
-                    print("%s, %d threads, antialias %s: %s is %.2f of %s (%.2f to %.2f)" %
-                          (SET, count, mode, own, statistics.median(each), peer, min(each), max(each)))
+                    print("%s, %d threads, antialias %s: %s is %.2f of %s (%.2f to %.2f)%s" %
+                          (SET, count, mode, own, statistics.median(each), peer, min(each), max(each),
+                           ", by processor time %.2f (%.2f to %.2f)" % (statistics.median(work), min(work), max(work))
+                           if work else ""))
 
 
 def store(json_path, told):
@@ -934,7 +938,7 @@ def main():
     os.makedirs(out, exist_ok=True)
     if IS_RECORDS:
         pictures, files = out, []
-        make_records(out + "/records.bin")
+        make_records(out + "/records.bin", SIZE * SIZE * (1 if SIZE == 28 else 3), COUNT)
     else:
         pictures = pictures_of(out, pythons)
         files = prepare(pictures, out, bzna, peers)

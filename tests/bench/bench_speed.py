@@ -146,7 +146,7 @@ def shrink(out, seconds, rounds):
 
 
 def small(out, build, seconds, rounds):
-    bench_peers.make_records(out + "/cifar.bin")
+    bench_peers.make_records(out + "/cifar.bin", 32 * 32 * 3, 50000)
     print()
     for data, size in ((out + "/small", 64), ("cifar:" + out + "/cifar.bin", 32), ("memory:" + out + "/cifar.bin", 32)):
         for readers in (1, 2):

@@ -111,11 +111,11 @@ def moved(image, name, magnitude, fill):
     return F.affine(image, 0.0, translate, 1.0, shear, interpolation=bilinear, fill=fill, center=center)
 
 
-def resampled(image, matrix, fill):
+def resampled(image, matrix, fill, size=None):
     """H x W x 3 of one bilinear resampling in float64, rounded; and which pixels have all four of their sources
-    inside."""
+    inside. size: (H, W), where it is not the image's."""
     height, width = image.shape[:2]
-    y, x = numpy.mgrid[:height, :width]
+    y, x = numpy.mgrid[:size[0], :size[1]] if size else numpy.mgrid[:height, :width]
     sources = numpy.stack([x, y, numpy.ones_like(x)], -1).astype(numpy.float64) @ matrix.T
     x, y = sources[..., 0] / sources[..., 2], sources[..., 1] / sources[..., 2]
     inside = (x >= -0.5) & (x <= width - 0.5) & (y >= -0.5) & (y <= height - 0.5)
@@ -327,6 +327,55 @@ class Draws(unittest.TestCase):
             # Kolmogorov and Smirnov: 1 in 1e5
             self.assertLess(apart, 2.6 * math.sqrt((len(a) + len(b)) / (len(a) * len(b))), label)
 
+    @needs("numpy")
+    def test_lighting_has_the_covariance_of_alexnets_colors(self):
+        """Its principal components of ImageNet's colors and their eigenvalues, as AlexNet's successors have them."""
+        values = numpy.array((0.2175, 0.0188, 0.0045))
+        vectors = numpy.array(((-0.5675, 0.7192, 0.4009), (-0.5808, -0.0045, -0.8140), (-0.5836, -0.6948, 0.4203)))
+        policy, sums = ops.Policy([ops.Operation("lighting", 0.1)]), []
+        for sample in range(4000):
+            transform = benzina._c.new("transform")
+            policy(benzina.Random(7, 3, sample, 4), transform, (WIDTH, HEIGHT))
+            sums.append(tuple(transform.operations[0].value))
+        parts = (numpy.array(sums) / 255) @ numpy.linalg.inv((vectors * values).T) / 0.1
+        self.assertLess(numpy.abs(parts.mean(0)).max(), 4.9 / math.sqrt(4000))
+        self.assertLess(numpy.abs(numpy.cov(parts.T) - numpy.eye(3)).max(), 4.9 * math.sqrt(2 / 4000))
+        self.check_even(collections.Counter(int(8 * (1 + math.erf(part / math.sqrt(2))) / 2)
+                                            for part in parts.ravel()), list(range(8)))
+
+    def test_the_views_of_dino_are_blurred_and_solarized_as_often_as_their_outputs_say(self):
+        def view(blur, solarize=0.0):
+            jitter = ops.RandomApply([ops.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8)
+            return [jitter, ops.RandomGrayscale(0.2), ops.RandomApply([ops.GaussianBlur(3)], p=blur),
+                    ops.RandomSolarize(128, p=solarize)]
+
+        warp, count, locals_ = ops.RandomResizedCrop(flip_h=0.5), 1500, 4
+        loader = benzina.DataLoader(
+            benzina.from_arrays([PPM] * 100), 8, 100, seed=5, epochs=count // 100, warp=warp, augment=view(1.0),
+            outputs=[benzina.Output("second", warp=warp, views=1, augment=view(0.1, 0.2)),
+                     benzina.Output("local", shape=4, warp=warp, views=locals_, augment=view(0.5))])
+        seen, orders = [collections.Counter() for _ in range(3)], [collections.Counter() for _ in range(3)]
+        for batch in (batch for _ in range(count // 100) for batch in loader.batches()):
+            for slot in range(100):
+                for number in range(2 + locals_):
+                    names = [one.name for one in batch.drawn(slot, number)]
+                    jitter = [n for n in names if n in ("brightness", "contrast", "saturation", "hue")]
+                    self.assertEqual(names, jitter + [n for n in names if n not in jitter])
+                    self.assertIn(len(jitter), (0, 4))
+                    seen[min(number, 2)].update(set(names) - set(jitter) | {"jitter"} if jitter else set(names))
+                    orders[min(number, 2)].update([tuple(jitter)] if jitter else [])
+        for which, (blur, solarize) in enumerate(((1.0, 0.0), (0.1, 0.2), (0.5, 0.0))):
+            total = count * (locals_ if which == 2 else 1)
+            for name, share in (("blur", blur), ("solarize", solarize), ("jitter", 0.8), ("grayscale", 0.2)):
+                found = seen[which][name]
+                if share in (0.0, 1.0):
+                    self.assertEqual(found, total * share, (which, name))
+                    continue
+                value, most = chi_squared([found, total - found], [total * share, total * (1 - share)])
+                self.assertLess(value, most, (which, name, found, total))
+            self.assertEqual(len(orders[which]), 24)
+            self.check_even(orders[which], list(orders[which]))
+
     def test_a_loader_draws_the_same_with_any_number_of_threads(self):
         dataset = benzina.from_arrays([PPM] * 40)
         seen = []
@@ -376,6 +425,38 @@ class Truth(unittest.TestCase):
             for magnitude in magnitudes:
                 image, mine, drawn = self.one(ops.Operation(name, magnitude))
                 self.assertEqual(difference(mine, replayed(image, drawn)), (0, 0), drawn)
+
+    def test_operations_that_are_not_torchvisions_have_their_formulas(self):
+        def covered(image, drawn, inside):
+            made_ = image.copy()
+            made_[inside] = drawn[0].value
+            return made_
+
+        y, x = numpy.mgrid[:HEIGHT, :WIDTH]
+        for magnitude in (-60, 0, 110.0, 255):
+            image, mine, drawn = self.one(ops.Operation("solarize_add", magnitude))
+            added = numpy.clip(image + numpy.float64(magnitude), 0, 255).astype(numpy.uint8)
+            self.assertEqual(difference(mine, numpy.where(image < 128, added, image)), (0, 0), drawn)
+        for magnitude in (0.1, 1.0):
+            image, mine, drawn = self.one(ops.Operation("lighting", magnitude))
+            added = numpy.clip(numpy.floor(image + numpy.float32(drawn[0].value) + 0.5), 0, 255)
+            self.assertEqual(difference(mine, added), (0, 0), drawn)
+        for seed in range(6):
+            mine, drawn = made(pictures(), ops.Operation("shuffle"), seed=seed)
+            order = [int(channel) for channel in drawn[0][0].value]
+            theirs = as_array(v2.functional.permute_channels(as_tensor(pictures()[0]), order))
+            self.assertEqual(difference(mine[0], theirs), (0, 0), drawn)
+        for magnitude in (0.2, 0.7):
+            image, mine, drawn = self.one(ops.Operation("cutout", magnitude, value=(9, 20, 250)))
+            left, top, right, bottom = drawn[0].area
+            inside = (x >= left) & (x < right) & (y >= top) & (y < bottom)
+            self.assertLessEqual(max(right - left, bottom - top), round(magnitude * HEIGHT))
+            self.assertEqual(difference(mine, covered(image, drawn, inside)), (0, 0), drawn)
+            image, mine, drawn = self.one(ops.Operation("grid_mask", magnitude, value=7, ratio=(0.3, 0)))
+            left, top, period, edge = drawn[0].area
+            self.assertEqual((period, edge), (round(magnitude * HEIGHT), round(round(magnitude * HEIGHT) * 0.3)))
+            inside = ((x - left) % period < edge) & ((y - top) % period < edge)
+            self.assertEqual(difference(mine, covered(image, drawn, inside)), (0, 0), drawn)
 
     def test_gamma_and_blur_differ_by_roundings_alone(self):
         for magnitude in (0.7, 0.9, 2.2):
@@ -443,6 +524,44 @@ class Truth(unittest.TestCase):
             ]
         )
         self.check_policy(moves, 2, -1)
+
+    def test_a_crop_and_what_moves_it_are_one_resampling_at_their_homography(self):
+        """Beyond the crop's own rectangle there is the fill color, or the picture. The homography that comes out is the
+        crop's, times each drawn one."""
+        images, fill, size = pictures(12), (124, 116, 104), (96, 80)
+        moves = [ops.Operation(name, magnitude, sign=True) for name, magnitude in
+                 (("rotate", (5, 40)), ("shear_x", (0.1, 0.5)), ("translate_y", (0.1, 0.4)))]
+        height, width = size
+        y, x = numpy.mgrid[:height, :width]
+        targets = numpy.stack([x, y, numpy.ones_like(x)], -1).astype(numpy.float64)
+        for beyond_crop in (False, True):
+            crops = [None, None]
+            for is_moved in (0, 1):
+                loader = benzina.DataLoader(
+                    benzina.from_arrays(images), size, 12, warp=ops.RandomResizedCrop(scale=(0.1, 0.6), flip_h=0.5),
+                    augment=ops.Policy(moves, "shuffle", 2) if is_moved else [], beyond_crop=beyond_crop, oob=fill,
+                    antialias=False, dtype="uint8", layout="NHWC", output="numpy", seed=9, geometry=True)
+                batch = next(loader.batches())
+                crops[is_moved] = batch.tensor("geometry").numpy()[:, :9].reshape(-1, 3, 3).astype(numpy.float64)
+            mine = batch.images.numpy()
+            for i, image in enumerate(images):
+                matrix = numpy.eye(3)
+                for one in batch.drawn(i):
+                    matrix = matrix @ inverse_affine(*in_pixels(one, width, height), width, height)
+                self.assertLess(numpy.abs(crops[0][i] @ matrix - crops[1][i]).max(), 1e-3, batch.drawn(i))
+                moved_ = targets @ matrix.T
+                kept = ((moved_[..., :2] >= -0.5) & (moved_[..., :2] <= numpy.array((width, height)) - 0.5)).all(-1)
+                ideal = resampled(image, crops[1][i], fill, (height, width))[0]
+                if not beyond_crop:
+                    ideal[~kept] = fill
+                mean, _ = difference(mine[i], ideal)
+                # ties, and pixels that float32 has at the other side of an edge
+                self.assertLess(mean, 0.1, batch.drawn(i))
+                if not beyond_crop:
+                    self.assertGreater((~kept).mean(), 0.01)
+                    self.assertTrue((mine[i][~kept] == fill).all(-1).mean() > 0.99)
+                else:
+                    self.assertLess((mine[i][~kept] == fill).all(-1).mean(), 0.9)
 
     def test_erasing_and_its_values(self):
         image = pictures()

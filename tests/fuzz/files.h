@@ -64,25 +64,23 @@ static void run_tar_index(const uint8_t *data, size_t size)
     bzi_tar_index x;
     bzna_error err;
     take_bytes(&text, 2);
-    while (text.size && text.data[text.size - 1] != '\n')   /* who reads an index puts one behind it */
-        text.size--;
     if (!text.size)
         return;
     memset(&c, 0, sizeof c);
     memset(&b, 0, sizeof b);
     c.host = fuzz_context()->host;
+    c.kept.memory = memory;
     c.source.path = name;
     c.name = name;
     c.source.size = rest.size;
     c.source.callbacks = source_of(&s);
     b.c = &c;
     b.config = &config;
-    b.tar = c.own = bzi_alloc_zero(memory, 1, sizeof *b.tar);
+    b.tar = c.own = bzi_keep(&c.kept, 1, sizeof *b.tar);
     FUZZ_CHECK(b.tar);
     memset(&x, 0, offsetof(bzi_tar_index, walk));
-    bzi_tar_walk_begin(&x.walk, &c.source, memory, NULL, 0);
-    x.p = text.data;
-    x.end = text.data + text.size - 1;
+    bzi_tar_walk_begin(&x.walk, &c.source, memory, 0);
+    x.rest = (bzi_span){ text.data, text.size };
     if (bzi_tar_parse_index(&b, &x, &err) == BZNA_OK && bzi_tar_finish(&b, &err) == BZNA_OK)
         for (uint64_t i = 0; i < c.count; i++) {
             bzi_extent extent = { 0 };
@@ -92,8 +90,7 @@ static void run_tar_index(const uint8_t *data, size_t size)
     bzi_tar_walk_end(&x.walk);
     bzi_buffer_free(memory, &b.members);
     bzi_buffer_free(memory, &b.begins);
-    bzi_tar_close(&c);
-    bzi_release(memory, c.own, 1, sizeof *b.tar);
+    bzi_owned_free(&c.kept);
 }
 
 static void seeds_tar_index(fuzz_give *give, void *user)
@@ -152,7 +149,8 @@ static void run_recordio_index(const uint8_t *data, size_t size)
     memset(&c, 0, sizeof c);
     c.host = fuzz_context()->host;
     c.source.size = bzi_be32(data);
-    c.own = bzi_alloc_zero(memory, 1, sizeof(bzi_recordio));
+    c.kept.memory = memory;
+    c.own = bzi_keep(&c.kept, 1, sizeof(bzi_recordio));
     FUZZ_CHECK(c.own);
     for (uint64_t i = 0; i < text.size; i++)
         lines += text.data[i] == '\n';
@@ -162,8 +160,7 @@ static void run_recordio_index(const uint8_t *data, size_t size)
             bzi_recordio_locate(&c, i, &extent, &err);
             FUZZ_CHECK(extent.size && extent.offset < c.source.size && extent.size <= c.source.size - extent.offset);
         }
-    bzi_recordio_close(&c);
-    bzi_release(memory, c.own, 1, sizeof(bzi_recordio));
+    bzi_owned_free(&c.kept);
 }
 
 static void seeds_recordio_index(fuzz_give *give, void *user)
@@ -178,16 +175,18 @@ static void seeds_recordio_index(fuzz_give *give, void *user)
 static void run_list(const uint8_t *data, size_t size)
 {
     const bzi_memory *memory = &fuzz_context()->host->memory;
-    bzi_list list = { .text = bzi_alloc_copy(memory, data, size, 1), .size = size };
+    bzi_owned kept = { .memory = memory };
+    bzi_list list = { .text = { bzi_keep_copy(&kept, data, size, 1), size } };
     bzna_error err;
-    if (list.text && bzi_list_parse(&list, memory, &err) == BZNA_OK && bzi_list_sort(&list, "list", &err) == BZNA_OK)
+    if (list.text.data && bzi_list_parse(&list, &kept, &err) == BZNA_OK &&
+        bzi_list_sort(&list, "list", &err) == BZNA_OK)
         for (uint64_t i = 0; i < list.count; i++) {
             const bzi_list_row *row = &list.rows[i];
             FUZZ_CHECK(bzi_list_find(&list, row->index) == row);
             FUZZ_CHECK(row->path_at <= size && row->path_size <= size - row->path_at);
             FUZZ_CHECK(row->label_at <= list.label_count && row->label_count <= list.label_count - row->label_at);
         }
-    bzi_list_close(&list, memory);
+    bzi_owned_free(&kept);
 }
 
 static void seeds_list(fuzz_give *give, void *user)

@@ -53,7 +53,7 @@ lacks() { # folder, name...: what the rooms had is gone
         case $switch in
         HEIF)    gone="bzi_heif_image bzi_tiles_place iinf" ;;
         SHARDS)  gone="bzi_tar_row bzi_recordio" ;;
-        FOLDERS) gone="bzi_folder_ bzi_walk bzi_brace bzi_os_glob" ;;
+        FOLDERS) gone="bzi_folder_ bzi_walk bzi_brace bzi_glob" ;;
         STILLS)  gone="bzi_png bzi_still bzi_j2k bzi_gif bzi_inflate" ;;
         RECORDS) gone="bzi_records_ops bzi_provider" ;;
         WRITER)  gone="bzi_index_entry bzi_coded" ;;

@@ -1071,7 +1071,7 @@ TEST(sixty_four_tracks_are_read_and_one_more_is_refused)
         } else {
             CHECK_EQ(b.status, BZNA_E_LIMIT);
             CHECK_CONTAINS(b.err.message, "tracks");
-            CHECK_EQ(b.err.fourcc, BZI_TRAK);
+            CHECK_EQ(b.err.fourcc, bzi_type("trak"));
         }
         build_close(&b);
         archive_free(&r);
@@ -1125,7 +1125,7 @@ TEST(a_movie_box_cut_at_any_byte_is_read_no_further)
             bzna_error err;
             memcpy(exact, r.file + at + 8, n);
             movie->depth = movie->track_count = 0;
-            bzi_box_walk(movie, bzi_cursor_make(exact, n, 0), BZI_MOOV, &err);
+            bzi_box_walk(movie, bzi_cursor_make(exact, n, 0), "moov", &err);
             free(exact);
         }
         CHECK_EQ(movie->track_count, 4);
@@ -1252,7 +1252,7 @@ static bzna_status image_of(const void *entry_kids, size_t size, const char *typ
     memcpy(bytes + 4, type, 4);
     memcpy(bytes + 86, entry_kids, size);
     movie->track_count = 1;
-    status = bzi_box_walk(movie, bzi_cursor_make(bytes, 86 + size, 1000), BZI_STSD, err);
+    status = bzi_box_walk(movie, bzi_cursor_make(bytes, 86 + size, 1000), "stsd", err);
     if (status == BZNA_OK)
         status = bzi_track_image(&movie->tracks[0], image, err);
     free(movie);

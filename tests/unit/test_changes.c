@@ -407,8 +407,7 @@ TEST(a_file_that_changed_is_opened_again_or_refused)
 
 static void forget_blocks(const subject *s)
 {
-    for (int i = 0; i < (int)BZI_BLOCK_SETS; i++)
-        memset(s->context->host->files.blocks->sets[i].blocks, 0, sizeof(bzi_block) * BZI_BLOCK_WAYS);
+    memset(s->context->host->blocks->places, 0, sizeof s->context->host->blocks->places);
 }
 
 /* The file's descriptor becomes that of a folder, or on Windows, where those have none, of the file itself to write it:
@@ -431,7 +430,7 @@ TEST(reads_of_the_index_that_fail_count_towards_retries)
     REQUIRE(subject_open(&s));
     container = s.dataset->parts[0].container;
     targets = &bzi_mp4_track(container, ((const bzi_mp4 *)container->own)->target)->table;
-    broken = container->source.shared->file.fd;
+    broken = container->source.file.fd;
     saved = dup(broken);
     folder = open(ON_WINDOWS ? s.path : "/", ON_WINDOWS ? O_WRONLY : O_RDONLY);
     REQUIRE(saved >= 0 && folder >= 0 && dup2(folder, broken) >= 0);
@@ -606,7 +605,7 @@ TEST(bytes_that_are_picked_are_those_of_the_file_for_any_thread)
         CHECK_EQ(pickers[i].wrong, 0);
     }
     for (uint32_t k = 0; k < PICKED_FILES; k++)
-        bzi_source_close(&sources[k], &context->host->memory);
+        bzi_source_close(&sources[k]);
     bzna_context_close(context);
     free(bytes);
 }

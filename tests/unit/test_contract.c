@@ -1934,7 +1934,7 @@ static int ran_out(shortage *s, const bzna_context *own, bzna_status status, con
         return 0;
     CHECK_EQ(status, BZNA_E_MEMORY);
     CHECK_CONTAINS(err->message, "out of memory");
-    CHECK_EQ(s->l.blocks - (own->host->files.blocks != NULL), blocks);
+    CHECK_EQ(s->l.blocks - (own->host->blocks != NULL), blocks);
     return status == BZNA_E_MEMORY;
 }
 
@@ -1992,7 +1992,7 @@ TEST(every_allocation_of_a_look_at_a_sample_may_fail)
         opened o;
         open_or_exit(own, r, way, &o);
         for (int which = 0; which < 7; which++) {
-            const int64_t blocks = s.l.blocks - (own->host->files.blocks != NULL);
+            const int64_t blocks = s.l.blocks - (own->host->blocks != NULL);
             bzna_error err = { .struct_size = sizeof err };
             bzna_status status;
             int n = 0;
@@ -2001,7 +2001,7 @@ TEST(every_allocation_of_a_look_at_a_sample_may_fail)
                 status = look(o.dataset, r, i, which, &err);
                 CHECK(status == BZNA_OK || names_sample(r, i, err.message));
             } while (ran_out(&s, own, status, &err, blocks) && n < 100);
-            CHECK_EQ(s.l.blocks - (own->host->files.blocks != NULL), blocks);
+            CHECK_EQ(s.l.blocks - (own->host->blocks != NULL), blocks);
         }
         bzna_dataset_close(o.dataset);
         bzna_context_close(own);

@@ -803,11 +803,9 @@ TEST(ranges_outside_a_data_set_and_empty_ones_are_refused)
     CHECK_EQ(bzna_dataset_concat(o.context, none, 1, &part, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_dataset_concat(o.context, &o.dataset, 0, &part, NULL), BZNA_E_ARGUMENT);
     CHECK(part == NULL);
-    for (long long n = 1; n <= 2; n++) {                    /* two allocations: the view and its parts */
-        o.c.fail_at = o.c.calls + n;
-        CHECK_EQ(bzna_dataset_concat(o.context, &o.dataset, 1, &part, NULL), BZNA_E_MEMORY);
-        CHECK(part == NULL);
-    }
+    o.c.fail_at = o.c.calls + 1;                            /* one allocation: the view with its parts */
+    CHECK_EQ(bzna_dataset_concat(o.context, &o.dataset, 1, &part, NULL), BZNA_E_MEMORY);
+    CHECK(part == NULL);
     o.c.fail_at = 0;
     close_all(&o);
 }
@@ -1139,7 +1137,6 @@ TEST(no_more_pictures_are_named_than_there_is_room_for)
 {
     const fact_sample *s = &known[0].samples[2];
     struct { bzna_sample_ref sample; uint8_t guard[2 * BZNA_NAME_MAX]; } out;
-    static bzi_scratch scratch;
     uint8_t *bytes = calloc((size_t)s->size + 65536, 1), *trak;
     size_t size = (size_t)s->size, at, length;
     opened o;
@@ -1154,8 +1151,8 @@ TEST(no_more_pictures_are_named_than_there_is_room_for)
         const bzi_sample sample = { 2, { .offset = 0, .size = size }, bytes };
         bzna_error err = fresh_error();
         memset(&out, 0, sizeof out);
-        CHECK_EQ(o.dataset->parts[0].container->ops->images(o.dataset->parts[0].container, &sample, &scratch,
-                                                            &out.sample, &err), BZNA_OK);
+        CHECK_EQ(o.dataset->parts[0].container->ops->images(o.dataset->parts[0].container, &sample, &out.sample,
+                                                            &err), BZNA_OK);
         CHECK_EQ(out.sample.image_count, pictures < BZNA_IMAGES_MAX ? pictures : BZNA_IMAGES_MAX);
         CHECK_STR(out.sample.image_names[0], "bzna_input");
         for (size_t i = 0; i < sizeof out.guard; i++)
@@ -1455,7 +1452,7 @@ TEST(a_source_larger_than_it_says_or_smaller_is_noticed)
     be_put(o.file + box_find(o.file, o.size, "moov"), 1u << 20, 4);
     err = open_fails(&o, BZNA_E_TRUNCATED);
     CHECK_EQ(err.byte_offset, 205809);
-    CHECK_EQ(err.fourcc, BZI_MOOV);
+    CHECK_EQ(err.fourcc, bzi_type("moov"));
     (void)source;
     close_all(&o);
 }
@@ -2046,13 +2043,10 @@ TEST(a_sample_is_turned_or_refused_alone)
         }
 }
 
-/* A thread keeps one bzi_scratch for all samples. */
 TEST(nothing_of_a_turned_sample_is_left_for_the_next_one)
 {
-    bzi_scratch *scratch = malloc(sizeof *scratch);
     opened o;
     open_copy(&o, 0);
-    memset(scratch, 0xdd, sizeof *scratch);
     put_matrix(matrix_of(&o, (size_t)known[0].samples[3].offset, o.size, "moov/mvhd"), 0, 0x10000, -0x10000, 0);
     memcpy(o.file + box_at(o.file, (size_t)known[0].samples[4].offset, o.size, "moov/mvhd") + 4, "free", 4);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
@@ -2061,14 +2055,13 @@ TEST(nothing_of_a_turned_sample_is_left_for_the_next_one)
         bzi_sample sample = { (uint64_t)i, { .offset = (uint64_t)s->offset, .size = (uint64_t)s->size },
                               o.file + s->offset };
         const bzi_container *c = o.dataset->parts[0].container;
-        bzi_pick pick = { NULL, 0 };
+        bzi_pick pick = { .name = NULL };
         bzi_image image;
         bzna_error err;
-        CHECK_EQ(c->ops->image(c, &sample, &pick, scratch, &image, &err), BZNA_OK);
+        CHECK_EQ(c->ops->image(c, &sample, &pick, &image, &err), BZNA_OK);
         CHECK_EQ(image.coded.orientation, i == 3 ? 6 : 0);
     }
     close_all(&o);
-    free(scratch);
 }
 
 static int has_ffmpeg(void) { return system("command -v ffmpeg >/dev/null 2>&1") == 0; }

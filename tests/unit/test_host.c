@@ -204,10 +204,8 @@ TEST(a_failed_read_of_a_file_has_errno_as_its_native_code)
     bzna_error err;
     uint8_t byte;
     memset(&source, 0, sizeof source);
-    source.owns_file = 1;
-    source.file.fd = -1;
-    source.callbacks.user = &source.file;
-    source.callbacks.read_at = bzi_os_file_read_at;
+    source.is_file = 1;
+    source.file.fd = INT_MAX;
     source.size = 100;
     CHECK_EQ(bzi_source_read(&source, 7, &byte, 1, &err), BZNA_E_IO);
     CHECK_EQ(err.byte_offset, 7);

@@ -4,17 +4,18 @@
 
 static const bzi_memory memory = { { NULL, bzi_os_alloc, bzi_os_release } };
 
-/* A list of these bytes; what a failed read has allocated is freed, as bzi_list_open does. */
+static bzi_owned kept = { .memory = &memory };
+
+/* A list of these bytes. */
 static bzna_status list_of(bzi_list *list, const void *text, uint64_t size, bzna_error *err)
 {
     bzna_status status;
     memset(list, 0, sizeof *list);
     bzi_error_init(err);
-    list->text = bzi_alloc_copy(&memory, text, size, 1);
-    list->size = size;
-    status = bzi_list_parse(list, &memory, err);
+    list->text = (bzi_span){ bzi_keep_copy(&kept, text, size, 1), size };
+    status = bzi_list_parse(list, &kept, err);
     if (status != BZNA_OK)
-        bzi_list_close(list, &memory);
+        bzi_owned_free(&kept);
     return status;
 }
 
@@ -46,12 +47,11 @@ TEST(lines_with_tabs_are_index_labels_path)
     CHECK(bzi_list_row_labels(&list, &list.rows[0])[1] == 0.5f && bzi_list_row_labels(&list, &list.rows[0])[2] == -20);
     CHECK(row_is(&list, 1, 3, "d.jpg", 1, 4.0f));
     CHECK(row_is(&list, 2, 12, "e.jpg", 0, 0));
-    CHECK_EQ(list.row_room, 3);                             /* not a row or a label more than there are */
-    CHECK_EQ(list.label_room, 4);
+    CHECK_EQ(list.label_room, 4);                           /* not a label more than there are */
     REQUIRE(bzi_list_sort(&list, "l", &err) == BZNA_OK);
     CHECK(row_is(&list, 0, 3, "d.jpg", 1, 4.0f) && row_is(&list, 2, 12, "e.jpg", 0, 0));
     CHECK(bzi_list_find(&list, 7) == &list.rows[1] && !bzi_list_find(&list, 8) && !bzi_list_find(&list, 13));
-    bzi_list_close(&list, &memory);
+    bzi_owned_free(&kept);
 }
 
 TEST(lines_with_commas_are_path_and_labels)
@@ -64,7 +64,7 @@ TEST(lines_with_commas_are_path_and_labels)
     CHECK(row_is(&list, 0, 0, "x/1.jpg", 1, 3));
     CHECK(row_is(&list, 1, 1, "a,b.jpg", 2, 1));
     CHECK(row_is(&list, 2, 2, "y.jpg", 0, 0));
-    bzi_list_close(&list, &memory);
+    bzi_owned_free(&kept);
 }
 
 /* Labels are the numbers at the end; the rest is the path. */
@@ -80,7 +80,7 @@ TEST(lines_with_blanks_are_path_and_labels)
     CHECK(row_is(&list, 2, 2, "7", 1, 8));
     CHECK(row_is(&list, 3, 3, "x,y.jpg", 1, 9));
     CHECK_EQ(list.label_room, 5);
-    bzi_list_close(&list, &memory);
+    bzi_owned_free(&kept);
 }
 
 /* Its numbers are read before it is known that it is a header. */
@@ -91,7 +91,7 @@ TEST(a_header_may_hold_numbers)
     bzna_error err;
     REQUIRE(list_of(&list, text, sizeof text - 1, &err) == BZNA_OK);
     CHECK(list.count == 1 && list.label_room == 1 && row_is(&list, 0, 0, "a.jpg", 1, 9));
-    bzi_list_close(&list, &memory);
+    bzi_owned_free(&kept);
 }
 
 TEST(lines_that_make_no_sense_are_refused_by_number_and_byte)
@@ -128,7 +128,7 @@ TEST(lines_that_make_no_sense_are_refused_by_number_and_byte)
     REQUIRE(list_of(&list, "3\t1\ta\n4\t1\tb\n3\t2\tc\n", 18, &err) == BZNA_OK);
     CHECK_EQ(bzi_list_sort(&list, "x.lst", &err), BZNA_E_FORMAT);
     CHECK_CONTAINS(err.message, "x.lst: index 3 is in two lines, the second time before byte 16");
-    bzi_list_close(&list, &memory);
+    bzi_owned_free(&kept);
 }
 
 static float number_of(const char *text)
@@ -217,21 +217,24 @@ TEST(a_list_is_read_from_a_file_or_fails_by_its_name)
 {
     static const char path[] = TEST_BUILD "/tests/list.lst";
     FILE *file = fopen(path, "wb");
-    bzi_list list;
+    bzi_list list = { .count = 0 };
     bzna_error err;
     REQUIRE(file != NULL);
     fputs("1\t2\ta.jpg\n", file);
     fclose(file);
-    REQUIRE(bzi_list_open(&list, &memory, path, &err) == BZNA_OK);
+    REQUIRE(bzi_list_open(&list, &kept, path, &err) == BZNA_OK);
     CHECK(row_is(&list, 0, 1, "a.jpg", 1, 2));
-    bzi_list_close(&list, &memory);
+    bzi_owned_free(&kept);
     for (int n = 0; n < 3; n++) {
         int left = n;
         const bzi_memory small = { { &left, alloc_nth, bzi_os_release } };
-        CHECK_EQ(bzi_list_open(&list, &small, path, &err), BZNA_E_MEMORY);
+        bzi_owned some = { .memory = &small };
+        memset(&list, 0, sizeof list);
+        CHECK_EQ(bzi_list_open(&list, &some, path, &err), BZNA_E_MEMORY);
+        bzi_owned_free(&some);
         CHECK_CONTAINS(err.message, "list.lst: out of memory");
     }
-    CHECK_EQ(bzi_list_open(&list, &memory, "build/none.lst", &err), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzi_list_open(&list, &kept, "build/none.lst", &err), BZNA_E_NOT_FOUND);
     CHECK_CONTAINS(err.message, "build/none.lst: cannot open");
 }
 

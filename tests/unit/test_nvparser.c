@@ -396,29 +396,29 @@ TEST(parameter_sets_are_read_as_nvidias_parser_reads_them)
         const answer *a = answer_of(i);
         const int before = test_failures;
         bzna_error err = { .struct_size = sizeof err };
-        bzi_nvdec_picture coded = { .image = &pictures[i].coded.image };
+        bzi_nvdec_picture given = { .image = &pictures[i].coded.image };
         if (!a)
             continue;
-        REQUIRE(describe(&pictures[i], &coded.sps, &err));
-        const bzi_nvdec_format want = bzi_nvdec_format_of(&coded);
+        REQUIRE(describe(&pictures[i], &given.sps, &err));
+        const bzi_nvdec_format want = bzi_nvdec_format_of(&given);
         const CUVIDEOFORMAT parsed = {
             .codec = (cudaVideoCodec)a->codec, .chroma_format = (cudaVideoChromaFormat)a->chroma,
             .bit_depth_luma_minus8 = (unsigned char)(a->depth_luma - 8), .coded_width = (unsigned)a->coded_width,
             .coded_height = (unsigned)a->coded_height };
         CHECK_EQ(bzi_nvdec_agree(&want, &parsed, &err), BZNA_OK);
-        CHECK_EQ(format.chroma_format, a->chroma);
-        CHECK_EQ(format.depth_luma, a->depth_luma);
+        CHECK_EQ(given.sps.chroma_format, a->chroma);
+        CHECK_EQ(given.sps.depth_luma, a->depth_luma);
         if (a->chroma)
-            CHECK_EQ(format.depth_chroma, a->depth_chroma);
-        CHECK_EQ(format.width - format.window[0] - format.window[1], a->display_width);
-        CHECK_EQ(format.height - format.window[2] - format.window[3], a->display_height);
-        CHECK_EQ(format.window[0], a->display_x);
-        CHECK_EQ(format.window[2], a->display_y);
-        if (format.color.present) {
-            CHECK_EQ(format.color.full_range, a->full_range);
-            CHECK_EQ(format.color.primaries, a->primaries);
-            CHECK_EQ(format.color.transfer, a->transfer);
-            CHECK_EQ(format.color.matrix, a->matrix);
+            CHECK_EQ(given.sps.depth_chroma, a->depth_chroma);
+        CHECK_EQ(given.sps.width - given.sps.window[0] - given.sps.window[1], a->display_width);
+        CHECK_EQ(given.sps.height - given.sps.window[2] - given.sps.window[3], a->display_height);
+        CHECK_EQ(given.sps.window[0], a->display_x);
+        CHECK_EQ(given.sps.window[2], a->display_y);
+        if (given.sps.color.present) {
+            CHECK_EQ(given.sps.color.full_range, a->full_range);
+            CHECK_EQ(given.sps.color.primaries, a->primaries);
+            CHECK_EQ(given.sps.color.transfer, a->transfer);
+            CHECK_EQ(given.sps.color.matrix, a->matrix);
         }
         say(i, before);
     }

@@ -4003,12 +4003,12 @@ static const char *const jpeg_names[2] = { "tests/data/pictures/jpeg_411.jpg", "
 
 /* Of odd samples a JPEG instead: whatever container has them. */
 static bzna_status jpeg_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                              bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+                              bzi_image *image, bzna_error *err)
 {
     bzna_image jpeg = { .struct_size = sizeof jpeg, .codec = BZNA_CODEC_JPEG };
     const uint64_t which = sample->index / 2 % 2;
     if (sample->index % 2 == 0)
-        return video_ops->image(c, sample, pick, scratch, image, err);
+        return video_ops->image(c, sample, pick, image, err);
     jpeg.data = jpeg_bytes[which];
     jpeg.data_size = jpeg_sizes[which];
     *image = bzi_image_alone(&jpeg);
