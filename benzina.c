@@ -2001,6 +2001,11 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
     return status;
 }
 
+/* An analyzer does not look into functions whose arguments vary: here it is told what they return. */
+#ifdef __clang_analyzer__
+#  define bzi_fail(err, status, ...) (bzi_fail((err), (status), __VA_ARGS__), (status))
+#endif
+
 #define BZI_FAIL_AT(err, status, offset, ...) bzi_fail((err), (status), (offset), 0, 0, __VA_ARGS__)
 #define BZI_FAIL(err, status, ...)            BZI_FAIL_AT(err, status, BZNA_NO_OFFSET, __VA_ARGS__)
 
@@ -2027,6 +2032,9 @@ static bzna_status bzi_fail_in(bzna_error *err, bzna_status status, uint64_t off
     return bzi_fail(err, status, offset, length < 4 ? 0 : bzi_type(path + length - 4), 0, "%s%sat byte %llu: %s", path,
                     length ? " " : "", (bzi_llu)offset, text);
 }
+#ifdef __clang_analyzer__
+#  define bzi_fail_in(err, status, ...) (bzi_fail_in((err), (status), __VA_ARGS__), (status))
+#endif
 
 /* Puts "name: " before the message. Of a name for which there is no room, only the end is used: 96 bytes or more.
  * Returns the error's status. */
@@ -4911,27 +4919,6 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
 
 /* --- JPEG 2000 --- */
 
-/* Reads the next box. Returns its type, or 0 if there is none, or if it goes past the end: c->overrun is set then. */
-static uint32_t bzi_jp2_next(bzi_cursor *c, bzi_cursor *content)
-{
-    uint64_t size, header = 8;
-    uint32_t type;
-
-    if (bzi_cursor_left(c) < 8)
-        return 0;
-
-    size = bzi_cursor_u32(c);
-    type = bzi_cursor_u32(c);
-    if (size == 1) {
-        size = (uint64_t)bzi_cursor_u32(c) << 32;
-        size |= bzi_cursor_u32(c);
-        header = 16;
-    }
-
-    *content = bzi_cursor_sub(c, size ? size - header : bzi_cursor_left(c));
-    return c->overrun ? 0 : type;
-}
-
 /* Returns the codestream: that in a file of boxes, or the file itself. *header: the boxes that describe the picture, or
  * nothing. */
 static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
@@ -4943,7 +4930,7 @@ static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
     if (file.data[0])
         return c;
 
-    while ((type = bzi_jp2_next(&c, &box)) != 0) {
+    while (bzi_cursor_box(&c, &type, &box) > 0) {
         if (type == bzi_fourcc("jp2h"))
             *header = box;
         if (type == bzi_fourcc("jp2c"))
@@ -4960,7 +4947,7 @@ static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
     bzi_cursor box;
     uint32_t type;
 
-    while ((type = bzi_jp2_next(&boxes, &box)) != 0) {
+    while (bzi_cursor_box(&boxes, &type, &box) > 0) {
         uint32_t space, is_icc, is_known;
 
         if (type != bzi_fourcc("colr"))
@@ -6856,7 +6843,7 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
         return BZI_FAIL(err, BZNA_E_CODEC, "codec %u is unknown: H.264, H.265, AV1, JPEG, stills and HEIF can be "
                         "decoded", image->codec);
 
-    if ((status = codec->inspect(image, sps, err)) != BZNA_OK)
+    if (codec->inspect(image, sps, err) != BZNA_OK)
         return bzi_image_fail_at(given, err);
     if (sps->width > max_edge_px || sps->height > max_edge_px)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, more than max_edge_px, %u", sps->width, sps->height,
@@ -7132,6 +7119,9 @@ static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_st
     err->fourcc = movie->depth ? movie->path[movie->depth - 1] : 0;
     return status;
 }
+#ifdef __clang_analyzer__
+#  define bzi_box_fail(movie, err, status, at, ...) (bzi_box_fail(movie, err, (status), at, __VA_ARGS__), (status))
+#endif
 
 /* Prepares a movie for another file. */
 static void bzi_movie_reset(bzi_movie *movie)
@@ -9435,8 +9425,11 @@ static double bzi_scale_10(double x, int64_t exponent)
 
     for (n = bzi_min(n, 400); n > 22; n -= 22) /* a double holds 10^22 exactly */
         x = exponent < 0 ? x / 1e22 : x * 1e22;
-    for (; n; n >>= 1, base *= base)
+    while (n) {
         power *= n & 1 ? base : 1;
+        base *= base;
+        n >>= 1;
+    }
 
     return exponent < 0 ? x / power : x * power;
 }
@@ -9577,7 +9570,7 @@ static const char *bzi_list_split_commas(bzi_list_line *line)
 static const char *bzi_list_split_blanks(bzi_list_line *line)
 {
     const bzi_span text = bzi_span_trim(line->text);
-    const uint8_t *const end = text.data + text.size, *labels = end, *word = end;
+    const uint8_t *const end = text.data + text.size, *labels = end, *word;
     float label;
 
     for (const uint8_t *p = end; p > text.data; p = word) {
@@ -16722,9 +16715,9 @@ static void bzi_crop_central(const double ratio[2], double width, double height,
 }
 
 /* Draws the crop of torchvision's RandomResizedCrop: its area is uniform, its ratio log-uniform, and its edges are
- * whole pixels. Returns 1; 0 if ten tries found none, and it is the central crop. */
-static int bzi_crop_torchvision(bzna_random *random, const bzna_warp *p, double width, double height,
-                                bzna_affine *a)
+ * whole pixels. If ten tries find none, it is the central crop. */
+static void bzi_crop_torchvision(bzna_random *random, const bzna_warp *p, double width, double height,
+                                 bzna_affine *a)
 {
     for (int i = 0; i < 10; i++) {
         double area = width * height * bzi_draw(random, p->scale[0], p->scale[1]);
@@ -16738,12 +16731,11 @@ static int bzi_crop_torchvision(bzna_random *random, const bzna_warp *p, double 
             a->crop_height = h;
             a->crop_x = left + w / 2 - width / 2;
             a->crop_y = top + h / 2 - height / 2;
-            return 1;
+            return;
         }
     }
 
     bzi_crop_central(p->ratio, width, height, &a->crop_width, &a->crop_height);
-    return 0;
 }
 
 /* Makes the crop of torchvision's Resize and CenterCrop. Resize makes the edge that is shorter in comparison with the
@@ -16799,7 +16791,7 @@ static int bzi_crop_benzina(bzna_random *random, const bzna_warp *p, double widt
 static void bzi_warp_similarity(bzna_random *random, const bzna_warp *p, bzna_affine a, double h[9])
 {
     const uint32_t in_width = a.in_width, in_height = a.in_height;
-    int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1, found;
+    int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1;
 
     a.has_crop = 1;
     a.resize = (uint32_t)resize;
@@ -16808,10 +16800,9 @@ static void bzi_warp_similarity(bzna_random *random, const bzna_warp *p, bzna_af
     if (p->law == BZNA_LAW_TORCHVISION && p->kind == BZNA_WARP_CENTER_RESIZED_CROP) {
         bzi_crop_resized(p->scale[0], &a);
     } else if (p->law == BZNA_LAW_TORCHVISION && resize) {
-        found = bzi_crop_torchvision(random, p, in_width, in_height, &a);
+        bzi_crop_torchvision(random, p, in_width, in_height, &a);
     } else {
-        found = bzi_crop_benzina(random, p, in_width, in_height, resize, &a);
-        if (found && p->random_crop) {
+        if (bzi_crop_benzina(random, p, in_width, in_height, resize, &a) && p->random_crop) {
             double margin_x = fmax(0, (in_width - a.crop_width) / 2),
                    margin_y = fmax(0, (in_height - a.crop_height) / 2);
             a.crop_x = bzi_draw(random, -margin_x, margin_x);
@@ -19237,7 +19228,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     const int is_gif = bzi_codec_of(image)->av_id == AV_CODEC_ID_GIF;
     const int is_index = (has_palette || is_gif) && image->palette == BZNA_PALETTE_INDEX;
     const int is_gray = is_index || (format && format->nb_components < 3 && !has_palette), count = is_gray ? 1 : 3;
-    const int is_rgb = !is_gray && (has_palette || (format->flags & AV_PIX_FMT_FLAG_RGB));
+    const int is_rgb = !is_gray && (has_palette || (format && (format->flags & AV_PIX_FMT_FLAG_RGB)));
     const int is_planar = is_index ? has_palette : format && bzi_frame_is_planar(format, count);
 
     if (!format || (format->flags & (AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT)) ||
@@ -19415,7 +19406,7 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 
 
 /* ==== 60. Software decode: HEIF =====================================================================================
- * Calls: rooms 2, 8, 10, 21-22, 24, 59.
+ * Calls: rooms 2, 8, 10, 21-22, 24, 56, 59.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
@@ -19662,38 +19653,31 @@ static bzna_status bzi_software_no_tiles(bzna_error *err, ...)
 
 #endif
 
-/* Extends a region by the part of a frame that the warp of a slot may read, and by a margin: filters reach at most four
- * of the output's pixels to each side, or four of the picture's, twice as far in chroma. If H is not affine, the part
- * is the whole frame. */
+/* Extends a region by the part of a frame that the warp of a slot may read. Its columns are the rows of the slot in
+ * which the picture's axes are exchanged. */
 BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel_slot *slot,
                                             const bzi_kernel_output *to)
 {
-    const double size[2] = { slot->x1 - slot->x0 + 1.0, slot->y1 - slot->y0 + 1.0 };
-    const double origin[2] = { slot->x0, slot->y0 };
-    const float *h = slot->h;
-    const int affine = h[6] == 0 && h[7] == 0 && h[8] != 0;
-    uint32_t *const begin[2] = { &region->x0, &region->y0 }, *const end[2] = { &region->x1, &region->y1 };
-    double reach = fabs(h[8]);
+    bzi_kernel_slot across = *slot;
 
-    for (int i = 0; i < 2; i++)
-        reach = fmax(reach, fabs(h[3 * i]) + fabs(h[3 * i + 1]));
+    memcpy(across.h, slot->h + 3, 3 * sizeof *across.h);
+    memcpy(across.h + 3, slot->h, 3 * sizeof *across.h);
+    across.x0 = slot->y0;
+    across.y0 = slot->x0;
+    across.x1 = slot->y1;
+    across.y1 = slot->x1;
+    across.shift_x = slot->shift_y;
+    across.shift_y = slot->shift_x;
+    across.left = slot->top;
+    across.top = slot->left;
 
-    reach = 8 * reach / fabs(h[8]) + 4;
-    for (int i = 0; i < 2; i++) {
-        double low = INFINITY, high = -INFINITY;
-
-        for (int corner = 0; corner < 4; corner++) {
-            const double x = corner & 1 ? to->width - 1 : 0, y = corner & 2 ? to->height - 1 : 0;
-            const double v = (h[3 * i] * x + h[3 * i + 1] * y + h[3 * i + 2]) / h[8];
-            low = fmin(low, v - reach);
-            high = fmax(high, v + reach + 1);
-        }
-
-        low = affine && low > 0 ? fmin(low, size[i]) : 0;   /* a NaN gives the whole frame */
-        high = affine && high < size[i] ? fmax(high, 1) : size[i];
-        *begin[i] = (uint32_t)fmin(*begin[i], origin[i] + low);
-        *end[i] = (uint32_t)fmax(*end[i], origin[i] + high);
-    }
+    const bzi_rows rows = bzi_slot_rows(slot, to), columns = bzi_slot_rows(&across, to);
+    if (rows.first >= rows.end || columns.first >= columns.end)
+        return;
+    region->x0 = (uint32_t)bzi_min(region->x0, (uint32_t)columns.first);
+    region->y0 = (uint32_t)bzi_min(region->y0, (uint32_t)rows.first);
+    region->x1 = bzi_max32(region->x1, (uint32_t)columns.end);
+    region->y1 = bzi_max32(region->y1, (uint32_t)rows.end);
 }
 
 /* Decodes any picture. Pre: picture and format are what bzi_picture_describe made of the image. The picture's planes
