@@ -21,7 +21,7 @@ DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libsw
 # Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and
 # says so.
 DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev libturbojpeg0 python3-numpy \
-              python3-pil python3-braceexpand
+              python3-pil python3-braceexpand cppcheck clang-tidy
 
 HAVE_AVCODEC  := $(shell pkg-config --exists libavcodec libavutil 2>/dev/null && echo yes)
 # libjpeg-turbo's jpeglib.h: others have no such version.
@@ -227,7 +227,8 @@ tsan:
 
 # NVIDIA's driver as tests need it: decodes with libavcodec, runs the kernel's C side, and watches its callers.
 FAKES = $(BUILD)/tests/fake/libnvcuvid.so.1
-$(FAKES): tests/fake/build.sh tests/fake/fake.h tests/fake/fake_cuda.c tests/fake/fake_nvcuvid.c benzina_kernels.cu
+$(FAKES): tests/fake/build.sh tests/fake/fake.h tests/fake/fake_cuda.c tests/fake/fake_nvcuvid.c tests/unit/passes.h \
+              benzina_kernels.cu
 	sh tests/fake/build.sh $(BUILD)/tests/fake $(CC) $(SANITIZE)
 
 # What suites link: the library without static functions. tests/unit/library.h says who includes its header.
@@ -289,9 +290,9 @@ fuzz fuzz-long fuzz-pack: $(PTX) $(BUILD)/libbenzina.a | $(BUILD)
 	    $(if $(filter fuzz,$@),run $(SECONDS),$(@:fuzz-%=%))
 
 # gcc -fanalyzer, clang-tidy and cppcheck over the library and the tool: four minutes on two cores. What they report and
-# is no fault stands with its reason in tests/make/analysis.txt.
+# is no fault stands with its reason in tests/make/analysis.txt. ANALYZE=--quick: cppcheck over the tool.
 analyze: $(PTX)
-	@python3 tests/make/analyze.py -std=c11 -I. $(AV_CFLAGS) $(CUDA_CFLAGS) $(TOOL_CFLAGS) $(STREAM_CFLAGS)
+	@python3 tests/make/analyze.py $(ANALYZE) -std=c11 -I. $(AV_CFLAGS) $(CUDA_CFLAGS) $(TOOL_CFLAGS) $(STREAM_CFLAGS)
 
 # An hour of loaders with random settings; memory, descriptors and threads must stay flat, and equal seeds make equal
 # batches. SEED: of a run that is to be repeated.

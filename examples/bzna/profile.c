@@ -227,7 +227,8 @@ static double curve_value(span curve, double x)
 
 static int curve_is_srgb(span curve)
 {
-    for (double x = 0.05; x < 1; x += 0.1) {
+    for (int i = 0; i < 10; i++) {
+        const double x = 0.05 + 0.1 * i;
         double linear = curve_value(curve, x);
         double back = linear <= 0.0031308 ? 12.92 * linear : 1.055 * pow(linear, 1 / 2.4) - 0.055;
         if (!(fabs(back - x) <= 0.01)) return 0;

@@ -113,7 +113,8 @@ static bzna_status take_batches(bzna_stream *stream, double seconds, stream_benc
 {
     bzna_status status;
     int64_t start_ns = 0;
-    for (b->seconds = 0; b->seconds < seconds; b->seconds = (double)(tool_now_ns() - start_ns) * 1e-9) {
+    b->seconds = 0;
+    while (b->seconds < seconds) {
         bzna_batch *batch;
         bzna_batch_info info = { .struct_size = sizeof info };
         if ((status = bzna_stream_next(stream, BZNA_WAIT_FOREVER, &batch, err)) != BZNA_OK)
@@ -122,6 +123,7 @@ static bzna_status take_batches(bzna_stream *stream, double seconds, stream_benc
         bzna_batch_release(batch);
         if (!start_ns) start_ns = tool_now_ns();            /* the first batch waited for a whole window */
         else           b->pictures += info.count, b->failed += info.failed;
+        b->seconds = (double)(tool_now_ns() - start_ns) * 1e-9;
     }
     return BZNA_OK;
 }

@@ -183,6 +183,7 @@ static void look_at_headers(const bzna_image *image)
 {
     bzna_error err = { .struct_size = sizeof err };
     bzna_picture picture = { .struct_size = sizeof picture };
+    const bzi_codec *codec = bzi_codec_find(image->codec);
     const bzi_image alone = bzi_image_alone(image);
     bzi_format format;
     size_t needed = 0;
@@ -191,30 +192,42 @@ static void look_at_headers(const bzna_image *image)
     bzna_image_annexb(image, NULL, 0, &needed, &err);
     FUZZ_CHECK(needed <= 4 * (image->data_size + image->config_size) + 4096);
     stream = malloc(needed + !needed);
-    if (stream && bzna_image_annexb(image, stream, needed, NULL, &err) == BZNA_OK && image->codec == BZNA_CODEC_H264) {
+    if (stream && bzna_image_annexb(image, stream, needed, NULL, &err) == BZNA_OK && codec && codec->cut) {
         const uint32_t rows[2] = { 16, 32 };                /* as a loader decodes a part of it */
-        FUZZ_CHECK(bzi_h264_cut(stream, needed, rows) <= needed);
+        FUZZ_CHECK(codec->cut(stream, needed, rows) <= needed);
     }
     free(stream);
 }
 
+static void look_at_image(const bzna_dataset *dataset, uint64_t i, const char *field, bytes room)
+{
+    bzna_error err = { .struct_size = sizeof err };
+    bzna_image image = { .struct_size = sizeof image };
+    bzna_picture picture = { .struct_size = sizeof picture };
+    bzna_image_info numbers;
+    bzna_dataset_image_info(dataset, i, field, &numbers, sizeof numbers, &err);
+    if (bzna_dataset_read_image(dataset, i, field, (void *)(uintptr_t)room.data, (size_t)room.size, &image, &err) !=
+        BZNA_OK)
+        return;
+    look_at_headers(&image);
+    if (fuzz_decoder)
+        bzna_decoder_decode(fuzz_decoder, &image, &picture, &err);
+}
+
+/* The pictures by the names that all kinds of data sets know, and those of fields. */
 static void look_at_images(const bzna_dataset *dataset, const bzna_sample_ref *sample)
 {
-    static const char *const fields[] = { "image", "thumb" };
-    bzna_error err = { .struct_size = sizeof err };
+    bzna_field_info field = { .struct_size = sizeof field };
     const size_t size = (size_t)sample->size;
     uint8_t *buffer = malloc(size + !size);
-    for (int t = 0; t < 2 && buffer; t++) {
-        bzna_image image = { .struct_size = sizeof image };
-        bzna_picture picture = { .struct_size = sizeof picture };
-        bzna_image_info numbers;
-        bzna_dataset_image_info(dataset, sample->index, fields[t], &numbers, sizeof numbers, &err);
-        if (bzna_dataset_read_image(dataset, sample->index, fields[t], buffer, size, &image, &err) != BZNA_OK)
-            continue;
-        look_at_headers(&image);
-        if (fuzz_decoder)
-            bzna_decoder_decode(fuzz_decoder, &image, &picture, &err);
-    }
+    const bytes room = { buffer, size };
+    if (!buffer)
+        return;
+    look_at_image(dataset, sample->index, "image", room);
+    look_at_image(dataset, sample->index, "thumb", room);
+    for (uint32_t k = 0; bzna_dataset_field_info(dataset, k, &field, sizeof field, NULL) == BZNA_OK; k++)
+        if (field.kind == BZNA_FIELD_BYTES || field.kind == BZNA_FIELD_IMAGE)
+            look_at_image(dataset, sample->index, field.name, room);
     free(buffer);
 }
 
@@ -228,6 +241,7 @@ static void look_at_dataset(bzna_dataset *dataset, uint64_t size)
     FUZZ_CHECK(bzna_dataset_get_info(dataset, &info, sizeof info, &err) == BZNA_OK);
     for (uint32_t k = 0; bzna_dataset_track_info(dataset, k, &track, sizeof track, NULL) == BZNA_OK; k++)
         FUZZ_CHECK(memchr(track.name, 0, sizeof track.name));
+    bzi_dataset_fingerprint(dataset);
     for (int64_t k = -1; k < 3; k++)
         bzna_dataset_class(dataset, k, text, sizeof text, NULL, &err);
     for (uint64_t i = 0; i < count; i++) {

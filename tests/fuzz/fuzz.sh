@@ -11,13 +11,14 @@ OPTIONS="-max_len=4096 -timeout=20 -rss_limit_mb=3072 -malloc_limit_mb=2048 -pri
 # Less about each block than ASan keeps by itself, which took up to a quarter of the time.
 export ASAN_OPTIONS="malloc_context_size=4:max_malloc_fill_size=0:quarantine_size_mb=16"
 export LSAN_OPTIONS="suppressions=$PWD/tests/make/lsan.supp:print_suppressions=0"
-PARSE="archive fragments heif avif jpeg stills tar tar_index recordio recordio_index lists records patterns codecs state writer"
+PARSE="archive fragments heif avif jpeg stills tar tar_index recordio recordio_index lists records patterns codecs state"
+WRITE="writer"
 DECODE="decode_archive decode_heif decode_jpeg decode_stills loader loader_gpu"
 TOOL="tool_arguments tool_lists tool_targets tool_journal tool_index tool_json"
 NO_DECODERS="-DBENZINA_STATIC -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG -DBENZINA_NO_CUDA"
 only() { for t in $TARGETS; do case " $* " in *" $t "*) printf '%s ' "$t" ;; esac; done; } # those of the arguments that TARGETS names
 # shellcheck disable=SC2086
-[ -z "$TARGETS" ] || { PARSE=$(only $PARSE); DECODE=$(only $DECODE); TOOL=$(only $TOOL); }
+[ -z "$TARGETS" ] || { PARSE=$(only $PARSE); WRITE=$(only $WRITE); DECODE=$(only $DECODE); TOOL=$(only $TOOL); }
 
 program() { # name, sources and flags...: if it has become older than the sources
     name=$1; shift
@@ -30,34 +31,25 @@ build() {
     mkdir -p "$F" && sh tests/fake/build.sh "$F/fake" "$CLANG" || return 1
     # shellcheck disable=SC2086
     [ -z "$PARSE" ] || program parse $NO_DECODERS tests/fuzz/main.c || return 1
+    # Its inputs are choices, of which comparisons in the library tell nothing: tracing these took half of the time.
+    # shellcheck disable=SC2086
+    [ -z "$WRITE" ] || program write $NO_DECODERS -fno-sanitize-coverage=trace-cmp tests/fuzz/main.c || return 1
     # shellcheck disable=SC2086
     [ -z "$DECODE" ] || program decode -DBENZINA_STATIC $CUDA_FLAGS "-Wl,--disable-new-dtags,-rpath,$PWD/$F/fake" tests/fuzz/main.c $LIBS || return 1
     # shellcheck disable=SC2086
     [ -z "$TOOL" ] || program tool $TOOL_FLAGS tests/fuzz/tool.c $TOOL_SOURCES "$BUILD/libbenzina.a" $TOOL_LIBS $LIBS
 }
 
-# Inputs to begin with, of at most 4 kB: those that the program makes, files of tests/data, those that were packed.
-seeds() { # target, program
-    d=tests/data; to="$F/corpus/$1"; mkdir -p "$to"
-    case $1 in
-    archive | decode_archive) from="$d/seeds/*.mp4 $d/seeds/*.bzna $d/slices_h264.bzna $d/crashers/*.bzna" ;;
-    fragments) from="$d/seeds/fragments.mp4" ;;
-    heif | decode_heif) from="$d/heif/*.hei? $d/heif/*.heics" ;;
-    avif) from="$d/heif/*.avif" ;;
-    jpeg | decode_jpeg) from="$d/pictures/*.jpg" ;;
-    stills | decode_stills) from="$d/pictures/*.png $d/pictures/*.webp $d/pictures/*.gif $d/pictures/*.tif $d/pictures/*.bmp $d/pictures/*.j?? $d/seeds/*.p?m" ;;
-    tar) from="$d/seeds/*.tar" ;;
-    recordio) from="$d/seeds/*.rec" ;;
-    *) from= ;;
-    esac
-    # shellcheck disable=SC2086
-    [ -z "$from" ] || for file in $(ls $from 2>/dev/null); do [ "$(wc -c < "$file")" -gt 8192 ] || cp "$file" "$to/"; done
-    "$F/$2" "$1" seeds "$to" || return 1
-    [ ! -e "tests/data/fuzz/$1.pack" ] || "$F/$2" "$1" unpack "tests/data/fuzz/$1.pack" "$to"
+. tests/fuzz/seeds.sh
+program_of() { # target
+    case " $DECODE " in *" $1 "*) echo decode; return ;; esac
+    case " $TOOL " in *" $1 "*) echo tool; return ;; esac
+    case " $WRITE " in *" $1 "*) echo write; return ;; esac
+    echo parse
 }
 prepare() { # target: its program under its name, and its corpus
-    case " $DECODE " in *" $1 "*) of=decode ;; *) case " $TOOL " in *" $1 "*) of=tool ;; *) of=parse ;; esac ;; esac
-    ln -f "$F/$of" "$F/$1" && seeds "$1" "$of"
+    of=$(program_of "$1")
+    ln -f "$F/$of" "$F/$1" && seeds "$1" "$F/$of" "$F/corpus/$1"
 }
 own_options() { # target
     case $1 in
@@ -102,7 +94,7 @@ pack() { # target
     find "$F/least" -type f | sort | xargs "$F/$of" "$1" pack "tests/data/fuzz/$1.pack" 8192
 }
 
-all="$PARSE $DECODE $TOOL"
+all="$PARSE $WRITE $DECODE $TOOL"
 case $1 in
 build) build ;;
 run | long)

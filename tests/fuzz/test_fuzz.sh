@@ -2,7 +2,7 @@
 # The fuzz targets without libFuzzer: the inputs that were packed (tests/data/fuzz), files that once went wrong (tests/data/crashers),
 # and a sample of fixed single-byte corruptions of small files: every 20th; with TEST_ALL every 4th, under a sanitizer every 50th.
 # tests/data/seeds has files of less than 9 kB: two pictures of 16x16 (bzna pack --crf 40), or three of 64x48 (ffmpeg -f lavfi -i
-# testsrc=size=64x48 -frames:v 3 -g 1). Most of their bytes are boxes, which are thus hit more often than those of photographs. Plain mp4
+# testsrc=size=64x48 -frames:v 3 -g 1), and what seeds/make.py makes. Most of their bytes are boxes, which are thus hit more often than those of photographs. Plain mp4
 # files of AV1 and of 10 bits, coded here where ffmpeg can, are treated likewise.
 BUILD=${2:-build}
 passed=0; failed=0; skipped=0
@@ -34,10 +34,11 @@ for file in tests/data/seeds/* $heif/grid.heic $heif/grid.avif $heif/identity.he
     $pictures/webp_lossy_clear.webp $pictures/gif_animated_clear.gif $pictures/tiff_lzw.tif $pictures/jpeg2000.jp2 $pictures/bmp_palette_8.bmp; do
     seed=$(basename "$file" | tr . _)
     case $file in
+    *.py) continue ;;
     *.tar) with=; parsed=tar ;;
     *.rec) with=; parsed=recordio ;;
     *.hei? | *.heics | *.avif) with=decode_heif; parsed=heif ;;
-    $pictures/* | *.p?m) with=decode_stills; parsed=stills ;;
+    $pictures/* | *.p?? | *.bmp | *.webp) with=decode_stills; parsed=stills ;;
     *) with=decode_archive; parsed=archive ;;
     esac
     [ -z "$with" ] || run "corruptions_of_small_${seed}_do_no_harm" "$with" corrupt "$file" 0 2000 "$step"

@@ -568,6 +568,12 @@ batch_tests() {
         same "batch --channels $way is gray" "$(tail -c 300 "$t/b9/00001.ppm" | od -An -v -tu1 -w3 |
             awk '$1 != $2 || $2 != $3 { n++ } END { print n + 0 }')" 0
     done
+    expect 0 "batch without operations" "$bzna" batch "$t/one.bzna" -o "$t/plain" --batch 4 --size 32 --seed 5 --augment none
+    for way in "--augment rand" "--augment trivial" "--augment auto" "--erase 1"; do
+        rm -rf "$t/changed"
+        expect 0 "batch $way" "$bzna" batch "$t/one.bzna" -o "$t/changed" --batch 4 --size 32 --seed 5 $way
+        if cmp -s "$t/plain/contact.ppm" "$t/changed/contact.ppm"; then fail "batch $way changes pictures"; else pass; fi
+    done
     expect 0 "batch of one view" "$bzna" batch "$t/one.bzna" -o "$t/b10" --batch 4 --size 32 --seed 5
     expect 0 "batch --views" "$bzna" batch "$t/one.bzna" -o "$t/b11" --batch 4 --size 32 --seed 5 --views 3
     same "each view of each picture is a file" "$(cd "$t/b11" && ls | wc -l | tr -d ' ')" 14

@@ -1059,6 +1059,21 @@ TEST(a_jpeg_2000_of_unsaid_size_that_ends_early_is_damaged)
     free(whole.data);
 }
 
+TEST(a_still_of_a_pixel_format_that_has_no_name_is_refused)
+{
+    bytes png = fixture("png_palette_2.png");
+    const bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_STILL, .data = png.data,
+                               .data_size = png.size };
+    bzi_software software = { .frame = av_frame_alloc() };
+    bzna_picture picture = { .struct_size = sizeof picture };
+    REQUIRE(software.frame);
+    software.frame->format = AV_PIX_FMT_NONE;
+    CHECK_EQ(bzi_software_still(&software, &image, &picture, &last), BZNA_E_CODEC);
+    CHECK_CONTAINS(last.message, "pixel format ?");
+    av_frame_free(&software.frame);
+    free(png.data);
+}
+
 /* A box may say its size in 64 bits: the one of the picture, or one before it. */
 TEST(boxes_of_jpeg_2000_may_have_sizes_of_64_bits)
 {
@@ -2304,6 +2319,7 @@ TEST_MAIN(decoder = decoder_new();
           RUN(a_png_without_its_end_or_with_a_wrong_byte_is_damaged)
           RUN(a_still_that_ends_anywhere_is_damaged_or_the_same)
           RUN(a_jpeg_2000_of_unsaid_size_that_ends_early_is_damaged)
+          RUN(a_still_of_a_pixel_format_that_has_no_name_is_refused)
           RUN(boxes_of_jpeg_2000_may_have_sizes_of_64_bits)
           RUN(what_a_decoder_has_seen_does_not_show)
           RUN(webps_segments_without_a_map_are_known_by_their_first_bits)
