@@ -204,8 +204,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 /* a run, which readers hand over and workers take at once: samples, bytes (a part of a processor's cache), and the time
  * that reading it or working on it takes (100 times that of waking a thread) */
-#define BZI_RUN_SAMPLES          64u
-#define BZI_RUN_BYTES            (256u << 10)
+#define BZI_RUN_SAMPLES          128u
+#define BZI_RUN_BYTES            (512u << 10)
 #define BZI_RUN_NS               1000000u
 #define BZI_READ_SLOW_NS         20000u          /* a read that takes longer waits for a disk or a network */
 
@@ -4919,27 +4919,6 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
 
 /* --- JPEG 2000 --- */
 
-/* Reads the next box. Returns its type, or 0 if there is none, or if it goes past the end: c->overrun is set then. */
-static uint32_t bzi_jp2_next(bzi_cursor *c, bzi_cursor *content)
-{
-    uint64_t size, header = 8;
-    uint32_t type;
-
-    if (bzi_cursor_left(c) < 8)
-        return 0;
-
-    size = bzi_cursor_u32(c);
-    type = bzi_cursor_u32(c);
-    if (size == 1) {
-        size = (uint64_t)bzi_cursor_u32(c) << 32;
-        size |= bzi_cursor_u32(c);
-        header = 16;
-    }
-
-    *content = bzi_cursor_sub(c, size ? size - header : bzi_cursor_left(c));
-    return c->overrun ? 0 : type;
-}
-
 /* Returns the codestream: that in a file of boxes, or the file itself. *header: the boxes that describe the picture, or
  * nothing. */
 static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
@@ -4951,7 +4930,7 @@ static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
     if (file.data[0])
         return c;
 
-    while ((type = bzi_jp2_next(&c, &box)) != 0) {
+    while (bzi_cursor_box(&c, &type, &box) > 0) {
         if (type == bzi_fourcc("jp2h"))
             *header = box;
         if (type == bzi_fourcc("jp2c"))
@@ -4968,7 +4947,7 @@ static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
     bzi_cursor box;
     uint32_t type;
 
-    while ((type = bzi_jp2_next(&boxes, &box)) != 0) {
+    while (bzi_cursor_box(&boxes, &type, &box) > 0) {
         uint32_t space, is_icc, is_known;
 
         if (type != bzi_fourcc("colr"))
@@ -7210,6 +7189,7 @@ static bzna_status bzi_box_trak(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
@@ -7225,6 +7205,7 @@ static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
@@ -7261,6 +7242,7 @@ static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c, bzna_error *er
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
@@ -7277,6 +7259,7 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 }
 
 /* Reads a visual sample entry. If no codec of the table has its type, nothing more of it is read. */
+BZI_COLD
 static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
@@ -7318,6 +7301,7 @@ static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
@@ -7429,6 +7413,7 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
  *
  * Samples in fragments (moof); the table of boxes that are read; the walk over boxes. */
 
+BZI_COLD
 static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     uint32_t *trex = movie->trex[movie->trex_count % BZI_LIMIT_TRACKS];
@@ -7924,6 +7909,7 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
 
 /* Finds how a track's pictures are to be turned: by the matrices of track and movie, each of which may be a turn by
  * quarters or a mirror. *orientation 0: as the pictures state themselves. */
+BZI_COLD
 static bzna_status bzi_track_orientation(const bzi_track *track, uint32_t number, uint64_t movie_turned_at,
                                          uint32_t movie_orientation, uint32_t *orientation, bzna_error *err)
 {
@@ -16996,6 +16982,7 @@ static void bzi_warp_draw(bzna_random *random, const bzna_warp *p, const uint32_
 static int bzi_is_set(const double pair[2]) { return pair[0] != 0 || pair[1] != 0; }
 
 /* Refuses unknown values, and fields that are set but have no effect on the kind of warp. */
+BZI_COLD
 static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, bzna_error *err)
 {
     const struct {
@@ -17169,6 +17156,7 @@ static int bzi_color_is_identity(const float color[12])
 }
 
 /* Returns the name of the first field that is out of its range, or NULL if none is. */
+BZI_COLD
 static const char *bzi_jitter_fault(const bzna_jitter *j)
 {
     const float *hls = j->mxnet_hls;
@@ -17454,6 +17442,7 @@ static uint32_t bzi_augment_most(const bzna_loader_augment *a)
 }
 
 /* Checks an output's policies. where: what messages call them. moves: 1 if they may join the warp. */
+BZI_COLD
 static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *where, int moves, bzna_error *err)
 {
     const char *fault;
@@ -17769,6 +17758,7 @@ static bzna_status bzi_transform_check_operations(const bzna_transform *t, bzna_
            BZI_FAIL(err, BZNA_E_UNSUPPORTED, "transform.operations: this build has none (BENZINA_NO_AUGMENT)") : status;
 }
 
+BZI_COLD
 static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *where, int moves, bzna_error *err)
 {
     (void)moves;
@@ -17841,6 +17831,7 @@ static bzna_status bzi_transform_check_settings(const bzna_transform *t, const c
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
 {
     static const bzi_transform_names names = { "filter", "antialias", "matrix", "fill_space" };
@@ -18819,6 +18810,7 @@ static int bzi_turbo_read(bzi_turbo *turbo)
 }
 
 /* Fails with libjpeg's last message, and says where in the file and in the picture it was. */
+BZI_COLD
 static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
@@ -19347,6 +19339,7 @@ static void bzi_software_name(char *text, size_t size)
 #endif
 }
 
+BZI_COLD
 static void bzi_software_close(bzi_software *software)
 {
 #ifndef BENZINA_NO_JPEG
@@ -19413,7 +19406,7 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 
 
 /* ==== 60. Software decode: HEIF =====================================================================================
- * Calls: rooms 2, 8, 10, 21-22, 24, 59.
+ * Calls: rooms 2, 8, 10, 21-22, 24, 56, 59.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
@@ -19660,38 +19653,31 @@ static bzna_status bzi_software_no_tiles(bzna_error *err, ...)
 
 #endif
 
-/* Extends a region by the part of a frame that the warp of a slot may read, and by a margin: filters reach at most four
- * of the output's pixels to each side, or four of the picture's, twice as far in chroma. If H is not affine, the part
- * is the whole frame. */
+/* Extends a region by the part of a frame that the warp of a slot may read. Its columns are the rows of the slot in
+ * which the picture's axes are exchanged. */
 BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel_slot *slot,
                                             const bzi_kernel_output *to)
 {
-    const double size[2] = { slot->x1 - slot->x0 + 1.0, slot->y1 - slot->y0 + 1.0 };
-    const double origin[2] = { slot->x0, slot->y0 };
-    const float *h = slot->h;
-    const int affine = h[6] == 0 && h[7] == 0 && h[8] != 0;
-    uint32_t *const begin[2] = { &region->x0, &region->y0 }, *const end[2] = { &region->x1, &region->y1 };
-    double reach = fabs(h[8]);
+    bzi_kernel_slot across = *slot;
 
-    for (int i = 0; i < 2; i++)
-        reach = fmax(reach, fabs(h[3 * i]) + fabs(h[3 * i + 1]));
+    memcpy(across.h, slot->h + 3, 3 * sizeof *across.h);
+    memcpy(across.h + 3, slot->h, 3 * sizeof *across.h);
+    across.x0 = slot->y0;
+    across.y0 = slot->x0;
+    across.x1 = slot->y1;
+    across.y1 = slot->x1;
+    across.shift_x = slot->shift_y;
+    across.shift_y = slot->shift_x;
+    across.left = slot->top;
+    across.top = slot->left;
 
-    reach = 8 * reach / fabs(h[8]) + 4;
-    for (int i = 0; i < 2; i++) {
-        double low = INFINITY, high = -INFINITY;
-
-        for (int corner = 0; corner < 4; corner++) {
-            const double x = corner & 1 ? to->width - 1 : 0, y = corner & 2 ? to->height - 1 : 0;
-            const double v = (h[3 * i] * x + h[3 * i + 1] * y + h[3 * i + 2]) / h[8];
-            low = fmin(low, v - reach);
-            high = fmax(high, v + reach + 1);
-        }
-
-        low = affine && low > 0 ? fmin(low, size[i]) : 0;   /* a NaN gives the whole frame */
-        high = affine && high < size[i] ? fmax(high, 1) : size[i];
-        *begin[i] = (uint32_t)fmin(*begin[i], origin[i] + low);
-        *end[i] = (uint32_t)fmax(*end[i], origin[i] + high);
-    }
+    const bzi_rows rows = bzi_slot_rows(slot, to), columns = bzi_slot_rows(&across, to);
+    if (rows.first >= rows.end || columns.first >= columns.end)
+        return;
+    region->x0 = (uint32_t)bzi_min(region->x0, (uint32_t)columns.first);
+    region->y0 = (uint32_t)bzi_min(region->y0, (uint32_t)rows.first);
+    region->x1 = bzi_max32(region->x1, (uint32_t)columns.end);
+    region->y1 = bzi_max32(region->y1, (uint32_t)rows.end);
 }
 
 /* Decodes any picture. Pre: picture and format are what bzi_picture_describe made of the image. The picture's planes
@@ -20278,6 +20264,7 @@ static bzi_caps *bzi_device_kind(bzi_device *device, uint32_t codec, uint32_t ch
 
 /* Tells what NVDEC can do with pictures of a kind: zeros if it cannot decode them. The driver is asked once for each
  * kind, since it is slow. Pre: in the CUDA context. */
+BZI_COLD
 static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth,
                                    CUVIDDECODECAPS *out, bzna_error *err)
 {
@@ -21030,6 +21017,7 @@ static int bzi_nvdec_recently_oom(bzi_device *device, uint64_t bytes)
 
 /* Makes a decoder in the place of what is in the slot, for every size that that was for, too. After a failure the slot
  * is free, unless a decoder is there that was not worth giving up. *bytes: what the decoder takes or would take. */
+BZI_COLD
 static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                     const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
@@ -21572,6 +21560,7 @@ static void bzi_session_count_success(bzi_session *session, uint32_t codec)
 
 /* Returns what to do with a picture after an error. A driver error that does not lose the device is not fatal. It
  * may be the picture's fault, or pass. So this picture is decoded in software. */
+BZI_COLD
 static bzna_status bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
 {
     if (err->status == BZNA_E_DEVICE || (err->status == BZNA_E_MEMORY && err->native_code == BZI_CUDA_NO_MEMORY)) {
@@ -21970,6 +21959,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
 }
 
 /* Closes a session. Pre: nothing is pending. */
+BZI_COLD
 static void bzi_session_close(bzi_session *session)
 {
     bzi_session_unmap_all(session);
@@ -26964,6 +26954,7 @@ static void *bzi_engine_run(void *argument)
 }
 
 /* Ends the threads of a pool and frees it. Pre: no loader uses it any more. */
+BZI_COLD
 static void bzi_pool_close(bzi_pool *pool)
 {
     const bzi_memory memory = pool->host->memory;
@@ -27461,6 +27452,7 @@ static void bzi_loader_drain_writes(bzna_loader *loader)
 }
 
 /* Waits for the device's work on batches, and frees what the loader has there. */
+BZI_COLD
 static void bzi_loader_free_device(bzna_loader *loader)
 {
     bzna_error ignored;
@@ -27484,6 +27476,7 @@ static void bzi_loader_free_device(bzna_loader *loader)
 }
 
 /* Frees the rest of a loader, which batches on loan needed until now. Pre: bzi_loader_end. */
+BZI_COLD
 static void bzi_loader_free(bzna_loader *loader)
 {
     bzna_context *context = loader->context;
