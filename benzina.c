@@ -204,8 +204,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 /* a run, which readers hand over and workers take at once: samples, bytes (a part of a processor's cache), and the time
  * that reading it or working on it takes (100 times that of waking a thread) */
-#define BZI_RUN_SAMPLES          64u
-#define BZI_RUN_BYTES            (256u << 10)
+#define BZI_RUN_SAMPLES          128u
+#define BZI_RUN_BYTES            (512u << 10)
 #define BZI_RUN_NS               1000000u
 #define BZI_READ_SLOW_NS         20000u          /* a read that takes longer waits for a disk or a network */
 
