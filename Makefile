@@ -227,7 +227,8 @@ tsan:
 
 # NVIDIA's driver as tests need it: decodes with libavcodec, runs the kernel's C side, and watches its callers.
 FAKES = $(BUILD)/tests/fake/libnvcuvid.so.1
-$(FAKES): tests/fake/build.sh tests/fake/fake.h tests/fake/fake_cuda.c tests/fake/fake_nvcuvid.c benzina_kernels.cu
+$(FAKES): tests/fake/build.sh tests/fake/fake.h tests/fake/fake_cuda.c tests/fake/fake_nvcuvid.c tests/unit/passes.h \
+              benzina_kernels.cu
 	sh tests/fake/build.sh $(BUILD)/tests/fake $(CC) $(SANITIZE)
 
 # What suites link: the library without static functions. tests/unit/library.h says who includes its header.

@@ -204,8 +204,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 /* a run, which readers hand over and workers take at once: samples, bytes (a part of a processor's cache), and the time
  * that reading it or working on it takes (100 times that of waking a thread) */
-#define BZI_RUN_SAMPLES          64u
-#define BZI_RUN_BYTES            (256u << 10)
+#define BZI_RUN_SAMPLES          128u
+#define BZI_RUN_BYTES            (512u << 10)
 #define BZI_RUN_NS               1000000u
 #define BZI_READ_SLOW_NS         20000u          /* a read that takes longer waits for a disk or a network */
 
@@ -7189,6 +7189,7 @@ static bzna_status bzi_box_trak(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
@@ -7204,6 +7205,7 @@ static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
@@ -7240,6 +7242,7 @@ static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c, bzna_error *er
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
@@ -7256,6 +7259,7 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 }
 
 /* Reads a visual sample entry. If no codec of the table has its type, nothing more of it is read. */
+BZI_COLD
 static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
@@ -7297,6 +7301,7 @@ static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
@@ -7408,6 +7413,7 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
  *
  * Samples in fragments (moof); the table of boxes that are read; the walk over boxes. */
 
+BZI_COLD
 static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     uint32_t *trex = movie->trex[movie->trex_count % BZI_LIMIT_TRACKS];
@@ -7903,6 +7909,7 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
 
 /* Finds how a track's pictures are to be turned: by the matrices of track and movie, each of which may be a turn by
  * quarters or a mirror. *orientation 0: as the pictures state themselves. */
+BZI_COLD
 static bzna_status bzi_track_orientation(const bzi_track *track, uint32_t number, uint64_t movie_turned_at,
                                          uint32_t movie_orientation, uint32_t *orientation, bzna_error *err)
 {
@@ -11859,8 +11866,10 @@ static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error 
     scan.window = (bzi_window){ .source = &c->source, .memory = &c->host->memory };
 
     status = bzi_recordio_walk(&scan, err);
+    if (status == BZNA_OK && !scan.count && !is_same)
+        status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "no record begins in the file");
     if (is_same) {
-        *is_same = status == BZNA_OK && scan.count == c->count &&
+        *is_same = status == BZNA_OK && scan.count && scan.count == c->count &&
                    !memcmp(scan.offsets.data, own->offsets, (size_t)(scan.count * sizeof *own->offsets));
         status = status == BZNA_E_FORMAT || status == BZNA_E_TRUNCATED ? BZNA_OK : status;
     } else if (status == BZNA_OK && (status = bzi_recordio_make(c, scan.count, err)) == BZNA_OK) {
@@ -16975,6 +16984,7 @@ static void bzi_warp_draw(bzna_random *random, const bzna_warp *p, const uint32_
 static int bzi_is_set(const double pair[2]) { return pair[0] != 0 || pair[1] != 0; }
 
 /* Refuses unknown values, and fields that are set but have no effect on the kind of warp. */
+BZI_COLD
 static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, bzna_error *err)
 {
     const struct {
@@ -17148,6 +17158,7 @@ static int bzi_color_is_identity(const float color[12])
 }
 
 /* Returns the name of the first field that is out of its range, or NULL if none is. */
+BZI_COLD
 static const char *bzi_jitter_fault(const bzna_jitter *j)
 {
     const float *hls = j->mxnet_hls;
@@ -17433,6 +17444,7 @@ static uint32_t bzi_augment_most(const bzna_loader_augment *a)
 }
 
 /* Checks an output's policies. where: what messages call them. moves: 1 if they may join the warp. */
+BZI_COLD
 static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *where, int moves, bzna_error *err)
 {
     const char *fault;
@@ -17748,6 +17760,7 @@ static bzna_status bzi_transform_check_operations(const bzna_transform *t, bzna_
            BZI_FAIL(err, BZNA_E_UNSUPPORTED, "transform.operations: this build has none (BENZINA_NO_AUGMENT)") : status;
 }
 
+BZI_COLD
 static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *where, int moves, bzna_error *err)
 {
     (void)moves;
@@ -17820,6 +17833,7 @@ static bzna_status bzi_transform_check_settings(const bzna_transform *t, const c
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
 {
     static const bzi_transform_names names = { "filter", "antialias", "matrix", "fill_space" };
@@ -18568,7 +18582,7 @@ static int bzi_turbo_try(bzi_turbo *turbo, int (*step)(bzi_turbo *turbo))
  * Huffman tables for the first bits of DC coefficients, or for AC coefficients. */
 static void bzi_turbo_check_scan(j_common_ptr common)
 {
-    const j_decompress_ptr info = (j_decompress_ptr)common;
+    struct jpeg_decompress_struct *const info = (j_decompress_ptr)common;
     const int needs_dc = !info->arith_code && (!info->progressive_mode || (!info->Ss && !info->Ah));
     const int needs_ac = !info->arith_code && (!info->progressive_mode || info->Ss);
 
@@ -18798,6 +18812,7 @@ static int bzi_turbo_read(bzi_turbo *turbo)
 }
 
 /* Fails with libjpeg's last message, and says where in the file and in the picture it was. */
+BZI_COLD
 static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
@@ -19326,6 +19341,7 @@ static void bzi_software_name(char *text, size_t size)
 #endif
 }
 
+BZI_COLD
 static void bzi_software_close(bzi_software *software)
 {
 #ifndef BENZINA_NO_JPEG
@@ -20250,6 +20266,7 @@ static bzi_caps *bzi_device_kind(bzi_device *device, uint32_t codec, uint32_t ch
 
 /* Tells what NVDEC can do with pictures of a kind: zeros if it cannot decode them. The driver is asked once for each
  * kind, since it is slow. Pre: in the CUDA context. */
+BZI_COLD
 static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth,
                                    CUVIDDECODECAPS *out, bzna_error *err)
 {
@@ -21002,6 +21019,7 @@ static int bzi_nvdec_recently_oom(bzi_device *device, uint64_t bytes)
 
 /* Makes a decoder in the place of what is in the slot, for every size that that was for, too. After a failure the slot
  * is free, unless a decoder is there that was not worth giving up. *bytes: what the decoder takes or would take. */
+BZI_COLD
 static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                     const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
@@ -21544,6 +21562,7 @@ static void bzi_session_count_success(bzi_session *session, uint32_t codec)
 
 /* Returns what to do with a picture after an error. A driver error that does not lose the device is not fatal. It
  * may be the picture's fault, or pass. So this picture is decoded in software. */
+BZI_COLD
 static bzna_status bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
 {
     if (err->status == BZNA_E_DEVICE || (err->status == BZNA_E_MEMORY && err->native_code == BZI_CUDA_NO_MEMORY)) {
@@ -21942,6 +21961,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
 }
 
 /* Closes a session. Pre: nothing is pending. */
+BZI_COLD
 static void bzi_session_close(bzi_session *session)
 {
     bzi_session_unmap_all(session);
@@ -26936,6 +26956,7 @@ static void *bzi_engine_run(void *argument)
 }
 
 /* Ends the threads of a pool and frees it. Pre: no loader uses it any more. */
+BZI_COLD
 static void bzi_pool_close(bzi_pool *pool)
 {
     const bzi_memory memory = pool->host->memory;
@@ -27433,6 +27454,7 @@ static void bzi_loader_drain_writes(bzna_loader *loader)
 }
 
 /* Waits for the device's work on batches, and frees what the loader has there. */
+BZI_COLD
 static void bzi_loader_free_device(bzna_loader *loader)
 {
     bzna_error ignored;
@@ -27456,6 +27478,7 @@ static void bzi_loader_free_device(bzna_loader *loader)
 }
 
 /* Frees the rest of a loader, which batches on loan needed until now. Pre: bzi_loader_end. */
+BZI_COLD
 static void bzi_loader_free(bzna_loader *loader)
 {
     bzna_context *context = loader->context;

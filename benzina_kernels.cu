@@ -122,9 +122,13 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  endif
 #endif
 
+/* What is done once a slot: on the CPU, one copy of it is enough. */
 #if BZI_KERNEL_CUDA
+#  define BZI_KERNEL_ONCE_FN BZI_KERNEL_FN
 #  define BZI_KERNEL_FIRST(d)  (BZI_KERNEL_BLOCK(d) * BZI_KERNEL_THREADS(d) + BZI_KERNEL_THREAD(d))
 #  define BZI_KERNEL_STRIDE(d) (BZI_KERNEL_BLOCKS(d) * BZI_KERNEL_THREADS(d))
+#else
+#  define BZI_KERNEL_ONCE_FN BZI_KERNEL_CPU
 #endif
 
 #ifdef __cplusplus
@@ -330,7 +334,7 @@ BZI_KERNEL_FN int bzi_kernel_kind(const bzi_kernel_slot *slot, const float shrin
            (bzi_kernel_affine(slot->h) && shrink[0] <= 1.0f && shrink[1] <= 1.0f) ? BZI_KERNEL_LERP : BZI_KERNEL_RAMP;
 }
 
-BZI_KERNEL_FN bzi_kernel_view bzi_kernel_view_of(const bzi_kernel_slot *slot)
+BZI_KERNEL_ONCE_FN bzi_kernel_view bzi_kernel_view_of(const bzi_kernel_slot *slot)
 {
     bzi_kernel_view view;
     view.x[0] = bzi_kernel_axis_of(slot->x0, slot->x1, 0, 0);
@@ -903,7 +907,7 @@ BZI_KERNEL_FN void bzi_kernel_add_sums(const bzi_kernel_slot *slot, const uint64
 }
 
 /* The slot, with the mean that its contrast is about. */
-BZI_KERNEL_FN bzi_kernel_slot bzi_kernel_with_mean(const bzi_kernel_slot *slot)
+BZI_KERNEL_ONCE_FN bzi_kernel_slot bzi_kernel_with_mean(const bzi_kernel_slot *slot)
 {
     bzi_kernel_slot local = *slot;
     if (slot->flags & BZI_KERNEL_MEAN_LUMA) {
@@ -1192,9 +1196,11 @@ BZI_KERNEL_CPU void bzi_kernel_identity_matrix(int is_gray, int full_range, int 
 }
 
 /* turned: rows and columns of the output have changed places, but not those of the mean picture. */
-BZI_KERNEL_FN void bzi_kernel_fill_columns(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int turned,
+BZI_KERNEL_CPU void bzi_kernel_fill_columns(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int turned,
                                            int32_t y, int32_t first, int32_t end)
 {
+    if (first >= end)
+        return;
     bzi_kernel_output flat = *out;
     flat.width = turned ? out->height : out->width;
     flat.height = turned ? out->width : out->height;
@@ -2050,22 +2056,31 @@ BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, bzi_kernel_li
         BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_convert, to[p], lines->rgb[p], lines->end - lines->first);
 }
 
-/* Elements of a row, of 1 << shift bytes, to where they do not lie side by side; shift is a constant. */
-BZI_KERNEL_FN void bzi_kernel_scatter(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,
-                                      const bzi_kernel_output *out, int32_t y, int shift)
+/* Elements of rows, of 1 << shift bytes, to pixels, from `done` on; shift is a constant. */
+BZI_KERNEL_FN void bzi_kernel_scatter_as(const bzi_kernel_output *out, int shift, const uint8_t *const rows[3],
+                                         int64_t done, int64_t count, uint8_t *to)
 {
-    const int64_t step = out->stride_x << shift, columns = lines->end - lines->first;
-    uint8_t *to = (uint8_t *)(uintptr_t)slot->dst + ((y * out->stride_y + lines->first * out->stride_x) << shift);
-    int64_t done = 0;
-    const uint8_t *const rows[3] = { (const uint8_t *)(const void *)lines->color[0],
-                                     (const uint8_t *)(const void *)lines->color[1],
-                                     (const uint8_t *)(const void *)lines->color[2] };
-    if (lines->level && out->stride_x == 3 && out->stride_c == 1 && out->channels == 3)
-        done = bzi_kernel_interleave(to, rows, lines->place, columns << shift) >> shift;
-    for (uint32_t p = 0; p < out->channels; p++, to += out->stride_c << shift) {
-        for (int64_t i = done; i < columns; i++)
+    const int64_t step = out->stride_x << shift;
+    for (uint32_t p = 0; p < out->channels; p++, to += out->stride_c << shift)
+        for (int64_t i = done; i < count; i++)
             memcpy(to + i * step, rows[p] + (i << shift), (size_t)1 << shift);
-    }
+}
+
+/* Elements of rows, one a channel, to pixels that do not lie side by side; level and place: those of lines. */
+BZI_KERNEL_CPU void bzi_kernel_scatter(const bzi_kernel_output *out, int level, int8_t place[3][3][16],
+                                       const uint8_t *const rows[3], int64_t count, uint8_t *to)
+{
+    const int shift = bzi_kernel_element_shift(out->dtype);
+    int64_t done = 0;
+    (void)place;                               /* not every processor's instructions use it */
+    if (level && out->stride_x == 3 && out->stride_c == 1 && out->channels == 3)
+        done = bzi_kernel_interleave(to, rows, place, count << shift) >> shift;
+    if (shift == 2)
+        bzi_kernel_scatter_as(out, 2, rows, done, count, to);
+    else if (shift == 1)
+        bzi_kernel_scatter_as(out, 1, rows, done, count, to);
+    else
+        bzi_kernel_scatter_as(out, 0, rows, done, count, to);
 }
 
 /* The mean picture's pixels of row y. */
@@ -2098,12 +2113,10 @@ BZI_KERNEL_CPU void bzi_kernel_emit(const bzi_kernel_slot *slot, bzi_kernel_line
         return;
     (lines->level >= 2 ? bzi_kernel_colors_512 : lines->level ? bzi_kernel_colors_256 :
                                                                 bzi_kernel_colors)(&lines->colors, lines, out, to);
-    if (out->stride_x != 1 && shift == 2)
-        bzi_kernel_scatter(slot, lines, out, y, 2);
-    else if (out->stride_x != 1 && shift == 1)
-        bzi_kernel_scatter(slot, lines, out, y, 1);
-    else if (out->stride_x != 1)
-        bzi_kernel_scatter(slot, lines, out, y, 0);
+    if (out->stride_x != 1)
+        bzi_kernel_scatter(out, lines->level, lines->place, (const uint8_t *const *)to, lines->end - lines->first,
+                           (uint8_t *)(uintptr_t)slot->dst +
+                           ((y * out->stride_y + lines->first * out->stride_x) << shift));
 }
 
 /* The inside of output row y. */
@@ -2176,6 +2189,7 @@ BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const 
 /* --- Rows of an H that turns or shears: eight pixels at a time, whose samples are gathered, four of a row in one load.
  * Planes of 8 bits, and the linear filter, widened or not. */
 
+#if BZI_KERNEL_X86
 enum { BZI_KERNEL_TURNED_TAPS = 12 }; /* samples an axis, at most */
 
 /* What pixels share of one plane: sizes, and by how much the filter is widened. */
@@ -2216,7 +2230,6 @@ BZI_KERNEL_CPU int bzi_kernel_is_turned(const bzi_kernel_slot *slot, const bzi_k
     return view.kind == BZI_KERNEL_RAMP || view.kind == BZI_KERNEL_LERP;
 }
 
-#if BZI_KERNEL_X86
 /* Eight positions on an axis, and the first and the last sample that each takes, as bzi_kernel_reach. */
 typedef struct bzi_kernel_turned_axis {
     __m256  position;
@@ -2503,14 +2516,6 @@ BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot 
         }
 #  undef PLANE
 }
-#else
-BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                          const bzi_kernel_turned t[2], int32_t y, int32_t first, int32_t end,
-                                          float *const rows[3])
-{
-    (void)slot, (void)view, (void)t, (void)y, (void)first, (void)end, (void)rows;
-}
-#endif
 
 BZI_KERNEL_FN int bzi_kernel_turned_is_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t x,
                                               int32_t y)
@@ -2548,12 +2553,6 @@ BZI_KERNEL_CPU void bzi_kernel_turned_inside(const bzi_kernel_slot *slot, const 
 BZI_KERNEL_CPU size_t bzi_kernel_turned_bytes(const bzi_kernel_output *out)
 {
     return 9 * 4 * (((size_t)out->width + 15) / 16 * 16 + 16) + 64;
-}
-
-/* What the fastest loop for a slot needs, in bytes. */
-BZI_KERNEL_CPU size_t bzi_kernel_warp_bytes(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
-{
-    return bzi_kernel_is_turned(slot, out) ? bzi_kernel_turned_bytes(out) : bzi_kernel_workspace_bytes(slot, out);
 }
 
 /* Returns 1; or 0, having done nothing, where the slot takes another loop. */
@@ -2600,6 +2599,18 @@ BZI_KERNEL_CPU int bzi_kernel_warp_turned(const bzi_kernel_slot *slot, const bzi
     return 1;
 }
 
+#else
+#  define bzi_kernel_is_turned(slot, out) ((void)(slot), 0)
+#  define bzi_kernel_turned_bytes(out) 0
+#  define bzi_kernel_warp_turned(slot, out, workspace, workspace_bytes) 0
+#endif
+
+/* What the fastest loop for a slot needs, in bytes. */
+BZI_KERNEL_CPU size_t bzi_kernel_warp_bytes(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    return bzi_kernel_is_turned(slot, out) ? bzi_kernel_turned_bytes(out) : bzi_kernel_workspace_bytes(slot, out);
+}
+
 /* --- Copies: an H of whole pixels, 1:1, mirrored or not, of 8-bit samples that each have a color of their own --- */
 
 /* What a copy is: where output pixel (0, 0) lies in the picture, and which way; and each channel, of one plane alone:
@@ -2613,7 +2624,6 @@ typedef struct bzi_kernel_copy {
     int      is_exact;                /* m is 1, add is 0, of all channels */
     int      is_gray;                 /* one channel: the luma of three that are equal */
     int      level, streams;          /* as those of bzi_kernel_lines */
-    float    fill_of[3];              /* of each channel, an element of fill */
     int8_t   place[3][3][16];         /* as that of bzi_kernel_lines */
 } bzi_kernel_copy;
 
@@ -2773,15 +2783,16 @@ BZI_KERNEL_AVX512 BZI_KERNEL_CPU void bzi_kernel_copy_row_512(const bzi_kernel_s
 /* So many columns at most are copied at a time where samples, or pixels, do not lie side by side. */
 #define BZI_KERNEL_COPIED 256
 
-/* So many columns of fill, of channel i. */
-BZI_KERNEL_CPU void bzi_kernel_copy_fill(const bzi_kernel_copy *copy, int i, int shift, int32_t count, uint8_t *to)
+BZI_KERNEL_FN void bzi_kernel_fill_as(uint32_t dtype, void *to, int32_t count, float value)
 {
-    for (int32_t k = 0; k < count && shift == 2; k++)
-        memcpy(to + 4 * k, &copy->fill_of[i], 4);
-    for (int32_t k = 0; k < count && shift == 1; k++)
-        memcpy(to + 2 * k, &copy->fill_of[i], 2);
-    for (int32_t k = 0; k < count && shift == 0; k++)
-        memcpy(to + k, &copy->fill_of[i], 1);
+    for (int32_t k = 0; k < count; k++)
+        bzi_kernel_set(dtype, to, k, value);
+}
+
+/* So many columns of fill. */
+BZI_KERNEL_CPU void bzi_kernel_copy_fill(uint32_t dtype, float value, int32_t count, uint8_t *to)
+{
+    BZI_KERNEL_BY_TYPE(dtype, bzi_kernel_fill_as, to, count, value);
 }
 
 /* Columns first..end - 1 of row y of channel i, at most BZI_KERNEL_COPIED, all inside, side by side at to. */
@@ -2818,12 +2829,12 @@ BZI_KERNEL_CPU void bzi_kernel_copy_part(const bzi_kernel_slot *slot, const bzi_
     }
     begin = begin < first ? first : begin < end ? begin : end;
     behind = behind < begin ? begin : behind < end ? behind : end;
-    bzi_kernel_copy_fill(copy, i, shift, begin - first, to);
+    bzi_kernel_copy_fill(dtype, slot->fill[i], begin - first, to);
     for (int32_t at = begin; at < behind; at += BZI_KERNEL_COPIED)
         bzi_kernel_copy_columns(slot, copy, dtype, i, row, at,
                                 at + BZI_KERNEL_COPIED < behind ? at + BZI_KERNEL_COPIED : behind,
                                 to + ((size_t)(at - first) << shift));
-    bzi_kernel_copy_fill(copy, i, shift, end - behind, to + ((size_t)(behind - first) << shift));
+    bzi_kernel_copy_fill(dtype, slot->fill[i], end - behind, to + ((size_t)(behind - first) << shift));
 }
 
 /* Row y where its pixels do not lie side by side. */
@@ -2831,21 +2842,15 @@ BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kern
                                            const bzi_kernel_output *out, int32_t y)
 {
     const int shift = bzi_kernel_element_shift(out->dtype);
-    const int packed = copy->level && out->stride_x == 3 && out->stride_c == 1 && out->channels == 3;
     uint8_t rows[3][4 * BZI_KERNEL_COPIED];
     const uint8_t *const from[3] = { rows[0], rows[1], rows[2] };
-    (void)from;                                             /* not every processor's copies use it */
     for (int32_t first = 0, end; first < out->width; first = end) {
         end = first + BZI_KERNEL_COPIED < out->width ? first + BZI_KERNEL_COPIED : out->width;
-        const int64_t count = end - first, at = y * out->stride_y + first * out->stride_x;
-        uint8_t *to = (uint8_t *)(uintptr_t)slot->dst + (at << shift);
+        const int64_t at = y * out->stride_y + first * out->stride_x;
         for (uint32_t i = 0; i < out->channels; i++)
             bzi_kernel_copy_part(slot, copy, out->dtype, (int)i, y, first, end, rows[i]);
-        const int64_t done = packed ? bzi_kernel_interleave(to, from, copy->place, count << shift) >> shift : 0;
-        for (uint32_t i = 0; i < out->channels; i++)
-            for (int64_t k = done; k < count; k++)
-                memcpy(to + ((k * out->stride_x + i * out->stride_c) << shift), rows[i] + (k << shift),
-                       (size_t)1 << shift);
+        bzi_kernel_scatter(out, copy->level, copy->place, from, end - first,
+                           (uint8_t *)(uintptr_t)slot->dst + (at << shift));
     }
 }
 
@@ -2854,16 +2859,11 @@ BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kern
 BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int level)
 {
     const int shift = bzi_kernel_element_shift(out->dtype);
-    const bzi_kernel_output one = { .channels = 1 };
     bzi_kernel_copy copy;
     if (!bzi_kernel_plan_copy(slot, out, &copy))
         return 0;
     copy.level = level;
     copy.streams = out->stride_x == 1 && out->width % 16 == 0;
-    for (uint32_t i = 0; i < 3; i++) {
-        const uint64_t fill = (uint64_t)(uintptr_t)&copy.fill_of[i];
-        BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_put, fill, &one, slot->fill + i);
-    }
     if (out->stride_x != 1) {
         bzi_kernel_places(copy.place, shift);
         for (int32_t y = 0; y < out->height; y++)
@@ -3207,27 +3207,33 @@ BZI_KERNEL_FN bzi_kernel_stats bzi_kernel_stats_of(const bzi_kernel_shared *shar
     return stats;
 }
 
+/* Entry i of channel c, where sums are those of the channel. */
+BZI_KERNEL_FN void bzi_kernel_make_entry(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                         const bzi_kernel_shared *shared, uint32_t c, uint32_t i)
+{
+    const uint8_t *from = (const uint8_t *)(uintptr_t)pass->tables;
+    uint8_t BZI_KERNEL_GLOBAL *to = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
+    const uint32_t kind = pass->op[pass->first].kind, at = c * BZI_KERNEL_TABLE + i;
+    uint32_t value = from ? BZI_KERNEL_READ8(from + at) : i;
+    bzi_kernel_stats stats = { 0, 0, 0, 0, 0, 0.0f };
+    if (bzi_kernel_counts(kind))
+        stats = bzi_kernel_stats_of(shared, out, value, bzi_kernel_is_gray(kind));
+    BZI_KERNEL_ROLLED
+    for (uint32_t k = pass->first; k < pass->end; k++)
+        value = bzi_kernel_entry(&pass->op[k], (int)c, value, &stats);
+    to[at] = (uint8_t)value;
+}
+
 /* Tables: a block makes a channel's. */
 BZI_KERNEL_FN void bzi_kernel_pass_table(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
                                          bzi_kernel_block block)
 {
-    const uint8_t *from = (const uint8_t *)(uintptr_t)pass->tables;
-    uint8_t BZI_KERNEL_GLOBAL *to = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
     const uint32_t kind = pass->op[pass->first].kind;
     for (uint32_t c = block.number; c < 3; c += block.blocks) {
         if (bzi_kernel_counts(kind))
             bzi_kernel_sum_up(pass, out, block, c, bzi_kernel_is_gray(kind));
-        for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE; i += block.threads) {
-            const uint32_t at = c * BZI_KERNEL_TABLE + i;
-            uint32_t value = from ? BZI_KERNEL_READ8(from + at) : i;
-            bzi_kernel_stats stats = { 0, 0, 0, 0, 0, 0.0f };
-            if (bzi_kernel_counts(kind))
-                stats = bzi_kernel_stats_of(block.shared, out, value, bzi_kernel_is_gray(kind));
-            BZI_KERNEL_ROLLED
-            for (uint32_t k = pass->first; k < pass->end; k++)
-                value = bzi_kernel_entry(&pass->op[k], (int)c, value, &stats);
-            to[at] = (uint8_t)value;
-        }
+        for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE; i += block.threads)
+            bzi_kernel_make_entry(pass, out, block.shared, c, i);
         BZI_KERNEL_SYNC();                          /* the next channel's sums take the place of these */
     }
 }
@@ -3618,11 +3624,12 @@ BZI_KERNEL_FN int bzi_kernel_cover(const bzi_kernel_pass *pass, const bzi_kernel
     return is_covered;
 }
 
+/* Pixels above bottom and left of right. */
 BZI_KERNEL_FN void bzi_kernel_pass_cover(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                         bzi_kernel_thread thread)
+                                         bzi_kernel_thread thread, uint32_t right, uint32_t bottom)
 {
-    for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y)
-        for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x) {
+    for (uint32_t y = thread.y; y < bottom; y += thread.step_y)
+        for (uint32_t x = thread.x; x < right; x += thread.step_x) {
             float c[3] = { 0.0f, 0.0f, 0.0f };
             if (bzi_kernel_cover(pass, out, x, y, c))
                 bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);
@@ -3640,7 +3647,7 @@ BZI_KERNEL_FN void bzi_kernel_pass_thread(const bzi_kernel_pass *pass, const bzi
     case BZI_KERNEL_PASS_SHARPEN:
     case BZI_KERNEL_PASS_BLUR:    bzi_kernel_pass_tiles(pass, out, block); break;
     case BZI_KERNEL_PASS_FINISH:  bzi_kernel_pass_finish(pass, out, thread, mapped); break;
-    default:                      bzi_kernel_pass_cover(pass, out, thread);
+    default: bzi_kernel_pass_cover(pass, out, thread, (uint32_t)out->width, (uint32_t)out->height);
     }
 }
 
@@ -3671,15 +3678,15 @@ typedef struct bzi_kernel_stage {
     int      mapped;                  /* samples go through those */
 } bzi_kernel_stage;
 
-BZI_KERNEL_FN int bzi_kernel_is_table(uint32_t kind)
-{
-    return kind != BZI_KERNEL_OP_SATURATION && kind != BZI_KERNEL_OP_HUE && kind != BZI_KERNEL_OP_GRAYSCALE &&
-           kind != BZI_KERNEL_OP_SHUFFLE && kind != BZI_KERNEL_OP_SHARPNESS && kind != BZI_KERNEL_OP_BLUR;
-}
-
 BZI_KERNEL_FN int bzi_kernel_is_mix(uint32_t kind)
 {
-    return !bzi_kernel_is_table(kind) && kind != BZI_KERNEL_OP_SHARPNESS && kind != BZI_KERNEL_OP_BLUR;
+    return kind == BZI_KERNEL_OP_SATURATION || kind == BZI_KERNEL_OP_HUE || kind == BZI_KERNEL_OP_GRAYSCALE ||
+           kind == BZI_KERNEL_OP_SHUFFLE;
+}
+
+BZI_KERNEL_FN int bzi_kernel_is_table(uint32_t kind)
+{
+    return !bzi_kernel_is_mix(kind) && kind != BZI_KERNEL_OP_SHARPNESS && kind != BZI_KERNEL_OP_BLUR;
 }
 
 /* A table pass of the operation at hand, and of those behind it that need no counts. */
@@ -3760,26 +3767,8 @@ BZI_KERNEL_GLOBAL_FN BZI_KERNEL_TWO bzi_kernel_augment(const bzi_kernel_passes p
     bzi_kernel_pass_thread(pass, &out, thread, block, pass->tables != 0);
 }
 #else
-/* A pass by the functions of a GPU's thread, which is all of its block, and that all of the grid. */
-BZI_KERNEL_CPU void bzi_kernel_pass_plain(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    const bzi_kernel_thread all = { 0, 0, 1, 1 };
-    bzi_kernel_shared shared;
-    const bzi_kernel_block block = { &shared, all, 0, 1, 0, 1 };
-    bzi_kernel_pass_thread(pass, out, all, block, pass->tables != 0);
-}
-
-/* All passes of a view by them: what tests compare with. */
-BZI_KERNEL_CPU void bzi_kernel_operate_plain(const bzi_kernel_pass *view, const bzi_kernel_output *out)
-{
-    bzi_kernel_stage stage = { 0, 0, 0, 0, 0 };
-    bzi_kernel_pass pass;
-    while (bzi_kernel_next_pass(view, out, &stage, &pass))
-        bzi_kernel_pass_plain(&pass, out);
-}
-
-/* The rest is faster, with the same bits: loops over planes, of which compilers make vectors. Samples go through their
- * tables in place, before a pass that has neighbors or channels to look at. */
+/* The passes again, faster, with the same bits: loops over planes, of which compilers make vectors. Samples go through
+ * their tables in place, before a pass that has neighbors or channels to look at. */
 
 #if BZI_KERNEL_X86
 /* Samples through a table that registers hold, 64 at a time; returns how many. */
@@ -3858,44 +3847,32 @@ BZI_KERNEL_FN void bzi_kernel_tally_grays(const bzi_kernel_pass *pass, const bzi
     *(uint64_t *)(uintptr_t)pass->counts = total;
 }
 
-/* What counts say of a channel; below is left for each sample. */
-BZI_KERNEL_FN bzi_kernel_stats bzi_kernel_stats_all(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                                    uint32_t kind, int c)
+/* As bzi_kernel_sum_up, of the histogram of all pixels, or of the sum of all grays. */
+BZI_KERNEL_FN void bzi_kernel_sum_up_once(const bzi_kernel_pass *pass, bzi_kernel_shared *shared, uint32_t c,
+                                          int is_gray)
 {
     const uint32_t *counts = (const uint32_t *)(uintptr_t)pass->counts + c * BZI_KERNEL_TABLE;
-    bzi_kernel_stats stats = { 0, 0, 0, 0, 0, 0.0f };
-    if (bzi_kernel_is_gray(kind))
-        stats.mean = (float)(int64_t)*(const uint64_t *)(uintptr_t)pass->counts / (float)bzi_kernel_plane_bytes(out);
-    for (uint32_t i = 0; i < BZI_KERNEL_TABLE && bzi_kernel_counts(kind) && !bzi_kernel_is_gray(kind); i++)
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < BZI_KERNEL_TABLE && !is_gray; i++) {
         if (counts[i]) {
-            stats.least = stats.total ? stats.least : i;
-            stats.most = i;
-            stats.at_most = counts[i];
-            stats.total += counts[i];
+            shared->table.least = total ? shared->table.least : i;
+            shared->table.most = i;
         }
-    return stats;
+        shared->table.sum[0][i] = total += counts[i];
+    }
+    if (is_gray)
+        shared->table.sum[0][BZI_KERNEL_TABLE - 1] = *(const uint64_t *)(uintptr_t)pass->counts;
 }
 
-/* Tables, whose samples below an entry's are added up once. */
 BZI_KERNEL_CPU void bzi_kernel_make_tables(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
-    const uint8_t *from = (const uint8_t *)(uintptr_t)pass->tables;
-    uint8_t *to = (uint8_t *)(uintptr_t)pass->dst;
-    for (int c = 0; c < 3; c++) {
-        const bzi_kernel_op *op = &pass->op[pass->first];
-        const int is_counted = bzi_kernel_counts(op->kind) && !bzi_kernel_is_gray(op->kind);
-        bzi_kernel_stats stats = bzi_kernel_stats_all(pass, out, op->kind, c);
-        uint32_t below[BZI_KERNEL_TABLE] = { 0 };
-        for (uint32_t i = 1; i < BZI_KERNEL_TABLE && is_counted; i++)
-            below[i] = below[i - 1] + bzi_kernel_read_count(pass, (uint32_t)c * BZI_KERNEL_TABLE + i - 1);
-        for (uint32_t i = 0; i < BZI_KERNEL_TABLE; i++) {
-            const uint32_t at = (uint32_t)c * BZI_KERNEL_TABLE + i;
-            uint32_t value = from ? from[at] : i;
-            stats.below = below[value];
-            for (uint32_t k = pass->first; k < pass->end; k++)
-                value = bzi_kernel_entry(&pass->op[k], c, value, &stats);
-            to[at] = (uint8_t)value;
-        }
+    const uint32_t kind = pass->op[pass->first].kind;
+    bzi_kernel_shared shared;
+    for (uint32_t c = 0; c < 3; c++) {
+        if (bzi_kernel_counts(kind))
+            bzi_kernel_sum_up_once(pass, &shared, c, bzi_kernel_is_gray(kind));
+        for (uint32_t i = 0; i < BZI_KERNEL_TABLE; i++)
+            bzi_kernel_make_entry(pass, out, &shared, c, i);
     }
 }
 
@@ -4082,22 +4059,16 @@ BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const 
 {
     const uint32_t width = (uint32_t)out->width, height = (uint32_t)out->height;
     bzi_kernel_pass pass = *given;
-    for (uint32_t k = given->first; k < given->end; k++) {
-        const bzi_kernel_op *op = &given->op[k];
+    for (pass.end = pass.first + 1; pass.end <= given->end; pass.first++, pass.end++) {
+        const bzi_kernel_op *op = &given->op[pass.first];
         const int is_grid = op->kind == BZI_KERNEL_OP_GRID_MASK;
         const int is_plain = !is_grid && !(out->mean && op->bits) && op->noise[0] == 0.0f && op->noise[1] == 0.0f &&
                              op->noise[2] == 0.0f;
         const uint32_t left = is_grid ? 0 : op->area[0], top = is_grid ? 0 : op->area[1];
         const uint32_t right = is_grid || op->area[2] > width ? width : op->area[2];
         const uint32_t bottom = is_grid || op->area[3] > height ? height : op->area[3];
-        pass.first = k;
-        pass.end = k + 1;
-        for (uint32_t y = top; y < bottom && (!is_plain || y == top); y++)
-            for (uint32_t x = left; x < right; x++) {
-                float c[3] = { 0.0f, 0.0f, 0.0f };
-                if (bzi_kernel_cover(&pass, out, x, y, c))
-                    bzi_kernel_store(pass.dst, out, (int32_t)x, (int32_t)y, c);
-            }
+        const bzi_kernel_thread from = { left, top, 1, 1 };
+        bzi_kernel_pass_cover(&pass, out, from, right, is_plain && top < bottom ? top + 1 : bottom);
         if (is_plain && left < right)
             bzi_kernel_repeat_row(&pass, out, left, top, right, bottom);
     }

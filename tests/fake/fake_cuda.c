@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #endif
 #include "../../benzina_kernels.cu"
+#include "../unit/passes.h"
 
 #define NAME(name, function, bounds) #name,
 enum { AUGMENT = BZI_KERNEL_COUNT, ENTRIES };
@@ -1282,7 +1283,7 @@ static void work_kernel(void *payload, int is_lost)
     if (!is_lost && !fake_happens(FAKE_stream_kernel, l->stream, NULL, l->count))
         for (unsigned z = 0; z < l->count; z++) {
             if (l->entry == AUGMENT) {
-                bzi_kernel_pass_plain(&l->passes.pass[z], &l->out);
+                pass_plain(&l->passes.pass[z], &l->out);
                 continue;
             }
             if (FAKE_GET(control->wrong_kernel) < 2)

@@ -31,6 +31,7 @@ TEST_MAIN(RUN(settings_with_policies_are_refused_by_name))
 #else
 
 #include "operations.h"
+#include "passes.h"
 
 /* ---- Passes ------------------------------------------------------------------------------------------------------ */
 
@@ -70,7 +71,9 @@ TEST(vectors_give_the_bits_of_the_functions_of_a_gpu_thread)
         memset(pixels_a, 9, sizeof pixels_a);
         memset(pixels_b, 9, sizeof pixels_b);
         bzi_kernel_operate(&a, &out);
-        bzi_kernel_operate_plain(&b, &out);
+        bzi_kernel_stage stage = { 0, 0, 0, 0, 0 };
+        for (bzi_kernel_pass pass; bzi_kernel_next_pass(&b, &out, &stage, &pass);)
+            pass_plain(&pass, &out);
         if (memcmp(pixels_a, pixels_b, sizeof pixels_a)) {
             printf("  round %d: %ux%u, dtype %u, layout %u, channels %u:", round, o.width, o.height, o.dtype, o.layout,
                    channels);

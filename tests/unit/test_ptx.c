@@ -2489,6 +2489,7 @@ TEST(either_rule_for_the_larger_of_two_zeros_gives_the_same_bits)
 /* ---- Operations -------------------------------------------------------------------------------------------------- */
 
 #include "operations.h"
+#include "passes.h"
 
 /* A view whose passes are run by the functions in C, here, and by the CPU's loops, each with memory of its own. */
 enum { BY_C, BY_PTX, BY_LOOPS, WAYS };
@@ -2572,7 +2573,7 @@ static int view_agrees(view *v, ptx_program *program, uint64_t limit, char fault
         if (!more)
             break;
         ptx_launch launched = { .limit = limit };
-        bzi_kernel_pass_plain(&passes[BY_C], &v->out);
+        pass_plain(&passes[BY_C], &v->out);
         same = pass_run(v, &passes[BY_PTX], program, &launched, fault) &&
                !memcmp(v->scratch[BY_C], v->scratch[BY_PTX], v->scratch_bytes) &&
                !memcmp(v->batch[BY_C], v->batch[BY_PTX], v->batch_bytes);
@@ -2654,7 +2655,7 @@ TEST(kinds_that_do_not_exist_do_in_c_what_they_do_here)
             pass[i].first = kind < 64 ? 0 : 1;
             pass[i].end = pass[i].first + 1;
         }
-        bzi_kernel_pass_plain(&pass[BY_C], &v.out);
+        pass_plain(&pass[BY_C], &v.out);
         CHECK(pass_run(&v, &pass[BY_PTX], shipped, &launched, fault));
         CHECK(!memcmp(v.scratch[0], v.scratch[1], v.scratch_bytes) && !memcmp(v.batch[0], v.batch[1], v.batch_bytes));
         view_free(&v);

@@ -1351,7 +1351,7 @@ TEST(an_index_that_the_caller_gives_is_preferred_to_the_file_beside_it_and_check
     config.index = text;
     config.index_bytes = 0;
     CHECK_EQ(bzna_dataset_open(context, SHARD ".tar", &config, &dataset, &err), BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(err.message, "dataset_config.index: index_bytes is 0, and index is not NULL");
+    CHECK_CONTAINS(err.message, "dataset_config.index, index_bytes: one is given without the other");
     config.index = NULL;
     config.index_bytes = 5;
     CHECK_EQ(bzna_dataset_open(context, SHARD ".tar", &config, &dataset, &err), BZNA_E_ARGUMENT);
