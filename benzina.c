@@ -11866,8 +11866,10 @@ static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error 
     scan.window = (bzi_window){ .source = &c->source, .memory = &c->host->memory };
 
     status = bzi_recordio_walk(&scan, err);
+    if (status == BZNA_OK && !scan.count && !is_same)
+        status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "no record begins in the file");
     if (is_same) {
-        *is_same = status == BZNA_OK && scan.count == c->count &&
+        *is_same = status == BZNA_OK && scan.count && scan.count == c->count &&
                    !memcmp(scan.offsets.data, own->offsets, (size_t)(scan.count * sizeof *own->offsets));
         status = status == BZNA_E_FORMAT || status == BZNA_E_TRUNCATED ? BZNA_OK : status;
     } else if (status == BZNA_OK && (status = bzi_recordio_make(c, scan.count, err)) == BZNA_OK) {
@@ -18580,7 +18582,7 @@ static int bzi_turbo_try(bzi_turbo *turbo, int (*step)(bzi_turbo *turbo))
  * Huffman tables for the first bits of DC coefficients, or for AC coefficients. */
 static void bzi_turbo_check_scan(j_common_ptr common)
 {
-    const j_decompress_ptr info = (j_decompress_ptr)common;
+    struct jpeg_decompress_struct *const info = (j_decompress_ptr)common;
     const int needs_dc = !info->arith_code && (!info->progressive_mode || (!info->Ss && !info->Ah));
     const int needs_ac = !info->arith_code && (!info->progressive_mode || info->Ss);
 

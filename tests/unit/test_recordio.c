@@ -673,12 +673,27 @@ TEST(fingerprints_tell_files_apart)
     free(g);
 }
 
+/* Sanitizers see that nothing is copied from NULL. */
+TEST(a_file_of_no_bytes_has_no_records)
+{
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    bzna_error err = fresh_error();
+    rec_file *f = rec_new();
+    bzna_dataset_config_init(&config, sizeof config);
+    config.format = "RecordIO";
+    CHECK(bzna_dataset_open_memory(context, f->bytes, f->size, &config, &dataset, &err) != BZNA_OK && !dataset);
+    CHECK(err.message[0]);
+    free(f);
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
     test_start(argv);
     if (bzna_context_open(NULL, &context, NULL) != BZNA_OK)
         return 1;
+    RUN(a_file_of_no_bytes_has_no_records)
     RUN(fields_are_those_of_the_records) RUN(the_picture_begins_behind_the_labels) RUN(records_in_parts_are_joined)
     RUN(a_picture_in_parts_is_read_whole) RUN(a_list_gives_labels_and_names_by_id) RUN(the_idx_says_where_records_begin)
     RUN(an_idx_older_than_its_file_must_be_what_a_scan_finds) RUN(an_idx_of_another_file_is_refused_with_a_hint)
