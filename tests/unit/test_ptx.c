@@ -1551,14 +1551,13 @@ static char *shipped_text(void)
     return text;
 }
 
-/* ---- How many pictures ------------------------------------------------------------------------------------------- */
+/* ---- How many altered instructions ------------------------------------------------------------------------------- */
 
 /* All of them where the kernels or their PTX are not those that the last run in this folder passed with, in make
  * test-all, and where tests are named; otherwise, and where there was no such run, fewer. */
 #define PASSED_WITH TEST_BUILD "/tests/ptx_passed_with.txt"
 static int in_full;
-#undef ROUNDS
-#define ROUNDS(full, few) (in_full ? (full) : (few))
+#define IN_FULL(full, few) (in_full ? (full) : (few))
 
 static unsigned long long kernels_hash(void)
 {
@@ -1585,7 +1584,7 @@ static void choose_rounds(void)
         fclose(file);
     in_full = !SANITIZED && (changed || test_wanted || (all && *all));
     if (!in_full)
-        printf("LEFT test_ptx: most pictures, where the kernels have not changed\n");
+        printf("LEFT test_ptx: most altered instructions, where the kernels have not changed\n");
 }
 
 static void keep_hash(void)
@@ -2990,7 +2989,7 @@ TEST(one_altered_instruction_gives_another_picture)
     const char *end = strstr(text, "bzi_kernel_augment(");
     for (const char *line = text; line && line < end; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
         for (int way = 0; way < 2; way++) {
-            if (!alter(line, way, altered) || number++ % ROUNDS(16, 60))
+            if (!alter(line, way, altered) || number++ % IN_FULL(16, 60))
                 continue;
             char *changed = text_with(text, line, altered);
             ptx_program *program = ptx_decode(changed);
@@ -3006,7 +3005,7 @@ TEST(one_altered_instruction_gives_another_picture)
             free(changed);
         }
     printf("  %d of %d altered instructions found out\n", found, tried);
-    CHECK(tried >= ROUNDS(100, 30));
+    CHECK(tried >= IN_FULL(100, 30));
     CHECK(found * 100 >= tried * 93);         /* the rest: squares of 0, ties, bits that are never set */
     for (int i = 0; i < JUDGES; i++)
         scene_free(&judges[i]);
@@ -3037,7 +3036,7 @@ TEST(one_altered_instruction_of_an_operation_gives_another_picture)
     for (const char *line = strstr(strstr(text, "bzi_kernel_augment("), "\n{"); line;
          line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
         for (int way = 0; way < 2; way++) {
-            if (!alter(line, way, altered) || number++ % ROUNDS(12, 60))
+            if (!alter(line, way, altered) || number++ % IN_FULL(12, 60))
                 continue;
             char *changed = text_with(text, line, altered);
             ptx_program *program = ptx_decode(changed);
@@ -3051,7 +3050,7 @@ TEST(one_altered_instruction_of_an_operation_gives_another_picture)
             free(changed);
         }
     printf("  %d of %d altered instructions found out\n", found, tried);
-    CHECK(tried >= ROUNDS(40, 8));
+    CHECK(tried >= IN_FULL(40, 8));
     CHECK(found * 100 >= tried * 80);         /* the rest: loops that begin elsewhere, clamps of what is inside */
     free(text);
 }
