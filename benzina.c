@@ -17245,17 +17245,6 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
  * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
  * homography. */
 
-/* Checks what a transform says of its rectangle, and how many operations it has. */
-static bzna_status bzi_transform_check_clip(const bzna_transform *t, bzna_error *err)
-{
-    if (t->reserved1 || t->operation_count > BZNA_OPERATIONS_MAX)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.operation_count: %u; at most %u are allowed, and reserved1 "
-                        "must be 0", t->operation_count, BZNA_OPERATIONS_MAX);
-    if (!bzi_finite(t->clip, 6) || !bzi_finite(t->clip_size, 2))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.clip or clip_size: not a finite number");
-    return BZNA_OK;
-}
-
 #ifndef BENZINA_NO_AUGMENT
 /* What is known of a kind of operations. */
 enum {
@@ -17356,17 +17345,16 @@ static const char *bzi_drawn_fault(const bzna_drawn *d)
     return isfinite(d->noise) && d->noise >= 0 ? NULL : "noise";
 }
 
-/* Checks what a transform says of its operations. */
+/* Checks what a transform says of its operations. Pre: they are not more than there is room for. */
 static bzna_status bzi_transform_check_operations(const bzna_transform *t, bzna_error *err)
 {
-    const bzna_status status = bzi_transform_check_clip(t, err);
     const char *fault;
 
-    for (uint32_t i = 0; i < t->operation_count && status == BZNA_OK; i++)
+    for (uint32_t i = 0; i < t->operation_count; i++)
         if ((fault = bzi_drawn_fault(&t->operations[i])) != NULL)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.operations[%u].%s: out of its range, or not a number", i,
                             fault);
-    return status;
+    return BZNA_OK;
 }
 
 /* Returns the name of a member of an operation that is out of its range, or has no effect; or NULL. */
@@ -17755,9 +17743,8 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
 /* In this build transforms with operations are refused, and settings with policies, so that none are ever drawn. */
 static bzna_status bzi_transform_check_operations(const bzna_transform *t, bzna_error *err)
 {
-    const bzna_status status = bzi_transform_check_clip(t, err);
-    return status == BZNA_OK && t->operation_count ?
-           BZI_FAIL(err, BZNA_E_UNSUPPORTED, "transform.operations: this build has none (BENZINA_NO_AUGMENT)") : status;
+    return t->operation_count ? BZI_FAIL(err, BZNA_E_UNSUPPORTED, "transform.operations: this build has none "
+                                         "(BENZINA_NO_AUGMENT)") : BZNA_OK;
 }
 
 BZI_COLD
@@ -17833,6 +17820,17 @@ static bzna_status bzi_transform_check_settings(const bzna_transform *t, const c
     return BZNA_OK;
 }
 
+/* Checks what a transform says of its rectangle, and how many operations it has. */
+static bzna_status bzi_transform_check_clip(const bzna_transform *t, bzna_error *err)
+{
+    if (t->reserved1 || t->operation_count > BZNA_OPERATIONS_MAX)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.operation_count: %u; at most %u are allowed, and reserved1 "
+                        "must be 0", t->operation_count, BZNA_OPERATIONS_MAX);
+    if (!bzi_finite(t->clip, 6) || !bzi_finite(t->clip_size, 2))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.clip or clip_size: not a finite number");
+    return BZNA_OK;
+}
+
 BZI_COLD
 static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
 {
@@ -17860,8 +17858,9 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     const char *fault = bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
     if (fault)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
-    const bzna_status status = bzi_transform_check_operations(t, err);
-    return status == BZNA_OK ? bzi_transform_check_settings(t, "transform", &names, err) : status;
+    if (bzi_transform_check_clip(t, err) != BZNA_OK || bzi_transform_check_operations(t, err) != BZNA_OK)
+        return err->status;
+    return bzi_transform_check_settings(t, "transform", &names, err);
 }
 
 /* Fills in the colors of a slot, which a slot of a failed sample needs as well. bias and scale apply to the channels
@@ -27108,6 +27107,7 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
  * except for lack of memory. */
 static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna_error *err)
 {
+    bzi_device *device;
     int is_new;
 
     *out = NULL;
@@ -27119,26 +27119,27 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     if (is_new && bzi_device_open(context->host, &context->config, &context->device, &context->device_error) ==
                       BZNA_E_DEVICE_LOST)
         context->device_error.status = BZNA_E_DEVICE;       /* the library had nothing on it: there is just no device */
-    if (!context->device)
+    device = context->device;
+    if (!device)
         *err = context->device_error;
     if (context->device_error.status == BZNA_E_MEMORY)      /* not kept: there may be memory the next time */
         bzi_error_init(&context->device_error);
     bzi_os_turn_end(&context->turn);
 
-    if (!context->device && is_new && err->status != BZNA_E_MEMORY)
+    if (!device && is_new && err->status != BZNA_E_MEMORY)
         bzi_log(context->host, BZNA_LOG_INFO, err->status, "no GPU: %s", err->message);
-    if (!context->device)
+    if (!device)
         return err->status;
 
-    if (bzi_device_is_foreign(context->device))
+    if (bzi_device_is_foreign(device))
         return bzi_cuda_fail_forked(err);
 
-    *out = context->device;
-    if (!bzi_device_is_lost(context->device))
+    *out = device;
+    if (!bzi_device_is_lost(device))
         return BZNA_OK;
 
     /* without a code of the driver's, only the kernel's pixels were wrong, and the CPU can be used instead */
-    bzi_device_fail_lost(context->device, err);
+    bzi_device_fail_lost(device, err);
     return err->status = err->native_code ? err->status : BZNA_E_DEVICE;
 }
 

@@ -1,6 +1,6 @@
 /* library.h - the library for suites, with all that is static in it. make compiles benzina.c once for them, and each
- * suite includes only its types and declarations, which tests/make/library.awk makes of benzina.c. By hand and for other
- * systems, where TEST_LINKED is not defined, benzina.c becomes a part of each suite.
+ * suite includes only its types and declarations, which tests/make/library.awk makes of benzina.c. By hand and for
+ * other systems, where TEST_LINKED is not defined, benzina.c becomes a part of each suite.
  *
  * TEST_KERNELS, defined before: with the inline functions of benzina_kernels.cu, too. A suite that changes the library
  * (#define pread my_pread) includes benzina.c itself instead. */

@@ -1,5 +1,5 @@
-/* passes.h - operations by the functions that a GPU's thread calls: what the loops of the CPU are compared with, and what
- * the fake driver launches. Include after benzina_kernels.cu. */
+/* passes.h - operations by the functions that a GPU's thread calls: what the loops of the CPU are compared with, and
+ * what the fake driver launches. Include after benzina_kernels.cu. */
 #ifndef BENZINA_TEST_PASSES_H
 #define BENZINA_TEST_PASSES_H
 

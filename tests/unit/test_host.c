@@ -3,6 +3,8 @@
 #include "test.h"
 #include "known.h"
 
+#include <limits.h>
+
 #define PATTERN 0xa5
 
 /* ---- Status ---- */
