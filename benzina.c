@@ -2422,7 +2422,7 @@ static const uint8_t *bzi_source_at_hand(const bzi_source *source, uint64_t offs
         return source->map + offset;
     for (uint32_t i = 0; i < BZI_KEPT; i++) {
         const bzi_kept *kept = &source->kept[i];
-        if (offset >= kept->at && size <= kept->size && offset - kept->at <= kept->size - size)
+        if (kept->size && offset >= kept->at && size <= kept->size && offset - kept->at <= kept->size - size)
             return kept->data + (offset - kept->at);
     }
     return NULL;
@@ -3945,6 +3945,7 @@ typedef struct bzi_jpeg {
     bzi_jpeg_component component[4];  /* in the order of the frame header */
     uint32_t           defined;       /* set of the tables that are defined */
     uint32_t           needed;        /* set of those that the first scan needs */
+    uint32_t           odd;           /* a table, a length or a scan that libjpeg-turbo judges, and NVDEC never gets */
     uint32_t           has_scan;      /* the first scan was reached */
     uint32_t           several;       /* there are several scans, each with a part of the components or coefficients */
     uint32_t           jfif;          /* JFIF's marker is there */
@@ -3992,7 +3993,8 @@ static void bzi_jpeg_tables(bzi_jpeg *j, uint32_t marker, bzi_cursor *c)
             for (int i = 0; i < 16; i++)
                 bytes += bzi_cursor_u8(c);
         }
-        bzi_cursor_take(c, bytes);
+        if (which > 31 || (which & 15) > 3 || (marker == BZI_JPEG_DHT && bytes > 256) || !bzi_cursor_take(c, bytes))
+            j->odd = 1;
         j->defined |= 1u << ((which & 3) + (marker == BZI_JPEG_DHT ? 4 + 4 * kind : 0));
     }
 }
@@ -4034,13 +4036,15 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
 
     for (uint32_t i = 0; i < j->count; i++) {
         bzi_jpeg_component *p = &j->component[i];
-        uint32_t factors;
+        uint32_t factors, table;
 
         p->id = bzi_cursor_u8(c);
         factors = bzi_cursor_u8(c);
         p->h = factors >> 4;
         p->v = factors & 15;
-        j->needed |= 1u << (bzi_cursor_u8(c) & 3);
+        table = bzi_cursor_u8(c);
+        j->needed |= 1u << (table & 3);
+        j->odd |= table > 3;
         if (!p->h || p->h > 4 || !p->v || p->v > 4)
             return bzi_still_fail(err, c, "JPEG", "the frame header is damaged");
     }
@@ -4054,11 +4058,11 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
 
     if (!j->frame)
         return bzi_still_fail(err, c, "JPEG", "a scan before the frame header");
+    j->odd |= bzi_cursor_left(c) != 2 * count + 3;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t tables;
+        const uint32_t id = bzi_cursor_u8(c), tables = bzi_cursor_u8(c);
 
-        bzi_cursor_u8(c);
-        tables = bzi_cursor_u8(c);
+        j->odd |= (tables & 0xcc) != 0 || i >= j->count || j->component[i].id != id;
         j->needed |= 16u << (tables >> 4 & 3) | 256u << (tables & 3);
     }
     j->has_scan = 1;
@@ -4078,7 +4082,7 @@ static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
         j->jfif = 1;
     if (marker == BZI_JPEG_APP14 && c->size >= 12 && !memcmp(c->data, "Adobe", 5))
         j->adobe = c->data[11];
-    if (marker == BZI_JPEG_APP1 && !j->orientation)
+    if (marker == BZI_JPEG_APP1 && !j->orientation && c->size >= 6 && !memcmp(c->data, "Exif\0", 6))
         j->orientation = bzi_exif_orientation(data);
 }
 
@@ -4206,7 +4210,7 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     format->height = j.height;
     format->depth_luma = format->depth_chroma = 8;
     format->profile[0] = j.frame == BZI_JPEG_SOF0 && j.count == 3 && !j.several && !(j.needed & ~j.defined) &&
-                         !is_rgb;                           /* NVDEC may decode it */
+                         !j.odd && !is_rgb;                 /* NVDEC may decode it */
     format->profile[1] = j.frame < BZI_JPEG_SOF2 && !(j.defined >> 4);
 
     format->orientation = j.orientation ? j.orientation : j.xmp_orientation;
@@ -11846,7 +11850,8 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
 static bzna_status bzi_recordio_make(bzi_container *c, uint64_t count, bzna_error *err)
 {
     bzi_recordio *own = c->own;
-    if (!BZI_KEEP(&c->kept, own->offsets, count + 1))
+    own->offsets = bzi_keep_raw(&c->kept, count + 1, sizeof *own->offsets);
+    if (!own->offsets)
         return bzi_fail_memory(err, "the index of a RecordIO file");
     own->offsets[count] = c->source.size;
     c->count = count;
@@ -12894,10 +12899,16 @@ static bzna_status bzi_provider_get(const bzi_provider *own, uint64_t index, uin
     *size = extent.size;
     if (!extent.size || extent.size > capacity)
         return BZNA_OK;
-    if (!extent.data)
-        return bzi_source_read(extent.source, extent.offset, bytes, extent.size, err);
-    memcpy(bytes, extent.data, (size_t)extent.size);
-    return BZNA_OK;
+    if (extent.data) {
+        memcpy(bytes, extent.data, (size_t)extent.size);
+        return BZNA_OK;
+    }
+
+    if (bzi_source_read(extent.source, extent.offset, bytes, extent.size, err) == BZNA_OK)
+        return BZNA_OK;
+    if (err->status == BZNA_E_NOT_FOUND)                    /* the file is gone: not that there is no value */
+        err->status = BZNA_E_IO;
+    return err->status;
 }
 
 /* --- Samples --- */
@@ -13283,8 +13294,10 @@ static int bzi_glob_in_set(const char *p, const char *end, int byte, const char 
 
         p += *p == BZI_OS_ESCAPE && p + 1 < end;
         low = bzi_glob_byte(*p);
-        if (p + 2 < end && p[1] == '-' && p[2] != ']')
+        if (p + 2 < end && p[1] == '-' && p[2] != ']') {
             p += 2;
+            p += *p == BZI_OS_ESCAPE && p + 1 < end;
+        }
         found |= byte >= low && byte <= bzi_glob_byte(*p);
     }
     *after = p + 1;
@@ -13340,7 +13353,7 @@ static bzna_status bzi_glob_walk(bzi_names *found, char *path, size_t known, con
     const char *end = pattern + strcspn(pattern, "/"), *name;
     bzna_status status = BZNA_OK;
     bzi_os_folder folder;
-    int kind, error;
+    int kind, error = 0, shows_hidden;
 
     while (bzi_glob_plain(pattern, end, path + known)) {    /* no name of this part is asked for */
         if (!*end)
@@ -13352,11 +13365,12 @@ static bzna_status bzi_glob_walk(bzi_names *found, char *path, size_t known, con
     }
 
     path[known] = 0;
+    shows_hidden = pattern[*pattern == BZI_OS_ESCAPE] == '.';
     if (bzi_os_folder_open(&folder, known ? path : ".") != 0)
         return BZNA_OK;
     while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL) {
         const size_t size = known + strlen(name);
-        if ((*name == '.' && *pattern != '.') || size + strlen(end) >= BZI_LIMIT_PATH_BYTES ||
+        if ((*name == '.' && !shows_hidden) || size + strlen(end) >= BZI_LIMIT_PATH_BYTES ||
             !bzi_glob_matches(pattern, end, name))
             continue;
         memcpy(path + known, name, strlen(name) + 1);
@@ -13368,6 +13382,10 @@ static bzna_status bzi_glob_walk(bzi_names *found, char *path, size_t known, con
         }
     }
     bzi_os_folder_close(&folder);
+    if (status == BZNA_OK && error) {
+        path[known] = 0;
+        status = bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", path, strerror(error));
+    }
     return status;
 }
 
@@ -18498,6 +18516,7 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 /* One decoder. */
 typedef struct bzi_turbo {
     struct jpeg_decompress_struct info;       /* libjpeg's decoder */
+    struct jpeg_compress_struct   model;      /* while a decoder is made: it has the tables of the standard */
     struct jpeg_error_mgr         errors;     /* libjpeg's last message */
     struct jpeg_source_mgr        source;     /* where libjpeg is in `data` */
     struct jpeg_progress_mgr      progress;   /* libjpeg calls it while it reads several scans */
@@ -18602,19 +18621,19 @@ static void bzi_turbo_check_scan(j_common_ptr common)
 /* Gets the Huffman tables of the standard (ITU-T T.81, K.3.3), with which libjpeg's compressors begin. */
 static void bzi_turbo_get_standard(bzi_turbo *turbo)
 {
-    struct jpeg_compress_struct info;
+    struct jpeg_compress_struct *info = &turbo->model;
 
-    info.err = &turbo->errors;
-    info.client_data = turbo;
-    jpeg_create_compress(&info);
-    info.in_color_space = JCS_YCbCr;
-    info.input_components = 3;
-    jpeg_set_defaults(&info);
+    info->err = &turbo->errors;
+    info->client_data = turbo;
+    jpeg_create_compress(info);
+    info->in_color_space = JCS_YCbCr;
+    info->input_components = 3;
+    jpeg_set_defaults(info);
     for (int i = 0; i < 2; i++) {
-        turbo->standard[0][i] = *info.dc_huff_tbl_ptrs[i];
-        turbo->standard[1][i] = *info.ac_huff_tbl_ptrs[i];
+        turbo->standard[0][i] = *info->dc_huff_tbl_ptrs[i];
+        turbo->standard[1][i] = *info->ac_huff_tbl_ptrs[i];
     }
-    jpeg_destroy_compress(&info);
+    jpeg_destroy_compress(info);
 }
 
 /* A step that makes libjpeg's decoder, with all tables that it may have. */
@@ -18656,6 +18675,7 @@ static bzna_status bzi_turbo_open(bzi_turbo *turbo, const bzi_memory *memory, bz
 static void bzi_turbo_close(bzi_turbo *turbo)
 {
     jpeg_destroy_decompress(&turbo->info);
+    jpeg_destroy_compress(&turbo->model);                   /* memory may have ended while it was at work */
     if (turbo->memory) {
         bzi_buffer_free(turbo->memory, &turbo->pixels);
         bzi_buffer_free(turbo->memory, &turbo->product);
@@ -22498,7 +22518,6 @@ BZI_COLD
 static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
 {
     const bzi_nvdec_format want = { info->codec, info->chroma_format, info->depth, 0, 0 };
-    bzi_caps *kind = bzi_device_kind(device, want.codec, want.chroma, want.depth);
     bzi_session session;
     bzna_error why;
     bzna_status status;
@@ -22508,6 +22527,8 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
     status = bzi_device_codec(device, info, err);
 
     if (status == BZNA_OK && info->supported) {
+        bzi_caps *kind = bzi_device_kind(device, want.codec, want.chroma, want.depth);
+
         bzi_error_init(&why);
         if (bzi_check_is_due(device, &want) &&
             bzi_session_open(&session, device, &device->host->memory, &why) == BZNA_OK) {
@@ -29519,9 +29540,9 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
     all = device->info;
     all.video = bzi_device_video(device, &e);
     bzi_string_copy(all.message, sizeof all.message, e.message);
-    bzi_os_lock(&context->turn.mutex);
+    bzi_os_turn_begin(&context->turn);
     all.sessions = context->pool ? context->pool->count : 0;
-    bzi_os_unlock(&context->turn.mutex);
+    bzi_os_turn_end(&context->turn);
     BZI_API_ANSWER(info);
 }
 
@@ -30552,8 +30573,9 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
 
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
-    if (loader->config.order.kind == BZNA_ORDER_GIVEN)      /* it takes the lock */
+    if (loader->config.order.kind == BZNA_ORDER_GIVEN) {    /* it takes the lock */
         BZI_API_NEED_LOADER(loader, 0);
+    }
 
     bzi_api_loader_info(loader, &all);
     BZI_API_ANSWER(info);

@@ -581,8 +581,10 @@
  *     \                the next character stands for itself
  *
  * If a data set has many files, at most 64 of them are open at a time, or a quarter of the files
- * that the process may open, if that is less. A file that is opened again must be as it was,
- * otherwise its samples fail with E_IO.
+ * that the process may open, if that is less. The others are opened for each read, which costs
+ * little on a local disk, and a round trip on a network's. A file that is opened again must be as
+ * it was, otherwise its samples fail with E_IO. If the process has no descriptor left for it, a
+ * read waits for one second, and then fails with E_IO, too.
  *
  * ARCHIVES (.bzna) are mp4 files. They hold frames of H.265, H.264 or AV1, or JPEG files as they
  * are, with their EXIF orientation. The sample entry of JPEG is mjpg, as in HEIF, and QuickTime's

@@ -2842,13 +2842,17 @@ BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kern
                                            const bzi_kernel_output *out, int32_t y)
 {
     const int shift = bzi_kernel_element_shift(out->dtype);
-    uint8_t rows[3][4 * BZI_KERNEL_COPIED];
-    const uint8_t *const from[3] = { rows[0], rows[1], rows[2] };
+    union {                                    /* elements of the output's type */
+        float real[BZI_KERNEL_COPIED];
+        uint16_t half[BZI_KERNEL_COPIED];
+        uint8_t byte[4 * BZI_KERNEL_COPIED];
+    } rows[3];
+    const uint8_t *const from[3] = { rows[0].byte, rows[1].byte, rows[2].byte };
     for (int32_t first = 0, end; first < out->width; first = end) {
         end = first + BZI_KERNEL_COPIED < out->width ? first + BZI_KERNEL_COPIED : out->width;
         const int64_t at = y * out->stride_y + first * out->stride_x;
         for (uint32_t i = 0; i < out->channels; i++)
-            bzi_kernel_copy_part(slot, copy, out->dtype, (int)i, y, first, end, rows[i]);
+            bzi_kernel_copy_part(slot, copy, out->dtype, (int)i, y, first, end, rows[i].byte);
         bzi_kernel_scatter(out, copy->level, copy->place, from, end - first,
                            (uint8_t *)(uintptr_t)slot->dst + (at << shift));
     }

@@ -76,7 +76,7 @@ SETS = {  # name: edge of the output, batch, how many pictures there are at leas
     "500x375": (224, 64, 256),
     "progressive": (224, 64, 256),
     "1600x1200": (224, 64, 64),
-    "12mpx": (224, 64, 16),
+    "12mpx": (224, 16, 16),
 }
 SET = os.environ.get("SET") or "photographs"
 if SET not in SETS:

@@ -771,7 +771,7 @@ TEST(a_path_that_exists_is_never_a_pattern)
         clear();
         return;
     }
-    TOUCH("a{b,c}.x", "[1].x", "1.x", "*.x", "a::b", "b\\*.x");
+    TOUCH("a{b,c}.x", "[1].x", "1.x", "*.x", "a::b", "b\\*.x", ".hidden");
     CHECK_PATHS(TOP "/a{b,c}.x", TOP "/a{b,c}.x");
     CHECK_PATHS(TOP "/[1].x", TOP "/[1].x");
     CHECK_PATHS(TOP "/*.x", TOP "/*.x");
@@ -779,6 +779,8 @@ TEST(a_path_that_exists_is_never_a_pattern)
     CHECK_PATHS(TOP "/b\\*.x", TOP "/b\\*.x");
     CHECK_PATHS(TOP "/{[1],1}.x", TOP "/[1].x", TOP "/1.x");
     CHECK_PATHS(TOP "/[12].x", TOP "/1.x");
+    CHECK_PATHS(TOP "/[0-\\9].x", TOP "/1.x");              /* as fnmatch has it */
+    CHECK_PATHS(TOP "/\\.h*", TOP "/.hidden");
     CHECK_PATHS(TOP "/\\[1].{x,y}", TOP "/[1].x", TOP "/[1].y");
     CHECK_PATHS(TOP "/?.{x,[x]}::" TOP "/none", TOP "/*.x", TOP "/1.x", TOP "/*.x", TOP "/1.x", TOP "/none");
     clear();

@@ -166,6 +166,65 @@ static int same_rows(const bzna_picture *a, const bzna_picture *b, uint32_t rows
     return 1;
 }
 
+/* ---- Headers ----------------------------------------------------------------------------------------------------- */
+
+static bzi_format described(bytes b)
+{
+    bzi_format format = { 0 };
+    CHECK_EQ(bzi_jpeg_inspect((bzi_span){ b.data, b.size }, &format, &last), BZNA_OK);
+    return format;
+}
+
+/* libjpeg-turbo refuses such headers itself. A driver that is given one may do anything. */
+TEST(headers_that_only_libjpeg_turbo_may_judge_are_never_nvdecs)
+{
+    static const struct {
+        const char *what, *marker;
+        size_t      at;                       /* of the byte, from the marker on */
+        uint8_t     byte;
+    } changes[] = {
+        { "a component with quantization table 4", "\xff\xc0", 12, 4 },
+        { "quantization table 4", "\xff\xdb", 4, 4 },
+        { "a quantization table of another precision", "\xff\xdb", 4, 0x20 },
+        { "a quantization table that ends early", "\xff\xdb", 3, 60 },
+        { "Huffman table 4", "\xff\xc4", 4, 4 },
+        { "a Huffman table of 511 codes", "\xff\xc4", 5, 255 },
+        { "a scan with the first component twice", "\xff\xda", 7, 1 },
+        { "a scan with Huffman table 4", "\xff\xda", 6, 0x40 },
+        { "a scan header that is a byte longer", "\xff\xda", 3, 13 },
+    };
+    bytes b = encoded(kind_of("4:2:0"));
+
+    CHECK_EQ(described(b).profile[0], 1);
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        uint8_t *byte = b.data + find(b, 0, changes[i].marker, 2) + changes[i].at, before = *byte;
+        *byte = changes[i].byte;
+        if (described(b).profile[0]) {
+            printf("  %s\n", changes[i].what);
+            CHECK_EQ(described(b).profile[0], 0);
+        }
+        *byte = before;
+    }
+    free(b.data);
+}
+
+TEST(an_orientation_needs_the_name_of_exif)
+{
+    static const char segment[] = "\xff\xe1\0\x22" "Exif\0\0" "II*\0\x08\0\0\0" "\x01\0" "\x12\x01\x03\0\x01\0\0\0"
+                                  "\x06\0\0\0" "\0\0\0\0";
+    static const char nameless[] = "\xff\xe1\0\x1c" "II*\0\x08\0\0\0" "\x01\0" "\x12\x01\x03\0\x01\0\0\0"
+                                   "\x03\0\0\0" "\0\0\0\0";
+    bytes plain = encoded(kind_of("4:2:0")), named = spliced(plain, 2, segment, sizeof segment - 1, 2);
+    bytes both = spliced(named, 2, nameless, sizeof nameless - 1, 2);
+
+    CHECK_EQ(described(plain).orientation, 0);
+    CHECK_EQ(described(named).orientation, 6);
+    CHECK_EQ(described(both).orientation, 6);
+    free(plain.data);
+    free(named.data);
+    free(both.data);
+}
+
 /* ---- Planes ------------------------------------------------------------------------------------------------------ */
 
 TEST(planes_are_those_of_turbojpeg)
@@ -1188,7 +1247,9 @@ TEST_MAIN(RUN(a_loader_decodes_what_the_warp_reads)
           RUN(a_loader_shrinks_by_what_all_views_of_a_picture_allow)
           RUN(decoders_are_closed))
 #else
-TEST_MAIN(RUN(planes_are_those_of_turbojpeg)
+TEST_MAIN(RUN(headers_that_only_libjpeg_turbo_may_judge_are_never_nvdecs)
+          RUN(an_orientation_needs_the_name_of_exif)
+          RUN(planes_are_those_of_turbojpeg)
           RUN(arithmetic_coding_has_the_pixels_of_huffmans)
           RUN(a_warp_of_the_rows_that_it_needs_is_that_of_the_whole_picture)
           RUN(shrunk_planes_are_libjpegs_rows)

@@ -497,6 +497,27 @@ TEST(a_read_that_fails_with_e_io_is_tried_again)
     bzna_dataset_close(dataset);
 }
 
+/* A value without its file is not one that a sample does not have. */
+TEST(a_file_that_is_gone_is_no_missing_value)
+{
+    model m = { 0 };
+    const uint32_t limit = context->host->file_limit;
+    bzna_dataset *dataset;
+    bzna_error err = fresh_error();
+    int64_t target = 0;
+
+    context->host->file_limit = 0;                          /* each read opens its file */
+    dataset = open_model(&m, 1 << TARGET);
+    CHECK_EQ(bzna_dataset_target(dataset, 1, &target, &err), BZNA_OK);
+    CHECK_EQ(target, 4);
+    CHECK(!remove(files[1]));
+    CHECK_EQ(bzna_dataset_target(dataset, 1, &target, &err), BZNA_E_IO);
+    CHECK_CONTAINS(err.message, "cannot open");
+    CHECK_EQ(bzna_dataset_target(dataset, 2, &target, &err), BZNA_OK);
+    bzna_dataset_close(dataset);
+    context->host->file_limit = limit;
+}
+
 /* Small pictures one behind the other in a file, which the library reads many at once. One of them is said to be longer
  * each time but the first that somebody asks. */
 enum { PPM_COUNT = 400, PPM_BYTES = 11 + 48, PPM_LIAR = 350, PPM_MORE = 100000 };
@@ -867,6 +888,7 @@ TEST_MAIN(
     RUN(a_provider_that_fails_or_lies_costs_its_slot)
     RUN(more_than_max_bytes_is_a_lie)
     RUN(a_read_that_fails_with_e_io_is_tried_again)
+    RUN(a_file_that_is_gone_is_no_missing_value)
     RUN(a_place_that_changes_while_neighbors_are_read_costs_its_slot)
     RUN(a_transform_that_fails_ends_the_run_over_a_provider)
     RUN(errors_can_replace_a_provider_s_sample_or_end_the_run)
