@@ -26,7 +26,7 @@ filter, normalized. They are larger than the caches of processors: 64 MB of JPEG
 
   benzina       the folder; of photographs tars, too, and archives made by `bzna pack`: JPEG (--codec copy), H.265,
                 H.264, AV1 (defaults). The full pictures are decoded, never thumbnails. Of records: the file, which is
-                read sample by sample, and the same in memory. num_threads
+                read sample by sample, and the same as an io.BytesIO. num_threads
   libjpeg-turbo decoding alone, to planes of Y'CbCr, of whole files in memory (bench_jpeg.c)
   torchvision   ImageFolder and DataLoader with num_workers, persistent. "PIL": its defaults, which always antialias;
                 "io": decoded by torchvision.io and cropped as tensors, which can do both
