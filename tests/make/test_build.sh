@@ -435,11 +435,11 @@ for gpu in $variants; do
     for cc in gcc clang; do
         of="of_${gpu}_with_$cc"; f=$gpu-$cc
         with $cc "pair_compiles_$of" in_foreign $cc -std=c11 $WARN $AV_CFLAGS $GPU -c benzina.c -o $f.o
-        with $cc "pair_without_libavcodec_compiles_$of" in_foreign $cc -std=c11 $WARN $NO_AV $GPU -c benzina.c -o $f-none.o
+        more with $cc "pair_without_libavcodec_compiles_$of" in_foreign $cc -std=c11 $WARN $NO_AV $GPU -c benzina.c -o $f-none.o
         with $cc "c_program_builds_on_the_pair_$of" in_foreign $cc -std=c11 $WARN program.c $f.o $AV_LIBS $LIBS -o $f-program
         with $cc "c_program_runs_$of" counts_eight foreign/$f-program
-        with $cc "c_program_builds_without_libavcodec_$of" in_foreign $cc -std=c11 $WARN program.c $f-none.o $LIBS -o $f-none
-        with $cc "c_program_runs_without_libavcodec_$of" counts_eight foreign/$f-none
+        more with $cc "c_program_builds_without_libavcodec_$of" in_foreign $cc -std=c11 $WARN program.c $f-none.o $LIBS -o $f-none
+        more with $cc "c_program_runs_without_libavcodec_$of" counts_eight foreign/$f-none
         with $cc "unity_build_with_statics_$of" in_foreign sh -c "$cc -std=c11 $WARN $AV_CFLAGS $GPU -c copy.c -o $f-copy.o && $cc -std=c11 $WARN unity.c $f-copy.o $AV_LIBS $LIBS -o $f-unity"
         with $cc "unity_build_runs_$of" counts_eight foreign/$f-unity
         with $cc "two_copies_live_in_one_program_$of" in_foreign sh -c "$cc -std=c11 $WARN both.c $f-copy.o $f.o $AV_LIBS $LIBS -o $f-both && ./$f-both"
