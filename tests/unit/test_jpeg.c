@@ -205,6 +205,12 @@ TEST(headers_that_only_libjpeg_turbo_may_judge_are_never_nvdecs)
         }
         *byte = before;
     }
+
+    /* a Huffman table of 300 codes, all of which are there */
+    static const uint8_t many[2 + 2 + 17 + 300] = { 0xff, 0xc4, 319 >> 8, 319 & 255, 3, [4 + 15] = 255, 45 };
+    bytes longer = spliced(b, 2, many, sizeof many, 2);
+    CHECK_EQ(described(longer).profile[0], 0);
+    free(longer.data);
     free(b.data);
 }
 
