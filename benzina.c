@@ -3945,7 +3945,7 @@ typedef struct bzi_jpeg {
     bzi_jpeg_component component[4];  /* in the order of the frame header */
     uint32_t           defined;       /* set of the tables that are defined */
     uint32_t           needed;        /* set of those that the first scan needs */
-    uint32_t           odd;           /* a table, a length or a scan that libjpeg-turbo judges, and NVDEC never gets */
+    uint32_t           odd;           /* 1: a table, length or scan that NVDEC may not get; libjpeg-turbo checks it */
     uint32_t           has_scan;      /* the first scan was reached */
     uint32_t           several;       /* there are several scans, each with a part of the components or coefficients */
     uint32_t           jfif;          /* JFIF's marker is there */
