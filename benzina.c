@@ -334,7 +334,7 @@ static void bzi_put_be32(uint8_t *p, uint32_t v)
 
 #define BZI_FOURCC(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
 
-/* The same where it need not be a constant: of "moov". */
+/* Returns the type of a box from its text, such as "moov". It is no constant, so a switch cannot use it. */
 static uint32_t bzi_fourcc(const char type[5]) { return bzi_be32((const uint8_t *)type); }
 
 /* A box type as text for messages. A byte that is not printable ASCII becomes '?'. */
