@@ -321,7 +321,8 @@ static uint64_t bzi_le64(const uint8_t *p)
     return value;
 }
 
-/* A box type, or another number that four characters stand for. */
+/* Returns the number of a box type, or of another type, that is given as text such as "moov". A case label needs
+ * BZI_FOURCC instead. */
 static uint32_t bzi_type(const char text[4]) { return bzi_be32((const uint8_t *)text); }
 
 static void bzi_put_be32(uint8_t *p, uint32_t v)
@@ -333,9 +334,6 @@ static void bzi_put_be32(uint8_t *p, uint32_t v)
 }
 
 #define BZI_FOURCC(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
-
-/* Returns the type of a box from its text, such as "moov". It is no constant, so a switch cannot use it. */
-static uint32_t bzi_fourcc(const char type[5]) { return bzi_be32((const uint8_t *)type); }
 
 /* A box type as text for messages. A byte that is not printable ASCII becomes '?'. */
 static void bzi_fourcc_text(uint32_t type, char text[5])
@@ -4319,11 +4317,11 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
                                                                        { "XML:com.adobe.xmp", 18 } };
     uint8_t inflated[BZI_LIMIT_TEXT_BYTES];
     bzi_span text;
-    uint32_t is_deflated = type == bzi_fourcc("zTXt"), is_xmp = 0;
+    uint32_t is_deflated = type == bzi_type("zTXt"), is_xmp = 0;
 
-    if (type == bzi_fourcc("eXIf") && !orientation[0])
+    if (type == bzi_type("eXIf") && !orientation[0])
         orientation[0] = bzi_exif_orientation((bzi_span){ c.data, c.size });
-    if (type != bzi_fourcc("tEXt") && type != bzi_fourcc("iTXt") && !is_deflated)
+    if (type != bzi_type("tEXt") && type != bzi_type("iTXt") && !is_deflated)
         return;
 
     while (is_xmp < 2 && (c.size < known[is_xmp].size || memcmp(c.data, known[is_xmp].name, known[is_xmp].size)))
@@ -4335,7 +4333,7 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
     if (is_deflated)
         bzi_cursor_u8(&c);
 
-    if (type == bzi_fourcc("iTXt")) {
+    if (type == bzi_type("iTXt")) {
         is_deflated = bzi_cursor_u8(&c);
         bzi_cursor_u8(&c);
         for (int skipped = 0; skipped < 2 && !c.overrun;)   /* a language, and the keyword in that language */
@@ -4362,7 +4360,7 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     uint64_t coded = 0;
 
     bzi_cursor_take(&c, 8);
-    if (bzi_png_next(&c, &chunk) != bzi_fourcc("IHDR") || chunk.size != 13)
+    if (bzi_png_next(&c, &chunk) != bzi_type("IHDR") || chunk.size != 13)
         return bzi_still_fail(err, &c, "PNG", "it does not begin with a header");
 
     format->width = bzi_cursor_u32(&chunk);
@@ -4374,12 +4372,12 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     do {
         if (!(type = bzi_png_next(&c, &chunk)))
             return bzi_still_fail(err, &c, "PNG", "truncated: the end chunk is missing");
-        if (type == bzi_fourcc("PLTE") && !coded)
+        if (type == bzi_type("PLTE") && !coded)
             has_palette = 1;
-        if (type == bzi_fourcc("IDAT"))
+        if (type == bzi_type("IDAT"))
             coded += chunk.size;
         bzi_png_note(type, chunk, orientation);
-    } while (type != bzi_fourcc("IEND"));
+    } while (type != bzi_type("IEND"));
 
     format->orientation = orientation[0] ? orientation[0] : orientation[1] ? orientation[1] : orientation[2];
     if (colors == 3 && !has_palette)
@@ -4403,12 +4401,12 @@ static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
         uint64_t begin = c.pos;
 
         type = bzi_png_next(&c, &chunk);
-        if (!type || ((type >> 24 & 0x20) && type != bzi_fourcc("tRNS")))
+        if (!type || ((type >> 24 & 0x20) && type != bzi_type("tRNS")))
             continue;
 
         memmove(data + out, data + begin, (size_t)(c.pos - begin));
         out += c.pos - begin;
-    } while (type && type != bzi_fourcc("IEND"));
+    } while (type && type != bzi_type("IEND"));
 
     return out;
 }
@@ -4440,7 +4438,7 @@ static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
 {
     uint32_t bits;
 
-    if (type == bzi_fourcc("VP8 ")) {
+    if (type == bzi_type("VP8 ")) {
         const uint32_t tag = bzi_cursor_le(c, 3), code = bzi_cursor_le(c, 3);
 
         format->width = bzi_cursor_le(c, 2) & 0x3fff;
@@ -4480,15 +4478,15 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
             return bzi_still_fail(err, &riff, "WebP", "a chunk is longer than the file");
         bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));        /* chunks are padded to even sizes */
 
-        if (type == bzi_fourcc("VP8X") && (bzi_cursor_u8(&chunk) & 2))
+        if (type == bzi_type("VP8X") && (bzi_cursor_u8(&chunk) & 2))
             return bzi_still_refuse(err, "animated WebP");
-        if ((type == bzi_fourcc("VP8 ") || type == bzi_fourcc("VP8L")) && !format->width &&
+        if ((type == bzi_type("VP8 ") || type == bzi_type("VP8L")) && !format->width &&
             !bzi_webp_read(type, &chunk, format))
             return bzi_still_fail(err, &chunk, "WebP", "the header is damaged, or pixels are missing");
 
-        if (type == bzi_fourcc("EXIF") && !format->orientation)
+        if (type == bzi_type("EXIF") && !format->orientation)
             format->orientation = bzi_exif_orientation((bzi_span){ chunk.data, bytes });
-        if (type == bzi_fourcc("XMP "))
+        if (type == bzi_type("XMP "))
             xmp_orientation = bzi_xmp_orientation((bzi_span){ chunk.data, bytes });
     }
 
@@ -4935,9 +4933,9 @@ static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
         return c;
 
     while (bzi_cursor_box(&c, &type, &box) > 0) {
-        if (type == bzi_fourcc("jp2h"))
+        if (type == bzi_type("jp2h"))
             *header = box;
-        if (type == bzi_fourcc("jp2c"))
+        if (type == bzi_type("jp2c"))
             return box;
     }
     return c;
@@ -4954,18 +4952,18 @@ static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
     while (bzi_cursor_box(&boxes, &type, &box) > 0) {
         uint32_t space, is_icc, is_known;
 
-        if (type != bzi_fourcc("colr"))
+        if (type != bzi_type("colr"))
             continue;
 
         is_icc = bzi_cursor_u8(&box) != ENUMERATED;
         bzi_cursor_take(&box, is_icc ? 2 + ICC_SPACE_AT : 2);
         space = bzi_cursor_u32(&box);
-        is_known = is_icc ? space == bzi_fourcc("RGB ") || space == bzi_fourcc("GRAY") :
+        is_known = is_icc ? space == bzi_type("RGB ") || space == bzi_type("GRAY") :
                             space == SRGB || space == GRAY || space == SYCC || space == ROMM_RGB;
 
         if (!is_known && !box.overrun)
             return BZI_FAIL(err, BZNA_E_CODEC, "JPEG 2000 of %s (%s %u) is not supported",
-                            space == CMYK || space == bzi_fourcc("CMYK") ? "CMYK" : "this color space",
+                            space == CMYK || space == bzi_type("CMYK") ? "CMYK" : "this color space",
                             is_icc ? "ICC profile" : "enumcs", space);
     }
     return BZNA_OK;
@@ -5597,12 +5595,12 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
 static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range)
 {
     const uint32_t type = bzi_cursor_u32(c);
-    if (type != bzi_fourcc("nclx") && type != bzi_fourcc("nclc"))
+    if (type != bzi_type("nclx") && type != bzi_type("nclc"))
         return;
     color->primaries = (uint16_t)bzi_cursor_u16(c);
     color->transfer = (uint16_t)bzi_cursor_u16(c);
     color->matrix = (uint16_t)bzi_cursor_u16(c);
-    *has_range = type == bzi_fourcc("nclx");
+    *has_range = type == bzi_type("nclx");
     color->full_range = *has_range && bzi_cursor_u8(c) >> 7;
     color->present = 1;
 }
