@@ -1555,19 +1555,32 @@ typedef int32_t bzi_kernel_int256 __attribute__((vector_size(32)));
 typedef int32_t bzi_kernel_int512 __attribute__((vector_size(64)));
 typedef uint32_t bzi_kernel_uint256 __attribute__((vector_size(32)));
 
+/* The instructions that the processor has, and whose registers the system saves: 2 and 4 stand for those of AVX, 0xe0
+ * for those of AVX-512, which macOS saves from their first use on. */
+BZI_KERNEL_CPU int bzi_kernel_find_level(void)
+{
+    const unsigned avx512 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
+    unsigned a, b, c, d, saved;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_F16C))
+        return 0;
+    __asm__("xgetbv" : "=a"(saved), "=d"(d) : "c"(0));
+#  ifdef __APPLE__
+    saved |= 0xe0;
+#  endif
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2) || (saved & 6) != 6)
+        return 0;
+    return (b & avx512) != avx512 || (saved & 0xe0) != 0xe0 ? 1 : c & bit_AVX512VBMI ? 3 : 2;
+}
+
 /* Asked once: where a hypervisor answers cpuid, that takes longer than a row. */
 BZI_KERNEL_CPU int bzi_kernel_level(void)
 {
     static int found = -1;
     int level = __atomic_load_n(&found, __ATOMIC_RELAXED);
-    unsigned a, b, c = 0, d;
-    if (level >= 0)
-        return level;
-    level = __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-    if (level && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq"))
-        level = __builtin_cpu_supports("avx512vbmi") ? 3 : 2;
-    __atomic_store_n(&found, level, __ATOMIC_RELAXED);
+    if (level < 0) {
+        level = bzi_kernel_find_level();
+        __atomic_store_n(&found, level, __ATOMIC_RELAXED);
+    }
     return level;
 }
 
@@ -1948,6 +1961,29 @@ BZI_KERNEL_CPU void bzi_kernel_round_rows(const bzi_kernel_slot *slot, bzi_kerne
     bzi_kernel_take_whole(lines, 0, lines->rgb);
 }
 
+/* Colors of a row by a 3x4 matrix, in place in rgb. */
+BZI_KERNEL_FN void bzi_kernel_matrix_row(const float m[12], const bzi_kernel_lines *lines)
+{
+    float local[12], *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
+    memcpy(local, m, sizeof local);
+    for (int32_t i = 0; i < lines->end - lines->first; i++) {
+        float c[3] = { r[i], g[i], b[i] };
+        bzi_kernel_apply_matrix(local, c);
+        r[i] = c[0];
+        g[i] = c[1];
+        b[i] = c[2];
+    }
+}
+
+/* Y', Cb, Cr of an output row become R, G, B, in rgb. */
+BZI_KERNEL_FN void bzi_kernel_rgb_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines)
+{
+    bzi_kernel_mix_rows(lines);
+    bzi_kernel_matrix_row(slot->rgb, lines);
+    if (slot->flags & BZI_KERNEL_COLOR)
+        bzi_kernel_matrix_row(slot->color, lines);
+}
+
 /* A step of a row's jitter, in place in rgb; step and flags are constants, for compilers to vectorize. */
 BZI_KERNEL_FN void bzi_kernel_jitter_line(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, int step,
                                           uint32_t flags)
@@ -1956,10 +1992,6 @@ BZI_KERNEL_FN void bzi_kernel_jitter_line(const bzi_kernel_slot *slot, const bzi
     float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
     for (int32_t i = 0; i < lines->end - lines->first; i++) {
         float c[3] = { r[i], g[i], b[i] };
-        if (step == 0)
-            bzi_kernel_apply_matrix(local.rgb, c);
-        if (flags & BZI_KERNEL_COLOR)
-            bzi_kernel_apply_matrix(local.color, c);
         bzi_kernel_jitter_step(&local, flags, step, c);
         r[i] = c[0];
         g[i] = c[1];
@@ -1974,13 +2006,12 @@ BZI_KERNEL_FN void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kernel
     const float w0 = slot->luma[0], w1 = slot->luma[1], w2 = slot->luma[2];
     const int32_t columns = lines->end - lines->first;
     int32_t sum = 0;                           /* of at most 2^14 pixels, below 2^16 each */
-    bzi_kernel_mix_rows(lines);
+    bzi_kernel_rgb_row(slot, lines);
     bzi_kernel_take_whole(lines, 0, lines->rgb);
-#define LINE(flags) case flags: bzi_kernel_jitter_line(slot, lines, 0, flags); break;
-    switch (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_SHIFT)) {
-    LINE(0) LINE(BZI_KERNEL_COLOR) LINE(BZI_KERNEL_SHIFT) LINE(BZI_KERNEL_COLOR | BZI_KERNEL_SHIFT)
-    }
-#undef LINE
+    if (slot->flags & BZI_KERNEL_SHIFT)
+        bzi_kernel_jitter_line(slot, lines, 0, BZI_KERNEL_SHIFT);
+    else
+        bzi_kernel_jitter_line(slot, lines, 0, 0);
     for (int32_t i = 0; i < columns && (slot->flags & BZI_KERNEL_SUM); i++)
         sum += (int32_t)(((w0 * r[i] + w1 * g[i]) + w2 * b[i]) * 256.0f + 0.5f);
     lines->sums[0] += (uint64_t)sum;
@@ -2019,41 +2050,30 @@ BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_jitter_row_256(const bzi_kernel_s
     bzi_kernel_jitter_row(slot, lines);
 }
 
-/* Colors of an output row, and elements, without instructions of x86-64: for compilers to vectorize. flags are a
- * constant, since a test inside keeps a loop scalar. */
-BZI_KERNEL_FN void bzi_kernel_color_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, uint32_t flags)
-{
-    const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change it */
-    const int32_t columns = lines->end - lines->first, has = flags & BZI_KERNEL_MEAN ? 1 : 0;
-    const float *restrict mean0 = lines->mean[0], *restrict mean1 = lines->mean[1], *restrict mean2 = lines->mean[2];
-    float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
-    bzi_kernel_mix_rows(lines);
-    for (int32_t i = 0; i < columns; i++) {
-        float c[3] = { r[i], g[i], b[i] };
-        const float mean[3] = { has ? mean0[i] : 0.0f, has ? mean1[i] : 0.0f, has ? mean2[i] : 0.0f };
-        bzi_kernel_color_convert(&local, flags, mean, c);
-        r[i] = c[0];
-        g[i] = c[1];
-        b[i] = c[2];
-    }
-}
-
 BZI_KERNEL_FN void bzi_kernel_convert(uint32_t dtype, void *restrict to, const float *restrict from, int32_t columns)
 {
     for (int32_t i = 0; i < columns; i++)
         bzi_kernel_set(dtype, to, i, from[i]);
 }
 
+/* Colors of an output row, and elements, without instructions of x86-64: loops that compilers vectorize, as none has a
+ * test in it. */
 BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,
                                       const bzi_kernel_output *out, uint8_t *const to[3])
 {
-#define CONVERT(flags) case flags: bzi_kernel_color_row(slot, lines, flags); break;
-    switch ((slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) | (out->mean ? BZI_KERNEL_MEAN : 0)) {
-    CONVERT(0) CONVERT(1) CONVERT(2) CONVERT(3) CONVERT(4) CONVERT(5) CONVERT(6) CONVERT(7)
+    const float w0 = slot->luma[0], w1 = slot->luma[1], w2 = slot->luma[2];
+    const float *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
+    const int32_t columns = lines->end - lines->first;
+    bzi_kernel_rgb_row(slot, lines);
+    for (int32_t i = 0; i < columns && (slot->flags & BZI_KERNEL_GRAY); i++)
+        lines->rgb[0][i] = (w0 * lines->rgb[0][i] + w1 * g[i]) + w2 * b[i];
+    for (uint32_t p = 0; p < out->channels; p++) {
+        const float bias = slot->bias[p], scale = slot->scale[p], *restrict mean = lines->mean[p];
+        float *restrict row = lines->rgb[p];
+        for (int32_t i = 0; i < columns; i++)
+            row[i] = (row[i] - bias - (lines->has_mean ? mean[i] : 0.0f)) * scale;
+        BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_convert, to[p], row, columns);
     }
-#undef CONVERT
-    for (uint32_t p = 0; p < out->channels; p++)
-        BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_convert, to[p], lines->rgb[p], lines->end - lines->first);
 }
 
 /* Elements of rows, of 1 << shift bytes, to pixels, from `done` on; shift is a constant. */
