@@ -1764,13 +1764,13 @@ BZI_KERNEL_FILTERS(BZI_KERNEL_VBMI, 512, BZI_KERNEL_V512)
                                                         const bzi_kernel_output *out, uint8_t *const to[3])            \
     {                                                                                                                  \
         const int is_plain = lines->is_plain && lines->end - lines->first >= bits / 32;                                \
-        switch (is_plain ? out->dtype * 2 + (lines->lerp != 0) : 8) {                                                  \
-        BZI_KERNEL_CASE(0, bits) BZI_KERNEL_CASE(1, bits) BZI_KERNEL_CASE(2, bits) BZI_KERNEL_CASE(3, bits)            \
-        BZI_KERNEL_CASE(4, bits) BZI_KERNEL_CASE(5, bits) BZI_KERNEL_CASE(6, bits) BZI_KERNEL_CASE(7, bits)            \
-        default: bzi_kernel_paint_##bits(slot, lines, to, lines->lerp, out->dtype, 0);                                 \
-        }                                                                                                              \
+        if (is_plain && lines->lerp)                                                                                   \
+            bzi_kernel_paint_##bits(slot, lines, to, 1, out->dtype, 1);                                                \
+        else if (is_plain)                                                                                             \
+            bzi_kernel_paint_##bits(slot, lines, to, 0, out->dtype, 1);                                                \
+        else                                                                                                           \
+            bzi_kernel_paint_##bits(slot, lines, to, lines->lerp, out->dtype, 0);                                      \
     }
-#  define BZI_KERNEL_CASE(n, bits) case n: bzi_kernel_paint_##bits(slot, lines, to, n & 1, n / 2, 1); break;
 BZI_KERNEL_COLORS(BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
 BZI_KERNEL_COLORS(BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
 
@@ -2792,9 +2792,10 @@ BZI_KERNEL_AVX512 BZI_KERNEL_CPU void bzi_kernel_copy_row_512(const bzi_kernel_s
                                                               uint32_t dtype, int back, int i, uint64_t from,
                                                               int32_t first, int32_t end, int32_t width, uint8_t *to)
 {
-#  define ROW(n) case n: bzi_kernel_copy_row_as(slot, copy, n / 2, n % 2, i, from, first, end, width, to); break;
-    switch (2 * dtype + (back != 0)) { ROW(0) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6) ROW(7) }
-#  undef ROW
+    if (back)
+        bzi_kernel_copy_row_as(slot, copy, dtype, 1, i, from, first, end, width, to);
+    else
+        bzi_kernel_copy_row_as(slot, copy, dtype, 0, i, from, first, end, width, to);
 }
 #else
 #  define bzi_kernel_copy_row_512(slot, copy, dtype, back, i, from, first, end, width, to) (void)(from)
