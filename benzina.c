@@ -16256,19 +16256,19 @@ static void bzi_turn(double degrees, bzi_pair *sine, bzi_pair *cosine)
     const int quarters = (int)floor(d / 90 + 0.5);
 
     d -= 90 * quarters;
-    bzi_pair s = { 0, 0 }, c = { 1, 0 };
+    *sine = (bzi_pair){ 0, 0 };
+    *cosine = (bzi_pair){ 1, 0 };
     if (d != 0) {
         const bzi_pair angle = bzi_pair_multiply((bzi_pair){ d, 0 }, unit), z = bzi_pair_multiply(angle, angle);
-        s = bzi_pair_multiply(angle, bzi_series(z, 2));
-        c = bzi_series(z, 1);
+        *sine = bzi_pair_multiply(angle, bzi_series(z, 2));
+        *cosine = bzi_series(z, 1);
     }
 
-    const bzi_pair minus_s = { 0 - s.high, 0 - s.low }, minus_c = { 0 - c.high, 0 - c.low };
-    switch (quarters & 3) {
-    case 0: *sine = s;       *cosine = c;       break;
-    case 1: *sine = c;       *cosine = minus_s; break;
-    case 2: *sine = minus_s; *cosine = minus_c; break;
-    case 3: *sine = minus_c; *cosine = s;       break;
+    /* 90 degrees more make the cosine the sine, and less the sine the cosine */
+    for (int i = quarters & 3; i > 0; i--) {
+        const bzi_pair s = *sine;
+        *sine = *cosine;
+        *cosine = (bzi_pair){ 0 - s.high, 0 - s.low };
     }
 }
 
@@ -16453,7 +16453,6 @@ typedef struct bzi_sequence {
     uint64_t         batch_count;     /* of ends; 0: batches are as large as those of other orders */
     uint64_t         hash;            /* of indices and ends; not 0 */
     uint32_t         repeats;         /* 1: a sample may be in it more than once */
-    uint32_t         reserved0;       /* 0 */
     uint64_t        *indices;
     uint64_t        *ends;            /* of each batch, the position past its last sample; NULL: batch_count is 0 */
 } bzi_sequence;
@@ -18353,29 +18352,6 @@ static void bzi_operations_make(const bzna_transform *t, uint32_t channels, cons
     }
 }
 
-/* Makes slot and passes of a view, as bzi_slot_make. */
-static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
-                                 const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
-                                 bzna_error *err)
-{
-    bzna_status status;
-
-    if ((status = bzi_transform_check(t, err)) != BZNA_OK)
-        return status;
-    bzi_operations_make(t, channels, out, pass);
-    if (!pass->pixels)
-        return bzi_slot_make(slot, picture, t, channels, err);
-
-    const bzna_transform warped = bzi_operations_transform(t, channels);
-    return bzi_slot_make(slot, picture, &warped, BZNA_CHANNELS_RGB, err);
-}
-
-/* Returns where a view's warp goes. */
-static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    return pass->pixels ? bzi_operations_planes(out) : *out;
-}
-
 /* Returns 1 if policies may draw operations on pixels. */
 static int bzi_augment_has_pixels(const bzna_loader_augment *a)
 {
@@ -18404,6 +18380,49 @@ static uint64_t bzi_scratch_bytes(const bzi_kernel_output *out, const bzi_kernel
     return !pass->pixels ? 0 : blurs ? scratch.host_bytes : scratch.bytes;
 }
 
+#else
+
+/* In this build transforms have no operations. */
+typedef struct bzi_kernel_pass {
+    uint32_t pixels;                  /* 0, as the next one */
+    uint32_t end;
+    uint64_t src;
+    uint64_t dst;
+} bzi_kernel_pass;
+
+#define bzi_kernel_operate(pass, out)               ((void)(pass))
+#define bzi_operations_planes(out)                  (*(out))
+#define bzi_operations_transform(t, channels)       (*(t))
+#define bzi_operations_make(t, channels, out, pass) ((void)(out), memset(pass, 0, sizeof *(pass)))
+#define bzi_augment_has_pixels(augment)             0
+#define bzi_scratch_device_bytes(out)               ((void)(out), 0)
+#define bzi_scratch_bytes(out, pass)                (pass)->pixels
+
+#endif
+
+/* Makes slot and passes of a view, as bzi_slot_make. */
+static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
+                                 const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
+                                 bzna_error *err)
+{
+    bzna_status status;
+
+    if ((status = bzi_transform_check(t, err)) != BZNA_OK)
+        return status;
+    bzi_operations_make(t, channels, out, pass);
+    if (!pass->pixels)
+        return bzi_slot_make(slot, picture, t, channels, err);
+
+    const bzna_transform warped = bzi_operations_transform(t, channels);
+    return bzi_slot_make(slot, picture, &warped, BZNA_CHANNELS_RGB, err);
+}
+
+/* Returns where a view's warp goes. */
+static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    return pass->pixels ? bzi_operations_planes(out) : *out;
+}
+
 /* Lets a view's warp write to scratch memory if it has operations on pixels, and its passes to its slot. */
 static void bzi_view_place(bzi_kernel_slot *slot, bzi_kernel_pass *pass, uint64_t scratch)
 {
@@ -18427,59 +18446,6 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
     if (pass->end)
         bzi_kernel_operate(&all, out);
 }
-
-#else
-
-/* In this build transforms have no operations. */
-typedef struct bzi_kernel_pass {
-    uint32_t pixels;
-    uint32_t end;
-} bzi_kernel_pass;
-
-static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
-                                 const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
-                                 bzna_error *err)
-{
-    (void)out;
-    memset(pass, 0, sizeof *pass);
-    return bzi_slot_make(slot, picture, t, channels, err);
-}
-
-static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    (void)pass;
-    return *out;
-}
-
-static int bzi_augment_has_pixels(const bzna_loader_augment *a) { return a->policy_count != 0; }
-
-static uint64_t bzi_scratch_device_bytes(const bzi_kernel_output *out)
-{
-    (void)out;
-    return 0;
-}
-
-static uint64_t bzi_scratch_bytes(const bzi_kernel_output *out, const bzi_kernel_pass *pass)
-{
-    (void)out;
-    return pass->pixels;
-}
-
-static void bzi_view_place(bzi_kernel_slot *slot, bzi_kernel_pass *pass, uint64_t scratch)
-{
-    (void)slot;
-    (void)pass;
-    (void)scratch;
-}
-
-static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                          void *workspace, size_t workspace_bytes, void *scratch)
-{
-    (void)pass;
-    (void)scratch;
-    bzi_kernel_warp(slot, out, workspace, workspace_bytes);
-}
-#endif
 
 
 /* ==== 58. JPEG decode ===============================================================================================
@@ -19741,137 +19707,103 @@ typedef CUresult CUDAAPI bzi_cu_flags(unsigned int *flags);
 typedef CUresult CUDAAPI bzi_cu_stream_priority(CUstream *stream, unsigned int flags, int priority);
 typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
 
-/* The functions that are used: the member of bzi_cuda, the driver's name for it, its type. */
+/* The functions that are used, by the driver's own names, and their types. */
 #define BZI_CUDA_SYMBOLS(X) \
-    X(init,             "cuInit",                     tcuInit) \
-    X(driver_version,   "cuDriverGetVersion",         bzi_cu_driver_version) \
-    X(device_count,     "cuDeviceGetCount",           tcuDeviceGetCount) \
-    X(device_get,       "cuDeviceGet",                tcuDeviceGet) \
-    X(device_name,      "cuDeviceGetName",            tcuDeviceGetName) \
-    X(device_attribute, "cuDeviceGetAttribute",       tcuDeviceGetAttribute) \
-    X(device_memory,    "cuDeviceTotalMem_v2",        bzi_cu_total_memory) \
-    X(memory_info,      "cuMemGetInfo_v2",            bzi_cu_memory_info) \
-    X(primary_retain,   "cuDevicePrimaryCtxRetain",   tcuDevicePrimaryCtxRetain) \
-    X(primary_release,  "cuDevicePrimaryCtxRelease",  tcuDevicePrimaryCtxRelease) \
-    X(push,             "cuCtxPushCurrent_v2",        tcuCtxPushCurrent_v2) \
-    X(pop,              "cuCtxPopCurrent_v2",         tcuCtxPopCurrent_v2) \
-    X(context_device,   "cuCtxGetDevice",             tcuCtxGetDevice) \
-    X(alloc,            "cuMemAlloc_v2",              tcuMemAlloc_v2) \
-    X(release,          "cuMemFree_v2",               tcuMemFree_v2) \
-    X(host_alloc,       "cuMemHostAlloc",             bzi_cu_host_alloc) \
-    X(host_free,        "cuMemFreeHost",              bzi_cu_host_free) \
-    X(upload,           "cuMemcpyHtoDAsync_v2",       tcuMemcpyHtoDAsync_v2) \
-    X(download,         "cuMemcpyDtoHAsync_v2",       tcuMemcpyDtoHAsync_v2) \
-    X(copy_2d,          "cuMemcpy2DAsync_v2",         tcuMemcpy2DAsync_v2) \
-    X(set_bytes,        "cuMemsetD8Async",            tcuMemsetD8Async) \
-    X(stream_create,    "cuStreamCreate",             tcuStreamCreate) \
-    X(stream_destroy,   "cuStreamDestroy_v2",         tcuStreamDestroy_v2) \
-    X(stream_sync,      "cuStreamSynchronize",        tcuStreamSynchronize) \
-    X(stream_wait,      "cuStreamWaitEvent",          bzi_cu_stream_wait) \
-    X(event_create,     "cuEventCreate",              tcuEventCreate) \
-    X(event_destroy,    "cuEventDestroy_v2",          tcuEventDestroy_v2) \
-    X(event_record,     "cuEventRecord",              tcuEventRecord) \
-    X(event_query,      "cuEventQuery",               tcuEventQuery) \
-    X(event_sync,       "cuEventSynchronize",         tcuEventSynchronize) \
-    X(module_load,      "cuModuleLoadData",           tcuModuleLoadData) \
-    X(module_unload,    "cuModuleUnload",             tcuModuleUnload) \
-    X(module_function,  "cuModuleGetFunction",        tcuModuleGetFunction) \
-    X(launch,           "cuLaunchKernel",             tcuLaunchKernel) \
-    X(error_name,       "cuGetErrorName",             tcuGetErrorName)
+    X(cuInit,                    tcuInit) \
+    X(cuDriverGetVersion,        bzi_cu_driver_version) \
+    X(cuDeviceGetCount,          tcuDeviceGetCount) \
+    X(cuDeviceGet,               tcuDeviceGet) \
+    X(cuDeviceGetName,           tcuDeviceGetName) \
+    X(cuDeviceGetAttribute,      tcuDeviceGetAttribute) \
+    X(cuDeviceTotalMem_v2,       bzi_cu_total_memory) \
+    X(cuMemGetInfo_v2,           bzi_cu_memory_info) \
+    X(cuDevicePrimaryCtxRetain,  tcuDevicePrimaryCtxRetain) \
+    X(cuDevicePrimaryCtxRelease, tcuDevicePrimaryCtxRelease) \
+    X(cuCtxPushCurrent_v2,       tcuCtxPushCurrent_v2) \
+    X(cuCtxPopCurrent_v2,        tcuCtxPopCurrent_v2) \
+    X(cuCtxGetDevice,            tcuCtxGetDevice) \
+    X(cuMemAlloc_v2,             tcuMemAlloc_v2) \
+    X(cuMemFree_v2,              tcuMemFree_v2) \
+    X(cuMemHostAlloc,            bzi_cu_host_alloc) \
+    X(cuMemFreeHost,             bzi_cu_host_free) \
+    X(cuMemcpyHtoDAsync_v2,      tcuMemcpyHtoDAsync_v2) \
+    X(cuMemcpyDtoHAsync_v2,      tcuMemcpyDtoHAsync_v2) \
+    X(cuMemcpy2DAsync_v2,        tcuMemcpy2DAsync_v2) \
+    X(cuMemsetD8Async,           tcuMemsetD8Async) \
+    X(cuStreamCreate,            tcuStreamCreate) \
+    X(cuStreamDestroy_v2,        tcuStreamDestroy_v2) \
+    X(cuStreamSynchronize,       tcuStreamSynchronize) \
+    X(cuStreamWaitEvent,         bzi_cu_stream_wait) \
+    X(cuEventCreate,             tcuEventCreate) \
+    X(cuEventDestroy_v2,         tcuEventDestroy_v2) \
+    X(cuEventRecord,             tcuEventRecord) \
+    X(cuEventQuery,              tcuEventQuery) \
+    X(cuEventSynchronize,        tcuEventSynchronize) \
+    X(cuModuleLoadData,          tcuModuleLoadData) \
+    X(cuModuleUnload,            tcuModuleUnload) \
+    X(cuModuleGetFunction,       tcuModuleGetFunction) \
+    X(cuLaunchKernel,            tcuLaunchKernel) \
+    X(cuGetErrorName,            tcuGetErrorName)
 
 #define BZI_NVCUVID_SYMBOLS(X) \
-    X(decoder_caps,        "cuvidGetDecoderCaps",     tcuvidGetDecoderCaps) \
-    X(decoder_create,      "cuvidCreateDecoder",      tcuvidCreateDecoder) \
-    X(decoder_destroy,     "cuvidDestroyDecoder",     tcuvidDestroyDecoder) \
-    X(decoder_reconfigure, "cuvidReconfigureDecoder", tcuvidReconfigureDecoder) \
-    X(decode,              "cuvidDecodePicture",      tcuvidDecodePicture) \
-    X(decode_status,       "cuvidGetDecodeStatus",    tcuvidGetDecodeStatus) \
-    X(map,                 "cuvidMapVideoFrame64",    tcuvidMapVideoFrame64) \
-    X(unmap,               "cuvidUnmapVideoFrame64",  tcuvidUnmapVideoFrame64) \
-    X(parser_create,       "cuvidCreateVideoParser",  tcuvidCreateVideoParser) \
-    X(parse,               "cuvidParseVideoData",     tcuvidParseVideoData) \
-    X(parser_destroy,      "cuvidDestroyVideoParser", tcuvidDestroyVideoParser)
+    X(cuvidGetDecoderCaps,     tcuvidGetDecoderCaps) \
+    X(cuvidCreateDecoder,      tcuvidCreateDecoder) \
+    X(cuvidDestroyDecoder,     tcuvidDestroyDecoder) \
+    X(cuvidReconfigureDecoder, tcuvidReconfigureDecoder) \
+    X(cuvidDecodePicture,      tcuvidDecodePicture) \
+    X(cuvidGetDecodeStatus,    tcuvidGetDecodeStatus) \
+    X(cuvidMapVideoFrame64,    tcuvidMapVideoFrame64) \
+    X(cuvidUnmapVideoFrame64,  tcuvidUnmapVideoFrame64) \
+    X(cuvidCreateVideoParser,  tcuvidCreateVideoParser) \
+    X(cuvidParseVideoData,     tcuvidParseVideoData) \
+    X(cuvidDestroyVideoParser, tcuvidDestroyVideoParser)
 
 /* Functions that a driver may lack. Their members are then NULL. */
 #define BZI_CUDA_OPTIONAL(X) \
-    X(current,          "cuCtxGetCurrent",            bzi_cu_current) \
-    X(flags,            "cuCtxGetFlags",              bzi_cu_flags) \
-    X(primary_state,    "cuDevicePrimaryCtxGetState", tcuDevicePrimaryCtxGetState) \
-    X(primary_flags,    "cuDevicePrimaryCtxSetFlags", tcuDevicePrimaryCtxSetFlags) \
-    X(stream_priority,  "cuStreamCreateWithPriority", bzi_cu_stream_priority) \
-    X(capture_mode,     "cuThreadExchangeStreamCaptureMode", bzi_cu_capture_mode)
+    X(cuCtxGetCurrent,                   bzi_cu_current) \
+    X(cuCtxGetFlags,                     bzi_cu_flags) \
+    X(cuDevicePrimaryCtxGetState,        tcuDevicePrimaryCtxGetState) \
+    X(cuDevicePrimaryCtxSetFlags,        tcuDevicePrimaryCtxSetFlags) \
+    X(cuStreamCreateWithPriority,        bzi_cu_stream_priority) \
+    X(cuThreadExchangeStreamCaptureMode, bzi_cu_capture_mode)
 
 typedef struct bzi_cuda {
-#define BZI_CUDA_FIELD(field, name, type) type *field;
+#define BZI_CUDA_FIELD(name, type) type *name;
     BZI_CUDA_SYMBOLS(BZI_CUDA_FIELD)
     BZI_CUDA_OPTIONAL(BZI_CUDA_FIELD)
     BZI_NVCUVID_SYMBOLS(BZI_CUDA_FIELD)
 #undef BZI_CUDA_FIELD
 } bzi_cuda;
 
-/* The driver's names for them. */
-typedef struct bzi_cuda_names {
-#define BZI_CUDA_FIELD(field, name, type) const char *field;
-    BZI_CUDA_SYMBOLS(BZI_CUDA_FIELD)
-    BZI_CUDA_OPTIONAL(BZI_CUDA_FIELD)
-    BZI_NVCUVID_SYMBOLS(BZI_CUDA_FIELD)
-#undef BZI_CUDA_FIELD
-} bzi_cuda_names;
+/* A function to be loaded. */
+typedef struct bzi_cuda_symbol {
+    const char *name;
+    size_t      at;                   /* offset of its member in bzi_cuda */
+    int         is_optional;          /* 1: the library may lack it */
+} bzi_cuda_symbol;
 
-static const bzi_cuda_names bzi_driver_names = {
-#define BZI_CUDA_NAME(field, name, type) .field = name,
-    BZI_CUDA_SYMBOLS(BZI_CUDA_NAME)
-    BZI_CUDA_OPTIONAL(BZI_CUDA_NAME)
-    BZI_NVCUVID_SYMBOLS(BZI_CUDA_NAME)
-#undef BZI_CUDA_NAME
-};
+#define BZI_CUDA_NEEDED(name, type) { #name, offsetof(bzi_cuda, name), 0 },
+#define BZI_CUDA_WANTED(name, type) { #name, offsetof(bzi_cuda, name), 1 },
+static const bzi_cuda_symbol bzi_cuda_symbols[] = { BZI_CUDA_SYMBOLS(BZI_CUDA_NEEDED)
+                                                    BZI_CUDA_OPTIONAL(BZI_CUDA_WANTED) };
+static const bzi_cuda_symbol bzi_nvcuvid_symbols[] = { BZI_NVCUVID_SYMBOLS(BZI_CUDA_NEEDED) };
 
-/* Stores the address of a function in the function pointer at `pointer`. */
-static bzna_status bzi_cuda_symbol(void *library, const char *library_name, const char *name, void *pointer,
-                                   bzna_error *err)
+/* Loads functions of one of the driver's libraries. remedy: what to do if there is no such library. */
+static bzna_status bzi_cuda_load(bzi_cuda *cu, const char *name, const char *remedy, const bzi_cuda_symbol *symbols,
+                                 size_t count, bzna_error *err)
 {
-    void *symbol = bzi_os_symbol(library, name);
+    void *library = bzi_os_library(name);
 
-    if (!symbol)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "%s lacks %s: the NVIDIA driver is too old", library_name, name);
-    /* ISO C has no cast from an object's address to a function's. POSIX says that both have one form. */
-    memcpy(pointer, &symbol, sizeof symbol);
+    if (!library)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "%s was not found: %s", name, remedy);
+    for (size_t i = 0; i < count; i++) {
+        void *symbol = bzi_os_symbol(library, symbols[i].name);
+        if (!symbol && !symbols[i].is_optional)
+            return BZI_FAIL(err, BZNA_E_DEVICE, "%s lacks %s: the NVIDIA driver is too old", name, symbols[i].name);
+        /* ISO C has no cast from an object's address to a function's. POSIX says that both have one form. */
+        memcpy((char *)cu + symbols[i].at, &symbol, sizeof symbol);
+    }
     return BZNA_OK;
-}
-
-static bzna_status bzi_cuda_load(bzi_cuda *cu, bzna_error *err)
-{
-    void *library = bzi_os_library(BZI_OS_CUDA);
-    bzna_status status = BZNA_OK;
-    bzna_error ignored;
-
-    if (!library)
-        return BZI_FAIL(err, BZNA_E_DEVICE, BZI_OS_CUDA " was not found: there is no NVIDIA driver here (in a "
-                        "container: start it with the GPU, --gpus all)");
-#define BZI_CUDA_LOAD(field, name, type) \
-    if (status == BZNA_OK) status = bzi_cuda_symbol(library, BZI_OS_CUDA, name, &cu->field, err);
-    BZI_CUDA_SYMBOLS(BZI_CUDA_LOAD)
-#undef BZI_CUDA_LOAD
-#define BZI_CUDA_TRY(field, name, type) \
-    if (bzi_cuda_symbol(library, BZI_OS_CUDA, name, &cu->field, &ignored) != BZNA_OK) cu->field = NULL;
-    BZI_CUDA_OPTIONAL(BZI_CUDA_TRY)
-#undef BZI_CUDA_TRY
-    return status;
-}
-
-static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
-{
-    void *library = bzi_os_library(BZI_OS_NVCUVID);
-    bzna_status status = BZNA_OK;
-
-    if (!library)
-        return BZI_FAIL(err, BZNA_E_DEVICE, BZI_OS_NVCUVID " was not found: the driver's video part is not installed "
-                        "(in a container: set NVIDIA_DRIVER_CAPABILITIES=compute,video)");
-#define BZI_NVCUVID_LOAD(field, name, type) \
-    if (status == BZNA_OK) status = bzi_cuda_symbol(library, BZI_OS_NVCUVID, name, &cu->field, err);
-    BZI_NVCUVID_SYMBOLS(BZI_NVCUVID_LOAD)
-#undef BZI_NVCUVID_LOAD
-    return status;
 }
 
 /* Returns 1 for errors after which nothing works any more in this CUDA context: those that CUDA calls sticky, and those
@@ -19894,7 +19826,7 @@ static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char
     bzna_status status = code == BZI_CUDA_NO_MEMORY ? BZNA_E_MEMORY :
                          bzi_cuda_is_lost(code) ? BZNA_E_DEVICE_LOST : BZNA_E_DEVICE;
 
-    if (cu->error_name(result, &name) != CUDA_SUCCESS || !name)
+    if (cu->cuGetErrorName(result, &name) != CUDA_SUCCESS || !name)
         name = "unknown error";
     return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%.*s: %s (%d)", (int)strcspn(call, "_"), call, name, code);
 }
@@ -19915,10 +19847,12 @@ static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
 
     if (by && by != bzi_os_process())
         return bzi_cuda_fail_forked(err);
-    if (bzi_cuda_load(cu, err) != BZNA_OK)
+    if (bzi_cuda_load(cu, BZI_OS_CUDA, "there is no NVIDIA driver here (in a container: start it with the GPU, "
+                      "--gpus all)", bzi_cuda_symbols, BZI_LENGTH(bzi_cuda_symbols), err) != BZNA_OK)
         return err->status;
 
-    if ((result = cu->init(0)) == CUDA_SUCCESS && (result = cu->device_count(count)) == CUDA_SUCCESS && *count < 1)
+    if ((result = cu->cuInit(0)) == CUDA_SUCCESS && (result = cu->cuDeviceGetCount(count)) == CUDA_SUCCESS &&
+        *count < 1)
         result = (CUresult)BZI_CUDA_NO_DEVICE;
     if (result != CUDA_SUCCESS)
         return bzi_cuda_fail(cu, result, "cuInit", err);
@@ -19933,8 +19867,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 {
     CUcontext current = NULL;
     CUdevice device = 0;
-    if (!cu->current || cu->current(&current) != CUDA_SUCCESS || !current ||
-        cu->context_device(&device) != CUDA_SUCCESS)
+    if (!cu->cuCtxGetCurrent || cu->cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current ||
+        cu->cuCtxGetDevice(&device) != CUDA_SUCCESS)
         return 0;
     return device;
 }
@@ -20049,7 +19983,7 @@ static bzna_status bzi_device_check(bzi_device *device, CUresult result, const c
 
 /* Calls a function of the driver's, and makes a status of its result. */
 #define BZI_DRIVER(device, err, function, ...) \
-    bzi_device_check(device, (device)->cu.function(__VA_ARGS__), bzi_driver_names.function, err)
+    bzi_device_check(device, (device)->cu.function(__VA_ARGS__), #function, err)
 
 static int bzi_device_is_lost(bzi_device *device) { return atomic_load(&device->lost) != 0; }
 
@@ -20079,7 +20013,7 @@ static bzna_status bzi_device_video(bzi_device *device, bzna_error *err)
  * needs no context, here and in the two functions below. */
 static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 {
-    CUresult result = device ? device->cu.push(device->cuda) : CUDA_SUCCESS;
+    CUresult result = device ? device->cu.cuCtxPushCurrent_v2(device->cuda) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         return BZNA_OK;
     bzi_device_lose(device, result);
@@ -20092,8 +20026,8 @@ static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 {
     int relaxed = 2;
-    if (device && device->cu.capture_mode)
-        device->cu.capture_mode(&relaxed);
+    if (device && device->cu.cuThreadExchangeStreamCaptureMode)
+        device->cu.cuThreadExchangeStreamCaptureMode(&relaxed);
     return bzi_device_enter(device, err);
 }
 
@@ -20101,7 +20035,7 @@ static void bzi_device_leave(bzi_device *device)
 {
     CUcontext popped;
     if (device)
-        device->cu.pop(&popped);
+        device->cu.cuCtxPopCurrent_v2(&popped);
 }
 
 /* --- Opening and closing --- */
@@ -20112,12 +20046,13 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
     int major = 0, minor = 0, driver = 0;
     size_t bytes = 0;
 
-    if (BZI_DRIVER(device, err, device_name, device->info.name, (int)sizeof device->info.name - 1, handle) != BZNA_OK ||
-        BZI_DRIVER(device, err, device_memory, &bytes, handle) != BZNA_OK ||
-        BZI_DRIVER(device, err, driver_version, &driver) != BZNA_OK ||
-        BZI_DRIVER(device, err, device_attribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle) !=
+    if (BZI_DRIVER(device, err, cuDeviceGetName, device->info.name, (int)sizeof device->info.name - 1, handle) !=
             BZNA_OK ||
-        BZI_DRIVER(device, err, device_attribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle) !=
+        BZI_DRIVER(device, err, cuDeviceTotalMem_v2, &bytes, handle) != BZNA_OK ||
+        BZI_DRIVER(device, err, cuDriverGetVersion, &driver) != BZNA_OK ||
+        BZI_DRIVER(device, err, cuDeviceGetAttribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle) !=
+            BZNA_OK ||
+        BZI_DRIVER(device, err, cuDeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle) !=
             BZNA_OK)
         return err->status;
 
@@ -20140,16 +20075,17 @@ static void bzi_device_use_blocking_sync(bzi_device *device)
     unsigned flags = 0;
     int active = 1;
 
-    if (cu->primary_state && cu->primary_flags && cu->primary_state(device->handle, &flags, &active) == CUDA_SUCCESS &&
-        !active)
-        cu->primary_flags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
+    if (cu->cuDevicePrimaryCtxGetState && cu->cuDevicePrimaryCtxSetFlags &&
+        cu->cuDevicePrimaryCtxGetState(device->handle, &flags, &active) == CUDA_SUCCESS && !active)
+        cu->cuDevicePrimaryCtxSetFlags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
 /* Returns 1 if waiting threads spin nevertheless, as in a context of another library. Pre: in the CUDA context. */
 static int bzi_device_spins(const bzi_device *device)
 {
     unsigned flags = 0;
-    return !device->cu.flags || device->cu.flags(&flags) != CUDA_SUCCESS || !(flags & CU_CTX_SCHED_BLOCKING_SYNC);
+    return !device->cu.cuCtxGetFlags || device->cu.cuCtxGetFlags(&flags) != CUDA_SUCCESS ||
+           !(flags & CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
 /* Takes the device of the user's CUDA context. */
@@ -20161,7 +20097,7 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
     device->cuda = device->config.cuda_context;
     if (bzi_device_enter(device, err) != BZNA_OK)
         return err->status;
-    status = BZI_DRIVER(device, err, context_device, &device->handle);
+    status = BZI_DRIVER(device, err, cuCtxGetDevice, &device->handle);
     bzi_device_leave(device);
 
     if (status != BZNA_OK)
@@ -20192,11 +20128,11 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     device->info.device.ordinal = ordinal;
     if (ordinal >= count)
         return BZI_FAIL(err, BZNA_E_DEVICE, "there is no CUDA device %d; the driver sees %d", ordinal, count);
-    if (BZI_DRIVER(device, err, device_get, &device->handle, ordinal) != BZNA_OK)
+    if (BZI_DRIVER(device, err, cuDeviceGet, &device->handle, ordinal) != BZNA_OK)
         return err->status;
 
     bzi_device_use_blocking_sync(device);
-    if (BZI_DRIVER(device, err, primary_retain, &device->cuda, device->handle) != BZNA_OK)
+    if (BZI_DRIVER(device, err, cuDevicePrimaryCtxRetain, &device->cuda, device->handle) != BZNA_OK)
         return err->status;
     device->owns_primary = 1;
     return BZNA_OK;
@@ -20261,14 +20197,14 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
         return bzi_fail_memory(err, "the kernel");
 
     bzi_kernel_unpack(text, size);
-    status = BZI_DRIVER(device, err, module_load, &device->module, text);
+    status = BZI_DRIVER(device, err, cuModuleLoadData, &device->module, text);
     if (status != BZNA_OK)
         bzi_device_explain_load(err);
     for (int i = 0; i < BZI_KERNEL_COUNT && status == BZNA_OK; i++)
-        status = BZI_DRIVER(device, err, module_function, &device->warp[i], device->module, names[i]);
+        status = BZI_DRIVER(device, err, cuModuleGetFunction, &device->warp[i], device->module, names[i]);
 #ifndef BENZINA_NO_AUGMENT
     if (status == BZNA_OK)
-        status = BZI_DRIVER(device, err, module_function, &device->augment, device->module, "bzi_kernel_augment");
+        status = BZI_DRIVER(device, err, cuModuleGetFunction, &device->augment, device->module, "bzi_kernel_augment");
 #endif
 
     bzi_release(memory, text, size, 1);
@@ -20292,7 +20228,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     bzna_status status = BZNA_OK;
 
     memset(out, 0, sizeof *out);
-    if (!device->cu.decoder_caps) {                         /* libnvcuvid was not loaded, and device->video says why */
+    if (!device->cu.cuvidGetDecoderCaps) {                  /* libnvcuvid was not loaded, and device->video says why */
         *err = device->video;
         return err->status;
     }
@@ -20305,7 +20241,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     if (!kind->known) {
         kind->caps = (CUVIDDECODECAPS){ .eCodecType = (cudaVideoCodec)row->nv_id, .nBitDepthMinus8 = depth - 8,
                                         .eChromaFormat = (cudaVideoChromaFormat)chroma };
-        status = BZI_DRIVER(device, err, decoder_caps, &kind->caps);
+        status = BZI_DRIVER(device, err, cuvidGetDecoderCaps, &kind->caps);
         kind->known = status == BZNA_OK;
         if (kind->caps.bIsSupported && !kind->caps.nNumNVDECs)      /* old drivers do not count them */
             kind->caps.nNumNVDECs = 1;
@@ -20327,7 +20263,9 @@ static void bzi_device_open_video(bzi_device *device)
     if (device->info.driver / 10 == BZI_CUDA_CORRUPTS / 10)
         BZI_FAIL(&device->video, BZNA_E_DEVICE, "this driver, of CUDA 11.3, corrupts memory when several video "
                  "decoders work at once: update the driver to 470.21 or later");
-    else if (bzi_nvcuvid_load(&device->cu, &device->video) == BZNA_OK &&
+    else if (bzi_cuda_load(&device->cu, BZI_OS_NVCUVID, "the driver's video part is not installed (in a container: set "
+                           "NVIDIA_DRIVER_CAPABILITIES=compute,video)", bzi_nvcuvid_symbols,
+                           BZI_LENGTH(bzi_nvcuvid_symbols), &device->video) == BZNA_OK &&
         bzi_device_caps(device, BZNA_CODEC_H265, 1, 8, &caps, &device->video) == BZNA_OK &&
         (caps.bIsSupported || bzi_device_caps(device, BZNA_CODEC_H264, 1, 8, &caps, &device->video) == BZNA_OK)) {
         device->info.engines = caps.bIsSupported ? caps.nNumNVDECs : 0;
@@ -20351,11 +20289,11 @@ static void bzi_device_close(bzi_device *device)
     if (device->process == bzi_os_process() && !atomic_load(&device->stuck)) {
         int entered = device->module && bzi_device_enter(device, &ignored) == BZNA_OK;
         if (device->module)
-            device->cu.module_unload(device->module);       /* for a lost device, without its context */
+            device->cu.cuModuleUnload(device->module);       /* for a lost device, without its context */
         if (entered)
             bzi_device_leave(device);
         if (device->owns_primary)
-            device->cu.primary_release(device->handle);
+            device->cu.cuDevicePrimaryCtxRelease(device->handle);
     }
 
     if (device->has_turn)
@@ -20377,7 +20315,7 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
 
     *out = 0;
     if (!allocator->alloc) {
-        const bzna_status status = BZI_DRIVER(device, err, alloc, &ptr, (size_t)bytes);
+        const bzna_status status = BZI_DRIVER(device, err, cuMemAlloc_v2, &ptr, (size_t)bytes);
         *out = ptr;
         return status;
     }
@@ -20405,7 +20343,7 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
     if (!ptr)
         return;
     if (!allocator->alloc) {
-        device->cu.release(ptr);
+        device->cu.cuMemFree_v2(ptr);
         return;
     }
     bzi_os_callback_begin();
@@ -20417,13 +20355,13 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
 static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
 {
     *out = NULL;
-    return BZI_DRIVER(device, err, host_alloc, out, (size_t)bytes, 0);
+    return BZI_DRIVER(device, err, cuMemHostAlloc, out, (size_t)bytes, 0);
 }
 
 static void bzi_device_unpin(bzi_device *device, void *host)
 {
     if (host)
-        device->cu.host_free(host);
+        device->cu.cuMemFreeHost(host);
 }
 
 /* --- Streams and events. Pre: in the CUDA context --- */
@@ -20435,10 +20373,10 @@ static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out,
     CUstream stream = NULL;
     bzna_status status;
 
-    if (urgent && device->cu.stream_priority)               /* the driver clamps the number */
-        status = BZI_DRIVER(device, err, stream_priority, &stream, CU_STREAM_NON_BLOCKING, -100);
+    if (urgent && device->cu.cuStreamCreateWithPriority)               /* the driver clamps the number */
+        status = BZI_DRIVER(device, err, cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, -100);
     else
-        status = BZI_DRIVER(device, err, stream_create, &stream, CU_STREAM_NON_BLOCKING);
+        status = BZI_DRIVER(device, err, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
     *out = stream;
     return status;
 }
@@ -20448,14 +20386,14 @@ static void bzi_device_stream_free(bzi_device *device, void *stream)
 {
     if (!stream)
         return;
-    device->cu.stream_sync(stream);
-    device->cu.stream_destroy(stream);
+    device->cu.cuStreamSynchronize(stream);
+    device->cu.cuStreamDestroy_v2(stream);
 }
 
 /* Makes the host wait for all that was enqueued on a stream. */
 static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
 {
-    return stream ? BZI_DRIVER(device, err, stream_sync, stream) : BZNA_OK;
+    return stream ? BZI_DRIVER(device, err, cuStreamSynchronize, stream) : BZNA_OK;
 }
 
 static void bzi_device_stream_wait(bzi_device *device, void *stream)
@@ -20467,7 +20405,7 @@ static void bzi_device_stream_wait(bzi_device *device, void *stream)
 static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *err)
 {
     CUevent event = NULL;
-    const bzna_status status = BZI_DRIVER(device, err, event_create, &event,
+    const bzna_status status = BZI_DRIVER(device, err, cuEventCreate, &event,
                                           CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
     *out = event;
     return status;
@@ -20476,44 +20414,44 @@ static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *
 static void bzi_device_event_free(bzi_device *device, void *event)
 {
     if (event)
-        device->cu.event_destroy(event);
+        device->cu.cuEventDestroy_v2(event);
 }
 
 static bzna_status bzi_device_record(bzi_device *device, void *event, void *stream, bzna_error *err)
 {
-    return BZI_DRIVER(device, err, event_record, event, stream);
+    return BZI_DRIVER(device, err, cuEventRecord, event, stream);
 }
 
 /* Makes the stream wait for what the event recorded last. */
 static bzna_status bzi_device_order(bzi_device *device, void *stream, void *event, bzna_error *err)
 {
-    return BZI_DRIVER(device, err, stream_wait, stream, event, 0);
+    return BZI_DRIVER(device, err, cuStreamWaitEvent, stream, event, 0);
 }
 
 /* Makes the host wait for what the event recorded last, if that is not done yet. */
 static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err)
 {
-    const CUresult result = device->cu.event_query(event);
+    const CUresult result = device->cu.cuEventQuery(event);
     if (result != CUDA_ERROR_NOT_READY)
-        return bzi_device_check(device, result, bzi_driver_names.event_query, err);
-    return BZI_DRIVER(device, err, event_sync, event);
+        return bzi_device_check(device, result, "cuEventQuery", err);
+    return BZI_DRIVER(device, err, cuEventSynchronize, event);
 }
 
 static bzna_status bzi_device_upload(bzi_device *device, uint64_t dst, const void *src, uint64_t bytes, void *stream,
                                      bzna_error *err)
 {
-    return BZI_DRIVER(device, err, upload, dst, src, (size_t)bytes, stream);
+    return BZI_DRIVER(device, err, cuMemcpyHtoDAsync_v2, dst, src, (size_t)bytes, stream);
 }
 
 static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t src, uint64_t bytes, void *stream,
                                        bzna_error *err)
 {
-    return BZI_DRIVER(device, err, download, dst, src, (size_t)bytes, stream);
+    return BZI_DRIVER(device, err, cuMemcpyDtoHAsync_v2, dst, src, (size_t)bytes, stream);
 }
 
 static bzna_status bzi_device_zero(bzi_device *device, uint64_t dst, uint64_t bytes, void *stream, bzna_error *err)
 {
-    return BZI_DRIVER(device, err, set_bytes, dst, 0, (size_t)bytes, stream);
+    return BZI_DRIVER(device, err, cuMemsetD8Async, dst, 0, (size_t)bytes, stream);
 }
 
 /* Warps slots[0 .. count-1], which are copied during the call. There is one launch for each kernel that they need.
@@ -20542,8 +20480,8 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
                 some.slot[n++] = slots->slot[i];
         to.mean = kernel < 0 ? 0 : out->mean;
         if (n)
-            status = BZI_DRIVER(device, err, launch, device->warp[kernel < 0 ? BZI_KERNEL_ANY : kernel], width, height,
-                                n, 32, 8, 1, 0, stream, parameters, NULL);
+            status = BZI_DRIVER(device, err, cuLaunchKernel, device->warp[kernel < 0 ? BZI_KERNEL_ANY : kernel], width,
+                                height, n, 32, 8, 1, 0, stream, parameters, NULL);
     }
 
     return status;
@@ -20569,8 +20507,8 @@ static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass 
         for (uint32_t i = 0; i < count; i++)
             n += bzi_kernel_next_pass(&views[i], out, &stages[i], &passes.pass[n]) != 0;
         if (n)
-            status = BZI_DRIVER(device, err, launch, device->augment, width, height, n, 32, 8, 1, 0, stream, parameters,
-                                NULL);
+            status = BZI_DRIVER(device, err, cuLaunchKernel, device->augment, width, height, n, 32, 8, 1, 0, stream,
+                                parameters, NULL);
     } while (n && status == BZNA_OK);
     return status;
 #else
@@ -20933,7 +20871,7 @@ static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
     if (!decoder->handle)
         return;
     if (!atomic_load(&device->stuck))                       /* otherwise this call might not return */
-        device->cu.decoder_destroy(decoder->handle);
+        device->cu.cuvidDestroyDecoder(decoder->handle);
     atomic_fetch_sub(&device->decoder_bytes, decoder->bytes);
     memset(decoder, 0, sizeof *decoder);
 }
@@ -21067,7 +21005,7 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
                           "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
                           (bzi_llu)device->decoder_budget);
     else
-        status = BZI_DRIVER(device, err, decoder_create, &decoder->handle, &info);
+        status = BZI_DRIVER(device, err, cuvidCreateDecoder, &decoder->handle, &info);
 
     if (status != BZNA_OK) {
         atomic_fetch_sub(&device->decoder_bytes, *bytes);
@@ -21107,7 +21045,7 @@ static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const b
         info.target_rect.right = (short)width;
         info.target_rect.bottom = (short)height;
     }
-    if (BZI_DRIVER(device, &ignored, decoder_reconfigure, decoder->handle, &info) != BZNA_OK)
+    if (BZI_DRIVER(device, &ignored, cuvidReconfigureDecoder, decoder->handle, &info) != BZNA_OK)
         return 0;
 
     atomic_fetch_add(&device->decoders_reconfigured, 1);
@@ -21460,7 +21398,7 @@ static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT 
             memset(av1->ref_frame_map, 0xff, sizeof av1->ref_frame_map);
     }
 
-    return BZI_DRIVER(device, s->err, decode, flight->decoder->handle, parameters);
+    return BZI_DRIVER(device, s->err, cuvidDecodePicture, flight->decoder->handle, parameters);
 }
 
 /* Takes the first picture of the access unit as the sample. Decoding in software ignores those after it, too. */
@@ -21480,7 +21418,7 @@ static int CUDAAPI bzi_parser_on_picture(void *user, CUVIDPICPARAMS *parameters)
 static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
 {
     if (parser->handle)
-        session->device->cu.parser_destroy(parser->handle);
+        session->device->cu.cuvidDestroyVideoParser(parser->handle);
     memset(parser, 0, sizeof *parser);
     bzi_lru_forget(&session->parser_keys, (uint32_t)(parser - session->parsers));
 }
@@ -21514,7 +21452,7 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
         return bzi_fail_memory(err, "parameter sets");
 
     parameters.pUserData = parser;
-    status = BZI_DRIVER(device, err, parser_create, &parser->handle, &parameters);
+    status = BZI_DRIVER(device, err, cuvidCreateVideoParser, &parser->handle, &parameters);
     if (status != BZNA_OK) {
         parser->handle = NULL;
         bzi_lru_forget(&session->parser_keys, index);
@@ -21535,7 +21473,7 @@ static bzna_status bzi_session_parse(bzi_session *session, bzi_parser *parser, u
     bzna_status status;
 
     parser->submission = submission;
-    status = BZI_DRIVER(device, &err, parse, parser->handle, &packet);
+    status = BZI_DRIVER(device, &err, cuvidParseVideoData, parser->handle, &packet);
     parser->submission = NULL;
 
     if (submission->queued)                                 /* whatever the parser makes of the rest */
@@ -21697,7 +21635,7 @@ static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pit
 static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
 {
     if (!atomic_load(&session->device->stuck))              /* otherwise this call might not return */
-        session->device->cu.unmap(flight->decoder->handle, flight->address);
+        session->device->cu.cuvidUnmapVideoFrame64(flight->decoder->handle, flight->address);
 
     flight->decoder->busy &= ~(1u << flight->surface);
 }
@@ -21716,7 +21654,7 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
     if (session->mute & bit)
         return BZNA_OK;
 
-    result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
+    result = device->cu.cuvidGetDecodeStatus(flight->decoder->handle, (int)flight->surface, &decoded);
     if ((int)result == BZI_CUDA_NOT_SUPPORTED)
         session->mute |= bit;
 
@@ -21724,7 +21662,7 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
         *out = decoded.decodeStatus;
     if (!bzi_cuda_is_lost((int)result))
         return BZNA_OK;
-    return bzi_device_check(device, result, bzi_driver_names.decode_status, err);
+    return bzi_device_check(device, result, "cuvidGetDecodeStatus", err);
 }
 
 /* Waits until a picture is done, if NVDEC reports that. A driver that reports nothing for half a second is taken to
@@ -21771,7 +21709,8 @@ typedef struct bzi_map_call {
 
 static void bzi_map_call_make(const bzi_cuda *cu, bzi_map_call *call)
 {
-    call->result = cu->map(call->decoder, call->surface, &call->address, &call->pitch, &call->parameters);
+    call->result = cu->cuvidMapVideoFrame64(call->decoder, call->surface, &call->address, &call->pitch,
+                                            &call->parameters);
 }
 
 /* A call that may never return is made on a thread of its own, one at a time in the process. If it does not return, its
@@ -21789,9 +21728,9 @@ static void *bzi_map_trial_run(void *argument)
     struct bzi_map_trial *trial = argument;
     CUcontext popped;
 
-    if ((trial->call.result = trial->cu.push(trial->context)) == CUDA_SUCCESS) {
+    if ((trial->call.result = trial->cu.cuCtxPushCurrent_v2(trial->context)) == CUDA_SUCCESS) {
         bzi_map_call_make(&trial->cu, &trial->call);
-        trial->cu.pop(&popped);
+        trial->cu.cuCtxPopCurrent_v2(&popped);
     }
     atomic_store(&trial->done, 1);
     return NULL;
@@ -21891,7 +21830,7 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
         status = bzi_session_map_anyway(session, call, err);
     else if (status == BZNA_OK)
         bzi_map_call_make(&device->cu, call);
-    return status == BZNA_OK ? bzi_device_check(device, call->result, bzi_driver_names.map, err) : status;
+    return status == BZNA_OK ? bzi_device_check(device, call->result, "cuvidMapVideoFrame64", err) : status;
 }
 
 /* Maps the oldest picture, after it is done. Its tag is set in every case. The rest of *out is valid until
@@ -21971,7 +21910,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
             .WidthInBytes = (((size_t)width + (1u << x) - 1) >> x) * each,
             .Height = (height + (1u << y) - 1) >> y,
         };
-        status = BZI_DRIVER(device, err, copy_2d, &copy, session->stream);
+        status = BZI_DRIVER(device, err, cuMemcpy2DAsync_v2, &copy, session->stream);
     }
 
     return status;
@@ -22325,11 +22264,11 @@ static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
     uint64_t bytes = 0;
     bzna_error ignored;
 
-    if (device->cu.memory_info(&before, &total) != CUDA_SUCCESS ||
+    if (device->cu.cuMemGetInfo_v2(&before, &total) != CUDA_SUCCESS ||
         bzi_nvdec_remake(device, &second, &first->format, &parsed, &bytes, &ignored) != BZNA_OK)
         return;
 
-    if (device->cu.memory_info(&after, &total) == CUDA_SUCCESS && before > after + second.bytes) {
+    if (device->cu.cuMemGetInfo_v2(&after, &total) == CUDA_SUCCESS && before > after + second.bytes) {
         uint64_t extra = bzi_min(before - after - second.bytes, BZI_CHECK_MAX_EXTRA);
         atomic_store(&device->decoder_extra, extra);
         atomic_fetch_add(&device->decoder_bytes, extra);
