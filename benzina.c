@@ -18486,7 +18486,7 @@ typedef struct bzi_turbo {
     struct jpeg_progress_mgr      progress;   /* libjpeg calls it while it reads several scans */
     JHUFF_TBL                     standard[2][2];     /* Huffman tables of the standard: DC, AC; for luma, chroma */
     jmp_buf                       jump;       /* where bzi_turbo_exit returns to while libjpeg is at work */
-    const bzi_memory             *memory;     /* NULL: never opened */
+    const bzi_memory             *memory;     /* of the two buffers */
     bzi_span                      data;       /* the file that is being decoded */
     bzi_wanted                    wanted;     /* rows and shrinking that were asked for */
     uint32_t                      is_bare;    /* 1: the picture defines no Huffman tables */
@@ -18640,10 +18640,8 @@ static void bzi_turbo_close(bzi_turbo *turbo)
 {
     jpeg_destroy_decompress(&turbo->info);
     jpeg_destroy_compress(&turbo->model);                   /* memory may have ended while it was at work */
-    if (turbo->memory) {
-        bzi_buffer_free(turbo->memory, &turbo->pixels);
-        bzi_buffer_free(turbo->memory, &turbo->product);
-    }
+    bzi_buffer_free(turbo->memory, &turbo->pixels);
+    bzi_buffer_free(turbo->memory, &turbo->product);
 }
 
 /* Marks all tables as not defined. libjpeg writes 0 to bits[0] when it reads a Huffman table, and a quantization table
@@ -18922,7 +18920,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
  *     report that. */
 
 typedef struct bzi_software {
-    const bzi_memory *memory;         /* the user's */
+    const bzi_memory *memory;         /* the user's; NULL: it is not open */
     uint32_t          max_edge_px;    /* larger pictures are refused */
     uint32_t          allowed;        /* codecs that may be decoded: bzi_host.codecs */
     bzi_buffer        stream;         /* the picture being decoded, as libavcodec takes it */
@@ -18944,19 +18942,19 @@ typedef struct bzi_software {
 #endif
 } bzi_software;
 
-#ifndef BENZINA_NO_AVCODEC
-
-static void bzi_av_close(bzi_software *software)
+/* Writes what a decoder is given of a picture to a buffer, with room for so many bytes after it. */
+BZI_MAYBE_UNUSED static bzna_status bzi_image_to_buffer(const bzna_image *image, const bzi_memory *memory,
+                                                        uint64_t padding, bzi_buffer *buffer, uint64_t *size,
+                                                        bzna_error *err)
 {
-    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
-        avcodec_free_context(&software->codecs[i]);
-    bzi_lru_free(&software->keys, software->memory);
-    av_frame_free(&software->frame);
-    av_packet_free(&software->packet);
-    bzi_buffer_free(software->memory, &software->key);
-    bzi_buffer_free(software->memory, &software->pixels);
-    bzi_buffer_free(software->memory, &software->stream);
+    if (bzi_image_stream(image, NULL, 0, size, err) != BZNA_OK)
+        return err->status;
+    if (!bzi_buffer_reserve(memory, buffer, *size + padding, 0))
+        return bzi_fail_memory(err, "an access unit");
+    return bzi_image_stream(image, buffer->data, *size, size, err);
 }
+
+#ifndef BENZINA_NO_AVCODEC
 
 /* For libavcodec: takes frame memory as it does by default, and clears it. */
 static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int flags)
@@ -19032,13 +19030,6 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
 
     *out = index;
     return BZNA_OK;
-}
-
-static bzna_status bzi_av_open(bzi_software *software, bzna_error *err)
-{
-    software->frame = av_frame_alloc();
-    software->packet = av_packet_alloc();
-    return software->frame && software->packet ? BZNA_OK : bzi_fail_memory(err, "a decoder");
 }
 
 /* Decodes one access unit to a frame. Drains a decoder that would wait for more. */
@@ -19241,17 +19232,13 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
 {
     const bzi_codec *row = bzi_codec_of(image);
     uint64_t size;
-    bzna_status status = bzi_image_stream(image, NULL, 0, &size, err);
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_image_to_buffer(image, software->memory, AV_INPUT_BUFFER_PADDING_SIZE, &software->stream, &size, err) !=
+        BZNA_OK)
+        return err->status;
     if (size > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the access unit has %llu bytes, more than libavcodec takes",
                         (bzi_llu)size);
-    if (!bzi_buffer_reserve(software->memory, &software->stream, size + AV_INPUT_BUFFER_PADDING_SIZE, 0))
-        return bzi_fail_memory(err, "an access unit");
-    if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK)
-        return status;
 
     if (row->cut)
         size = row->cut(software->stream.data, size, rows);
@@ -19324,6 +19311,7 @@ static void bzi_software_name(char *text, size_t size)
 #endif
 }
 
+/* Closes what was opened, or is all zeros. */
 BZI_COLD
 static void bzi_software_close(bzi_software *software)
 {
@@ -19331,10 +19319,18 @@ static void bzi_software_close(bzi_software *software)
     bzi_turbo_close(&software->turbo);
 #endif
 #ifndef BENZINA_NO_AVCODEC
-    bzi_av_close(software);
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
+        avcodec_free_context(&software->codecs[i]);
+    bzi_lru_free(&software->keys, software->memory);
+    av_frame_free(&software->frame);
+    av_packet_free(&software->packet);
+    bzi_buffer_free(software->memory, &software->key);
+    bzi_buffer_free(software->memory, &software->pixels);
 #endif
+    bzi_buffer_free(software->memory, &software->stream);
     bzi_buffer_free(software->memory, &software->canvas);
     bzi_buffer_free(software->memory, &software->gathered);
+    memset(software, 0, sizeof *software);
 }
 
 static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px,
@@ -19351,8 +19347,10 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
     status = bzi_turbo_open(&software->turbo, memory, err);
 #endif
 #ifndef BENZINA_NO_AVCODEC
-    if (status == BZNA_OK)
-        status = bzi_av_open(software, err);
+    software->frame = av_frame_alloc();
+    software->packet = av_packet_alloc();
+    if (status == BZNA_OK && !(software->frame && software->packet))
+        status = bzi_fail_memory(err, "a decoder");
 #endif
 
     if (status != BZNA_OK)
@@ -19396,6 +19394,64 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
  * Therefore several threads may decode them, in any order. */
+
+/* Returns the samples of chroma, which are subsampled by a shift, for so many of luma. */
+static uint32_t bzi_subsampled(uint32_t samples, uint32_t shift)
+{
+    return (uint32_t)(((uint64_t)samples + (1u << shift) - 1) >> shift);
+}
+
+/* A plane of a picture in a copy of it. */
+typedef struct bzi_plane {
+    uint64_t row_bytes;               /* without padding */
+    uint64_t rows;
+    uint64_t pitch;                   /* bytes from row to row in the copy, a multiple of 256 */
+    uint64_t offset;                  /* bytes from the beginning of the copy */
+} bzi_plane;
+
+/* Lays out a copy of a picture of so many planes, which was decoded at 1/shrink of its size. Returns its bytes. */
+static uint64_t bzi_picture_planes(const bzna_picture *picture, uint32_t count, uint32_t shrink, bzi_plane planes[3])
+{
+    const uint32_t width = (picture->frame_width + shrink - 1) / shrink;
+    const uint32_t height = (picture->frame_height + shrink - 1) / shrink;
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        bzi_plane *plane = &planes[i];
+        plane->row_bytes = bzi_subsampled(width, i ? picture->chroma_shift_x : 0) * (picture->depth > 8 ? 2ull : 1);
+        plane->rows = bzi_subsampled(height, i ? picture->chroma_shift_y : 0);
+        plane->pitch = (plane->row_bytes + 255) & ~(uint64_t)255;
+        plane->offset = total;
+        total += plane->pitch * plane->rows;
+    }
+    return total;
+}
+
+/* Copies a row of samples so that they lie side by side.
+ *   size    of the copy in bytes
+ *   bytes   of one sample
+ *   step    bytes from one sample to the next in src; 0: they lie side by side there, too */
+static void bzi_plane_copy_row(uint8_t *dst, const uint8_t *src, uint64_t size, uint32_t bytes, uint32_t step)
+{
+    if (!step || step == bytes) {
+        memcpy(dst, src, (size_t)size);
+        return;
+    }
+    for (uint64_t i = 0; i < size; i++)
+        dst[i] = src[i / bytes * step + i % bytes];
+}
+
+/* Copies one plane, and sets the picture's pitch and step to those of the copy. */
+static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_plane *plane, uint8_t *dst)
+{
+    const uint8_t *src = picture->plane[i];
+
+    for (uint64_t y = 0; y < plane->rows; y++)
+        bzi_plane_copy_row(dst + y * plane->pitch, src + (int64_t)y * picture->pitch[i], plane->row_bytes,
+                           picture->depth > 8 ? 2 : 1, picture->step[i]);
+    picture->step[i] = 0;
+    picture->pitch[i] = (int64_t)plane->pitch;
+}
 
 #ifndef BENZINA_NO_HEIF
 
@@ -19465,37 +19521,28 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
     return bzi_tiles_check_bytes(tiles, err);
 }
 
-/* Returns the samples of chroma, which are subsampled by a shift, for so many of luma. */
-static uint32_t bzi_subsampled(uint32_t samples, uint32_t shift)
-{
-    return (uint32_t)(((uint64_t)samples + (1u << shift) - 1) >> shift);
-}
-
 /* Copies a tile's planes to their place in the canvas, clipped at its right and lower edges. */
 static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture *tile, uint32_t x, uint32_t y,
                                   bzna_error *err)
 {
-    const uint32_t bytes = canvas->depth > 8 ? 2 : 1;
+    const uint32_t count = canvas->plane[1] ? 3 : 1;
+    bzna_picture part = *tile;
+    bzi_plane planes[3];
 
     if (tile->depth != canvas->depth || tile->chroma_shift_x != canvas->chroma_shift_x ||
         tile->chroma_shift_y != canvas->chroma_shift_y || !tile->plane[1] != !canvas->plane[1])
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the tile at %u,%u has another depth or chroma format than the first",
                         x, y);
 
-    for (int i = 0; i < (canvas->plane[1] ? 3 : 1); i++) {
-        const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
-        const uint32_t width = (uint32_t)bzi_min(tile->frame_width, canvas->frame_width - x);
-        const uint32_t height = (uint32_t)bzi_min(tile->frame_height, canvas->frame_height - y);
-        const uint64_t size = (uint64_t)bzi_subsampled(width, shift_x) * bytes;
-        uint8_t *dst = (uint8_t *)(uintptr_t)canvas->plane[i] + (int64_t)(y >> shift_y) * canvas->pitch[i] +
-                       (uint64_t)(x >> shift_x) * bytes;
-
-        if (tile->step[i] && tile->step[i] != bytes)
-            return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the tile at %u,%u does not come as planes", x, y);
-
-        for (uint32_t row = 0; row < bzi_subsampled(height, shift_y); row++)
-            memcpy(dst + (int64_t)row * canvas->pitch[i],
-                   (const uint8_t *)tile->plane[i] + (int64_t)row * tile->pitch[i], (size_t)size);
+    part.frame_width = (uint32_t)bzi_min(tile->frame_width, canvas->frame_width - x);
+    part.frame_height = (uint32_t)bzi_min(tile->frame_height, canvas->frame_height - y);
+    bzi_picture_planes(&part, count, 1, planes);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t left = (uint64_t)(x >> (i ? canvas->chroma_shift_x : 0)) * (canvas->depth > 8 ? 2 : 1);
+        const uint64_t above = y >> (i ? canvas->chroma_shift_y : 0);
+        planes[i].pitch = (uint64_t)canvas->pitch[i];
+        bzi_picture_copy_plane(&part, i, &planes[i],
+                               (uint8_t *)(uintptr_t)canvas->plane[i] + above * planes[i].pitch + left);
     }
     return BZNA_OK;
 }
@@ -19504,22 +19551,15 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
 static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles, uint32_t chroma_format,
                                        bzna_picture *canvas, bzna_error *err)
 {
-    const uint64_t bytes = canvas->depth > 8 ? 2 : 1;
-    uint64_t offset[3], total = 0;
-    const int count = chroma_format ? 3 : 1;
+    const uint32_t count = chroma_format ? 3 : 1;
+    bzi_plane planes[3];
 
-    for (int i = 0; i < count; i++) {
-        const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
-        const uint64_t width = bzi_subsampled(canvas->frame_width, shift_x);
-        canvas->pitch[i] = (int64_t)((width * bytes + 63) & ~63ull);
-        offset[i] = total;
-        total += (uint64_t)canvas->pitch[i] * bzi_subsampled(canvas->frame_height, shift_y);
-    }
-
-    if (!bzi_buffer_reserve(software->memory, &software->canvas, total, 0))
+    if (!bzi_buffer_reserve(software->memory, &software->canvas, bzi_picture_planes(canvas, count, 1, planes), 0))
         return bzi_fail_memory(err, "the canvas of a grid");
-    for (int i = 0; i < count; i++)
-        canvas->plane[i] = software->canvas.data + offset[i];
+    for (uint32_t i = 0; i < count; i++) {
+        canvas->pitch[i] = (int64_t)planes[i].pitch;
+        canvas->plane[i] = software->canvas.data + planes[i].offset;
+    }
     tiles->canvas = *canvas;
     software->tiles = tiles->count;
     return BZNA_OK;
@@ -21527,17 +21567,6 @@ static bzna_status bzi_session_fall_back(bzi_session *session, uint32_t codec, b
     return err->status;
 }
 
-/* Writes the picture's stream to session->bytes. */
-static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *image, uint64_t *size, bzna_error *err)
-{
-    bzna_status status = bzi_image_stream(image, NULL, 0, size, err);
-    if (status != BZNA_OK)
-        return status;
-    if (!bzi_buffer_reserve(session->memory, &session->bytes, *size, 0))
-        return bzi_fail_memory(err, "an access unit");
-    return bzi_image_stream(image, session->bytes.data, *size, size, err);
-}
-
 /* Gives a picture to a parser, whose callbacks find its decoder and submit it there. */
 static bzna_status bzi_session_offer(bzi_session *session, const bzi_nvdec_picture *coded, bzi_submission *submission,
                                      bzna_error *err)
@@ -21559,7 +21588,7 @@ static bzna_status bzi_session_offer(bzi_session *session, const bzi_nvdec_pictu
     if (!submission->flight.decoder)
         return BZNA_AGAIN;
 
-    if (bzi_session_stream(session, image, &size, err) != BZNA_OK ||
+    if (bzi_image_to_buffer(image, session->memory, 0, &session->bytes, &size, err) != BZNA_OK ||
         bzi_session_find_parser(session, image, submission, &parser, err) != BZNA_OK)
         return bzi_session_fall_back(session, image->codec, err);
 
@@ -21929,8 +21958,7 @@ static void bzi_session_close(bzi_session *session)
     session->stream = NULL;
     bzi_buffer_free(session->memory, &session->bytes);
     bzi_buffer_free(session->memory, &session->key);
-    if (session->software.memory)
-        bzi_software_close(&session->software);
+    bzi_software_close(&session->software);
 }
 
 static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, const bzi_memory *memory, bzna_error *err)
@@ -22135,15 +22163,12 @@ static bzna_status bzi_check_software(bzi_session *session, const bzi_nvdec_pict
                                       bzna_error *err)
 {
     bzi_software *software = &session->software;
-    bzna_status status = BZNA_OK;
 
     *picture = coded->picture;
-    if (!software->memory)
-        status = bzi_software_open(software, session->memory, session->device->host->max_edge_px, err);
-    if (status == BZNA_OK)
-        return bzi_software_decode(software, coded->image, &coded->sps, bzi_picture_all(picture), picture, err);
-    memset(software, 0, sizeof *software);
-    return status;
+    if (!software->memory &&
+        bzi_software_open(software, session->memory, session->device->host->max_edge_px, err) != BZNA_OK)
+        return err->status;
+    return bzi_software_decode(software, coded->image, &coded->sps, bzi_picture_all(picture), picture, err);
 }
 
 /* --- NVDEC --- */
@@ -25770,35 +25795,6 @@ static void bzi_worker_free_lane(bzi_worker *worker)
     bzi_device_stream_free(lane->device, lane->stream);
 }
 
-/* A plane of a picture in a copy of it. */
-typedef struct bzi_plane {
-    uint64_t row_bytes;               /* without padding */
-    uint64_t rows;
-    uint64_t pitch;                   /* bytes from row to row in the copy, a multiple of 256 */
-    uint64_t offset;                  /* bytes from the beginning of the copy */
-} bzi_plane;
-
-/* Lays out a copy of a picture that was decoded at 1/shrink of its size. Returns the number of planes. total: the bytes
- * of the copy. */
-static uint32_t bzi_picture_planes(const bzna_picture *picture, uint32_t shrink, bzi_plane planes[3], uint64_t *total)
-{
-    uint32_t count = picture->plane[1] ? 3 : 1, sample_bytes = picture->depth > 8 ? 2 : 1;
-    const uint64_t width = ((uint64_t)picture->frame_width + shrink - 1) / shrink;
-    const uint64_t height = ((uint64_t)picture->frame_height + shrink - 1) / shrink;
-
-    *total = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t shift_x = i ? picture->chroma_shift_x : 0, shift_y = i ? picture->chroma_shift_y : 0;
-        bzi_plane *plane = &planes[i];
-        plane->row_bytes = ((width + (1u << shift_x) - 1) >> shift_x) * sample_bytes;
-        plane->rows = (height + (1u << shift_y) - 1) >> shift_y;
-        plane->pitch = (plane->row_bytes + 255) & ~(uint64_t)255;
-        plane->offset = *total;
-        *total += plane->pitch * plane->rows;
-    }
-    return count;
-}
-
 /* Makes room for an upload, in pinned memory and on the device. Pre: the upload before has ended. */
 static bzna_status bzi_worker_reserve(bzi_worker *worker, uint64_t bytes, bzna_error *err)
 {
@@ -25819,40 +25815,14 @@ static bzna_status bzi_worker_reserve(bzi_worker *worker, uint64_t bytes, bzna_e
     return BZNA_OK;
 }
 
-/* Copies a row of samples so that they lie side by side.
- *   size    of the copy in bytes
- *   bytes   of one sample
- *   step    bytes from one sample to the next in src; 0: they lie side by side there, too */
-static void bzi_plane_copy_row(uint8_t *dst, const uint8_t *src, uint64_t size, uint32_t bytes, uint32_t step)
-{
-    if (!step || step == bytes) {
-        memcpy(dst, src, (size_t)size);
-        return;
-    }
-    for (uint64_t i = 0; i < size; i++)
-        dst[i] = src[i / bytes * step + i % bytes];
-}
-
-/* Copies one plane, and sets the picture's pitch and step to those of the copy. */
-static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_plane *plane, uint8_t *dst)
-{
-    const uint8_t *src = picture->plane[i];
-
-    for (uint64_t y = 0; y < plane->rows; y++)
-        bzi_plane_copy_row(dst + y * plane->pitch, src + (int64_t)y * picture->pitch[i], plane->row_bytes,
-                           picture->depth > 8 ? 2 : 1, picture->step[i]);
-    picture->step[i] = 0;
-    picture->pitch[i] = (int64_t)plane->pitch;
-}
-
 /* Copies a picture's planes to the device, where the warp reads them, and sets *picture to their addresses there. */
 static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, uint32_t shrink, bzna_error *err)
 {
     bzi_device *device = worker->lane.device;
     void *stream = worker->lane.stream;
     bzi_plane planes[3];
-    uint64_t total;
-    uint32_t count = bzi_picture_planes(picture, shrink, planes, &total);
+    const uint32_t count = picture->plane[1] ? 3 : 1;
+    const uint64_t total = bzi_picture_planes(picture, count, shrink, planes);
     bzna_status status;
 
     if (bzi_device_await(device, worker->uploaded, err) != BZNA_OK ||
@@ -26012,9 +25982,8 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     bzna_sample_info info;
     bzi_plane planes[3];
     void *drawn[3] = { NULL, NULL, NULL };
-    uint64_t total;
-    const uint32_t count = bzi_picture_planes(picture, 1, planes, &total);
-    const uint64_t capacity = worker->drawn.capacity;
+    const uint32_t count = picture->plane[1] ? 3 : 1;
+    const uint64_t total = bzi_picture_planes(picture, count, 1, planes), capacity = worker->drawn.capacity;
     bzna_status status;
 
     if (!bzi_buffer_reserve(&worker->loader->host->memory, &worker->drawn, total, 0))
@@ -27489,8 +27458,7 @@ static void bzi_loader_end(bzna_loader *loader)
     entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
 
     for (uint32_t i = 0; loader->workers && i < loader->config.decode.threads; i++) {
-        if (loader->workers[i].software.memory)
-            bzi_software_close(&loader->workers[i].software);
+        bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
         bzi_buffer_free(memory, &loader->workers[i].scratch_pixels);
         bzi_buffer_free(memory, &loader->workers[i].drawn);
