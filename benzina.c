@@ -22674,6 +22674,7 @@ typedef struct bzi_pool {
     bzi_host          *host;
     struct bzi_engine *engines;
     uint32_t           count;         /* of engines; immutable */
+    uint32_t           started;       /* engines whose threads are to be joined */
     uint32_t           has_locks;     /* 1: mutex and wake were made */
     bzi_mutex          mutex;
     bzi_cond           wake;          /* an item was queued, or the pool closes */
@@ -22815,8 +22816,6 @@ struct bzna_batch {
 
 typedef struct bzi_worker {
     bzna_loader *loader;
-    bzi_thread   thread;
-    uint32_t     started;             /* 1: the thread is to be joined */
     bzi_software software;
     bzi_image    images[BZI_LIMIT_OUTPUTS];   /* the sample's coded pictures, one for each pick */
     bzi_format   formats[BZI_LIMIT_OUTPUTS];  /* what their streams state */
@@ -22841,8 +22840,6 @@ typedef struct bzi_worker {
 
 typedef struct bzi_reader {
     bzna_loader *loader;
-    bzi_thread   thread;
-    uint32_t     started;             /* 1: the thread is to be joined */
     bzi_run      run;                 /* at hand: the samples of it that are still to be read */
     bzi_item    *first;               /* of those that are being read */
     uint32_t     run_retries;         /* of them */
@@ -22916,6 +22913,8 @@ struct bzna_loader {
     bzna_batch        *batches;
     bzi_worker        *workers;
     bzi_reader        *readers;
+    bzi_thread        *threads;       /* of workers and readers */
+    uint32_t           thread_count;  /* that were started and are to be joined */
     atomic_uint       *sound;         /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
     atomic_uint        changes;       /* 1: a sound sample came out damaged, so the data changes; ignore sound */
 
@@ -23320,16 +23319,6 @@ static void bzi_run_free(bzi_run *run)
         bzi_item_free(bzi_run_take(run, NULL));
 }
 
-/* Hands an item that an engine cannot decode to the workers, as a run of one. With the lock held. */
-BZI_MAYBE_UNUSED static void bzi_item_to_workers(bzi_item *item)
-{
-    bzi_run run = { 0 };
-
-    bzi_run_add(&run, item);
-    bzi_ready_push(item->loader, run);
-    bzi_item_done(item);
-}
-
 
 /* ==== 71. Loader: the life of a batch, the plan =====================================================================
  * Calls: rooms 2, 4, 7, 47, 52, 70.
@@ -23460,15 +23449,6 @@ static int bzi_plan_has_batch(bzi_plan *plan)
     return plan->epoch < plan->end_epoch && bzi_plan_list(plan);
 }
 
-/* Returns a free batch, or NULL if there is none. */
-static bzna_batch *bzi_plan_free_batch(bzna_loader *loader)
-{
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        if (loader->batches[i].state == BZI_BATCH_FREE)
-            return &loader->batches[i];
-    return NULL;
-}
-
 /* Computes the order of the epoch being planned, if that has not been done. Returns 1 if order is valid, else 0. A
  * ranked order is kept in one array for all epochs. It is not overwritten while a batch is being filled, because that
  * may need the order of the epoch before. */
@@ -23492,14 +23472,15 @@ static int bzi_plan_batch(bzna_loader *loader)
 {
     bzi_plan *plan = &loader->plan;
     const bzi_shard *shard = &plan->shard;
-    bzna_batch *batch;
+    bzna_batch *batch = loader->batches;
 
     if (loader->poison.status != BZNA_OK)                   /* the batch would never be delivered */
         return 0;
     if (!bzi_plan_has_batch(plan) || !loader->free_batches || !bzi_plan_order(loader))
         return 0;
 
-    batch = bzi_plan_free_batch(loader);
+    while (batch->state != BZI_BATCH_FREE)
+        batch++;
     batch->epoch = plan->epoch;
     batch->order = plan->order;
     batch->number = plan->next_batch++;
@@ -25498,14 +25479,13 @@ static void bzi_item_finish(bzi_item *item)
     bzi_loader_freed(item->loader);
 }
 
-/* Completes the message of a failed sample, and logs it. */
-static void bzi_item_report_failure(const bzi_item *item)
-{
-    bzi_container_fail(item->container, item->local, item->err);
-    bzi_log(item->loader->host, BZNA_LOG_WARNING, item->err->status, "%s", item->err->message);
-}
-
 /* --- Lanes --- */
+
+/* Returns the bytes of scratch memory on the device that a lane has. */
+static uint64_t bzi_lane_scratch_bytes(const bzna_loader *loader)
+{
+    return BZI_LANE_SUMS + BZI_KERNEL_SLOTS * loader->view_scratch;
+}
 
 /* Returns the device address to which the kernel writes a view of an item. */
 static uint64_t bzi_lane_target(const bzi_item *item, const bzi_view *view)
@@ -25516,17 +25496,12 @@ static uint64_t bzi_lane_target(const bzi_item *item, const bzi_view *view)
                                      batch->device_data + bzi_view_at(view, batch->slots, item->slot);
 }
 
-/* Returns the lane's part of the loader's scratch memory: BZI_LANE_SUMS bytes, then memory for each view of a launch.
- * One launch's is enough, because a stream runs them one after the other. */
-static uint64_t bzi_lane_scratch(const bzi_lane *lane, const bzna_loader *loader)
-{
-    return loader->scratch + lane->number * (BZI_LANE_SUMS + BZI_KERNEL_SLOTS * loader->view_scratch);
-}
-
-/* Gives slots and passes of a launch their scratch memory. Sums of lumas begin with 0. */
+/* Gives slots and passes of a launch their scratch memory: the lane's part of the loader's, which is BZI_LANE_SUMS
+ * bytes, then memory for each view. One launch's is enough, because a stream runs them one after the other. Sums of
+ * lumas begin with 0. */
 static bzna_status bzi_lane_place(const bzi_lane *lane, const bzna_loader *loader, bzi_launch *launch, bzna_error *err)
 {
-    const uint64_t sums = bzi_lane_scratch(lane, loader);
+    const uint64_t sums = loader->scratch + lane->number * bzi_lane_scratch_bytes(loader);
     uint32_t summed = 0;
 
     for (uint32_t i = 0; i < launch->count; i++) {
@@ -25581,8 +25556,8 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
         bzi_lane_warp(lane, loader, i);
 }
 
-/* Adds the slot of a view to the launch of its output. pass: its operations; NULL: none. Pre: the lane has a place for
- * the item, or has the item. */
+/* Adds the slot of a view, with its operations, to the launch of its output. Pre: the lane has a place for the item, or
+ * has the item. */
 static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *view, const bzi_kernel_slot *slot,
                          const bzi_kernel_pass *pass)
 {
@@ -25592,9 +25567,7 @@ static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *v
 
     if (launch->count == BZI_KERNEL_SLOTS)
         bzi_lane_warp(lane, loader, number);
-    memset(&launch->passes[launch->count], 0, sizeof *pass);
-    if (pass)
-        launch->passes[launch->count] = *pass;
+    launch->passes[launch->count] = *pass;
     launch->slots.slot[launch->count] = *slot;
     launch->slots.slot[launch->count++].dst = bzi_lane_target(item, view);
 }
@@ -25684,36 +25657,29 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 
 /* --- The end of a sample --- */
 
-/* Makes every number of a slot the value of padding. */
-static void bzi_slot_pad(bzi_kernel_slot *slot, double value)
-{
-    for (int i = 0; i < 3; i++)
-        slot->fill[i] = (float)value;
-    slot->flags &= ~BZI_KERNEL_FILL_MEAN;
-}
-
 /* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and one of padding
  * with its value. Ends its item. The kernel gets an empty picture, which is out of bounds everywhere. lane: as for
  * bzi_item_complete. */
 static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
 {
+    static const bzi_kernel_pass none;
     bzna_loader *loader = item->loader;
-    bzi_kernel_slot slot;
+    bzi_kernel_slot slot = { .x1 = -1, .y1 = -1, .depth = 8 };
 
-    memset(&slot, 0, sizeof slot);
-    slot.x1 = slot.y1 = -1;
-    slot.depth = 8;
     bzi_item_put_operations(item, NULL);
 
     for (uint32_t i = 0; i < loader->view_count; i++) {
         const bzi_view *view = &loader->views[i];
 
         bzi_slot_colors(&slot, &view->output->transform, view->output->shape.channels);
-        if (item->is_padding)
-            bzi_slot_pad(&slot, loader->config.order.pad_value);
+        if (item->is_padding) {
+            for (int k = 0; k < 3; k++)
+                slot.fill[k] = (float)loader->config.order.pad_value;
+            slot.flags &= ~BZI_KERNEL_FILL_MEAN;
+        }
         slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
         if (lane)
-            bzi_lane_put(lane, item, view, &slot, NULL);
+            bzi_lane_put(lane, item, view, &slot, &none);
         else
             bzi_kernel_fill(&slot, &view->output->kernel);
     }
@@ -25746,8 +25712,10 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
         return;
     }
 
-    if (status != BZNA_OK)
-        bzi_item_report_failure(item);
+    if (status != BZNA_OK) {
+        bzi_container_fail(item->container, item->local, item->err);
+        bzi_log(loader->host, BZNA_LOG_WARNING, item->err->status, "%s", item->err->message);
+    }
 
     bzi_loader_lock(loader);
     bzi_item_account(item);
@@ -25858,26 +25826,17 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     return BZNA_OK;
 }
 
-/* Returns by how much all views of a picture allow a JPEG to be shrunk while it is decoded. */
-static uint32_t bzi_worker_may_shrink(const bzi_worker *worker, uint32_t number)
-{
-    const bzna_loader *loader = worker->loader;
-    uint32_t least = worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
-
-    for (uint32_t i = 0; i < loader->view_count && least > 1; i++)
-        if (loader->views[i].output->picture == number)
-            least = (uint32_t)bzi_min(least, bzi_slot_may_shrink(&worker->views.slots[i],
-                                                                 loader->config.decode.jpeg_shrink_margin));
-    return least;
-}
-
 /* Finds the rows of a picture that its views read. A JPEG is shrunk while it is decoded, if the config allows that.
  * Pre: the views' slots are made. They are changed for the shrunk picture. */
 static void bzi_worker_want_rows(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted)
 {
     const bzna_loader *loader = worker->loader;
-    const uint32_t may = bzi_worker_may_shrink(worker, number);
+    uint32_t may = worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
 
+    for (uint32_t i = 0; i < loader->view_count && may > 1; i++)
+        if (loader->views[i].output->picture == number)
+            may = (uint32_t)bzi_min(may, bzi_slot_may_shrink(&worker->views.slots[i],
+                                                             loader->config.decode.jpeg_shrink_margin));
     wanted->rows = (bzi_rows){ 0, 0 };
     wanted->shrink = loader->config.decode.jpeg_shrink ? may : 1;
     item->shrinkable |= may > wanted->shrink;
@@ -26287,7 +26246,6 @@ static void *bzi_worker_run(void *argument)
 typedef struct bzi_engine {
     bzi_pool   *pool;
     bzi_thread  thread;
-    uint32_t    started;              /* 1: the thread is to be joined */
     uint32_t    oom_streak;           /* samples in a row for which it found no memory */
     uint32_t    retired;              /* 1: this engine ends, while others may continue */
     bzi_session session;
@@ -26421,6 +26379,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
     bzna_loader *loader = item->loader;
     const bzna_error reason = *item->err;
     const uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
+    bzi_run run = { 0 };
     uint32_t i = 0;
 
     if (!loader->worker_count) {
@@ -26439,7 +26398,9 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
 
     loader->stats.fallbacks += is_fallback;
     item->decode_ns = item->by_nvdec = 0;
-    bzi_item_to_workers(item);
+    bzi_run_add(&run, item);
+    bzi_ready_push(loader, run);
+    bzi_item_done(item);
     bzi_loader_unlock(loader);
 
     /* The pool's host is used, because the loader may be closed by now. */
@@ -26896,9 +26857,8 @@ static void bzi_pool_close(bzi_pool *pool)
         bzi_os_unlock(&pool->mutex);
     }
 
-    for (uint32_t i = 0; pool->engines && i < pool->count; i++)
-        if (pool->engines[i].started && !foreign)
-            bzi_os_thread_join(pool->engines[i].thread);
+    for (uint32_t i = 0; i < pool->started && !foreign; i++)
+        bzi_os_thread_join(pool->engines[i].thread);
     if (pool->has_locks && !foreign)
         bzi_os_locks_free(&pool->mutex, &pool->wake, 1);
 
@@ -26929,7 +26889,7 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
             return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
                             "context_config.sessions: cannot start session %u of %u: %s", i, pool->count,
                             strerror(error));
-        engine->started = 1;
+        pool->started++;
     }
 
     return BZNA_OK;
@@ -27217,6 +27177,7 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     if (!BZI_KEEP(own, loader->items, loader->item_count) ||
         !BZI_KEEP(own, loader->workers, config->decode.threads) ||
         !BZI_KEEP(own, loader->readers, config->read.threads) ||
+        !BZI_KEEP(own, loader->threads, config->decode.threads + config->read.threads) ||
         (notes_sound &&
          !BZI_KEEP(own, loader->sound, loader->dataset->count / 32 + 1)) ||
         !BZI_KEEP(&loader->lent, loader->batches, config->pipeline.batches_in_flight))
@@ -27297,22 +27258,37 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
     return hash;
 }
 
-/* Returns the processor that a thread runs on, or -1 for any. */
-static int32_t bzi_loader_cpu(const bzna_loader *loader, uint32_t thread)
+/* Starts the thread of a worker or of reader number i, if there are threads. Readers run on the processors after those
+ * of the workers. */
+static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(void *), void *argument, uint32_t i,
+                                           bzna_error *err)
 {
-    return loader->config.pipeline.cpus ? loader->config.pipeline.cpus[thread % loader->config.pipeline.cpu_count] : -1;
+    const bzna_loader_config *config = &loader->config;
+    const int reads = run == bzi_reader_run;
+    const uint32_t number = reads ? config->decode.threads + i : i;
+    const int32_t cpu = config->pipeline.cpus ? config->pipeline.cpus[number % config->pipeline.cpu_count] : -1;
+    int error;
+
+    if (config->pipeline.no_threads)
+        return BZNA_OK;
+    if ((error = bzi_os_thread_start(&loader->threads[loader->thread_count], run, argument, cpu)) != 0)
+        return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
+                        "loader_config.%s.threads, pipeline.cpus: cannot start %s %u of %u on processor %d: %s",
+                        reads ? "read" : "decode", reads ? "reader" : "decoder thread", i,
+                        reads ? config->read.threads : config->decode.threads, cpu, strerror(error));
+    loader->thread_count++;
+    return BZNA_OK;
 }
 
-/* Starts the workers. After an error, those that run are ended with the loader. In the CUDA context, if batches lie on
- * the device. */
-static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err)
+/* Starts workers and readers. After an error, those that run are ended with the loader. In the CUDA context, if batches
+ * lie on the device. */
+static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err)
 {
-    for (uint32_t i = 0; i < loader->worker_count; i++) {
-        const bzi_host *host = loader->host;
+    const bzi_host *host = loader->host;
+    bzna_status status = BZNA_OK;
+
+    for (uint32_t i = 0; i < loader->worker_count && status == BZNA_OK; i++) {
         bzi_worker *worker = &loader->workers[i];
-        int32_t cpu = bzi_loader_cpu(loader, i);
-        int error;
-        bzna_status status = BZNA_OK;
 
         if (loader->slot_bytes)
             status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
@@ -27320,43 +27296,14 @@ static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err
         worker->loader = loader;
         if (status == BZNA_OK && loader->on_device)
             status = bzi_worker_make_lane(worker, (loader->pool ? loader->pool->count : 0) + i, err);
-        if (status != BZNA_OK)
-            return status;
-
-        if (loader->config.pipeline.no_threads)
-            continue;
-        if ((error = bzi_os_thread_start(&worker->thread, bzi_worker_run, worker, cpu)) != 0)
-            return bzi_fail(
-                err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
-                "loader_config.decode.threads, pipeline.cpus: cannot start decoder thread %u of %u on processor %d: %s",
-                i, loader->config.decode.threads, cpu, strerror(error));
-        worker->started = 1;
+        if (status == BZNA_OK)
+            status = bzi_loader_start_thread(loader, bzi_worker_run, worker, i, err);
     }
-
-    return BZNA_OK;
-}
-
-/* Starts the readers, likewise. They run on the processors after those of the workers. */
-static bzna_status bzi_loader_start_readers(bzna_loader *loader, bzna_error *err)
-{
-    const bzna_loader_config *config = &loader->config;
-
-    for (uint32_t i = 0; i < config->read.threads; i++) {
-        bzi_reader *reader = &loader->readers[i];
-        int32_t cpu = bzi_loader_cpu(loader, config->decode.threads + i);
-        int error;
-
-        reader->loader = loader;
-        if (config->pipeline.no_threads)
-            continue;
-        if ((error = bzi_os_thread_start(&reader->thread, bzi_reader_run, reader, cpu)) != 0)
-            return bzi_fail(
-                err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
-                "loader_config.read.threads, pipeline.cpus: cannot start reader %u of %u on processor %d: %s", i,
-                config->read.threads, cpu, strerror(error));
-        reader->started = 1;
+    for (uint32_t i = 0; i < loader->config.read.threads && status == BZNA_OK; i++) {
+        loader->readers[i].loader = loader;
+        status = bzi_loader_start_thread(loader, bzi_reader_run, &loader->readers[i], i, err);
     }
-    return BZNA_OK;
+    return status;
 }
 
 /* --- Closing --- */
@@ -27439,12 +27386,8 @@ static void bzi_loader_join(bzna_loader *loader)
         bzi_loader_unlock(loader);
     }
 
-    for (uint32_t i = 0; loader->readers && i < loader->config.read.threads; i++)
-        if (loader->readers[i].started)
-            bzi_os_thread_join(loader->readers[i].thread);
-    for (uint32_t i = 0; loader->workers && i < loader->config.decode.threads; i++)
-        if (loader->workers[i].started)
-            bzi_os_thread_join(loader->workers[i].thread);
+    for (uint32_t i = 0; i < loader->thread_count; i++)
+        bzi_os_thread_join(loader->threads[i]);
 }
 
 /* Ends the threads and frees what only they use. */
@@ -29083,7 +29026,7 @@ static bzna_status bzi_loader_make_scratch(bzna_loader *loader, bzna_error *err)
             loader->view_scratch < bytes)
             loader->view_scratch = bytes;
     }
-    loader->scratch_bytes = loader->lanes * (BZI_LANE_SUMS + BZI_KERNEL_SLOTS * loader->view_scratch);
+    loader->scratch_bytes = loader->lanes * bzi_lane_scratch_bytes(loader);
     return bzi_device_alloc(loader->device, loader->scratch_bytes, loader->stream, &loader->scratch, err);
 }
 
@@ -29106,8 +29049,7 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
                             bzi_loader_make_scratch(loader, err) != BZNA_OK ||
                             bzi_loader_upload_means(loader, err) != BZNA_OK)) ||
         bzi_loader_make_batches(loader, err) != BZNA_OK ||
-        bzi_loader_start_workers(loader, err) != BZNA_OK ||
-        bzi_loader_start_readers(loader, err) != BZNA_OK)
+        bzi_loader_start_threads(loader, err) != BZNA_OK)
         status = err->status;
     bzi_device_leave(loader->device);
     return status;
@@ -29289,10 +29231,26 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
         if (bzi_tried != BZNA_OK)                                                            \
             BZI_API_END(bzi_tried);                                                          \
     } while (0)
-#define BZI_API_NEED(argument) if (!(argument)) BZI_API_MISUSE("%s: " #argument " is NULL", __func__)
 
-/* Begins a function that makes an object. */
-#define BZI_API_BEGIN_OUT(out) BZI_API_BEGIN; BZI_API_NEED(out); *(out) = NULL
+/* Fails if one of the arguments is NULL. names: theirs, with commas between them. */
+static bzna_status bzi_api_need(const char *call, const char *names, const void *const *arguments, bzna_error *err)
+{
+    for (int length; *names; names += length + (int)strspn(names + length, ", ")) {
+        length = (int)strcspn(names, ",");
+        if (!*arguments++)
+            return BZI_MISUSE(err, "%s: %.*s is NULL", call, length, names);
+    }
+    return BZNA_OK;
+}
+
+#define BZI_API_NEED(...)                                                                    \
+    BZI_API_TRY(bzi_api_need(__func__, #__VA_ARGS__, (const void *const[]){ __VA_ARGS__ }, &e))
+
+/* Begins a function with arguments that must not be NULL. */
+#define BZI_API_BEGIN_WITH(...) BZI_API_BEGIN; BZI_API_NEED(__VA_ARGS__)
+
+/* Begins one that makes an object. */
+#define BZI_API_BEGIN_OUT(out, ...) BZI_API_BEGIN_WITH(out); *(out) = NULL; BZI_API_NEED(__VA_ARGS__)
 
 /* Begins a function that ends an object; NULL is none. */
 #define BZI_API_BEGIN_CLOSE(object)                                                          \
@@ -29396,7 +29354,8 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
     bzi_device *device;
     bzna_status status = BZNA_OK;
 
-    BZI_API_BEGIN_OUT(out);
+    BZI_API_BEGIN_WITH(out);
+    *out = NULL;
     if (config)
         BZI_API_IN(c, config, 0, "context_config");
     BZI_API_TRY(bzi_context_check(&c, &e));
@@ -29426,8 +29385,7 @@ BZNA_API bzna_status bzna_context_close(bzna_context *context)
 BZI_COLD
 BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED(count);
+    BZI_API_BEGIN_WITH(count);
     BZI_API_END(bzi_device_count(count, &e));
 }
 
@@ -29438,8 +29396,7 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
     bzi_device *device = NULL;
     bzna_device_info all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(context);
+    BZI_API_BEGIN_WITH(context);
     BZI_API_TRY(bzi_api_logged(context->host, bzi_context_gpu(context, &device, &e)));
 
     all = device->info;
@@ -29459,8 +29416,7 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
     bzna_codec_info all = { .codec = codec, .chroma_format = chroma_format, .depth = depth };
     bzi_device *device = NULL;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(context);
+    BZI_API_BEGIN_WITH(context);
     if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
         BZI_API_MISUSE("bzna_context_codec_info: no codec %u with chroma format %u and %u bits is known",
                      codec, chroma_format, depth);
@@ -29578,9 +29534,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config,
                                        bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(path);
+    BZI_API_BEGIN_OUT(out, context, path);
 
     BZI_API_END(bzi_api_open_paths(context, &path, 1, config, out, &e));
 }
@@ -29589,9 +29543,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t count,
                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(paths);
+    BZI_API_BEGIN_OUT(out, context, paths);
 
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_open_list: there are no paths");
@@ -29631,8 +29583,7 @@ BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t c
     bzna_status status;
     uint64_t size;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(pattern);
+    BZI_API_BEGIN_WITH(pattern);
 
     if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
         BZI_API_FAIL(BZNA_E_LIMIT, "the pattern has more than %u bytes", BZI_LIMIT_PATH_BYTES - 1);
@@ -29657,8 +29608,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity, size_t *needed,
                                         uint32_t *count, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED(pattern);
+    BZI_API_BEGIN_WITH(pattern);
 
     (void)dst, (void)capacity;
     if (needed)
@@ -29695,9 +29645,7 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
 {
     bzi_source source = { .map = bytes, .size = size };
 
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(bytes);
+    BZI_API_BEGIN_OUT(out, context, bytes);
 
     BZI_API_END(bzi_api_open_source(context, &source, NULL, config, out, &e));
 }
@@ -29709,9 +29657,7 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     bzi_source opened = { .size = 0 };
     bzna_source callbacks;
 
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(source);
+    BZI_API_BEGIN_OUT(out, context, source);
 
     BZI_API_IN(callbacks, source, offsetof(bzna_source, reserved0), "source");
     if (!callbacks.read_at || !callbacks.size)
@@ -29751,9 +29697,7 @@ BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzn
     bzna_provider all;
 #endif
 
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(provider);
+    BZI_API_BEGIN_OUT(out, context, provider);
 
 #ifndef BENZINA_NO_RECORDS
     BZI_API_IN(all, provider, 0, "provider");
@@ -29768,8 +29712,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count,
                                          bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
+    BZI_API_BEGIN_OUT(out, context);
 
     if (!parts || !part_count)
         BZI_API_MISUSE("bzna_dataset_concat: there are no parts");
@@ -29783,8 +29726,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out,
                                         bzna_error *err)
 {
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_OUT(out, dataset);
 
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_range: count is 0");
@@ -29809,8 +29751,7 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
                                            bzna_error *err)
 {
     bzna_dataset_info all;
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_WITH(dataset);
 
     bzi_dataset_describe(dataset, &all);
     BZI_API_ANSWER(info);
@@ -29823,8 +29764,7 @@ BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32
     bzna_field_info all = { .kind = 0 };
     const bzi_field *found;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_WITH(dataset);
 
     if (!(found = bzi_dataset_field(dataset, field)))
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", dataset->parts[0].container->name, field);
@@ -29840,8 +29780,7 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
     bzna_track_info all = { .struct_size = 0 };
     const bzi_container *c;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_WITH(dataset);
 
     c = dataset->parts[0].container;
     if (!c->ops->track || c->ops->track(c, track, &all) != BZNA_OK)
@@ -29853,9 +29792,7 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
 {
     const bzi_container *c;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
-    BZI_API_NEED(target);
+    BZI_API_BEGIN_WITH(dataset, target);
 
     *target = BZNA_TARGET_NONE;
     BZI_API_FIND(c, &index);
@@ -29872,11 +29809,9 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
     const bzi_container *c;
     bzna_status status;
 
-    BZI_API_BEGIN;
+    BZI_API_BEGIN_WITH(dataset, field);
     if (needed)
         *needed = 0;
-    BZI_API_NEED(dataset);
-    BZI_API_NEED(field);
 
     BZI_API_FIND(c, &index);
     if ((status = bzi_container_field(c, index, field, &value, &e)) != BZNA_OK)
@@ -29892,10 +29827,9 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
     bzi_value value = { buffer, buffer ? capacity : 0, 0, 0 };
     bzna_status status;
 
-    BZI_API_BEGIN;
+    BZI_API_BEGIN_WITH(dataset);
     if (needed)
         *needed = 0;
-    BZI_API_NEED(dataset);
 
     status = bzi_dataset_class(dataset, (uint64_t)target, &value, &e);
     if (needed)
@@ -29910,8 +29844,7 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
     uint64_t local = index;
     bzna_sample_ref all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_WITH(dataset);
 
     BZI_API_FIND(c, &local);
     if (bzi_container_sample(c, local, &all, &e) != BZNA_OK)
@@ -29928,10 +29861,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     const bzi_pick pick = { .name = field };
     bzi_image all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
-    BZI_API_NEED(buffer);
-    BZI_API_NEED(image);
+    BZI_API_BEGIN_WITH(dataset, buffer, image);
     if (image->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
 
@@ -29950,8 +29880,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
     bzi_image image;
     bzna_image_info all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_WITH(dataset);
 
     BZI_API_FIND(c, &index);
     if (bzi_container_describe_image(c, index, &pick, &image, &e) != BZNA_OK)
@@ -29975,8 +29904,7 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
     bzna_decoder *decoder;
     bzi_host *host;
 
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
+    BZI_API_BEGIN_OUT(out, context);
 
     host = context->host;
     if (!(decoder = bzi_alloc_zero(&host->memory, 1, sizeof *decoder)))
@@ -30015,9 +29943,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     bzi_format format;
     bzna_picture all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(decoder);
-    BZI_API_NEED(picture);
+    BZI_API_BEGIN_WITH(decoder, picture);
     if (picture->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "picture.struct_size: not set");
 
@@ -30084,10 +30010,7 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     bzna_transform all;
     const char *fault;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(random);
-    BZI_API_NEED(jitter);
-    BZI_API_NEED(transform);
+    BZI_API_BEGIN_WITH(random, jitter, transform);
 
     if ((fault = bzi_jitter_fault(jitter)) != NULL)
         BZI_API_MISUSE("jitter.%s: out of its range, or not a number", fault);
@@ -30104,8 +30027,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *policy,
                                         bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED(policy);
+    BZI_API_BEGIN_WITH(policy);
 #ifdef BENZINA_NO_AUGMENT
     BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build has no policies (BENZINA_NO_AUGMENT)");
 #endif
@@ -30120,10 +30042,7 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
     const uint32_t size[2] = { out_width, out_height };
     bzna_transform all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(random);
-    BZI_API_NEED(augment);
-    BZI_API_NEED(transform);
+    BZI_API_BEGIN_WITH(random, augment, transform);
 
     bzi_transform_init(&all);
     BZI_API_TRY(bzi_augment_check(augment, "augment", 1, &e));
@@ -30145,9 +30064,7 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
 {
     bzna_affine a;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(affine);
-    BZI_API_NEED(homography);
+    BZI_API_BEGIN_WITH(affine, homography);
     BZI_API_IN(a, affine, 0, "affine");
 
     const double numbers[] = { a.crop_x, a.crop_y, a.crop_width, a.crop_height, a.degrees, a.translate_x,
@@ -30170,10 +30087,7 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
     const uint32_t in[2] = { in_width, in_height }, out[2] = { out_width, out_height };
     bzna_warp p;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(random);
-    BZI_API_NEED(warp);
-    BZI_API_NEED(homography);
+    BZI_API_BEGIN_WITH(random, warp, homography);
     if (!in_width || !in_height || !out_width || !out_height)
         BZI_API_MISUSE("bzna_warp_draw: a size is 0: from %ux%u to %ux%u", in_width, in_height,
                      out_width, out_height);
@@ -30235,11 +30149,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     bzi_kernel_pass pass;
     bzna_status status = BZNA_OK;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(picture);
-    BZI_API_NEED(transform);
-    BZI_API_NEED(output);
-    BZI_API_NEED(dst);
+    BZI_API_BEGIN_WITH(picture, transform, output, dst);
 
     bzi_transform_init(&t);
     BZI_API_IN(p, picture, 0, "picture");
@@ -30300,10 +30210,7 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
 {
     bzna_loader_config own;
 
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(dataset);
-    BZI_API_NEED(config);
+    BZI_API_BEGIN_OUT(out, context, dataset, config);
 
     BZI_API_IN(own, config, offsetof(bzna_loader_config, reserved0), "loader_config");
     if (context->host->no_threads)
@@ -30342,8 +30249,7 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     bzna_context *context;
     bzna_status status;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
+    BZI_API_BEGIN_WITH(batch);
     *batch = NULL;
     BZI_API_NEED_LOADER(loader, 1);
 
@@ -30390,8 +30296,7 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
 
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 0);
-    BZI_API_NEED(indices);
-    BZI_API_NEED(sizes);
+    BZI_API_NEED(indices, sizes);
     if (!batch_count)
         BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu has no batches", (bzi_llu)epoch);
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
@@ -30476,8 +30381,7 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
 {
     bzna_loader_info all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(loader);
+    BZI_API_BEGIN_WITH(loader);
     if (loader->config.order.kind == BZNA_ORDER_GIVEN) {    /* it takes the lock */
         BZI_API_NEED_LOADER(loader, 0);
     }
@@ -30505,9 +30409,7 @@ BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const b
 {
     bzna_statistics all, before;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(later);
-    BZI_API_NEED(earlier);
+    BZI_API_BEGIN_WITH(later, earlier);
 
     BZI_API_IN(all, later, 0, "statistics");
     BZI_API_IN(before, earlier, 0, "statistics");
@@ -30522,8 +30424,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
     bzna_tensor all;
     uint32_t first, count;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(loader);
+    BZI_API_BEGIN_WITH(loader);
 
     first = bzi_loader_first_tensor(loader);
     count = loader->tensor_end - first;
@@ -30558,8 +30459,7 @@ struct bzna_writer {
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size,
                                          bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
+    BZI_API_BEGIN_WITH(batch);
 
     const uint32_t views = batch->loader->drawn_views;
     bzna_batch_info all = {
@@ -30609,9 +30509,7 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
     bzna_tensor all;
     uint32_t number;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
-    BZI_API_NEED(name);
+    BZI_API_BEGIN_WITH(batch, name);
 
     BZI_API_TRY(bzi_api_find_tensor(batch, name, &number, &e));
     bzi_batch_tensor(batch, number, &all);
@@ -30624,11 +30522,7 @@ BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name,
     const bzi_slot_bytes *bytes;
     uint32_t column;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
-    BZI_API_NEED(name);
-    BZI_API_NEED(data);
-    BZI_API_NEED(size);
+    BZI_API_BEGIN_WITH(batch, name, data, size);
 
     if (slot >= batch->slots)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_bytes: slot %u is not below %u", slot, batch->slots);
@@ -30644,10 +30538,9 @@ BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name,
 
 BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    if (!batch || slot >= batch->slots)
-        BZI_API_FAIL(batch ? BZNA_E_RANGE : BZNA_E_ARGUMENT, "bzna_batch_error: %s",
-                     batch ? "there is no such slot" : "batch is NULL");
+    BZI_API_BEGIN_WITH(batch);
+    if (slot >= batch->slots)
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_error: there is no such slot");
     if (batch->status[slot] < 0)
         e = batch->errors[slot];
     BZI_API_END(batch->status[slot]);
@@ -30659,10 +30552,7 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
     const bzna_loader_output *output;
     uint32_t each;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
-    BZI_API_NEED(data);
-    BZI_API_NEED(count);
+    BZI_API_BEGIN_WITH(batch, data, count);
 
     output = &batch->loader->config.output;
     if (slice >= output->slices)
@@ -30678,10 +30568,7 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
 {
     uint32_t number;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(tensor);
-    BZI_API_NEED(batch);
-    BZI_API_NEED(name);
+    BZI_API_BEGIN_WITH(tensor, batch, name);
     if (version > BZNA_DLPACK_1)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_to_dlpack: version %u is not known", version);
 
@@ -30692,8 +30579,7 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
 
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
+    BZI_API_BEGIN_WITH(batch);
     BZI_API_NEED_LOADER(batch->loader, 0);
 
     if (!batch->loader->on_device)
@@ -30719,11 +30605,6 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
     bzna_writer_config c = { .struct_size = sizeof c };
     bzna_sink callbacks;
 
-    if (!context || !out || (!path && !sink))
-        return BZI_MISUSE(err, "bzna_writer_open: %s is NULL",
-                        !context ? "context" :
-                        !out     ? "out" :
-                                   "path or sink");
     if (sink && bzi_api_in(&callbacks, sizeof callbacks, sink, offsetof(bzna_sink, reserved0), "sink", err) != BZNA_OK)
         return err->status;
     if (sink && !callbacks.write_at)
@@ -30738,9 +30619,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, const bzna_writer_config *config,
                                       bzna_writer **out, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    if (out)
-        *out = NULL;
+    BZI_API_BEGIN_OUT(out, context, path);
     BZI_API_END(bzi_api_writer(context, path, NULL, config, out, &e));
 }
 
@@ -30748,9 +30627,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink,
                                            const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    if (out)
-        *out = NULL;
+    BZI_API_BEGIN_OUT(out, context, sink);
     BZI_API_END(bzi_api_writer(context, NULL, sink, config, out, &e));
 }
 
@@ -30773,8 +30650,6 @@ static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_w
 {
     bzna_writer_sample sample;
 
-    if (!writer)
-        return BZI_MISUSE(err, "the writer is NULL");
     if (!given)
         return bzi_writer_add(writer, index, NULL, timeout_ns, err);
 
@@ -30789,16 +30664,14 @@ static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_w
 
 BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_writer_sample *sample, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    if (!sample)
-        BZI_API_MISUSE("sample is NULL");
+    BZI_API_BEGIN_WITH(writer, sample);
     BZI_API_END(bzi_api_add(writer, BZI_INDEX_LAST, sample, 0, &e));
 }
 
 BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, const bzna_writer_sample *sample,
                                         int64_t timeout_ns, bzna_error *err)
 {
-    BZI_API_BEGIN;
+    BZI_API_BEGIN_WITH(writer);
     if (timeout_ns < 0)
         BZI_API_MISUSE("bzna_writer_add_at: timeout_ns is negative; no call waits forever");
     if (index >= UINT32_MAX)
@@ -30810,9 +30683,7 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
 BZI_COLD
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    if (!writer)
-        BZI_API_MISUSE("the writer is NULL");
+    BZI_API_BEGIN_WITH(writer);
     BZI_API_END(bzi_api_logged(writer->host, bzi_writer_finish(writer, &e)));
 }
 
