@@ -20716,24 +20716,6 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 /* Returns 1 if this process is a fork of the one that opened the device, else 0. */
 static int bzi_device_is_foreign(const bzi_device *device) { return device->process != bzi_os_process(); }
 
-/* Fills in what NVDEC can do with the codec, chroma format and depth in *info. */
-static bzna_status bzi_device_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
-{
-    CUVIDDECODECAPS caps;
-    bzna_status status = bzi_device_caps(device, info->codec, info->chroma_format, info->depth, &caps, err);
-
-    if (status != BZNA_OK || !caps.bIsSupported)
-        return status;
-    info->supported = 1;
-    info->engines = caps.nNumNVDECs;
-    info->min_width = caps.nMinWidth;
-    info->min_height = caps.nMinHeight;
-    info->max_width = caps.nMaxWidth;
-    info->max_height = caps.nMaxHeight;
-    info->max_macroblocks = caps.nMaxMBCount;
-    return BZNA_OK;
-}
-
 static void bzi_device_counts(bzi_device *device, bzna_statistics *stats)
 {
     stats->decoders_made = atomic_load(&device->decoders_made);
@@ -22480,17 +22462,25 @@ BZI_COLD
 static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
 {
     const bzi_nvdec_format want = { info->codec, info->chroma_format, info->depth, 0, 0 };
+    CUVIDDECODECAPS caps;
     bzi_session session;
     bzna_error why;
     bzna_status status;
 
     if (bzi_device_enter(device, err) != BZNA_OK)
         return err->status;
-    status = bzi_device_codec(device, info, err);
+    status = bzi_device_caps(device, want.codec, want.chroma, want.depth, &caps, err);
 
-    if (status == BZNA_OK && info->supported) {
+    if (status == BZNA_OK && caps.bIsSupported) {
         bzi_caps *kind = bzi_device_kind(device, want.codec, want.chroma, want.depth);
 
+        info->supported = 1;
+        info->engines = caps.nNumNVDECs;
+        info->min_width = caps.nMinWidth;
+        info->min_height = caps.nMinHeight;
+        info->max_width = caps.nMaxWidth;
+        info->max_height = caps.nMaxHeight;
+        info->max_macroblocks = caps.nMaxMBCount;
         bzi_error_init(&why);
         if (bzi_check_is_due(device, &want) &&
             bzi_session_open(&session, device, &device->host->memory, &why) == BZNA_OK) {
@@ -23850,16 +23840,6 @@ static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint6
     *batches = bzi_shard_batches(&shard);
     if (plan->is_given)
         bzi_loader_unlock(loader);
-}
-
-/* Says why the plan has no batch. Returns BZNA_END after the last epoch; before it, the next one lacks its list. With
- * the lock held. */
-static bzna_status bzi_plan_no_batch(const bzi_plan *plan, bzna_error *err)
-{
-    if (plan->epoch >= plan->end_epoch)
-        return BZNA_END;
-    return BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
-                    "bzna_loader_set_batches first", (bzi_llu)plan->epoch);
 }
 
 
@@ -27100,18 +27080,6 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
     return batch->has_release ? BZNA_OK : err->status;
 }
 
-/* Frees that. In the CUDA context, unless the device is lost. */
-static void bzi_batch_free_device(bzna_batch *batch)
-{
-    bzna_loader *loader = batch->loader;
-
-    for (uint32_t i = 0; batch->written && i < loader->lanes; i++)
-        bzi_device_event_free(loader->device, batch->written[i]);
-    bzi_device_event_free(loader->device, batch->released);
-    bzi_device_free(loader->device, batch->device_data, loader->data_bytes, loader->stream);
-    bzi_device_unpin(loader->device, batch->pinned);
-}
-
 /* Places the slices of a batch: in the user's buffers, or one after the other in the library's memory. */
 static void bzi_batch_place(bzna_batch *batch, uint32_t number)
 {
@@ -27332,24 +27300,31 @@ static void bzi_loader_drain_writes(bzna_loader *loader)
 BZI_COLD
 static void bzi_loader_free_device(bzna_loader *loader)
 {
+    bzi_device *device = loader->device;
     bzna_error ignored;
 
     /* This fails if the device is lost. The library's own objects are freed nevertheless. */
-    int entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
+    int entered = bzi_device_enter(device, &ignored) == BZNA_OK;
 
     bzi_loader_drain_writes(loader);
     for (uint32_t i = 0; i < loader->batch_count; i++) {
-        if (loader->batches[i].state == BZI_BATCH_RETIRING)
-            bzi_batch_drain_reads(&loader->batches[i], &ignored);
-        bzi_batch_free_device(&loader->batches[i]);
+        bzna_batch *batch = &loader->batches[i];
+
+        if (batch->state == BZI_BATCH_RETIRING)
+            bzi_batch_drain_reads(batch, &ignored);
+        for (uint32_t k = 0; batch->written && k < loader->lanes; k++)
+            bzi_device_event_free(device, batch->written[k]);
+        bzi_device_event_free(device, batch->released);
+        bzi_device_free(device, batch->device_data, loader->data_bytes, loader->stream);
+        bzi_device_unpin(device, batch->pinned);
     }
     for (uint32_t i = 0; i < loader->output_count; i++)
-        bzi_device_free(loader->device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
-    bzi_device_free(loader->device, loader->scratch, loader->scratch_bytes, loader->stream);
+        bzi_device_free(device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
+    bzi_device_free(device, loader->scratch, loader->scratch_bytes, loader->stream);
     if (loader->owns_stream)
-        bzi_device_stream_free(loader->device, loader->stream);
+        bzi_device_stream_free(device, loader->stream);
     if (entered)
-        bzi_device_leave(loader->device);
+        bzi_device_leave(device);
 }
 
 /* Frees the rest of a loader, which batches on loan needed until now. Pre: bzi_loader_end. */
@@ -27435,13 +27410,6 @@ static void bzi_loader_unref(bzna_loader *loader)
         bzi_loader_free(loader);
 }
 
-/* Ends the threads, and drops the owner's reference. */
-static void bzi_loader_close(bzna_loader *loader)
-{
-    bzi_loader_end(loader);
-    bzi_loader_unref(loader);
-}
-
 
 /* ==== 85. Without threads ============================================================================================
  * Calls: rooms 10, 62, 70-71, 76-77, 80.
@@ -27479,15 +27447,6 @@ static int bzi_loader_step(bzna_loader *loader)
     return 1;
 }
 
-/* Returns 1 if nothing was found to do although a batch is still to come. It may have come by itself: a batch without
- * samples is finished when it is planned. With the lock held. */
-static int bzi_loader_lacks_work(bzna_loader *loader)
-{
-    if (!loader->pending)
-        return bzi_plan_has_batch(&loader->plan);
-    return loader->pending->state != BZI_BATCH_READY;
-}
-
 /* Does the next piece of the work that the batch to be delivered needs. The error that ends the loader, if there is
  * one, is in loader->poison. With the lock held, but not while it works. */
 static void bzi_loader_work(bzna_loader *loader)
@@ -27498,7 +27457,9 @@ static void bzi_loader_work(bzna_loader *loader)
         bzi_loader_break(loader, &err);
         return;
     }
-    if (!bzi_loader_step(loader) && bzi_loader_lacks_work(loader)) {
+    /* With nothing to do, the batch may have come by itself: one without samples is finished when it is planned. */
+    if (!bzi_loader_step(loader) && (loader->pending ? loader->pending->state != BZI_BATCH_READY :
+                                                       bzi_plan_has_batch(&loader->plan))) {
         BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
         bzi_loader_break(loader, &err);
     }
@@ -27549,7 +27510,9 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
             return BZNA_OK;
         }
         if (!head && !bzi_plan_has_batch(&loader->plan))
-            return bzi_plan_no_batch(&loader->plan, err);
+            return loader->plan.epoch >= loader->plan.end_epoch ? BZNA_END :
+                   BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
+                            "bzna_loader_set_batches first", (bzi_llu)loader->plan.epoch);
         if (!head && loader->on_loan == loader->batch_count)
             return BZI_FAIL(err, BZNA_E_STATE,
                             "all %u batches are on loan: release one first, or raise batches_in_flight",
@@ -27689,21 +27652,6 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
 /* Returns 1 if a batch is on loan and its owner has not released it, else 0. With the lock held. */
 static int bzi_batch_is_owned(const bzna_batch *batch) { return batch->state == BZI_BATCH_ON_LOAN && batch->owned; }
 
-/* Releases a batch. Returns BZNA_E_STATE if its owner has released it before. DLPack tensors may keep it on loan. */
-static bzna_status bzi_batch_release(bzna_batch *batch)
-{
-    int owned;
-
-    bzi_loader_lock(batch->loader);
-    owned = bzi_batch_is_owned(batch);
-    batch->owned = 0;
-    bzi_loader_unlock(batch->loader);
-    if (!owned)
-        return BZNA_E_STATE;
-    bzi_batch_unref(batch);
-    return BZNA_OK;
-}
-
 /* The deleter of a DLPack tensor drops its reference to the batch. In a child after fork() it does nothing, because the
  * batch belongs to the parent. */
 static void bzi_batch_delete_tensor(bzna_batch *batch)
@@ -27812,14 +27760,6 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
  *
  * Stopping, resetting, saving and restoring a loader. */
 
-static void bzi_loader_stop(bzna_loader *loader)
-{
-    bzi_loader_lock(loader);
-    loader->stopped = 1;
-    bzi_loader_wake_all(loader);
-    bzi_loader_unlock(loader);
-}
-
 /* Throws away all that is planned and not on loan. With the lock held, while no item is in any thread's hands. */
 static void bzi_loader_clear(bzna_loader *loader)
 {
@@ -27872,13 +27812,6 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     bzi_loader_unlock(loader);
     bzi_sequence_free_all(&loader->host->memory, lists);
     return BZNA_OK;
-}
-
-/* Restarts the loader at an epoch, with the seed that it has. */
-static bzna_status bzi_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
-{
-    const bzi_place place = { epoch, 0, loader->config.order.epoch_samples, 0 };
-    return bzi_loader_seek(loader, NULL, &place, bzi_loader_end_epoch(&loader->config, epoch), err);
 }
 
 #define BZI_STATE_BYTES_1 64u         /* size of a state of version 1, which ended with `check` */
@@ -29620,10 +29553,12 @@ BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t c
 
 #endif
 
-/* Opens what lies in memory or, if callbacks are given, a user's source. */
-static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source, const bzna_source *callbacks,
-                                       const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
+/* Opens what is no path. Its name is that of its kind, if the config gives none. callbacks: NULL, or a user's source,
+ * of which input.source is made. */
+static bzna_status bzi_api_open_input(bzna_context *context, bzi_input input, const bzna_source *callbacks,
+                                      const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
+    bzi_source source = { .size = 0 };
     bzna_dataset_config c;
     bzna_records records;
     const char *name;
@@ -29632,9 +29567,10 @@ static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source
     if (bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
         return err->status;
 
-    name = c.name ? c.name : callbacks ? "source" : "memory";
-    if ((callbacks && bzi_source_open_user(source, callbacks, err) != BZNA_OK) ||
-        bzi_dataset_open(context->host, &(bzi_input){ .source = source }, name, &c, out, err) != BZNA_OK)
+    input.source = callbacks ? &source : input.source;
+    name = c.name ? c.name : input.kind;
+    if ((callbacks && bzi_source_open_user(&source, callbacks, err) != BZNA_OK) ||
+        bzi_dataset_open(context->host, &input, name, &c, out, err) != BZNA_OK)
         status = bzi_error_prefix(err, name);
     return bzi_api_logged(context->host, status);
 }
@@ -29647,14 +29583,14 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
 
     BZI_API_BEGIN_OUT(out, context, bytes);
 
-    BZI_API_END(bzi_api_open_source(context, &source, NULL, config, out, &e));
+    BZI_API_END(bzi_api_open_input(context, (bzi_input){ .source = &source, .kind = "memory" }, NULL, config, out,
+                                   &e));
 }
 
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzi_source opened = { .size = 0 };
     bzna_source callbacks;
 
     BZI_API_BEGIN_OUT(out, context, source);
@@ -29662,31 +29598,8 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     BZI_API_IN(callbacks, source, offsetof(bzna_source, reserved0), "source");
     if (!callbacks.read_at || !callbacks.size)
         BZI_API_MISUSE("source.%s: must be given", callbacks.read_at ? "size" : "read_at");
-    BZI_API_END(bzi_api_open_source(context, &opened, &callbacks, config, out, &e));
+    BZI_API_END(bzi_api_open_input(context, (bzi_input){ .kind = "source" }, &callbacks, config, out, &e));
 }
-
-#ifndef BENZINA_NO_RECORDS
-/* Opens a provider whose struct was completed. */
-static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provider *provider,
-                                         const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
-{
-    const bzi_input input = { .given = provider, .ops = bzi_provider_row(provider), .kind = "provider" };
-    bzna_dataset_config c;
-    bzna_records records;
-    const char *name;
-    bzna_status status;
-
-    if (bzi_api_reserved(provider->reserved, sizeof provider->reserved, "provider", err) != BZNA_OK ||
-        bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
-        return err->status;
-
-    name = c.name ? c.name : "provider";
-    if ((status = bzi_dataset_open(context->host, &input, name, &c, out, err)) != BZNA_OK)
-        bzi_error_prefix(err, name);
-    return bzi_api_logged(context->host, status);
-}
-
-#endif
 
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzna_provider *provider,
@@ -29701,7 +29614,9 @@ BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzn
 
 #ifndef BENZINA_NO_RECORDS
     BZI_API_IN(all, provider, 0, "provider");
-    BZI_API_END(bzi_api_open_provider(context, &all, config, out, &e));
+    BZI_API_TRY(bzi_api_reserved(all.reserved, sizeof all.reserved, "provider", &e));
+    BZI_API_END(bzi_api_open_input(context, (bzi_input){ .given = &all, .ops = bzi_provider_row(&all),
+                                                         .kind = "provider" }, NULL, config, out, &e));
 #else
     (void)config;
     BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build takes no providers (BENZINA_NO_RECORDS)");
@@ -30238,7 +30153,8 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
 
     context = loader->context;
     bzi_context_retain(context);
-    bzi_loader_close(loader);
+    bzi_loader_end(loader);
+    bzi_loader_unref(loader);
     bzi_log_deliver(context->host);
     bzi_context_drop(context);
     return BZNA_OK;
@@ -30307,7 +30223,11 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 {
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 0);
-    bzi_loader_stop(loader);
+
+    bzi_loader_lock(loader);
+    loader->stopped = 1;
+    bzi_loader_wake_all(loader);
+    bzi_loader_unlock(loader);
     return BZNA_OK;
 }
 
@@ -30316,7 +30236,8 @@ BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna
 {
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 1);
-    BZI_API_END(bzi_loader_reset(loader, epoch, &e));
+    BZI_API_END(bzi_loader_seek(loader, NULL, &(bzi_place){ epoch, 0, loader->config.order.epoch_samples, 0 },
+                                bzi_loader_end_epoch(&loader->config, epoch), &e));
 }
 
 BZI_COLD
@@ -30447,8 +30368,10 @@ struct bzna_writer {
     bzi_host *host;                   /* where its messages would go */
 };
 #define bzi_writer_make(host, path, sink, config, out, err)        \
-    BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)")
-#define bzi_writer_add(writer, index, sample, timeout_ns, err) ((void)(index), (void)(timeout_ns), BZNA_E_UNSUPPORTED)
+    ((void)(host), (void)(path), (void)(out),                      \
+     BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)"))
+#define bzi_writer_add(writer, index, sample, timeout_ns, err)     \
+    ((void)(writer), (void)(index), (void)(timeout_ns), BZNA_E_UNSUPPORTED)
 #define bzi_writer_finish(writer, err)                         BZNA_E_UNSUPPORTED
 #define bzi_writer_close(writer)                               ((void)(writer))
 
@@ -30592,9 +30515,21 @@ BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error
 
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
 {
+    int owned;
+
     if (!batch)
         return BZNA_OK;
-    return bzi_loader_forked(batch->loader) ? BZNA_E_STATE : bzi_batch_release(batch);
+    if (bzi_loader_forked(batch->loader))
+        return BZNA_E_STATE;
+
+    bzi_loader_lock(batch->loader);
+    owned = bzi_batch_is_owned(batch);                      /* 0: its owner has released it before */
+    batch->owned = 0;
+    bzi_loader_unlock(batch->loader);
+    if (!owned)
+        return BZNA_E_STATE;
+    bzi_batch_unref(batch);                                 /* DLPack tensors may keep it on loan */
+    return BZNA_OK;
 }
 
 /* --- Writers --- */
