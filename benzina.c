@@ -18405,10 +18405,8 @@ static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, c
                                  const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
                                  bzna_error *err)
 {
-    bzna_status status;
-
-    if ((status = bzi_transform_check(t, err)) != BZNA_OK)
-        return status;
+    if (bzi_transform_check(t, err) != BZNA_OK)
+        return err->status;
     bzi_operations_make(t, channels, out, pass);
     if (!pass->pixels)
         return bzi_slot_make(slot, picture, t, channels, err);
@@ -19011,7 +19009,6 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
 {
     uint64_t size = bzi_image_key(image, NULL, 0);
     uint32_t index;
-    bzna_status status;
 
     if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
@@ -19022,9 +19019,9 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
         avcodec_free_context(&software->codecs[index]);
         if (!bzi_lru_set(&software->keys, software->memory, index, software->key.data, size))
             return bzi_fail_memory(err, "parameter sets");
-        if ((status = bzi_software_open_codec(software, image, &software->codecs[index], err)) != BZNA_OK) {
+        if (bzi_software_open_codec(software, image, &software->codecs[index], err) != BZNA_OK) {
             bzi_lru_forget(&software->keys, index);
-            return status;
+            return err->status;
         }
     }
 
@@ -19277,14 +19274,14 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
 {
     const uint32_t rows[2] = { (uint32_t)wanted.first, (uint32_t)wanted.end };
     uint32_t index = 0;
-    bzna_status status = bzi_software_choose(software, image, &index, err);
 
-    if (status != BZNA_OK || (status = bzi_av_stream(software, image, rows, err)) != BZNA_OK)
-        return status;
+    if (bzi_software_choose(software, image, &index, err) != BZNA_OK ||
+        bzi_av_stream(software, image, rows, err) != BZNA_OK)
+        return err->status;
 
-    if ((status = bzi_av_run(software, image, software->codecs[index], picture, err)) != BZNA_OK) {
+    if (bzi_av_run(software, image, software->codecs[index], picture, err) != BZNA_OK) {
         bzi_lru_forget(&software->keys, index);
-        return status;
+        return err->status;
     }
 
 #ifndef BENZINA_NO_STILLS
@@ -19572,7 +19569,6 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     bzi_image alone;
     bzi_format format;
     bzi_span first;
-    bzna_status status;
 
     if (!coded->data) {
         if (!bzi_buffer_reserve(software->memory, &software->gathered, coded->data_size, 0))
@@ -19585,8 +19581,8 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     }
 
     alone = bzi_image_alone(coded);
-    if ((status = bzi_picture_describe(&alone, software->max_edge_px, &format, picture, err)) != BZNA_OK)
-        return status;
+    if (bzi_picture_describe(&alone, software->max_edge_px, &format, picture, err) != BZNA_OK)
+        return err->status;
     return bzi_software_decode_one(software, coded, &format, bzi_picture_all(picture), picture, err);
 }
 
@@ -22161,13 +22157,11 @@ static bzna_status bzi_check_reserve(bzi_check *check, const bzi_flight *flight,
     bzi_session *session = check->session;
     bzi_device *device = session->device;
     void *pinned;
-    bzna_status status;
 
     check->trial = (bzi_trial){ .device = device, .stream = session->stream };
     check->surface_bytes = bzi_check_surface_bytes(flight);
-    status = bzi_device_pin(device, BZI_TRIAL_BYTES + check->rounds * check->surface_bytes, &pinned, err);
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_device_pin(device, BZI_TRIAL_BYTES + check->rounds * check->surface_bytes, &pinned, err) != BZNA_OK)
+        return err->status;
     check->made = pinned;
     check->copies = (uint8_t *)pinned + BZI_TRIAL_BYTES;
     return bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &check->trial.pixels, err);
@@ -24804,11 +24798,10 @@ static void bzi_item_put_operations(const bzi_item *item, const bzna_transform *
 static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
                                     bzna_error *err)
 {
-    bzna_status status = bzi_item_draw(item, pictures, views->transforms, err);
-
-    if (status == BZNA_OK)
-        bzi_item_put_operations(item, views->transforms);
-    return status == BZNA_OK ? bzi_item_rules(item, pictures, views, err) : status;
+    if (bzi_item_draw(item, pictures, views->transforms, err) != BZNA_OK)
+        return err->status;
+    bzi_item_put_operations(item, views->transforms);
+    return bzi_item_rules(item, pictures, views, err);
 }
 
 
@@ -25498,12 +25491,10 @@ static bzna_status bzi_lane_operate(bzi_lane *lane, const bzna_loader *loader, c
                                     bzi_launch *launch, bzna_error *err)
 {
     const bzi_kernel_output target = bzi_view_target(launch->passes, out);
-    bzna_status status = bzi_lane_place(lane, loader, launch, err);
-
-    if (status == BZNA_OK &&
-        (status = bzi_device_warp(lane->device, &launch->slots, launch->count, &target, lane->stream, err)) == BZNA_OK)
-        status = bzi_device_operate(lane->device, launch->passes, launch->count, out, lane->stream, err);
-    return status;
+    if (bzi_lane_place(lane, loader, launch, err) != BZNA_OK ||
+        bzi_device_warp(lane->device, &launch->slots, launch->count, &target, lane->stream, err) != BZNA_OK)
+        return err->status;
+    return bzi_device_operate(lane->device, launch->passes, launch->count, out, lane->stream, err);
 }
 
 /* Enqueues the slots of an output that were gathered: first those without operations on pixels, then the others, which
@@ -25771,7 +25762,6 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
     bzi_plane planes[3];
     const uint32_t count = picture->plane[1] ? 3 : 1;
     const uint64_t total = bzi_picture_planes(picture, count, shrink, planes);
-    bzna_status status;
 
     if (bzi_device_await(device, worker->uploaded, err) != BZNA_OK ||
         bzi_worker_reserve(worker, total, err) != BZNA_OK)
@@ -25782,9 +25772,9 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
         picture->plane[i] = (const void *)(uintptr_t)(worker->upload + planes[i].offset);
     }
 
-    if ((status = bzi_device_upload(device, worker->upload, worker->staging, total, stream, err)) == BZNA_OK)
-        status = bzi_device_record(device, worker->uploaded, stream, err);
-    return status;
+    if (bzi_device_upload(device, worker->upload, worker->staging, total, stream, err) != BZNA_OK)
+        return err->status;
+    return bzi_device_record(device, worker->uploaded, stream, err);
 }
 
 /* Warps one view into its slot, on the host. */
@@ -25858,11 +25848,10 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
 {
     bzna_loader *loader = worker->loader;
     bzna_picture *picture = &worker->pictures[number];
-    bzna_status status;
 
-    if ((loader->on_device && (status = bzi_worker_upload(worker, picture, shrink, err)) != BZNA_OK) ||
-        (status = bzi_item_slots(item, number, picture, shrink, &worker->views, err)) != BZNA_OK)
-        return status;
+    if ((loader->on_device && bzi_worker_upload(worker, picture, shrink, err) != BZNA_OK) ||
+        bzi_item_slots(item, number, picture, shrink, &worker->views, err) != BZNA_OK)
+        return err->status;
 
     for (uint32_t i = 0; i < loader->view_count; i++) {
         if (loader->views[i].output->picture != number)
@@ -25888,11 +25877,9 @@ static bzna_status bzi_worker_blame(const bzi_worker *worker, uint32_t number, b
  * transforms decide which parts of the pictures are needed. */
 static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bzna_error *err)
 {
-    bzna_status status;
-
     for (uint32_t i = 0; i < worker->loader->pick_count; i++) {
-        if ((status = bzi_item_image(item, i, &worker->images[i], err)) != BZNA_OK)
-            return status;
+        if (bzi_item_image(item, i, &worker->images[i], err) != BZNA_OK)
+            return err->status;
         if (bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
                                  &worker->pictures[i], err) != BZNA_OK)
             return bzi_worker_blame(worker, i, err);
@@ -26881,7 +26868,6 @@ BZI_COLD
 static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **out, bzna_error *err)
 {
     bzi_pool *pool = bzi_alloc_zero(&host->memory, 1, sizeof *pool);
-    bzna_status status;
 
     if (!pool)
         return bzi_fail_memory(err, "decode sessions");
@@ -26894,9 +26880,9 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
     if (!pool->count)
         pool->count = device->info.engines == 1 ? 3 : 2 * device->info.engines;
 
-    if ((status = bzi_pool_start(pool, err)) != BZNA_OK) {
+    if (bzi_pool_start(pool, err) != BZNA_OK) {
         bzi_pool_close(pool);
-        return status;
+        return err->status;
     }
 
     *out = pool;
@@ -26950,17 +26936,15 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
 {
     bzi_host *host = NULL;
     bzna_context *context;
-    bzna_status status = bzi_host_open(config, &host, err);
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_host_open(config, &host, err) != BZNA_OK)
+        return err->status;
 
     context = bzi_alloc_zero(&host->memory, 1, sizeof *context);
     if (!context || !bzi_os_locks_init(&context->turn.mutex, BZI_RANK_CONTEXT, &context->turn.over, 1)) {
-        status = context ? BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock") : bzi_fail_memory(err, "a context");
         bzi_release(&host->memory, context, 1, sizeof *context);
         bzi_host_drop(host);
-        return status;
+        return context ? BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock") : bzi_fail_memory(err, "a context");
     }
 
     context->host = host;
@@ -27190,7 +27174,6 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_order *given = &loader->config.order;
     bzi_order *order = &loader->plan.order;
-    bzna_status status;
 
     order->samples = given->index_count ? given->index_count : loader->dataset->count;
     order->length = given->epoch_samples;
@@ -27200,8 +27183,8 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
     if (given->index_count && !(order->indices = bzi_keep_copy(&loader->own, given->indices, given->index_count,
                                                                sizeof *order->indices)))
         return bzi_fail_memory(err, "loader_config.order.indices");
-    if (given->weight_count && (status = bzi_loader_copy_weights(loader, err)) != BZNA_OK)
-        return status;
+    if (given->weight_count && bzi_loader_copy_weights(loader, err) != BZNA_OK)
+        return err->status;
     if (given->weighting == BZNA_WEIGHTING_ONCE &&
         !BZI_KEEP(&loader->own, order->ranked, order->samples))
         return bzi_fail_memory(err, "the order of weighted draws");
@@ -27959,10 +27942,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 {
     bzna_loader_state whole, *state = &whole;
     const uint64_t samples = loader->config.order.epoch_samples;      /* 0 where lists are given */
-    bzna_status status = bzi_loader_state_in(given, state, err);
-
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_loader_state_in(given, state, err) != BZNA_OK)
+        return err->status;
     if (state->check != bzi_loader_state_check(state))
         return BZI_MISUSE(err, "state.check: the state is damaged");
     if (state->fingerprint != loader->fingerprint || (state->sample_count != samples && samples))
@@ -28260,10 +28241,8 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 static bzna_status bzi_output_check(const char *what, bzna_output *c, bzna_error *err)
 {
     const bzi_number numbers[] = { BZI_SIZE(width, BZI_LIMIT_EDGE), BZI_SIZE(height, BZI_LIMIT_EDGE) };
-    bzna_status status = bzi_numbers_check(what, numbers, 2, err);
-
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_numbers_check(what, numbers, BZI_LENGTH(numbers), err) != BZNA_OK)
+        return err->status;
     if (c->dtype > BZNA_DTYPE_UINT8)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.dtype: %u; only float32, float16, bfloat16 and uint8", what,
                         c->dtype);
