@@ -20116,14 +20116,6 @@ static void bzi_device_use_blocking_sync(bzi_device *device)
         cu->cuDevicePrimaryCtxSetFlags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
-/* Returns 1 if waiting threads spin nevertheless, as in a context of another library. Pre: in the CUDA context. */
-static int bzi_device_spins(const bzi_device *device)
-{
-    unsigned flags = 0;
-    return !device->cu.cuCtxGetFlags || device->cu.cuCtxGetFlags(&flags) != CUDA_SUCCESS ||
-           !(flags & CU_CTX_SCHED_BLOCKING_SYNC);
-}
-
 /* Takes the device of the user's CUDA context. */
 static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
 {
@@ -20665,6 +20657,7 @@ static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *co
 {
     const char *checks = bzi_os_setting("BENZINA_NVDEC_CHECK");
     bzi_device *device = bzi_alloc_zero(&host->memory, 1, sizeof *device);
+    unsigned flags = 0;
     bzna_status status;
 
     if (!device)
@@ -20683,7 +20676,9 @@ static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *co
 
     if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
         (status = bzi_device_enter(device, err)) == BZNA_OK) {
-        device->spins = (uint32_t)bzi_device_spins(device);
+        /* 0 as in bzi_device_use_blocking_sync, or in a context of another library that does likewise */
+        device->spins = !device->cu.cuCtxGetFlags || device->cu.cuCtxGetFlags(&flags) != CUDA_SUCCESS ||
+                        !(flags & CU_CTX_SCHED_BLOCKING_SYNC);
         if ((status = bzi_device_load_kernel(device, err)) == BZNA_OK &&
             (status = device->checks ? bzi_trial_run(device, err) : BZNA_OK) == BZNA_OK)
             bzi_device_open_video(device);
@@ -22607,7 +22602,6 @@ typedef struct bzi_output {
     bzna_jitter       jitter;
     bzna_loader_augment augment;      /* its policies; until the loader is open, the caller's, and then a copy */
     uint32_t          own_augment;    /* 1: they are its own; 0: the first output's */
-    uint32_t          reserved0;      /* 0 */
     uint64_t          augment_hash;   /* for the check of saved states */
     bzi_kernel_output kernel;         /* what the kernel is told about it; its mean is the one on the host */
     uint64_t          picture_bytes;  /* of one view of one sample */
@@ -26504,17 +26498,6 @@ static void bzi_engine_count_failures(bzi_engine *engine)
         bzi_engine_retire(engine, &err);
 }
 
-/* Hands an item to the workers because there is no memory for its decoder. The engine ends only if this happens to
- * several samples in a row. */
-static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
-{
-    bzna_error why = *item->err;
-
-    bzi_engine_refuse(engine, item, 1);
-    if (++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
-        bzi_engine_retire(engine, &why);
-}
-
 /* Decides whether the session decodes a picture, which is the item's or a tile of it. Returns BZNA_AGAIN if the item
  * was put back into the queue. The caller must not use the item after that. */
 static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *coded,
@@ -26734,7 +26717,7 @@ static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const b
  * status sends it. */
 static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 {
-    bzna_error *err = item->err;
+    bzna_error *err = item->err, why;
     uint64_t start = bzi_os_now_ns();
     bzi_image image;
     bzi_nvdec_picture coded = { .image = &image.coded };
@@ -26752,12 +26735,14 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     if (status == BZNA_OK || (status < 0 && status != BZNA_E_CODEC))
         engine->oom_streak = 0;
 
-    if (status == BZI_NO_ROOM)
-        bzi_engine_give_up(engine, item);
-    else if (status == BZI_FOREIGN || status == BZNA_E_CODEC)
-        bzi_engine_refuse(engine, item, status == BZNA_E_CODEC);
+    why = *err;
+    if (status == BZI_NO_ROOM || status == BZI_FOREIGN || status == BZNA_E_CODEC)
+        bzi_engine_refuse(engine, item, status != BZI_FOREIGN);
     else if (status < 0)
         bzi_engine_fail(engine, item);
+    /* without memory for a decoder, the engine ends only if this happens to several samples in a row */
+    if (status == BZI_NO_ROOM && ++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
+        bzi_engine_retire(engine, &why);
 }
 
 /* --- Running --- */
@@ -27455,20 +27440,6 @@ static void bzi_loader_work(bzna_loader *loader)
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
-/* Returns 1 if a batch has a sample that ends the run, else 0. The error of the first one is then that of every call to
- * come. With the lock held. */
-static int bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch)
-{
-    const uint32_t slot = batch->stop_slot;
-
-    if (slot == UINT32_MAX)
-        return 0;
-
-    loader->poison = batch->errors[slot];
-    loader->poison.status = batch->status[slot];
-    return 1;
-}
-
 /* Waits for the next batch, or makes it, without threads. timeout_ns: 0 does not wait, but does one piece of work
  * without threads; less than 0 waits without limit. Returns BZNA_OK with the batch, BZNA_END, BZNA_AGAIN after the
  * timeout, or an error. With the lock held. */
@@ -27480,15 +27451,19 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
 
     for (;;) {
         bzna_batch *head = loader->pending;
+        const int is_ready = head && head->state == BZI_BATCH_READY;
 
         if (loader->quit || loader->stopped)
             return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
-        if (loader->poison.status != BZNA_OK ||
-            (head && head->state == BZI_BATCH_READY && bzi_loader_poison(loader, head))) {
+        if (is_ready && head->stop_slot != UINT32_MAX) {    /* the first sample that ends the run */
+            head->errors[head->stop_slot].status = head->status[head->stop_slot];
+            bzi_loader_break(loader, &head->errors[head->stop_slot]);
+        }
+        if (loader->poison.status != BZNA_OK) {
             *err = loader->poison;
             return err->status;
         }
-        if (head && head->state == BZI_BATCH_READY) {
+        if (is_ready) {
             *out = head;
             return BZNA_OK;
         }
@@ -27908,14 +27883,6 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     state->check = bzi_loader_state_check(state);
 }
 
-/* Makes a state of this machine's byte order of one of the other order. */
-static void bzi_loader_state_flip(bzna_loader_state *state)
-{
-    bzi_flip(&state->seed, offsetof(bzna_loader_state, order) - offsetof(bzna_loader_state, seed), 8);
-    bzi_flip(&state->order, 2 * sizeof state->order, 4);
-    bzi_flip(&state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels), 8);
-}
-
 /* Copies a state of any known version, of either byte order. Members that version 1 did not have are 0. */
 static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_loader_state *state, bzna_error *err)
 {
@@ -27931,8 +27898,11 @@ static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_load
 
     memset(state, 0, sizeof *state);
     memcpy(state, given, bytes);
-    if (flipped)
-        bzi_loader_state_flip(state);
+    if (flipped) {
+        bzi_flip(&state->seed, offsetof(bzna_loader_state, order) - offsetof(bzna_loader_state, seed), 8);
+        bzi_flip(&state->order, 2 * sizeof state->order, 4);
+        bzi_flip(&state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels), 8);
+    }
     state->struct_size = start[0];
     state->version = start[1];
     return BZNA_OK;
@@ -28367,24 +28337,6 @@ static bzna_status bzi_loader_check_order(bzna_loader_order *c, const bzna_datas
     return bzi_loader_check_weights(c, dataset, samples, err);
 }
 
-/* Checks processors and slices, and fills in defaults. */
-static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *err)
-{
-    bzna_loader_read *read = &c->read;
-
-    read->backoff_ns = read->backoff_ns ? read->backoff_ns : 10000000;
-    read->memory_bytes = read->memory_bytes ? read->memory_bytes : BZI_LIMIT_READ_BYTES;
-    for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
-        if (c->pipeline.cpus[i] < 0)
-            return BZI_MISUSE(err, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
-                              (int)c->pipeline.cpus[i]);
-
-    if (c->output.batch_size % c->output.slices)
-        return BZI_MISUSE(err, "loader_config.output.slices: %u does not divide batch_size, %u", c->output.slices,
-                          c->output.batch_size);
-    return BZNA_OK;
-}
-
 /* Returns 1 if batches have no pictures: other fields are named, and nothing about pictures is said. */
 static int bzi_loader_lacks_pictures(const bzna_loader_config *c)
 {
@@ -28409,19 +28361,30 @@ static bzna_status bzi_loader_check_decode(bzna_loader_decode *c, bzna_error *er
     return BZNA_OK;
 }
 
-/* Checks sizes, padding and the shard, and fills in defaults. An epoch must have at least one batch. */
+/* Checks slices, processors, padding and the shard, and fills in defaults. An epoch must have at least one batch. */
 static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
 {
     bzna_loader_config *c = &loader->config;
     bzna_loader_order *order = &c->order;
     bzi_shard shard;
 
+    c->read.backoff_ns = c->read.backoff_ns ? c->read.backoff_ns : 10000000;
+    c->read.memory_bytes = c->read.memory_bytes ? c->read.memory_bytes : BZI_LIMIT_READ_BYTES;
+    order->epochs = order->epochs ? order->epochs : 1;
+
+    for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
+        if (c->pipeline.cpus[i] < 0)
+            return BZI_MISUSE(err, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
+                              (int)c->pipeline.cpus[i]);
+    if (c->output.batch_size % c->output.slices)
+        return BZI_MISUSE(err, "loader_config.output.slices: %u does not divide batch_size, %u", c->output.slices,
+                          c->output.batch_size);
+
     if (order->last_batch != BZNA_LAST_FILL && (order->pad_value != 0 || order->pad_target))
         return BZI_MISUSE(err, "loader_config.order.pad_value, pad_target: they have an effect on BZNA_LAST_FILL only");
     if (!isfinite((float)order->pad_value))
         return BZI_MISUSE(err, "loader_config.order.pad_value: %g is not a finite float32", order->pad_value);
 
-    order->epochs = order->epochs ? order->epochs : 1;
     if (c->shard.rank >= c->shard.world_size)
         return BZI_MISUSE(err, "loader_config.shard.rank: %u is not below world_size, %u", c->shard.rank,
                           c->shard.world_size);
@@ -28434,17 +28397,15 @@ static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
     return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
 }
 
-/* Checks that words which have no meaning yet are zero, so that they can have one later. */
+/* Checks that words which have no meaning yet are zero, so that they can have one later. Those of outputs, filters and
+ * colors are checked with each output. */
 static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_error *err)
 {
 #define BZI_GROUP(name, padding) { #name, c->name.reserved, sizeof c->name.reserved, padding }
     const struct { const char *group; const uint64_t *words; uint64_t bytes; uint32_t padding; } groups[] = {
-        BZI_GROUP(output, c->output.reserved0),
         BZI_GROUP(extra_outputs, 0),
         BZI_GROUP(order, 0),
         BZI_GROUP(shard, 0),
-        BZI_GROUP(filter, 0),
-        BZI_GROUP(color, c->color.reserved0),
         BZI_GROUP(fields, 0),
         BZI_GROUP(read, c->read.reserved0),
         BZI_GROUP(decode, c->decode.reserved0),
@@ -28694,7 +28655,6 @@ static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
         bzi_loader_check_numbers(config, err) != BZNA_OK ||
         bzi_loader_check_order(&config->order, loader->dataset, err) != BZNA_OK ||
         bzi_loader_check_counts(loader, err) != BZNA_OK ||
-        bzi_loader_check_services(config, err) != BZNA_OK ||
         bzi_settings_outputs(loader, err) != BZNA_OK)
         return err->status;
     return bzi_loader_check_buffers(config, loader->data_bytes, err);
@@ -28742,14 +28702,21 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
     return bzi_context_pool(loader->context, &gpu->pool, err);
 }
 
-/* How much is read ahead: what the config says; else so many samples, and more while they are small, where software
- * decodes them, as their decoders would wait for their readers. A run leaves each of the workers several to take. */
-static void bzi_loader_scale_ahead(bzna_loader *loader, uint32_t sessions)
+/* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit what decodes. Of what is
+ * read ahead, so many samples, and more while they are small, where software decodes them, as their decoders would wait
+ * for their readers. A run leaves each of the workers several to take. */
+static void bzi_loader_scale(bzna_loader *loader)
 {
     bzna_loader_config *config = &loader->config;
+    const uint32_t sessions = loader->pool ? loader->pool->count : 0;
     const uint64_t slots = (uint64_t)config->output.batch_size * config->pipeline.batches_in_flight;
     const uint64_t threads = config->decode.threads;
     uint32_t ahead = config->read.ahead_samples;
+
+    loader->worker_count = BZI_SOFTWARE || !sessions ? config->decode.threads : 0;
+    loader->lanes = sessions + (loader->on_device ? loader->worker_count : 0);
+    if (!config->read.threads)
+        config->read.threads = !sessions ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
 
     loader->ahead_least = ahead ? ahead : (uint32_t)(2 * threads + 2 + 4 * sessions);
     loader->ahead_bytes = bzi_min(threads * BZI_AHEAD_BYTES, config->read.memory_bytes / 4);
@@ -28760,19 +28727,6 @@ static void bzi_loader_scale_ahead(bzna_loader *loader, uint32_t sessions)
     loader->run_most = (uint32_t)bzi_min(bzi_min(slots, config->read.ahead_samples) / (4 * (threads + 1)),
                                          BZI_RUN_SAMPLES);
     loader->run_most = loader->run_most && !sessions ? loader->run_most : 1;
-}
-
-/* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit what decodes. */
-static void bzi_loader_scale(bzna_loader *loader)
-{
-    const uint32_t sessions = loader->pool ? loader->pool->count : 0;
-    uint32_t *readers = &loader->config.read.threads;
-
-    loader->worker_count = BZI_SOFTWARE || !sessions ? loader->config.decode.threads : 0;
-    loader->lanes = sessions + (loader->on_device ? loader->worker_count : 0);
-    if (!*readers)
-        *readers = !sessions ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
-    bzi_loader_scale_ahead(loader, sessions);
 }
 
 /* Decides what decodes, and where batches lie. A missing GPU is an error only if the config insists on one. A GPU that
@@ -28839,31 +28793,20 @@ static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
     return loader->config.decode.jpeg == BZNA_DECODER_NVDEC ? bzi_loader_take_jpeg(loader, err) : BZNA_OK;
 }
 
-/* Copies the caller's mean images. */
-static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
+/* Copies the caller's mean image of an output. where: how errors name its settings. */
+static bzna_status bzi_output_copy_mean(bzi_owned *lent, bzi_output *output, const char *where, bzna_error *err)
 {
-    char where[BZI_SETTING_BYTES] = "loader_config";
+    const uint64_t count = output->mean_bytes / sizeof(float);
+    const float *mean = output->mean = bzi_keep_copy(lent, output->mean, count, sizeof *mean);
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        bzi_output *output = &loader->outputs[i];
-        const uint64_t count = output->mean_bytes / sizeof(float);
-        const float *mean;
+    if (!mean)
+        return bzi_fail_memory(err, "a mean image");
 
-        if (!output->mean)
-            continue;
-        if (i)
-            snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
-        if (!(output->mean = bzi_keep_copy(&loader->lent, output->mean, count, sizeof *mean)))
-            return bzi_fail_memory(err, "a mean image");
-
-        mean = output->mean;
-        for (uint64_t k = 0; k < count; k++)
-            if (!isfinite(mean[k]))
-                return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", where, (bzi_llu)k);
-        output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
-        output->kernel.mean = (uint64_t)(uintptr_t)mean;
-    }
-
+    for (uint64_t k = 0; k < count; k++)
+        if (!isfinite(mean[k]))
+            return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", where, (bzi_llu)k);
+    output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
+    output->kernel.mean = (uint64_t)(uintptr_t)mean;
     return BZNA_OK;
 }
 
@@ -28898,56 +28841,51 @@ static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output,
     return BZNA_OK;
 }
 
-/* Copies those of all outputs. */
-static bzna_status bzi_loader_copy_policies(bzna_loader *loader, bzna_error *err)
+/* Copies what outputs have of the caller's. */
+static bzna_status bzi_loader_copy_outputs(bzna_loader *loader, bzna_error *err)
 {
+    char where[BZI_SETTING_BYTES] = "loader_config";
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_output *output = &loader->outputs[i];
-        if (!output->augment.policy_count)
-            continue;
-        loader->drawn_views = loader->view_count;
-        if (bzi_output_copy_policies(&loader->lent, output, err) != BZNA_OK)
+        const uint32_t has_policies = output->augment.policy_count;
+
+        if (i)
+            snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
+        if ((output->mean && bzi_output_copy_mean(&loader->lent, output, where, err) != BZNA_OK) ||
+            (has_policies && bzi_output_copy_policies(&loader->lent, output, err) != BZNA_OK))
             return err->status;
+        loader->drawn_views = has_policies ? loader->view_count : loader->drawn_views;
     }
     return BZNA_OK;
 }
 
-/* Copies the mean images to the device. Batches are written after what is enqueued here. Pre: in the CUDA context. */
-static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
+/* Takes the consumer's stream, or makes one. Copies the mean images to the device; batches are written after what is
+ * enqueued here. Makes the lanes' scratch memory, so that none is made while they run: for views of the largest output,
+ * if policies or a callback may give them operations on pixels. Pre: in the CUDA context. */
+static bzna_status bzi_loader_make_device(bzna_loader *loader, bzna_error *err)
 {
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        bzi_output *output = &loader->outputs[i];
-        const uint64_t bytes = output->mean_bytes;
-        if (output->mean &&
-            (bzi_device_alloc(loader->device, bytes, loader->stream, &output->device_mean, err) != BZNA_OK ||
-             bzi_device_upload(loader->device, output->device_mean, output->mean, bytes, loader->stream, err) !=
-                 BZNA_OK))
-            return err->status;
-    }
-    return BZNA_OK;
-}
+    bzi_device *device = loader->device;
 
-/* Makes the lanes' scratch memory, so that none is made while they run: for views of the largest output, if policies or
- * a callback may give them operations on pixels. Pre: in the CUDA context. */
-static bzna_status bzi_loader_make_scratch(bzna_loader *loader, bzna_error *err)
-{
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        const uint64_t bytes = bzi_scratch_device_bytes(&output->kernel);
-        if ((loader->config.pipeline.transform || bzi_augment_has_pixels(&output->augment)) &&
-            loader->view_scratch < bytes)
-            loader->view_scratch = bytes;
-    }
-    loader->scratch_bytes = loader->lanes * bzi_lane_scratch_bytes(loader);
-    return bzi_device_alloc(loader->device, loader->scratch_bytes, loader->stream, &loader->scratch, err);
-}
-
-/* Takes the consumer's stream, or makes one. Pre: in the CUDA context. */
-static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
-{
     loader->stream = loader->on_device ? loader->config.output.stream : NULL;
     loader->owns_stream = !loader->stream;
-    return loader->stream ? BZNA_OK : bzi_device_stream(loader->device, 0, &loader->stream, err);
+    if (!loader->stream && bzi_device_stream(device, 0, &loader->stream, err) != BZNA_OK)
+        return err->status;
+
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        bzi_output *output = &loader->outputs[i];
+        const uint64_t bytes = output->mean_bytes, scratch = bzi_scratch_device_bytes(&output->kernel);
+
+        if (output->mean &&
+            (bzi_device_alloc(device, bytes, loader->stream, &output->device_mean, err) != BZNA_OK ||
+             bzi_device_upload(device, output->device_mean, output->mean, bytes, loader->stream, err) != BZNA_OK))
+            return err->status;
+        if ((loader->config.pipeline.transform || bzi_augment_has_pixels(&output->augment)) &&
+            loader->view_scratch < scratch)
+            loader->view_scratch = scratch;
+    }
+    loader->scratch_bytes = loader->lanes * bzi_lane_scratch_bytes(loader);
+    return bzi_device_alloc(device, loader->scratch_bytes, loader->stream, &loader->scratch, err);
 }
 
 /* Makes what lies on the device or goes there, then the threads, which need all the rest. */
@@ -28957,9 +28895,7 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 
     if (bzi_device_enter(loader->device, err) != BZNA_OK)
         return err->status;
-    if ((loader->device && (bzi_loader_make_stream(loader, err) != BZNA_OK ||
-                            bzi_loader_make_scratch(loader, err) != BZNA_OK ||
-                            bzi_loader_upload_means(loader, err) != BZNA_OK)) ||
+    if ((loader->device && bzi_loader_make_device(loader, err) != BZNA_OK) ||
         bzi_loader_make_batches(loader, err) != BZNA_OK ||
         bzi_loader_start_threads(loader, err) != BZNA_OK)
         status = err->status;
@@ -29023,28 +28959,22 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Sets what the plan starts from. */
-static void bzi_loader_begin_plan(bzna_loader *loader)
-{
-    const bzna_loader_order *order = &loader->config.order;
-    const bzi_place start = { order->first_epoch, 0, order->epoch_samples, 0 };
-
-    loader->plan.is_given = order->kind == BZNA_ORDER_GIVEN;
-    loader->plan.shard = bzi_loader_share(loader, NULL);
-    bzi_plan_from(&loader->plan, &order->seed, &start, bzi_loader_end_epoch(&loader->config, start.epoch));
-}
-
 /* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
 static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
 {
+    const bzna_loader_order *order = &loader->config.order;
+
     if (bzi_loader_check(loader, err) != BZNA_OK)
         return err->status;
-    bzi_loader_begin_plan(loader);
+
+    loader->plan.is_given = order->kind == BZNA_ORDER_GIVEN;
+    loader->plan.shard = bzi_loader_share(loader, NULL);
+    bzi_plan_from(&loader->plan, &order->seed, &(bzi_place){ order->first_epoch, 0, order->epoch_samples, 0 },
+                  bzi_loader_end_epoch(&loader->config, order->first_epoch));
     loader->has_locks = (uint32_t)bzi_os_locks_init(&loader->mutex, BZI_RANK_LOADER, loader->conds, BZI_CONDS);
     if (!loader->has_locks)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-    if (bzi_loader_copy_means(loader, err) != BZNA_OK ||
-        bzi_loader_copy_policies(loader, err) != BZNA_OK ||
+    if (bzi_loader_copy_outputs(loader, err) != BZNA_OK ||
         bzi_loader_choose(loader, err) != BZNA_OK ||
         bzi_loader_make_picks(loader, err) != BZNA_OK ||
         bzi_loader_make_columns(loader, err) != BZNA_OK ||
