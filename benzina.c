@@ -297,6 +297,7 @@ static int bzi_mul(uint64_t a, uint64_t b, uint64_t *out)
 }
 
 static uint64_t bzi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+BZI_MAYBE_UNUSED static uint32_t bzi_min32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
 BZI_MAYBE_UNUSED static uint32_t bzi_max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
@@ -2006,6 +2007,7 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
 
 #define BZI_FAIL_AT(err, status, offset, ...) bzi_fail((err), (status), (offset), 0, 0, __VA_ARGS__)
 #define BZI_FAIL(err, status, ...)            BZI_FAIL_AT(err, status, BZNA_NO_OFFSET, __VA_ARGS__)
+#define BZI_FAIL_BY(err, status, native, ...) bzi_fail((err), (status), BZNA_NO_OFFSET, 0, (native), __VA_ARGS__)
 
 /* Makes the error for memory that could not be allocated. what: its use, after "out of memory for". */
 BZI_COLD
@@ -18306,7 +18308,7 @@ static bzi_kernel_op bzi_operation_make(const bzna_drawn *d, const bzna_transfor
         op.bits = (0xff00u >> (uint32_t)(d->magnitude + 0.5f)) & 0xff;
         break;
     case BZNA_OP_BLUR:
-        op.bits = (uint32_t)bzi_min((d->kernel_px ? d->kernel_px : BZI_BLUR_USUAL) / 2, (uint32_t)shorter - 1);
+        op.bits = bzi_min32((d->kernel_px ? d->kernel_px : BZI_BLUR_USUAL) / 2, (uint32_t)shorter - 1);
         op.a[0] = (float)bzi_math_exp(-1 / (2 * (double)d->magnitude * (double)d->magnitude));
         break;
     case BZNA_OP_LIGHTING:
@@ -18845,7 +18847,7 @@ static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_pictur
     if (!bzi_buffer_reserve(turbo->memory, &turbo->product, 3 * size, 0))
         return bzi_fail_memory(err, "a picture's planes");
 
-    for (uint32_t i = 0, end = (uint32_t)bzi_min((uint32_t)turbo->wanted.rows.end, info->output_height); i < 3; i++) {
+    for (uint32_t i = 0, end = bzi_min32((uint32_t)turbo->wanted.rows.end, info->output_height); i < 3; i++) {
         uint32_t y = (uint32_t)turbo->wanted.rows.first;
         const uint32_t edge = BZI_TURBO_EDGE(&in[i]), edge_k = BZI_TURBO_EDGE(&in[3]);
         const uint32_t h_i = (uint32_t)in[i].h_samp_factor * edge, h_k = (uint32_t)in[3].h_samp_factor * edge_k;
@@ -18994,8 +18996,8 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
 
     if ((result = avcodec_open2(context, codec, NULL)) < 0) {
         avcodec_free_context(&context);
-        return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result, "libavcodec cannot open its decoder for %s",
-                        row->name);
+        return BZI_FAIL_BY(err, BZNA_E_CODEC, result, "libavcodec cannot open its decoder for %s",
+                           row->name);
     }
 
     *out = context;
@@ -19085,13 +19087,13 @@ static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *
     if (result == AVERROR(ENOMEM))
         return bzi_fail_memory(err, "a decoded picture");
     if (result == AVERROR_PATCHWELCOME)
-        return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result,
-                        "libavcodec does not support what this %s picture uses", codec);
+        return BZI_FAIL_BY(err, BZNA_E_CODEC, result,
+                           "libavcodec does not support what this %s picture uses", codec);
     if (result == AVERROR_INVALIDDATA || result == AVERROR_EOF || result == AVERROR(EAGAIN))
-        return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, result,
-                        "libavcodec: the %s data are damaged or truncated", codec);
+        return BZI_FAIL_BY(err, BZNA_E_DECODE, result,
+                           "libavcodec: the %s data are damaged or truncated", codec);
     av_strerror(result, text, sizeof text);
-    return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, result, "libavcodec: %s", text);
+    return BZI_FAIL_BY(err, BZNA_E_DECODE, result, "libavcodec: %s", text);
 }
 
 /* Gives the frame's first planes as they are. */
@@ -19511,8 +19513,8 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
 
     tiles->width = item.width;
     tiles->height = item.height;
-    tiles->column = (uint32_t)bzi_min(wanted.x0, wanted.x1 - 1) / item.width;
-    tiles->row = (uint32_t)bzi_min(wanted.y0, wanted.y1 - 1) / item.height;
+    tiles->column = bzi_min32(wanted.x0, wanted.x1 - 1) / item.width;
+    tiles->row = bzi_min32(wanted.y0, wanted.y1 - 1) / item.height;
     tiles->columns = (wanted.x1 - 1) / item.width + 1 - tiles->column;
     tiles->count = tiles->columns * ((wanted.y1 - 1) / item.height + 1 - tiles->row);
     return bzi_tiles_check_bytes(tiles, err);
@@ -19531,8 +19533,8 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the tile at %u,%u has another depth or chroma format than the first",
                         x, y);
 
-    part.frame_width = (uint32_t)bzi_min(tile->frame_width, canvas->frame_width - x);
-    part.frame_height = (uint32_t)bzi_min(tile->frame_height, canvas->frame_height - y);
+    part.frame_width = bzi_min32(tile->frame_width, canvas->frame_width - x);
+    part.frame_height = bzi_min32(tile->frame_height, canvas->frame_height - y);
     bzi_picture_planes(&part, count, 1, planes);
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t left = (uint64_t)(x >> (i ? canvas->chroma_shift_x : 0)) * (canvas->depth > 8 ? 2 : 1);
@@ -19695,8 +19697,8 @@ BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel
     const bzi_rows rows = bzi_slot_rows(slot, to), columns = bzi_slot_rows(&across, to);
     if (rows.first >= rows.end || columns.first >= columns.end)
         return;
-    region->x0 = (uint32_t)bzi_min(region->x0, (uint32_t)columns.first);
-    region->y0 = (uint32_t)bzi_min(region->y0, (uint32_t)rows.first);
+    region->x0 = bzi_min32(region->x0, (uint32_t)columns.first);
+    region->y0 = bzi_min32(region->y0, (uint32_t)rows.first);
     region->x1 = bzi_max32(region->x1, (uint32_t)columns.end);
     region->y1 = bzi_max32(region->y1, (uint32_t)rows.end);
 }
@@ -19864,7 +19866,7 @@ static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char
 
     if (cu->cuGetErrorName(result, &name) != CUDA_SUCCESS || !name)
         name = "unknown error";
-    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%.*s: %s (%d)", (int)strcspn(call, "_"), call, name, code);
+    return BZI_FAIL_BY(err, status, code, "%.*s: %s (%d)", (int)strcspn(call, "_"), call, name, code);
 }
 
 static bzna_status bzi_cuda_fail_forked(bzna_error *err)
@@ -20031,8 +20033,8 @@ static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_DEVICE_LOST, "%s: the kernel's pixels differ from the CPU's, so the device is no "
                         "longer used; compile benzina.c with -ffp-contract=off, if it was not",
                         device->info.name);
-    return bzi_fail(err, BZNA_E_DEVICE_LOST, BZNA_NO_OFFSET, 0, code, "CUDA device %d was lost (%d)",
-                    (int)device->info.device.ordinal, code);
+    return BZI_FAIL_BY(err, BZNA_E_DEVICE_LOST, code, "CUDA device %d was lost (%d)",
+                       (int)device->info.device.ordinal, code);
 }
 
 /* Returns BZNA_OK, or the error because of which NVDEC cannot be used. */
@@ -21014,9 +21016,9 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
 
     bzi_nvdec_destroy(device, decoder);
     if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget)
-        status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
-                          "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
-                          (bzi_llu)device->decoder_budget);
+        status = BZI_FAIL_BY(err, BZNA_E_MEMORY, BZI_CUDA_NO_MEMORY,
+                             "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
+                             (bzi_llu)device->decoder_budget);
     else
         status = BZI_DRIVER(device, err, cuvidCreateDecoder, &decoder->handle, &info);
 
@@ -21762,8 +21764,8 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
     error = device->host->no_threads ? ENOTSUP : bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1);
     if (error) {
         atomic_store(&trial->taken, 0);
-        return bzi_fail(err, BZNA_E_DEVICE, BZNA_NO_OFFSET, 0, error, "cannot start a thread to map a picture: %s",
-                        strerror(error));
+        return BZI_FAIL_BY(err, BZNA_E_DEVICE, error, "cannot start a thread to map a picture: %s",
+                           strerror(error));
     }
 
     begin = bzi_os_now_ns();
@@ -21806,7 +21808,7 @@ static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, c
     }
 
     if (decoded == cuvidDecodeStatus_Error || decoded == cuvidDecodeStatus_Error_Concealed)
-        return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded, "NVDEC: the picture is damaged");
+        return BZI_FAIL_BY(err, BZNA_E_DECODE, decoded, "NVDEC: the picture is damaged");
 
     flight->is_sound = decoded == cuvidDecodeStatus_Success;
     return BZNA_OK;
@@ -21893,8 +21895,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
     bzi_device *device = session->device;
     const bzna_picture *from = &flight->picture;
     const uint32_t bytes = from->depth > 8 ? 2 : 1;
-    const uint32_t width = (uint32_t)bzi_min(from->frame_width, to->frame_width - place[0]);
-    const uint32_t height = (uint32_t)bzi_min(from->frame_height, to->frame_height - place[1]);
+    const uint32_t width = bzi_min32(from->frame_width, to->frame_width - place[0]);
+    const uint32_t height = bzi_min32(from->frame_height, to->frame_height - place[1]);
     bzna_status status = BZNA_OK;
 
     for (uint32_t i = 0; i < (flight->semi_planar ? 2u : 3u) && from->plane[i] && status == BZNA_OK; i++) {
@@ -23821,13 +23823,11 @@ static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint6
     const bzi_plan *plan = &loader->plan;
     bzi_shard shard;
 
-    if (plan->is_given)
-        bzi_loader_lock(loader);
+    bzi_loader_lock(loader);
     shard = bzi_loader_share(loader, plan->is_given ? bzi_plan_find_list(plan, plan->done.epoch) : NULL);
     *samples = bzi_shard_samples(&shard);
     *batches = bzi_shard_batches(&shard);
-    if (plan->is_given)
-        bzi_loader_unlock(loader);
+    bzi_loader_unlock(loader);
 }
 
 
@@ -24422,8 +24422,8 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_view *view, cons
     bzi_os_callback_end();
 
     if (status < 0)
-        return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d",
-                        (int)status);
+        return BZI_FAIL_BY(err, BZNA_E_CALLBACK, status, "the transform callback returned %d",
+                           (int)status);
 
     bzi_transform_resolve(transform);
     if ((status = bzi_transform_check(transform, err)) == BZNA_OK && bzi_is_singular(transform->homography))
@@ -24739,8 +24739,8 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the rule \"%s\" makes %llu rows of its %s, and there is room for %lld",
                         rule->name, (bzi_llu)count, field->name, (long long)column->shape[0]);
     is_fault = status == BZNA_E_CALLBACK || status < BZI_LIMIT_RULE_STATUS;
-    return bzi_fail(err, is_fault ? BZNA_E_CALLBACK : BZNA_E_FORMAT, BZNA_NO_OFFSET, 0, status,
-                    "the rule \"%s\" returned %d for its %s", rule->name, (int)status, field->name);
+    return BZI_FAIL_BY(err, is_fault ? BZNA_E_CALLBACK : BZNA_E_FORMAT, status,
+                       "the rule \"%s\" returned %d for its %s", rule->name, (int)status, field->name);
 }
 
 /* Lets rules make tensors of the fields of a sample, and writes the geometry.
@@ -25799,7 +25799,7 @@ static void bzi_worker_want_rows(bzi_worker *worker, bzi_item *item, uint32_t nu
 
     for (uint32_t i = 0; i < loader->view_count && may > 1; i++)
         if (loader->views[i].output->picture == number)
-            may = (uint32_t)bzi_min(may, bzi_slot_may_shrink(&worker->views.slots[i],
+            may = bzi_min32(may, bzi_slot_may_shrink(&worker->views.slots[i],
                                                              loader->config.decode.jpeg_shrink_margin));
     wanted->rows = (bzi_rows){ 0, 0 };
     wanted->shrink = loader->config.decode.jpeg_shrink ? may : 1;
@@ -25887,8 +25887,8 @@ static bzna_status bzi_worker_refuse_jpeg(bzna_error *err)
 {
     const bzna_error why = *err;
     const bzna_status status = why.status == BZNA_OK || why.status == BZNA_E_CODEC ? BZNA_E_DECODE : why.status;
-    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, why.native_code,
-                    "loader_config.decode.jpeg: not by NVDEC: %s", why.message);
+    return BZI_FAIL_BY(err, status, why.native_code,
+                       "loader_config.decode.jpeg: not by NVDEC: %s", why.message);
 }
 
 /* Lets the user's callback draw into a picture. The callback gets a copy, because the planes may belong to a decoder or
@@ -25925,8 +25925,8 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     status = pipeline->picture(pipeline->picture_user, &info, &random, picture, drawn);
     bzi_os_callback_end();
     if (status < 0)
-        return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the picture callback returned %d",
-                        (int)status);
+        return BZI_FAIL_BY(err, BZNA_E_CALLBACK, status, "the picture callback returned %d",
+                           (int)status);
     return BZNA_OK;
 }
 
@@ -26838,9 +26838,9 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
         engine->lane.device = pool->device;
         engine->lane.number = i;
         if ((error = bzi_os_thread_start(&engine->thread, bzi_engine_run, engine, -1)) != 0)
-            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
-                            "context_config.sessions: cannot start session %u of %u: %s", i, pool->count,
-                            strerror(error));
+            return BZI_FAIL_BY(err, BZNA_E_THREAD, error,
+                               "context_config.sessions: cannot start session %u of %u: %s", i, pool->count,
+                               strerror(error));
         pool->started++;
     }
 
@@ -26861,7 +26861,7 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
     pool->device = device;
     pool->count = device->config.sessions;
     if (!pool->count && device->config.sessions_per_engine)
-        pool->count = (uint32_t)bzi_min(device->config.sessions_per_engine * device->info.engines, BZI_LIMIT_SESSIONS);
+        pool->count = bzi_min32(device->config.sessions_per_engine * device->info.engines, BZI_LIMIT_SESSIONS);
     if (!pool->count)
         pool->count = device->info.engines == 1 ? 3 : 2 * device->info.engines;
 
@@ -26970,13 +26970,14 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     if (bzi_device_is_foreign(device))
         return bzi_cuda_fail_forked(err);
 
-    *out = device;
-    if (!bzi_device_is_lost(device))
-        return BZNA_OK;
+    if (bzi_device_is_lost(device)) {
+        /* without a code of the driver's, only the kernel's pixels were wrong, and the CPU can be used instead */
+        bzi_device_fail_lost(device, err);
+        return err->status = err->native_code ? err->status : BZNA_E_DEVICE;
+    }
 
-    /* without a code of the driver's, only the kernel's pixels were wrong, and the CPU can be used instead */
-    bzi_device_fail_lost(device, err);
-    return err->status = err->native_code ? err->status : BZNA_E_DEVICE;
+    *out = device;
+    return BZNA_OK;
 }
 
 /* Returns the device's pool by *out. The first loader that decodes on the device makes it. Pre: bzi_context_gpu has
@@ -27208,10 +27209,10 @@ static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(voi
     if (config->pipeline.no_threads)
         return BZNA_OK;
     if ((error = bzi_os_thread_start(&loader->threads[loader->thread_count], run, argument, cpu)) != 0)
-        return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
-                        "loader_config.%s.threads, pipeline.cpus: cannot start %s %u of %u on processor %d: %s",
-                        reads ? "read" : "decode", reads ? "reader" : "decoder thread", i,
-                        reads ? config->read.threads : config->decode.threads, cpu, strerror(error));
+        return BZI_FAIL_BY(err, BZNA_E_THREAD, error,
+                           "loader_config.%s.threads, pipeline.cpus: cannot start %s %u of %u on processor %d: %s",
+                           reads ? "read" : "decode", reads ? "reader" : "decoder thread", i,
+                           reads ? config->read.threads : config->decode.threads, cpu, strerror(error));
     loader->thread_count++;
     return BZNA_OK;
 }
@@ -27555,21 +27556,6 @@ static void bzi_batch_unref(bzna_batch *batch)
     bzi_loader_unref(loader);
 }
 
-/* Takes back a batch that the device did not finish, and ends the loader. Returns the error that every later call
- * returns: the batch's own, or one that ended the loader before. Without the lock. */
-static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
-{
-    bzna_loader *loader = batch->loader;
-
-    bzi_loader_lock(loader);
-    bzi_loader_break(loader, err);
-    *err = loader->poison;
-    batch->owned = 0;
-    bzi_loader_unlock(loader);
-    bzi_batch_unref(batch);
-    return err->status;
-}
-
 static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
     bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_DELIVER];
@@ -27597,8 +27583,16 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
 
     stage->wait_before_ns += bzi_os_now_ns() - start;
     bzi_loader_unlock(loader);
-    if (batch && loader->device && (status = bzi_batch_wait_written(batch, err)) != BZNA_OK)
-        return bzi_loader_take_back(batch, err);
+    if (batch && loader->device && bzi_batch_wait_written(batch, err) != BZNA_OK) {
+        /* the batch is taken back, and the loader ends with this error, or with one that ended it before */
+        bzi_loader_lock(loader);
+        bzi_loader_break(loader, err);
+        *err = loader->poison;
+        batch->owned = 0;
+        bzi_loader_unlock(loader);
+        bzi_batch_unref(batch);
+        return err->status;
+    }
 
     if (batch && batch->real && batch->failed == batch->real)
         bzi_log(loader->host, BZNA_LOG_ERROR, batch->status[0], "all %u samples of batch %llu of epoch %llu failed",
@@ -28666,40 +28660,27 @@ static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
  *
  * Chooses the decoder and opens loaders. */
 
-/* The parts of the context's GPU that a loader may use. */
-typedef struct bzi_loader_gpu {
-    bzi_device *device;               /* NULL: there is none, or it was not asked for */
-    bzi_pool   *pool;                 /* NULL: there are no decode sessions, or they were not asked for */
-    bzna_error  why;                  /* status < 0: why there is no device, or why it has no sessions */
-} bzi_loader_gpu;
-
-/* Asks the context for what the config may use. It is not an error here if there is no GPU. */
-static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu *gpu, bzna_error *err)
+/* Asks the context for the device and the sessions that the config may use. It is not an error here if there are none:
+ * then *why says the reason. */
+static bzna_status bzi_loader_find_gpu(bzna_loader *loader, bzna_error *why, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    const char *why = config->pipeline.no_threads ? "pipeline.no_threads: NVDEC's sessions are threads" :
-                      config->pipeline.picture ? "pipeline.picture needs pictures that are decoded in software" :
-                      loader->pick_count > 1 ? "outputs of several fields are decoded in software" :
-                                               NULL;
-    const int software = why || config->decode.decoder == BZNA_DECODER_SOFTWARE;
+    const char *needed = config->pipeline.no_threads ? "pipeline.no_threads: NVDEC's sessions are threads" :
+                         config->pipeline.picture ? "pipeline.picture needs pictures that are decoded in software" :
+                         loader->pick_count > 1 ? "outputs of several fields are decoded in software" :
+                                                  NULL;
+    const int software = needed || config->decode.decoder == BZNA_DECODER_SOFTWARE;
 
-    memset(gpu, 0, sizeof *gpu);
-    bzi_error_init(&gpu->why);
-    if (why)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "%s", why);
+    bzi_error_init(why);
+    if (needed)
+        BZI_FAIL(why, BZNA_E_UNSUPPORTED, "%s", needed);
     if (!loader->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
         return BZNA_OK;
 
-    if (bzi_context_gpu(loader->context, &gpu->device, &gpu->why) != BZNA_OK) {
-        gpu->device = NULL;
+    if (bzi_context_gpu(loader->context, &loader->device, why) != BZNA_OK || software ||
+        bzi_device_video(loader->device, why) != BZNA_OK)
         return BZNA_OK;
-    }
-
-    if (software)
-        return BZNA_OK;
-    if (bzi_device_video(gpu->device, &gpu->why) != BZNA_OK)
-        return BZNA_OK;
-    return bzi_context_pool(loader->context, &gpu->pool, err);
+    return bzi_context_pool(loader->context, &loader->pool, err);
 }
 
 /* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit what decodes. Of what is
@@ -28716,7 +28697,7 @@ static void bzi_loader_scale(bzna_loader *loader)
     loader->worker_count = BZI_SOFTWARE || !sessions ? config->decode.threads : 0;
     loader->lanes = sessions + (loader->on_device ? loader->worker_count : 0);
     if (!config->read.threads)
-        config->read.threads = !sessions ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
+        config->read.threads = !sessions ? 1 : sessions < 4 ? 2 : bzi_min32(sessions / 2, 8);
 
     loader->ahead_least = ahead ? ahead : (uint32_t)(2 * threads + 2 + 4 * sessions);
     loader->ahead_bytes = bzi_min(threads * BZI_AHEAD_BYTES, config->read.memory_bytes / 4);
@@ -28731,35 +28712,38 @@ static void bzi_loader_scale(bzna_loader *loader)
 
 /* Decides what decodes, and where batches lie. A missing GPU is an error only if the config insists on one. A GPU that
  * is there but cannot be used (after fork, out of memory, lost) is always an error. */
-static bzna_status bzi_loader_decide(bzna_loader *loader, const bzi_loader_gpu *gpu, bzna_error *err)
+static bzna_status bzi_loader_decide(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
     const bzna_loader_output *output = &config->output;
-    const bzna_status why = gpu->why.status;
-    const int unusable = why == BZNA_E_STATE || why == BZNA_E_MEMORY || why == BZNA_E_DEVICE_LOST;
     const int nvdec = config->decode.decoder == BZNA_DECODER_NVDEC;
-    bzna_error missing = gpu->why;
+    bzna_error why;
+    int unusable;
 
-    if (why != BZNA_OK && (nvdec || (!gpu->device && (unusable || output->device.kind == BZNA_DEVICE_CUDA)))) {
-        *err = gpu->why;
+    if (bzi_loader_find_gpu(loader, &why, err) != BZNA_OK)
+        return err->status;
+    unusable = why.status == BZNA_E_STATE || why.status == BZNA_E_MEMORY || why.status == BZNA_E_DEVICE_LOST;
+    if (why.status != BZNA_OK &&
+        (nvdec || (!loader->device && (unusable || output->device.kind == BZNA_DEVICE_CUDA)))) {
+        *err = why;
         return bzi_error_prefix(err, nvdec ? "loader_config.decode.decoder" : "loader_config.output.device");
     }
 
-    loader->on_device = gpu->device && output->device.kind != BZNA_DEVICE_CPU;
+    loader->on_device = loader->device && output->device.kind != BZNA_DEVICE_CPU;
     if (loader->on_device && output->buffers && output->device.kind == BZNA_DEVICE_AUTO)
         return BZI_MISUSE(err, "loader_config.output.device: set it to CPU or CUDA, since buffers are given and there "
                           "is a GPU");
     if (loader->on_device && output->device.kind == BZNA_DEVICE_CUDA &&
-        output->device.ordinal && output->device.ordinal != gpu->device->info.device.ordinal)
+        output->device.ordinal && output->device.ordinal != loader->device->info.device.ordinal)
         return BZI_MISUSE(err, "loader_config.output.device.ordinal: %d; the context's device is %d",
-                          (int)output->device.ordinal, (int)gpu->device->info.device.ordinal);
+                          (int)output->device.ordinal, (int)loader->device->info.device.ordinal);
 
-    loader->pool = gpu->pool;
-    loader->device = loader->on_device || gpu->pool ? gpu->device : NULL;
-    bzi_error_prefix(&missing, "no NVDEC");
+    if (!loader->on_device && !loader->pool)
+        loader->device = NULL;
+    bzi_error_prefix(&why, "no NVDEC");
     bzi_string_copy(loader->reason, sizeof loader->reason,
                     config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was requested" :
-                    gpu->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : missing.message);
+                    loader->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : why.message);
     bzi_loader_scale(loader);
     return BZNA_OK;
 }
@@ -28784,10 +28768,7 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
 
 static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
 {
-    bzi_loader_gpu gpu;
-
-    if (bzi_loader_find_gpu(loader, &gpu, err) != BZNA_OK ||
-        bzi_loader_decide(loader, &gpu, err) != BZNA_OK)
+    if (bzi_loader_decide(loader, err) != BZNA_OK)
         return err->status;
     bzi_loader_add_tensors(loader);                         /* now it is known where they lie */
     return loader->config.decode.jpeg == BZNA_DECODER_NVDEC ? bzi_loader_take_jpeg(loader, err) : BZNA_OK;
@@ -30211,10 +30192,8 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
 {
     bzna_loader_info all;
 
-    BZI_API_BEGIN_WITH(loader);
-    if (loader->config.order.kind == BZNA_ORDER_GIVEN) {    /* it takes the lock */
-        BZI_API_NEED_LOADER(loader, 0);
-    }
+    BZI_API_BEGIN;
+    BZI_API_NEED_LOADER(loader, 0);
 
     bzi_api_loader_info(loader, &all);
     BZI_API_ANSWER(info);
@@ -30391,7 +30370,7 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_slice: %u is not below the %u slices", slice, output->slices);
     each = output->batch_size / output->slices;
     *data = batch->slices[slice];
-    *count = batch->real <= slice * each ? 0 : (uint32_t)bzi_min(each, batch->real - slice * each);
+    *count = batch->real <= slice * each ? 0 : bzi_min32(each, batch->real - slice * each);
     return BZNA_OK;
 }
 
