@@ -27556,6 +27556,21 @@ static void bzi_batch_unref(bzna_batch *batch)
     bzi_loader_unref(loader);
 }
 
+/* Takes back a batch that the device did not finish, and ends the loader. Returns the error that every later call
+ * returns: the batch's own, or one that ended the loader before. Without the lock. */
+static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
+{
+    bzna_loader *loader = batch->loader;
+
+    bzi_loader_lock(loader);
+    bzi_loader_break(loader, err);
+    *err = loader->poison;
+    batch->owned = 0;
+    bzi_loader_unlock(loader);
+    bzi_batch_unref(batch);
+    return err->status;
+}
+
 static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
     bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_DELIVER];
@@ -27583,16 +27598,8 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
 
     stage->wait_before_ns += bzi_os_now_ns() - start;
     bzi_loader_unlock(loader);
-    if (batch && loader->device && bzi_batch_wait_written(batch, err) != BZNA_OK) {
-        /* the batch is taken back, and the loader ends with this error, or with one that ended it before */
-        bzi_loader_lock(loader);
-        bzi_loader_break(loader, err);
-        *err = loader->poison;
-        batch->owned = 0;
-        bzi_loader_unlock(loader);
-        bzi_batch_unref(batch);
-        return err->status;
-    }
+    if (batch && loader->device && bzi_batch_wait_written(batch, err) != BZNA_OK)
+        return bzi_loader_take_back(batch, err);
 
     if (batch && batch->real && batch->failed == batch->real)
         bzi_log(loader->host, BZNA_LOG_ERROR, batch->status[0], "all %u samples of batch %llu of epoch %llu failed",
@@ -28391,15 +28398,17 @@ static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
     return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
 }
 
-/* Checks that words which have no meaning yet are zero, so that they can have one later. Those of outputs, filters and
- * colors are checked with each output. */
+/* Checks that words which have no meaning yet are zero, so that they can have one later. */
 static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_error *err)
 {
 #define BZI_GROUP(name, padding) { #name, c->name.reserved, sizeof c->name.reserved, padding }
     const struct { const char *group; const uint64_t *words; uint64_t bytes; uint32_t padding; } groups[] = {
+        BZI_GROUP(output, c->output.reserved0),
         BZI_GROUP(extra_outputs, 0),
         BZI_GROUP(order, 0),
         BZI_GROUP(shard, 0),
+        BZI_GROUP(filter, 0),
+        BZI_GROUP(color, c->color.reserved0),
         BZI_GROUP(fields, 0),
         BZI_GROUP(read, c->read.reserved0),
         BZI_GROUP(decode, c->decode.reserved0),
