@@ -19458,20 +19458,27 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     return bzi_software_decode_one(software, coded, &format, bzi_picture_all(picture), picture, err);
 }
 
-/* Finds a tile, and its place in the canvas as x and y. */
+/* Finds a tile. */
 static bzna_status bzi_tiles_find(const bzi_tiles *tiles, uint32_t number, bzi_heif_item *item, bzna_image *coded,
-                                  uint32_t place[2], bzna_error *err)
+                                  bzna_error *err)
 {
     const uint32_t at = bzi_tiles_place(tiles, number);
-    bzna_status status = bzi_heif_find_tile(&tiles->heif, &tiles->grid, at, item, coded, err);
 
-    place[0] = at % tiles->grid.columns * tiles->width;
-    place[1] = at / tiles->grid.columns * tiles->height;
-
-    if (status == BZNA_OK && (item->width != tiles->width || item->height != tiles->height))
+    if (bzi_heif_find_tile(&tiles->heif, &tiles->grid, at, item, coded, err) != BZNA_OK)
+        return err->status;
+    if (item->width != tiles->width || item->height != tiles->height)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "tile %u is %ux%u, the first one is %ux%u", at, item->width,
                         item->height, tiles->width, tiles->height);
-    return status;
+    return BZNA_OK;
+}
+
+/* Gives the place of a tile in the canvas, as x and y. */
+static void bzi_tiles_corner(const bzi_tiles *tiles, uint32_t number, uint32_t corner[2])
+{
+    const uint32_t at = bzi_tiles_place(tiles, number);
+
+    corner[0] = at % tiles->grid.columns * tiles->width;
+    corner[1] = at / tiles->grid.columns * tiles->height;
 }
 
 /* Adds to an error which tile it is about. */
@@ -19489,13 +19496,14 @@ static bzna_status bzi_software_tile(bzi_software *software, const bzi_tiles *ti
     bzi_heif_item item;
     bzna_image coded;
     bzna_picture picture;
-    uint32_t place[2];
+    uint32_t corner[2];
 
-    if (bzi_tiles_find(tiles, number, &item, &coded, place, err) != BZNA_OK)
+    if (bzi_tiles_find(tiles, number, &item, &coded, err) != BZNA_OK)
         return err->status;
     if (bzi_heif_decode_item(software, &tiles->heif, &item, &coded, &picture, err) != BZNA_OK)
         return bzi_tiles_fail(tiles, number, err);
-    return bzi_canvas_put(&tiles->canvas, &picture, place[0], place[1], err);
+    bzi_tiles_corner(tiles, number, corner);
+    return bzi_canvas_put(&tiles->canvas, &picture, corner[0], corner[1], err);
 }
 
 /* Decodes a grid on one thread. */
@@ -20207,6 +20215,21 @@ static void bzi_device_close(bzi_device *device)
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
+static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, void *stream)
+{
+    const bzna_device_allocator *allocator = &device->config.device_allocator;
+
+    if (!ptr)
+        return;
+    if (!allocator->alloc) {
+        device->cu.cuMemFree_v2(ptr);
+        return;
+    }
+    bzi_os_callback_begin();
+    allocator->release(allocator->user, (void *)(uintptr_t)ptr, (size_t)bytes, stream);
+    bzi_os_callback_end();
+}
+
 /* Allocates memory on the device, aligned to 256 bytes. Pre: in the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
 {
@@ -20229,26 +20252,9 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
     if (*out % 256 == 0)
         return BZNA_OK;
 
-    bzi_os_callback_begin();
-    allocator->release(allocator->user, (void *)(uintptr_t)*out, (size_t)bytes, stream);
-    bzi_os_callback_end();
+    bzi_device_free(device, *out, bytes, stream);
     *out = 0;
     return BZI_FAIL(err, BZNA_E_CALLBACK, "device_allocator.alloc: its memory is not aligned to 256 bytes");
-}
-
-static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, void *stream)
-{
-    const bzna_device_allocator *allocator = &device->config.device_allocator;
-
-    if (!ptr)
-        return;
-    if (!allocator->alloc) {
-        device->cu.cuMemFree_v2(ptr);
-        return;
-    }
-    bzi_os_callback_begin();
-    allocator->release(allocator->user, (void *)(uintptr_t)ptr, (size_t)bytes, stream);
-    bzi_os_callback_end();
 }
 
 /* Allocates pinned host memory, which copies to and from the device use directly. Pre: in the CUDA context. */
@@ -21192,12 +21198,12 @@ static bzna_status bzi_session_accepts(bzi_session *session, const bzi_nvdec_pic
     const bzi_nvdec_format format = bzi_nvdec_format_of(coded);
     const uint32_t codec = format.codec;
     const char *name = bzi_codec_name(codec), *device = session->device->info.name;
-    const uint32_t unit = bzi_codec_find(codec)->nv_unit, allowed = session->device->host->codecs;
+    const uint32_t unit = bzi_codec_find(codec)->nv_unit;
     uint32_t width, height;
     CUVIDDECODECAPS caps;
     bzna_status status;
 
-    if (allowed && !(allowed & bzi_codec_find(codec)->allow)) {
+    if (!bzi_codec_is_allowed(session->device->host->codecs, coded->image)) {
         BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", name);
         return BZI_FOREIGN;
     }
@@ -22059,8 +22065,8 @@ static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *e
  * long. */
 static void bzi_check_plan(bzi_check *check)
 {
-    const uint32_t surfaces = bzi_nvdec_chosen(check->session->device), use = surfaces << surfaces % 2;
-    check->half = use > 12 ? use : 12;
+    const uint32_t surfaces = bzi_nvdec_chosen(check->session->device);
+    check->half = bzi_max32(surfaces << surfaces % 2, 12);
     check->rounds = 2 * check->half;
 }
 
@@ -26404,29 +26410,12 @@ typedef struct bzi_tile {
     bzi_nvdec_picture coded;
 } bzi_tile;
 
-/* Finds a tile: as a picture by itself, and its place in the grid. */
-static bzna_status bzi_engine_tile(const bzi_engine *engine, uint32_t number, bzi_image *image, uint32_t place[2],
-                                        bzna_error *err)
-{
-    bzi_heif_item item;
-    bzna_image coded;
-
-    if (bzi_tiles_find(&engine->tiles, number, &item, &coded, place, err) != BZNA_OK)
-        return err->status;
-    *image = bzi_image_alone(&coded);
-    if (coded.data && coded.codec != BZNA_CODEC_JPEG)
-        return BZNA_OK;
-    BZI_FAIL(err, BZNA_E_CODEC, "tiles that are JPEGs or lie in pieces are decoded in software, not by NVDEC");
-    return BZI_FOREIGN;
-}
-
 /* Waits for the oldest tile in flight, and copies it to the canvas. */
 static bzna_status bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
 {
     bzi_session *session = &engine->session;
     bzi_flight flight;
-    bzi_image image;
-    uint32_t place[2];
+    uint32_t corner[2];
     bzna_status result = bzi_session_map(session, &flight, err);
     const uint32_t number = engine->tiles_mapped++;
 
@@ -26435,8 +26424,8 @@ static bzna_status bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
         return result;
     }
 
-    result = bzi_engine_tile(engine, number, &image, place, err);
-    if (result == BZNA_OK && bzi_session_copy(session, &flight, &engine->canvas.picture, place, err) != BZNA_OK)
+    bzi_tiles_corner(&engine->tiles, number, corner);
+    if (bzi_session_copy(session, &flight, &engine->canvas.picture, corner, err) != BZNA_OK)
         result = bzi_session_fall_back(session, engine->tile_format.codec, err);
     bzi_session_unmap_all(session);
     return result;
@@ -26446,11 +26435,17 @@ static bzna_status bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
 static bzna_status bzi_engine_describe_tile(const bzi_engine *engine, const bzi_item *item, uint32_t number,
                                             bzi_tile *tile, bzna_error *err)
 {
-    uint32_t place[2];
-    bzna_status status = bzi_engine_tile(engine, number, &tile->image, place, err);
+    bzi_heif_item found;
+    bzna_image coded;
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_tiles_find(&engine->tiles, number, &found, &coded, err) != BZNA_OK)
+        return err->status;
+    if (!coded.data || coded.codec == BZNA_CODEC_JPEG) {
+        BZI_FAIL(err, BZNA_E_CODEC, "tiles that are JPEGs or lie in pieces are decoded in software, not by NVDEC");
+        return BZI_FOREIGN;
+    }
+
+    tile->image = bzi_image_alone(&coded);
     tile->coded.image = &tile->image.coded;
     return bzi_picture_describe(&tile->image, item->loader->host->max_edge_px, &tile->coded.sps, &tile->coded.picture,
                                 err);
@@ -26505,27 +26500,21 @@ static bzna_status bzi_engine_make_canvas(bzi_engine *engine, const bzi_nvdec_pi
     return BZNA_OK;
 }
 
-/* Finds out if the session can decode a grid's tiles. All must have the format of the first one. */
-static bzna_status bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *item, const bzna_image *image,
-                                           bzna_error *err)
-{
-    bzi_tile first;
-    bzna_status status;
-
-    if (bzi_tiles_open(&engine->tiles, image, (bzi_region){ 0, 0, 1, 1 }, err) != BZNA_OK)
-        return err->status;
-    if ((status = bzi_engine_describe_tile(engine, item, 0, &first, err)) != BZNA_OK)
-        return status;
-    engine->tile_format = bzi_nvdec_format_of(&first.coded);
-    return bzi_engine_accept(engine, item, &first.coded, err);
-}
-
-/* Decodes the tiles that the views of a grid read, and adds all views of the canvas to the lane. */
+/* Decodes the tiles that the views of a grid read, and adds all views of the canvas to the lane. All tiles must have
+ * the format of the first one. */
 static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *grid, bzna_error *err)
 {
     bzi_views *views = &engine->views;
+    bzi_tile first;
     bzna_error other;
-    bzna_status result = bzi_engine_accept_tiles(engine, item, grid->image, err);
+    bzna_status result;
+
+    if (bzi_tiles_open(&engine->tiles, grid->image, (bzi_region){ 0, 0, 1, 1 }, err) != BZNA_OK)
+        return err->status;
+    if ((result = bzi_engine_describe_tile(engine, item, 0, &first, err)) == BZNA_OK) {
+        engine->tile_format = bzi_nvdec_format_of(&first.coded);
+        result = bzi_engine_accept(engine, item, &first.coded, err);
+    }
 
     while (result == BZNA_OK && bzi_engine_busy(engine))
         bzi_engine_advance(engine);                         /* then all work that reads the canvas is enqueued */
@@ -26955,15 +26944,6 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
         bzi_batch_to_retiring(batch);                       /* no lock, because there are no threads yet */
     else
         bzi_batch_to_free(batch);
-    return BZNA_OK;
-}
-
-/* Makes all batches. In the CUDA context, if the loader has a device. */
-static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
-{
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        if (bzi_batch_make(loader, i, err) != BZNA_OK)
-            return err->status;
     return BZNA_OK;
 }
 
@@ -28755,10 +28735,12 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 
     if (bzi_device_enter(loader->device, err) != BZNA_OK)
         return err->status;
-    if ((loader->device && bzi_loader_make_device(loader, err) != BZNA_OK) ||
-        bzi_loader_make_batches(loader, err) != BZNA_OK ||
-        bzi_loader_start_threads(loader, err) != BZNA_OK)
-        status = err->status;
+    if (loader->device)
+        status = bzi_loader_make_device(loader, err);
+    for (uint32_t i = 0; i < loader->batch_count && status == BZNA_OK; i++)
+        status = bzi_batch_make(loader, i, err);
+    if (status == BZNA_OK)
+        status = bzi_loader_start_threads(loader, err);
     bzi_device_leave(loader->device);
     return status;
 }
@@ -29183,9 +29165,21 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     if (!((c) = bzi_dataset_find(dataset, (index), &e)))                                     \
     BZI_API_END(e.status)
 
-/* Checks the enumerations, reserved words and classes of a config. */
-static bzna_status bzi_api_check_dataset_config(bzna_dataset_config *c, bzna_error *err)
+/* Completes the caller's config in *c, and checks its enumerations, reserved words and classes. `records` is room for
+ * what it points to. */
+static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c,
+                                          bzna_records *records, bzna_error *err)
 {
+    memset(c, 0, sizeof *c);
+    if (!config)
+        return BZNA_OK;
+
+    if (bzi_api_in(c, sizeof *c, config, offsetof(bzna_dataset_config, reserved0), "dataset_config", err) != BZNA_OK ||
+        (c->records && bzi_api_in(records, sizeof *records, c->records, offsetof(bzna_records, reserved0),
+                                  "dataset_config.records", err) != BZNA_OK))
+        return err->status;
+    c->records = c->records ? records : NULL;
+
     const bzi_number numbers[] = {
         BZI_CHOICE(class_order, BZNA_CLASS_ORDER_NUMERIC),
         BZI_CHOICE(orientation, BZNA_ORIENTATION_IGNORE),
@@ -29193,31 +29187,12 @@ static bzna_status bzi_api_check_dataset_config(bzna_dataset_config *c, bzna_err
         BZI_BOTH(index, index_bytes),
         BZI_BOTH(classes, class_count),
     };
-
-    if (bzi_numbers_check("dataset_config", numbers, sizeof numbers / sizeof *numbers, err) != BZNA_OK)
+    if (bzi_numbers_check("dataset_config", numbers, BZI_LENGTH(numbers), err) != BZNA_OK)
         return err->status;
     for (uint32_t i = 0; i < c->class_count; i++)
         if (!c->classes[i])
             return BZI_MISUSE(err, "dataset_config.classes[%u]: is NULL", i);
     return BZNA_OK;
-}
-
-/* Completes the caller's config in *c. `records` is room for what it points to. */
-static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c,
-                                          bzna_records *records, bzna_error *err)
-{
-    bzna_status status;
-
-    memset(c, 0, sizeof *c);
-    if (!config)
-        return BZNA_OK;
-
-    status = bzi_api_in(c, sizeof *c, config, offsetof(bzna_dataset_config, reserved0), "dataset_config", err);
-    if (status == BZNA_OK && c->records &&
-        (status = bzi_api_in(records, sizeof *records, c->records, offsetof(bzna_records, reserved0),
-                             "dataset_config.records", err)) == BZNA_OK)
-        c->records = records;
-    return status == BZNA_OK ? bzi_api_check_dataset_config(c, err) : status;
 }
 
 /* Opens all that paths stand for. */
@@ -29276,51 +29251,50 @@ static uint64_t bzi_api_join(const bzi_names *texts, char *dst, uint64_t capacit
     return size;
 }
 
-BZI_COLD
-BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity, size_t *needed,
-                                        uint32_t *count, bzna_error *err)
+/* Expands a pattern. Gives the size of its texts, and their number, of which none is known after other errors than that
+ * dst is too small. */
+static bzna_status bzi_api_braces(const char *pattern, char *dst, uint64_t capacity, uint64_t *size, uint32_t *count,
+                                  bzna_error *err)
 {
     const bzi_memory memory = { { NULL, bzi_os_alloc, bzi_os_release } };
     bzi_names texts = { .memory = &memory };
     bzna_status status;
-    uint64_t size;
-
-    BZI_API_BEGIN_WITH(pattern);
 
     if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
-        BZI_API_FAIL(BZNA_E_LIMIT, "the pattern has more than %u bytes", BZI_LIMIT_PATH_BYTES - 1);
-    if ((status = bzi_brace_check(pattern, &e)) == BZNA_OK)
-        status = bzi_brace_expand(&texts, pattern, 0, 0, &e);
-
-    size = status == BZNA_OK ? bzi_api_join(&texts, dst, dst ? capacity : 0) : 0;
-    if (needed)
-        *needed = (size_t)size;
-    if (count)
-        *count = status == BZNA_OK ? (uint32_t)texts.count : 0;
-    if (status == BZNA_OK && size > (dst ? capacity : 0))
-        status = BZI_FAIL(&e, BZNA_E_BUFFER, "the texts need %llu bytes, the buffer has %llu", (bzi_llu)size,
-                          (bzi_llu)(dst ? capacity : 0));
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern has more than %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+    if ((status = bzi_brace_check(pattern, err)) == BZNA_OK &&
+        (status = bzi_brace_expand(&texts, pattern, 0, 0, err)) == BZNA_OK) {
+        *size = bzi_api_join(&texts, dst, capacity);
+        *count = (uint32_t)texts.count;
+        if (*size > capacity)
+            status = BZI_FAIL(err, BZNA_E_BUFFER, "the texts need %llu bytes, the buffer has %llu", (bzi_llu)*size,
+                              (bzi_llu)capacity);
+    }
     bzi_names_free(&texts);
-    BZI_API_END(status);
+    return status;
 }
 
 #else
+#define bzi_api_braces(pattern, dst, capacity, size, count, err) \
+    ((void)(capacity), BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build expands no patterns (BENZINA_NO_FOLDERS)"))
+#endif
 
 BZI_COLD
 BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity, size_t *needed,
                                         uint32_t *count, bzna_error *err)
 {
+    uint64_t size = 0;
+    uint32_t texts = 0;
+    bzna_status status;
+
     BZI_API_BEGIN_WITH(pattern);
-
-    (void)dst, (void)capacity;
+    status = bzi_api_braces(pattern, dst, dst ? capacity : 0, &size, &texts, &e);
     if (needed)
-        *needed = 0;
+        *needed = (size_t)size;
     if (count)
-        *count = 0;
-    BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build expands no patterns (BENZINA_NO_FOLDERS)");
+        *count = texts;
+    BZI_API_END(status);
 }
-
-#endif
 
 /* Opens what is no path. Its name is that of its kind, if the config gives none. callbacks: NULL, or a user's source,
  * of which input.source is made. */
