@@ -25604,26 +25604,6 @@ static void bzi_worker_free_lane(bzi_worker *worker)
     bzi_device_stream_free(lane->device, lane->stream);
 }
 
-/* Makes room for an upload, in pinned memory and on the device. Pre: the upload before has ended. */
-static bzna_status bzi_worker_reserve(bzi_worker *worker, uint64_t bytes, bzna_error *err)
-{
-    bzi_device *device = worker->lane.device;
-
-    if (bytes <= worker->upload_bytes)
-        return BZNA_OK;
-
-    bzi_device_stream_wait(device, worker->lane.stream);
-    bzi_device_unpin(device, worker->staging);
-    bzi_device_free(device, worker->upload, worker->upload_bytes, worker->lane.stream);
-    worker->upload = worker->upload_bytes = 0;
-
-    if (bzi_device_pin(device, bytes, &worker->staging, err) != BZNA_OK ||
-        bzi_device_alloc(device, bytes, worker->lane.stream, &worker->upload, err) != BZNA_OK)
-        return err->status;
-    worker->upload_bytes = bytes;
-    return BZNA_OK;
-}
-
 /* Copies a picture's planes to the device, where the warp reads them, and sets *picture to their addresses there. */
 static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, uint32_t shrink, bzna_error *err)
 {
@@ -25633,9 +25613,19 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
     const uint32_t count = picture->plane[1] ? 3 : 1;
     const uint64_t total = bzi_picture_planes(picture, count, shrink, planes);
 
-    if (bzi_device_await(device, worker->uploaded, err) != BZNA_OK ||
-        bzi_worker_reserve(worker, total, err) != BZNA_OK)
+    if (bzi_device_await(device, worker->uploaded, err) != BZNA_OK)
         return err->status;
+
+    if (total > worker->upload_bytes) {                     /* pinned memory and that on the device grow together */
+        bzi_device_stream_wait(device, stream);
+        bzi_device_unpin(device, worker->staging);
+        bzi_device_free(device, worker->upload, worker->upload_bytes, stream);
+        worker->upload = worker->upload_bytes = 0;
+        if (bzi_device_pin(device, total, &worker->staging, err) != BZNA_OK ||
+            bzi_device_alloc(device, total, stream, &worker->upload, err) != BZNA_OK)
+            return err->status;
+        worker->upload_bytes = total;
+    }
 
     for (uint32_t i = 0; i < count; i++) {
         bzi_picture_copy_plane(picture, i, &planes[i], (uint8_t *)worker->staging + planes[i].offset);
@@ -27983,36 +27973,39 @@ static bzna_status bzi_device_check_wanted(const char *field, bzna_device device
     return BZNA_OK;
 }
 
-/* A setting that is a number, and what it may be; or two settings of which both are given, or neither. */
+/* A setting that is a number, and what it may be; or two settings of which both are given, or neither; or words of a
+ * group that have no meaning yet, and must be 0, so that they can have one later. */
 typedef struct bzi_number {
     const char *name;
-    uint32_t   *value;                /* NULL: it is two settings */
-    uint32_t    most;                 /* the largest value that is allowed; of two settings, 1: one of them is given */
+    void       *value;                /* a uint32_t, or those words. NULL: it is two settings */
+    uint32_t    most;                 /* the largest value that is allowed; of two settings, 1: one of them is given; of
+                                         words, their bytes */
     uint32_t    preset;               /* its value if 0 was given; 0: it stays 0 */
     uint32_t    kind;                 /* what is said of one that is not allowed */
 } bzi_number;
 
-enum { BZI_NUMBER_COUNT, BZI_NUMBER_SIZE, BZI_NUMBER_CHOICE, BZI_NUMBER_SWITCH };
+enum { BZI_NUMBER_COUNT, BZI_NUMBER_SIZE, BZI_NUMBER_CHOICE, BZI_NUMBER_SWITCH, BZI_NUMBER_WORDS };
 
 /* Fills in presets, and checks numbers. where: the config that they belong to. A size must not be 0. */
 static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, size_t count, bzna_error *err)
 {
+    static const char *const faults[] = { "%s.%s: %u is more than %u", "%s.%s: %u is not in 1..%u",
+                                          "%s.%s: %u is not known", "%s.%s: neither 0 nor 1" };
+
     for (; count; n++, count--) {
-        uint32_t value;
-        if (!n->value && n->most)
+        uint32_t *value = n->value;
+        if (!value && n->most)
             return BZI_MISUSE(err, "%s.%s: one is given without the other", where, n->name);
-        if (!n->value)
+        if (!value)
             continue;
-        value = *n->value = bzi_default(*n->value, n->preset);
-        if (value <= n->most && (value || n->kind != BZI_NUMBER_SIZE))
+        if (n->kind == BZI_NUMBER_WORDS) {
+            if (!bzi_is_zero(value, n->most))
+                return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.%s: reserved words are set", where, n->name);
             continue;
-        if (n->kind == BZI_NUMBER_SIZE)
-            return BZI_MISUSE(err, "%s.%s: %u is not in 1..%u", where, n->name, value, n->most);
-        if (n->kind == BZI_NUMBER_CHOICE)
-            return BZI_MISUSE(err, "%s.%s: %u is not known", where, n->name, value);
-        if (n->kind == BZI_NUMBER_SWITCH)
-            return BZI_MISUSE(err, "%s.%s: neither 0 nor 1", where, n->name);
-        return BZI_MISUSE(err, "%s.%s: %u is more than %u", where, n->name, value, n->most);
+        }
+        *value = bzi_default(*value, n->preset);
+        if (*value > n->most || (!*value && n->kind == BZI_NUMBER_SIZE))
+            return BZI_MISUSE(err, faults[n->kind], where, n->name, *value, n->most);
     }
     return BZNA_OK;
 }
@@ -28022,6 +28015,7 @@ static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, siz
 #define BZI_CHOICE(member, last)        { #member, &c->member, last, 0, BZI_NUMBER_CHOICE }
 #define BZI_SWITCH(member)              { #member, &c->member, 1, 0, BZI_NUMBER_SWITCH }
 #define BZI_BOTH(a, b)                  { #a ", " #b, NULL, !c->a != !c->b, 0, 0 }
+#define BZI_WORDS(group, words)         { #group, &c->group.words, sizeof c->group.words, 0, BZI_NUMBER_WORDS }
 
 /* Checks a context's config and fills in defaults. */
 static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
@@ -28037,7 +28031,7 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
         BZI_BOTH(device_allocator.alloc, device_allocator.release),
     };
 
-    if (bzi_numbers_check("context_config", numbers, sizeof numbers / sizeof *numbers, err) != BZNA_OK ||
+    if (bzi_numbers_check("context_config", numbers, BZI_LENGTH(numbers), err) != BZNA_OK ||
         bzi_device_check_wanted("context_config.device", c->device, err) != BZNA_OK)
         return err->status;
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
@@ -28127,6 +28121,21 @@ static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dat
 static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *err)
 {
     const bzi_number numbers[] = {
+        BZI_WORDS(output, reserved0),
+        BZI_WORDS(output, reserved),
+        BZI_WORDS(extra_outputs, reserved),
+        BZI_WORDS(order, reserved),
+        BZI_WORDS(shard, reserved),
+        BZI_WORDS(filter, reserved),
+        BZI_WORDS(color, reserved0),
+        BZI_WORDS(color, reserved),
+        BZI_WORDS(fields, reserved),
+        BZI_WORDS(read, reserved0),
+        BZI_WORDS(read, reserved),
+        BZI_WORDS(decode, reserved0),
+        BZI_WORDS(decode, reserved),
+        BZI_WORDS(errors, reserved),
+        BZI_WORDS(pipeline, reserved),
         BZI_SIZE(output.batch_size, BZI_LIMIT_BATCH),
         BZI_COUNT(output.slices, UINT32_MAX, 1),
         BZI_CHOICE(order.kind, BZNA_ORDER_GIVEN),
@@ -28156,7 +28165,7 @@ static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *e
 
     if (c->pipeline.no_threads)
         c->decode.threads = c->read.threads = 1;            /* the thread in next does the work of both */
-    return bzi_numbers_check("loader_config", numbers, sizeof numbers / sizeof *numbers, err);
+    return bzi_numbers_check("loader_config", numbers, BZI_LENGTH(numbers), err);
 }
 
 /* Checks what an epoch consists of: indices, weights, epoch_samples. */
@@ -28246,31 +28255,6 @@ static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
         return BZI_MISUSE(err, "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
                           (bzi_llu)shard.count, c->output.batch_size, c->shard.world_size);
     return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
-}
-
-/* Checks that words which have no meaning yet are zero, so that they can have one later. */
-static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_error *err)
-{
-#define BZI_GROUP(name, padding) { #name, c->name.reserved, sizeof c->name.reserved, padding }
-    const struct { const char *group; const uint64_t *words; uint64_t bytes; uint32_t padding; } groups[] = {
-        BZI_GROUP(output, c->output.reserved0),
-        BZI_GROUP(extra_outputs, 0),
-        BZI_GROUP(order, 0),
-        BZI_GROUP(shard, 0),
-        BZI_GROUP(filter, 0),
-        BZI_GROUP(color, c->color.reserved0),
-        BZI_GROUP(fields, 0),
-        BZI_GROUP(read, c->read.reserved0),
-        BZI_GROUP(decode, c->decode.reserved0),
-        BZI_GROUP(errors, 0),
-        BZI_GROUP(pipeline, 0),
-    };
-#undef BZI_GROUP
-
-    for (size_t i = 0; i < BZI_LENGTH(groups); i++)
-        if (groups[i].padding || !bzi_is_zero(groups[i].words, (size_t)groups[i].bytes))
-            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "loader_config.%s: reserved words are set", groups[i].group);
-    return BZNA_OK;
 }
 
 /* Checks the caller's memory for batches, which need data_bytes each. Pre: slices divide batch_size. */
@@ -28393,19 +28377,6 @@ static bzna_status bzi_settings_add(bzna_loader *loader, const char *where, cons
     return BZNA_OK;
 }
 
-/* Refuses settings that belong to the batches, and so only to the first output. */
-static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_output *e, bzna_error *err)
-{
-    const char *set = e->batch_size                         ? "batch_size" :
-                      e->slices                             ? "slices" :
-                      e->device.kind || e->device.ordinal   ? "device" :
-                      e->stream                             ? "stream" :
-                      e->buffers || e->buffer_count         ? "buffers" :
-                                                              NULL;
-
-    return set ? BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, set) : BZNA_OK;
-}
-
 /* Takes the name and the shape of an output. What a further one does not set, it has of the first one. */
 static bzna_status bzi_settings_shape(const bzna_loader *loader, const char *where, const bzna_loader_output *e,
                                       bzi_output *output, bzna_error *err)
@@ -28491,10 +28462,19 @@ static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
     first.augment = &c->augment;
     status = bzi_settings_output(loader, "loader_config.output", "loader_config", &first, err);
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
+        const bzna_loader_output *extra = &given->ptr[i];
+        const char *set = extra->batch_size                             ? "batch_size" :
+                          extra->slices                                 ? "slices" :
+                          extra->device.kind || extra->device.ordinal   ? "device" :
+                          extra->stream                                 ? "stream" :
+                          extra->buffers || extra->buffer_count         ? "buffers" :
+                                                                          NULL;
         char where[BZI_SETTING_BYTES / 2];
+
         snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
-        if ((status = bzi_extra_check_alone(where, &given->ptr[i], err)) == BZNA_OK)
-            status = bzi_settings_output(loader, where, where, &given->ptr[i], err);
+        if (set)                                            /* it belongs to the batches */
+            return BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, set);
+        status = bzi_settings_output(loader, where, where, extra, err);
     }
     return status;
 }
@@ -28504,8 +28484,7 @@ static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
 {
     bzna_loader_config *config = &loader->config;
 
-    if (bzi_loader_check_reserved(config, err) != BZNA_OK ||
-        bzi_loader_check_numbers(config, err) != BZNA_OK ||
+    if (bzi_loader_check_numbers(config, err) != BZNA_OK ||
         bzi_loader_check_order(&config->order, loader->dataset, err) != BZNA_OK ||
         bzi_loader_check_counts(loader, err) != BZNA_OK ||
         bzi_settings_outputs(loader, err) != BZNA_OK)
@@ -28604,6 +28583,7 @@ static bzna_status bzi_loader_decide(bzna_loader *loader, bzna_error *err)
                     config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was requested" :
                     loader->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : why.message);
     bzi_loader_scale(loader);
+    bzi_loader_add_tensors(loader);                         /* now it is known where they lie */
     return BZNA_OK;
 }
 
@@ -28623,14 +28603,6 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
                           info.check_message[0] ? ": " : "", info.check_message);
     loader->jpeg = info;
     return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.decode.jpeg");
-}
-
-static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
-{
-    if (bzi_loader_decide(loader, err) != BZNA_OK)
-        return err->status;
-    bzi_loader_add_tensors(loader);                         /* now it is known where they lie */
-    return loader->config.decode.jpeg == BZNA_DECODER_NVDEC ? bzi_loader_take_jpeg(loader, err) : BZNA_OK;
 }
 
 /* Copies the caller's mean image of an output. where: how errors name its settings. */
@@ -28745,22 +28717,6 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
-/* Tries a field's name on the first sample, so that a mistyped name fails now, not with every sample. A sample that
- * cannot be read now may be readable later, so other errors are ignored. setting: what gave the name, for the error. */
-static bzna_status bzi_loader_check_pick(const bzna_loader *loader, const bzi_pick *pick, const char *setting,
-                                         bzna_error *err)
-{
-    const bzi_part *part = &loader->dataset->parts[0];
-    bzi_image image;
-    bzna_status status = bzi_container_describe_image(part->container, part->first, pick, &image, err);
-
-    if (status != BZNA_E_NOT_FOUND || err->native_code)     /* with an errno, the file was not found, not the field */
-        return status == BZNA_E_MEMORY ? status : BZNA_OK;
-
-    bzi_container_fail(part->container, part->first, err);
-    return bzi_error_prefix(err, setting);
-}
-
 /* Adds the tensors of further outputs. */
 static bzna_status bzi_loader_add_outputs(bzna_loader *loader, bzna_error *err)
 {
@@ -28775,15 +28731,19 @@ static bzna_status bzi_loader_add_outputs(bzna_loader *loader, bzna_error *err)
 }
 
 /* Chooses the pictures of each sample: those named, else the thumbnail if no output of it is larger than thumbnails.
- * Copies the names. */
+ * Copies the names, and tries each on the first sample, so that a mistyped name fails now, not with every sample. A
+ * sample that cannot be read now may be readable later, so other errors are ignored. */
 static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
 {
+    const bzi_part *part = &loader->dataset->parts[0];
     char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
     uint32_t copied = 0;              /* picks, which are numbered as outputs need them */
 
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         bzi_pick *pick = &loader->picks[output->picture];
+        bzi_image image;
+        bzna_status status;
 
         pick->whole |= !pick->name && (output->shape.width > BZI_THUMB_EDGE || output->shape.height > BZI_THUMB_EDGE);
         if (output->picture < copied)
@@ -28795,8 +28755,14 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
             return bzi_fail_memory(err, "the names of fields");
         if (i)
             snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
-        if (bzi_loader_check_pick(loader, pick, setting, err) != BZNA_OK)
-            return err->status;
+
+        status = bzi_container_describe_image(part->container, part->first, pick, &image, err);
+        if (status == BZNA_E_MEMORY)
+            return status;
+        if (status == BZNA_E_NOT_FOUND && !err->native_code) {      /* with an errno, the file is not there */
+            bzi_container_fail(part->container, part->first, err);
+            return bzi_error_prefix(err, setting);
+        }
     }
     return BZNA_OK;
 }
@@ -28817,7 +28783,8 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     if (!loader->has_locks)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     if (bzi_loader_copy_outputs(loader, err) != BZNA_OK ||
-        bzi_loader_choose(loader, err) != BZNA_OK ||
+        bzi_loader_decide(loader, err) != BZNA_OK ||
+        (loader->config.decode.jpeg == BZNA_DECODER_NVDEC && bzi_loader_take_jpeg(loader, err) != BZNA_OK) ||
         bzi_loader_make_picks(loader, err) != BZNA_OK ||
         bzi_loader_make_columns(loader, err) != BZNA_OK ||
         bzi_loader_add_outputs(loader, err) != BZNA_OK ||
@@ -30307,20 +30274,6 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
     BZI_API_END(bzi_api_writer(context, NULL, sink, config, out, &e));
 }
 
-/* Gives the target of a sample that is to be written, or BZNA_TARGET_NONE if it has none. */
-static bzna_status bzi_api_target(const bzna_writer_sample *sample, int64_t *target, bzna_error *err)
-{
-    if (sample->has_target > 1)
-        return BZI_MISUSE(err, "sample.has_target: neither 0 nor 1");
-    if (sample->has_target && sample->target == BZNA_TARGET_NONE)
-        return BZI_MISUSE(err, "sample.target: -1 stands for a sample without a target; set has_target "
-                        "to 0 for that");
-    if (!sample->has_target && sample->target != 0 && sample->target != BZNA_TARGET_NONE)
-        return BZI_MISUSE(err, "sample.target: %lld, but has_target is 0", (long long)sample->target);
-    *target = sample->has_target ? sample->target : BZNA_TARGET_NONE;
-    return BZNA_OK;
-}
-
 static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_writer_sample *given, int64_t timeout_ns,
                                bzna_error *err)
 {
@@ -30330,11 +30283,18 @@ static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_w
         return bzi_writer_add(writer, index, NULL, timeout_ns, err);
 
     if (bzi_api_in(&sample, sizeof sample, given, 0, "sample", err) != BZNA_OK ||
-        bzi_api_target(&sample, &sample.target, err) != BZNA_OK ||
         bzi_api_reserved(sample.reserved, sizeof sample.reserved, "sample", err) != BZNA_OK)
         return err->status;
+    if (sample.has_target > 1)
+        return BZI_MISUSE(err, "sample.has_target: neither 0 nor 1");
+    if (sample.has_target && sample.target == BZNA_TARGET_NONE)
+        return BZI_MISUSE(err, "sample.target: -1 stands for a sample without a target; set has_target "
+                          "to 0 for that");
+    if (!sample.has_target && sample.target != 0 && sample.target != BZNA_TARGET_NONE)
+        return BZI_MISUSE(err, "sample.target: %lld, but has_target is 0", (long long)sample.target);
     if (!sample.image)
         return BZI_MISUSE(err, "sample.image: must be given");
+    sample.target = sample.has_target ? sample.target : BZNA_TARGET_NONE;
     return bzi_writer_add(writer, index, &sample, timeout_ns, err);
 }
 
