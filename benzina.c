@@ -2338,6 +2338,7 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
         return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, size, "the source's size callback failed with %lld",
                         (long long)size);
     source->callbacks = *callbacks;
+    source->map = callbacks->memory;
     source->size = (uint64_t)size;
     return BZNA_OK;
 }
@@ -29734,8 +29735,8 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     BZI_API_NEED(source);
 
     BZI_API_IN(callbacks, source, offsetof(bzna_source, reserved0), "source");
-    if (!callbacks.read_at || !callbacks.size)
-        BZI_API_MISUSE("source.%s: must be given", callbacks.read_at ? "size" : "read_at");
+    if (!callbacks.size || (!callbacks.read_at && !callbacks.memory))
+        BZI_API_MISUSE("source.%s: must be given", callbacks.read_at || callbacks.memory ? "size" : "read_at");
     BZI_API_END(bzi_api_open_source(context, &opened, &callbacks, config, out, &e));
 }
 

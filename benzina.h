@@ -900,6 +900,9 @@ typedef struct bzna_source {
     /* Releases what the source holds. Called exactly once, on the thread that releases the data set
      * last, and never if bzna_dataset_open_source failed. May be NULL. */
     void    (*close)(void *user);
+    /* All bytes, if they lie in memory, where they must stay as they are until close. They are not
+     * copied, and read_at may be NULL. NULL: read_at gives them */
+    const void *memory;
 } bzna_source;
 
 /* Bytes to anywhere, for bzna_writer_open_sink. The callbacks are never called concurrently. They

@@ -65,7 +65,7 @@ static int64_t slow_size(void *user) { (void)user; return (int64_t)SAMPLES * REC
 
 static bzna_dataset *open_source(slow_source *s)
 {
-    bzna_source source = { sizeof source, 0, s, slow_read, slow_size, NULL };
+    bzna_source source = { sizeof source, 0, s, slow_read, slow_size, NULL, NULL };
     bzna_dataset_config config;
     bzna_records r = record_layout();
     bzna_dataset *dataset = NULL;
@@ -386,7 +386,7 @@ static bzna_records vector_layout(void)
 
 static bzna_dataset *open_vectors(slow_source *s)
 {
-    bzna_source source = { sizeof source, 0, s, slow_read, slow_size, NULL };
+    bzna_source source = { sizeof source, 0, s, slow_read, slow_size, NULL, NULL };
     bzna_dataset_config config;
     bzna_records r = vector_layout();
     bzna_dataset *dataset = NULL;
@@ -475,6 +475,36 @@ TEST(vectors_are_copied_bit_by_bit_whoever_reads_them)
     }
     for (size_t i = 0; i < COUNT(sets); i++)
         bzna_dataset_close(sets[i]);
+}
+
+static void count_close(void *user) { ++*(int *)user; }
+
+/* Its bytes are not copied, and its owner hears when nobody reads them any more. */
+TEST(a_source_in_memory_is_read_where_it_lies_until_the_last_who_reads_it_is_closed)
+{
+    int closed = 0;
+    bzna_source source = { .struct_size = sizeof source, .user = &closed, .size = slow_size, .close = count_close,
+                           .memory = records };
+    bzna_records r = vector_layout();
+    bzna_dataset_config config = { .struct_size = sizeof config, .records = &r };
+    bzna_loader_config c = vector_config(64);
+    bzna_dataset *dataset = NULL, *part = NULL;
+    bzna_error err = fresh_error();
+    bzna_loader *loader;
+    require(bzna_dataset_open_source(context, &source, &config, &dataset, &err), &err);
+    CHECK(dataset->parts[0].container->source.map == records);
+    require(bzna_dataset_range(dataset, 0, SAMPLES, &part, &err), &err);
+    bzna_dataset_close(dataset);
+    loader = open_loader(part, &c);
+    bzna_dataset_close(part);
+    check_vectors(loader, UINT64_MAX, UINT64_MAX);
+    CHECK_EQ(closed, 0);
+    bzna_loader_close(loader);
+    CHECK_EQ(closed, 1);
+    source.memory = NULL;
+    CHECK_EQ(bzna_dataset_open_source(context, &source, &config, &dataset, &err), BZNA_E_ARGUMENT);
+    CHECK(strstr(err.message, "source.read_at: must be given") != NULL);
+    CHECK_EQ(closed, 1);
 }
 
 /* A worker that pauses before it reads again leaves the others at work. */
@@ -580,6 +610,7 @@ int main(int argc, char **argv)
     RUN(runs_stay_under_the_ceiling_of_memory)
     RUN(resets_and_stops_in_the_middle_of_runs_lose_nothing)
     RUN(vectors_are_copied_bit_by_bit_whoever_reads_them)
+    RUN(a_source_in_memory_is_read_where_it_lies_until_the_last_who_reads_it_is_closed)
     RUN(workers_that_read_try_again_and_take_other_samples)
     RUN(weights_and_given_indices_are_followed_by_runs)
     RUN(what_is_read_ahead_is_counted_in_bytes)
