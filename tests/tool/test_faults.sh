@@ -33,8 +33,10 @@ left_out() { grep -q 'are left out\|is left out' "$t/err"; }
 
 # sweep NAME ATTEMPT: runs ATTEMPT, which prints why it went wrong, for each call
 sweep() {
-    for way in 'open 24' 'open 13' 'read 5' 'read short' 'write 28' 'write 122' 'write short' 'pread 5' 'pread short' \
-        'pwrite 28' 'pwrite 5' 'pwrite 122' 'pwrite short' 'writev 32' 'writev short' 'rename 5' 'rename 122' 'fsync 5' 'fsync 122' 'fdatasync 5' 'ftruncate 28' 'fstat 5' 'fork 11' 'socketpair 24'; do
+    for way in 'malloc 12' 'pthread_create 11' 'open 24' 'open 13' 'read 5' 'read 4' 'read short' 'read end' 'write 28' \
+        'write 122' 'write 4' 'write short' 'pread 5' 'pread 4' 'pread short' 'pread end' 'pwrite 28' 'pwrite 5' 'pwrite 122' \
+        'pwrite 4' 'pwrite short' 'writev 32' 'writev short' 'rename 5' 'rename 122' 'fsync 5' 'fsync 122' 'fdatasync 5' \
+        'ftruncate 28' 'fstat 5' 'fork 11' 'socketpair 24'; do
         call=${way% *} how=${way#* } number=1 wrong=
         while :; do
             $2
