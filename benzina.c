@@ -28453,7 +28453,8 @@ static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dat
     return BZNA_OK;
 }
 
-/* Checks the loader's settings that are numbers, or go together, and fills in defaults of numbers. */
+/* Checks the loader's settings that are numbers, or go together, and fills in defaults of numbers. Where there are no
+ * threads, processors are not counted, for which C libraries open a file, and a sandbox may forbid that. */
 static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *err)
 {
     const bzi_number numbers[] = {
@@ -28469,7 +28470,7 @@ static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *e
         BZI_COUNT(read.threads, BZI_LIMIT_READERS, 0),
         BZI_COUNT(read.ahead_samples, BZI_LIMIT_READ_AHEAD, 0),
         BZI_COUNT(read.retries, BZI_LIMIT_RETRIES, 0),
-        BZI_COUNT(decode.threads, BZI_LIMIT_THREADS, bzi_os_processors()),
+        BZI_COUNT(decode.threads, BZI_LIMIT_THREADS, c->pipeline.no_threads ? 1 : bzi_os_processors()),
         BZI_CHOICE(decode.decoder, BZNA_DECODER_NVDEC),
         BZI_CHOICE(decode.jpeg, BZNA_DECODER_NVDEC),
         BZI_SWITCH(decode.jpeg_shrink),
