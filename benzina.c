@@ -16498,9 +16498,6 @@ static uint64_t bzi_shard_position(const bzi_shard *s, uint64_t j)
                       s->start + j * bzi_shard_step(s) + s->rank;
 }
 
-/* Returns how far the positions of neighboring slots are from each other. */
-static uint32_t bzi_shard_stride(const bzi_shard *s) { return s->given ? 1 : s->world; }
-
 /* Returns the position after batch j of all ranks. Pre: it is not their last batch. */
 static uint64_t bzi_shard_after(const bzi_shard *s, uint64_t j)
 {
@@ -22732,6 +22729,7 @@ struct bzna_loader {
     /* The config, and what follows from it: immutable once open. */
     bzna_context      *context;
     bzi_host          *host;          /* the context's */
+    const bzi_memory  *memory;        /* the host's */
     bzna_dataset      *dataset;
     bzna_loader_config config;        /* with defaults filled in, without pointers to the user's arrays */
     bzi_pick           picks[BZI_LIMIT_OUTPUTS];      /* the pictures of a sample; their names are copies */
@@ -23354,7 +23352,7 @@ static int bzi_plan_batch(bzna_loader *loader)
     batch->order = plan->order;
     batch->number = plan->next_batch++;
     batch->position = bzi_shard_position(shard, batch->number);
-    batch->order.stride = bzi_shard_stride(shard);
+    batch->order.stride = shard->given ? 1 : shard->world;
     batch->real = bzi_shard_real(shard, batch->number);
 
     batch->slots = shard->last_batch >= BZNA_LAST_PAD ? shard->batch : batch->real;
@@ -23488,7 +23486,7 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 static bzna_status bzi_indices_repeat(const bzna_loader *loader, const uint64_t *indices, uint64_t count,
                                       uint32_t *repeats, bzna_error *err)
 {
-    const bzi_memory *memory = &loader->host->memory;
+    const bzi_memory *memory = loader->memory;
     const uint64_t bytes = loader->dataset->count / 8 + 1;
     uint8_t *seen;
 
@@ -23678,7 +23676,7 @@ static bzi_sequence *bzi_plan_from(bzi_plan *plan, const uint64_t *seed, const b
 /* Gives the loader the list of an epoch, and frees those of epochs that are over. */
 static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, bzna_error *err)
 {
-    const bzi_memory *memory = &loader->host->memory;
+    const bzi_memory *memory = loader->memory;
     bzi_plan *plan = &loader->plan;
     bzi_sequence *list = bzi_sequence_new(memory, given), *old;
     bzna_status status;
@@ -24151,8 +24149,8 @@ static bzna_status bzi_item_get_picture(const bzi_item *item, const bzi_sample *
 
 /* Writes the bytes of a field into the slot's memory, which grows with them. A NUL follows them, so that text is a
  * string. number: of the field; BZI_NO_FIELD: the field is a picture, which is asked for by its name. */
-static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample, uint32_t i,
-                                      uint32_t number, const char *name, bzna_error *err)
+static bzna_status bzi_item_put_bytes(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
+                                      const char *name, bzna_error *err)
 {
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, i, item->slot);
 
@@ -24176,17 +24174,16 @@ static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, 
             return BZI_FAIL(err, BZNA_E_CALLBACK, "the size of its %s changes between calls: %llu bytes, then %llu",
                             name, (bzi_llu)out->buffer.capacity - 1,
                             (bzi_llu)value.size);
-        if (!bzi_buffer_reserve(&reader->loader->host->memory, &out->buffer, value.size + 1, 0))
+        if (!bzi_buffer_reserve(item->loader->memory, &out->buffer, value.size + 1, 0))
             return bzi_fail_memory(err, "the bytes of a field");
     }
 }
 
 /* Writes the bytes of the field that rules take into their place. Of the rules that share it, the first one has it
  * whose field is there. */
-static bzna_status bzi_item_put_rule(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
-                                     uint32_t column, bzna_error *err)
+static bzna_status bzi_item_put_rule(const bzi_item *item, const bzi_sample *sample, uint32_t column, bzna_error *err)
 {
-    const bzna_loader *loader = reader->loader;
+    const bzna_loader *loader = item->loader;
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, column, item->slot);
     bzna_status status = BZNA_OK;
 
@@ -24195,8 +24192,8 @@ static bzna_status bzi_item_put_rule(bzi_reader *reader, const bzi_item *item, c
             const bzi_field *field = &item->container->fields[f];
             if (bzi_loader_rule_of(loader, field->name) != r)
                 continue;
-            status = bzi_item_put_bytes(reader, item, sample, column,
-                                        field->kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : f, field->name, err);
+            status = bzi_item_put_bytes(item, sample, column, field->kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : f,
+                                        field->name, err);
             out->rule = r;
             out->field = f;
             if (status != BZNA_OK || out->present)
@@ -24219,11 +24216,11 @@ static bzna_status bzi_item_put_field(bzi_reader *reader, const bzi_item *item, 
 
     bzi_item_clear_fields(item, i, i + 1);
     if (i >= ruled)
-        return bzi_item_put_rule(reader, item, sample, i, err);
+        return bzi_item_put_rule(item, sample, i, err);
     if (number == BZI_NO_FIELD)
         return BZNA_OK;                                     /* only other parts of the data set have it */
     if (i >= loader->tensor_count)
-        return bzi_item_put_bytes(reader, item, sample, i, kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number,
+        return bzi_item_put_bytes(item, sample, i, kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number,
                                   loader->columns[i].name, err);
     if (!loader->columns[i].kind)
         return BZNA_OK;                                     /* rules fill it in later */
@@ -24254,7 +24251,7 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 
     for (uint32_t i = loader->tensor_count; i < loader->column_count; i++)
         for (uint32_t slot = 0; batch->columns[i] && slot < loader->config.output.batch_size; slot++)
-            bzi_buffer_free(&loader->host->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
+            bzi_buffer_free(loader->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
 }
 
 
@@ -24843,7 +24840,7 @@ static int bzi_reader_trim(bzna_loader *loader)
     bytes = item->bytes;
     memset(&item->bytes, 0, sizeof item->bytes);
     bzi_loader_unlock(loader);
-    bzi_release(&loader->host->memory, bytes.data, bytes.capacity, 1);
+    bzi_release(loader->memory, bytes.data, bytes.capacity, 1);
     bzi_loader_lock(loader);
     loader->held_bytes -= bytes.capacity;
     return 1;
@@ -24879,7 +24876,7 @@ static uint64_t bzi_reader_let_go(bzna_loader *loader, bzi_item *item)
 
     for (; item; item = item->next) {
         bytes += item->bytes.capacity;
-        bzi_buffer_free(&loader->host->memory, &item->bytes);
+        bzi_buffer_free(loader->memory, &item->bytes);
         item->data = NULL;                                  /* it may lie in the memory of an item before it */
     }
     return bytes;
@@ -24903,13 +24900,13 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
     want = bzi_min(want, ceiling);
 
     if (bzi_reader_count_memory(loader, item->bytes.capacity, want, 0))
-        bzi_buffer_free(&loader->host->memory, &item->bytes);
+        bzi_buffer_free(loader->memory, &item->bytes);
     else if (item != reader->first)
         return BZNA_AGAIN;
     else if (!bzi_reader_count_memory(loader, bzi_reader_let_go(loader, item), want, 1))
         return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
 
-    item->bytes.data = bzi_alloc(&loader->host->memory, want, 1, BZI_BATCH_ALIGN);
+    item->bytes.data = bzi_alloc(loader->memory, want, 1, BZI_BATCH_ALIGN);
     if (item->bytes.data) {
         item->bytes.capacity = want;
         return BZNA_OK;
@@ -24974,24 +24971,18 @@ static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, b
 static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const bzi_extent *extent = &reading->sample.extent;
+    const bzi_source *source = reading->source;
     bzna_status status;
 
+    if (!item->data)
+        item->data = extent->data;
+    if (!item->data && reading->fetched)
+        return bzi_reader_fetch_sample(reader, item, reading, err);
+    if (!item->data && source->map && !item->container->ops->prepare && extent->size <= source->size &&
+        extent->offset <= source->size - extent->size)
+        item->data = source->map + extent->offset;
     if (item->data) {
         reading->sample.bytes = item->data;
-        return BZNA_OK;
-    }
-
-    if (extent->data) {
-        reading->sample.bytes = item->data = extent->data;
-        return BZNA_OK;
-    }
-
-    if (reading->fetched)
-        return bzi_reader_fetch_sample(reader, item, reading, err);
-
-    if (reading->source->map && !item->container->ops->prepare && extent->size <= reading->source->size &&
-        extent->offset <= reading->source->size - extent->size) {
-        reading->sample.bytes = item->data = reading->source->map + extent->offset;
         return BZNA_OK;
     }
 
@@ -25195,17 +25186,6 @@ static int bzi_reader_pass(bzi_reader *reader, int is_new)
     return 0;
 }
 
-/* Reads all of the reader's run. With the lock held, but not while it reads. */
-static void bzi_reader_run_through(bzi_reader *reader)
-{
-    int is_new = 1, in_pool = 0;
-
-    for (; reader->run.count && !in_pool; is_new = 0)
-        in_pool = bzi_reader_pass(reader, is_new);
-    if (!in_pool)
-        bzi_loader_done(reader->loader);
-}
-
 /* The thread of a reader. */
 static void *bzi_reader_run(void *argument)
 {
@@ -25217,8 +25197,13 @@ static void *bzi_reader_run(void *argument)
     bzi_loader_lock(loader);
     if (!entered)
         bzi_loader_break(loader, &err);
-    while ((reader->run = bzi_reader_take(loader)).count)
-        bzi_reader_run_through(reader);
+    while ((reader->run = bzi_reader_take(loader)).count) {
+        int in_pool = 0;
+        for (int is_new = 1; reader->run.count && !in_pool; is_new = 0)
+            in_pool = bzi_reader_pass(reader, is_new);
+        if (!in_pool)
+            bzi_loader_done(loader);
+    }
     bzi_loader_unlock(loader);
     if (entered)
         bzi_device_leave(loader->device);
@@ -25673,7 +25658,7 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     bzi_kernel_slot *slot = &worker->views.slots[number];
     const bzi_kernel_pass *pass = &worker->views.passes[number];
     const bzi_kernel_output target = bzi_view_target(pass, out);
-    const bzi_memory *memory = &worker->loader->host->memory;
+    const bzi_memory *memory = worker->loader->memory;
 
     slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
     if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
@@ -25800,7 +25785,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     const uint64_t total = bzi_picture_planes(picture, count, 1, planes), capacity = worker->drawn.capacity;
     bzna_status status;
 
-    if (!bzi_buffer_reserve(&worker->loader->host->memory, &worker->drawn, total, 0))
+    if (!bzi_buffer_reserve(worker->loader->memory, &worker->drawn, total, 0))
         return bzi_fail_memory(err, "a copy of the picture");
 
     if (worker->drawn.capacity != capacity)                 /* the callback can see the padding after each row */
@@ -26971,7 +26956,7 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
 
     batch->stream = loader->stream;
     if (has_block)
-        batch->block = bzi_alloc(&loader->host->memory, loader->data_bytes, 1, BZI_BATCH_ALIGN);
+        batch->block = bzi_alloc(loader->memory, loader->data_bytes, 1, BZI_BATCH_ALIGN);
     if ((has_block && !batch->block) || !bzi_batch_make_arrays(batch))
         return BZI_FAIL(err, BZNA_E_MEMORY,
                         "out of memory: batch %u needs %llu bytes (batch_size, width, height, batches_in_flight)",
@@ -27193,7 +27178,7 @@ BZI_COLD
 static void bzi_loader_free(bzna_loader *loader)
 {
     bzna_context *context = loader->context;
-    const bzi_memory *memory = &loader->host->memory;
+    const bzi_memory *memory = loader->memory;
 
     if (loader->device)
         bzi_loader_free_device(loader);
@@ -27229,7 +27214,7 @@ static void bzi_loader_join(bzna_loader *loader)
 /* Ends the threads and frees what only they use. */
 static void bzi_loader_end(bzna_loader *loader)
 {
-    const bzi_memory *memory = &loader->host->memory;
+    const bzi_memory *memory = loader->memory;
     bzna_error ignored;
     int entered;
 
@@ -27651,7 +27636,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     loader->stopped = 0;
     bzi_loader_wake_all(loader);                            /* a thread that came to next meanwhile may be at the end */
     bzi_loader_unlock(loader);
-    bzi_sequence_free_all(&loader->host->memory, lists);
+    bzi_sequence_free_all(loader->memory, lists);
     return BZNA_OK;
 }
 
@@ -28875,7 +28860,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     bzi_dataset_retain(dataset);
     loader->context = context;
     loader->host = context->host;
-    loader->own.memory = loader->lent.memory = &context->host->memory;
+    loader->memory = loader->own.memory = loader->lent.memory = &context->host->memory;
     loader->dataset = dataset;
     loader->config = *config;
     loader->references = 1;
