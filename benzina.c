@@ -21104,7 +21104,7 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 #endif
 
 /* ==== 65. NVDEC sessions ============================================================================================
- * Calls: rooms 8, 10, 20, 23, 62, 64.
+ * Calls: rooms 8, 10, 20, 23, 59, 62, 64.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -25587,7 +25587,7 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 
 
 /* ==== 79. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 7-8, 10, 23-24, 56-57, 63, 69, 74-75, 78.
+ * Calls: rooms 2, 7-8, 10, 23-24, 56-57, 60, 63, 69, 74-75, 78.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -27304,7 +27304,7 @@ static void bzi_loader_work(bzna_loader *loader)
 
 
 /* ==== 86. Delivering ================================================================================================
- * Calls: rooms 2, 4, 7, 10, 62-63, 69-72, 84-85.
+ * Calls: rooms 2, 4, 7, 10, 62-63, 69-71, 84-85.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -28524,7 +28524,7 @@ static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
 
 
 /* ==== 91. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 83-84, 90.
+ * Calls: rooms 2, 4, 7-8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 78, 83-84, 90.
  *
  * Chooses the decoder and opens loaders. */
 
