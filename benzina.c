@@ -2338,6 +2338,7 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
         return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, size, "the source's size callback failed with %lld",
                         (long long)size);
     source->callbacks = *callbacks;
+    source->map = callbacks->memory;
     source->size = (uint64_t)size;
     return BZNA_OK;
 }
@@ -12361,12 +12362,18 @@ static float bzi_records_number(const uint8_t *p, uint32_t type, float scale, fl
     return (float)(number * (double)scale + (double)bias);
 }
 
-/* Puts `count` numbers as float32. Only data are scaled. */
+/* Puts `count` numbers as float32. Only data are scaled. Those that are float32 already are copied bit by bit. */
 static void bzi_records_put_numbers(const uint8_t *from, uint64_t count, const bzi_records *own, int is_data,
                                     bzi_value *value)
 {
     const uint32_t type = is_data ? own->c.data_type : own->c.label_type, bytes = bzi_records_type_bytes(type);
     const float scale = is_data ? own->c.scale : 1, bias = is_data ? own->c.bias : 0;
+    const uint32_t one = 1;                                 /* as records have it, on machines of their byte order */
+
+    if (type == BZNA_RECORD_FLOAT32 && scale == 1 && bias == 0 && bzi_le32((const uint8_t *)&one) == one) {
+        bzi_value_put(value, from, count * sizeof(float));
+        return;
+    }
 
     value->size = count * sizeof(float);
     for (uint64_t i = 0; i < count && value->size <= value->capacity; i++) {
@@ -13709,6 +13716,7 @@ static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c
     extent->size = count > 1 ? count * sizeof(uint64_t) : 0;
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
         path[0] = 0;
+        memset(&reading->own[i], 0, sizeof reading->own[i]);
         if ((status = c->ops->path(c, reading->sample.index, i, path, sizeof path, err)) == BZNA_OK &&
             (status = bzi_source_open_file(&reading->own[i], path, err)) == BZNA_OK) {
             reading->own_count++;
@@ -13733,10 +13741,10 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
     uint64_t limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
     bzna_status status;
 
-    memset(reading, 0, sizeof *reading);
     reading->container = c;
     reading->source = &c->source;
-    reading->sample.index = index;
+    reading->own_count = 0;
+    reading->sample = (bzi_sample){ index, { 0 }, NULL };
     status = c->ops->path ? bzi_reading_open(reading, c, err) :
                             c->ops->locate(c, index, &reading->sample.extent, err);
     reading->fetched = status == BZNA_AGAIN;
@@ -22719,10 +22727,23 @@ struct bzna_batch {
     uint64_t     retired_number;      /* (L) retiring: batches with lower numbers were released before this one */
 };
 
+typedef struct bzi_reader {
+    bzna_loader *loader;
+    bzi_thread   thread;
+    uint32_t     started;             /* 1: the thread is to be joined */
+    bzi_run      run;                 /* at hand: the samples of it that are still to be read */
+    bzi_item    *first;               /* of those that are being read */
+    uint32_t     run_retries;         /* of them */
+    uint64_t     usual_bytes;         /* of samples that are fetched, as a moving average */
+    const bzi_container *fields_of;   /* the container of the sample that was read last */
+    uint32_t     fields[BZI_LIMIT_ALL_COLUMNS];       /* number of each column's field there; or BZI_NO_FIELD */
+} bzi_reader;
+
 typedef struct bzi_worker {
     bzna_loader *loader;
     bzi_thread   thread;
     uint32_t     started;             /* 1: the thread is to be joined */
+    bzi_reader  *reader;              /* with which it reads samples itself; NULL: readers are threads of their own */
     bzi_software software;
     bzi_image    images[BZI_LIMIT_OUTPUTS];   /* the sample's coded pictures, one for each pick */
     bzi_format   formats[BZI_LIMIT_OUTPUTS];  /* what their streams state */
@@ -22744,16 +22765,6 @@ typedef struct bzi_worker {
     bzna_error   tile_error;          /* (L) of the failed tile */
     uint32_t     failed_tile;         /* (L) number of the first tile, in their order, that failed; or UINT32_MAX */
 } bzi_worker;
-
-typedef struct bzi_reader {
-    bzna_loader *loader;
-    bzi_thread   thread;
-    uint32_t     started;             /* 1: the thread is to be joined */
-    bzi_run      run;                 /* at hand: the samples of it that are still to be read */
-    bzi_item    *first;               /* of those that are being read */
-    uint32_t     run_retries;         /* of them */
-    uint64_t     usual_bytes;         /* of samples that are fetched, as a moving average */
-} bzi_reader;
 
 /* Which sample comes next, and where the run stands. With the loader's lock held. */
 typedef struct bzi_plan {
@@ -22821,7 +22832,7 @@ struct bzna_loader {
     bzi_item          *items;
     bzna_batch        *batches;
     bzi_worker        *workers;
-    bzi_reader        *readers;
+    bzi_reader        *readers;       /* config.read.threads of them; if that is 0, one for each worker */
     atomic_uint       *sound;         /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
     atomic_uint        changes;       /* 1: a sound sample came out damaged, so the data changes; ignore sound */
 
@@ -23155,7 +23166,7 @@ static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
            (loader->ready.bytes * part >= loader->ahead_bytes && loader->ready.count >= loader->ahead_least);
 }
 
-/* Wakes an idle reader if one is needed. With the lock held.
+/* Wakes an idle reader if one is needed. Without readers, workers read. With the lock held.
  *   - A reader is woken for a replacement, and always with a pool.
  *   - Otherwise it is woken once half of what was read ahead was taken, so that it finds much to do, and only if items
  *     and a batch are free for what it reads.
@@ -23163,8 +23174,9 @@ static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
  *     no run is ready for them. */
 static void bzi_loader_wake_reader(bzna_loader *loader)
 {
-    const uint32_t idle = loader->idle_readers, waiting = loader->reclaiming + loader->holding;
-    const int reading = loader->config.read.threads > idle + waiting;
+    const uint32_t readers = loader->config.read.threads, waiting = loader->reclaiming + loader->holding;
+    const uint32_t idle = readers ? loader->idle_readers : loader->idle_workers;
+    const int reading = readers > idle + waiting;
     const int slow = !loader->pace.read_ns || loader->pace.read_ns > BZI_READ_SLOW_NS;
 
     if (!idle)
@@ -23176,7 +23188,7 @@ static void bzi_loader_wake_reader(bzna_loader *loader)
         if (reading && !slow && (loader->ready.count || !loader->idle_workers))
             return;
     }
-    bzi_os_wake_one(&loader->reader_wake);
+    bzi_os_wake_one(readers ? &loader->reader_wake : &loader->worker_wake);
 }
 
 /* Lets readers go on after items have become free or were queued for other samples. With the lock held. */
@@ -23187,7 +23199,8 @@ static void bzi_loader_freed(bzna_loader *loader)
         bzi_os_wake_all(&loader->holder_wake);              /* the items' memory may be freed now */
 }
 
-/* Queues a run for the workers. It comes from a reader, or from an engine that cannot decode it. With the lock held. */
+/* Queues a run for the workers. It comes from a reader, or from an engine that cannot decode it. A worker that has read
+ * it takes it itself. With the lock held. */
 static void bzi_ready_push(bzna_loader *loader, bzi_run run)
 {
     bzna_error err;
@@ -23198,7 +23211,7 @@ static void bzi_ready_push(bzna_loader *loader, bzi_run run)
     }
     run.first->run = run;
     bzi_run_join(&loader->ready, run);
-    if (loader->idle_workers)
+    if (loader->idle_workers && loader->config.read.threads)
         bzi_os_wake_one(&loader->worker_wake);
 }
 
@@ -23533,7 +23546,7 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 
 
 /* ==== 72. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 8, 10, 52, 69, 71.
+ * Calls: rooms 2, 4, 8, 10, 52, 69-71.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -23751,7 +23764,8 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
     if ((status = bzi_plan_check_list(plan, list, err)) == BZNA_OK) {
         list->next = plan->lists;
         plan->lists = list;
-        bzi_os_wake_all(&loader->reader_wake);              /* they may wait for it */
+        bzi_os_wake_all(&loader->reader_wake);              /* who reads may wait for it */
+        bzi_loader_wake_reader(loader);
     } else {
         list->next = old;
         old = list;
@@ -24155,43 +24169,50 @@ static bzi_slot_bytes *bzi_batch_bytes(const bzna_batch *batch, uint32_t column,
     return (bzi_slot_bytes *)batch->columns[column] + slot;
 }
 
-/* Makes a slot of a tensor one without a value. */
-static void bzi_column_clear(const bzi_column *column, uint8_t *at)
+/* Makes a slot of a tensor one without a value, from a byte of it on: integers are -1, vectors NaN. */
+static void bzi_column_clear(const bzi_column *column, uint8_t *at, uint64_t from)
 {
     const float nan = NAN;
 
-    memset(at, column->clear && column->dtype != BZNA_DTYPE_UINT8 ? 0xff : 0, (size_t)column->bytes);
-    for (uint64_t i = 0; column->clear && column->dtype == BZNA_DTYPE_FLOAT32 && i < column->bytes; i += sizeof nan)
-        memcpy(at + i, &nan, sizeof nan);
+    if (column->clear && column->dtype == BZNA_DTYPE_FLOAT32)
+        for (uint64_t i = from; i < column->bytes; i += sizeof nan)
+            memcpy(at + i, &nan, sizeof nan);
+    else if (from < column->bytes)
+        memset(at + from, column->clear && column->dtype != BZNA_DTYPE_UINT8 ? 0xff : 0,
+               (size_t)(column->bytes - from));
 }
 
-/* Makes a slot that has no values yet: integers are -1, vectors NaN, and no bytes are present. */
-static void bzi_item_clear_fields(const bzi_item *item)
+/* Returns where the value of an item's sample lies in a tensor. */
+static uint8_t *bzi_item_value(const bzi_item *item, uint32_t tensor)
 {
-    const bzna_loader *loader = item->loader;
-    uint32_t i = 0;
-
-    for (; i < loader->tensor_count; i++)
-        bzi_column_clear(&loader->columns[i], (uint8_t *)item->batch->columns[i] +
-                                                  item->slot * loader->columns[i].bytes);
-    for (; i < loader->column_count; i++)
-        bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
+    return (uint8_t *)item->batch->columns[tensor] + item->slot * item->loader->columns[tensor].bytes;
 }
 
-/* Writes a number or a vector into its place. After a shorter vector the NaN of bzi_item_clear_fields remain. */
+/* Makes the fields of an item's slot absent, from one of them up to another. */
+static void bzi_item_clear_fields(const bzi_item *item, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++)
+        if (i < item->loader->tensor_count)
+            bzi_column_clear(&item->loader->columns[i], bzi_item_value(item, i), 0);
+        else
+            bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
+}
+
+/* Writes a number or a vector into its place. NaN follow a shorter vector. */
 static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                        bzna_error *err)
 {
     const bzi_column *column = &item->loader->columns[i];
-    const uint64_t bytes = column->bytes;
-    bzi_value value = { (uint8_t *)item->batch->columns[i] + item->slot * bytes, bytes, 0, 0 };
+    bzi_value value = { bzi_item_value(item, i), column->bytes, 0, 0 };
     bzna_status status = bzi_container_value(item->container, sample, number, &value, err);
 
-    if (status == BZNA_OK && value.size > bytes)
+    if (status == BZNA_OK && value.size > column->bytes)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors: name it as "
                         "\"%s:%llu\" there, with the length of the longest", column->name,
                         (bzi_llu)(value.size / sizeof(float)), column->length, column->name,
                         (bzi_llu)(value.size / sizeof(float)));
+    if (status == BZNA_OK)
+        bzi_column_clear(column, value.data, value.absent ? 0 : value.size);
     return status;
 }
 
@@ -24265,39 +24286,46 @@ static bzna_status bzi_item_put_rule(bzi_reader *reader, const bzi_item *item, c
     return status;
 }
 
-/* Writes the fields of a sample that was read into its slot. */
+/* Writes one field of a sample that was read into its slot. */
+static bzna_status bzi_item_put_field(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample, uint32_t i,
+                                      bzna_error *err)
+{
+    const bzna_loader *loader = reader->loader;
+    const uint32_t number = reader->fields[i], end = loader->column_count;
+    const uint32_t ruled = loader->rule_count ? loader->rules[0].bytes : end;   /* the first column for rules */
+    const uint32_t kind = number == BZI_NO_FIELD ? 0 : item->container->fields[number].kind;
+
+    if (i < loader->tensor_count && kind && kind == loader->columns[i].kind)
+        return bzi_item_put_number(item, sample, i, number, err);
+
+    bzi_item_clear_fields(item, i, i + 1);
+    if (i >= ruled)
+        return bzi_item_put_rule(reader, item, sample, i, err);
+    if (number == BZI_NO_FIELD)
+        return BZNA_OK;                                     /* only other parts of the data set have it */
+    if (i >= loader->tensor_count)
+        return bzi_item_put_bytes(reader, item, sample, i, kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number,
+                                  loader->columns[i].name, err);
+    if (!loader->columns[i].kind)
+        return BZNA_OK;                                     /* rules fill it in later */
+    return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples",
+                    item->container->fields[number].name);
+}
+
+/* Writes the fields of a sample that was read into its slot. They are found in its container by their names, unless
+ * the sample before was of the same one. */
 static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
                                    bzna_error *err)
 {
     const bzna_loader *loader = reader->loader;
-    const uint32_t tensors = loader->tensor_count, end = loader->column_count;
-    const uint32_t ruled = loader->rule_count ? loader->rules[0].bytes : end;   /* the first column for rules */
     bzna_status status = BZNA_OK;
+    bzi_field field;
 
-    for (uint32_t i = 0; i < end && status == BZNA_OK; i++) {
-        const bzi_column *column = &loader->columns[i];
-        bzi_field field = { 0, 0, "" };
-        uint32_t number;
-
-        if (i < tensors && !column->kind)
-            continue;                                       /* rules fill it in later */
-        if (i >= ruled) {
-            status = bzi_item_put_rule(reader, item, sample, i, err);
-            continue;
-        }
-
-        number = bzi_container_find_field(item->container, column->name, &field);
-        if (number == BZI_NO_FIELD)
-            continue;                                       /* only other parts of the data set have it */
-
-        if (i >= tensors)
-            status = bzi_item_put_bytes(reader, item, sample, i, field.kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number,
-                                        column->name, err);
-        else if (field.kind == column->kind)
-            status = bzi_item_put_number(item, sample, i, number, err);
-        else
-            status = BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples", field.name);
-    }
+    for (uint32_t i = 0; i < loader->column_count && reader->fields_of != item->container; i++)
+        reader->fields[i] = bzi_container_find_field(item->container, loader->columns[i].name, &field);
+    reader->fields_of = item->container;
+    for (uint32_t i = 0; i < loader->column_count && status == BZNA_OK; i++)
+        status = bzi_item_put_field(reader, item, sample, i, err);
     return status;
 }
 
@@ -24689,7 +24717,7 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
         return BZNA_OK;
     }
 
-    bzi_column_clear(column, out);
+    bzi_column_clear(column, out, 0);
     if (rows)                                               /* NVDEC may have asked before, and refused the picture */
         *rows = 0;
     if (status >= 0)
@@ -24779,7 +24807,7 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
 static bzna_batch *bzi_reader_reclaimable(bzna_loader *loader)
 {
     const bzna_loader_config *config = &loader->config;
-    const int only_reader = config->read.threads == 1 && config->errors.policy == BZNA_ON_ERROR_REPLACE;
+    const int only_reader = config->read.threads <= 1 && config->errors.policy == BZNA_ON_ERROR_REPLACE;
     bzna_batch *found = NULL;
 
     if (loader->reclaiming || loader->plan.batch || loader->free_batches || loader->poison.status != BZNA_OK ||
@@ -25079,7 +25107,6 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
     bzna_status status = BZNA_OK;
 
     *target = BZNA_TARGET_NONE;
-    bzi_item_clear_fields(item);
     if ((!container->target_inside && (status = bzi_container_target(container, &unread, target, err)) != BZNA_OK) ||
         (status = bzi_reading_begin(&reading, container, item->local, err)) != BZNA_OK) {
         item->extent.size = 0;
@@ -25108,7 +25135,6 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
 
     if (item->is_padding) {
         item->batch->targets[item->slot] = loader->config.order.pad_target;
-        bzi_item_clear_fields(item);
         return BZNA_END;                                    /* no sample, so that nobody decodes it */
     }
 
@@ -25208,6 +25234,8 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
         bzi_reader_read_neighbors(reader, run.first);
     while ((item = bzi_run_take(&run, NULL)) != NULL) {
         item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, item->err);
+        if (item->status != BZNA_OK)
+            bzi_item_clear_fields(item, 0, reader->loader->column_count);
         is_short |= item->status == BZNA_AGAIN && !item->tried;
         for (bzi_item *after = item->tried ? run.first : NULL; after; after = after->next)
             after->data = NULL;                             /* it may lie in this item's memory, which stays behind */
@@ -25974,7 +26002,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 
 
 /* ==== 80. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 4, 7, 60, 62-63, 69-70, 75, 78-79.
+ * Calls: rooms 4, 7, 60, 62-63, 69-70, 75-79.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -26080,12 +26108,13 @@ static bzna_status bzi_worker_decode(bzi_worker *worker, bzi_item *item, uint32_
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
     const bzna_loader *loader = worker->loader;
-    uint64_t begin = bzi_os_now_ns(), decoded;
+    uint64_t begin, decoded;
     bzna_status status;
 
     if (!loader->slot_bytes)
         return bzi_item_rules(item, NULL, &worker->views, err);     /* only fields were asked for */
 
+    begin = bzi_os_now_ns();
     status = bzi_worker_parse(worker, item, err);
     if (status == BZNA_OK && bzi_loader_is_nvdec_jpeg(loader, worker->images[0].coded.codec, &worker->formats[0]))
         status = bzi_worker_refuse_jpeg(err);
@@ -26176,8 +26205,29 @@ static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
     bzi_loader_done(loader);
 }
 
-/* Waits for a run that was read, and returns it. Meanwhile it helps other workers with their grids. The run is empty if
- * the loader closes. With the lock held, but not while it waits or helps. */
+/* Reads the next samples, or what is left of those before, if workers do that. What was read is ready then, and is
+ * worked on before more is read, so that no sample that holds memory waits while memory is short. Returns 1, or 0 if
+ * there is nothing to read. With the lock held, but not while it reads. */
+static int bzi_worker_read(bzi_worker *worker)
+{
+    bzna_loader *loader = worker->loader;
+    bzi_reader *reader = worker->reader;
+    const int is_new = reader && !reader->run.count;
+
+    if (is_new)
+        reader->run = bzi_reader_next(loader);
+    if (!reader || !reader->run.count || bzi_loader_interrupted(loader))
+        return 0;
+
+    loader->active++;
+    bzi_loader_wake_reader(loader);
+    bzi_reader_pass(reader, is_new);
+    bzi_loader_done(loader);
+    return 1;
+}
+
+/* Waits for a run that was read, or reads one, and returns it. Meanwhile it helps other workers with their grids. The
+ * run is empty if the loader closes. With the lock held, but not while it waits, reads or helps. */
 static bzi_run bzi_worker_take(bzi_worker *worker)
 {
     bzna_loader *loader = worker->loader;
@@ -26193,7 +26243,7 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
             bzi_loader_wake_reader(loader);
             break;
         }
-        if (bzi_worker_help(worker))
+        if (bzi_worker_read(worker) || bzi_worker_help(worker))
             continue;
         blocked = !loader->plan.batch && !loader->free_batches;       /* back-pressure: no batch is left to fill */
         start = bzi_os_now_ns();
@@ -27168,17 +27218,18 @@ static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
+    const uint32_t readers = config->read.threads ? config->read.threads : loader->worker_count;
     const int notes_sound = loader->pool && loader->dataset->count <= BZI_LIMIT_SOUND;
     bzi_owned *own = &loader->own;
 
     loader->item_count = config->read.ahead_samples +
-                         (config->decode.threads + config->read.threads) * loader->run_most;
+                         (config->decode.threads + readers) * loader->run_most;
     if (loader->pool)
         loader->item_count += loader->pool->count * bzi_nvdec_chosen(loader->device);
 
     if (!BZI_KEEP(own, loader->items, loader->item_count) ||
         !BZI_KEEP(own, loader->workers, config->decode.threads) ||
-        !BZI_KEEP(own, loader->readers, config->read.threads) ||
+        !BZI_KEEP(own, loader->readers, readers) ||
         (notes_sound &&
          !BZI_KEEP(own, loader->sound, loader->dataset->count / 32 + 1)) ||
         !BZI_KEEP(&loader->lent, loader->batches, config->pipeline.batches_in_flight))
@@ -27187,6 +27238,8 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     loader->batch_count = config->pipeline.batches_in_flight;
     for (uint32_t i = 0; i < loader->batch_count; i++)
         loader->batches[i].loader = loader;
+    for (uint32_t i = 0; i < readers; i++)
+        loader->readers[i].loader = loader;
     for (uint32_t i = 0; i < loader->item_count; i++) {
         loader->items[i].loader = loader;
         bzi_item_free(&loader->items[i]);
@@ -27280,6 +27333,7 @@ static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err
             status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
         worker->software.allowed = host->codecs;
         worker->loader = loader;
+        worker->reader = loader->config.read.threads ? NULL : &loader->readers[i];
         if (status == BZNA_OK && loader->on_device)
             status = bzi_worker_make_lane(worker, (loader->pool ? loader->pool->count : 0) + i, err);
         if (status != BZNA_OK)
@@ -27308,9 +27362,6 @@ static bzna_status bzi_loader_start_readers(bzna_loader *loader, bzna_error *err
         int32_t cpu = bzi_loader_cpu(loader, config->decode.threads + i);
         int error;
 
-        reader->loader = loader;
-        if (config->pipeline.no_threads)
-            continue;
         if ((error = bzi_os_thread_start(&reader->thread, bzi_reader_run, reader, cpu)) != 0)
             return bzi_fail(
                 err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
@@ -27464,18 +27515,15 @@ static void bzi_loader_close(bzna_loader *loader)
 
 
 /* ==== 85. Without threads ============================================================================================
- * Calls: rooms 10, 62, 70-71, 76-77, 80.
+ * Calls: rooms 10, 62, 70-71, 76, 80.
  *
- * With pipeline.no_threads, the thread in bzna_loader_next does what readers and workers do, one run after the other.
- * Whatever was read is decoded before more is read. Thus no item that holds memory waits while that is short, and what
- * is read ahead is less than a run. */
+ * With pipeline.no_threads, the thread in bzna_loader_next does what a worker does that reads, one run after the other.
+ * What is read ahead is less than a run. */
 
 /* Does the next piece of work. Returns 1, or 0 if there is none. With the lock held, but not while it works. In the
  * CUDA context, if batches lie on the device. */
 static int bzi_loader_step(bzna_loader *loader)
 {
-    bzi_reader *reader = loader->readers;
-    const int is_new = !reader->run.count;
     bzna_batch *batch;
 
     if (loader->ready.count) {
@@ -27484,15 +27532,8 @@ static int bzi_loader_step(bzna_loader *loader)
         return 1;
     }
 
-    if (is_new)
-        reader->run = bzi_reader_next(loader);
-    if (reader->run.count) {
-        loader->active++;
-        bzi_reader_pass(reader, is_new);
-        bzi_loader_done(loader);
+    if (bzi_worker_read(loader->workers))
         return 1;
-    }
-
     if ((batch = bzi_reader_reclaimable(loader)) == NULL)
         return 0;
     bzi_reader_reclaim(batch);
@@ -27845,8 +27886,8 @@ static void bzi_loader_clear(bzna_loader *loader)
 {
     bzi_run_free(&loader->ready);
     bzi_run_free(&loader->redo);
-    if (loader->config.pipeline.no_threads)
-        bzi_run_free(&loader->readers->run);
+    for (uint32_t i = 0; !loader->config.read.threads && i < loader->worker_count; i++)
+        bzi_run_free(&loader->readers[i].run);
 
     for (uint32_t i = 0; i < loader->batch_count; i++) {
         bzna_batch *batch = &loader->batches[i];
@@ -28165,6 +28206,7 @@ static void bzi_statistics_judge(bzna_statistics *stats)
     const int is_nvdec = stats->samples_nvdec && stats->samples_nvdec >= stats->samples_software;
     const int no_threads = !stats->stage[BZNA_STAGE_DECODE].threads;
     const unsigned readers = (unsigned)stats->stage[BZNA_STAGE_READ].threads;
+    const double waited = s.starved > s.blocked ? s.starved : s.blocked;
     char *to = stats->advice;
     const size_t size = sizeof stats->advice;
 
@@ -28180,8 +28222,9 @@ static void bzi_statistics_judge(bzna_statistics *stats)
         snprintf(to, size, "work in bzna_loader_next: of the time, reading takes %.0f %%, decoding %.0f %%, the warp "
                  "%.0f %%; threads would do that meanwhile (pipeline.no_threads)", s.reading, s.decode, s.warp);
     else if (stats->limiting_stage == BZNA_STAGE_READ)
-        snprintf(to, size, "reading: decoders wait for it %.0f %% of the time; faster storage, or more reader threads "
-                 "(read.threads: %u now)", s.starved > s.blocked ? s.starved : s.blocked, readers);
+        snprintf(to, size, "reading: %s %.0f %% of the time; faster storage, or more reader threads "
+                 "(read.threads: %u now)", waited > 25 ? "decoders wait for it" : "its threads work",
+                 waited > 25 ? waited : s.reading, readers);
     else if (stats->limiting_stage == BZNA_STAGE_DECODE && is_nvdec)
         snprintf(to, size, "NVDEC: its sessions have samples %.0f %% of the time; smaller pictures, or pictures of "
                  "fewer bytes", s.starved < 100 ? 100 - s.starved : 0);
@@ -28223,8 +28266,8 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 
     bzi_loader_unlock(loader);
     stats->elapsed_ns = bzi_os_now_ns() - loader->opened_ns;
-    read->threads = no_threads ? 0 : loader->config.read.threads;
     decode->threads = no_threads ? 0 : by_nvdec ? bzi_loader_sessions(loader) : loader->config.decode.threads;
+    read->threads = loader->config.read.threads ? loader->config.read.threads : decode->threads;
     stats->stage[BZNA_STAGE_WARP].threads = decode->threads;
     deliver->threads = 1;
     if (loader->pool)
@@ -28443,7 +28486,7 @@ static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *e
     };
 
     if (c->pipeline.no_threads)
-        c->decode.threads = c->read.threads = 1;            /* the thread in next does the work of both */
+        c->decode.threads = 1;                              /* the thread in next does its work */
     return bzi_numbers_check("loader_config", numbers, sizeof numbers / sizeof *numbers, err);
 }
 
@@ -28871,7 +28914,20 @@ static void bzi_loader_scale_ahead(bzna_loader *loader, uint32_t sessions)
     loader->run_most = loader->run_most && !sessions ? loader->run_most : 1;
 }
 
-/* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit what decodes. */
+/* Returns 1 if workers had better read than wait for readers, else 0: if nothing is decoded, or if all samples lie in
+ * memory. */
+static int bzi_loader_reads_at_once(const bzna_loader *loader)
+{
+    const bzna_dataset *dataset = loader->dataset;
+    uint32_t i = 0;
+
+    while (i < dataset->part_count && dataset->parts[i].container->source.map)
+        i++;
+    return !loader->slot_bytes || i == dataset->part_count;
+}
+
+/* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit what decodes. Without
+ * readers, workers read. */
 static void bzi_loader_scale(bzna_loader *loader)
 {
     const uint32_t sessions = loader->pool ? loader->pool->count : 0;
@@ -28879,7 +28935,9 @@ static void bzi_loader_scale(bzna_loader *loader)
 
     loader->worker_count = BZI_SOFTWARE || !sessions ? loader->config.decode.threads : 0;
     loader->lanes = sessions + (loader->on_device ? loader->worker_count : 0);
-    if (!*readers)
+    if (loader->config.pipeline.no_threads)
+        *readers = 0;
+    else if (!*readers && (loader->device || !bzi_loader_reads_at_once(loader)))
         *readers = !sessions ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
     bzi_loader_scale_ahead(loader, sessions);
 }
@@ -29678,8 +29736,8 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     BZI_API_NEED(source);
 
     BZI_API_IN(callbacks, source, offsetof(bzna_source, reserved0), "source");
-    if (!callbacks.read_at || !callbacks.size)
-        BZI_API_MISUSE("source.%s: must be given", callbacks.read_at ? "size" : "read_at");
+    if (!callbacks.size || (!callbacks.read_at && !callbacks.memory))
+        BZI_API_MISUSE("source.%s: must be given", callbacks.read_at || callbacks.memory ? "size" : "read_at");
     BZI_API_END(bzi_api_open_source(context, &opened, &callbacks, config, out, &e));
 }
 

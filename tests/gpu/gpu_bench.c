@@ -251,7 +251,7 @@ static int archive_load(archive *a)
 
 static bzna_dataset *archive_open(bzna_context *context, archive *a)
 {
-    bzna_source source = { sizeof source, 0, a, archive_read, archive_size, NULL };
+    bzna_source source = { sizeof source, 0, a, archive_read, archive_size, NULL, NULL };
     bzna_error err = fresh_error();
     bzna_dataset *dataset = NULL;
     if (!archive_load(a))

@@ -824,7 +824,7 @@ TEST(closing_inside_a_callback_is_refused_and_does_nothing)
     static const char *const names[7] = { "alloc", "release", "read_at", "size", "source.close", "write_at", "log" };
     intruder in;
     bzna_context_config config;
-    bzna_source source = { sizeof(bzna_source), 0, &in, in_read, in_size, in_close };
+    bzna_source source = { sizeof(bzna_source), 0, &in, in_read, in_size, in_close, NULL };
     bzna_sink sink = { sizeof(bzna_sink), 0, &in, in_write, in_close };
     bzna_dataset *dataset = NULL;
     bzna_writer *writer = NULL;
