@@ -314,6 +314,24 @@ TEST(a_grid_has_1024_tiles_at_most)
     }
 }
 
+/* Tiles are 64 pixels wide and high, and the picture is one more. */
+TEST(the_last_row_and_column_of_a_grid_may_show_one_pixel)
+{
+    bytes b = crowd(2, 2);
+    const size_t ispe = find(b, 0, "ispe", 4);
+    uint8_t *grid = b.data + find(b, 0, "idat", 4) + 4, *whole = b.data + find(b, ispe + 4, "ispe", 4) + 8;
+    bzna_image_info info = { .struct_size = sizeof info };
+    bzna_dataset *dataset;
+    memcpy(grid + 4, "\0\x41\0\x41", 4);
+    memcpy(whole, "\0\0\0\x41\0\0\0\x41", 8);
+    dataset = open_bytes(b);
+    REQUIRE(dataset);
+    CHECK_EQ(bzna_dataset_image_info(dataset, 0, NULL, &info, sizeof info, NULL), BZNA_OK);
+    CHECK(info.width == 65 && info.height == 65);
+    bzna_dataset_close(dataset);
+    free(b.data);
+}
+
 /* ---- What could go in circles, or on without end, and where it ends ----------------------------------------------
  *     an identity item of itself, or in a circle               at the eighth: items_that_are_absent_...
  *     a grid of itself, or of grids                            no tile is a grid: grids_that_do_not_fit_...
@@ -1245,7 +1263,7 @@ TEST_MAIN(RUN(properties_that_ask_for_one_of_several_layers_are_refused)
           RUN(properties_that_are_missing_or_contradict_the_stream_are_refused)
           RUN(items_that_are_absent_of_other_kinds_or_in_circles_are_refused) RUN(grids_that_do_not_fit_are_refused)
           RUN(grids_of_more_tiles_than_are_read_are_refused)
-          RUN(a_grid_has_1024_tiles_at_most)
+          RUN(a_grid_has_1024_tiles_at_most) RUN(the_last_row_and_column_of_a_grid_may_show_one_pixel)
           RUN(what_is_listed_or_referred_to_again_and_again_costs_no_time)
           RUN(files_that_end_early_fail_everywhere) PIXEL_TESTS)
 #endif
