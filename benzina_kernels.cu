@@ -1426,18 +1426,25 @@ BZI_KERNEL_FN float bzi_kernel_along(const float h[9], int along, int32_t i)
     return along ? v : u;
 }
 
+/* Output columns, or rows, first..end - 1, and the axis that they lie along; last: that of luma. */
+typedef struct bzi_kernel_stretch {
+    bzi_kernel_axis axis;
+    float           last;
+    int32_t         first, end;
+} bzi_kernel_stretch;
+
 /* Of two samples an axis: the first one, and the share of the second. along and filter are constants where they can be,
  * for compilers to vectorize. */
-BZI_KERNEL_FN void bzi_kernel_plan_lerp(const bzi_kernel_scan *scan, const bzi_kernel_slot *slot, bzi_kernel_axis axis,
-                                        float last, int along, uint32_t filter, int32_t first, int32_t end)
+BZI_KERNEL_FN void bzi_kernel_plan_lerp(const bzi_kernel_scan *scan, const bzi_kernel_slot *slot,
+                                        bzi_kernel_stretch of, int along, uint32_t filter)
 {
     const bzi_kernel_slot local = *slot;       /* the compiler knows that no store changes it */
     int32_t *restrict index = scan->index;
     float *restrict weight = scan->weight;
     for (int32_t i = 0; i < (int32_t)scan->room; i++) {
-        const int32_t at = first + i < end ? first + i : end - 1;
-        const float place = bzi_kernel_place(filter, bzi_kernel_along(local.h, along, at), last);
-        const bzi_kernel_tap tap = bzi_kernel_tap_of(axis, place);
+        const int32_t at = of.first + i < of.end ? of.first + i : of.end - 1;
+        const float place = bzi_kernel_place(filter, bzi_kernel_along(local.h, along, at), of.last);
+        const bzi_kernel_tap tap = bzi_kernel_tap_of(of.axis, place);
         index[i] = tap.index;
         weight[i] = tap.weight;
     }
@@ -1450,12 +1457,13 @@ BZI_KERNEL_CPU void bzi_kernel_plan_scan(const bzi_kernel_scan *scan, const bzi_
     const int along = which & 1, c = which >> 1;
     const bzi_kernel_axis axis = along ? view->y[c] : view->x[c];
     const float last = along ? view->y[0].last : view->x[0].last, shrink = view->shrink[along];
+    const bzi_kernel_stretch of = { axis, last, first, end };
     if (view->kind == BZI_KERNEL_LERP && slot->filter != BZI_KERNEL_NEAREST && along)
-        bzi_kernel_plan_lerp(scan, slot, axis, last, 1, BZI_KERNEL_LINEAR, first, end);
+        bzi_kernel_plan_lerp(scan, slot, of, 1, BZI_KERNEL_LINEAR);
     else if (view->kind == BZI_KERNEL_LERP && slot->filter != BZI_KERNEL_NEAREST)
-        bzi_kernel_plan_lerp(scan, slot, axis, last, 0, BZI_KERNEL_LINEAR, first, end);
+        bzi_kernel_plan_lerp(scan, slot, of, 0, BZI_KERNEL_LINEAR);
     else if (view->kind == BZI_KERNEL_LERP)
-        bzi_kernel_plan_lerp(scan, slot, axis, last, along, BZI_KERNEL_NEAREST, first, end);
+        bzi_kernel_plan_lerp(scan, slot, of, along, BZI_KERNEL_NEAREST);
     if (view->kind == BZI_KERNEL_LERP)
         return;
 
