@@ -449,10 +449,10 @@ TEST(bad_policies_are_refused_by_the_name_of_their_member)
     const bzna_operation ratio = { .kind = BZNA_OP_ERASE, .magnitude = { 0.1f, 0.2f }, .ratio = { 0.5f, 2 } };
     const bzna_policy with_ratio = { .operations = &ratio, .operation_count = 1 };
     const bzna_loader_augment erases = { .policies = &with_ratio, .policy_count = 1 };
-    CHECK_EQ(bzi_augment_check(&erases, "augment", 1, NULL), BZNA_OK);
     const bzna_policy policy = { .operations = &good, .operation_count = 1 };
     bzna_loader_augment a = { .policies = &policy, .policy_count = 1 };
     bzna_error err = { 0 };
+    CHECK_EQ(bzi_augment_check(&erases, "augment", 1, &err), BZNA_OK);
     CHECK_EQ(bzi_augment_check(&a, "augment", 1, &err), BZNA_OK);
     CHECK_EQ(bzi_augment_check(&a, "augment", 0, &err), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(err.message, "augment.policies[0].operations[0].kind: it moves pixels");
