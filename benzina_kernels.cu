@@ -2273,8 +2273,8 @@ typedef struct bzi_kernel_turned_eight {
     int     near;             /* windows hold the samples; of y: which begin in the first 2 rows (1) or 3 (2) of them */
 } bzi_kernel_turned_eight;
 
-/* The weights of t->taps samples from the first one on, as bzi_kernel_weight: 0 behind `last`, if not all pixels have as
- * many. Returns their sum. taps: t->taps, a constant where it can be. Samples are counted in floats, which are exact. */
+/* The weights of samples from the first one on, as bzi_kernel_weight: 0 behind `last`, if not all pixels have as many.
+ * Returns their sum. taps: t->taps, a constant where it can be. Samples are counted in floats, which are exact. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_weigh(const bzi_kernel_turned *t, int32_t taps, __m256 position,
                                                              __m256 first, __m256 last, __m256 *weight)
 {
@@ -2495,8 +2495,8 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_mix(const bzi_kernel_turn
     return _mm256_add_ps(above, _mm256_mul_ps(_mm256_sub_ps(below, above), y->weight[0]));
 }
 
-/* Eight pixels after eight of a plane. step: between their y; 0 where all have the same. taps: of x, a constant where it
- * can be; 0: lerp. */
+/* Eight pixels after eight of a plane; all have the same y if rows of the output are level in the picture. taps: of x, a
+ * constant where it can be; 0: lerp. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_sums_as(const bzi_kernel_turned_plane *plane, int32_t taps,
                                                              const bzi_kernel_turned_eight *x,
                                                              const bzi_kernel_turned_eight *y, int32_t count,
