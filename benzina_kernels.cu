@@ -2495,8 +2495,8 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_mix(const bzi_kernel_turn
     return _mm256_add_ps(above, _mm256_mul_ps(_mm256_sub_ps(below, above), y->weight[0]));
 }
 
-/* Eight pixels after eight of a plane; all have the same y if rows of the output are level in the picture. taps: of x, a
- * constant where it can be; 0: lerp. */
+/* Eight pixels after eight of a plane. Those of a row have the same y where H keeps rows level. taps: of x, a constant
+ * where it can be; 0: lerp. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_sums_as(const bzi_kernel_turned_plane *plane, int32_t taps,
                                                              const bzi_kernel_turned_eight *x,
                                                              const bzi_kernel_turned_eight *y, int32_t count,
