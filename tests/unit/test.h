@@ -44,7 +44,10 @@ ssize_t readlink(const char *path, char *out, size_t size);
 #ifndef SANITIZED
 #  define SANITIZED 0
 #endif
-#define ROUNDS(plain, sanitized) (SANITIZED ? (sanitized) : (plain))
+/* How often what is drawn or repeated is tried: all with make test-all, few with make test and under a sanitizer. */
+#define ROUNDS(all, few) (SANITIZED || !test_all() ? (few) : (all))
+/* A limit that a sanitizer makes longer. */
+#define SLOWED(plain, sanitized) (SANITIZED ? (sanitized) : (plain))
 /* What takes longer has hung, however busy the machine is. How fast something is, a benchmark says; how much work it
  * does, clock() says, or a counter. */
 #define HANG_NS 100000000000u
@@ -95,6 +98,12 @@ static int test_alone;
 #define REQUIRE(condition) do { if (!(condition)) { test_failures++; \
     printf("  %s:%d: %s\n", __FILE__, __LINE__, #condition); return; } } while (0)
 #define SKIP(reason) do { test_skip_reason = (reason); return; } while (0)
+
+__attribute__((unused)) static int test_all(void)
+{
+    const char *all = getenv("TEST_ALL");
+    return all && *all;
+}
 
 static int test_is_wanted(const char *name)
 {
