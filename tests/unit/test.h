@@ -1,6 +1,7 @@
 /* test.h - the smallest test frame: each test is a function; a binary prints one line a failure and "N passed, N
  * failed, N skipped" last. Given arguments, it runs the tests that are named so, or begin so, or are named exactly so
  * after "=". Given --alone first, it runs each of them in a process of its own: what no other test has made ready.
+ * With TEST_TIMES in the environment, it says how many seconds of processors each test took.
  *
  * TEST(a_sentence_that_it_proves) { CHECK(1 + 1 == 2); CHECK_EQ(f(x), 3); CHECK_STR(name, "a"); if (!gpu) SKIP("no
  * GPU"); }
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef _WIN32
@@ -156,9 +158,12 @@ static void test_run(const char *name, void (*function)(void))
         test_run_alone(name);
         return;
     }
+    const clock_t start = clock();
     test_failures = 0;
     test_skip_reason = NULL;
     function();
+    if (getenv("TEST_TIMES"))
+        printf("%8.2f s %s\n", (double)(clock() - start) / CLOCKS_PER_SEC, name);
     if (test_failures)         { test_failed++;  printf("FAIL %s\n", name); }
     else if (test_skip_reason) { test_skipped++; printf("SKIP %s: %s\n", name, test_skip_reason); }
     else                       { test_passed++; }
