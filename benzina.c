@@ -7043,12 +7043,21 @@ typedef struct bzi_track {
     uint64_t   config_at;             /* its file offset; 0: there is none */
     uint32_t   orientation;           /* the effect of tkhd's matrix, as EXIF's number; 0: it has another effect */
     uint64_t   turned_at;             /* file offset of a matrix with another effect; else 0 */
+    uint32_t   number;                /* of the track in its movie, from 0 */
     uint32_t   id;                    /* by which fragments name the track */
     uint32_t   fragment_samples;      /* samples in fragments */
     uint32_t   fragments_depend;      /* some of those need other samples */
     uint32_t   fragment_entry;        /* the highest number of a sample entry that they use, from 1 */
     bzi_table  table;                 /* the sample tables in moov */
 } bzi_track;
+
+/* What the samples of a track in fragments have in common, as trex states it. */
+typedef struct bzi_trex {
+    uint32_t id;                      /* of the track */
+    uint32_t entry;                   /* number of the sample entry, from 1 */
+    uint32_t size;                    /* bytes of a sample, if a run does not state them */
+    uint32_t flags;                   /* of a sample, if a run does not state them */
+} bzi_trex;
 
 /* A moof box while it is read: where a track's runs of samples begin, and what the samples have in common. */
 typedef struct bzi_fragment {
@@ -7058,9 +7067,7 @@ typedef struct bzi_fragment {
     uint64_t   end;                   /* file offset at which the last run ended */
     uint32_t   runs;                  /* runs of this track seen so far */
     uint32_t   first;                 /* no track of this moof was read yet */
-    uint32_t   size;                  /* bytes of a sample, if a run does not state them */
-    uint32_t   flags;                 /* of a sample, if a run does not state them */
-    uint32_t   entry;                 /* number of the sample entry, from 1 */
+    bzi_trex   common;                /* as trex and tfhd state it */
 } bzi_fragment;
 
 /* Lists of a track's samples, to which those of its fragments are added. */
@@ -7072,25 +7079,32 @@ typedef struct bzi_fragment_sink {
     uint64_t         count;           /* samples that the lists have room for */
 } bzi_fragment_sink;
 
-/* The data that were read from a file's boxes. */
+/* What a file's boxes state beside its tracks. */
+typedef struct bzi_movie_head {
+    uint32_t orientation;             /* the effect of mvhd's matrix, which holds for all tracks; as in bzi_track */
+    uint64_t turned_at;               /* as in bzi_track */
+    bzi_span names;                   /* payload of our box 'uuid', after its id */
+    uint64_t names_at;                /* file offset of names */
+    uint32_t brand_count;             /* brands in use */
+    uint32_t brands[8];               /* of ftyp, the major one first */
+} bzi_movie_head;
+
+/* A file's boxes while they are read, and what they state. */
 typedef struct bzi_movie {
-    uint32_t           orientation;   /* the effect of mvhd's matrix, which holds for all tracks; as in bzi_track */
-    uint64_t           turned_at;     /* as in bzi_track */
+    bzna_error        *err;           /* where errors are written */
+    bzi_window        *window;        /* through which boxes are read */
+    bzi_movie_head     head;          /* what they state beside the tracks */
     uint64_t           box_at;        /* file offset of the box being read */
     uint64_t           unread;        /* bytes of its table that are not in memory */
+    uint32_t           has_moov;      /* moov was seen */
     uint32_t           trex_count;    /* boxes trex */
-    /* of each: track; size, flags, entry of samples in the track's fragments */
-    uint32_t           trex[BZI_LIMIT_TRACKS][4];
+    bzi_trex           trex[BZI_LIMIT_TRACKS];
     bzi_fragment       fragment;      /* the moof being read */
     bzi_fragment_sink *sink;          /* where samples of fragments are listed; NULL: they are only counted */
-    bzi_span           names;         /* payload of our box 'uuid', after its id */
-    uint64_t           names_at;      /* file offset of names */
-    uint32_t           brand_count;   /* brands in use */
-    uint32_t           brands[8];     /* of ftyp, the major one first */
-    uint32_t           has_moov;      /* moov was seen */
-    uint32_t           track_count;   /* tracks in use */
     uint32_t           depth;         /* types in path */
     uint32_t           path[BZI_LIMIT_DEPTH]; /* types from the file level down to the box being read */
+    uint32_t           track_count;   /* tracks in use */
+    bzi_track         *track;         /* the last of them, which is being read */
     bzi_track          tracks[BZI_LIMIT_TRACKS]; /* in the order of their trak boxes */
 } bzi_movie;
 
@@ -7098,9 +7112,8 @@ typedef struct bzi_movie {
 #define BZI_SKIP   1                              /* returned by a reader: the box's children are not to be read */
 
 /* Makes an error like "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ...". */
-BZI_PRINTF(5, 6)
-static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_status status, uint64_t offset,
-                                const char *format, ...)
+BZI_PRINTF(4, 5)
+static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_status status, uint64_t offset, const char *format, ...)
 {
     char path[BZI_LIMIT_DEPTH * 5 + 16], type[5], text[160];
     size_t n = 0;
@@ -7117,40 +7130,37 @@ static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_st
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    bzi_fail_in(err, status, offset, path, "%s", text);
-    err->fourcc = movie->depth ? movie->path[movie->depth - 1] : 0;
+    bzi_fail_in(movie->err, status, offset, path, "%s", text);
+    movie->err->fourcc = movie->depth ? movie->path[movie->depth - 1] : 0;
     return status;
 }
 #ifdef __clang_analyzer__
-#  define bzi_box_fail(movie, err, status, at, ...) (bzi_box_fail(movie, err, (status), at, __VA_ARGS__), (status))
+#  define bzi_box_fail(movie, status, at, ...) (bzi_box_fail(movie, (status), at, __VA_ARGS__), (status))
 #endif
 
-/* Prepares a movie for another file. */
-static void bzi_movie_reset(bzi_movie *movie)
+/* Begins to read a file's boxes. */
+static void bzi_movie_begin(bzi_movie *movie, bzna_error *err)
 {
-    movie->track_count = movie->depth = movie->has_moov = movie->brand_count = 0;
-    movie->turned_at = movie->orientation = movie->trex_count = 0;
-    movie->names.size = movie->unread = 0;
-    movie->sink = NULL;
+    memset(movie, 0, offsetof(bzi_movie, tracks));
+    movie->err = err;
 }
 
-static bzi_track *bzi_movie_track(bzi_movie *movie) { return &movie->tracks[movie->track_count - 1]; }
-
-static bzna_status bzi_box_ftyp(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_ftyp(bzi_movie *movie, bzi_cursor *c)
 {
-    (void)err;
-    movie->brand_count = 0;
-    movie->brands[movie->brand_count++] = bzi_cursor_u32(c);
+    bzi_movie_head *head = &movie->head;
+
+    head->brands[0] = bzi_cursor_u32(c);
+    head->brand_count = 1;
     bzi_cursor_u32(c);
-    while (bzi_cursor_left(c) >= 4 && movie->brand_count < 8)
-        movie->brands[movie->brand_count++] = bzi_cursor_u32(c);
+    while (bzi_cursor_left(c) >= 4 && head->brand_count < 8)
+        head->brands[head->brand_count++] = bzi_cursor_u32(c);
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c)
 {
     if (movie->has_moov)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one");
+        return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one");
     movie->has_moov = 1;
     return BZNA_OK;
 }
@@ -7175,28 +7185,28 @@ static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
     return number;
 }
 
-static bzna_status bzi_box_mvhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_mvhd(bzi_movie *movie, bzi_cursor *c)
 {
-    (void)err;
     bzi_cursor_take(c, (bzi_cursor_u32(c) >> 24 ? 28 : 16) + 16);       /* times, duration; rate, volume */
-    movie->orientation = bzi_box_matrix(c, &movie->turned_at);
+    movie->head.orientation = bzi_box_matrix(c, &movie->head.turned_at);
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_trak(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_trak(bzi_movie *movie, bzi_cursor *c)
 {
     if (movie->track_count == BZI_LIMIT_TRACKS)
-        return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
-    memset(&movie->tracks[movie->track_count++], 0, sizeof movie->tracks[0]);
+        return bzi_box_fail(movie, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
+    movie->track = &movie->tracks[movie->track_count];
+    memset(movie->track, 0, sizeof *movie->track);
+    movie->track->number = movie->track_count++;
     return BZNA_OK;
 }
 
 BZI_COLD
-static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
+    bzi_track *track = movie->track;
     uint32_t version = bzi_cursor_u32(c);
-    (void)err;
 
     track->flags = version & 0xffffff;
     bzi_cursor_take(c, version >> 24 ? 16 : 8);             /* times */
@@ -7208,10 +7218,9 @@ static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 }
 
 BZI_COLD
-static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
-    (void)err;
+    bzi_track *track = movie->track;
 
     bzi_cursor_take(c, 8);
     track->handler = bzi_cursor_u32(c);
@@ -7222,19 +7231,17 @@ static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_stsd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_stsd(bzi_movie *movie, bzi_cursor *c)
 {
     (void)movie;
-    (void)err;
     bzi_cursor_take(c, 8); /* version, flags, number of entries, which are counted as they come */
     return BZNA_OK;
 }
 
 /* Reads what all sample entries begin with. Only the first entry of a track is read. */
-static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
-    (void)err;
+    bzi_track *track = movie->track;
 
     if (track->entries++)
         return BZI_SKIP;
@@ -7245,10 +7252,10 @@ static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c, bzna_error *er
 }
 
 BZI_COLD
-static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
-    bzna_status status = bzi_box_entry(movie, c, err);
+    bzi_track *track = movie->track;
+    bzna_status status = bzi_box_entry(movie, c);
 
     if (status != BZNA_OK)
         return status;
@@ -7262,10 +7269,10 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 
 /* Reads a visual sample entry. If no codec of the table has its type, nothing more of it is read. */
 BZI_COLD
-static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
-    bzna_status status = bzi_box_entry(movie, c, err);
+    bzi_track *track = movie->track;
+    bzna_status status = bzi_box_entry(movie, c);
 
     if (status == BZNA_OK && !bzi_codec_of_entry(track->format))
         status = c->overrun ? BZNA_OK : BZI_SKIP;
@@ -7279,12 +7286,12 @@ static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *e
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
+    bzi_track *track = movie->track;
 
     if (track->config_at)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same sample entry");
+        return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same sample entry");
 
     track->config_at = bzi_cursor_offset(c);
     track->config.size = bzi_cursor_left(c);
@@ -7292,10 +7299,9 @@ static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c, bzna_error *e
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
-    (void)err;
+    bzi_track *track = movie->track;
 
     for (int i = 0; i < 8; i++)
         track->clap[i] = (int32_t)bzi_cursor_u32(c);
@@ -7304,10 +7310,9 @@ static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 }
 
 BZI_COLD
-static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
-    (void)err;
+    bzi_track *track = movie->track;
     bzi_color_read(c, &track->color, &track->has_range);
     return BZNA_OK;
 }
@@ -7315,68 +7320,64 @@ static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 /* Takes a table of count entries of `bits` bits each. Notes its file offset in *at, and if the box is in memory, its
  * bytes in *entries. */
 static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t count, uint32_t bits,
-                                   const uint8_t **entries, uint64_t *at, bzna_error *err)
+                                   const uint8_t **entries, uint64_t *at)
 {
     const uint64_t bytes = ((uint64_t)count * bits + 7) / 8, left = bzi_cursor_left(c) + movie->unread;
 
     if (*entries || *at)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same track");
+        return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same track");
 
     *at = bzi_cursor_offset(c);
     if (c->overrun || bytes > left)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, but the box has %llu", count,
+        return bzi_box_fail(movie, BZNA_E_BOX, *at, "%u entries need %llu bytes, but the box has %llu", count,
                             (bzi_llu)bytes, (bzi_llu)left);
 
     *entries = count && !movie->unread ? bzi_cursor_take(c, bytes) : NULL;
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_table *table = &bzi_movie_track(movie)->table;
+    bzi_table *table = &movie->track->table;
 
     bzi_cursor_take(c, 4);
     table->common_size = bzi_cursor_u32(c);
     table->sample_count = bzi_cursor_u32(c);
     table->size_bits = 32;
-
-    return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, 32, &table->sizes, &table->sizes_at,
-                           err);
+    return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, 32, &table->sizes, &table->sizes_at);
 }
 
-static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_table *table = &bzi_movie_track(movie)->table;
+    bzi_table *table = &movie->track->table;
 
     bzi_cursor_take(c, 4);
     table->size_bits = bzi_cursor_u32(c) & 255;
     table->sample_count = bzi_cursor_u32(c);
 
     if (table->size_bits != 4 && table->size_bits != 8 && table->size_bits != 16)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16",
+        return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16",
                             table->size_bits);
-    return bzi_box_entries(movie, c, table->sample_count, table->size_bits, &table->sizes, &table->sizes_at, err);
+    return bzi_box_entries(movie, c, table->sample_count, table->size_bits, &table->sizes, &table->sizes_at);
 }
 
-static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_table *table = &bzi_movie_track(movie)->table;
+    bzi_table *table = &movie->track->table;
 
     bzi_cursor_take(c, 4);
     table->run_count = bzi_cursor_u32(c);
-    return bzi_box_entries(movie, c, table->run_count, 96, &table->runs, &table->runs_at, err);
+    return bzi_box_entries(movie, c, table->run_count, 96, &table->runs, &table->runs_at);
 }
 
-static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_table *table = &bzi_movie_track(movie)->table;
+    bzi_table *table = &movie->track->table;
 
     bzi_cursor_take(c, 4);
     table->chunk_bytes = movie->path[movie->depth - 1] == bzi_type("co64") ? 8 : 4;
     table->chunk_count = bzi_cursor_u32(c);
-
-    return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8u, &table->chunks, &table->chunks_at,
-                           err);
+    return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8u, &table->chunks, &table->chunks_at);
 }
 
 #define BZI_UUID "moov/uuid"
@@ -7384,24 +7385,23 @@ static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static const uint8_t bzi_box_uuid[16] = { 0x6f, 0x2b, 0x7f, 0x0e, 0x5c, 0x1d, 0x4a, 0x8e,
                                           0x9d, 0x3a, 0x62, 0x7a, 0x6e, 0x61, 0x00, 0x01 };
 
-static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c)
 {
+    bzi_movie_head *head = &movie->head;
     const uint64_t size = bzi_cursor_left(c);
-    (void)err;
 
     if (size < sizeof bzi_box_uuid || memcmp(bzi_cursor_take(c, sizeof bzi_box_uuid), bzi_box_uuid, 16))
         return BZNA_OK;
 
-    movie->names_at = bzi_cursor_offset(c);
-    movie->names.size = bzi_cursor_left(c);
-    movie->names.data = bzi_cursor_take(c, movie->names.size);
+    head->names_at = bzi_cursor_offset(c);
+    head->names.size = bzi_cursor_left(c);
+    head->names.data = bzi_cursor_take(c, head->names.size);
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
-    (void)err;
+    bzi_track *track = movie->track;
 
     bzi_cursor_take(c, 4);
     track->sync_count = bzi_cursor_u32(c);
@@ -7416,65 +7416,63 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
  * Samples in fragments (moof); the table of boxes that are read; the walk over boxes. */
 
 BZI_COLD
-static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c)
 {
-    uint32_t *trex = movie->trex[movie->trex_count % BZI_LIMIT_TRACKS];
+    bzi_trex *trex = &movie->trex[movie->trex_count % BZI_LIMIT_TRACKS];
 
     if (movie->trex_count++ == BZI_LIMIT_TRACKS)
-        return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
+        return bzi_box_fail(movie, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
 
     bzi_cursor_take(c, 4);
-    trex[0] = bzi_cursor_u32(c);
-    trex[3] = bzi_cursor_u32(c);
+    trex->id = bzi_cursor_u32(c);
+    trex->entry = bzi_cursor_u32(c);
     bzi_cursor_take(c, 4);
-    trex[1] = bzi_cursor_u32(c);
-    trex[2] = bzi_cursor_u32(c);
+    trex->size = bzi_cursor_u32(c);
+    trex->flags = bzi_cursor_u32(c);
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c)
 {
     if (!movie->has_moov)
-        return bzi_box_fail(movie, err, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "a fragment before the moov "
+        return bzi_box_fail(movie, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "a fragment before the moov "
                             "box: segments must follow their initialisation segment in the same file");
     movie->fragment = (bzi_fragment){ .begin = movie->box_at, .end = movie->box_at, .first = 1 };
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_traf(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_traf(bzi_movie *movie, bzi_cursor *c)
 {
-    (void)c, (void)err;
+    (void)c;
     movie->fragment.track = NULL;
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_fragment *f = &movie->fragment;
+    bzi_trex *common = &f->common;
     const uint32_t flags = bzi_cursor_u32(c), id = bzi_cursor_u32(c);
-    (void)err;
 
     f->track = NULL;
-    f->size = f->flags = f->entry = f->runs = 0;
+    f->runs = 0;
     for (uint32_t i = 0; i < movie->track_count; i++)
         if (movie->tracks[i].id == id)
             f->track = &movie->tracks[i];
 
+    *common = (bzi_trex){ .id = id };
     for (uint32_t i = 0; i < movie->trex_count; i++)
-        if (movie->trex[i][0] == id) {
-            f->size = movie->trex[i][1];
-            f->flags = movie->trex[i][2];
-            f->entry = movie->trex[i][3];
-        }
+        if (movie->trex[i].id == id)
+            *common = movie->trex[i];
 
     f->base = flags & 0x20000 || f->first ? f->begin : f->end;
     f->first = 0;
     if (flags & 1)
         f->base = bzi_cursor_number(c, 8);
-    f->entry = flags & 2 ? bzi_cursor_u32(c) : f->entry;
+    common->entry = flags & 2 ? bzi_cursor_u32(c) : common->entry;
     bzi_cursor_take(c, flags & 8 ? 4 : 0);                  /* duration */
-    f->size = flags & 0x10 ? bzi_cursor_u32(c) : f->size;
-    f->flags = flags & 0x20 ? bzi_cursor_u32(c) : f->flags;
+    common->size = flags & 0x10 ? bzi_cursor_u32(c) : common->size;
+    common->flags = flags & 0x20 ? bzi_cursor_u32(c) : common->flags;
     return BZNA_OK;
 }
 
@@ -7498,9 +7496,10 @@ static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
 /* A run of samples. Samples that have everything in common take no bytes here, so a small file can claim any number of
  * them. So they are counted first; they are listed only if they belong to the track that is asked for, after a check
  * that the file can hold them. */
-static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_fragment *f = &movie->fragment;
+    const bzi_trex *common = &f->common;
     const uint32_t flags = bzi_cursor_u32(c), count = bzi_cursor_u32(c);
     const uint32_t each = 4 * ((flags >> 8 & 1) + (flags >> 9 & 1) + (flags >> 10 & 1) + (flags >> 11 & 1));
     const uint64_t at = bzi_cursor_offset(c);
@@ -7509,22 +7508,22 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 
     if (flags & 1)
         start = f->base + (uint64_t)(int64_t)(int32_t)bzi_cursor_u32(c);    /* offsets are checked when they are used */
-    first_flags = flags & 4 ? bzi_cursor_u32(c) : f->flags;
-    if (c->overrun || (uint64_t)count * each > bzi_cursor_left(c) || (!(flags & 0x200) && count && !f->size))
-        return bzi_box_fail(movie, err, BZNA_E_BOX, at, "%u samples of %u bytes each do not fit in it", count, each);
+    first_flags = flags & 4 ? bzi_cursor_u32(c) : common->flags;
+    if (c->overrun || (uint64_t)count * each > bzi_cursor_left(c) || (!(flags & 0x200) && count && !common->size))
+        return bzi_box_fail(movie, BZNA_E_BOX, at, "%u samples of %u bytes each do not fit in it", count, each);
 
     if (!f->track)
         return BZNA_OK;
     if (count > UINT32_MAX - f->track->table.sample_count - f->track->fragment_samples)
-        return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u samples", UINT32_MAX);
+        return bzi_box_fail(movie, BZNA_E_LIMIT, at, "more than %u samples", UINT32_MAX);
 
     f->track->fragment_samples += count;
-    f->track->fragment_entry = bzi_max32(f->track->fragment_entry, count ? f->entry : 0);
+    f->track->fragment_entry = bzi_max32(f->track->fragment_entry, count ? common->entry : 0);
     f->end = start;
 
     if (!each && !(movie->sink && movie->sink->track == f->track)) {
-        f->track->fragments_depend |= count && ((first_flags | (count > 1 ? f->flags : 0)) >> 16 & 1);
-        f->end = bzi_add(start, (uint64_t)count * f->size, &f->end) ? f->end : UINT64_MAX;
+        f->track->fragments_depend |= count && ((first_flags | (count > 1 ? common->flags : 0)) >> 16 & 1);
+        f->end = bzi_add(start, (uint64_t)count * common->size, &f->end) ? f->end : UINT64_MAX;
         return BZNA_OK;
     }
 
@@ -7532,8 +7531,8 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         uint32_t size, sample_flags;
 
         bzi_cursor_take(c, flags & 0x100 ? 4 : 0);
-        size = flags & 0x200 ? bzi_cursor_u32(c) : f->size;
-        sample_flags = flags & 0x400 ? bzi_cursor_u32(c) : i ? f->flags : first_flags;
+        size = flags & 0x200 ? bzi_cursor_u32(c) : common->size;
+        sample_flags = flags & 0x400 ? bzi_cursor_u32(c) : i ? common->flags : first_flags;
         bzi_cursor_take(c, flags & 0x800 ? 4 : 0);
         bzi_fragment_add(movie, size, flags & 4 && !i ? first_flags : sample_flags);
     }
@@ -7546,7 +7545,7 @@ typedef struct bzi_box_rule {
     char parent[5];                   /* type of the box around this one; "": it is at file level */
     char type[5];                     /* "": all types that no other rule names */
     char children[5];                 /* the parent under which rules for its children are found; "": none matter */
-    bzna_status (*read)(bzi_movie *movie, bzi_cursor *c, bzna_error *err); /* NULL: only its children are read */
+    bzna_status (*read)(bzi_movie *movie, bzi_cursor *c);   /* NULL: only its children are read */
 } bzi_box_rule;
 
 static const bzi_box_rule bzi_box_rules[] = {
@@ -7604,43 +7603,46 @@ static const bzi_box_rule *bzi_box_find(const bzi_box_rule *first, uint32_t type
 }
 
 /* Reads a box header from up to 16 bytes. limit: bytes that are left for the whole box. */
-static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64_t limit, uint64_t at, bzi_box *box,
-                                  bzna_error *err)
+static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64_t limit, uint64_t at, bzi_box *box)
 {
     const int is_whole = bzi_box_parse(bytes, limit, box), is_top = movie->depth == 0;
 
     if (!is_whole && limit < 8)
-        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but a box header has 8",
+        return bzi_box_fail(movie, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but a box header has 8",
                             (bzi_llu)limit);
 
     movie->path[movie->depth++] = box->type;                /* so that messages name the box */
     if (!is_whole)
-        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but its header has 16",
+        return bzi_box_fail(movie, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but its header has 16",
                             (bzi_llu)limit);
     if (box->size == 0 && box->header == 16 && box->type == bzi_type("mdat"))
-        return bzi_box_fail(movie, err, BZNA_E_UNFINISHED, at,
+        return bzi_box_fail(movie, BZNA_E_UNFINISHED, at,
                             "its length was never written: the archive was not finished");
 
     box->at = at;
     box->to_end = is_top && box->size == 0 && box->header == 8;
     box->size = box->to_end ? limit : box->size;
     if (box->size < box->header)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, at, "size %llu is smaller than its header", (bzi_llu)box->size);
+        return bzi_box_fail(movie, BZNA_E_BOX, at, "size %llu is smaller than its header", (bzi_llu)box->size);
     if (box->size > limit)
-        return bzi_box_fail(movie, err, is_top ? BZNA_E_TRUNCATED : BZNA_E_BOX, at,
+        return bzi_box_fail(movie, is_top ? BZNA_E_TRUNCATED : BZNA_E_BOX, at,
                             "size %llu, but only %llu bytes are left in %s", (bzi_llu)box->size, (bzi_llu)limit,
                             is_top ? "the file" : "the box around it");
     movie->depth--;
     return BZNA_OK;
 }
 
-/* Returns 1 if less than a box header is left, and all of it is zeros: QuickTime ends lists with them. */
-static int bzi_box_padding(const uint8_t *bytes, uint64_t left)
+/* Reads the header of the box at `at`. Returns BZNA_END if less than a header is left, and all of it is zeros: QuickTime
+ * ends lists with them. */
+static bzna_status bzi_box_next(bzi_movie *movie, uint64_t at, uint64_t end, bzi_box *box)
 {
-    for (uint64_t i = 0; i < left && left < 8; i++)
-        if (bytes[i])
-            return 0;
-    return left < 8;
+    const uint64_t left = end - at;
+    const uint8_t *bytes = NULL;
+    bzna_status status = bzi_window_view(movie->window, at, bzi_min(left, 16), &bytes, movie->err);
+
+    if (status != BZNA_OK)
+        return status;
+    return left < 8 && bzi_is_zero(bytes, (size_t)left) ? BZNA_END : bzi_box_header(movie, bytes, left, at, box);
 }
 
 #define BZI_BOX_HEAD  128u            /* bytes at the beginning of boxes that hold others: 78 at most */
@@ -7657,10 +7659,10 @@ static uint64_t bzi_box_part(const bzi_box_rule *rule, const bzi_window *window,
 }
 
 /* Reads a box's payload by its rule. *children: where the boxes inside it begin. */
-static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_box *box, const bzi_box_rule *rule,
-                                uint64_t *children, bzna_error *err)
+static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_box_rule *rule, uint64_t *children)
 {
-    const uint64_t at = box->at + box->header, size = box->size - box->header, part = bzi_box_part(rule, window, size);
+    const uint64_t at = box->at + box->header, size = box->size - box->header;
+    const uint64_t part = bzi_box_part(rule, movie->window, size);
     const uint8_t *bytes = NULL;
     bzi_cursor payload;
     bzna_status status;
@@ -7669,58 +7671,46 @@ static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_
     if (!rule->read)
         return BZNA_OK;
 
-    if (part > BZI_LIMIT_BOX_BYTES && !window->map)
-        return bzi_box_fail(movie, err, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (bzi_llu)part,
+    if (part > BZI_LIMIT_BOX_BYTES && !movie->window->map)
+        return bzi_box_fail(movie, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (bzi_llu)part,
                             (bzi_llu)BZI_LIMIT_BOX_BYTES);
-    if (part && (status = bzi_window_view(window, at, part, &bytes, err)) != BZNA_OK)
+    if (part && (status = bzi_window_view(movie->window, at, part, &bytes, movie->err)) != BZNA_OK)
         return status;
 
     payload = bzi_cursor_make(bytes, part, at);
+    movie->box_at = box->at;
     movie->unread = size - part;
-    status = rule->read(movie, &payload, err);
+    status = rule->read(movie, &payload);
     movie->unread = 0;
     *children = at + payload.pos;
     if (status == BZNA_OK && payload.overrun)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, box->at, "its %llu bytes are too few",
-                            (bzi_llu)box->size);
+        return bzi_box_fail(movie, BZNA_E_BOX, box->at, "its %llu bytes are too few", (bzi_llu)box->size);
     return status;
 }
 
 /* Reads the boxes from at to end that have a rule, and those inside them, depth first. */
-static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t at, uint64_t end, const char *parent,
-                                bzna_error *err)
+static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, const char *parent)
 {
-    const bzi_box_rule *rules = bzi_box_first(parent);
+    const bzi_box_rule *rules = bzi_box_first(parent), *rule;
+    uint64_t children = 0;
+    bzi_box box;
 
-    for (uint32_t n = 0; at < end; n++) {
-        const uint64_t left = end - at;
-        const uint8_t *header = NULL;
-        const bzi_box_rule *rule;
-        uint64_t children = 0;
-        bzi_box box;
-        bzna_status status = bzi_window_view(window, at, bzi_min(left, 16), &header, err);
+    for (uint32_t n = 0; at < end; n++, at += box.size) {
+        bzna_status status;
 
-        if (status != BZNA_OK)
-            return status;
-        if (bzi_box_padding(header, left))
-            break;
         if (n == BZI_LIMIT_BOX_CHILDREN)
-            return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u boxes in one", n);
+            return bzi_box_fail(movie, BZNA_E_LIMIT, at, "more than %u boxes in one", n);
         if (movie->depth == BZI_LIMIT_DEPTH)
-            return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "boxes nest too deep, more than %u", BZI_LIMIT_DEPTH);
-        if ((status = bzi_box_header(movie, header, left, at, &box, err)) != BZNA_OK)
-            return status;
-
-        at += box.size;
+            return bzi_box_fail(movie, BZNA_E_LIMIT, at, "boxes nest too deep, more than %u", BZI_LIMIT_DEPTH);
+        if ((status = bzi_box_next(movie, at, end, &box)) != BZNA_OK)
+            return status == BZNA_END ? BZNA_OK : status;
         if (!(rule = bzi_box_find(rules, box.type)))
             continue;
 
         movie->path[movie->depth++] = box.type;
-        movie->box_at = box.at;
-        status = bzi_box_read(movie, window, &box, rule, &children, err);
+        status = bzi_box_read(movie, &box, rule, &children);
         if (status == BZNA_OK && *rule->children)
-            status = bzi_box_list(movie, window, children, at, rule->children, err);
-
+            status = bzi_box_list(movie, children, at + box.size, rule->children);
         if (status < 0)
             return status;
         movie->depth--;
@@ -7730,11 +7720,12 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
 }
 
 /* Like bzi_box_list, for boxes in memory. Pointers in movie then point there. */
-BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, const char *parent,
-                                                 bzna_error *err)
+BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, const char *parent)
 {
     bzi_window window = { .map = c.data ? c.data + c.pos : NULL, .at = bzi_cursor_offset(&c) };
-    return bzi_box_list(movie, &window, window.at, window.at + bzi_cursor_left(&c), parent, err);
+
+    movie->window = &window;
+    return bzi_box_list(movie, window.at, window.at + bzi_cursor_left(&c), parent);
 }
 
 
@@ -7795,11 +7786,11 @@ static bzna_status bzi_table_run(const bzi_table *t, uint32_t i, uint32_t run[3]
 }
 
 /* Checks that a track has its tables, and that they agree. Sets is_plain. Takes no time for each sample. */
-static bzna_status bzi_table_check(bzi_track *of, uint32_t track, bzna_error *err)
+static bzna_status bzi_table_check(bzi_track *of, bzna_error *err)
 {
     bzi_table *t = &of->table;
     const char *name = of->name;
-    uint32_t entry = of->fragment_entry, run[3] = { 0 };
+    uint32_t track = of->number, entry = of->fragment_entry, run[3] = { 0 };
 
     for (uint32_t i = 0; i < t->run_count && of->entries > 1; i++) {
         if (bzi_table_run(t, i, run, err) != BZNA_OK)
@@ -7847,8 +7838,9 @@ static bzna_status bzi_table_expand_chunk(const bzi_table *t, uint32_t chunk, ui
 }
 
 /* Writes every sample's offset by a walk over the chunks. offsets has room for sample_count entries. */
-static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t *offsets, bzna_error *err)
+static bzna_status bzi_table_expand(const bzi_track *track, uint64_t *offsets, bzna_error *err)
 {
+    const bzi_table *t = &track->table;
     uint32_t sample = 0, run[3] = { 0 }, next[3] = { 0 };
     bzna_status status = bzi_table_run(t, 0, next, err);
 
@@ -7864,7 +7856,7 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
             return bzi_fail(
                 err, BZNA_E_BOX, at, bzi_type("stsc"), 0,
                 "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: run %u has chunks %u..%u of %u, %u samples each",
-                track, at, i, run[0], next[0] - 1, t->chunk_count, run[1]);
+                track->number, at, i, run[0], next[0] - 1, t->chunk_count, run[1]);
 
         for (uint32_t chunk = run[0] - 1; status == BZNA_OK && chunk < next[0] - 1 && sample < t->sample_count; chunk++)
             status = bzi_table_expand_chunk(t, chunk, run[1], &sample, offsets, err);
@@ -7872,7 +7864,7 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
 
     if (status == BZNA_OK && sample < t->sample_count)
         return bzi_fail(err, BZNA_E_BOX, t->runs_at, bzi_type("stsc"), 0,
-                        "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples", track,
+                        "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples", track->number,
                         (bzi_llu)t->runs_at, sample, t->sample_count);
     return status;
 }
@@ -7912,23 +7904,20 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
 /* Finds how a track's pictures are to be turned: by the matrices of track and movie, each of which may be a turn by
  * quarters or a mirror. *orientation 0: as the pictures state themselves. */
 BZI_COLD
-static bzna_status bzi_track_orientation(const bzi_track *track, uint32_t number, uint64_t movie_turned_at,
-                                         uint32_t movie_orientation, uint32_t *orientation, bzna_error *err)
+static bzna_status bzi_track_orientation(const bzi_track *track, const bzi_movie_head *head, uint32_t *orientation,
+                                         bzna_error *err)
 {
-    const uint64_t at = track->turned_at ? track->turned_at : movie_turned_at;
-    const uint32_t both = bzi_orientation_then(track->orientation ? track->orientation : 1,
-                                               movie_orientation ? movie_orientation : 1);
-    char place[32] = "mvhd";
+    const uint64_t at = track->turned_at ? track->turned_at : head->turned_at;
+    const uint32_t both = bzi_orientation_then(bzi_default(track->orientation, 1), bzi_default(head->orientation, 1));
+    char path[32] = "moov/mvhd";
 
     *orientation = both > 1 ? both : 0;
     if (!at)
         return BZNA_OK;
     if (track->turned_at)
-        snprintf(place, sizeof place, "trak[%u]/tkhd", number);
-    return bzi_fail(err, BZNA_E_UNSUPPORTED, at,
-                    track->turned_at ? bzi_type("tkhd") : bzi_type("mvhd"), 0,
-                    "moov/%s at byte %llu: the matrix scales or skews track \"%s\", which is not supported", place,
-                    (bzi_llu)at, track->name);
+        snprintf(path, sizeof path, "moov/trak[%u]/tkhd", track->number);
+    return bzi_fail_in(err, BZNA_E_UNSUPPORTED, at, path,
+                       "the matrix scales or skews track \"%s\", which is not supported", track->name);
 }
 
 /* Applies the clean aperture of a track's frames, if there is one. */
@@ -8005,15 +7994,14 @@ static bzna_status bzi_track_unit(const bzi_track *track, bzi_span unit, uint64_
 }
 
 /* Describes the first picture of a track. bytes: the movie's file, which lies in memory, at offset in another one. */
-static bzna_status bzi_track_first(const bzi_movie *movie, uint32_t number, bzi_span bytes, uint64_t offset,
+static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head *head, bzi_span bytes, uint64_t offset,
                                    bzi_image *image, bzna_error *err)
 {
-    const bzi_track *track = &movie->tracks[number];
     bzi_span unit;
     uint64_t at;
     uint32_t orientation;
 
-    if (bzi_track_orientation(track, number, movie->turned_at, movie->orientation, &orientation, err) != BZNA_OK)
+    if (bzi_track_orientation(track, head, &orientation, err) != BZNA_OK)
         return err->status;
     if (!track->table.chunk_bytes || !track->table.chunk_count)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\" has a sample but no stco or co64 entry", track->name);
@@ -8228,22 +8216,22 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
 static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
     bzi_movie movie;
-    uint32_t i = 0;
-    bzna_status status;
+    bzi_track *track = movie.tracks, *end;
 
-    bzi_movie_reset(&movie);
-    status = bzi_box_walk(&movie, bzi_cursor_make(bytes.data, bytes.size, offset), BZI_FILE, err);
-    while (i < movie.track_count && movie.tracks[i].handler != bzi_type("pict") &&
-           movie.tracks[i].handler != bzi_type("vide"))
-        i++;
+    bzi_movie_begin(&movie, err);
+    if (bzi_box_walk(&movie, bzi_cursor_make(bytes.data, bytes.size, offset), BZI_FILE) != BZNA_OK)
+        return err->status;
 
-    if (status == BZNA_OK && (i == movie.track_count || !movie.tracks[i].table.sample_count))
+    end = track + movie.track_count;
+    while (track < end && track->handler != bzi_type("pict") && track->handler != bzi_type("vide"))
+        track++;
+    if (track == end || !track->table.sample_count)
         return BZI_FAIL_AT(err, BZNA_E_NOT_FOUND, offset, "the HEIF file at byte %llu has neither a primary item "
                            "nor a track of pictures", (bzi_llu)offset);
 
-    if (status == BZNA_OK)
-        status = bzi_table_check(&movie.tracks[i], i, err);
-    return status == BZNA_OK ? bzi_track_first(&movie, i, bytes, offset, image, err) : status;
+    if (bzi_table_check(track, err) != BZNA_OK)
+        return err->status;
+    return bzi_track_first(track, &movie.head, bytes, offset, image, err);
 }
 
 /* Describes the picture of a file, or its thumbnail. A picture that is coded in one piece has its item's codec, any
@@ -8397,51 +8385,24 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
  * movie box is read in one piece. A sample's own boxes are read with the sample. Nothing is allocated for a sample,
  * except for offsets if several samples share a chunk. */
 
-#define BZI_MP4_ROW 64u               /* targets that are looked up together */
-#define BZI_MP4_ROW_UNKNOWN 0u        /* not looked up yet */
-#define BZI_MP4_ROW_FOUND   1u        /* 8 bytes each, where they lie if all lie end to end: the index is not needed */
-#define BZI_MP4_ROW_NONE    2u        /* elsewhere: each is looked up in the index */
-
-/* A file's targets in rows of BZI_MP4_ROW, and what is known about each row. */
-typedef struct bzi_mp4_rows {
-    uint64_t        first;            /* file offset of the first target */
-    _Atomic uint8_t found[];          /* of each row: BZI_MP4_ROW_... */
-} bzi_mp4_rows;
-
-static uint64_t bzi_mp4_rows_size(const bzi_table *table)
-{
-    return sizeof(bzi_mp4_rows) + (table->sample_count + (uint64_t)BZI_MP4_ROW - 1) / BZI_MP4_ROW;
-}
-
 /* The data that the rows of archives and of videos keep of a file. */
 typedef struct bzi_mp4 {
-    uint64_t     *ends;               /* offset and size of samples at both ends, as the index states them */
-    uint32_t      end_count;          /* how many samples that are */
-    bzi_mp4_rows *rows;               /* of a file with many targets; else NULL */
-    uint64_t      trailing_bytes;     /* after the last box: too few for another */
-    int32_t       input;              /* number of the track of pictures; -1: there is none */
-    int32_t       target;             /* number of the track of targets; -1: there is none */
-    int32_t       filename;           /* number of the track of names; -1: there is none */
-    uint64_t      turned_at;          /* as in bzi_movie */
-    uint32_t      movie_orientation;  /* as bzi_movie.orientation */
-    uint32_t      orientation;        /* of a video's frames */
-    uint32_t      brand_count;        /* as in bzi_movie */
-    uint32_t      brands[8];          /* as in bzi_movie */
-    uint32_t      track_count;        /* tracks of the file */
-    bzi_track    *tracks;             /* without what they point to, but a video's config */
-    bzi_span      names;              /* as in bzi_movie */
-    uint64_t      names_at;           /* as in bzi_movie */
-    uint64_t      classes_at;         /* offset of the classes in names */
-    bzi_field    *fields;             /* image, thumb, target and name, if there are such; then those of names */
-    uint32_t      first_own;          /* number of the first field of names */
+    uint64_t      *ends;              /* offset and size of samples at both ends, as the index states them */
+    uint32_t       end_count;         /* how many samples that are */
+    uint64_t       trailing_bytes;    /* after the last box: too few for another */
+    bzi_track     *input;             /* the track of pictures; NULL: there is none, as for the next two */
+    bzi_track     *target;            /* the track of targets */
+    bzi_track     *filename;          /* the track of names */
+    bzi_movie_head head;              /* what the file states beside its tracks; its names are kept */
+    uint32_t       orientation;       /* of a video's frames */
+    uint32_t       track_count;       /* tracks of the file */
+    bzi_track     *tracks;            /* without what they point to, but a video's config */
+    uint64_t       classes_at;        /* offset of the classes in head.names */
+    bzi_field     *fields;            /* image, thumb, target and name, if there are such; then those of head.names */
+    uint32_t       first_own;         /* number of the first field of head.names */
 } bzi_mp4;
 
 static const bzi_mp4 *bzi_mp4_of(const bzi_container *c) { return c->own; }
-
-static bzi_track *bzi_mp4_track(const bzi_container *c, int32_t number)
-{
-    return number < 0 ? NULL : &bzi_mp4_of(c)->tracks[number];
-}
 
 /* Recognizes a file that begins with a type of box that files begin with. */
 static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
@@ -8455,33 +8416,29 @@ static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
 }
 
 /* Reads a box at file level, if it has a rule. From a source of callbacks, the movie box is kept. */
-static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, bzi_window *window, const bzi_box *box,
-                                    bzna_error *err)
+static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, const bzi_box *box)
 {
     bzna_status status = BZNA_OK;
-    if (!bzi_box_find(bzi_box_first(BZI_FILE), box->type))
-        return BZNA_OK;
     if (box->type == bzi_type("moov") && !movie->has_moov && !c->source.blocks && !c->source.kept[0].size)
-        status = bzi_source_keep(&c->source, 0, &c->kept, box->at, box->size, err);
-    return status == BZNA_OK ? bzi_box_list(movie, window, box->at, box->at + box->size, BZI_FILE, err) : status;
+        status = bzi_source_keep(&c->source, 0, &c->kept, box->at, box->size, movie->err);
+    return status == BZNA_OK ? bzi_box_list(movie, box->at, box->at + box->size, BZI_FILE) : status;
 }
 
 /* Recognizes an archive that was not indexed: the original tools write samples after an empty mdat box, and let it
  * contain them only when they index the file. */
-static bzna_status bzi_mp4_check_indexed(bzi_movie *movie, const bzi_box *last, const bzi_box *box, bzna_error *err)
+static bzna_status bzi_mp4_check_indexed(bzi_movie *movie, const bzi_box *last, const bzi_box *box)
 {
-    if (last->type != bzi_type("mdat") || last->size != 16 || last->header != 16 ||
-        box->type != bzi_type("ftyp"))
+    if (last->type != bzi_type("mdat") || last->size != 16 || last->header != 16 || box->type != bzi_type("ftyp"))
         return BZNA_OK;
     movie->path[movie->depth++] = last->type;
-    return bzi_box_fail(movie, err, BZNA_E_UNFINISHED, last->at,
+    return bzi_box_fail(movie, BZNA_E_UNFINISHED, last->at,
                         "the archive was not indexed: the box is empty, and samples follow it. Index it with the tool "
                         "that wrote it, or pack its pictures again");
 }
 
 /* Walks over the boxes of the file. Those without a rule are skipped unread; bytes at the end that are too few for a
  * box are ignored. Pointers in movie are invalid afterwards. */
-static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *err)
+static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie)
 {
     const uint64_t end = c->source.size;
     bzi_window window = { .source = &c->source, .memory = &c->host->memory };
@@ -8489,76 +8446,61 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *
     uint64_t at = 0;
     bzi_box box = { .at = 0 }, last;
 
-    for (uint32_t n = 0; at < end && status == BZNA_OK && (!n || end - at >= 8); n++) {
-        uint8_t header[16] = { 0 };
-        const uint8_t *view = NULL;
+    movie->window = &window;
+    for (uint32_t n = 0; at < end && status == BZNA_OK && (!n || end - at >= 8); n++, at += box.size) {
         last = box;
-        if (n == BZI_LIMIT_TOP_BOXES) {
-            status = bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u boxes at file level", n);
-        } else if ((status = bzi_window_view(&window, at, bzi_min(16, end - at), &view, err)) == BZNA_OK) {
-            memcpy(header, view, (size_t)bzi_min(16, end - at));
-            if ((status = bzi_box_header(movie, header, end - at, at, &box, err)) == BZNA_OK &&
-                (status = bzi_mp4_check_indexed(movie, &last, &box, err)) == BZNA_OK)
-                status = bzi_mp4_read_box(c, movie, &window, &box, err);
-        }
-        at += box.size;
+        if (n == BZI_LIMIT_TOP_BOXES)
+            status = bzi_box_fail(movie, BZNA_E_LIMIT, at, "more than %u boxes at file level", n);
+        else if ((status = bzi_box_next(movie, at, end, &box)) == BZNA_OK &&
+                 (status = bzi_mp4_check_indexed(movie, &last, &box)) == BZNA_OK)
+            status = bzi_mp4_read_box(c, movie, &box);
     }
 
     bzi_buffer_free(&c->host->memory, &window.bytes);
-    if (status != BZNA_OK)
+    if (status < 0)
         return status;
     ((bzi_mp4 *)c->own)->trailing_bytes = end > at ? end - at : 0;
     if (movie->has_moov)
         return BZNA_OK;
-    return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, end, "there is no moov box up to the end at byte %llu",
+    return BZI_FAIL_AT(movie->err, BZNA_E_TRUNCATED, end, "there is no moov box up to the end at byte %llu",
                        (bzi_llu)end);
 }
 
-/* Copies a movie's tracks and the rest into own, without what the tracks point to. */
-static bzna_status bzi_mp4_take(bzi_container *c, const bzi_movie *movie, bzna_error *err)
+/* Reads the movie box. bzi_movie has room for all tracks that a file may have; only those in use are kept, without what
+ * they point to. */
+static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    if (!(mp4->tracks = bzi_keep_copy(&c->kept, movie->tracks, movie->track_count, sizeof *movie->tracks)))
+    bzi_movie movie;                  /* on the stack: in the heap, thousands of files would leave as many holes */
+
+    bzi_movie_begin(&movie, err);
+    if (bzi_source_use_blocks(&c->source, c->host, err) != BZNA_OK || bzi_mp4_scan(c, &movie) != BZNA_OK)
+        return err->status;
+    if (!(mp4->tracks = bzi_keep_copy(&c->kept, movie.tracks, movie.track_count, sizeof *movie.tracks)))
         return bzi_fail_memory(err, "the tracks of a data set");
-    mp4->track_count = movie->track_count;
+
+    mp4->track_count = movie.track_count;
     for (uint32_t i = 0; i < mp4->track_count; i++) {
         bzi_table *table = &mp4->tracks[i].table;
         table->source = &c->source;
         table->sizes = table->chunks = table->runs = NULL;
         mp4->tracks[i].config.data = NULL;
     }
-
-    mp4->turned_at = movie->turned_at;
-    mp4->movie_orientation = movie->orientation;
-    mp4->names_at = movie->names_at;
-    mp4->names.size = movie->names.size;
-    mp4->brand_count = movie->brand_count;
-    memcpy(mp4->brands, movie->brands, sizeof mp4->brands);
-    return bzi_source_hold(&c->source, &c->kept, mp4->names_at, &mp4->names, err);
+    mp4->head = movie.head;
+    return bzi_source_hold(&c->source, &c->kept, mp4->head.names_at, &mp4->head.names, err);
 }
 
-/* Reads the movie box. bzi_movie has room for all tracks that a file may have; only those in use are kept. */
-static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
-{
-    bzi_movie movie;                  /* on the stack: in the heap, thousands of files would leave as many holes */
-    bzna_status status = bzi_source_use_blocks(&c->source, c->host, err);
-    memset(&movie, 0, sizeof movie);
-    if (status == BZNA_OK && (status = bzi_mp4_scan(c, &movie, err)) == BZNA_OK)
-        status = bzi_mp4_take(c, &movie, err);
-    return status;
-}
-
-/* Returns the first track of that name, or for NULL the first video track; -1: there is none. */
-static int32_t bzi_track_find(const bzi_track *tracks, uint32_t count, const char *name)
+/* Returns the first track of that name, or for NULL the first video track. NULL: there is none. */
+static bzi_track *bzi_track_find(bzi_track *tracks, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
         if (name ? !strcmp(tracks[i].name, name) : tracks[i].handler == bzi_type("vide"))
-            return (int32_t)i;
-    return -1;
+            return &tracks[i];
+    return NULL;
 }
 
 /* Returns a track of the whole archive, or its variant for a split: "bzna_input", "bzna_input_train". */
-static int32_t bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *split)
+static bzi_track *bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *split)
 {
     char variant[BZNA_NAME_MAX];
     snprintf(variant, sizeof variant, "%s%s%.12s", name, split ? "_" : "", split ? split : "");
@@ -8566,50 +8508,43 @@ static int32_t bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *sp
 }
 
 /* Lists the samples that a fragmented track has in moov. */
-static bzna_status bzi_mp4_index_moov(const bzi_table *table, uint32_t number, bzi_fragment_sink *sink, bzna_error *err)
+static bzna_status bzi_mp4_index_moov(const bzi_track *track, bzi_fragment_sink *sink, bzna_error *err)
 {
-    const uint32_t count = table->sample_count;
+    const bzi_table *table = &track->table;
     bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < table->sample_count && status == BZNA_OK; i++) {
         uint64_t size = 0;
-        sink->offsets[i] = 0;
         if ((status = bzi_table_size(table, i, &size, err)) == BZNA_OK && table->is_plain)
             status = bzi_table_chunk(table, i, &sink->offsets[i], err);
         bzi_put_be32(sink->sizes + 4 * (uint64_t)i, (uint32_t)size);
     }
-    if (status == BZNA_OK && count && !table->is_plain)
-        status = bzi_table_expand(table, number, sink->offsets, err);
+    if (status == BZNA_OK && table->sample_count && !table->is_plain)
+        status = bzi_table_expand(track, sink->offsets, err);
     return status;
 }
 
 /* Lists all samples of a fragmented track: those in moov, then those of its fragments. */
-static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, uint32_t number, bzna_error *err)
+static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, bzna_error *err)
 {
     bzi_table *table = &track->table;
     const uint32_t count = table->sample_count + track->fragment_samples;
     bzi_fragment_sink sink = { .at = table->sample_count, .count = count };
     bzi_movie movie;
-    bzna_status status = BZNA_OK;
 
     if (count > c->source.size)
-        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples do not fit the file", number, track->name,
-                        count);
-
+        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples do not fit the file", track->number,
+                        track->name, count);
     if (!BZI_KEEP(&c->kept, sink.offsets, count) || !(sink.sizes = bzi_keep(&c->kept, count, 4)))
-        status = bzi_fail_memory(err, "the sample index");
-    if (status == BZNA_OK)
-        status = bzi_mp4_index_moov(table, number, &sink, err);
-    memset(&movie, 0, sizeof movie);
-    movie.sink = &sink;
-    sink.track = &movie.tracks[number];
-    if (status == BZNA_OK)
-        status = bzi_mp4_scan(c, &movie, err);
-    if (status == BZNA_OK && (sink.at != count || bzi_mp4_of(c)->track_count != movie.track_count))
-        status = BZI_FAIL(err, BZNA_E_IO, "moov/trak[%u] \"%s\": its fragments have changed", number, track->name);
+        return bzi_fail_memory(err, "the sample index");
 
-    if (status != BZNA_OK)
-        return status;
+    bzi_movie_begin(&movie, err);
+    movie.sink = &sink;
+    sink.track = &movie.tracks[track->number];
+    if (bzi_mp4_index_moov(track, &sink, err) != BZNA_OK || bzi_mp4_scan(c, &movie) != BZNA_OK)
+        return err->status;
+    if (sink.at != count || bzi_mp4_of(c)->track_count != movie.track_count)
+        return BZI_FAIL(err, BZNA_E_IO, "moov/trak[%u] \"%s\": its fragments have changed", track->number, track->name);
 
     table->offsets = sink.offsets;
     table->sizes = sink.sizes;
@@ -8619,63 +8554,48 @@ static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, u
     return BZNA_OK;
 }
 
-/* Lists the offsets of a track's samples if several share a chunk. Archives never need it. */
-static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_error *err)
+/* Lists the offsets of a track's samples if several share a chunk. Archives never need it. track NULL: there is none. */
+static bzna_status bzi_mp4_index_track(bzi_container *c, bzi_track *track, bzna_error *err)
 {
-    bzi_track *track = bzi_mp4_track(c, number);
     bzi_table *table;
     uint64_t bytes;
-    bzna_status status;
 
     if (!track)
         return BZNA_OK;
     table = &track->table;
-    if ((status = bzi_table_check(track, (uint32_t)number, err)) != BZNA_OK ||
-        ((table->sample_count == 0 || table->is_plain) && !track->fragment_samples))
-        return status;
+    if (bzi_table_check(track, err) != BZNA_OK)
+        return err->status;
+    if ((table->sample_count == 0 || table->is_plain) && !track->fragment_samples)
+        return BZNA_OK;
     if (table->common_size && (!bzi_mul(table->common_size, table->sample_count, &bytes) || bytes > c->source.size))
         return bzi_fail(err, BZNA_E_BOX, table->sizes_at, bzi_type("stsz"), 0,
-                        "moov/trak[%d]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file",
-                        (int)number, (bzi_llu)table->sizes_at, table->sample_count, table->common_size);
+                        "moov/trak[%u]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file",
+                        track->number, (bzi_llu)table->sizes_at, table->sample_count, table->common_size);
     if (track->fragment_samples)
-        return bzi_mp4_index_fragments(c, track, (uint32_t)number, err);
+        return bzi_mp4_index_fragments(c, track, err);
     if (!BZI_KEEP(&c->kept, table->offsets, table->sample_count))
         return bzi_fail_memory(err, "the sample index");
-    return bzi_table_expand(table, (uint32_t)number, table->offsets, err);
-}
-
-/* Makes room for what is learned about a file's targets. */
-static bzna_status bzi_mp4_prepare_rows(bzi_container *c, const bzi_table *table, bzna_error *err)
-{
-    bzi_mp4 *mp4 = c->own;
-    uint64_t size;
-    if (!table->is_plain || table->sample_count <= BZI_MP4_ROW)
-        return BZNA_OK;
-    if (!(mp4->rows = bzi_keep(&c->kept, 1, bzi_mp4_rows_size(table))))
-        return bzi_fail_memory(err, "the targets of a data set");
-    return bzi_table_place(table, 0, &mp4->rows->first, &size, err);
+    return bzi_table_expand(track, table->offsets, err);
 }
 
 /* Prepares reading targets. From callbacks, all are read at once if they lie together, as in archives. */
 static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
 {
-    const bzi_track *track = bzi_mp4_track(c, bzi_mp4_of(c)->target);
-    uint64_t first = UINT64_MAX, last = 0, count = track ? track->table.sample_count : 0;
+    const bzi_track *track = bzi_mp4_of(c)->target;
+    uint64_t first = UINT64_MAX, last = 0;
 
-    c->target_count = count;
-    if (c->source.blocks && count)
-        return bzi_mp4_prepare_rows(c, &track->table, err);
-    if (c->source.map || !count)
+    c->target_count = track ? track->table.sample_count : 0;
+    if (c->source.blocks || c->source.map || !c->target_count)
         return BZNA_OK;
 
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < c->target_count; i++) {
         bzi_extent e = { 0 };
         if (bzi_table_entry(&track->table, i, c->source.size, &e.offset, &e.size, err) != BZNA_OK)
             return BZNA_OK;                                 /* the error is that of its sample */
         first = bzi_min(first, e.offset);
         last = e.offset + e.size > last ? e.offset + e.size : last;
     }
-    if (last - first > count * 8 + 4096)
+    if (last - first > c->target_count * 8 + 4096)
         return BZNA_OK;
     return bzi_source_keep(&c->source, 1, &c->kept, first, last - first, err);
 }
@@ -8684,7 +8604,7 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
 static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    const bzi_table *table = &mp4->tracks[mp4->input].table;
+    const bzi_table *table = &mp4->input->table;
     const uint32_t count = (uint32_t)bzi_min(c->count, 128);
     bzna_status status = BZNA_OK;
 
@@ -8740,7 +8660,7 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
     uint32_t count = 0;
 
     mp4->first_own = c->field_count;
-    if (!mp4->names.size || !bzi_named_begin(&cursor, mp4->names, mp4->names_at, &count))
+    if (!mp4->head.names.size || !bzi_named_begin(&cursor, mp4->head.names, mp4->head.names_at, &count))
         return BZNA_OK;
 
     for (uint32_t i = 0; i < count; i++) {
@@ -8756,7 +8676,7 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
     c->class_count = bzi_cursor_left(&cursor) < 8 ? 0 : bzi_cursor_u32(&cursor);
     if (!c->class_count || c->class_count < bzi_cursor_left(&cursor) / 4)
         return BZNA_OK;
-    return bzi_fail_in(err, BZNA_E_BOX, mp4->names_at + mp4->classes_at, BZI_UUID,
+    return bzi_fail_in(err, BZNA_E_BOX, mp4->head.names_at + mp4->classes_at, BZI_UUID,
                        "it has no room for the names of %llu classes", (bzi_llu)c->class_count);
 }
 
@@ -8765,11 +8685,11 @@ static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, b
 {
     const bzi_mp4 *mp4 = c->own;
     const uint64_t at = mp4->classes_at + 4 * target, names_at = mp4->classes_at + 4 * (c->class_count + 1);
-    const uint32_t begin = bzi_be32(mp4->names.data + at), end = bzi_be32(mp4->names.data + at + 4);
-    if (begin > end || end > mp4->names.size - names_at)
-        return bzi_fail_in(err, BZNA_E_BOX, mp4->names_at + at, BZI_UUID, "the name of class %llu does not lie in it",
+    const uint32_t begin = bzi_be32(mp4->head.names.data + at), end = bzi_be32(mp4->head.names.data + at + 4);
+    if (begin > end || end > mp4->head.names.size - names_at)
+        return bzi_fail_in(err, BZNA_E_BOX, mp4->head.names_at + at, BZI_UUID, "the name of class %llu does not lie in it",
                            (bzi_llu)target);
-    bzi_value_put(value, mp4->names.data + names_at + begin, end - begin);
+    bzi_value_put(value, mp4->head.names.data + names_at + begin, end - begin);
     return BZNA_OK;
 }
 
@@ -8777,36 +8697,33 @@ static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, b
 static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    const bzi_track *input = bzi_mp4_track(c, mp4->input);
-    bzna_status status;
+    const bzi_track *input = mp4->input;
 
-    mp4->target = config->target ? bzi_mp4_find(mp4, config->target, config->split) : -1;
-    mp4->target = mp4->target >= 0 ? mp4->target : bzi_mp4_find(mp4, "bzna_target", config->split);
+    mp4->target = config->target ? bzi_mp4_find(mp4, config->target, config->split) : NULL;
+    mp4->target = mp4->target ? mp4->target : bzi_mp4_find(mp4, "bzna_target", config->split);
     mp4->filename = bzi_mp4_find(mp4, "bzna_fname", config->split);
     if (input->table.sample_count + input->fragment_samples == 0)
-        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%d] \"%s\" has no samples", (int)mp4->input, input->name);
-    if ((status = bzi_mp4_index_track(c, mp4->input, err)) != BZNA_OK ||
-        (status = bzi_mp4_index_track(c, mp4->target, err)) != BZNA_OK ||
-        (status = bzi_mp4_index_track(c, mp4->filename, err)) != BZNA_OK)
-        return status;
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%u] \"%s\" has no samples", input->number, input->name);
+    if (bzi_mp4_index_track(c, mp4->input, err) != BZNA_OK || bzi_mp4_index_track(c, mp4->target, err) != BZNA_OK ||
+        bzi_mp4_index_track(c, mp4->filename, err) != BZNA_OK)
+        return err->status;
 
     c->count = input->table.sample_count;
-    if ((status = bzi_mp4_note_ends(c, err)) != BZNA_OK)
-        return status;
-    if (!BZI_KEEP(&c->kept, mp4->fields, mp4->names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4))
+    if (bzi_mp4_note_ends(c, err) != BZNA_OK)
+        return err->status;
+    if (!BZI_KEEP(&c->kept, mp4->fields, mp4->head.names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4))
         return bzi_fail_memory(err, "the fields of a data set");
 
     bzi_container_add_field(c, mp4->fields, BZNA_FIELD_IMAGE, 1, "image");
     if (c->ops->names_inside)
         bzi_container_add_field(c, mp4->fields, BZNA_FIELD_IMAGE, 1, "thumb");
-    if (mp4->target >= 0) {
+    if (mp4->target) {
         c->target_field = c->field_count;
         bzi_container_add_field(c, mp4->fields, BZNA_FIELD_INTEGER, 0, "target");
     }
-    if (mp4->filename >= 0)
+    if (mp4->filename)
         bzi_container_add_field(c, mp4->fields, BZNA_FIELD_TEXT, 0, "name");
-    status = bzi_mp4_read_names(c, err);
-    return status == BZNA_OK ? bzi_mp4_load_targets(c, err) : status;
+    return bzi_mp4_read_names(c, err) == BZNA_OK ? bzi_mp4_load_targets(c, err) : err->status;
 }
 
 /* Opens an archive: its bzna_input track holds files. If it holds video, the file is a sample of an archive, alone. */
@@ -8814,28 +8731,28 @@ BZI_COLD
 static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    bzna_status status = bzi_mp4_read(c, err);
-    if (status != BZNA_OK)
-        return status;
+
+    if (bzi_mp4_read(c, err) != BZNA_OK)
+        return err->status;
     mp4->input = bzi_mp4_find(mp4, "bzna_input", config->split);
-    if (mp4->input < 0 && config->split)
+    if (!mp4->input && config->split)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%s\"",
                         config->split);
-    if (mp4->input < 0 || bzi_mp4_track(c, mp4->input)->handler == bzi_type("vide"))
+    if (!mp4->input || mp4->input->handler == bzi_type("vide"))
         return BZNA_AGAIN;
     return bzi_mp4_index(c, config, err);
 }
 
 /* Refuses a video as a whole if nothing here decodes its codec. */
-static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, bzna_error *err)
+static bzna_status bzi_mp4_check_codec(const bzi_track *track, bzna_error *err)
 {
     char type[5];
     if (bzi_codec_of_entry(track->format) || track->table.sample_count + track->fragment_samples == 0)
         return BZNA_OK;
     bzi_fourcc_text(track->format, type);
     return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, track->format, 0,
-                    "moov/trak[%d]/mdia/minf/stbl/stsd: its frames are coded as '%s' (%s), which is not decoded",
-                    (int)number, type, bzi_codec_unread_entry(track->format));
+                    "moov/trak[%u]/mdia/minf/stbl/stsd: its frames are coded as '%s' (%s), which is not decoded",
+                    track->number, type, bzi_codec_unread_entry(track->format));
 }
 
 /* Opens a video. The archive's row has its turn first, and has read the movie, unless the user named the format. */
@@ -8851,22 +8768,17 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     if (status != BZNA_AGAIN)
         return status;
 
-    if (mp4->input < 0)
-        mp4->input = bzi_track_find(mp4->tracks, mp4->track_count, NULL);
-    if (mp4->input < 0)
+    input = mp4->input = mp4->input ? mp4->input : bzi_track_find(mp4->tracks, mp4->track_count, NULL);
+    if (!input)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov has neither a bzna_input nor a video track");
-
-    input = bzi_mp4_track(c, mp4->input);
-    if ((status = bzi_mp4_check_codec(input, mp4->input, err)) != BZNA_OK ||
-        (status = bzi_source_hold(&c->source, &c->kept, input->config_at, &input->config, err)) != BZNA_OK)
-        return status;
+    if (bzi_mp4_check_codec(input, err) != BZNA_OK ||
+        bzi_source_hold(&c->source, &c->kept, input->config_at, &input->config, err) != BZNA_OK)
+        return err->status;
     if (input->fragments_depend || (input->has_sync && input->sync_count < input->table.sample_count))
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED,
-                        "moov/trak[%d]%s: not every frame of the video stands alone", (int)mp4->input,
-                        input->fragments_depend ? ", its fragments" : "/mdia/minf/stbl/stss");
-    if ((status = bzi_track_orientation(input, (uint32_t)mp4->input, mp4->turned_at, mp4->movie_orientation,
-                                        &mp4->orientation, err)) != BZNA_OK)
-        return status;
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u]%s: not every frame of the video stands alone",
+                        input->number, input->fragments_depend ? ", its fragments" : "/mdia/minf/stbl/stss");
+    if (bzi_track_orientation(input, &mp4->head, &mp4->orientation, err) != BZNA_OK)
+        return err->status;
     return bzi_mp4_index(c, config, err);
 }
 
@@ -8878,53 +8790,14 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 
 static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
-    const bzi_mp4 *mp4 = c->own;
-    return bzi_table_entry(&mp4->tracks[mp4->input].table, (uint32_t)index, c->source.size, &extent->offset,
+    return bzi_table_entry(&bzi_mp4_of(c)->input->table, (uint32_t)index, c->source.size, &extent->offset,
                            &extent->size, err);
-}
-
-/* Looks up in the index whether the targets of a row lie where they are expected. A target that cannot be looked up
- * fails when it is used. */
-static uint8_t bzi_mp4_look_at_row(const bzi_container *c, const bzi_table *table, uint64_t row)
-{
-    const bzi_mp4 *mp4 = c->own;
-    const uint64_t from = row * BZI_MP4_ROW, to = bzi_min(from + BZI_MP4_ROW, table->sample_count);
-    bzna_error ignored;
-
-    for (uint64_t i = from; i < to; i++) {
-        uint64_t offset, size;
-        if (bzi_table_entry(table, (uint32_t)i, c->source.size, &offset, &size, &ignored) != BZNA_OK)
-            return BZI_MP4_ROW_UNKNOWN;
-        if (size != 8 || offset != mp4->rows->first + i * 8)
-            return BZI_MP4_ROW_NONE;
-    }
-    return BZI_MP4_ROW_FOUND;
-}
-
-/* Finds where a target lies. For targets that lie end to end, the index is read once a row, and later only the target
- * itself is read. */
-static bzna_status bzi_mp4_locate_target(const bzi_container *c, const bzi_table *table, uint64_t index,
-                                         uint64_t *offset, uint64_t *size, bzna_error *err)
-{
-    const bzi_mp4 *mp4 = c->own;
-    _Atomic uint8_t *row = mp4->rows ? &mp4->rows->found[index / BZI_MP4_ROW] : NULL;
-    uint8_t known = row ? atomic_load_explicit(row, memory_order_relaxed) : BZI_MP4_ROW_NONE;
-
-    if (known == BZI_MP4_ROW_UNKNOWN)
-        atomic_store_explicit(row, known = bzi_mp4_look_at_row(c, table, index / BZI_MP4_ROW), memory_order_relaxed);
-    if (known != BZI_MP4_ROW_FOUND)
-        return bzi_table_entry(table, (uint32_t)index, c->source.size, offset, size, err);
-
-    *offset = mp4->rows->first + index * 8;
-    *size = 8;
-    return BZNA_OK;
 }
 
 /* Gives a sample's target. */
 static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
-    const bzi_mp4 *mp4 = c->own;
-    const bzi_table *table;
+    const bzi_track *track = bzi_mp4_of(c)->target;
     uint64_t offset, size;
     int64_t target;
     uint8_t bytes[8];
@@ -8933,11 +8806,10 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     if (value->absent)
         return BZNA_OK;
 
-    table = &bzi_mp4_track(c, mp4->target)->table;
-    if (bzi_mp4_locate_target(c, table, index, &offset, &size, err) != BZNA_OK)
+    if (bzi_table_entry(&track->table, (uint32_t)index, c->source.size, &offset, &size, err) != BZNA_OK)
         return err->status;
     if (size != 8)
-        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, bzi_type("stsz"), 0,
+        return bzi_fail(err, BZNA_E_BOX, track->table.sizes_at, bzi_type("stsz"), 0,
                         "its target has %llu bytes, not 8", (bzi_llu)size);
     if (bzi_source_pick(&c->source, offset, bytes, 8, err) != BZNA_OK)
         return err->status;
@@ -8951,7 +8823,7 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
 /* Gives a sample's name, without its NUL. */
 static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
-    const bzi_track *track = bzi_mp4_track(c, bzi_mp4_of(c)->filename);
+    const bzi_track *track = bzi_mp4_of(c)->filename;
     bzi_buffer scratch = { NULL, 0 };
     const uint8_t *view = NULL, *nul;
     uint64_t offset, size;
@@ -8995,8 +8867,9 @@ static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sampl
                           .end = e->offset + e->size, .at = sample->bytes ? e->offset : 0 };
     bzna_status status;
 
-    bzi_movie_reset(movie);
-    status = bzi_box_list(movie, &window, e->offset, e->offset + e->size, BZI_FILE, err);
+    bzi_movie_begin(movie, err);
+    movie->window = &window;
+    status = bzi_box_list(movie, e->offset, e->offset + e->size, BZI_FILE);
     bzi_buffer_free(&c->host->memory, &window.bytes);
 
     if (status == BZNA_OK && !movie->has_moov)
@@ -9011,19 +8884,19 @@ static const char *bzi_mp4_track_of_field(const char *name)
 }
 
 /* Returns the track that is asked for, or without a name, the thumbnail, else the picture, else any other video track.
- * -1: there is none. */
-static int32_t bzi_mp4_choose(const bzi_movie *movie, const bzi_pick *pick)
+ * NULL: there is none. */
+static bzi_track *bzi_mp4_choose(bzi_movie *movie, const bzi_pick *pick)
 {
     static const char *const preferred[] = { "bzna_thumb", "bzna_input", NULL };
     const char *const named = pick->name ? bzi_mp4_track_of_field(pick->name) : NULL;
 
     for (size_t i = pick->whole; i < (named ? pick->whole + 1 : 3); i++) {
-        int32_t track = bzi_track_find(movie->tracks, movie->track_count, named ? named : preferred[i]);
-        if (track >= 0 && bzi_track_is_picture(&movie->tracks[track]))
+        bzi_track *track = bzi_track_find(movie->tracks, movie->track_count, named ? named : preferred[i]);
+        if (track && bzi_track_is_picture(track))
             return track;
     }
 
-    return -1;
+    return NULL;
 }
 
 /* Returns 1 if a sample of an archive is no file of boxes, but a picture by itself, as its first bytes say; else 0. */
@@ -9055,8 +8928,8 @@ static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *
 {
     bzi_movie movie;
     const bzi_mp4 *mp4 = c->own;
-    bzi_span box = mp4->names;
-    uint64_t at = mp4->names_at;
+    bzi_span box = mp4->head.names;
+    uint64_t at = mp4->head.names_at;
     bzi_cursor cursor;
     uint32_t count = 0;
 
@@ -9064,8 +8937,8 @@ static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *
     if (field->inside) {
         if (bzi_mp4_parse(c, sample, &movie, err) != BZNA_OK)
             return err->status;
-        box = movie.names;
-        at = movie.names_at;
+        box = movie.head.names;
+        at = movie.head.names_at;
     }
 
     if (!box.size || !bzi_named_begin(&cursor, box, at, &count))
@@ -9118,23 +8991,22 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
                                          bzi_image *image, bzna_error *err)
 {
     bzi_movie movie;
-    int32_t number;
+    const bzi_track *track;
     const bzi_field *field = bzi_mp4_picture_field(c, pick->name);
-    bzna_status status;
 
     if (bzi_mp4_is_picture(c, sample))
         return bzi_mp4_raw_image(sample, pick, image, err);
     if (field)
         return bzi_mp4_field_image(c, sample, field, image, err);
-    if ((status = bzi_mp4_parse(c, sample, &movie, err)) != BZNA_OK)
-        return status;
-    if ((number = bzi_mp4_choose(&movie, pick)) < 0)
+    if (bzi_mp4_parse(c, sample, &movie, err) != BZNA_OK)
+        return err->status;
+    if (!(track = bzi_mp4_choose(&movie, pick)))
         return bzi_container_fail_image(pick->name, err);
 
-    if ((status = bzi_track_first(&movie, (uint32_t)number, bzi_sample_span(sample),
-                                  sample->extent.offset, image, err)) == BZNA_OK)
-        image->otherwise = bzi_color_of_archives;
-    return status;
+    if (bzi_track_first(track, &movie.head, bzi_sample_span(sample), sample->extent.offset, image, err) != BZNA_OK)
+        return err->status;
+    image->otherwise = bzi_color_of_archives;
+    return BZNA_OK;
 }
 
 static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
@@ -9163,17 +9035,15 @@ static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_samp
 static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                        bzi_image *image, bzna_error *err)
 {
-    const bzi_track *track = bzi_mp4_track(c, bzi_mp4_of(c)->input);
-    bzna_status status;
+    const bzi_track *track = bzi_mp4_of(c)->input;
 
     if (pick->name && strcmp(pick->name, "image") != 0 && strcmp(pick->name, track->name) != 0)
         return bzi_container_fail_image(pick->name, err);
-    if ((status = bzi_track_unit(track, bzi_sample_span(sample), sample->extent.offset, image,
-                                 err)) == BZNA_OK)
-        image->coded.orientation = bzi_mp4_of(c)->orientation;
-    if (status == BZNA_OK)
-        image->otherwise = strncmp(track->name, "bzna_", 5) ? bzi_color_of_codecs : bzi_color_of_archives;
-    return status;
+    if (bzi_track_unit(track, bzi_sample_span(sample), sample->extent.offset, image, err) != BZNA_OK)
+        return err->status;
+    image->coded.orientation = bzi_mp4_of(c)->orientation;
+    image->otherwise = strncmp(track->name, "bzna_", 5) ? bzi_color_of_codecs : bzi_color_of_archives;
+    return BZNA_OK;
 }
 
 static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
@@ -9181,7 +9051,7 @@ static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample
 {
     (void)sample;
     (void)err;
-    bzi_sample_ref_add(out, bzi_mp4_track(c, bzi_mp4_of(c)->input)->name);
+    bzi_sample_ref_add(out, bzi_mp4_of(c)->input->name);
     return BZNA_OK;
 }
 
@@ -9201,8 +9071,8 @@ static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
 
     info->track_count = mp4->track_count;
     info->trailing_bytes = mp4->trailing_bytes;
-    info->brand_count = mp4->brand_count;
-    memcpy(info->brands, mp4->brands, sizeof info->brands);
+    info->brand_count = mp4->head.brand_count;
+    memcpy(info->brands, mp4->head.brands, sizeof info->brands);
 }
 
 /* Gives the value of a field in a box of ours, if the sample has it. */
@@ -28540,7 +28410,8 @@ static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dat
     return BZNA_OK;
 }
 
-/* Checks the loader's settings that are numbers, or go together, and fills in defaults of numbers. */
+/* Checks the loader's settings that are numbers, or go together, and fills in defaults of numbers. Where there are no
+ * threads, processors are not counted, for which C libraries open a file, and a sandbox may forbid that. */
 static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *err)
 {
     const bzi_number numbers[] = {
@@ -28556,7 +28427,7 @@ static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *e
         BZI_COUNT(read.threads, BZI_LIMIT_READERS, 0),
         BZI_COUNT(read.ahead_samples, BZI_LIMIT_READ_AHEAD, 0),
         BZI_COUNT(read.retries, BZI_LIMIT_RETRIES, 0),
-        BZI_COUNT(decode.threads, BZI_LIMIT_THREADS, bzi_os_processors()),
+        BZI_COUNT(decode.threads, BZI_LIMIT_THREADS, c->pipeline.no_threads ? 1 : bzi_os_processors()),
         BZI_CHOICE(decode.decoder, BZNA_DECODER_NVDEC),
         BZI_CHOICE(decode.jpeg, BZNA_DECODER_NVDEC),
         BZI_SWITCH(decode.jpeg_shrink),

@@ -363,21 +363,24 @@
  * SECURITY. Files from strangers may be opened, listed, and copied: containers, headers, fields and
  * parameter sets are read by benzina.c alone, which is fuzzed under sanitizers. Pixels are decoded
  * by others, and decoding is as safe as they are, so keep them up to date:
- *     - libjpeg-turbo decodes JPEG, also on the way to a GPU.
- *     - libavcodec decodes H.264, H.265, AV1 and stills in software. It sees a picture only after
- *       benzina.c read its headers and found its size, depth and kind within the limits above.
- *     - NVIDIA's driver decodes for NVDEC, in part in the kernel.
+ *     - libjpeg-turbo decodes JPEG, also for a GPU, except where decode.jpeg asks for NVDEC.
+ *     - libavcodec decodes H.264, H.265, AV1 and stills in software, by itself or by libraries that
+ *       it was built with: AV1 always by libdav1d. It sees a picture only after benzina.c read its
+ *       headers and found its size, depth and kind within the limits above.
+ *     - NVIDIA's driver decodes for NVDEC, in part in the kernel. It sees a picture only then, too.
  * To have fewer of them: context_config.codecs names the codecs that may be decoded, and the
  * switches of chapter 1 leave libraries out. A smaller max_edge_px and max_sample_bytes bound what
  * a picture may cost. To contain them, decode in a process of its own that may neither open files
  * nor connect: with context_config.no_threads, device.kind CPU and data sets from memory or
  * sources, the library itself opens no file and starts no thread, so that a filter of system calls
- * may forbid both.
+ * may forbid both. tests/unit/test_no_threads.c does so, and decodes H.264, H.265, AV1 and JPEG.
  *
  * Paths, patterns, configurations and callbacks are the program's own, and trusted. So are lists of
- * samples (dataset_config.list), which may name any file. No other file names one, and the library
- * never runs a command. A saved state is checked, and may come from anywhere. How to report a
- * fault: tests/README.md, "Security".
+ * samples (dataset_config.list), which may name any file, and the links of a folder, which are
+ * followed wherever they lead: if strangers may make links there, give the paths of the files
+ * instead. No other file names one, and the library never runs a command nor connects to anything.
+ * A saved state is checked, and may come from anywhere. How to report a fault: tests/README.md,
+ * "Security".
  *
  * Files may change while they are open. The library maps no file into memory, so a change fails
  * samples and never ends the process:

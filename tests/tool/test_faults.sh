@@ -2,14 +2,12 @@
 # test_faults.sh - bzna pack, pack --resume, merge, append, convert, index and extract while calls of the system fail, each in turn
 #
 # A command that fails ends with 1 and a message, neither by a signal nor never, and leaves no file that is not whole. What
-# it left goes on with --resume. A disk that stalls changes nothing. Without TEST_ALL every 31st call fails, and of each
-# command a third of the ways: all ways with some command.
+# it left goes on with --resume. A disk that stalls changes nothing. Without TEST_ALL the first, the fourth, the 16th call
+# and so on fail, and of each command a third of the ways: all ways with some command.
 # shellcheck disable=SC2012,SC2046,SC2059,SC2154
 . tests/tool/tool.sh
 
 library=$t/failing_calls.so
-step=${TEST_ALL:+1}
-step=${step:-31}
 swept=0                               # commands so far
 [ -n "$TEST_ALL" ] || echo "LEFT test_faults.sh: most calls that fail, and two ways of three of each command"
 
@@ -34,18 +32,27 @@ ended_well() {
 
 left_out() { grep -q 'are left out\|is left out' "$t/err"; }
 
+# Whether --resume made the whole archive. A picture that memory did not suffice for is left out by the run before, which
+# the log keeps.
+resumed_well() {
+    if [ "$call" = malloc ] && [ "$status" = 1 ] && left_out; then "$bzna" verify "$t/x.bzna" >"$t/out" 2>&1
+    else [ "$status" = 0 ] && cmp -s "$t/x.bzna" "$t/whole.bzna"; fi
+}
+
 # sweep NAME ATTEMPT: runs ATTEMPT, which prints why it went wrong, for each call
 sweep() {
     swept=$((swept + 1)) ways=$swept
-    for way in 'open 24' 'open 13' 'read 5' 'read short' 'write 28' 'write 122' 'write short' 'pread 5' 'pread short' \
-        'pwrite 28' 'pwrite 5' 'pwrite 122' 'pwrite short' 'writev 32' 'writev short' 'rename 5' 'rename 122' 'fsync 5' 'fsync 122' 'fdatasync 5' 'ftruncate 28' 'fstat 5' 'fork 11' 'socketpair 24'; do
+    for way in 'malloc 12' 'pthread_create 11' 'open 24' 'open 13' 'read 5' 'read 4' 'read short' 'read end' 'write 28' \
+        'write 122' 'write 4' 'write short' 'pread 5' 'pread 4' 'pread short' 'pread end' 'pwrite 28' 'pwrite 5' 'pwrite 122' \
+        'pwrite 4' 'pwrite short' 'writev 32' 'writev short' 'rename 5' 'rename 122' 'fsync 5' 'fsync 122' 'fdatasync 5' \
+        'ftruncate 28' 'fstat 5' 'fork 11' 'socketpair 24'; do
         ways=$((ways + 1))
         [ -n "$TEST_ALL" ] || [ $((ways % 3)) = 0 ] || continue
         call=${way% *} how=${way#* } number=1 wrong=
         while :; do
             $2
             if [ "$was_met" = 0 ] || [ -n "$wrong" ]; then break; fi
-            number=$((number + step))
+            if [ -n "$TEST_ALL" ]; then number=$((number + 1)); else number=$((4 * number)); fi
         done
         if [ -z "$wrong" ]; then pass; else fail "$1, $call call $number ($how)" "$wrong" "$(head -n 3 "$t/err")"; fi
     done
@@ -57,7 +64,7 @@ pack_attempt() {
     ended_well "$t/x.bzna" "$t/whole.bzna" || wrong="exit status $status, or another archive"
     if [ "$status" = 0 ] || [ -n "$wrong" ] || left_out; then return; fi
     run "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2 --resume
-    if [ "$status" != 0 ] || ! cmp -s "$t/x.bzna" "$t/whole.bzna"; then wrong="--resume after that: $status"; fi
+    resumed_well || wrong="--resume after that: $status"
 }
 
 # The rest of an interrupted run is there, and going on with it fails.
@@ -69,7 +76,7 @@ resume_attempt() {
     ended_well "$t/x.bzna" "$t/whole.bzna" || wrong="exit status $status, or another archive"
     if [ "$status" = 0 ] || [ -n "$wrong" ] || left_out; then return; fi
     run "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2 --resume
-    if [ "$status" != 0 ] || ! cmp -s "$t/x.bzna" "$t/whole.bzna"; then wrong="--resume after that: $status"; fi
+    resumed_well || wrong="--resume after that: $status"
 }
 
 merge_attempt() {

@@ -1087,9 +1087,10 @@ TEST(boxes_nested_deeper_than_the_limit_are_refused)
         be_put(file + 8 * i, 8 * (4000 - i), 4);
         memcpy(file + 8 * i + 4, "meta", 4);
     }
-    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(file, sizeof file, 0), BZI_FILE, &err), BZNA_OK);
+    bzi_movie_begin(movie, &err);
+    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(file, sizeof file, 0), BZI_FILE), BZNA_OK);
     movie->depth = BZI_LIMIT_DEPTH;
-    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(file, sizeof file, 77), BZI_FILE, &err), BZNA_E_LIMIT);
+    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(file, sizeof file, 77), BZI_FILE), BZNA_E_LIMIT);
     CHECK_CONTAINS(err.message, "nest too deep");
     CHECK_EQ(err.byte_offset, 77);
     free(movie);
@@ -1124,8 +1125,8 @@ TEST(a_movie_box_cut_at_any_byte_is_read_no_further)
             uint8_t *exact = malloc(n ? n : 1);
             bzna_error err;
             memcpy(exact, r.file + at + 8, n);
-            movie->depth = movie->track_count = 0;
-            bzi_box_walk(movie, bzi_cursor_make(exact, n, 0), "moov", &err);
+            bzi_movie_begin(movie, &err);
+            bzi_box_walk(movie, bzi_cursor_make(exact, n, 0), "moov");
             free(exact);
         }
         CHECK_EQ(movie->track_count, 4);
@@ -1251,8 +1252,10 @@ static bzna_status image_of(const void *entry_kids, size_t size, const char *typ
     be_put(bytes, 86 + size, 4);
     memcpy(bytes + 4, type, 4);
     memcpy(bytes + 86, entry_kids, size);
+    bzi_movie_begin(movie, err);
+    movie->track = movie->tracks;
     movie->track_count = 1;
-    status = bzi_box_walk(movie, bzi_cursor_make(bytes, 86 + size, 1000), "stsd", err);
+    status = bzi_box_walk(movie, bzi_cursor_make(bytes, 86 + size, 1000), "stsd");
     if (status == BZNA_OK)
         status = bzi_track_image(&movie->tracks[0], image, err);
     free(movie);
