@@ -297,6 +297,7 @@ static int bzi_mul(uint64_t a, uint64_t b, uint64_t *out)
 }
 
 static uint64_t bzi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+BZI_MAYBE_UNUSED static uint32_t bzi_min32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
 BZI_MAYBE_UNUSED static uint32_t bzi_max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
@@ -2006,6 +2007,7 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
 
 #define BZI_FAIL_AT(err, status, offset, ...) bzi_fail((err), (status), (offset), 0, 0, __VA_ARGS__)
 #define BZI_FAIL(err, status, ...)            BZI_FAIL_AT(err, status, BZNA_NO_OFFSET, __VA_ARGS__)
+#define BZI_FAIL_BY(err, status, native, ...) bzi_fail((err), (status), BZNA_NO_OFFSET, 0, (native), __VA_ARGS__)
 
 /* Makes the error for memory that could not be allocated. what: its use, after "out of memory for". */
 BZI_COLD
@@ -2338,6 +2340,7 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
         return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, size, "the source's size callback failed with %lld",
                         (long long)size);
     source->callbacks = *callbacks;
+    source->map = callbacks->memory;
     source->size = (uint64_t)size;
     return BZNA_OK;
 }
@@ -7723,9 +7726,12 @@ static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, con
 BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, const char *parent)
 {
     bzi_window window = { .map = c.data ? c.data + c.pos : NULL, .at = bzi_cursor_offset(&c) };
+    bzna_status status;
 
     movie->window = &window;
-    return bzi_box_list(movie, window.at, window.at + bzi_cursor_left(&c), parent);
+    status = bzi_box_list(movie, window.at, window.at + bzi_cursor_left(&c), parent);
+    movie->window = NULL;
+    return status;
 }
 
 
@@ -8457,6 +8463,7 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie)
     }
 
     bzi_buffer_free(&c->host->memory, &window.bytes);
+    movie->window = NULL;
     if (status < 0)
         return status;
     ((bzi_mp4 *)c->own)->trailing_bytes = end > at ? end - at : 0;
@@ -8871,6 +8878,7 @@ static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sampl
     movie->window = &window;
     status = bzi_box_list(movie, e->offset, e->offset + e->size, BZI_FILE);
     bzi_buffer_free(&c->host->memory, &window.bytes);
+    movie->window = NULL;
 
     if (status == BZNA_OK && !movie->has_moov)
         status = bzi_fail_in(err, BZNA_E_BOX, e->offset, "moov", "no moov box in its %llu bytes", (bzi_llu)e->size);
@@ -12361,12 +12369,18 @@ static float bzi_records_number(const uint8_t *p, uint32_t type, float scale, fl
     return (float)(number * (double)scale + (double)bias);
 }
 
-/* Puts `count` numbers as float32. Only data are scaled. */
+/* Puts `count` numbers as float32. Only data are scaled. Those that are float32 already are copied bit by bit. */
 static void bzi_records_put_numbers(const uint8_t *from, uint64_t count, const bzi_records *own, int is_data,
                                     bzi_value *value)
 {
     const uint32_t type = is_data ? own->c.data_type : own->c.label_type, bytes = bzi_records_type_bytes(type);
     const float scale = is_data ? own->c.scale : 1, bias = is_data ? own->c.bias : 0;
+    const uint32_t one = 1;                                 /* as records have it, on machines of their byte order */
+
+    if (type == BZNA_RECORD_FLOAT32 && scale == 1 && bias == 0 && bzi_le32((const uint8_t *)&one) == one) {
+        bzi_value_put(value, from, count * sizeof(float));
+        return;
+    }
 
     value->size = count * sizeof(float);
     for (uint64_t i = 0; i < count && value->size <= value->capacity; i++) {
@@ -13709,6 +13723,7 @@ static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c
     extent->size = count > 1 ? count * sizeof(uint64_t) : 0;
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
         path[0] = 0;
+        memset(&reading->own[i], 0, sizeof reading->own[i]);
         if ((status = c->ops->path(c, reading->sample.index, i, path, sizeof path, err)) == BZNA_OK &&
             (status = bzi_source_open_file(&reading->own[i], path, err)) == BZNA_OK) {
             reading->own_count++;
@@ -13733,10 +13748,10 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
     uint64_t limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
     bzna_status status;
 
-    memset(reading, 0, sizeof *reading);
     reading->container = c;
     reading->source = &c->source;
-    reading->sample.index = index;
+    reading->own_count = 0;
+    reading->sample = (bzi_sample){ index, { 0 }, NULL };
     status = c->ops->path ? bzi_reading_open(reading, c, err) :
                             c->ops->locate(c, index, &reading->sample.extent, err);
     reading->fetched = status == BZNA_AGAIN;
@@ -16126,19 +16141,19 @@ static void bzi_turn(double degrees, bzi_pair *sine, bzi_pair *cosine)
     const int quarters = (int)floor(d / 90 + 0.5);
 
     d -= 90 * quarters;
-    bzi_pair s = { 0, 0 }, c = { 1, 0 };
+    *sine = (bzi_pair){ 0, 0 };
+    *cosine = (bzi_pair){ 1, 0 };
     if (d != 0) {
         const bzi_pair angle = bzi_pair_multiply((bzi_pair){ d, 0 }, unit), z = bzi_pair_multiply(angle, angle);
-        s = bzi_pair_multiply(angle, bzi_series(z, 2));
-        c = bzi_series(z, 1);
+        *sine = bzi_pair_multiply(angle, bzi_series(z, 2));
+        *cosine = bzi_series(z, 1);
     }
 
-    const bzi_pair minus_s = { 0 - s.high, 0 - s.low }, minus_c = { 0 - c.high, 0 - c.low };
-    switch (quarters & 3) {
-    case 0: *sine = s;       *cosine = c;       break;
-    case 1: *sine = c;       *cosine = minus_s; break;
-    case 2: *sine = minus_s; *cosine = minus_c; break;
-    case 3: *sine = minus_c; *cosine = s;       break;
+    /* 90 degrees more make the cosine the sine, and less the sine the cosine */
+    for (int i = quarters & 3; i > 0; i--) {
+        const bzi_pair s = *sine;
+        *sine = *cosine;
+        *cosine = (bzi_pair){ 0 - s.high, 0 - s.low };
     }
 }
 
@@ -16323,7 +16338,6 @@ typedef struct bzi_sequence {
     uint64_t         batch_count;     /* of ends; 0: batches are as large as those of other orders */
     uint64_t         hash;            /* of indices and ends; not 0 */
     uint32_t         repeats;         /* 1: a sample may be in it more than once */
-    uint32_t         reserved0;       /* 0 */
     uint64_t        *indices;
     uint64_t        *ends;            /* of each batch, the position past its last sample; NULL: batch_count is 0 */
 } bzi_sequence;
@@ -16488,9 +16502,6 @@ static uint64_t bzi_shard_position(const bzi_shard *s, uint64_t j)
     return s->given ? bzi_shard_begin(s, s->first + j * s->world + s->rank) :
                       s->start + j * bzi_shard_step(s) + s->rank;
 }
-
-/* Returns how far the positions of neighboring slots are from each other. */
-static uint32_t bzi_shard_stride(const bzi_shard *s) { return s->given ? 1 : s->world; }
 
 /* Returns the position after batch j of all ranks. Pre: it is not their last batch. */
 static uint64_t bzi_shard_after(const bzi_shard *s, uint64_t j)
@@ -18177,7 +18188,7 @@ static bzi_kernel_op bzi_operation_make(const bzna_drawn *d, const bzna_transfor
         op.bits = (0xff00u >> (uint32_t)(d->magnitude + 0.5f)) & 0xff;
         break;
     case BZNA_OP_BLUR:
-        op.bits = (uint32_t)bzi_min((d->kernel_px ? d->kernel_px : BZI_BLUR_USUAL) / 2, (uint32_t)shorter - 1);
+        op.bits = bzi_min32((d->kernel_px ? d->kernel_px : BZI_BLUR_USUAL) / 2, (uint32_t)shorter - 1);
         op.a[0] = (float)bzi_math_exp(-1 / (2 * (double)d->magnitude * (double)d->magnitude));
         break;
     case BZNA_OP_LIGHTING:
@@ -18223,29 +18234,6 @@ static void bzi_operations_make(const bzna_transform *t, uint32_t channels, cons
     }
 }
 
-/* Makes slot and passes of a view, as bzi_slot_make. */
-static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
-                                 const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
-                                 bzna_error *err)
-{
-    bzna_status status;
-
-    if ((status = bzi_transform_check(t, err)) != BZNA_OK)
-        return status;
-    bzi_operations_make(t, channels, out, pass);
-    if (!pass->pixels)
-        return bzi_slot_make(slot, picture, t, channels, err);
-
-    const bzna_transform warped = bzi_operations_transform(t, channels);
-    return bzi_slot_make(slot, picture, &warped, BZNA_CHANNELS_RGB, err);
-}
-
-/* Returns where a view's warp goes. */
-static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    return pass->pixels ? bzi_operations_planes(out) : *out;
-}
-
 /* Returns 1 if policies may draw operations on pixels. */
 static int bzi_augment_has_pixels(const bzna_loader_augment *a)
 {
@@ -18274,6 +18262,47 @@ static uint64_t bzi_scratch_bytes(const bzi_kernel_output *out, const bzi_kernel
     return !pass->pixels ? 0 : blurs ? scratch.host_bytes : scratch.bytes;
 }
 
+#else
+
+/* In this build transforms have no operations. */
+typedef struct bzi_kernel_pass {
+    uint32_t pixels;                  /* 0, as the next one */
+    uint32_t end;
+    uint64_t src;
+    uint64_t dst;
+} bzi_kernel_pass;
+
+#define bzi_kernel_operate(pass, out)               ((void)(pass))
+#define bzi_operations_planes(out)                  (*(out))
+#define bzi_operations_transform(t, channels)       (*(t))
+#define bzi_operations_make(t, channels, out, pass) ((void)(out), memset(pass, 0, sizeof *(pass)))
+#define bzi_augment_has_pixels(augment)             0
+#define bzi_scratch_device_bytes(out)               ((void)(out), 0)
+#define bzi_scratch_bytes(out, pass)                (pass)->pixels
+
+#endif
+
+/* Makes slot and passes of a view, as bzi_slot_make. */
+static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
+                                 const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
+                                 bzna_error *err)
+{
+    if (bzi_transform_check(t, err) != BZNA_OK)
+        return err->status;
+    bzi_operations_make(t, channels, out, pass);
+    if (!pass->pixels)
+        return bzi_slot_make(slot, picture, t, channels, err);
+
+    const bzna_transform warped = bzi_operations_transform(t, channels);
+    return bzi_slot_make(slot, picture, &warped, BZNA_CHANNELS_RGB, err);
+}
+
+/* Returns where a view's warp goes. */
+static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    return pass->pixels ? bzi_operations_planes(out) : *out;
+}
+
 /* Lets a view's warp write to scratch memory if it has operations on pixels, and its passes to its slot. */
 static void bzi_view_place(bzi_kernel_slot *slot, bzi_kernel_pass *pass, uint64_t scratch)
 {
@@ -18297,59 +18326,6 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
     if (pass->end)
         bzi_kernel_operate(&all, out);
 }
-
-#else
-
-/* In this build transforms have no operations. */
-typedef struct bzi_kernel_pass {
-    uint32_t pixels;
-    uint32_t end;
-} bzi_kernel_pass;
-
-static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
-                                 const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
-                                 bzna_error *err)
-{
-    (void)out;
-    memset(pass, 0, sizeof *pass);
-    return bzi_slot_make(slot, picture, t, channels, err);
-}
-
-static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    (void)pass;
-    return *out;
-}
-
-static int bzi_augment_has_pixels(const bzna_loader_augment *a) { return a->policy_count != 0; }
-
-static uint64_t bzi_scratch_device_bytes(const bzi_kernel_output *out)
-{
-    (void)out;
-    return 0;
-}
-
-static uint64_t bzi_scratch_bytes(const bzi_kernel_output *out, const bzi_kernel_pass *pass)
-{
-    (void)out;
-    return pass->pixels;
-}
-
-static void bzi_view_place(bzi_kernel_slot *slot, bzi_kernel_pass *pass, uint64_t scratch)
-{
-    (void)slot;
-    (void)pass;
-    (void)scratch;
-}
-
-static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                          void *workspace, size_t workspace_bytes, void *scratch)
-{
-    (void)pass;
-    (void)scratch;
-    bzi_kernel_warp(slot, out, workspace, workspace_bytes);
-}
-#endif
 
 
 /* ==== 58. JPEG decode ===============================================================================================
@@ -18390,7 +18366,7 @@ typedef struct bzi_turbo {
     struct jpeg_progress_mgr      progress;   /* libjpeg calls it while it reads several scans */
     JHUFF_TBL                     standard[2][2];     /* Huffman tables of the standard: DC, AC; for luma, chroma */
     jmp_buf                       jump;       /* where bzi_turbo_exit returns to while libjpeg is at work */
-    const bzi_memory             *memory;     /* NULL: never opened */
+    const bzi_memory             *memory;     /* of the two buffers */
     bzi_span                      data;       /* the file that is being decoded */
     bzi_wanted                    wanted;     /* rows and shrinking that were asked for */
     uint32_t                      is_bare;    /* 1: the picture defines no Huffman tables */
@@ -18544,10 +18520,8 @@ static void bzi_turbo_close(bzi_turbo *turbo)
 {
     jpeg_destroy_decompress(&turbo->info);
     jpeg_destroy_compress(&turbo->model);                   /* memory may have ended while it was at work */
-    if (turbo->memory) {
-        bzi_buffer_free(turbo->memory, &turbo->pixels);
-        bzi_buffer_free(turbo->memory, &turbo->product);
-    }
+    bzi_buffer_free(turbo->memory, &turbo->pixels);
+    bzi_buffer_free(turbo->memory, &turbo->product);
 }
 
 /* Marks all tables as not defined. libjpeg writes 0 to bits[0] when it reads a Huffman table, and a quantization table
@@ -18753,7 +18727,7 @@ static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_pictur
     if (!bzi_buffer_reserve(turbo->memory, &turbo->product, 3 * size, 0))
         return bzi_fail_memory(err, "a picture's planes");
 
-    for (uint32_t i = 0, end = (uint32_t)bzi_min((uint32_t)turbo->wanted.rows.end, info->output_height); i < 3; i++) {
+    for (uint32_t i = 0, end = bzi_min32((uint32_t)turbo->wanted.rows.end, info->output_height); i < 3; i++) {
         uint32_t y = (uint32_t)turbo->wanted.rows.first;
         const uint32_t edge = BZI_TURBO_EDGE(&in[i]), edge_k = BZI_TURBO_EDGE(&in[3]);
         const uint32_t h_i = (uint32_t)in[i].h_samp_factor * edge, h_k = (uint32_t)in[3].h_samp_factor * edge_k;
@@ -18826,7 +18800,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
  *     report that. */
 
 typedef struct bzi_software {
-    const bzi_memory *memory;         /* the user's */
+    const bzi_memory *memory;         /* the user's; NULL: it is not open */
     uint32_t          max_edge_px;    /* larger pictures are refused */
     uint32_t          allowed;        /* codecs that may be decoded: bzi_host.codecs */
     bzi_buffer        stream;         /* the picture being decoded, as libavcodec takes it */
@@ -18848,19 +18822,19 @@ typedef struct bzi_software {
 #endif
 } bzi_software;
 
-#ifndef BENZINA_NO_AVCODEC
-
-static void bzi_av_close(bzi_software *software)
+/* Writes what a decoder is given of a picture to a buffer, with room for so many bytes after it. */
+BZI_MAYBE_UNUSED static bzna_status bzi_image_to_buffer(const bzna_image *image, const bzi_memory *memory,
+                                                        uint64_t padding, bzi_buffer *buffer, uint64_t *size,
+                                                        bzna_error *err)
 {
-    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
-        avcodec_free_context(&software->codecs[i]);
-    bzi_lru_free(&software->keys, software->memory);
-    av_frame_free(&software->frame);
-    av_packet_free(&software->packet);
-    bzi_buffer_free(software->memory, &software->key);
-    bzi_buffer_free(software->memory, &software->pixels);
-    bzi_buffer_free(software->memory, &software->stream);
+    if (bzi_image_stream(image, NULL, 0, size, err) != BZNA_OK)
+        return err->status;
+    if (!bzi_buffer_reserve(memory, buffer, *size + padding, 0))
+        return bzi_fail_memory(err, "an access unit");
+    return bzi_image_stream(image, buffer->data, *size, size, err);
 }
+
+#ifndef BENZINA_NO_AVCODEC
 
 /* For libavcodec: takes frame memory as it does by default, and clears it. */
 static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int flags)
@@ -18902,8 +18876,8 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
 
     if ((result = avcodec_open2(context, codec, NULL)) < 0) {
         avcodec_free_context(&context);
-        return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result, "libavcodec cannot open its decoder for %s",
-                        row->name);
+        return BZI_FAIL_BY(err, BZNA_E_CODEC, result, "libavcodec cannot open its decoder for %s",
+                           row->name);
     }
 
     *out = context;
@@ -18917,7 +18891,6 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
 {
     uint64_t size = bzi_image_key(image, NULL, 0);
     uint32_t index;
-    bzna_status status;
 
     if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
@@ -18928,21 +18901,14 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
         avcodec_free_context(&software->codecs[index]);
         if (!bzi_lru_set(&software->keys, software->memory, index, software->key.data, size))
             return bzi_fail_memory(err, "parameter sets");
-        if ((status = bzi_software_open_codec(software, image, &software->codecs[index], err)) != BZNA_OK) {
+        if (bzi_software_open_codec(software, image, &software->codecs[index], err) != BZNA_OK) {
             bzi_lru_forget(&software->keys, index);
-            return status;
+            return err->status;
         }
     }
 
     *out = index;
     return BZNA_OK;
-}
-
-static bzna_status bzi_av_open(bzi_software *software, bzna_error *err)
-{
-    software->frame = av_frame_alloc();
-    software->packet = av_packet_alloc();
-    return software->frame && software->packet ? BZNA_OK : bzi_fail_memory(err, "a decoder");
 }
 
 /* Decodes one access unit to a frame. Drains a decoder that would wait for more. */
@@ -19001,13 +18967,13 @@ static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *
     if (result == AVERROR(ENOMEM))
         return bzi_fail_memory(err, "a decoded picture");
     if (result == AVERROR_PATCHWELCOME)
-        return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result,
-                        "libavcodec does not support what this %s picture uses", codec);
+        return BZI_FAIL_BY(err, BZNA_E_CODEC, result,
+                           "libavcodec does not support what this %s picture uses", codec);
     if (result == AVERROR_INVALIDDATA || result == AVERROR_EOF || result == AVERROR(EAGAIN))
-        return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, result,
-                        "libavcodec: the %s data are damaged or truncated", codec);
+        return BZI_FAIL_BY(err, BZNA_E_DECODE, result,
+                           "libavcodec: the %s data are damaged or truncated", codec);
     av_strerror(result, text, sizeof text);
-    return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, result, "libavcodec: %s", text);
+    return BZI_FAIL_BY(err, BZNA_E_DECODE, result, "libavcodec: %s", text);
 }
 
 /* Gives the frame's first planes as they are. */
@@ -19145,17 +19111,13 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
 {
     const bzi_codec *row = bzi_codec_of(image);
     uint64_t size;
-    bzna_status status = bzi_image_stream(image, NULL, 0, &size, err);
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_image_to_buffer(image, software->memory, AV_INPUT_BUFFER_PADDING_SIZE, &software->stream, &size, err) !=
+        BZNA_OK)
+        return err->status;
     if (size > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the access unit has %llu bytes, more than libavcodec takes",
                         (bzi_llu)size);
-    if (!bzi_buffer_reserve(software->memory, &software->stream, size + AV_INPUT_BUFFER_PADDING_SIZE, 0))
-        return bzi_fail_memory(err, "an access unit");
-    if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK)
-        return status;
 
     if (row->cut)
         size = row->cut(software->stream.data, size, rows);
@@ -19194,14 +19156,14 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
 {
     const uint32_t rows[2] = { (uint32_t)wanted.first, (uint32_t)wanted.end };
     uint32_t index = 0;
-    bzna_status status = bzi_software_choose(software, image, &index, err);
 
-    if (status != BZNA_OK || (status = bzi_av_stream(software, image, rows, err)) != BZNA_OK)
-        return status;
+    if (bzi_software_choose(software, image, &index, err) != BZNA_OK ||
+        bzi_av_stream(software, image, rows, err) != BZNA_OK)
+        return err->status;
 
-    if ((status = bzi_av_run(software, image, software->codecs[index], picture, err)) != BZNA_OK) {
+    if (bzi_av_run(software, image, software->codecs[index], picture, err) != BZNA_OK) {
         bzi_lru_forget(&software->keys, index);
-        return status;
+        return err->status;
     }
 
 #ifndef BENZINA_NO_STILLS
@@ -19228,6 +19190,7 @@ static void bzi_software_name(char *text, size_t size)
 #endif
 }
 
+/* Closes what was opened, or is all zeros. */
 BZI_COLD
 static void bzi_software_close(bzi_software *software)
 {
@@ -19235,10 +19198,18 @@ static void bzi_software_close(bzi_software *software)
     bzi_turbo_close(&software->turbo);
 #endif
 #ifndef BENZINA_NO_AVCODEC
-    bzi_av_close(software);
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
+        avcodec_free_context(&software->codecs[i]);
+    bzi_lru_free(&software->keys, software->memory);
+    av_frame_free(&software->frame);
+    av_packet_free(&software->packet);
+    bzi_buffer_free(software->memory, &software->key);
+    bzi_buffer_free(software->memory, &software->pixels);
 #endif
+    bzi_buffer_free(software->memory, &software->stream);
     bzi_buffer_free(software->memory, &software->canvas);
     bzi_buffer_free(software->memory, &software->gathered);
+    memset(software, 0, sizeof *software);
 }
 
 static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px,
@@ -19255,8 +19226,10 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
     status = bzi_turbo_open(&software->turbo, memory, err);
 #endif
 #ifndef BENZINA_NO_AVCODEC
-    if (status == BZNA_OK)
-        status = bzi_av_open(software, err);
+    software->frame = av_frame_alloc();
+    software->packet = av_packet_alloc();
+    if (status == BZNA_OK && !(software->frame && software->packet))
+        status = bzi_fail_memory(err, "a decoder");
 #endif
 
     if (status != BZNA_OK)
@@ -19300,6 +19273,64 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
  * Therefore several threads may decode them, in any order. */
+
+/* Returns the samples of chroma, which are subsampled by a shift, for so many of luma. */
+static uint32_t bzi_subsampled(uint32_t samples, uint32_t shift)
+{
+    return (uint32_t)(((uint64_t)samples + (1u << shift) - 1) >> shift);
+}
+
+/* A plane of a picture in a copy of it. */
+typedef struct bzi_plane {
+    uint64_t row_bytes;               /* without padding */
+    uint64_t rows;
+    uint64_t pitch;                   /* bytes from row to row in the copy, a multiple of 256 */
+    uint64_t offset;                  /* bytes from the beginning of the copy */
+} bzi_plane;
+
+/* Lays out a copy of a picture of so many planes, which was decoded at 1/shrink of its size. Returns its bytes. */
+static uint64_t bzi_picture_planes(const bzna_picture *picture, uint32_t count, uint32_t shrink, bzi_plane planes[3])
+{
+    const uint32_t width = (picture->frame_width + shrink - 1) / shrink;
+    const uint32_t height = (picture->frame_height + shrink - 1) / shrink;
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        bzi_plane *plane = &planes[i];
+        plane->row_bytes = bzi_subsampled(width, i ? picture->chroma_shift_x : 0) * (picture->depth > 8 ? 2ull : 1);
+        plane->rows = bzi_subsampled(height, i ? picture->chroma_shift_y : 0);
+        plane->pitch = (plane->row_bytes + 255) & ~(uint64_t)255;
+        plane->offset = total;
+        total += plane->pitch * plane->rows;
+    }
+    return total;
+}
+
+/* Copies a row of samples so that they lie side by side.
+ *   size    of the copy in bytes
+ *   bytes   of one sample
+ *   step    bytes from one sample to the next in src; 0: they lie side by side there, too */
+static void bzi_plane_copy_row(uint8_t *dst, const uint8_t *src, uint64_t size, uint32_t bytes, uint32_t step)
+{
+    if (!step || step == bytes) {
+        memcpy(dst, src, (size_t)size);
+        return;
+    }
+    for (uint64_t i = 0; i < size; i++)
+        dst[i] = src[i / bytes * step + i % bytes];
+}
+
+/* Copies one plane, and sets the picture's pitch and step to those of the copy. */
+static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_plane *plane, uint8_t *dst)
+{
+    const uint8_t *src = picture->plane[i];
+
+    for (uint64_t y = 0; y < plane->rows; y++)
+        bzi_plane_copy_row(dst + y * plane->pitch, src + (int64_t)y * picture->pitch[i], plane->row_bytes,
+                           picture->depth > 8 ? 2 : 1, picture->step[i]);
+    picture->step[i] = 0;
+    picture->pitch[i] = (int64_t)plane->pitch;
+}
 
 #ifndef BENZINA_NO_HEIF
 
@@ -19362,44 +19393,35 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
 
     tiles->width = item.width;
     tiles->height = item.height;
-    tiles->column = (uint32_t)bzi_min(wanted.x0, wanted.x1 - 1) / item.width;
-    tiles->row = (uint32_t)bzi_min(wanted.y0, wanted.y1 - 1) / item.height;
+    tiles->column = bzi_min32(wanted.x0, wanted.x1 - 1) / item.width;
+    tiles->row = bzi_min32(wanted.y0, wanted.y1 - 1) / item.height;
     tiles->columns = (wanted.x1 - 1) / item.width + 1 - tiles->column;
     tiles->count = tiles->columns * ((wanted.y1 - 1) / item.height + 1 - tiles->row);
     return bzi_tiles_check_bytes(tiles, err);
-}
-
-/* Returns the samples of chroma, which are subsampled by a shift, for so many of luma. */
-static uint32_t bzi_subsampled(uint32_t samples, uint32_t shift)
-{
-    return (uint32_t)(((uint64_t)samples + (1u << shift) - 1) >> shift);
 }
 
 /* Copies a tile's planes to their place in the canvas, clipped at its right and lower edges. */
 static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture *tile, uint32_t x, uint32_t y,
                                   bzna_error *err)
 {
-    const uint32_t bytes = canvas->depth > 8 ? 2 : 1;
+    const uint32_t count = canvas->plane[1] ? 3 : 1;
+    bzna_picture part = *tile;
+    bzi_plane planes[3];
 
     if (tile->depth != canvas->depth || tile->chroma_shift_x != canvas->chroma_shift_x ||
         tile->chroma_shift_y != canvas->chroma_shift_y || !tile->plane[1] != !canvas->plane[1])
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the tile at %u,%u has another depth or chroma format than the first",
                         x, y);
 
-    for (int i = 0; i < (canvas->plane[1] ? 3 : 1); i++) {
-        const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
-        const uint32_t width = (uint32_t)bzi_min(tile->frame_width, canvas->frame_width - x);
-        const uint32_t height = (uint32_t)bzi_min(tile->frame_height, canvas->frame_height - y);
-        const uint64_t size = (uint64_t)bzi_subsampled(width, shift_x) * bytes;
-        uint8_t *dst = (uint8_t *)(uintptr_t)canvas->plane[i] + (int64_t)(y >> shift_y) * canvas->pitch[i] +
-                       (uint64_t)(x >> shift_x) * bytes;
-
-        if (tile->step[i] && tile->step[i] != bytes)
-            return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the tile at %u,%u does not come as planes", x, y);
-
-        for (uint32_t row = 0; row < bzi_subsampled(height, shift_y); row++)
-            memcpy(dst + (int64_t)row * canvas->pitch[i],
-                   (const uint8_t *)tile->plane[i] + (int64_t)row * tile->pitch[i], (size_t)size);
+    part.frame_width = bzi_min32(tile->frame_width, canvas->frame_width - x);
+    part.frame_height = bzi_min32(tile->frame_height, canvas->frame_height - y);
+    bzi_picture_planes(&part, count, 1, planes);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t left = (uint64_t)(x >> (i ? canvas->chroma_shift_x : 0)) * (canvas->depth > 8 ? 2 : 1);
+        const uint64_t above = y >> (i ? canvas->chroma_shift_y : 0);
+        planes[i].pitch = (uint64_t)canvas->pitch[i];
+        bzi_picture_copy_plane(&part, i, &planes[i],
+                               (uint8_t *)(uintptr_t)canvas->plane[i] + above * planes[i].pitch + left);
     }
     return BZNA_OK;
 }
@@ -19408,22 +19430,15 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
 static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles, uint32_t chroma_format,
                                        bzna_picture *canvas, bzna_error *err)
 {
-    const uint64_t bytes = canvas->depth > 8 ? 2 : 1;
-    uint64_t offset[3], total = 0;
-    const int count = chroma_format ? 3 : 1;
+    const uint32_t count = chroma_format ? 3 : 1;
+    bzi_plane planes[3];
 
-    for (int i = 0; i < count; i++) {
-        const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
-        const uint64_t width = bzi_subsampled(canvas->frame_width, shift_x);
-        canvas->pitch[i] = (int64_t)((width * bytes + 63) & ~63ull);
-        offset[i] = total;
-        total += (uint64_t)canvas->pitch[i] * bzi_subsampled(canvas->frame_height, shift_y);
-    }
-
-    if (!bzi_buffer_reserve(software->memory, &software->canvas, total, 0))
+    if (!bzi_buffer_reserve(software->memory, &software->canvas, bzi_picture_planes(canvas, count, 1, planes), 0))
         return bzi_fail_memory(err, "the canvas of a grid");
-    for (int i = 0; i < count; i++)
-        canvas->plane[i] = software->canvas.data + offset[i];
+    for (uint32_t i = 0; i < count; i++) {
+        canvas->pitch[i] = (int64_t)planes[i].pitch;
+        canvas->plane[i] = software->canvas.data + planes[i].offset;
+    }
     tiles->canvas = *canvas;
     software->tiles = tiles->count;
     return BZNA_OK;
@@ -19436,7 +19451,6 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     bzi_image alone;
     bzi_format format;
     bzi_span first;
-    bzna_status status;
 
     if (!coded->data) {
         if (!bzi_buffer_reserve(software->memory, &software->gathered, coded->data_size, 0))
@@ -19449,25 +19463,32 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     }
 
     alone = bzi_image_alone(coded);
-    if ((status = bzi_picture_describe(&alone, software->max_edge_px, &format, picture, err)) != BZNA_OK)
-        return status;
+    if (bzi_picture_describe(&alone, software->max_edge_px, &format, picture, err) != BZNA_OK)
+        return err->status;
     return bzi_software_decode_one(software, coded, &format, bzi_picture_all(picture), picture, err);
 }
 
-/* Finds a tile, and its place in the canvas as x and y. */
+/* Finds a tile. */
 static bzna_status bzi_tiles_find(const bzi_tiles *tiles, uint32_t number, bzi_heif_item *item, bzna_image *coded,
-                                  uint32_t place[2], bzna_error *err)
+                                  bzna_error *err)
 {
     const uint32_t at = bzi_tiles_place(tiles, number);
-    bzna_status status = bzi_heif_find_tile(&tiles->heif, &tiles->grid, at, item, coded, err);
 
-    place[0] = at % tiles->grid.columns * tiles->width;
-    place[1] = at / tiles->grid.columns * tiles->height;
-
-    if (status == BZNA_OK && (item->width != tiles->width || item->height != tiles->height))
+    if (bzi_heif_find_tile(&tiles->heif, &tiles->grid, at, item, coded, err) != BZNA_OK)
+        return err->status;
+    if (item->width != tiles->width || item->height != tiles->height)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "tile %u is %ux%u, the first one is %ux%u", at, item->width,
                         item->height, tiles->width, tiles->height);
-    return status;
+    return BZNA_OK;
+}
+
+/* Gives the place of a tile in the canvas, as x and y. */
+static void bzi_tiles_corner(const bzi_tiles *tiles, uint32_t number, uint32_t corner[2])
+{
+    const uint32_t at = bzi_tiles_place(tiles, number);
+
+    corner[0] = at % tiles->grid.columns * tiles->width;
+    corner[1] = at / tiles->grid.columns * tiles->height;
 }
 
 /* Adds to an error which tile it is about. */
@@ -19485,13 +19506,14 @@ static bzna_status bzi_software_tile(bzi_software *software, const bzi_tiles *ti
     bzi_heif_item item;
     bzna_image coded;
     bzna_picture picture;
-    uint32_t place[2];
+    uint32_t corner[2];
 
-    if (bzi_tiles_find(tiles, number, &item, &coded, place, err) != BZNA_OK)
+    if (bzi_tiles_find(tiles, number, &item, &coded, err) != BZNA_OK)
         return err->status;
     if (bzi_heif_decode_item(software, &tiles->heif, &item, &coded, &picture, err) != BZNA_OK)
         return bzi_tiles_fail(tiles, number, err);
-    return bzi_canvas_put(&tiles->canvas, &picture, place[0], place[1], err);
+    bzi_tiles_corner(tiles, number, corner);
+    return bzi_canvas_put(&tiles->canvas, &picture, corner[0], corner[1], err);
 }
 
 /* Decodes a grid on one thread. */
@@ -19563,8 +19585,8 @@ BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel
     const bzi_rows rows = bzi_slot_rows(slot, to), columns = bzi_slot_rows(&across, to);
     if (rows.first >= rows.end || columns.first >= columns.end)
         return;
-    region->x0 = (uint32_t)bzi_min(region->x0, (uint32_t)columns.first);
-    region->y0 = (uint32_t)bzi_min(region->y0, (uint32_t)rows.first);
+    region->x0 = bzi_min32(region->x0, (uint32_t)columns.first);
+    region->y0 = bzi_min32(region->y0, (uint32_t)rows.first);
     region->x1 = bzi_max32(region->x1, (uint32_t)columns.end);
     region->y1 = bzi_max32(region->y1, (uint32_t)rows.end);
 }
@@ -19611,137 +19633,103 @@ typedef CUresult CUDAAPI bzi_cu_flags(unsigned int *flags);
 typedef CUresult CUDAAPI bzi_cu_stream_priority(CUstream *stream, unsigned int flags, int priority);
 typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
 
-/* The functions that are used: the member of bzi_cuda, the driver's name for it, its type. */
+/* The functions that are used, by the driver's own names, and their types. */
 #define BZI_CUDA_SYMBOLS(X) \
-    X(init,             "cuInit",                     tcuInit) \
-    X(driver_version,   "cuDriverGetVersion",         bzi_cu_driver_version) \
-    X(device_count,     "cuDeviceGetCount",           tcuDeviceGetCount) \
-    X(device_get,       "cuDeviceGet",                tcuDeviceGet) \
-    X(device_name,      "cuDeviceGetName",            tcuDeviceGetName) \
-    X(device_attribute, "cuDeviceGetAttribute",       tcuDeviceGetAttribute) \
-    X(device_memory,    "cuDeviceTotalMem_v2",        bzi_cu_total_memory) \
-    X(memory_info,      "cuMemGetInfo_v2",            bzi_cu_memory_info) \
-    X(primary_retain,   "cuDevicePrimaryCtxRetain",   tcuDevicePrimaryCtxRetain) \
-    X(primary_release,  "cuDevicePrimaryCtxRelease",  tcuDevicePrimaryCtxRelease) \
-    X(push,             "cuCtxPushCurrent_v2",        tcuCtxPushCurrent_v2) \
-    X(pop,              "cuCtxPopCurrent_v2",         tcuCtxPopCurrent_v2) \
-    X(context_device,   "cuCtxGetDevice",             tcuCtxGetDevice) \
-    X(alloc,            "cuMemAlloc_v2",              tcuMemAlloc_v2) \
-    X(release,          "cuMemFree_v2",               tcuMemFree_v2) \
-    X(host_alloc,       "cuMemHostAlloc",             bzi_cu_host_alloc) \
-    X(host_free,        "cuMemFreeHost",              bzi_cu_host_free) \
-    X(upload,           "cuMemcpyHtoDAsync_v2",       tcuMemcpyHtoDAsync_v2) \
-    X(download,         "cuMemcpyDtoHAsync_v2",       tcuMemcpyDtoHAsync_v2) \
-    X(copy_2d,          "cuMemcpy2DAsync_v2",         tcuMemcpy2DAsync_v2) \
-    X(set_bytes,        "cuMemsetD8Async",            tcuMemsetD8Async) \
-    X(stream_create,    "cuStreamCreate",             tcuStreamCreate) \
-    X(stream_destroy,   "cuStreamDestroy_v2",         tcuStreamDestroy_v2) \
-    X(stream_sync,      "cuStreamSynchronize",        tcuStreamSynchronize) \
-    X(stream_wait,      "cuStreamWaitEvent",          bzi_cu_stream_wait) \
-    X(event_create,     "cuEventCreate",              tcuEventCreate) \
-    X(event_destroy,    "cuEventDestroy_v2",          tcuEventDestroy_v2) \
-    X(event_record,     "cuEventRecord",              tcuEventRecord) \
-    X(event_query,      "cuEventQuery",               tcuEventQuery) \
-    X(event_sync,       "cuEventSynchronize",         tcuEventSynchronize) \
-    X(module_load,      "cuModuleLoadData",           tcuModuleLoadData) \
-    X(module_unload,    "cuModuleUnload",             tcuModuleUnload) \
-    X(module_function,  "cuModuleGetFunction",        tcuModuleGetFunction) \
-    X(launch,           "cuLaunchKernel",             tcuLaunchKernel) \
-    X(error_name,       "cuGetErrorName",             tcuGetErrorName)
+    X(cuInit,                    tcuInit) \
+    X(cuDriverGetVersion,        bzi_cu_driver_version) \
+    X(cuDeviceGetCount,          tcuDeviceGetCount) \
+    X(cuDeviceGet,               tcuDeviceGet) \
+    X(cuDeviceGetName,           tcuDeviceGetName) \
+    X(cuDeviceGetAttribute,      tcuDeviceGetAttribute) \
+    X(cuDeviceTotalMem_v2,       bzi_cu_total_memory) \
+    X(cuMemGetInfo_v2,           bzi_cu_memory_info) \
+    X(cuDevicePrimaryCtxRetain,  tcuDevicePrimaryCtxRetain) \
+    X(cuDevicePrimaryCtxRelease, tcuDevicePrimaryCtxRelease) \
+    X(cuCtxPushCurrent_v2,       tcuCtxPushCurrent_v2) \
+    X(cuCtxPopCurrent_v2,        tcuCtxPopCurrent_v2) \
+    X(cuCtxGetDevice,            tcuCtxGetDevice) \
+    X(cuMemAlloc_v2,             tcuMemAlloc_v2) \
+    X(cuMemFree_v2,              tcuMemFree_v2) \
+    X(cuMemHostAlloc,            bzi_cu_host_alloc) \
+    X(cuMemFreeHost,             bzi_cu_host_free) \
+    X(cuMemcpyHtoDAsync_v2,      tcuMemcpyHtoDAsync_v2) \
+    X(cuMemcpyDtoHAsync_v2,      tcuMemcpyDtoHAsync_v2) \
+    X(cuMemcpy2DAsync_v2,        tcuMemcpy2DAsync_v2) \
+    X(cuMemsetD8Async,           tcuMemsetD8Async) \
+    X(cuStreamCreate,            tcuStreamCreate) \
+    X(cuStreamDestroy_v2,        tcuStreamDestroy_v2) \
+    X(cuStreamSynchronize,       tcuStreamSynchronize) \
+    X(cuStreamWaitEvent,         bzi_cu_stream_wait) \
+    X(cuEventCreate,             tcuEventCreate) \
+    X(cuEventDestroy_v2,         tcuEventDestroy_v2) \
+    X(cuEventRecord,             tcuEventRecord) \
+    X(cuEventQuery,              tcuEventQuery) \
+    X(cuEventSynchronize,        tcuEventSynchronize) \
+    X(cuModuleLoadData,          tcuModuleLoadData) \
+    X(cuModuleUnload,            tcuModuleUnload) \
+    X(cuModuleGetFunction,       tcuModuleGetFunction) \
+    X(cuLaunchKernel,            tcuLaunchKernel) \
+    X(cuGetErrorName,            tcuGetErrorName)
 
 #define BZI_NVCUVID_SYMBOLS(X) \
-    X(decoder_caps,        "cuvidGetDecoderCaps",     tcuvidGetDecoderCaps) \
-    X(decoder_create,      "cuvidCreateDecoder",      tcuvidCreateDecoder) \
-    X(decoder_destroy,     "cuvidDestroyDecoder",     tcuvidDestroyDecoder) \
-    X(decoder_reconfigure, "cuvidReconfigureDecoder", tcuvidReconfigureDecoder) \
-    X(decode,              "cuvidDecodePicture",      tcuvidDecodePicture) \
-    X(decode_status,       "cuvidGetDecodeStatus",    tcuvidGetDecodeStatus) \
-    X(map,                 "cuvidMapVideoFrame64",    tcuvidMapVideoFrame64) \
-    X(unmap,               "cuvidUnmapVideoFrame64",  tcuvidUnmapVideoFrame64) \
-    X(parser_create,       "cuvidCreateVideoParser",  tcuvidCreateVideoParser) \
-    X(parse,               "cuvidParseVideoData",     tcuvidParseVideoData) \
-    X(parser_destroy,      "cuvidDestroyVideoParser", tcuvidDestroyVideoParser)
+    X(cuvidGetDecoderCaps,     tcuvidGetDecoderCaps) \
+    X(cuvidCreateDecoder,      tcuvidCreateDecoder) \
+    X(cuvidDestroyDecoder,     tcuvidDestroyDecoder) \
+    X(cuvidReconfigureDecoder, tcuvidReconfigureDecoder) \
+    X(cuvidDecodePicture,      tcuvidDecodePicture) \
+    X(cuvidGetDecodeStatus,    tcuvidGetDecodeStatus) \
+    X(cuvidMapVideoFrame64,    tcuvidMapVideoFrame64) \
+    X(cuvidUnmapVideoFrame64,  tcuvidUnmapVideoFrame64) \
+    X(cuvidCreateVideoParser,  tcuvidCreateVideoParser) \
+    X(cuvidParseVideoData,     tcuvidParseVideoData) \
+    X(cuvidDestroyVideoParser, tcuvidDestroyVideoParser)
 
 /* Functions that a driver may lack. Their members are then NULL. */
 #define BZI_CUDA_OPTIONAL(X) \
-    X(current,          "cuCtxGetCurrent",            bzi_cu_current) \
-    X(flags,            "cuCtxGetFlags",              bzi_cu_flags) \
-    X(primary_state,    "cuDevicePrimaryCtxGetState", tcuDevicePrimaryCtxGetState) \
-    X(primary_flags,    "cuDevicePrimaryCtxSetFlags", tcuDevicePrimaryCtxSetFlags) \
-    X(stream_priority,  "cuStreamCreateWithPriority", bzi_cu_stream_priority) \
-    X(capture_mode,     "cuThreadExchangeStreamCaptureMode", bzi_cu_capture_mode)
+    X(cuCtxGetCurrent,                   bzi_cu_current) \
+    X(cuCtxGetFlags,                     bzi_cu_flags) \
+    X(cuDevicePrimaryCtxGetState,        tcuDevicePrimaryCtxGetState) \
+    X(cuDevicePrimaryCtxSetFlags,        tcuDevicePrimaryCtxSetFlags) \
+    X(cuStreamCreateWithPriority,        bzi_cu_stream_priority) \
+    X(cuThreadExchangeStreamCaptureMode, bzi_cu_capture_mode)
 
 typedef struct bzi_cuda {
-#define BZI_CUDA_FIELD(field, name, type) type *field;
+#define BZI_CUDA_FIELD(name, type) type *name;
     BZI_CUDA_SYMBOLS(BZI_CUDA_FIELD)
     BZI_CUDA_OPTIONAL(BZI_CUDA_FIELD)
     BZI_NVCUVID_SYMBOLS(BZI_CUDA_FIELD)
 #undef BZI_CUDA_FIELD
 } bzi_cuda;
 
-/* The driver's names for them. */
-typedef struct bzi_cuda_names {
-#define BZI_CUDA_FIELD(field, name, type) const char *field;
-    BZI_CUDA_SYMBOLS(BZI_CUDA_FIELD)
-    BZI_CUDA_OPTIONAL(BZI_CUDA_FIELD)
-    BZI_NVCUVID_SYMBOLS(BZI_CUDA_FIELD)
-#undef BZI_CUDA_FIELD
-} bzi_cuda_names;
+/* A function to be loaded. */
+typedef struct bzi_cuda_symbol {
+    const char *name;
+    size_t      at;                   /* offset of its member in bzi_cuda */
+    int         is_optional;          /* 1: the library may lack it */
+} bzi_cuda_symbol;
 
-static const bzi_cuda_names bzi_driver_names = {
-#define BZI_CUDA_NAME(field, name, type) .field = name,
-    BZI_CUDA_SYMBOLS(BZI_CUDA_NAME)
-    BZI_CUDA_OPTIONAL(BZI_CUDA_NAME)
-    BZI_NVCUVID_SYMBOLS(BZI_CUDA_NAME)
-#undef BZI_CUDA_NAME
-};
+#define BZI_CUDA_NEEDED(name, type) { #name, offsetof(bzi_cuda, name), 0 },
+#define BZI_CUDA_WANTED(name, type) { #name, offsetof(bzi_cuda, name), 1 },
+static const bzi_cuda_symbol bzi_cuda_symbols[] = { BZI_CUDA_SYMBOLS(BZI_CUDA_NEEDED)
+                                                    BZI_CUDA_OPTIONAL(BZI_CUDA_WANTED) };
+static const bzi_cuda_symbol bzi_nvcuvid_symbols[] = { BZI_NVCUVID_SYMBOLS(BZI_CUDA_NEEDED) };
 
-/* Stores the address of a function in the function pointer at `pointer`. */
-static bzna_status bzi_cuda_symbol(void *library, const char *library_name, const char *name, void *pointer,
-                                   bzna_error *err)
+/* Loads functions of one of the driver's libraries. remedy: what to do if there is no such library. */
+static bzna_status bzi_cuda_load(bzi_cuda *cu, const char *name, const char *remedy, const bzi_cuda_symbol *symbols,
+                                 size_t count, bzna_error *err)
 {
-    void *symbol = bzi_os_symbol(library, name);
+    void *library = bzi_os_library(name);
 
-    if (!symbol)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "%s lacks %s: the NVIDIA driver is too old", library_name, name);
-    /* ISO C has no cast from an object's address to a function's. POSIX says that both have one form. */
-    memcpy(pointer, &symbol, sizeof symbol);
+    if (!library)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "%s was not found: %s", name, remedy);
+    for (size_t i = 0; i < count; i++) {
+        void *symbol = bzi_os_symbol(library, symbols[i].name);
+        if (!symbol && !symbols[i].is_optional)
+            return BZI_FAIL(err, BZNA_E_DEVICE, "%s lacks %s: the NVIDIA driver is too old", name, symbols[i].name);
+        /* ISO C has no cast from an object's address to a function's. POSIX says that both have one form. */
+        memcpy((char *)cu + symbols[i].at, &symbol, sizeof symbol);
+    }
     return BZNA_OK;
-}
-
-static bzna_status bzi_cuda_load(bzi_cuda *cu, bzna_error *err)
-{
-    void *library = bzi_os_library(BZI_OS_CUDA);
-    bzna_status status = BZNA_OK;
-    bzna_error ignored;
-
-    if (!library)
-        return BZI_FAIL(err, BZNA_E_DEVICE, BZI_OS_CUDA " was not found: there is no NVIDIA driver here (in a "
-                        "container: start it with the GPU, --gpus all)");
-#define BZI_CUDA_LOAD(field, name, type) \
-    if (status == BZNA_OK) status = bzi_cuda_symbol(library, BZI_OS_CUDA, name, &cu->field, err);
-    BZI_CUDA_SYMBOLS(BZI_CUDA_LOAD)
-#undef BZI_CUDA_LOAD
-#define BZI_CUDA_TRY(field, name, type) \
-    if (bzi_cuda_symbol(library, BZI_OS_CUDA, name, &cu->field, &ignored) != BZNA_OK) cu->field = NULL;
-    BZI_CUDA_OPTIONAL(BZI_CUDA_TRY)
-#undef BZI_CUDA_TRY
-    return status;
-}
-
-static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
-{
-    void *library = bzi_os_library(BZI_OS_NVCUVID);
-    bzna_status status = BZNA_OK;
-
-    if (!library)
-        return BZI_FAIL(err, BZNA_E_DEVICE, BZI_OS_NVCUVID " was not found: the driver's video part is not installed "
-                        "(in a container: set NVIDIA_DRIVER_CAPABILITIES=compute,video)");
-#define BZI_NVCUVID_LOAD(field, name, type) \
-    if (status == BZNA_OK) status = bzi_cuda_symbol(library, BZI_OS_NVCUVID, name, &cu->field, err);
-    BZI_NVCUVID_SYMBOLS(BZI_NVCUVID_LOAD)
-#undef BZI_NVCUVID_LOAD
-    return status;
 }
 
 /* Returns 1 for errors after which nothing works any more in this CUDA context: those that CUDA calls sticky, and those
@@ -19764,9 +19752,9 @@ static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char
     bzna_status status = code == BZI_CUDA_NO_MEMORY ? BZNA_E_MEMORY :
                          bzi_cuda_is_lost(code) ? BZNA_E_DEVICE_LOST : BZNA_E_DEVICE;
 
-    if (cu->error_name(result, &name) != CUDA_SUCCESS || !name)
+    if (cu->cuGetErrorName(result, &name) != CUDA_SUCCESS || !name)
         name = "unknown error";
-    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%.*s: %s (%d)", (int)strcspn(call, "_"), call, name, code);
+    return BZI_FAIL_BY(err, status, code, "%.*s: %s (%d)", (int)strcspn(call, "_"), call, name, code);
 }
 
 static bzna_status bzi_cuda_fail_forked(bzna_error *err)
@@ -19785,10 +19773,12 @@ static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
 
     if (by && by != bzi_os_process())
         return bzi_cuda_fail_forked(err);
-    if (bzi_cuda_load(cu, err) != BZNA_OK)
+    if (bzi_cuda_load(cu, BZI_OS_CUDA, "there is no NVIDIA driver here (in a container: start it with the GPU, "
+                      "--gpus all)", bzi_cuda_symbols, BZI_LENGTH(bzi_cuda_symbols), err) != BZNA_OK)
         return err->status;
 
-    if ((result = cu->init(0)) == CUDA_SUCCESS && (result = cu->device_count(count)) == CUDA_SUCCESS && *count < 1)
+    if ((result = cu->cuInit(0)) == CUDA_SUCCESS && (result = cu->cuDeviceGetCount(count)) == CUDA_SUCCESS &&
+        *count < 1)
         result = (CUresult)BZI_CUDA_NO_DEVICE;
     if (result != CUDA_SUCCESS)
         return bzi_cuda_fail(cu, result, "cuInit", err);
@@ -19803,8 +19793,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 {
     CUcontext current = NULL;
     CUdevice device = 0;
-    if (!cu->current || cu->current(&current) != CUDA_SUCCESS || !current ||
-        cu->context_device(&device) != CUDA_SUCCESS)
+    if (!cu->cuCtxGetCurrent || cu->cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current ||
+        cu->cuCtxGetDevice(&device) != CUDA_SUCCESS)
         return 0;
     return device;
 }
@@ -19919,7 +19909,7 @@ static bzna_status bzi_device_check(bzi_device *device, CUresult result, const c
 
 /* Calls a function of the driver's, and makes a status of its result. */
 #define BZI_DRIVER(device, err, function, ...) \
-    bzi_device_check(device, (device)->cu.function(__VA_ARGS__), bzi_driver_names.function, err)
+    bzi_device_check(device, (device)->cu.function(__VA_ARGS__), #function, err)
 
 static int bzi_device_is_lost(bzi_device *device) { return atomic_load(&device->lost) != 0; }
 
@@ -19931,8 +19921,8 @@ static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_DEVICE_LOST, "%s: the kernel's pixels differ from the CPU's, so the device is no "
                         "longer used; compile benzina.c with -ffp-contract=off, if it was not",
                         device->info.name);
-    return bzi_fail(err, BZNA_E_DEVICE_LOST, BZNA_NO_OFFSET, 0, code, "CUDA device %d was lost (%d)",
-                    (int)device->info.device.ordinal, code);
+    return BZI_FAIL_BY(err, BZNA_E_DEVICE_LOST, code, "CUDA device %d was lost (%d)",
+                       (int)device->info.device.ordinal, code);
 }
 
 /* Returns BZNA_OK, or the error because of which NVDEC cannot be used. */
@@ -19949,7 +19939,7 @@ static bzna_status bzi_device_video(bzi_device *device, bzna_error *err)
  * needs no context, here and in the two functions below. */
 static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 {
-    CUresult result = device ? device->cu.push(device->cuda) : CUDA_SUCCESS;
+    CUresult result = device ? device->cu.cuCtxPushCurrent_v2(device->cuda) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         return BZNA_OK;
     bzi_device_lose(device, result);
@@ -19962,8 +19952,8 @@ static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 {
     int relaxed = 2;
-    if (device && device->cu.capture_mode)
-        device->cu.capture_mode(&relaxed);
+    if (device && device->cu.cuThreadExchangeStreamCaptureMode)
+        device->cu.cuThreadExchangeStreamCaptureMode(&relaxed);
     return bzi_device_enter(device, err);
 }
 
@@ -19971,7 +19961,7 @@ static void bzi_device_leave(bzi_device *device)
 {
     CUcontext popped;
     if (device)
-        device->cu.pop(&popped);
+        device->cu.cuCtxPopCurrent_v2(&popped);
 }
 
 /* --- Opening and closing --- */
@@ -19982,12 +19972,13 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
     int major = 0, minor = 0, driver = 0;
     size_t bytes = 0;
 
-    if (BZI_DRIVER(device, err, device_name, device->info.name, (int)sizeof device->info.name - 1, handle) != BZNA_OK ||
-        BZI_DRIVER(device, err, device_memory, &bytes, handle) != BZNA_OK ||
-        BZI_DRIVER(device, err, driver_version, &driver) != BZNA_OK ||
-        BZI_DRIVER(device, err, device_attribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle) !=
+    if (BZI_DRIVER(device, err, cuDeviceGetName, device->info.name, (int)sizeof device->info.name - 1, handle) !=
             BZNA_OK ||
-        BZI_DRIVER(device, err, device_attribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle) !=
+        BZI_DRIVER(device, err, cuDeviceTotalMem_v2, &bytes, handle) != BZNA_OK ||
+        BZI_DRIVER(device, err, cuDriverGetVersion, &driver) != BZNA_OK ||
+        BZI_DRIVER(device, err, cuDeviceGetAttribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle) !=
+            BZNA_OK ||
+        BZI_DRIVER(device, err, cuDeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle) !=
             BZNA_OK)
         return err->status;
 
@@ -20010,16 +20001,9 @@ static void bzi_device_use_blocking_sync(bzi_device *device)
     unsigned flags = 0;
     int active = 1;
 
-    if (cu->primary_state && cu->primary_flags && cu->primary_state(device->handle, &flags, &active) == CUDA_SUCCESS &&
-        !active)
-        cu->primary_flags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
-}
-
-/* Returns 1 if waiting threads spin nevertheless, as in a context of another library. Pre: in the CUDA context. */
-static int bzi_device_spins(const bzi_device *device)
-{
-    unsigned flags = 0;
-    return !device->cu.flags || device->cu.flags(&flags) != CUDA_SUCCESS || !(flags & CU_CTX_SCHED_BLOCKING_SYNC);
+    if (cu->cuDevicePrimaryCtxGetState && cu->cuDevicePrimaryCtxSetFlags &&
+        cu->cuDevicePrimaryCtxGetState(device->handle, &flags, &active) == CUDA_SUCCESS && !active)
+        cu->cuDevicePrimaryCtxSetFlags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
 /* Takes the device of the user's CUDA context. */
@@ -20031,7 +20015,7 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
     device->cuda = device->config.cuda_context;
     if (bzi_device_enter(device, err) != BZNA_OK)
         return err->status;
-    status = BZI_DRIVER(device, err, context_device, &device->handle);
+    status = BZI_DRIVER(device, err, cuCtxGetDevice, &device->handle);
     bzi_device_leave(device);
 
     if (status != BZNA_OK)
@@ -20062,11 +20046,11 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     device->info.device.ordinal = ordinal;
     if (ordinal >= count)
         return BZI_FAIL(err, BZNA_E_DEVICE, "there is no CUDA device %d; the driver sees %d", ordinal, count);
-    if (BZI_DRIVER(device, err, device_get, &device->handle, ordinal) != BZNA_OK)
+    if (BZI_DRIVER(device, err, cuDeviceGet, &device->handle, ordinal) != BZNA_OK)
         return err->status;
 
     bzi_device_use_blocking_sync(device);
-    if (BZI_DRIVER(device, err, primary_retain, &device->cuda, device->handle) != BZNA_OK)
+    if (BZI_DRIVER(device, err, cuDevicePrimaryCtxRetain, &device->cuda, device->handle) != BZNA_OK)
         return err->status;
     device->owns_primary = 1;
     return BZNA_OK;
@@ -20131,14 +20115,14 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
         return bzi_fail_memory(err, "the kernel");
 
     bzi_kernel_unpack(text, size);
-    status = BZI_DRIVER(device, err, module_load, &device->module, text);
+    status = BZI_DRIVER(device, err, cuModuleLoadData, &device->module, text);
     if (status != BZNA_OK)
         bzi_device_explain_load(err);
     for (int i = 0; i < BZI_KERNEL_COUNT && status == BZNA_OK; i++)
-        status = BZI_DRIVER(device, err, module_function, &device->warp[i], device->module, names[i]);
+        status = BZI_DRIVER(device, err, cuModuleGetFunction, &device->warp[i], device->module, names[i]);
 #ifndef BENZINA_NO_AUGMENT
     if (status == BZNA_OK)
-        status = BZI_DRIVER(device, err, module_function, &device->augment, device->module, "bzi_kernel_augment");
+        status = BZI_DRIVER(device, err, cuModuleGetFunction, &device->augment, device->module, "bzi_kernel_augment");
 #endif
 
     bzi_release(memory, text, size, 1);
@@ -20162,7 +20146,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     bzna_status status = BZNA_OK;
 
     memset(out, 0, sizeof *out);
-    if (!device->cu.decoder_caps) {                         /* libnvcuvid was not loaded, and device->video says why */
+    if (!device->cu.cuvidGetDecoderCaps) {                  /* libnvcuvid was not loaded, and device->video says why */
         *err = device->video;
         return err->status;
     }
@@ -20175,7 +20159,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     if (!kind->known) {
         kind->caps = (CUVIDDECODECAPS){ .eCodecType = (cudaVideoCodec)row->nv_id, .nBitDepthMinus8 = depth - 8,
                                         .eChromaFormat = (cudaVideoChromaFormat)chroma };
-        status = BZI_DRIVER(device, err, decoder_caps, &kind->caps);
+        status = BZI_DRIVER(device, err, cuvidGetDecoderCaps, &kind->caps);
         kind->known = status == BZNA_OK;
         if (kind->caps.bIsSupported && !kind->caps.nNumNVDECs)      /* old drivers do not count them */
             kind->caps.nNumNVDECs = 1;
@@ -20197,7 +20181,9 @@ static void bzi_device_open_video(bzi_device *device)
     if (device->info.driver / 10 == BZI_CUDA_CORRUPTS / 10)
         BZI_FAIL(&device->video, BZNA_E_DEVICE, "this driver, of CUDA 11.3, corrupts memory when several video "
                  "decoders work at once: update the driver to 470.21 or later");
-    else if (bzi_nvcuvid_load(&device->cu, &device->video) == BZNA_OK &&
+    else if (bzi_cuda_load(&device->cu, BZI_OS_NVCUVID, "the driver's video part is not installed (in a container: set "
+                           "NVIDIA_DRIVER_CAPABILITIES=compute,video)", bzi_nvcuvid_symbols,
+                           BZI_LENGTH(bzi_nvcuvid_symbols), &device->video) == BZNA_OK &&
         bzi_device_caps(device, BZNA_CODEC_H265, 1, 8, &caps, &device->video) == BZNA_OK &&
         (caps.bIsSupported || bzi_device_caps(device, BZNA_CODEC_H264, 1, 8, &caps, &device->video) == BZNA_OK)) {
         device->info.engines = caps.bIsSupported ? caps.nNumNVDECs : 0;
@@ -20221,11 +20207,11 @@ static void bzi_device_close(bzi_device *device)
     if (device->process == bzi_os_process() && !atomic_load(&device->stuck)) {
         int entered = device->module && bzi_device_enter(device, &ignored) == BZNA_OK;
         if (device->module)
-            device->cu.module_unload(device->module);       /* for a lost device, without its context */
+            device->cu.cuModuleUnload(device->module);       /* for a lost device, without its context */
         if (entered)
             bzi_device_leave(device);
         if (device->owns_primary)
-            device->cu.primary_release(device->handle);
+            device->cu.cuDevicePrimaryCtxRelease(device->handle);
     }
 
     if (device->has_turn)
@@ -20239,6 +20225,21 @@ static void bzi_device_close(bzi_device *device)
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
+static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, void *stream)
+{
+    const bzna_device_allocator *allocator = &device->config.device_allocator;
+
+    if (!ptr)
+        return;
+    if (!allocator->alloc) {
+        device->cu.cuMemFree_v2(ptr);
+        return;
+    }
+    bzi_os_callback_begin();
+    allocator->release(allocator->user, (void *)(uintptr_t)ptr, (size_t)bytes, stream);
+    bzi_os_callback_end();
+}
+
 /* Allocates memory on the device, aligned to 256 bytes. Pre: in the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
 {
@@ -20247,7 +20248,7 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
 
     *out = 0;
     if (!allocator->alloc) {
-        const bzna_status status = BZI_DRIVER(device, err, alloc, &ptr, (size_t)bytes);
+        const bzna_status status = BZI_DRIVER(device, err, cuMemAlloc_v2, &ptr, (size_t)bytes);
         *out = ptr;
         return status;
     }
@@ -20261,39 +20262,22 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
     if (*out % 256 == 0)
         return BZNA_OK;
 
-    bzi_os_callback_begin();
-    allocator->release(allocator->user, (void *)(uintptr_t)*out, (size_t)bytes, stream);
-    bzi_os_callback_end();
+    bzi_device_free(device, *out, bytes, stream);
     *out = 0;
     return BZI_FAIL(err, BZNA_E_CALLBACK, "device_allocator.alloc: its memory is not aligned to 256 bytes");
-}
-
-static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, void *stream)
-{
-    const bzna_device_allocator *allocator = &device->config.device_allocator;
-
-    if (!ptr)
-        return;
-    if (!allocator->alloc) {
-        device->cu.release(ptr);
-        return;
-    }
-    bzi_os_callback_begin();
-    allocator->release(allocator->user, (void *)(uintptr_t)ptr, (size_t)bytes, stream);
-    bzi_os_callback_end();
 }
 
 /* Allocates pinned host memory, which copies to and from the device use directly. Pre: in the CUDA context. */
 static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
 {
     *out = NULL;
-    return BZI_DRIVER(device, err, host_alloc, out, (size_t)bytes, 0);
+    return BZI_DRIVER(device, err, cuMemHostAlloc, out, (size_t)bytes, 0);
 }
 
 static void bzi_device_unpin(bzi_device *device, void *host)
 {
     if (host)
-        device->cu.host_free(host);
+        device->cu.cuMemFreeHost(host);
 }
 
 /* --- Streams and events. Pre: in the CUDA context --- */
@@ -20305,10 +20289,10 @@ static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out,
     CUstream stream = NULL;
     bzna_status status;
 
-    if (urgent && device->cu.stream_priority)               /* the driver clamps the number */
-        status = BZI_DRIVER(device, err, stream_priority, &stream, CU_STREAM_NON_BLOCKING, -100);
+    if (urgent && device->cu.cuStreamCreateWithPriority)               /* the driver clamps the number */
+        status = BZI_DRIVER(device, err, cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, -100);
     else
-        status = BZI_DRIVER(device, err, stream_create, &stream, CU_STREAM_NON_BLOCKING);
+        status = BZI_DRIVER(device, err, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
     *out = stream;
     return status;
 }
@@ -20318,14 +20302,14 @@ static void bzi_device_stream_free(bzi_device *device, void *stream)
 {
     if (!stream)
         return;
-    device->cu.stream_sync(stream);
-    device->cu.stream_destroy(stream);
+    device->cu.cuStreamSynchronize(stream);
+    device->cu.cuStreamDestroy_v2(stream);
 }
 
 /* Makes the host wait for all that was enqueued on a stream. */
 static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
 {
-    return stream ? BZI_DRIVER(device, err, stream_sync, stream) : BZNA_OK;
+    return stream ? BZI_DRIVER(device, err, cuStreamSynchronize, stream) : BZNA_OK;
 }
 
 static void bzi_device_stream_wait(bzi_device *device, void *stream)
@@ -20337,7 +20321,7 @@ static void bzi_device_stream_wait(bzi_device *device, void *stream)
 static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *err)
 {
     CUevent event = NULL;
-    const bzna_status status = BZI_DRIVER(device, err, event_create, &event,
+    const bzna_status status = BZI_DRIVER(device, err, cuEventCreate, &event,
                                           CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
     *out = event;
     return status;
@@ -20346,44 +20330,44 @@ static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *
 static void bzi_device_event_free(bzi_device *device, void *event)
 {
     if (event)
-        device->cu.event_destroy(event);
+        device->cu.cuEventDestroy_v2(event);
 }
 
 static bzna_status bzi_device_record(bzi_device *device, void *event, void *stream, bzna_error *err)
 {
-    return BZI_DRIVER(device, err, event_record, event, stream);
+    return BZI_DRIVER(device, err, cuEventRecord, event, stream);
 }
 
 /* Makes the stream wait for what the event recorded last. */
 static bzna_status bzi_device_order(bzi_device *device, void *stream, void *event, bzna_error *err)
 {
-    return BZI_DRIVER(device, err, stream_wait, stream, event, 0);
+    return BZI_DRIVER(device, err, cuStreamWaitEvent, stream, event, 0);
 }
 
 /* Makes the host wait for what the event recorded last, if that is not done yet. */
 static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err)
 {
-    const CUresult result = device->cu.event_query(event);
+    const CUresult result = device->cu.cuEventQuery(event);
     if (result != CUDA_ERROR_NOT_READY)
-        return bzi_device_check(device, result, bzi_driver_names.event_query, err);
-    return BZI_DRIVER(device, err, event_sync, event);
+        return bzi_device_check(device, result, "cuEventQuery", err);
+    return BZI_DRIVER(device, err, cuEventSynchronize, event);
 }
 
 static bzna_status bzi_device_upload(bzi_device *device, uint64_t dst, const void *src, uint64_t bytes, void *stream,
                                      bzna_error *err)
 {
-    return BZI_DRIVER(device, err, upload, dst, src, (size_t)bytes, stream);
+    return BZI_DRIVER(device, err, cuMemcpyHtoDAsync_v2, dst, src, (size_t)bytes, stream);
 }
 
 static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t src, uint64_t bytes, void *stream,
                                        bzna_error *err)
 {
-    return BZI_DRIVER(device, err, download, dst, src, (size_t)bytes, stream);
+    return BZI_DRIVER(device, err, cuMemcpyDtoHAsync_v2, dst, src, (size_t)bytes, stream);
 }
 
 static bzna_status bzi_device_zero(bzi_device *device, uint64_t dst, uint64_t bytes, void *stream, bzna_error *err)
 {
-    return BZI_DRIVER(device, err, set_bytes, dst, 0, (size_t)bytes, stream);
+    return BZI_DRIVER(device, err, cuMemsetD8Async, dst, 0, (size_t)bytes, stream);
 }
 
 /* Warps slots[0 .. count-1], which are copied during the call. There is one launch for each kernel that they need.
@@ -20412,8 +20396,8 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
                 some.slot[n++] = slots->slot[i];
         to.mean = kernel < 0 ? 0 : out->mean;
         if (n)
-            status = BZI_DRIVER(device, err, launch, device->warp[kernel < 0 ? BZI_KERNEL_ANY : kernel], width, height,
-                                n, 32, 8, 1, 0, stream, parameters, NULL);
+            status = BZI_DRIVER(device, err, cuLaunchKernel, device->warp[kernel < 0 ? BZI_KERNEL_ANY : kernel], width,
+                                height, n, 32, 8, 1, 0, stream, parameters, NULL);
     }
 
     return status;
@@ -20439,8 +20423,8 @@ static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass 
         for (uint32_t i = 0; i < count; i++)
             n += bzi_kernel_next_pass(&views[i], out, &stages[i], &passes.pass[n]) != 0;
         if (n)
-            status = BZI_DRIVER(device, err, launch, device->augment, width, height, n, 32, 8, 1, 0, stream, parameters,
-                                NULL);
+            status = BZI_DRIVER(device, err, cuLaunchKernel, device->augment, width, height, n, 32, 8, 1, 0, stream,
+                                parameters, NULL);
     } while (n && status == BZNA_OK);
     return status;
 #else
@@ -20561,6 +20545,7 @@ static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *co
 {
     const char *checks = bzi_os_setting("BENZINA_NVDEC_CHECK");
     bzi_device *device = bzi_alloc_zero(&host->memory, 1, sizeof *device);
+    unsigned flags = 0;
     bzna_status status;
 
     if (!device)
@@ -20579,7 +20564,9 @@ static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *co
 
     if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
         (status = bzi_device_enter(device, err)) == BZNA_OK) {
-        device->spins = (uint32_t)bzi_device_spins(device);
+        /* 0 as in bzi_device_use_blocking_sync, or in a context of another library that does likewise */
+        device->spins = !device->cu.cuCtxGetFlags || device->cu.cuCtxGetFlags(&flags) != CUDA_SUCCESS ||
+                        !(flags & CU_CTX_SCHED_BLOCKING_SYNC);
         if ((status = bzi_device_load_kernel(device, err)) == BZNA_OK &&
             (status = device->checks ? bzi_trial_run(device, err) : BZNA_OK) == BZNA_OK)
             bzi_device_open_video(device);
@@ -20607,24 +20594,6 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 /* Returns 1 if this process is a fork of the one that opened the device, else 0. */
 static int bzi_device_is_foreign(const bzi_device *device) { return device->process != bzi_os_process(); }
-
-/* Fills in what NVDEC can do with the codec, chroma format and depth in *info. */
-static bzna_status bzi_device_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
-{
-    CUVIDDECODECAPS caps;
-    bzna_status status = bzi_device_caps(device, info->codec, info->chroma_format, info->depth, &caps, err);
-
-    if (status != BZNA_OK || !caps.bIsSupported)
-        return status;
-    info->supported = 1;
-    info->engines = caps.nNumNVDECs;
-    info->min_width = caps.nMinWidth;
-    info->min_height = caps.nMinHeight;
-    info->max_width = caps.nMaxWidth;
-    info->max_height = caps.nMaxHeight;
-    info->max_macroblocks = caps.nMaxMBCount;
-    return BZNA_OK;
-}
 
 static void bzi_device_counts(bzi_device *device, bzna_statistics *stats)
 {
@@ -20803,7 +20772,7 @@ static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
     if (!decoder->handle)
         return;
     if (!atomic_load(&device->stuck))                       /* otherwise this call might not return */
-        device->cu.decoder_destroy(decoder->handle);
+        device->cu.cuvidDestroyDecoder(decoder->handle);
     atomic_fetch_sub(&device->decoder_bytes, decoder->bytes);
     memset(decoder, 0, sizeof *decoder);
 }
@@ -20933,11 +20902,11 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
 
     bzi_nvdec_destroy(device, decoder);
     if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget)
-        status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
-                          "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
-                          (bzi_llu)device->decoder_budget);
+        status = BZI_FAIL_BY(err, BZNA_E_MEMORY, BZI_CUDA_NO_MEMORY,
+                             "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
+                             (bzi_llu)device->decoder_budget);
     else
-        status = BZI_DRIVER(device, err, decoder_create, &decoder->handle, &info);
+        status = BZI_DRIVER(device, err, cuvidCreateDecoder, &decoder->handle, &info);
 
     if (status != BZNA_OK) {
         atomic_fetch_sub(&device->decoder_bytes, *bytes);
@@ -20977,7 +20946,7 @@ static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const b
         info.target_rect.right = (short)width;
         info.target_rect.bottom = (short)height;
     }
-    if (BZI_DRIVER(device, &ignored, decoder_reconfigure, decoder->handle, &info) != BZNA_OK)
+    if (BZI_DRIVER(device, &ignored, cuvidReconfigureDecoder, decoder->handle, &info) != BZNA_OK)
         return 0;
 
     atomic_fetch_add(&device->decoders_reconfigured, 1);
@@ -21140,7 +21109,7 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 #endif
 
 /* ==== 65. NVDEC sessions ============================================================================================
- * Calls: rooms 8, 10, 20, 23, 62, 64.
+ * Calls: rooms 8, 10, 20, 23, 59, 62, 64.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -21239,12 +21208,12 @@ static bzna_status bzi_session_accepts(bzi_session *session, const bzi_nvdec_pic
     const bzi_nvdec_format format = bzi_nvdec_format_of(coded);
     const uint32_t codec = format.codec;
     const char *name = bzi_codec_name(codec), *device = session->device->info.name;
-    const uint32_t unit = bzi_codec_find(codec)->nv_unit, allowed = session->device->host->codecs;
+    const uint32_t unit = bzi_codec_find(codec)->nv_unit;
     uint32_t width, height;
     CUVIDDECODECAPS caps;
     bzna_status status;
 
-    if (allowed && !(allowed & bzi_codec_find(codec)->allow)) {
+    if (!bzi_codec_is_allowed(session->device->host->codecs, coded->image)) {
         BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", name);
         return BZI_FOREIGN;
     }
@@ -21330,7 +21299,7 @@ static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT 
             memset(av1->ref_frame_map, 0xff, sizeof av1->ref_frame_map);
     }
 
-    return BZI_DRIVER(device, s->err, decode, flight->decoder->handle, parameters);
+    return BZI_DRIVER(device, s->err, cuvidDecodePicture, flight->decoder->handle, parameters);
 }
 
 /* Takes the first picture of the access unit as the sample. Decoding in software ignores those after it, too. */
@@ -21350,7 +21319,7 @@ static int CUDAAPI bzi_parser_on_picture(void *user, CUVIDPICPARAMS *parameters)
 static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
 {
     if (parser->handle)
-        session->device->cu.parser_destroy(parser->handle);
+        session->device->cu.cuvidDestroyVideoParser(parser->handle);
     memset(parser, 0, sizeof *parser);
     bzi_lru_forget(&session->parser_keys, (uint32_t)(parser - session->parsers));
 }
@@ -21384,7 +21353,7 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
         return bzi_fail_memory(err, "parameter sets");
 
     parameters.pUserData = parser;
-    status = BZI_DRIVER(device, err, parser_create, &parser->handle, &parameters);
+    status = BZI_DRIVER(device, err, cuvidCreateVideoParser, &parser->handle, &parameters);
     if (status != BZNA_OK) {
         parser->handle = NULL;
         bzi_lru_forget(&session->parser_keys, index);
@@ -21405,7 +21374,7 @@ static bzna_status bzi_session_parse(bzi_session *session, bzi_parser *parser, u
     bzna_status status;
 
     parser->submission = submission;
-    status = BZI_DRIVER(device, &err, parse, parser->handle, &packet);
+    status = BZI_DRIVER(device, &err, cuvidParseVideoData, parser->handle, &packet);
     parser->submission = NULL;
 
     if (submission->queued)                                 /* whatever the parser makes of the rest */
@@ -21459,17 +21428,6 @@ static bzna_status bzi_session_fall_back(bzi_session *session, uint32_t codec, b
     return err->status;
 }
 
-/* Writes the picture's stream to session->bytes. */
-static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *image, uint64_t *size, bzna_error *err)
-{
-    bzna_status status = bzi_image_stream(image, NULL, 0, size, err);
-    if (status != BZNA_OK)
-        return status;
-    if (!bzi_buffer_reserve(session->memory, &session->bytes, *size, 0))
-        return bzi_fail_memory(err, "an access unit");
-    return bzi_image_stream(image, session->bytes.data, *size, size, err);
-}
-
 /* Gives a picture to a parser, whose callbacks find its decoder and submit it there. */
 static bzna_status bzi_session_offer(bzi_session *session, const bzi_nvdec_picture *coded, bzi_submission *submission,
                                      bzna_error *err)
@@ -21491,7 +21449,7 @@ static bzna_status bzi_session_offer(bzi_session *session, const bzi_nvdec_pictu
     if (!submission->flight.decoder)
         return BZNA_AGAIN;
 
-    if (bzi_session_stream(session, image, &size, err) != BZNA_OK ||
+    if (bzi_image_to_buffer(image, session->memory, 0, &session->bytes, &size, err) != BZNA_OK ||
         bzi_session_find_parser(session, image, submission, &parser, err) != BZNA_OK)
         return bzi_session_fall_back(session, image->codec, err);
 
@@ -21567,7 +21525,7 @@ static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pit
 static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
 {
     if (!atomic_load(&session->device->stuck))              /* otherwise this call might not return */
-        session->device->cu.unmap(flight->decoder->handle, flight->address);
+        session->device->cu.cuvidUnmapVideoFrame64(flight->decoder->handle, flight->address);
 
     flight->decoder->busy &= ~(1u << flight->surface);
 }
@@ -21586,7 +21544,7 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
     if (session->mute & bit)
         return BZNA_OK;
 
-    result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
+    result = device->cu.cuvidGetDecodeStatus(flight->decoder->handle, (int)flight->surface, &decoded);
     if ((int)result == BZI_CUDA_NOT_SUPPORTED)
         session->mute |= bit;
 
@@ -21594,7 +21552,7 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
         *out = decoded.decodeStatus;
     if (!bzi_cuda_is_lost((int)result))
         return BZNA_OK;
-    return bzi_device_check(device, result, bzi_driver_names.decode_status, err);
+    return bzi_device_check(device, result, "cuvidGetDecodeStatus", err);
 }
 
 /* Waits until a picture is done, if NVDEC reports that. A driver that reports nothing for half a second is taken to
@@ -21641,7 +21599,8 @@ typedef struct bzi_map_call {
 
 static void bzi_map_call_make(const bzi_cuda *cu, bzi_map_call *call)
 {
-    call->result = cu->map(call->decoder, call->surface, &call->address, &call->pitch, &call->parameters);
+    call->result = cu->cuvidMapVideoFrame64(call->decoder, call->surface, &call->address, &call->pitch,
+                                            &call->parameters);
 }
 
 /* A call that may never return is made on a thread of its own, one at a time in the process. If it does not return, its
@@ -21659,9 +21618,9 @@ static void *bzi_map_trial_run(void *argument)
     struct bzi_map_trial *trial = argument;
     CUcontext popped;
 
-    if ((trial->call.result = trial->cu.push(trial->context)) == CUDA_SUCCESS) {
+    if ((trial->call.result = trial->cu.cuCtxPushCurrent_v2(trial->context)) == CUDA_SUCCESS) {
         bzi_map_call_make(&trial->cu, &trial->call);
-        trial->cu.pop(&popped);
+        trial->cu.cuCtxPopCurrent_v2(&popped);
     }
     atomic_store(&trial->done, 1);
     return NULL;
@@ -21691,8 +21650,8 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
     error = device->host->no_threads ? ENOTSUP : bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1);
     if (error) {
         atomic_store(&trial->taken, 0);
-        return bzi_fail(err, BZNA_E_DEVICE, BZNA_NO_OFFSET, 0, error, "cannot start a thread to map a picture: %s",
-                        strerror(error));
+        return BZI_FAIL_BY(err, BZNA_E_DEVICE, error, "cannot start a thread to map a picture: %s",
+                           strerror(error));
     }
 
     begin = bzi_os_now_ns();
@@ -21735,7 +21694,7 @@ static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, c
     }
 
     if (decoded == cuvidDecodeStatus_Error || decoded == cuvidDecodeStatus_Error_Concealed)
-        return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded, "NVDEC: the picture is damaged");
+        return BZI_FAIL_BY(err, BZNA_E_DECODE, decoded, "NVDEC: the picture is damaged");
 
     flight->is_sound = decoded == cuvidDecodeStatus_Success;
     return BZNA_OK;
@@ -21761,7 +21720,7 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
         status = bzi_session_map_anyway(session, call, err);
     else if (status == BZNA_OK)
         bzi_map_call_make(&device->cu, call);
-    return status == BZNA_OK ? bzi_device_check(device, call->result, bzi_driver_names.map, err) : status;
+    return status == BZNA_OK ? bzi_device_check(device, call->result, "cuvidMapVideoFrame64", err) : status;
 }
 
 /* Maps the oldest picture, after it is done. Its tag is set in every case. The rest of *out is valid until
@@ -21822,8 +21781,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
     bzi_device *device = session->device;
     const bzna_picture *from = &flight->picture;
     const uint32_t bytes = from->depth > 8 ? 2 : 1;
-    const uint32_t width = (uint32_t)bzi_min(from->frame_width, to->frame_width - place[0]);
-    const uint32_t height = (uint32_t)bzi_min(from->frame_height, to->frame_height - place[1]);
+    const uint32_t width = bzi_min32(from->frame_width, to->frame_width - place[0]);
+    const uint32_t height = bzi_min32(from->frame_height, to->frame_height - place[1]);
     bzna_status status = BZNA_OK;
 
     for (uint32_t i = 0; i < (flight->semi_planar ? 2u : 3u) && from->plane[i] && status == BZNA_OK; i++) {
@@ -21841,7 +21800,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
             .WidthInBytes = (((size_t)width + (1u << x) - 1) >> x) * each,
             .Height = (height + (1u << y) - 1) >> y,
         };
-        status = BZI_DRIVER(device, err, copy_2d, &copy, session->stream);
+        status = BZI_DRIVER(device, err, cuMemcpy2DAsync_v2, &copy, session->stream);
     }
 
     return status;
@@ -21860,8 +21819,7 @@ static void bzi_session_close(bzi_session *session)
     session->stream = NULL;
     bzi_buffer_free(session->memory, &session->bytes);
     bzi_buffer_free(session->memory, &session->key);
-    if (session->software.memory)
-        bzi_software_close(&session->software);
+    bzi_software_close(&session->software);
 }
 
 static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, const bzi_memory *memory, bzna_error *err)
@@ -22066,15 +22024,12 @@ static bzna_status bzi_check_software(bzi_session *session, const bzi_nvdec_pict
                                       bzna_error *err)
 {
     bzi_software *software = &session->software;
-    bzna_status status = BZNA_OK;
 
     *picture = coded->picture;
-    if (!software->memory)
-        status = bzi_software_open(software, session->memory, session->device->host->max_edge_px, err);
-    if (status == BZNA_OK)
-        return bzi_software_decode(software, coded->image, &coded->sps, bzi_picture_all(picture), picture, err);
-    memset(software, 0, sizeof *software);
-    return status;
+    if (!software->memory &&
+        bzi_software_open(software, session->memory, session->device->host->max_edge_px, err) != BZNA_OK)
+        return err->status;
+    return bzi_software_decode(software, coded->image, &coded->sps, bzi_picture_all(picture), picture, err);
 }
 
 /* --- NVDEC --- */
@@ -22085,13 +22040,11 @@ static bzna_status bzi_check_reserve(bzi_check *check, const bzi_flight *flight,
     bzi_session *session = check->session;
     bzi_device *device = session->device;
     void *pinned;
-    bzna_status status;
 
     check->trial = (bzi_trial){ .device = device, .stream = session->stream };
     check->surface_bytes = bzi_check_surface_bytes(flight);
-    status = bzi_device_pin(device, BZI_TRIAL_BYTES + check->rounds * check->surface_bytes, &pinned, err);
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_device_pin(device, BZI_TRIAL_BYTES + check->rounds * check->surface_bytes, &pinned, err) != BZNA_OK)
+        return err->status;
     check->made = pinned;
     check->copies = (uint8_t *)pinned + BZI_TRIAL_BYTES;
     return bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &check->trial.pixels, err);
@@ -22122,8 +22075,8 @@ static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *e
  * long. */
 static void bzi_check_plan(bzi_check *check)
 {
-    const uint32_t surfaces = bzi_nvdec_chosen(check->session->device), use = surfaces << surfaces % 2;
-    check->half = use > 12 ? use : 12;
+    const uint32_t surfaces = bzi_nvdec_chosen(check->session->device);
+    check->half = bzi_max32(surfaces << surfaces % 2, 12);
     check->rounds = 2 * check->half;
 }
 
@@ -22195,11 +22148,11 @@ static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
     uint64_t bytes = 0;
     bzna_error ignored;
 
-    if (device->cu.memory_info(&before, &total) != CUDA_SUCCESS ||
+    if (device->cu.cuMemGetInfo_v2(&before, &total) != CUDA_SUCCESS ||
         bzi_nvdec_remake(device, &second, &first->format, &parsed, &bytes, &ignored) != BZNA_OK)
         return;
 
-    if (device->cu.memory_info(&after, &total) == CUDA_SUCCESS && before > after + second.bytes) {
+    if (device->cu.cuMemGetInfo_v2(&after, &total) == CUDA_SUCCESS && before > after + second.bytes) {
         uint64_t extra = bzi_min(before - after - second.bytes, BZI_CHECK_MAX_EXTRA);
         atomic_store(&device->decoder_extra, extra);
         atomic_fetch_add(&device->decoder_bytes, extra);
@@ -22386,17 +22339,25 @@ BZI_COLD
 static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
 {
     const bzi_nvdec_format want = { info->codec, info->chroma_format, info->depth, 0, 0 };
+    CUVIDDECODECAPS caps;
     bzi_session session;
     bzna_error why;
     bzna_status status;
 
     if (bzi_device_enter(device, err) != BZNA_OK)
         return err->status;
-    status = bzi_device_codec(device, info, err);
+    status = bzi_device_caps(device, want.codec, want.chroma, want.depth, &caps, err);
 
-    if (status == BZNA_OK && info->supported) {
+    if (status == BZNA_OK && caps.bIsSupported) {
         bzi_caps *kind = bzi_device_kind(device, want.codec, want.chroma, want.depth);
 
+        info->supported = 1;
+        info->engines = caps.nNumNVDECs;
+        info->min_width = caps.nMinWidth;
+        info->min_height = caps.nMinHeight;
+        info->max_width = caps.nMaxWidth;
+        info->max_height = caps.nMaxHeight;
+        info->max_macroblocks = caps.nMaxMBCount;
         bzi_error_init(&why);
         if (bzi_check_is_due(device, &want) &&
             bzi_session_open(&session, device, &device->host->memory, &why) == BZNA_OK) {
@@ -22529,7 +22490,6 @@ typedef struct bzi_output {
     bzna_jitter       jitter;
     bzna_loader_augment augment;      /* its policies; until the loader is open, the caller's, and then a copy */
     uint32_t          own_augment;    /* 1: they are its own; 0: the first output's */
-    uint32_t          reserved0;      /* 0 */
     uint64_t          augment_hash;   /* for the check of saved states */
     bzi_kernel_output kernel;         /* what the kernel is told about it; its mean is the one on the host */
     uint64_t          picture_bytes;  /* of one view of one sample */
@@ -22580,6 +22540,7 @@ typedef struct bzi_pool {
     bzi_host          *host;
     struct bzi_engine *engines;
     uint32_t           count;         /* of engines; immutable */
+    uint32_t           started;       /* engines whose threads are to be joined */
     uint32_t           has_locks;     /* 1: mutex and wake were made */
     bzi_mutex          mutex;
     bzi_cond           wake;          /* an item was queued, or the pool closes */
@@ -22719,10 +22680,19 @@ struct bzna_batch {
     uint64_t     retired_number;      /* (L) retiring: batches with lower numbers were released before this one */
 };
 
+typedef struct bzi_reader {
+    bzna_loader *loader;
+    bzi_run      run;                 /* at hand: the samples of it that are still to be read */
+    bzi_item    *first;               /* of those that are being read */
+    uint32_t     run_retries;         /* of them */
+    uint64_t     usual_bytes;         /* of samples that are fetched, as a moving average */
+    const bzi_container *fields_of;   /* the container of the sample that was read last */
+    uint32_t     fields[BZI_LIMIT_ALL_COLUMNS];       /* number of each column's field there; or BZI_NO_FIELD */
+} bzi_reader;
+
 typedef struct bzi_worker {
     bzna_loader *loader;
-    bzi_thread   thread;
-    uint32_t     started;             /* 1: the thread is to be joined */
+    bzi_reader  *reader;              /* with which it reads samples itself; NULL: readers are threads of their own */
     bzi_software software;
     bzi_image    images[BZI_LIMIT_OUTPUTS];   /* the sample's coded pictures, one for each pick */
     bzi_format   formats[BZI_LIMIT_OUTPUTS];  /* what their streams state */
@@ -22745,16 +22715,6 @@ typedef struct bzi_worker {
     uint32_t     failed_tile;         /* (L) number of the first tile, in their order, that failed; or UINT32_MAX */
 } bzi_worker;
 
-typedef struct bzi_reader {
-    bzna_loader *loader;
-    bzi_thread   thread;
-    uint32_t     started;             /* 1: the thread is to be joined */
-    bzi_run      run;                 /* at hand: the samples of it that are still to be read */
-    bzi_item    *first;               /* of those that are being read */
-    uint32_t     run_retries;         /* of them */
-    uint64_t     usual_bytes;         /* of samples that are fetched, as a moving average */
-} bzi_reader;
-
 /* Which sample comes next, and where the run stands. With the loader's lock held. */
 typedef struct bzi_plan {
     bzi_order     order;              /* of the epoch being planned */
@@ -22774,6 +22734,7 @@ struct bzna_loader {
     /* The config, and what follows from it: immutable once open. */
     bzna_context      *context;
     bzi_host          *host;          /* the context's */
+    const bzi_memory  *memory;        /* the host's */
     bzna_dataset      *dataset;
     bzna_loader_config config;        /* with defaults filled in, without pointers to the user's arrays */
     bzi_pick           picks[BZI_LIMIT_OUTPUTS];      /* the pictures of a sample; their names are copies */
@@ -22821,7 +22782,9 @@ struct bzna_loader {
     bzi_item          *items;
     bzna_batch        *batches;
     bzi_worker        *workers;
-    bzi_reader        *readers;
+    bzi_reader        *readers;       /* config.read.threads of them; if that is 0, one for each worker */
+    bzi_thread        *threads;       /* of workers and readers */
+    uint32_t           thread_count;  /* that were started and are to be joined */
     atomic_uint       *sound;         /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
     atomic_uint        changes;       /* 1: a sound sample came out damaged, so the data changes; ignore sound */
 
@@ -23155,7 +23118,7 @@ static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
            (loader->ready.bytes * part >= loader->ahead_bytes && loader->ready.count >= loader->ahead_least);
 }
 
-/* Wakes an idle reader if one is needed. With the lock held.
+/* Wakes an idle reader if one is needed. Without readers, workers read. With the lock held.
  *   - A reader is woken for a replacement, and always with a pool.
  *   - Otherwise it is woken once half of what was read ahead was taken, so that it finds much to do, and only if items
  *     and a batch are free for what it reads.
@@ -23163,8 +23126,9 @@ static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
  *     no run is ready for them. */
 static void bzi_loader_wake_reader(bzna_loader *loader)
 {
-    const uint32_t idle = loader->idle_readers, waiting = loader->reclaiming + loader->holding;
-    const int reading = loader->config.read.threads > idle + waiting;
+    const uint32_t readers = loader->config.read.threads, waiting = loader->reclaiming + loader->holding;
+    const uint32_t idle = readers ? loader->idle_readers : loader->idle_workers;
+    const int reading = readers > idle + waiting;
     const int slow = !loader->pace.read_ns || loader->pace.read_ns > BZI_READ_SLOW_NS;
 
     if (!idle)
@@ -23176,7 +23140,7 @@ static void bzi_loader_wake_reader(bzna_loader *loader)
         if (reading && !slow && (loader->ready.count || !loader->idle_workers))
             return;
     }
-    bzi_os_wake_one(&loader->reader_wake);
+    bzi_os_wake_one(readers ? &loader->reader_wake : &loader->worker_wake);
 }
 
 /* Lets readers go on after items have become free or were queued for other samples. With the lock held. */
@@ -23187,7 +23151,8 @@ static void bzi_loader_freed(bzna_loader *loader)
         bzi_os_wake_all(&loader->holder_wake);              /* the items' memory may be freed now */
 }
 
-/* Queues a run for the workers. It comes from a reader, or from an engine that cannot decode it. With the lock held. */
+/* Queues a run for the workers. It comes from a reader, or from an engine that cannot decode it. A worker that has read
+ * it takes it itself. With the lock held. */
 static void bzi_ready_push(bzna_loader *loader, bzi_run run)
 {
     bzna_error err;
@@ -23198,7 +23163,7 @@ static void bzi_ready_push(bzna_loader *loader, bzi_run run)
     }
     run.first->run = run;
     bzi_run_join(&loader->ready, run);
-    if (loader->idle_workers)
+    if (loader->idle_workers && loader->config.read.threads)
         bzi_os_wake_one(&loader->worker_wake);
 }
 
@@ -23224,16 +23189,6 @@ static void bzi_run_free(bzi_run *run)
 {
     while (run->first)
         bzi_item_free(bzi_run_take(run, NULL));
-}
-
-/* Hands an item that an engine cannot decode to the workers, as a run of one. With the lock held. */
-BZI_MAYBE_UNUSED static void bzi_item_to_workers(bzi_item *item)
-{
-    bzi_run run = { 0 };
-
-    bzi_run_add(&run, item);
-    bzi_ready_push(item->loader, run);
-    bzi_item_done(item);
 }
 
 
@@ -23366,15 +23321,6 @@ static int bzi_plan_has_batch(bzi_plan *plan)
     return plan->epoch < plan->end_epoch && bzi_plan_list(plan);
 }
 
-/* Returns a free batch, or NULL if there is none. */
-static bzna_batch *bzi_plan_free_batch(bzna_loader *loader)
-{
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        if (loader->batches[i].state == BZI_BATCH_FREE)
-            return &loader->batches[i];
-    return NULL;
-}
-
 /* Computes the order of the epoch being planned, if that has not been done. Returns 1 if order is valid, else 0. A
  * ranked order is kept in one array for all epochs. It is not overwritten while a batch is being filled, because that
  * may need the order of the epoch before. */
@@ -23398,19 +23344,20 @@ static int bzi_plan_batch(bzna_loader *loader)
 {
     bzi_plan *plan = &loader->plan;
     const bzi_shard *shard = &plan->shard;
-    bzna_batch *batch;
+    bzna_batch *batch = loader->batches;
 
     if (loader->poison.status != BZNA_OK)                   /* the batch would never be delivered */
         return 0;
     if (!bzi_plan_has_batch(plan) || !loader->free_batches || !bzi_plan_order(loader))
         return 0;
 
-    batch = bzi_plan_free_batch(loader);
+    while (batch->state != BZI_BATCH_FREE)
+        batch++;
     batch->epoch = plan->epoch;
     batch->order = plan->order;
     batch->number = plan->next_batch++;
     batch->position = bzi_shard_position(shard, batch->number);
-    batch->order.stride = bzi_shard_stride(shard);
+    batch->order.stride = shard->given ? 1 : shard->world;
     batch->real = bzi_shard_real(shard, batch->number);
 
     batch->slots = shard->last_batch >= BZNA_LAST_PAD ? shard->batch : batch->real;
@@ -23533,7 +23480,7 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 
 
 /* ==== 72. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 8, 10, 52, 69, 71.
+ * Calls: rooms 2, 4, 8, 10, 52, 69-71.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -23544,7 +23491,7 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 static bzna_status bzi_indices_repeat(const bzna_loader *loader, const uint64_t *indices, uint64_t count,
                                       uint32_t *repeats, bzna_error *err)
 {
-    const bzi_memory *memory = &loader->host->memory;
+    const bzi_memory *memory = loader->memory;
     const uint64_t bytes = loader->dataset->count / 8 + 1;
     uint8_t *seen;
 
@@ -23734,7 +23681,7 @@ static bzi_sequence *bzi_plan_from(bzi_plan *plan, const uint64_t *seed, const b
 /* Gives the loader the list of an epoch, and frees those of epochs that are over. */
 static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, bzna_error *err)
 {
-    const bzi_memory *memory = &loader->host->memory;
+    const bzi_memory *memory = loader->memory;
     bzi_plan *plan = &loader->plan;
     bzi_sequence *list = bzi_sequence_new(memory, given), *old;
     bzna_status status;
@@ -23751,7 +23698,8 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
     if ((status = bzi_plan_check_list(plan, list, err)) == BZNA_OK) {
         list->next = plan->lists;
         plan->lists = list;
-        bzi_os_wake_all(&loader->reader_wake);              /* they may wait for it */
+        bzi_os_wake_all(&loader->reader_wake);              /* who reads may wait for it */
+        bzi_loader_wake_reader(loader);
     } else {
         list->next = old;
         old = list;
@@ -23768,23 +23716,11 @@ static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint6
     const bzi_plan *plan = &loader->plan;
     bzi_shard shard;
 
-    if (plan->is_given)
-        bzi_loader_lock(loader);
+    bzi_loader_lock(loader);
     shard = bzi_loader_share(loader, plan->is_given ? bzi_plan_find_list(plan, plan->done.epoch) : NULL);
     *samples = bzi_shard_samples(&shard);
     *batches = bzi_shard_batches(&shard);
-    if (plan->is_given)
-        bzi_loader_unlock(loader);
-}
-
-/* Says why the plan has no batch. Returns BZNA_END after the last epoch; before it, the next one lacks its list. With
- * the lock held. */
-static bzna_status bzi_plan_no_batch(const bzi_plan *plan, bzna_error *err)
-{
-    if (plan->epoch >= plan->end_epoch)
-        return BZNA_END;
-    return BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
-                    "bzna_loader_set_batches first", (bzi_llu)plan->epoch);
+    bzi_loader_unlock(loader);
 }
 
 
@@ -24155,43 +24091,50 @@ static bzi_slot_bytes *bzi_batch_bytes(const bzna_batch *batch, uint32_t column,
     return (bzi_slot_bytes *)batch->columns[column] + slot;
 }
 
-/* Makes a slot of a tensor one without a value. */
-static void bzi_column_clear(const bzi_column *column, uint8_t *at)
+/* Makes a slot of a tensor one without a value, from a byte of it on: integers are -1, vectors NaN. */
+static void bzi_column_clear(const bzi_column *column, uint8_t *at, uint64_t from)
 {
     const float nan = NAN;
 
-    memset(at, column->clear && column->dtype != BZNA_DTYPE_UINT8 ? 0xff : 0, (size_t)column->bytes);
-    for (uint64_t i = 0; column->clear && column->dtype == BZNA_DTYPE_FLOAT32 && i < column->bytes; i += sizeof nan)
-        memcpy(at + i, &nan, sizeof nan);
+    if (column->clear && column->dtype == BZNA_DTYPE_FLOAT32)
+        for (uint64_t i = from; i < column->bytes; i += sizeof nan)
+            memcpy(at + i, &nan, sizeof nan);
+    else if (from < column->bytes)
+        memset(at + from, column->clear && column->dtype != BZNA_DTYPE_UINT8 ? 0xff : 0,
+               (size_t)(column->bytes - from));
 }
 
-/* Makes a slot that has no values yet: integers are -1, vectors NaN, and no bytes are present. */
-static void bzi_item_clear_fields(const bzi_item *item)
+/* Returns where the value of an item's sample lies in a tensor. */
+static uint8_t *bzi_item_value(const bzi_item *item, uint32_t tensor)
 {
-    const bzna_loader *loader = item->loader;
-    uint32_t i = 0;
-
-    for (; i < loader->tensor_count; i++)
-        bzi_column_clear(&loader->columns[i], (uint8_t *)item->batch->columns[i] +
-                                                  item->slot * loader->columns[i].bytes);
-    for (; i < loader->column_count; i++)
-        bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
+    return (uint8_t *)item->batch->columns[tensor] + item->slot * item->loader->columns[tensor].bytes;
 }
 
-/* Writes a number or a vector into its place. After a shorter vector the NaN of bzi_item_clear_fields remain. */
+/* Makes the fields of an item's slot absent, from one of them up to another. */
+static void bzi_item_clear_fields(const bzi_item *item, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++)
+        if (i < item->loader->tensor_count)
+            bzi_column_clear(&item->loader->columns[i], bzi_item_value(item, i), 0);
+        else
+            bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
+}
+
+/* Writes a number or a vector into its place. NaN follow a shorter vector. */
 static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                        bzna_error *err)
 {
     const bzi_column *column = &item->loader->columns[i];
-    const uint64_t bytes = column->bytes;
-    bzi_value value = { (uint8_t *)item->batch->columns[i] + item->slot * bytes, bytes, 0, 0 };
+    bzi_value value = { bzi_item_value(item, i), column->bytes, 0, 0 };
     bzna_status status = bzi_container_value(item->container, sample, number, &value, err);
 
-    if (status == BZNA_OK && value.size > bytes)
+    if (status == BZNA_OK && value.size > column->bytes)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors: name it as "
                         "\"%s:%llu\" there, with the length of the longest", column->name,
                         (bzi_llu)(value.size / sizeof(float)), column->length, column->name,
                         (bzi_llu)(value.size / sizeof(float)));
+    if (status == BZNA_OK)
+        bzi_column_clear(column, value.data, value.absent ? 0 : value.size);
     return status;
 }
 
@@ -24211,8 +24154,8 @@ static bzna_status bzi_item_get_picture(const bzi_item *item, const bzi_sample *
 
 /* Writes the bytes of a field into the slot's memory, which grows with them. A NUL follows them, so that text is a
  * string. number: of the field; BZI_NO_FIELD: the field is a picture, which is asked for by its name. */
-static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample, uint32_t i,
-                                      uint32_t number, const char *name, bzna_error *err)
+static bzna_status bzi_item_put_bytes(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
+                                      const char *name, bzna_error *err)
 {
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, i, item->slot);
 
@@ -24236,17 +24179,16 @@ static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, 
             return BZI_FAIL(err, BZNA_E_CALLBACK, "the size of its %s changes between calls: %llu bytes, then %llu",
                             name, (bzi_llu)out->buffer.capacity - 1,
                             (bzi_llu)value.size);
-        if (!bzi_buffer_reserve(&reader->loader->host->memory, &out->buffer, value.size + 1, 0))
+        if (!bzi_buffer_reserve(item->loader->memory, &out->buffer, value.size + 1, 0))
             return bzi_fail_memory(err, "the bytes of a field");
     }
 }
 
 /* Writes the bytes of the field that rules take into their place. Of the rules that share it, the first one has it
  * whose field is there. */
-static bzna_status bzi_item_put_rule(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
-                                     uint32_t column, bzna_error *err)
+static bzna_status bzi_item_put_rule(const bzi_item *item, const bzi_sample *sample, uint32_t column, bzna_error *err)
 {
-    const bzna_loader *loader = reader->loader;
+    const bzna_loader *loader = item->loader;
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, column, item->slot);
     bzna_status status = BZNA_OK;
 
@@ -24255,8 +24197,8 @@ static bzna_status bzi_item_put_rule(bzi_reader *reader, const bzi_item *item, c
             const bzi_field *field = &item->container->fields[f];
             if (bzi_loader_rule_of(loader, field->name) != r)
                 continue;
-            status = bzi_item_put_bytes(reader, item, sample, column,
-                                        field->kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : f, field->name, err);
+            status = bzi_item_put_bytes(item, sample, column, field->kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : f,
+                                        field->name, err);
             out->rule = r;
             out->field = f;
             if (status != BZNA_OK || out->present)
@@ -24265,39 +24207,46 @@ static bzna_status bzi_item_put_rule(bzi_reader *reader, const bzi_item *item, c
     return status;
 }
 
-/* Writes the fields of a sample that was read into its slot. */
+/* Writes one field of a sample that was read into its slot. */
+static bzna_status bzi_item_put_field(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample, uint32_t i,
+                                      bzna_error *err)
+{
+    const bzna_loader *loader = reader->loader;
+    const uint32_t number = reader->fields[i], end = loader->column_count;
+    const uint32_t ruled = loader->rule_count ? loader->rules[0].bytes : end;   /* the first column for rules */
+    const uint32_t kind = number == BZI_NO_FIELD ? 0 : item->container->fields[number].kind;
+
+    if (i < loader->tensor_count && kind && kind == loader->columns[i].kind)
+        return bzi_item_put_number(item, sample, i, number, err);
+
+    bzi_item_clear_fields(item, i, i + 1);
+    if (i >= ruled)
+        return bzi_item_put_rule(item, sample, i, err);
+    if (number == BZI_NO_FIELD)
+        return BZNA_OK;                                     /* only other parts of the data set have it */
+    if (i >= loader->tensor_count)
+        return bzi_item_put_bytes(item, sample, i, kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number,
+                                  loader->columns[i].name, err);
+    if (!loader->columns[i].kind)
+        return BZNA_OK;                                     /* rules fill it in later */
+    return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples",
+                    item->container->fields[number].name);
+}
+
+/* Writes the fields of a sample that was read into its slot. They are found in its container by their names, unless
+ * the sample before was of the same one. */
 static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
                                    bzna_error *err)
 {
     const bzna_loader *loader = reader->loader;
-    const uint32_t tensors = loader->tensor_count, end = loader->column_count;
-    const uint32_t ruled = loader->rule_count ? loader->rules[0].bytes : end;   /* the first column for rules */
     bzna_status status = BZNA_OK;
+    bzi_field field;
 
-    for (uint32_t i = 0; i < end && status == BZNA_OK; i++) {
-        const bzi_column *column = &loader->columns[i];
-        bzi_field field = { 0, 0, "" };
-        uint32_t number;
-
-        if (i < tensors && !column->kind)
-            continue;                                       /* rules fill it in later */
-        if (i >= ruled) {
-            status = bzi_item_put_rule(reader, item, sample, i, err);
-            continue;
-        }
-
-        number = bzi_container_find_field(item->container, column->name, &field);
-        if (number == BZI_NO_FIELD)
-            continue;                                       /* only other parts of the data set have it */
-
-        if (i >= tensors)
-            status = bzi_item_put_bytes(reader, item, sample, i, field.kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number,
-                                        column->name, err);
-        else if (field.kind == column->kind)
-            status = bzi_item_put_number(item, sample, i, number, err);
-        else
-            status = BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples", field.name);
-    }
+    for (uint32_t i = 0; i < loader->column_count && reader->fields_of != item->container; i++)
+        reader->fields[i] = bzi_container_find_field(item->container, loader->columns[i].name, &field);
+    reader->fields_of = item->container;
+    for (uint32_t i = 0; i < loader->column_count && status == BZNA_OK; i++)
+        status = bzi_item_put_field(reader, item, sample, i, err);
     return status;
 }
 
@@ -24307,7 +24256,7 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 
     for (uint32_t i = loader->tensor_count; i < loader->column_count; i++)
         for (uint32_t slot = 0; batch->columns[i] && slot < loader->config.output.batch_size; slot++)
-            bzi_buffer_free(&loader->host->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
+            bzi_buffer_free(loader->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
 }
 
 
@@ -24379,8 +24328,8 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_view *view, cons
     bzi_os_callback_end();
 
     if (status < 0)
-        return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d",
-                        (int)status);
+        return BZI_FAIL_BY(err, BZNA_E_CALLBACK, status, "the transform callback returned %d",
+                           (int)status);
 
     bzi_transform_resolve(transform);
     if ((status = bzi_transform_check(transform, err)) == BZNA_OK && bzi_is_singular(transform->homography))
@@ -24689,15 +24638,15 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
         return BZNA_OK;
     }
 
-    bzi_column_clear(column, out);
+    bzi_column_clear(column, out, 0);
     if (rows)                                               /* NVDEC may have asked before, and refused the picture */
         *rows = 0;
     if (status >= 0)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the rule \"%s\" makes %llu rows of its %s, and there is room for %lld",
                         rule->name, (bzi_llu)count, field->name, (long long)column->shape[0]);
     is_fault = status == BZNA_E_CALLBACK || status < BZI_LIMIT_RULE_STATUS;
-    return bzi_fail(err, is_fault ? BZNA_E_CALLBACK : BZNA_E_FORMAT, BZNA_NO_OFFSET, 0, status,
-                    "the rule \"%s\" returned %d for its %s", rule->name, (int)status, field->name);
+    return BZI_FAIL_BY(err, is_fault ? BZNA_E_CALLBACK : BZNA_E_FORMAT, status,
+                       "the rule \"%s\" returned %d for its %s", rule->name, (int)status, field->name);
 }
 
 /* Lets rules make tensors of the fields of a sample, and writes the geometry.
@@ -24749,11 +24698,10 @@ static void bzi_item_put_operations(const bzi_item *item, const bzna_transform *
 static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
                                     bzna_error *err)
 {
-    bzna_status status = bzi_item_draw(item, pictures, views->transforms, err);
-
-    if (status == BZNA_OK)
-        bzi_item_put_operations(item, views->transforms);
-    return status == BZNA_OK ? bzi_item_rules(item, pictures, views, err) : status;
+    if (bzi_item_draw(item, pictures, views->transforms, err) != BZNA_OK)
+        return err->status;
+    bzi_item_put_operations(item, views->transforms);
+    return bzi_item_rules(item, pictures, views, err);
 }
 
 
@@ -24779,7 +24727,7 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
 static bzna_batch *bzi_reader_reclaimable(bzna_loader *loader)
 {
     const bzna_loader_config *config = &loader->config;
-    const int only_reader = config->read.threads == 1 && config->errors.policy == BZNA_ON_ERROR_REPLACE;
+    const int only_reader = config->read.threads <= 1 && config->errors.policy == BZNA_ON_ERROR_REPLACE;
     bzna_batch *found = NULL;
 
     if (loader->reclaiming || loader->plan.batch || loader->free_batches || loader->poison.status != BZNA_OK ||
@@ -24897,7 +24845,7 @@ static int bzi_reader_trim(bzna_loader *loader)
     bytes = item->bytes;
     memset(&item->bytes, 0, sizeof item->bytes);
     bzi_loader_unlock(loader);
-    bzi_release(&loader->host->memory, bytes.data, bytes.capacity, 1);
+    bzi_release(loader->memory, bytes.data, bytes.capacity, 1);
     bzi_loader_lock(loader);
     loader->held_bytes -= bytes.capacity;
     return 1;
@@ -24933,7 +24881,7 @@ static uint64_t bzi_reader_let_go(bzna_loader *loader, bzi_item *item)
 
     for (; item; item = item->next) {
         bytes += item->bytes.capacity;
-        bzi_buffer_free(&loader->host->memory, &item->bytes);
+        bzi_buffer_free(loader->memory, &item->bytes);
         item->data = NULL;                                  /* it may lie in the memory of an item before it */
     }
     return bytes;
@@ -24957,13 +24905,13 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
     want = bzi_min(want, ceiling);
 
     if (bzi_reader_count_memory(loader, item->bytes.capacity, want, 0))
-        bzi_buffer_free(&loader->host->memory, &item->bytes);
+        bzi_buffer_free(loader->memory, &item->bytes);
     else if (item != reader->first)
         return BZNA_AGAIN;
     else if (!bzi_reader_count_memory(loader, bzi_reader_let_go(loader, item), want, 1))
         return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
 
-    item->bytes.data = bzi_alloc(&loader->host->memory, want, 1, BZI_BATCH_ALIGN);
+    item->bytes.data = bzi_alloc(loader->memory, want, 1, BZI_BATCH_ALIGN);
     if (item->bytes.data) {
         item->bytes.capacity = want;
         return BZNA_OK;
@@ -25028,24 +24976,18 @@ static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, b
 static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const bzi_extent *extent = &reading->sample.extent;
+    const bzi_source *source = reading->source;
     bzna_status status;
 
+    if (!item->data)
+        item->data = extent->data;
+    if (!item->data && reading->fetched)
+        return bzi_reader_fetch_sample(reader, item, reading, err);
+    if (!item->data && source->map && !item->container->ops->prepare && extent->size <= source->size &&
+        extent->offset <= source->size - extent->size)
+        item->data = source->map + extent->offset;
     if (item->data) {
         reading->sample.bytes = item->data;
-        return BZNA_OK;
-    }
-
-    if (extent->data) {
-        reading->sample.bytes = item->data = extent->data;
-        return BZNA_OK;
-    }
-
-    if (reading->fetched)
-        return bzi_reader_fetch_sample(reader, item, reading, err);
-
-    if (reading->source->map && !item->container->ops->prepare && extent->size <= reading->source->size &&
-        extent->offset <= reading->source->size - extent->size) {
-        reading->sample.bytes = item->data = reading->source->map + extent->offset;
         return BZNA_OK;
     }
 
@@ -25079,7 +25021,6 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
     bzna_status status = BZNA_OK;
 
     *target = BZNA_TARGET_NONE;
-    bzi_item_clear_fields(item);
     if ((!container->target_inside && (status = bzi_container_target(container, &unread, target, err)) != BZNA_OK) ||
         (status = bzi_reading_begin(&reading, container, item->local, err)) != BZNA_OK) {
         item->extent.size = 0;
@@ -25108,7 +25049,6 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
 
     if (item->is_padding) {
         item->batch->targets[item->slot] = loader->config.order.pad_target;
-        bzi_item_clear_fields(item);
         return BZNA_END;                                    /* no sample, so that nobody decodes it */
     }
 
@@ -25208,6 +25148,8 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
         bzi_reader_read_neighbors(reader, run.first);
     while ((item = bzi_run_take(&run, NULL)) != NULL) {
         item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, item->err);
+        if (item->status != BZNA_OK)
+            bzi_item_clear_fields(item, 0, reader->loader->column_count);
         is_short |= item->status == BZNA_AGAIN && !item->tried;
         for (bzi_item *after = item->tried ? run.first : NULL; after; after = after->next)
             after->data = NULL;                             /* it may lie in this item's memory, which stays behind */
@@ -25249,17 +25191,6 @@ static int bzi_reader_pass(bzi_reader *reader, int is_new)
     return 0;
 }
 
-/* Reads all of the reader's run. With the lock held, but not while it reads. */
-static void bzi_reader_run_through(bzi_reader *reader)
-{
-    int is_new = 1, in_pool = 0;
-
-    for (; reader->run.count && !in_pool; is_new = 0)
-        in_pool = bzi_reader_pass(reader, is_new);
-    if (!in_pool)
-        bzi_loader_done(reader->loader);
-}
-
 /* The thread of a reader. */
 static void *bzi_reader_run(void *argument)
 {
@@ -25271,8 +25202,13 @@ static void *bzi_reader_run(void *argument)
     bzi_loader_lock(loader);
     if (!entered)
         bzi_loader_break(loader, &err);
-    while ((reader->run = bzi_reader_take(loader)).count)
-        bzi_reader_run_through(reader);
+    while ((reader->run = bzi_reader_take(loader)).count) {
+        int in_pool = 0;
+        for (int is_new = 1; reader->run.count && !in_pool; is_new = 0)
+            in_pool = bzi_reader_pass(reader, is_new);
+        if (!in_pool)
+            bzi_loader_done(loader);
+    }
     bzi_loader_unlock(loader);
     if (entered)
         bzi_device_leave(loader->device);
@@ -25404,14 +25340,13 @@ static void bzi_item_finish(bzi_item *item)
     bzi_loader_freed(item->loader);
 }
 
-/* Completes the message of a failed sample, and logs it. */
-static void bzi_item_report_failure(const bzi_item *item)
-{
-    bzi_container_fail(item->container, item->local, item->err);
-    bzi_log(item->loader->host, BZNA_LOG_WARNING, item->err->status, "%s", item->err->message);
-}
-
 /* --- Lanes --- */
+
+/* Returns the bytes of scratch memory on the device that a lane has. */
+static uint64_t bzi_lane_scratch_bytes(const bzna_loader *loader)
+{
+    return BZI_LANE_SUMS + BZI_KERNEL_SLOTS * loader->view_scratch;
+}
 
 /* Returns the device address to which the kernel writes a view of an item. */
 static uint64_t bzi_lane_target(const bzi_item *item, const bzi_view *view)
@@ -25422,17 +25357,12 @@ static uint64_t bzi_lane_target(const bzi_item *item, const bzi_view *view)
                                      batch->device_data + bzi_view_at(view, batch->slots, item->slot);
 }
 
-/* Returns the lane's part of the loader's scratch memory: BZI_LANE_SUMS bytes, then memory for each view of a launch.
- * One launch's is enough, because a stream runs them one after the other. */
-static uint64_t bzi_lane_scratch(const bzi_lane *lane, const bzna_loader *loader)
-{
-    return loader->scratch + lane->number * (BZI_LANE_SUMS + BZI_KERNEL_SLOTS * loader->view_scratch);
-}
-
-/* Gives slots and passes of a launch their scratch memory. Sums of lumas begin with 0. */
+/* Gives slots and passes of a launch their scratch memory: the lane's part of the loader's, which is BZI_LANE_SUMS
+ * bytes, then memory for each view. One launch's is enough, because a stream runs them one after the other. Sums of
+ * lumas begin with 0. */
 static bzna_status bzi_lane_place(const bzi_lane *lane, const bzna_loader *loader, bzi_launch *launch, bzna_error *err)
 {
-    const uint64_t sums = bzi_lane_scratch(lane, loader);
+    const uint64_t sums = loader->scratch + lane->number * bzi_lane_scratch_bytes(loader);
     uint32_t summed = 0;
 
     for (uint32_t i = 0; i < launch->count; i++) {
@@ -25449,12 +25379,10 @@ static bzna_status bzi_lane_operate(bzi_lane *lane, const bzna_loader *loader, c
                                     bzi_launch *launch, bzna_error *err)
 {
     const bzi_kernel_output target = bzi_view_target(launch->passes, out);
-    bzna_status status = bzi_lane_place(lane, loader, launch, err);
-
-    if (status == BZNA_OK &&
-        (status = bzi_device_warp(lane->device, &launch->slots, launch->count, &target, lane->stream, err)) == BZNA_OK)
-        status = bzi_device_operate(lane->device, launch->passes, launch->count, out, lane->stream, err);
-    return status;
+    if (bzi_lane_place(lane, loader, launch, err) != BZNA_OK ||
+        bzi_device_warp(lane->device, &launch->slots, launch->count, &target, lane->stream, err) != BZNA_OK)
+        return err->status;
+    return bzi_device_operate(lane->device, launch->passes, launch->count, out, lane->stream, err);
 }
 
 /* Enqueues the slots of an output that were gathered: first those without operations on pixels, then the others, which
@@ -25487,8 +25415,8 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
         bzi_lane_warp(lane, loader, i);
 }
 
-/* Adds the slot of a view to the launch of its output. pass: its operations; NULL: none. Pre: the lane has a place for
- * the item, or has the item. */
+/* Adds the slot of a view, with its operations, to the launch of its output. Pre: the lane has a place for the item, or
+ * has the item. */
 static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *view, const bzi_kernel_slot *slot,
                          const bzi_kernel_pass *pass)
 {
@@ -25498,9 +25426,7 @@ static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *v
 
     if (launch->count == BZI_KERNEL_SLOTS)
         bzi_lane_warp(lane, loader, number);
-    memset(&launch->passes[launch->count], 0, sizeof *pass);
-    if (pass)
-        launch->passes[launch->count] = *pass;
+    launch->passes[launch->count] = *pass;
     launch->slots.slot[launch->count] = *slot;
     launch->slots.slot[launch->count++].dst = bzi_lane_target(item, view);
 }
@@ -25590,36 +25516,29 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 
 /* --- The end of a sample --- */
 
-/* Makes every number of a slot the value of padding. */
-static void bzi_slot_pad(bzi_kernel_slot *slot, double value)
-{
-    for (int i = 0; i < 3; i++)
-        slot->fill[i] = (float)value;
-    slot->flags &= ~BZI_KERNEL_FILL_MEAN;
-}
-
 /* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and one of padding
  * with its value. Ends its item. The kernel gets an empty picture, which is out of bounds everywhere. lane: as for
  * bzi_item_complete. */
 static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
 {
+    static const bzi_kernel_pass none;
     bzna_loader *loader = item->loader;
-    bzi_kernel_slot slot;
+    bzi_kernel_slot slot = { .x1 = -1, .y1 = -1, .depth = 8 };
 
-    memset(&slot, 0, sizeof slot);
-    slot.x1 = slot.y1 = -1;
-    slot.depth = 8;
     bzi_item_put_operations(item, NULL);
 
     for (uint32_t i = 0; i < loader->view_count; i++) {
         const bzi_view *view = &loader->views[i];
 
         bzi_slot_colors(&slot, &view->output->transform, view->output->shape.channels);
-        if (item->is_padding)
-            bzi_slot_pad(&slot, loader->config.order.pad_value);
+        if (item->is_padding) {
+            for (int k = 0; k < 3; k++)
+                slot.fill[k] = (float)loader->config.order.pad_value;
+            slot.flags &= ~BZI_KERNEL_FILL_MEAN;
+        }
         slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
         if (lane)
-            bzi_lane_put(lane, item, view, &slot, NULL);
+            bzi_lane_put(lane, item, view, &slot, &none);
         else
             bzi_kernel_fill(&slot, &view->output->kernel);
     }
@@ -25652,8 +25571,10 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
         return;
     }
 
-    if (status != BZNA_OK)
-        bzi_item_report_failure(item);
+    if (status != BZNA_OK) {
+        bzi_container_fail(item->container, item->local, item->err);
+        bzi_log(loader->host, BZNA_LOG_WARNING, item->err->status, "%s", item->err->message);
+    }
 
     bzi_loader_lock(loader);
     bzi_item_account(item);
@@ -25671,7 +25592,7 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 
 
 /* ==== 79. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 7-8, 10, 23-24, 56-57, 63, 69, 74-75, 78.
+ * Calls: rooms 2, 7-8, 10, 23-24, 56-57, 60, 63, 69, 74-75, 78.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -25701,103 +25622,37 @@ static void bzi_worker_free_lane(bzi_worker *worker)
     bzi_device_stream_free(lane->device, lane->stream);
 }
 
-/* A plane of a picture in a copy of it. */
-typedef struct bzi_plane {
-    uint64_t row_bytes;               /* without padding */
-    uint64_t rows;
-    uint64_t pitch;                   /* bytes from row to row in the copy, a multiple of 256 */
-    uint64_t offset;                  /* bytes from the beginning of the copy */
-} bzi_plane;
-
-/* Lays out a copy of a picture that was decoded at 1/shrink of its size. Returns the number of planes. total: the bytes
- * of the copy. */
-static uint32_t bzi_picture_planes(const bzna_picture *picture, uint32_t shrink, bzi_plane planes[3], uint64_t *total)
-{
-    uint32_t count = picture->plane[1] ? 3 : 1, sample_bytes = picture->depth > 8 ? 2 : 1;
-    const uint64_t width = ((uint64_t)picture->frame_width + shrink - 1) / shrink;
-    const uint64_t height = ((uint64_t)picture->frame_height + shrink - 1) / shrink;
-
-    *total = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t shift_x = i ? picture->chroma_shift_x : 0, shift_y = i ? picture->chroma_shift_y : 0;
-        bzi_plane *plane = &planes[i];
-        plane->row_bytes = ((width + (1u << shift_x) - 1) >> shift_x) * sample_bytes;
-        plane->rows = (height + (1u << shift_y) - 1) >> shift_y;
-        plane->pitch = (plane->row_bytes + 255) & ~(uint64_t)255;
-        plane->offset = *total;
-        *total += plane->pitch * plane->rows;
-    }
-    return count;
-}
-
-/* Makes room for an upload, in pinned memory and on the device. Pre: the upload before has ended. */
-static bzna_status bzi_worker_reserve(bzi_worker *worker, uint64_t bytes, bzna_error *err)
-{
-    bzi_device *device = worker->lane.device;
-
-    if (bytes <= worker->upload_bytes)
-        return BZNA_OK;
-
-    bzi_device_stream_wait(device, worker->lane.stream);
-    bzi_device_unpin(device, worker->staging);
-    bzi_device_free(device, worker->upload, worker->upload_bytes, worker->lane.stream);
-    worker->upload = worker->upload_bytes = 0;
-
-    if (bzi_device_pin(device, bytes, &worker->staging, err) != BZNA_OK ||
-        bzi_device_alloc(device, bytes, worker->lane.stream, &worker->upload, err) != BZNA_OK)
-        return err->status;
-    worker->upload_bytes = bytes;
-    return BZNA_OK;
-}
-
-/* Copies a row of samples so that they lie side by side.
- *   size    of the copy in bytes
- *   bytes   of one sample
- *   step    bytes from one sample to the next in src; 0: they lie side by side there, too */
-static void bzi_plane_copy_row(uint8_t *dst, const uint8_t *src, uint64_t size, uint32_t bytes, uint32_t step)
-{
-    if (!step || step == bytes) {
-        memcpy(dst, src, (size_t)size);
-        return;
-    }
-    for (uint64_t i = 0; i < size; i++)
-        dst[i] = src[i / bytes * step + i % bytes];
-}
-
-/* Copies one plane, and sets the picture's pitch and step to those of the copy. */
-static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_plane *plane, uint8_t *dst)
-{
-    const uint8_t *src = picture->plane[i];
-
-    for (uint64_t y = 0; y < plane->rows; y++)
-        bzi_plane_copy_row(dst + y * plane->pitch, src + (int64_t)y * picture->pitch[i], plane->row_bytes,
-                           picture->depth > 8 ? 2 : 1, picture->step[i]);
-    picture->step[i] = 0;
-    picture->pitch[i] = (int64_t)plane->pitch;
-}
-
 /* Copies a picture's planes to the device, where the warp reads them, and sets *picture to their addresses there. */
 static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, uint32_t shrink, bzna_error *err)
 {
     bzi_device *device = worker->lane.device;
     void *stream = worker->lane.stream;
     bzi_plane planes[3];
-    uint64_t total;
-    uint32_t count = bzi_picture_planes(picture, shrink, planes, &total);
-    bzna_status status;
+    const uint32_t count = picture->plane[1] ? 3 : 1;
+    const uint64_t total = bzi_picture_planes(picture, count, shrink, planes);
 
-    if (bzi_device_await(device, worker->uploaded, err) != BZNA_OK ||
-        bzi_worker_reserve(worker, total, err) != BZNA_OK)
+    if (bzi_device_await(device, worker->uploaded, err) != BZNA_OK)
         return err->status;
+
+    if (total > worker->upload_bytes) {                     /* pinned memory and that on the device grow together */
+        bzi_device_stream_wait(device, stream);
+        bzi_device_unpin(device, worker->staging);
+        bzi_device_free(device, worker->upload, worker->upload_bytes, stream);
+        worker->upload = worker->upload_bytes = 0;
+        if (bzi_device_pin(device, total, &worker->staging, err) != BZNA_OK ||
+            bzi_device_alloc(device, total, stream, &worker->upload, err) != BZNA_OK)
+            return err->status;
+        worker->upload_bytes = total;
+    }
 
     for (uint32_t i = 0; i < count; i++) {
         bzi_picture_copy_plane(picture, i, &planes[i], (uint8_t *)worker->staging + planes[i].offset);
         picture->plane[i] = (const void *)(uintptr_t)(worker->upload + planes[i].offset);
     }
 
-    if ((status = bzi_device_upload(device, worker->upload, worker->staging, total, stream, err)) == BZNA_OK)
-        status = bzi_device_record(device, worker->uploaded, stream, err);
-    return status;
+    if (bzi_device_upload(device, worker->upload, worker->staging, total, stream, err) != BZNA_OK)
+        return err->status;
+    return bzi_device_record(device, worker->uploaded, stream, err);
 }
 
 /* Warps one view into its slot, on the host. */
@@ -25808,7 +25663,7 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     bzi_kernel_slot *slot = &worker->views.slots[number];
     const bzi_kernel_pass *pass = &worker->views.passes[number];
     const bzi_kernel_output target = bzi_view_target(pass, out);
-    const bzi_memory *memory = &worker->loader->host->memory;
+    const bzi_memory *memory = worker->loader->memory;
 
     slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
     if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
@@ -25819,26 +25674,17 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     return BZNA_OK;
 }
 
-/* Returns by how much all views of a picture allow a JPEG to be shrunk while it is decoded. */
-static uint32_t bzi_worker_may_shrink(const bzi_worker *worker, uint32_t number)
-{
-    const bzna_loader *loader = worker->loader;
-    uint32_t least = worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
-
-    for (uint32_t i = 0; i < loader->view_count && least > 1; i++)
-        if (loader->views[i].output->picture == number)
-            least = (uint32_t)bzi_min(least, bzi_slot_may_shrink(&worker->views.slots[i],
-                                                                 loader->config.decode.jpeg_shrink_margin));
-    return least;
-}
-
 /* Finds the rows of a picture that its views read. A JPEG is shrunk while it is decoded, if the config allows that.
  * Pre: the views' slots are made. They are changed for the shrunk picture. */
 static void bzi_worker_want_rows(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted)
 {
     const bzna_loader *loader = worker->loader;
-    const uint32_t may = bzi_worker_may_shrink(worker, number);
+    uint32_t may = worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
 
+    for (uint32_t i = 0; i < loader->view_count && may > 1; i++)
+        if (loader->views[i].output->picture == number)
+            may = bzi_min32(may, bzi_slot_may_shrink(&worker->views.slots[i],
+                                                             loader->config.decode.jpeg_shrink_margin));
     wanted->rows = (bzi_rows){ 0, 0 };
     wanted->shrink = loader->config.decode.jpeg_shrink ? may : 1;
     item->shrinkable |= may > wanted->shrink;
@@ -25880,11 +25726,10 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
 {
     bzna_loader *loader = worker->loader;
     bzna_picture *picture = &worker->pictures[number];
-    bzna_status status;
 
-    if ((loader->on_device && (status = bzi_worker_upload(worker, picture, shrink, err)) != BZNA_OK) ||
-        (status = bzi_item_slots(item, number, picture, shrink, &worker->views, err)) != BZNA_OK)
-        return status;
+    if ((loader->on_device && bzi_worker_upload(worker, picture, shrink, err) != BZNA_OK) ||
+        bzi_item_slots(item, number, picture, shrink, &worker->views, err) != BZNA_OK)
+        return err->status;
 
     for (uint32_t i = 0; i < loader->view_count; i++) {
         if (loader->views[i].output->picture != number)
@@ -25910,11 +25755,9 @@ static bzna_status bzi_worker_blame(const bzi_worker *worker, uint32_t number, b
  * transforms decide which parts of the pictures are needed. */
 static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bzna_error *err)
 {
-    bzna_status status;
-
     for (uint32_t i = 0; i < worker->loader->pick_count; i++) {
-        if ((status = bzi_item_image(item, i, &worker->images[i], err)) != BZNA_OK)
-            return status;
+        if (bzi_item_image(item, i, &worker->images[i], err) != BZNA_OK)
+            return err->status;
         if (bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
                                  &worker->pictures[i], err) != BZNA_OK)
             return bzi_worker_blame(worker, i, err);
@@ -25928,8 +25771,8 @@ static bzna_status bzi_worker_refuse_jpeg(bzna_error *err)
 {
     const bzna_error why = *err;
     const bzna_status status = why.status == BZNA_OK || why.status == BZNA_E_CODEC ? BZNA_E_DECODE : why.status;
-    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, why.native_code,
-                    "loader_config.decode.jpeg: not by NVDEC: %s", why.message);
+    return BZI_FAIL_BY(err, status, why.native_code,
+                       "loader_config.decode.jpeg: not by NVDEC: %s", why.message);
 }
 
 /* Lets the user's callback draw into a picture. The callback gets a copy, because the planes may belong to a decoder or
@@ -25943,12 +25786,11 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     bzna_sample_info info;
     bzi_plane planes[3];
     void *drawn[3] = { NULL, NULL, NULL };
-    uint64_t total;
-    const uint32_t count = bzi_picture_planes(picture, 1, planes, &total);
-    const uint64_t capacity = worker->drawn.capacity;
+    const uint32_t count = picture->plane[1] ? 3 : 1;
+    const uint64_t total = bzi_picture_planes(picture, count, 1, planes), capacity = worker->drawn.capacity;
     bzna_status status;
 
-    if (!bzi_buffer_reserve(&worker->loader->host->memory, &worker->drawn, total, 0))
+    if (!bzi_buffer_reserve(worker->loader->memory, &worker->drawn, total, 0))
         return bzi_fail_memory(err, "a copy of the picture");
 
     if (worker->drawn.capacity != capacity)                 /* the callback can see the padding after each row */
@@ -25967,14 +25809,14 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     status = pipeline->picture(pipeline->picture_user, &info, &random, picture, drawn);
     bzi_os_callback_end();
     if (status < 0)
-        return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the picture callback returned %d",
-                        (int)status);
+        return BZI_FAIL_BY(err, BZNA_E_CALLBACK, status, "the picture callback returned %d",
+                           (int)status);
     return BZNA_OK;
 }
 
 
 /* ==== 80. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 4, 7, 60, 62-63, 69-70, 75, 78-79.
+ * Calls: rooms 4, 7, 60, 62-63, 69-70, 75-79.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -26080,12 +25922,13 @@ static bzna_status bzi_worker_decode(bzi_worker *worker, bzi_item *item, uint32_
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
     const bzna_loader *loader = worker->loader;
-    uint64_t begin = bzi_os_now_ns(), decoded;
+    uint64_t begin, decoded;
     bzna_status status;
 
     if (!loader->slot_bytes)
         return bzi_item_rules(item, NULL, &worker->views, err);     /* only fields were asked for */
 
+    begin = bzi_os_now_ns();
     status = bzi_worker_parse(worker, item, err);
     if (status == BZNA_OK && bzi_loader_is_nvdec_jpeg(loader, worker->images[0].coded.codec, &worker->formats[0]))
         status = bzi_worker_refuse_jpeg(err);
@@ -26176,8 +26019,29 @@ static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
     bzi_loader_done(loader);
 }
 
-/* Waits for a run that was read, and returns it. Meanwhile it helps other workers with their grids. The run is empty if
- * the loader closes. With the lock held, but not while it waits or helps. */
+/* Reads the next samples, or what is left of those before, if workers do that. What was read is ready then, and is
+ * worked on before more is read, so that no sample that holds memory waits while memory is short. Returns 1, or 0 if
+ * there is nothing to read. With the lock held, but not while it reads. */
+static int bzi_worker_read(bzi_worker *worker)
+{
+    bzna_loader *loader = worker->loader;
+    bzi_reader *reader = worker->reader;
+    const int is_new = reader && !reader->run.count;
+
+    if (is_new)
+        reader->run = bzi_reader_next(loader);
+    if (!reader || !reader->run.count || bzi_loader_interrupted(loader))
+        return 0;
+
+    loader->active++;
+    bzi_loader_wake_reader(loader);
+    bzi_reader_pass(reader, is_new);
+    bzi_loader_done(loader);
+    return 1;
+}
+
+/* Waits for a run that was read, or reads one, and returns it. Meanwhile it helps other workers with their grids. The
+ * run is empty if the loader closes. With the lock held, but not while it waits, reads or helps. */
 static bzi_run bzi_worker_take(bzi_worker *worker)
 {
     bzna_loader *loader = worker->loader;
@@ -26193,7 +26057,7 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
             bzi_loader_wake_reader(loader);
             break;
         }
-        if (bzi_worker_help(worker))
+        if (bzi_worker_read(worker) || bzi_worker_help(worker))
             continue;
         blocked = !loader->plan.batch && !loader->free_batches;       /* back-pressure: no batch is left to fill */
         start = bzi_os_now_ns();
@@ -26249,7 +26113,6 @@ static void *bzi_worker_run(void *argument)
 typedef struct bzi_engine {
     bzi_pool   *pool;
     bzi_thread  thread;
-    uint32_t    started;              /* 1: the thread is to be joined */
     uint32_t    oom_streak;           /* samples in a row for which it found no memory */
     uint32_t    retired;              /* 1: this engine ends, while others may continue */
     bzi_session session;
@@ -26383,6 +26246,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
     bzna_loader *loader = item->loader;
     const bzna_error reason = *item->err;
     const uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
+    bzi_run run = { 0 };
     uint32_t i = 0;
 
     if (!loader->worker_count) {
@@ -26401,7 +26265,9 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
 
     loader->stats.fallbacks += is_fallback;
     item->decode_ns = item->by_nvdec = 0;
-    bzi_item_to_workers(item);
+    bzi_run_add(&run, item);
+    bzi_ready_push(loader, run);
+    bzi_item_done(item);
     bzi_loader_unlock(loader);
 
     /* The pool's host is used, because the loader may be closed by now. */
@@ -26538,17 +26404,6 @@ static void bzi_engine_count_failures(bzi_engine *engine)
         bzi_engine_retire(engine, &err);
 }
 
-/* Hands an item to the workers because there is no memory for its decoder. The engine ends only if this happens to
- * several samples in a row. */
-static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
-{
-    bzna_error why = *item->err;
-
-    bzi_engine_refuse(engine, item, 1);
-    if (++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
-        bzi_engine_retire(engine, &why);
-}
-
 /* Decides whether the session decodes a picture, which is the item's or a tile of it. Returns BZNA_AGAIN if the item
  * was put back into the queue. The caller must not use the item after that. */
 static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *coded,
@@ -26585,29 +26440,12 @@ typedef struct bzi_tile {
     bzi_nvdec_picture coded;
 } bzi_tile;
 
-/* Finds a tile: as a picture by itself, and its place in the grid. */
-static bzna_status bzi_engine_tile(const bzi_engine *engine, uint32_t number, bzi_image *image, uint32_t place[2],
-                                        bzna_error *err)
-{
-    bzi_heif_item item;
-    bzna_image coded;
-
-    if (bzi_tiles_find(&engine->tiles, number, &item, &coded, place, err) != BZNA_OK)
-        return err->status;
-    *image = bzi_image_alone(&coded);
-    if (coded.data && coded.codec != BZNA_CODEC_JPEG)
-        return BZNA_OK;
-    BZI_FAIL(err, BZNA_E_CODEC, "tiles that are JPEGs or lie in pieces are decoded in software, not by NVDEC");
-    return BZI_FOREIGN;
-}
-
 /* Waits for the oldest tile in flight, and copies it to the canvas. */
 static bzna_status bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
 {
     bzi_session *session = &engine->session;
     bzi_flight flight;
-    bzi_image image;
-    uint32_t place[2];
+    uint32_t corner[2];
     bzna_status result = bzi_session_map(session, &flight, err);
     const uint32_t number = engine->tiles_mapped++;
 
@@ -26616,8 +26454,8 @@ static bzna_status bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
         return result;
     }
 
-    result = bzi_engine_tile(engine, number, &image, place, err);
-    if (result == BZNA_OK && bzi_session_copy(session, &flight, &engine->canvas.picture, place, err) != BZNA_OK)
+    bzi_tiles_corner(&engine->tiles, number, corner);
+    if (bzi_session_copy(session, &flight, &engine->canvas.picture, corner, err) != BZNA_OK)
         result = bzi_session_fall_back(session, engine->tile_format.codec, err);
     bzi_session_unmap_all(session);
     return result;
@@ -26627,11 +26465,17 @@ static bzna_status bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
 static bzna_status bzi_engine_describe_tile(const bzi_engine *engine, const bzi_item *item, uint32_t number,
                                             bzi_tile *tile, bzna_error *err)
 {
-    uint32_t place[2];
-    bzna_status status = bzi_engine_tile(engine, number, &tile->image, place, err);
+    bzi_heif_item found;
+    bzna_image coded;
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_tiles_find(&engine->tiles, number, &found, &coded, err) != BZNA_OK)
+        return err->status;
+    if (!coded.data || coded.codec == BZNA_CODEC_JPEG) {
+        BZI_FAIL(err, BZNA_E_CODEC, "tiles that are JPEGs or lie in pieces are decoded in software, not by NVDEC");
+        return BZI_FOREIGN;
+    }
+
+    tile->image = bzi_image_alone(&coded);
     tile->coded.image = &tile->image.coded;
     return bzi_picture_describe(&tile->image, item->loader->host->max_edge_px, &tile->coded.sps, &tile->coded.picture,
                                 err);
@@ -26686,27 +26530,21 @@ static bzna_status bzi_engine_make_canvas(bzi_engine *engine, const bzi_nvdec_pi
     return BZNA_OK;
 }
 
-/* Finds out if the session can decode a grid's tiles. All must have the format of the first one. */
-static bzna_status bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *item, const bzna_image *image,
-                                           bzna_error *err)
-{
-    bzi_tile first;
-    bzna_status status;
-
-    if (bzi_tiles_open(&engine->tiles, image, (bzi_region){ 0, 0, 1, 1 }, err) != BZNA_OK)
-        return err->status;
-    if ((status = bzi_engine_describe_tile(engine, item, 0, &first, err)) != BZNA_OK)
-        return status;
-    engine->tile_format = bzi_nvdec_format_of(&first.coded);
-    return bzi_engine_accept(engine, item, &first.coded, err);
-}
-
-/* Decodes the tiles that the views of a grid read, and adds all views of the canvas to the lane. */
+/* Decodes the tiles that the views of a grid read, and adds all views of the canvas to the lane. All tiles must have
+ * the format of the first one. */
 static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *grid, bzna_error *err)
 {
     bzi_views *views = &engine->views;
+    bzi_tile first;
     bzna_error other;
-    bzna_status result = bzi_engine_accept_tiles(engine, item, grid->image, err);
+    bzna_status result;
+
+    if (bzi_tiles_open(&engine->tiles, grid->image, (bzi_region){ 0, 0, 1, 1 }, err) != BZNA_OK)
+        return err->status;
+    if ((result = bzi_engine_describe_tile(engine, item, 0, &first, err)) == BZNA_OK) {
+        engine->tile_format = bzi_nvdec_format_of(&first.coded);
+        result = bzi_engine_accept(engine, item, &first.coded, err);
+    }
 
     while (result == BZNA_OK && bzi_engine_busy(engine))
         bzi_engine_advance(engine);                         /* then all work that reads the canvas is enqueued */
@@ -26768,7 +26606,7 @@ static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const b
  * status sends it. */
 static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 {
-    bzna_error *err = item->err;
+    bzna_error *err = item->err, why;
     uint64_t start = bzi_os_now_ns();
     bzi_image image;
     bzi_nvdec_picture coded = { .image = &image.coded };
@@ -26786,12 +26624,14 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     if (status == BZNA_OK || (status < 0 && status != BZNA_E_CODEC))
         engine->oom_streak = 0;
 
-    if (status == BZI_NO_ROOM)
-        bzi_engine_give_up(engine, item);
-    else if (status == BZI_FOREIGN || status == BZNA_E_CODEC)
-        bzi_engine_refuse(engine, item, status == BZNA_E_CODEC);
+    why = *err;
+    if (status == BZI_NO_ROOM || status == BZI_FOREIGN || status == BZNA_E_CODEC)
+        bzi_engine_refuse(engine, item, status != BZI_FOREIGN);
     else if (status < 0)
         bzi_engine_fail(engine, item);
+    /* without memory for a decoder, the engine ends only if this happens to several samples in a row */
+    if (status == BZI_NO_ROOM && ++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
+        bzi_engine_retire(engine, &why);
 }
 
 /* --- Running --- */
@@ -26858,9 +26698,8 @@ static void bzi_pool_close(bzi_pool *pool)
         bzi_os_unlock(&pool->mutex);
     }
 
-    for (uint32_t i = 0; pool->engines && i < pool->count; i++)
-        if (pool->engines[i].started && !foreign)
-            bzi_os_thread_join(pool->engines[i].thread);
+    for (uint32_t i = 0; i < pool->started && !foreign; i++)
+        bzi_os_thread_join(pool->engines[i].thread);
     if (pool->has_locks && !foreign)
         bzi_os_locks_free(&pool->mutex, &pool->wake, 1);
 
@@ -26888,10 +26727,10 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
         engine->lane.device = pool->device;
         engine->lane.number = i;
         if ((error = bzi_os_thread_start(&engine->thread, bzi_engine_run, engine, -1)) != 0)
-            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
-                            "context_config.sessions: cannot start session %u of %u: %s", i, pool->count,
-                            strerror(error));
-        engine->started = 1;
+            return BZI_FAIL_BY(err, BZNA_E_THREAD, error,
+                               "context_config.sessions: cannot start session %u of %u: %s", i, pool->count,
+                               strerror(error));
+        pool->started++;
     }
 
     return BZNA_OK;
@@ -26903,7 +26742,6 @@ BZI_COLD
 static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **out, bzna_error *err)
 {
     bzi_pool *pool = bzi_alloc_zero(&host->memory, 1, sizeof *pool);
-    bzna_status status;
 
     if (!pool)
         return bzi_fail_memory(err, "decode sessions");
@@ -26912,13 +26750,13 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
     pool->device = device;
     pool->count = device->config.sessions;
     if (!pool->count && device->config.sessions_per_engine)
-        pool->count = (uint32_t)bzi_min(device->config.sessions_per_engine * device->info.engines, BZI_LIMIT_SESSIONS);
+        pool->count = bzi_min32(device->config.sessions_per_engine * device->info.engines, BZI_LIMIT_SESSIONS);
     if (!pool->count)
         pool->count = device->info.engines == 1 ? 3 : 2 * device->info.engines;
 
-    if ((status = bzi_pool_start(pool, err)) != BZNA_OK) {
+    if (bzi_pool_start(pool, err) != BZNA_OK) {
         bzi_pool_close(pool);
-        return status;
+        return err->status;
     }
 
     *out = pool;
@@ -26972,17 +26810,15 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
 {
     bzi_host *host = NULL;
     bzna_context *context;
-    bzna_status status = bzi_host_open(config, &host, err);
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_host_open(config, &host, err) != BZNA_OK)
+        return err->status;
 
     context = bzi_alloc_zero(&host->memory, 1, sizeof *context);
     if (!context || !bzi_os_locks_init(&context->turn.mutex, BZI_RANK_CONTEXT, &context->turn.over, 1)) {
-        status = context ? BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock") : bzi_fail_memory(err, "a context");
         bzi_release(&host->memory, context, 1, sizeof *context);
         bzi_host_drop(host);
-        return status;
+        return context ? BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock") : bzi_fail_memory(err, "a context");
     }
 
     context->host = host;
@@ -27023,13 +26859,14 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     if (bzi_device_is_foreign(device))
         return bzi_cuda_fail_forked(err);
 
-    *out = device;
-    if (!bzi_device_is_lost(device))
-        return BZNA_OK;
+    if (bzi_device_is_lost(device)) {
+        /* without a code of the driver's, only the kernel's pixels were wrong, and the CPU can be used instead */
+        bzi_device_fail_lost(device, err);
+        return err->status = err->native_code ? err->status : BZNA_E_DEVICE;
+    }
 
-    /* without a code of the driver's, only the kernel's pixels were wrong, and the CPU can be used instead */
-    bzi_device_fail_lost(device, err);
-    return err->status = err->native_code ? err->status : BZNA_E_DEVICE;
+    *out = device;
+    return BZNA_OK;
 }
 
 /* Returns the device's pool by *out. The first loader that decodes on the device makes it. Pre: bzi_context_gpu has
@@ -27102,18 +26939,6 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
     return batch->has_release ? BZNA_OK : err->status;
 }
 
-/* Frees that. In the CUDA context, unless the device is lost. */
-static void bzi_batch_free_device(bzna_batch *batch)
-{
-    bzna_loader *loader = batch->loader;
-
-    for (uint32_t i = 0; batch->written && i < loader->lanes; i++)
-        bzi_device_event_free(loader->device, batch->written[i]);
-    bzi_device_event_free(loader->device, batch->released);
-    bzi_device_free(loader->device, batch->device_data, loader->data_bytes, loader->stream);
-    bzi_device_unpin(loader->device, batch->pinned);
-}
-
 /* Places the slices of a batch: in the user's buffers, or one after the other in the library's memory. */
 static void bzi_batch_place(bzna_batch *batch, uint32_t number)
 {
@@ -27136,7 +26961,7 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
 
     batch->stream = loader->stream;
     if (has_block)
-        batch->block = bzi_alloc(&loader->host->memory, loader->data_bytes, 1, BZI_BATCH_ALIGN);
+        batch->block = bzi_alloc(loader->memory, loader->data_bytes, 1, BZI_BATCH_ALIGN);
     if ((has_block && !batch->block) || !bzi_batch_make_arrays(batch))
         return BZI_FAIL(err, BZNA_E_MEMORY,
                         "out of memory: batch %u needs %llu bytes (batch_size, width, height, batches_in_flight)",
@@ -27152,15 +26977,6 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
     return BZNA_OK;
 }
 
-/* Makes all batches. In the CUDA context, if the loader has a device. */
-static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
-{
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        if (bzi_batch_make(loader, i, err) != BZNA_OK)
-            return err->status;
-    return BZNA_OK;
-}
-
 /* --- The loader's parts --- */
 
 /* Makes items, queues, and the arrays of batches, workers and readers. After an error, they are freed when the loader
@@ -27168,17 +26984,19 @@ static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
+    const uint32_t readers = config->read.threads ? config->read.threads : loader->worker_count;
     const int notes_sound = loader->pool && loader->dataset->count <= BZI_LIMIT_SOUND;
     bzi_owned *own = &loader->own;
 
     loader->item_count = config->read.ahead_samples +
-                         (config->decode.threads + config->read.threads) * loader->run_most;
+                         (config->decode.threads + readers) * loader->run_most;
     if (loader->pool)
         loader->item_count += loader->pool->count * bzi_nvdec_chosen(loader->device);
 
     if (!BZI_KEEP(own, loader->items, loader->item_count) ||
         !BZI_KEEP(own, loader->workers, config->decode.threads) ||
-        !BZI_KEEP(own, loader->readers, config->read.threads) ||
+        !BZI_KEEP(own, loader->readers, readers) ||
+        !BZI_KEEP(own, loader->threads, config->decode.threads + config->read.threads) ||
         (notes_sound &&
          !BZI_KEEP(own, loader->sound, loader->dataset->count / 32 + 1)) ||
         !BZI_KEEP(&loader->lent, loader->batches, config->pipeline.batches_in_flight))
@@ -27187,6 +27005,8 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     loader->batch_count = config->pipeline.batches_in_flight;
     for (uint32_t i = 0; i < loader->batch_count; i++)
         loader->batches[i].loader = loader;
+    for (uint32_t i = 0; i < readers; i++)
+        loader->readers[i].loader = loader;
     for (uint32_t i = 0; i < loader->item_count; i++) {
         loader->items[i].loader = loader;
         bzi_item_free(&loader->items[i]);
@@ -27223,7 +27043,6 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_order *given = &loader->config.order;
     bzi_order *order = &loader->plan.order;
-    bzna_status status;
 
     order->samples = given->index_count ? given->index_count : loader->dataset->count;
     order->length = given->epoch_samples;
@@ -27233,8 +27052,8 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
     if (given->index_count && !(order->indices = bzi_keep_copy(&loader->own, given->indices, given->index_count,
                                                                sizeof *order->indices)))
         return bzi_fail_memory(err, "loader_config.order.indices");
-    if (given->weight_count && (status = bzi_loader_copy_weights(loader, err)) != BZNA_OK)
-        return status;
+    if (given->weight_count && bzi_loader_copy_weights(loader, err) != BZNA_OK)
+        return err->status;
     if (given->weighting == BZNA_WEIGHTING_ONCE &&
         !BZI_KEEP(&loader->own, order->ranked, order->samples))
         return bzi_fail_memory(err, "the order of weighted draws");
@@ -27259,66 +27078,51 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
     return hash;
 }
 
-/* Returns the processor that a thread runs on, or -1 for any. */
-static int32_t bzi_loader_cpu(const bzna_loader *loader, uint32_t thread)
+/* Starts the thread of a worker or of reader number i, if there are threads. Readers run on the processors after those
+ * of the workers. */
+static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(void *), void *argument, uint32_t i,
+                                           bzna_error *err)
 {
-    return loader->config.pipeline.cpus ? loader->config.pipeline.cpus[thread % loader->config.pipeline.cpu_count] : -1;
+    const bzna_loader_config *config = &loader->config;
+    const int reads = run == bzi_reader_run;
+    const uint32_t number = reads ? config->decode.threads + i : i;
+    const int32_t cpu = config->pipeline.cpus ? config->pipeline.cpus[number % config->pipeline.cpu_count] : -1;
+    int error;
+
+    if (config->pipeline.no_threads)
+        return BZNA_OK;
+    if ((error = bzi_os_thread_start(&loader->threads[loader->thread_count], run, argument, cpu)) != 0)
+        return BZI_FAIL_BY(err, BZNA_E_THREAD, error,
+                           "loader_config.%s.threads, pipeline.cpus: cannot start %s %u of %u on processor %d: %s",
+                           reads ? "read" : "decode", reads ? "reader" : "decoder thread", i,
+                           reads ? config->read.threads : config->decode.threads, cpu, strerror(error));
+    loader->thread_count++;
+    return BZNA_OK;
 }
 
-/* Starts the workers. After an error, those that run are ended with the loader. In the CUDA context, if batches lie on
- * the device. */
-static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err)
+/* Starts workers and readers. After an error, those that run are ended with the loader. In the CUDA context, if batches
+ * lie on the device. */
+static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err)
 {
-    for (uint32_t i = 0; i < loader->worker_count; i++) {
-        const bzi_host *host = loader->host;
+    const bzi_host *host = loader->host;
+    bzna_status status = BZNA_OK;
+
+    for (uint32_t i = 0; i < loader->worker_count && status == BZNA_OK; i++) {
         bzi_worker *worker = &loader->workers[i];
-        int32_t cpu = bzi_loader_cpu(loader, i);
-        int error;
-        bzna_status status = BZNA_OK;
 
         if (loader->slot_bytes)
             status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
         worker->software.allowed = host->codecs;
         worker->loader = loader;
+        worker->reader = loader->config.read.threads ? NULL : &loader->readers[i];
         if (status == BZNA_OK && loader->on_device)
             status = bzi_worker_make_lane(worker, (loader->pool ? loader->pool->count : 0) + i, err);
-        if (status != BZNA_OK)
-            return status;
-
-        if (loader->config.pipeline.no_threads)
-            continue;
-        if ((error = bzi_os_thread_start(&worker->thread, bzi_worker_run, worker, cpu)) != 0)
-            return bzi_fail(
-                err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
-                "loader_config.decode.threads, pipeline.cpus: cannot start decoder thread %u of %u on processor %d: %s",
-                i, loader->config.decode.threads, cpu, strerror(error));
-        worker->started = 1;
+        if (status == BZNA_OK)
+            status = bzi_loader_start_thread(loader, bzi_worker_run, worker, i, err);
     }
-
-    return BZNA_OK;
-}
-
-/* Starts the readers, likewise. They run on the processors after those of the workers. */
-static bzna_status bzi_loader_start_readers(bzna_loader *loader, bzna_error *err)
-{
-    const bzna_loader_config *config = &loader->config;
-
-    for (uint32_t i = 0; i < config->read.threads; i++) {
-        bzi_reader *reader = &loader->readers[i];
-        int32_t cpu = bzi_loader_cpu(loader, config->decode.threads + i);
-        int error;
-
-        reader->loader = loader;
-        if (config->pipeline.no_threads)
-            continue;
-        if ((error = bzi_os_thread_start(&reader->thread, bzi_reader_run, reader, cpu)) != 0)
-            return bzi_fail(
-                err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
-                "loader_config.read.threads, pipeline.cpus: cannot start reader %u of %u on processor %d: %s", i,
-                config->read.threads, cpu, strerror(error));
-        reader->started = 1;
-    }
-    return BZNA_OK;
+    for (uint32_t i = 0; i < loader->config.read.threads && status == BZNA_OK; i++)
+        status = bzi_loader_start_thread(loader, bzi_reader_run, &loader->readers[i], i, err);
+    return status;
 }
 
 /* --- Closing --- */
@@ -27347,24 +27151,31 @@ static void bzi_loader_drain_writes(bzna_loader *loader)
 BZI_COLD
 static void bzi_loader_free_device(bzna_loader *loader)
 {
+    bzi_device *device = loader->device;
     bzna_error ignored;
 
     /* This fails if the device is lost. The library's own objects are freed nevertheless. */
-    int entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
+    int entered = bzi_device_enter(device, &ignored) == BZNA_OK;
 
     bzi_loader_drain_writes(loader);
     for (uint32_t i = 0; i < loader->batch_count; i++) {
-        if (loader->batches[i].state == BZI_BATCH_RETIRING)
-            bzi_batch_drain_reads(&loader->batches[i], &ignored);
-        bzi_batch_free_device(&loader->batches[i]);
+        bzna_batch *batch = &loader->batches[i];
+
+        if (batch->state == BZI_BATCH_RETIRING)
+            bzi_batch_drain_reads(batch, &ignored);
+        for (uint32_t k = 0; batch->written && k < loader->lanes; k++)
+            bzi_device_event_free(device, batch->written[k]);
+        bzi_device_event_free(device, batch->released);
+        bzi_device_free(device, batch->device_data, loader->data_bytes, loader->stream);
+        bzi_device_unpin(device, batch->pinned);
     }
     for (uint32_t i = 0; i < loader->output_count; i++)
-        bzi_device_free(loader->device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
-    bzi_device_free(loader->device, loader->scratch, loader->scratch_bytes, loader->stream);
+        bzi_device_free(device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
+    bzi_device_free(device, loader->scratch, loader->scratch_bytes, loader->stream);
     if (loader->owns_stream)
-        bzi_device_stream_free(loader->device, loader->stream);
+        bzi_device_stream_free(device, loader->stream);
     if (entered)
-        bzi_device_leave(loader->device);
+        bzi_device_leave(device);
 }
 
 /* Frees the rest of a loader, which batches on loan needed until now. Pre: bzi_loader_end. */
@@ -27372,7 +27183,7 @@ BZI_COLD
 static void bzi_loader_free(bzna_loader *loader)
 {
     bzna_context *context = loader->context;
-    const bzi_memory *memory = &loader->host->memory;
+    const bzi_memory *memory = loader->memory;
 
     if (loader->device)
         bzi_loader_free_device(loader);
@@ -27401,18 +27212,14 @@ static void bzi_loader_join(bzna_loader *loader)
         bzi_loader_unlock(loader);
     }
 
-    for (uint32_t i = 0; loader->readers && i < loader->config.read.threads; i++)
-        if (loader->readers[i].started)
-            bzi_os_thread_join(loader->readers[i].thread);
-    for (uint32_t i = 0; loader->workers && i < loader->config.decode.threads; i++)
-        if (loader->workers[i].started)
-            bzi_os_thread_join(loader->workers[i].thread);
+    for (uint32_t i = 0; i < loader->thread_count; i++)
+        bzi_os_thread_join(loader->threads[i]);
 }
 
 /* Ends the threads and frees what only they use. */
 static void bzi_loader_end(bzna_loader *loader)
 {
-    const bzi_memory *memory = &loader->host->memory;
+    const bzi_memory *memory = loader->memory;
     bzna_error ignored;
     int entered;
 
@@ -27420,8 +27227,7 @@ static void bzi_loader_end(bzna_loader *loader)
     entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
 
     for (uint32_t i = 0; loader->workers && i < loader->config.decode.threads; i++) {
-        if (loader->workers[i].software.memory)
-            bzi_software_close(&loader->workers[i].software);
+        bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
         bzi_buffer_free(memory, &loader->workers[i].scratch_pixels);
         bzi_buffer_free(memory, &loader->workers[i].drawn);
@@ -27455,27 +27261,17 @@ static void bzi_loader_unref(bzna_loader *loader)
         bzi_loader_free(loader);
 }
 
-/* Ends the threads, and drops the owner's reference. */
-static void bzi_loader_close(bzna_loader *loader)
-{
-    bzi_loader_end(loader);
-    bzi_loader_unref(loader);
-}
-
 
 /* ==== 85. Without threads ============================================================================================
- * Calls: rooms 10, 62, 70-71, 76-77, 80.
+ * Calls: rooms 10, 62, 70-71, 76, 80.
  *
- * With pipeline.no_threads, the thread in bzna_loader_next does what readers and workers do, one run after the other.
- * Whatever was read is decoded before more is read. Thus no item that holds memory waits while that is short, and what
- * is read ahead is less than a run. */
+ * With pipeline.no_threads, the thread in bzna_loader_next does what a worker does that reads, one run after the other.
+ * What is read ahead is less than a run. */
 
 /* Does the next piece of work. Returns 1, or 0 if there is none. With the lock held, but not while it works. In the
  * CUDA context, if batches lie on the device. */
 static int bzi_loader_step(bzna_loader *loader)
 {
-    bzi_reader *reader = loader->readers;
-    const int is_new = !reader->run.count;
     bzna_batch *batch;
 
     if (loader->ready.count) {
@@ -27484,28 +27280,12 @@ static int bzi_loader_step(bzna_loader *loader)
         return 1;
     }
 
-    if (is_new)
-        reader->run = bzi_reader_next(loader);
-    if (reader->run.count) {
-        loader->active++;
-        bzi_reader_pass(reader, is_new);
-        bzi_loader_done(loader);
+    if (bzi_worker_read(loader->workers))
         return 1;
-    }
-
     if ((batch = bzi_reader_reclaimable(loader)) == NULL)
         return 0;
     bzi_reader_reclaim(batch);
     return 1;
-}
-
-/* Returns 1 if nothing was found to do although a batch is still to come. It may have come by itself: a batch without
- * samples is finished when it is planned. With the lock held. */
-static int bzi_loader_lacks_work(bzna_loader *loader)
-{
-    if (!loader->pending)
-        return bzi_plan_has_batch(&loader->plan);
-    return loader->pending->state != BZI_BATCH_READY;
 }
 
 /* Does the next piece of the work that the batch to be delivered needs. The error that ends the loader, if there is
@@ -27518,7 +27298,9 @@ static void bzi_loader_work(bzna_loader *loader)
         bzi_loader_break(loader, &err);
         return;
     }
-    if (!bzi_loader_step(loader) && bzi_loader_lacks_work(loader)) {
+    /* With nothing to do, the batch may have come by itself: one without samples is finished when it is planned. */
+    if (!bzi_loader_step(loader) && (loader->pending ? loader->pending->state != BZI_BATCH_READY :
+                                                       bzi_plan_has_batch(&loader->plan))) {
         BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
         bzi_loader_break(loader, &err);
     }
@@ -27527,23 +27309,9 @@ static void bzi_loader_work(bzna_loader *loader)
 
 
 /* ==== 86. Delivering ================================================================================================
- * Calls: rooms 2, 4, 7, 10, 62-63, 69-72, 84-85.
+ * Calls: rooms 2, 4, 7, 10, 62-63, 69-71, 84-85.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
-
-/* Returns 1 if a batch has a sample that ends the run, else 0. The error of the first one is then that of every call to
- * come. With the lock held. */
-static int bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch)
-{
-    const uint32_t slot = batch->stop_slot;
-
-    if (slot == UINT32_MAX)
-        return 0;
-
-    loader->poison = batch->errors[slot];
-    loader->poison.status = batch->status[slot];
-    return 1;
-}
 
 /* Waits for the next batch, or makes it, without threads. timeout_ns: 0 does not wait, but does one piece of work
  * without threads; less than 0 waits without limit. Returns BZNA_OK with the batch, BZNA_END, BZNA_AGAIN after the
@@ -27556,20 +27324,26 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
 
     for (;;) {
         bzna_batch *head = loader->pending;
+        const int is_ready = head && head->state == BZI_BATCH_READY;
 
         if (loader->quit || loader->stopped)
             return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
-        if (loader->poison.status != BZNA_OK ||
-            (head && head->state == BZI_BATCH_READY && bzi_loader_poison(loader, head))) {
+        if (is_ready && head->stop_slot != UINT32_MAX) {    /* the first sample that ends the run */
+            head->errors[head->stop_slot].status = head->status[head->stop_slot];
+            bzi_loader_break(loader, &head->errors[head->stop_slot]);
+        }
+        if (loader->poison.status != BZNA_OK) {
             *err = loader->poison;
             return err->status;
         }
-        if (head && head->state == BZI_BATCH_READY) {
+        if (is_ready) {
             *out = head;
             return BZNA_OK;
         }
         if (!head && !bzi_plan_has_batch(&loader->plan))
-            return bzi_plan_no_batch(&loader->plan, err);
+            return loader->plan.epoch >= loader->plan.end_epoch ? BZNA_END :
+                   BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
+                            "bzna_loader_set_batches first", (bzi_llu)loader->plan.epoch);
         if (!head && loader->on_loan == loader->batch_count)
             return BZI_FAIL(err, BZNA_E_STATE,
                             "all %u batches are on loan: release one first, or raise batches_in_flight",
@@ -27696,7 +27470,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
 
     stage->wait_before_ns += bzi_os_now_ns() - start;
     bzi_loader_unlock(loader);
-    if (batch && loader->device && (status = bzi_batch_wait_written(batch, err)) != BZNA_OK)
+    if (batch && loader->device && bzi_batch_wait_written(batch, err) != BZNA_OK)
         return bzi_loader_take_back(batch, err);
 
     if (batch && batch->real && batch->failed == batch->real)
@@ -27708,21 +27482,6 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
 
 /* Returns 1 if a batch is on loan and its owner has not released it, else 0. With the lock held. */
 static int bzi_batch_is_owned(const bzna_batch *batch) { return batch->state == BZI_BATCH_ON_LOAN && batch->owned; }
-
-/* Releases a batch. Returns BZNA_E_STATE if its owner has released it before. DLPack tensors may keep it on loan. */
-static bzna_status bzi_batch_release(bzna_batch *batch)
-{
-    int owned;
-
-    bzi_loader_lock(batch->loader);
-    owned = bzi_batch_is_owned(batch);
-    batch->owned = 0;
-    bzi_loader_unlock(batch->loader);
-    if (!owned)
-        return BZNA_E_STATE;
-    bzi_batch_unref(batch);
-    return BZNA_OK;
-}
 
 /* The deleter of a DLPack tensor drops its reference to the batch. In a child after fork() it does nothing, because the
  * batch belongs to the parent. */
@@ -27832,21 +27591,13 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
  *
  * Stopping, resetting, saving and restoring a loader. */
 
-static void bzi_loader_stop(bzna_loader *loader)
-{
-    bzi_loader_lock(loader);
-    loader->stopped = 1;
-    bzi_loader_wake_all(loader);
-    bzi_loader_unlock(loader);
-}
-
 /* Throws away all that is planned and not on loan. With the lock held, while no item is in any thread's hands. */
 static void bzi_loader_clear(bzna_loader *loader)
 {
     bzi_run_free(&loader->ready);
     bzi_run_free(&loader->redo);
-    if (loader->config.pipeline.no_threads)
-        bzi_run_free(&loader->readers->run);
+    for (uint32_t i = 0; !loader->config.read.threads && i < loader->worker_count; i++)
+        bzi_run_free(&loader->readers[i].run);
 
     for (uint32_t i = 0; i < loader->batch_count; i++) {
         bzna_batch *batch = &loader->batches[i];
@@ -27890,15 +27641,8 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     loader->stopped = 0;
     bzi_loader_wake_all(loader);                            /* a thread that came to next meanwhile may be at the end */
     bzi_loader_unlock(loader);
-    bzi_sequence_free_all(&loader->host->memory, lists);
+    bzi_sequence_free_all(loader->memory, lists);
     return BZNA_OK;
-}
-
-/* Restarts the loader at an epoch, with the seed that it has. */
-static bzna_status bzi_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
-{
-    const bzi_place place = { epoch, 0, loader->config.order.epoch_samples, 0 };
-    return bzi_loader_seek(loader, NULL, &place, bzi_loader_end_epoch(&loader->config, epoch), err);
 }
 
 #define BZI_STATE_BYTES_1 64u         /* size of a state of version 1, which ended with `check` */
@@ -28012,14 +27756,6 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     state->check = bzi_loader_state_check(state);
 }
 
-/* Makes a state of this machine's byte order of one of the other order. */
-static void bzi_loader_state_flip(bzna_loader_state *state)
-{
-    bzi_flip(&state->seed, offsetof(bzna_loader_state, order) - offsetof(bzna_loader_state, seed), 8);
-    bzi_flip(&state->order, 2 * sizeof state->order, 4);
-    bzi_flip(&state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels), 8);
-}
-
 /* Copies a state of any known version, of either byte order. Members that version 1 did not have are 0. */
 static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_loader_state *state, bzna_error *err)
 {
@@ -28035,8 +27771,11 @@ static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_load
 
     memset(state, 0, sizeof *state);
     memcpy(state, given, bytes);
-    if (flipped)
-        bzi_loader_state_flip(state);
+    if (flipped) {
+        bzi_flip(&state->seed, offsetof(bzna_loader_state, order) - offsetof(bzna_loader_state, seed), 8);
+        bzi_flip(&state->order, 2 * sizeof state->order, 4);
+        bzi_flip(&state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels), 8);
+    }
     state->struct_size = start[0];
     state->version = start[1];
     return BZNA_OK;
@@ -28046,10 +27785,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 {
     bzna_loader_state whole, *state = &whole;
     const uint64_t samples = loader->config.order.epoch_samples;      /* 0 where lists are given */
-    bzna_status status = bzi_loader_state_in(given, state, err);
-
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_loader_state_in(given, state, err) != BZNA_OK)
+        return err->status;
     if (state->check != bzi_loader_state_check(state))
         return BZI_MISUSE(err, "state.check: the state is damaged");
     if (state->fingerprint != loader->fingerprint || (state->sample_count != samples && samples))
@@ -28165,6 +27902,7 @@ static void bzi_statistics_judge(bzna_statistics *stats)
     const int is_nvdec = stats->samples_nvdec && stats->samples_nvdec >= stats->samples_software;
     const int no_threads = !stats->stage[BZNA_STAGE_DECODE].threads;
     const unsigned readers = (unsigned)stats->stage[BZNA_STAGE_READ].threads;
+    const double waited = s.starved > s.blocked ? s.starved : s.blocked;
     char *to = stats->advice;
     const size_t size = sizeof stats->advice;
 
@@ -28180,8 +27918,9 @@ static void bzi_statistics_judge(bzna_statistics *stats)
         snprintf(to, size, "work in bzna_loader_next: of the time, reading takes %.0f %%, decoding %.0f %%, the warp "
                  "%.0f %%; threads would do that meanwhile (pipeline.no_threads)", s.reading, s.decode, s.warp);
     else if (stats->limiting_stage == BZNA_STAGE_READ)
-        snprintf(to, size, "reading: decoders wait for it %.0f %% of the time; faster storage, or more reader threads "
-                 "(read.threads: %u now)", s.starved > s.blocked ? s.starved : s.blocked, readers);
+        snprintf(to, size, "reading: %s %.0f %% of the time; faster storage, or more reader threads "
+                 "(read.threads: %u now)", waited > 25 ? "decoders wait for it" : "its threads work",
+                 waited > 25 ? waited : s.reading, readers);
     else if (stats->limiting_stage == BZNA_STAGE_DECODE && is_nvdec)
         snprintf(to, size, "NVDEC: its sessions have samples %.0f %% of the time; smaller pictures, or pictures of "
                  "fewer bytes", s.starved < 100 ? 100 - s.starved : 0);
@@ -28223,8 +27962,8 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 
     bzi_loader_unlock(loader);
     stats->elapsed_ns = bzi_os_now_ns() - loader->opened_ns;
-    read->threads = no_threads ? 0 : loader->config.read.threads;
     decode->threads = no_threads ? 0 : by_nvdec ? bzi_loader_sessions(loader) : loader->config.decode.threads;
+    read->threads = loader->config.read.threads ? loader->config.read.threads : decode->threads;
     stats->stage[BZNA_STAGE_WARP].threads = decode->threads;
     deliver->threads = 1;
     if (loader->pool)
@@ -28268,36 +28007,39 @@ static bzna_status bzi_device_check_wanted(const char *field, bzna_device device
     return BZNA_OK;
 }
 
-/* A setting that is a number, and what it may be; or two settings of which both are given, or neither. */
+/* A setting that is a number, and what it may be; or two settings of which both are given, or neither; or words of a
+ * group that have no meaning yet, and must be 0, so that they can have one later. */
 typedef struct bzi_number {
     const char *name;
-    uint32_t   *value;                /* NULL: it is two settings */
-    uint32_t    most;                 /* the largest value that is allowed; of two settings, 1: one of them is given */
+    void       *value;                /* a uint32_t, or those words. NULL: it is two settings */
+    uint32_t    most;                 /* the largest value that is allowed; of two settings, 1: one of them is given; of
+                                         words, their bytes */
     uint32_t    preset;               /* its value if 0 was given; 0: it stays 0 */
     uint32_t    kind;                 /* what is said of one that is not allowed */
 } bzi_number;
 
-enum { BZI_NUMBER_COUNT, BZI_NUMBER_SIZE, BZI_NUMBER_CHOICE, BZI_NUMBER_SWITCH };
+enum { BZI_NUMBER_COUNT, BZI_NUMBER_SIZE, BZI_NUMBER_CHOICE, BZI_NUMBER_SWITCH, BZI_NUMBER_WORDS };
 
 /* Fills in presets, and checks numbers. where: the config that they belong to. A size must not be 0. */
 static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, size_t count, bzna_error *err)
 {
+    static const char *const faults[] = { "%s.%s: %u is more than %u", "%s.%s: %u is not in 1..%u",
+                                          "%s.%s: %u is not known", "%s.%s: neither 0 nor 1" };
+
     for (; count; n++, count--) {
-        uint32_t value;
-        if (!n->value && n->most)
+        uint32_t *value = n->value;
+        if (!value && n->most)
             return BZI_MISUSE(err, "%s.%s: one is given without the other", where, n->name);
-        if (!n->value)
+        if (!value)
             continue;
-        value = *n->value = bzi_default(*n->value, n->preset);
-        if (value <= n->most && (value || n->kind != BZI_NUMBER_SIZE))
+        if (n->kind == BZI_NUMBER_WORDS) {
+            if (!bzi_is_zero(value, n->most))
+                return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.%s: reserved words are set", where, n->name);
             continue;
-        if (n->kind == BZI_NUMBER_SIZE)
-            return BZI_MISUSE(err, "%s.%s: %u is not in 1..%u", where, n->name, value, n->most);
-        if (n->kind == BZI_NUMBER_CHOICE)
-            return BZI_MISUSE(err, "%s.%s: %u is not known", where, n->name, value);
-        if (n->kind == BZI_NUMBER_SWITCH)
-            return BZI_MISUSE(err, "%s.%s: neither 0 nor 1", where, n->name);
-        return BZI_MISUSE(err, "%s.%s: %u is more than %u", where, n->name, value, n->most);
+        }
+        *value = bzi_default(*value, n->preset);
+        if (*value > n->most || (!*value && n->kind == BZI_NUMBER_SIZE))
+            return BZI_MISUSE(err, faults[n->kind], where, n->name, *value, n->most);
     }
     return BZNA_OK;
 }
@@ -28307,6 +28049,7 @@ static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, siz
 #define BZI_CHOICE(member, last)        { #member, &c->member, last, 0, BZI_NUMBER_CHOICE }
 #define BZI_SWITCH(member)              { #member, &c->member, 1, 0, BZI_NUMBER_SWITCH }
 #define BZI_BOTH(a, b)                  { #a ", " #b, NULL, !c->a != !c->b, 0, 0 }
+#define BZI_WORDS(group, words)         { #group, &c->group.words, sizeof c->group.words, 0, BZI_NUMBER_WORDS }
 
 /* Checks a context's config and fills in defaults. */
 static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
@@ -28322,7 +28065,7 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
         BZI_BOTH(device_allocator.alloc, device_allocator.release),
     };
 
-    if (bzi_numbers_check("context_config", numbers, sizeof numbers / sizeof *numbers, err) != BZNA_OK ||
+    if (bzi_numbers_check("context_config", numbers, BZI_LENGTH(numbers), err) != BZNA_OK ||
         bzi_device_check_wanted("context_config.device", c->device, err) != BZNA_OK)
         return err->status;
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
@@ -28347,10 +28090,8 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 static bzna_status bzi_output_check(const char *what, bzna_output *c, bzna_error *err)
 {
     const bzi_number numbers[] = { BZI_SIZE(width, BZI_LIMIT_EDGE), BZI_SIZE(height, BZI_LIMIT_EDGE) };
-    bzna_status status = bzi_numbers_check(what, numbers, 2, err);
-
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_numbers_check(what, numbers, BZI_LENGTH(numbers), err) != BZNA_OK)
+        return err->status;
     if (c->dtype > BZNA_DTYPE_UINT8)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.dtype: %u; only float32, float16, bfloat16 and uint8", what,
                         c->dtype);
@@ -28415,6 +28156,21 @@ static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dat
 static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *err)
 {
     const bzi_number numbers[] = {
+        BZI_WORDS(output, reserved0),
+        BZI_WORDS(output, reserved),
+        BZI_WORDS(extra_outputs, reserved),
+        BZI_WORDS(order, reserved),
+        BZI_WORDS(shard, reserved),
+        BZI_WORDS(filter, reserved),
+        BZI_WORDS(color, reserved0),
+        BZI_WORDS(color, reserved),
+        BZI_WORDS(fields, reserved),
+        BZI_WORDS(read, reserved0),
+        BZI_WORDS(read, reserved),
+        BZI_WORDS(decode, reserved0),
+        BZI_WORDS(decode, reserved),
+        BZI_WORDS(errors, reserved),
+        BZI_WORDS(pipeline, reserved),
         BZI_SIZE(output.batch_size, BZI_LIMIT_BATCH),
         BZI_COUNT(output.slices, UINT32_MAX, 1),
         BZI_CHOICE(order.kind, BZNA_ORDER_GIVEN),
@@ -28443,8 +28199,8 @@ static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *e
     };
 
     if (c->pipeline.no_threads)
-        c->decode.threads = c->read.threads = 1;            /* the thread in next does the work of both */
-    return bzi_numbers_check("loader_config", numbers, sizeof numbers / sizeof *numbers, err);
+        c->decode.threads = 1;                              /* the thread in next does its work */
+    return bzi_numbers_check("loader_config", numbers, BZI_LENGTH(numbers), err);
 }
 
 /* Checks what an epoch consists of: indices, weights, epoch_samples. */
@@ -28476,24 +28232,6 @@ static bzna_status bzi_loader_check_order(bzna_loader_order *c, const bzna_datas
     return bzi_loader_check_weights(c, dataset, samples, err);
 }
 
-/* Checks processors and slices, and fills in defaults. */
-static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *err)
-{
-    bzna_loader_read *read = &c->read;
-
-    read->backoff_ns = read->backoff_ns ? read->backoff_ns : 10000000;
-    read->memory_bytes = read->memory_bytes ? read->memory_bytes : BZI_LIMIT_READ_BYTES;
-    for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
-        if (c->pipeline.cpus[i] < 0)
-            return BZI_MISUSE(err, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
-                              (int)c->pipeline.cpus[i]);
-
-    if (c->output.batch_size % c->output.slices)
-        return BZI_MISUSE(err, "loader_config.output.slices: %u does not divide batch_size, %u", c->output.slices,
-                          c->output.batch_size);
-    return BZNA_OK;
-}
-
 /* Returns 1 if batches have no pictures: other fields are named, and nothing about pictures is said. */
 static int bzi_loader_lacks_pictures(const bzna_loader_config *c)
 {
@@ -28518,19 +28256,30 @@ static bzna_status bzi_loader_check_decode(bzna_loader_decode *c, bzna_error *er
     return BZNA_OK;
 }
 
-/* Checks sizes, padding and the shard, and fills in defaults. An epoch must have at least one batch. */
+/* Checks slices, processors, padding and the shard, and fills in defaults. An epoch must have at least one batch. */
 static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
 {
     bzna_loader_config *c = &loader->config;
     bzna_loader_order *order = &c->order;
     bzi_shard shard;
 
+    c->read.backoff_ns = c->read.backoff_ns ? c->read.backoff_ns : 10000000;
+    c->read.memory_bytes = c->read.memory_bytes ? c->read.memory_bytes : BZI_LIMIT_READ_BYTES;
+    order->epochs = order->epochs ? order->epochs : 1;
+
+    for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
+        if (c->pipeline.cpus[i] < 0)
+            return BZI_MISUSE(err, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
+                              (int)c->pipeline.cpus[i]);
+    if (c->output.batch_size % c->output.slices)
+        return BZI_MISUSE(err, "loader_config.output.slices: %u does not divide batch_size, %u", c->output.slices,
+                          c->output.batch_size);
+
     if (order->last_batch != BZNA_LAST_FILL && (order->pad_value != 0 || order->pad_target))
         return BZI_MISUSE(err, "loader_config.order.pad_value, pad_target: they have an effect on BZNA_LAST_FILL only");
     if (!isfinite((float)order->pad_value))
         return BZI_MISUSE(err, "loader_config.order.pad_value: %g is not a finite float32", order->pad_value);
 
-    order->epochs = order->epochs ? order->epochs : 1;
     if (c->shard.rank >= c->shard.world_size)
         return BZI_MISUSE(err, "loader_config.shard.rank: %u is not below world_size, %u", c->shard.rank,
                           c->shard.world_size);
@@ -28541,31 +28290,6 @@ static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
         return BZI_MISUSE(err, "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
                           (bzi_llu)shard.count, c->output.batch_size, c->shard.world_size);
     return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
-}
-
-/* Checks that words which have no meaning yet are zero, so that they can have one later. */
-static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_error *err)
-{
-#define BZI_GROUP(name, padding) { #name, c->name.reserved, sizeof c->name.reserved, padding }
-    const struct { const char *group; const uint64_t *words; uint64_t bytes; uint32_t padding; } groups[] = {
-        BZI_GROUP(output, c->output.reserved0),
-        BZI_GROUP(extra_outputs, 0),
-        BZI_GROUP(order, 0),
-        BZI_GROUP(shard, 0),
-        BZI_GROUP(filter, 0),
-        BZI_GROUP(color, c->color.reserved0),
-        BZI_GROUP(fields, 0),
-        BZI_GROUP(read, c->read.reserved0),
-        BZI_GROUP(decode, c->decode.reserved0),
-        BZI_GROUP(errors, 0),
-        BZI_GROUP(pipeline, 0),
-    };
-#undef BZI_GROUP
-
-    for (size_t i = 0; i < BZI_LENGTH(groups); i++)
-        if (groups[i].padding || !bzi_is_zero(groups[i].words, (size_t)groups[i].bytes))
-            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "loader_config.%s: reserved words are set", groups[i].group);
-    return BZNA_OK;
 }
 
 /* Checks the caller's memory for batches, which need data_bytes each. Pre: slices divide batch_size. */
@@ -28688,19 +28412,6 @@ static bzna_status bzi_settings_add(bzna_loader *loader, const char *where, cons
     return BZNA_OK;
 }
 
-/* Refuses settings that belong to the batches, and so only to the first output. */
-static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_output *e, bzna_error *err)
-{
-    const char *set = e->batch_size                         ? "batch_size" :
-                      e->slices                             ? "slices" :
-                      e->device.kind || e->device.ordinal   ? "device" :
-                      e->stream                             ? "stream" :
-                      e->buffers || e->buffer_count         ? "buffers" :
-                                                              NULL;
-
-    return set ? BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, set) : BZNA_OK;
-}
-
 /* Takes the name and the shape of an output. What a further one does not set, it has of the first one. */
 static bzna_status bzi_settings_shape(const bzna_loader *loader, const char *where, const bzna_loader_output *e,
                                       bzi_output *output, bzna_error *err)
@@ -28786,10 +28497,19 @@ static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
     first.augment = &c->augment;
     status = bzi_settings_output(loader, "loader_config.output", "loader_config", &first, err);
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
+        const bzna_loader_output *extra = &given->ptr[i];
+        const char *set = extra->batch_size                             ? "batch_size" :
+                          extra->slices                                 ? "slices" :
+                          extra->device.kind || extra->device.ordinal   ? "device" :
+                          extra->stream                                 ? "stream" :
+                          extra->buffers || extra->buffer_count         ? "buffers" :
+                                                                          NULL;
         char where[BZI_SETTING_BYTES / 2];
+
         snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
-        if ((status = bzi_extra_check_alone(where, &given->ptr[i], err)) == BZNA_OK)
-            status = bzi_settings_output(loader, where, where, &given->ptr[i], err);
+        if (set)                                            /* it belongs to the batches */
+            return BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, set);
+        status = bzi_settings_output(loader, where, where, extra, err);
     }
     return status;
 }
@@ -28799,11 +28519,9 @@ static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
 {
     bzna_loader_config *config = &loader->config;
 
-    if (bzi_loader_check_reserved(config, err) != BZNA_OK ||
-        bzi_loader_check_numbers(config, err) != BZNA_OK ||
+    if (bzi_loader_check_numbers(config, err) != BZNA_OK ||
         bzi_loader_check_order(&config->order, loader->dataset, err) != BZNA_OK ||
         bzi_loader_check_counts(loader, err) != BZNA_OK ||
-        bzi_loader_check_services(config, err) != BZNA_OK ||
         bzi_settings_outputs(loader, err) != BZNA_OK)
         return err->status;
     return bzi_loader_check_buffers(config, loader->data_bytes, err);
@@ -28811,54 +28529,62 @@ static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
 
 
 /* ==== 91. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 83-84, 90.
+ * Calls: rooms 2, 4, 7-8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 78, 83-84, 90.
  *
  * Chooses the decoder and opens loaders. */
 
-/* The parts of the context's GPU that a loader may use. */
-typedef struct bzi_loader_gpu {
-    bzi_device *device;               /* NULL: there is none, or it was not asked for */
-    bzi_pool   *pool;                 /* NULL: there are no decode sessions, or they were not asked for */
-    bzna_error  why;                  /* status < 0: why there is no device, or why it has no sessions */
-} bzi_loader_gpu;
-
-/* Asks the context for what the config may use. It is not an error here if there is no GPU. */
-static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu *gpu, bzna_error *err)
+/* Asks the context for the device and the sessions that the config may use. It is not an error here if there are none:
+ * then *why says the reason. */
+static bzna_status bzi_loader_find_gpu(bzna_loader *loader, bzna_error *why, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    const char *why = config->pipeline.no_threads ? "pipeline.no_threads: NVDEC's sessions are threads" :
-                      config->pipeline.picture ? "pipeline.picture needs pictures that are decoded in software" :
-                      loader->pick_count > 1 ? "outputs of several fields are decoded in software" :
-                                               NULL;
-    const int software = why || config->decode.decoder == BZNA_DECODER_SOFTWARE;
+    const char *needed = config->pipeline.no_threads ? "pipeline.no_threads: NVDEC's sessions are threads" :
+                         config->pipeline.picture ? "pipeline.picture needs pictures that are decoded in software" :
+                         loader->pick_count > 1 ? "outputs of several fields are decoded in software" :
+                                                  NULL;
+    const int software = needed || config->decode.decoder == BZNA_DECODER_SOFTWARE;
 
-    memset(gpu, 0, sizeof *gpu);
-    bzi_error_init(&gpu->why);
-    if (why)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "%s", why);
+    bzi_error_init(why);
+    if (needed)
+        BZI_FAIL(why, BZNA_E_UNSUPPORTED, "%s", needed);
     if (!loader->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
         return BZNA_OK;
 
-    if (bzi_context_gpu(loader->context, &gpu->device, &gpu->why) != BZNA_OK) {
-        gpu->device = NULL;
+    if (bzi_context_gpu(loader->context, &loader->device, why) != BZNA_OK || software ||
+        bzi_device_video(loader->device, why) != BZNA_OK)
         return BZNA_OK;
-    }
-
-    if (software)
-        return BZNA_OK;
-    if (bzi_device_video(gpu->device, &gpu->why) != BZNA_OK)
-        return BZNA_OK;
-    return bzi_context_pool(loader->context, &gpu->pool, err);
+    return bzi_context_pool(loader->context, &loader->pool, err);
 }
 
-/* How much is read ahead: what the config says; else so many samples, and more while they are small, where software
- * decodes them, as their decoders would wait for their readers. A run leaves each of the workers several to take. */
-static void bzi_loader_scale_ahead(bzna_loader *loader, uint32_t sessions)
+/* Returns 1 if workers had better read than wait for readers, else 0: if nothing is decoded, or if all samples lie in
+ * memory. */
+static int bzi_loader_reads_at_once(const bzna_loader *loader)
+{
+    const bzna_dataset *dataset = loader->dataset;
+    uint32_t i = 0;
+
+    while (i < dataset->part_count && dataset->parts[i].container->source.map)
+        i++;
+    return !loader->slot_bytes || i == dataset->part_count;
+}
+
+/* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit what decodes. Without
+ * readers, workers read. So many samples are read ahead, and more while they are small, where software decodes them, as
+ * their decoders would wait for their readers. A run leaves each of the workers several to take. */
+static void bzi_loader_scale(bzna_loader *loader)
 {
     bzna_loader_config *config = &loader->config;
+    const uint32_t sessions = loader->pool ? loader->pool->count : 0;
     const uint64_t slots = (uint64_t)config->output.batch_size * config->pipeline.batches_in_flight;
     const uint64_t threads = config->decode.threads;
     uint32_t ahead = config->read.ahead_samples;
+
+    loader->worker_count = BZI_SOFTWARE || !sessions ? config->decode.threads : 0;
+    loader->lanes = sessions + (loader->on_device ? loader->worker_count : 0);
+    if (config->pipeline.no_threads)
+        config->read.threads = 0;
+    else if (!config->read.threads && (loader->device || !bzi_loader_reads_at_once(loader)))
+        config->read.threads = !sessions ? 1 : sessions < 4 ? 2 : bzi_min32(sessions / 2, 8);
 
     loader->ahead_least = ahead ? ahead : (uint32_t)(2 * threads + 2 + 4 * sessions);
     loader->ahead_bytes = bzi_min(threads * BZI_AHEAD_BYTES, config->read.memory_bytes / 4);
@@ -28871,51 +28597,42 @@ static void bzi_loader_scale_ahead(bzna_loader *loader, uint32_t sessions)
     loader->run_most = loader->run_most && !sessions ? loader->run_most : 1;
 }
 
-/* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit what decodes. */
-static void bzi_loader_scale(bzna_loader *loader)
-{
-    const uint32_t sessions = loader->pool ? loader->pool->count : 0;
-    uint32_t *readers = &loader->config.read.threads;
-
-    loader->worker_count = BZI_SOFTWARE || !sessions ? loader->config.decode.threads : 0;
-    loader->lanes = sessions + (loader->on_device ? loader->worker_count : 0);
-    if (!*readers)
-        *readers = !sessions ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
-    bzi_loader_scale_ahead(loader, sessions);
-}
-
 /* Decides what decodes, and where batches lie. A missing GPU is an error only if the config insists on one. A GPU that
  * is there but cannot be used (after fork, out of memory, lost) is always an error. */
-static bzna_status bzi_loader_decide(bzna_loader *loader, const bzi_loader_gpu *gpu, bzna_error *err)
+static bzna_status bzi_loader_decide(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
     const bzna_loader_output *output = &config->output;
-    const bzna_status why = gpu->why.status;
-    const int unusable = why == BZNA_E_STATE || why == BZNA_E_MEMORY || why == BZNA_E_DEVICE_LOST;
     const int nvdec = config->decode.decoder == BZNA_DECODER_NVDEC;
-    bzna_error missing = gpu->why;
+    bzna_error why;
+    int unusable;
 
-    if (why != BZNA_OK && (nvdec || (!gpu->device && (unusable || output->device.kind == BZNA_DEVICE_CUDA)))) {
-        *err = gpu->why;
+    if (bzi_loader_find_gpu(loader, &why, err) != BZNA_OK)
+        return err->status;
+    unusable = why.status == BZNA_E_STATE || why.status == BZNA_E_MEMORY || why.status == BZNA_E_DEVICE_LOST;
+    if (why.status != BZNA_OK &&
+        (nvdec || (!loader->device && (unusable || output->device.kind == BZNA_DEVICE_CUDA)))) {
+        *err = why;
         return bzi_error_prefix(err, nvdec ? "loader_config.decode.decoder" : "loader_config.output.device");
     }
 
-    loader->on_device = gpu->device && output->device.kind != BZNA_DEVICE_CPU;
+    loader->on_device = loader->device && output->device.kind != BZNA_DEVICE_CPU;
     if (loader->on_device && output->buffers && output->device.kind == BZNA_DEVICE_AUTO)
         return BZI_MISUSE(err, "loader_config.output.device: set it to CPU or CUDA, since buffers are given and there "
                           "is a GPU");
     if (loader->on_device && output->device.kind == BZNA_DEVICE_CUDA &&
-        output->device.ordinal && output->device.ordinal != gpu->device->info.device.ordinal)
+        output->device.ordinal && output->device.ordinal != loader->device->info.device.ordinal)
         return BZI_MISUSE(err, "loader_config.output.device.ordinal: %d; the context's device is %d",
-                          (int)output->device.ordinal, (int)gpu->device->info.device.ordinal);
+                          (int)output->device.ordinal, (int)loader->device->info.device.ordinal);
 
-    loader->pool = gpu->pool;
-    loader->device = loader->on_device || gpu->pool ? gpu->device : NULL;
-    bzi_error_prefix(&missing, "no NVDEC");
+    if (!loader->on_device && !loader->pool)
+        loader->device = NULL;
+    bzi_error_prefix(&why, "no NVDEC");
     bzi_string_copy(loader->reason, sizeof loader->reason,
                     config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was requested" :
-                    gpu->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : missing.message);
+                    loader->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : why.message);
     bzi_loader_scale(loader);
+    bzi_loader_add_tensors(loader);                         /* now it is known where they lie */
     return BZNA_OK;
 }
 
@@ -28937,42 +28654,20 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
     return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.decode.jpeg");
 }
 
-static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
+/* Copies the caller's mean image of an output. where: how errors name its settings. */
+static bzna_status bzi_output_copy_mean(bzi_owned *lent, bzi_output *output, const char *where, bzna_error *err)
 {
-    bzi_loader_gpu gpu;
+    const uint64_t count = output->mean_bytes / sizeof(float);
+    const float *mean = output->mean = bzi_keep_copy(lent, output->mean, count, sizeof *mean);
 
-    if (bzi_loader_find_gpu(loader, &gpu, err) != BZNA_OK ||
-        bzi_loader_decide(loader, &gpu, err) != BZNA_OK)
-        return err->status;
-    bzi_loader_add_tensors(loader);                         /* now it is known where they lie */
-    return loader->config.decode.jpeg == BZNA_DECODER_NVDEC ? bzi_loader_take_jpeg(loader, err) : BZNA_OK;
-}
+    if (!mean)
+        return bzi_fail_memory(err, "a mean image");
 
-/* Copies the caller's mean images. */
-static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
-{
-    char where[BZI_SETTING_BYTES] = "loader_config";
-
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        bzi_output *output = &loader->outputs[i];
-        const uint64_t count = output->mean_bytes / sizeof(float);
-        const float *mean;
-
-        if (!output->mean)
-            continue;
-        if (i)
-            snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
-        if (!(output->mean = bzi_keep_copy(&loader->lent, output->mean, count, sizeof *mean)))
-            return bzi_fail_memory(err, "a mean image");
-
-        mean = output->mean;
-        for (uint64_t k = 0; k < count; k++)
-            if (!isfinite(mean[k]))
-                return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", where, (bzi_llu)k);
-        output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
-        output->kernel.mean = (uint64_t)(uintptr_t)mean;
-    }
-
+    for (uint64_t k = 0; k < count; k++)
+        if (!isfinite(mean[k]))
+            return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", where, (bzi_llu)k);
+    output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
+    output->kernel.mean = (uint64_t)(uintptr_t)mean;
     return BZNA_OK;
 }
 
@@ -29007,56 +28702,51 @@ static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output,
     return BZNA_OK;
 }
 
-/* Copies those of all outputs. */
-static bzna_status bzi_loader_copy_policies(bzna_loader *loader, bzna_error *err)
+/* Copies what outputs have of the caller's. */
+static bzna_status bzi_loader_copy_outputs(bzna_loader *loader, bzna_error *err)
 {
+    char where[BZI_SETTING_BYTES] = "loader_config";
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_output *output = &loader->outputs[i];
-        if (!output->augment.policy_count)
-            continue;
-        loader->drawn_views = loader->view_count;
-        if (bzi_output_copy_policies(&loader->lent, output, err) != BZNA_OK)
+        const uint32_t has_policies = output->augment.policy_count;
+
+        if (i)
+            snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
+        if ((output->mean && bzi_output_copy_mean(&loader->lent, output, where, err) != BZNA_OK) ||
+            (has_policies && bzi_output_copy_policies(&loader->lent, output, err) != BZNA_OK))
             return err->status;
+        loader->drawn_views = has_policies ? loader->view_count : loader->drawn_views;
     }
     return BZNA_OK;
 }
 
-/* Copies the mean images to the device. Batches are written after what is enqueued here. Pre: in the CUDA context. */
-static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
+/* Takes the consumer's stream, or makes one. Copies the mean images to the device; batches are written after what is
+ * enqueued here. Makes the lanes' scratch memory, so that none is made while they run: for views of the largest output,
+ * if policies or a callback may give them operations on pixels. Pre: in the CUDA context. */
+static bzna_status bzi_loader_make_device(bzna_loader *loader, bzna_error *err)
 {
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        bzi_output *output = &loader->outputs[i];
-        const uint64_t bytes = output->mean_bytes;
-        if (output->mean &&
-            (bzi_device_alloc(loader->device, bytes, loader->stream, &output->device_mean, err) != BZNA_OK ||
-             bzi_device_upload(loader->device, output->device_mean, output->mean, bytes, loader->stream, err) !=
-                 BZNA_OK))
-            return err->status;
-    }
-    return BZNA_OK;
-}
+    bzi_device *device = loader->device;
 
-/* Makes the lanes' scratch memory, so that none is made while they run: for views of the largest output, if policies or
- * a callback may give them operations on pixels. Pre: in the CUDA context. */
-static bzna_status bzi_loader_make_scratch(bzna_loader *loader, bzna_error *err)
-{
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        const uint64_t bytes = bzi_scratch_device_bytes(&output->kernel);
-        if ((loader->config.pipeline.transform || bzi_augment_has_pixels(&output->augment)) &&
-            loader->view_scratch < bytes)
-            loader->view_scratch = bytes;
-    }
-    loader->scratch_bytes = loader->lanes * (BZI_LANE_SUMS + BZI_KERNEL_SLOTS * loader->view_scratch);
-    return bzi_device_alloc(loader->device, loader->scratch_bytes, loader->stream, &loader->scratch, err);
-}
-
-/* Takes the consumer's stream, or makes one. Pre: in the CUDA context. */
-static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
-{
     loader->stream = loader->on_device ? loader->config.output.stream : NULL;
     loader->owns_stream = !loader->stream;
-    return loader->stream ? BZNA_OK : bzi_device_stream(loader->device, 0, &loader->stream, err);
+    if (!loader->stream && bzi_device_stream(device, 0, &loader->stream, err) != BZNA_OK)
+        return err->status;
+
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        bzi_output *output = &loader->outputs[i];
+        const uint64_t bytes = output->mean_bytes, scratch = bzi_scratch_device_bytes(&output->kernel);
+
+        if (output->mean &&
+            (bzi_device_alloc(device, bytes, loader->stream, &output->device_mean, err) != BZNA_OK ||
+             bzi_device_upload(device, output->device_mean, output->mean, bytes, loader->stream, err) != BZNA_OK))
+            return err->status;
+        if ((loader->config.pipeline.transform || bzi_augment_has_pixels(&output->augment)) &&
+            loader->view_scratch < scratch)
+            loader->view_scratch = scratch;
+    }
+    loader->scratch_bytes = loader->lanes * bzi_lane_scratch_bytes(loader);
+    return bzi_device_alloc(device, loader->scratch_bytes, loader->stream, &loader->scratch, err);
 }
 
 /* Makes what lies on the device or goes there, then the threads, which need all the rest. */
@@ -29066,31 +28756,14 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 
     if (bzi_device_enter(loader->device, err) != BZNA_OK)
         return err->status;
-    if ((loader->device && (bzi_loader_make_stream(loader, err) != BZNA_OK ||
-                            bzi_loader_make_scratch(loader, err) != BZNA_OK ||
-                            bzi_loader_upload_means(loader, err) != BZNA_OK)) ||
-        bzi_loader_make_batches(loader, err) != BZNA_OK ||
-        bzi_loader_start_workers(loader, err) != BZNA_OK ||
-        bzi_loader_start_readers(loader, err) != BZNA_OK)
-        status = err->status;
+    if (loader->device)
+        status = bzi_loader_make_device(loader, err);
+    for (uint32_t i = 0; i < loader->batch_count && status == BZNA_OK; i++)
+        status = bzi_batch_make(loader, i, err);
+    if (status == BZNA_OK)
+        status = bzi_loader_start_threads(loader, err);
     bzi_device_leave(loader->device);
     return status;
-}
-
-/* Tries a field's name on the first sample, so that a mistyped name fails now, not with every sample. A sample that
- * cannot be read now may be readable later, so other errors are ignored. setting: what gave the name, for the error. */
-static bzna_status bzi_loader_check_pick(const bzna_loader *loader, const bzi_pick *pick, const char *setting,
-                                         bzna_error *err)
-{
-    const bzi_part *part = &loader->dataset->parts[0];
-    bzi_image image;
-    bzna_status status = bzi_container_describe_image(part->container, part->first, pick, &image, err);
-
-    if (status != BZNA_E_NOT_FOUND || err->native_code)     /* with an errno, the file was not found, not the field */
-        return status == BZNA_E_MEMORY ? status : BZNA_OK;
-
-    bzi_container_fail(part->container, part->first, err);
-    return bzi_error_prefix(err, setting);
 }
 
 /* Adds the tensors of further outputs. */
@@ -29107,15 +28780,19 @@ static bzna_status bzi_loader_add_outputs(bzna_loader *loader, bzna_error *err)
 }
 
 /* Chooses the pictures of each sample: those named, else the thumbnail if no output of it is larger than thumbnails.
- * Copies the names. */
+ * Copies the names, and tries each on the first sample, so that a mistyped name fails now, not with every sample. A
+ * sample that cannot be read now may be readable later, so other errors are ignored. */
 static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
 {
+    const bzi_part *part = &loader->dataset->parts[0];
     char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
     uint32_t copied = 0;              /* picks, which are numbered as outputs need them */
 
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         bzi_pick *pick = &loader->picks[output->picture];
+        bzi_image image;
+        bzna_status status;
 
         pick->whole |= !pick->name && (output->shape.width > BZI_THUMB_EDGE || output->shape.height > BZI_THUMB_EDGE);
         if (output->picture < copied)
@@ -29127,35 +28804,36 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
             return bzi_fail_memory(err, "the names of fields");
         if (i)
             snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
-        if (bzi_loader_check_pick(loader, pick, setting, err) != BZNA_OK)
-            return err->status;
+
+        status = bzi_container_describe_image(part->container, part->first, pick, &image, err);
+        if (status == BZNA_E_MEMORY)
+            return status;
+        if (status == BZNA_E_NOT_FOUND && !err->native_code) {      /* with an errno, the file is not there */
+            bzi_container_fail(part->container, part->first, err);
+            return bzi_error_prefix(err, setting);
+        }
     }
     return BZNA_OK;
-}
-
-/* Sets what the plan starts from. */
-static void bzi_loader_begin_plan(bzna_loader *loader)
-{
-    const bzna_loader_order *order = &loader->config.order;
-    const bzi_place start = { order->first_epoch, 0, order->epoch_samples, 0 };
-
-    loader->plan.is_given = order->kind == BZNA_ORDER_GIVEN;
-    loader->plan.shard = bzi_loader_share(loader, NULL);
-    bzi_plan_from(&loader->plan, &order->seed, &start, bzi_loader_end_epoch(&loader->config, start.epoch));
 }
 
 /* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
 static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
 {
+    const bzna_loader_order *order = &loader->config.order;
+
     if (bzi_loader_check(loader, err) != BZNA_OK)
         return err->status;
-    bzi_loader_begin_plan(loader);
+
+    loader->plan.is_given = order->kind == BZNA_ORDER_GIVEN;
+    loader->plan.shard = bzi_loader_share(loader, NULL);
+    bzi_plan_from(&loader->plan, &order->seed, &(bzi_place){ order->first_epoch, 0, order->epoch_samples, 0 },
+                  bzi_loader_end_epoch(&loader->config, order->first_epoch));
     loader->has_locks = (uint32_t)bzi_os_locks_init(&loader->mutex, BZI_RANK_LOADER, loader->conds, BZI_CONDS);
     if (!loader->has_locks)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-    if (bzi_loader_copy_means(loader, err) != BZNA_OK ||
-        bzi_loader_copy_policies(loader, err) != BZNA_OK ||
-        bzi_loader_choose(loader, err) != BZNA_OK ||
+    if (bzi_loader_copy_outputs(loader, err) != BZNA_OK ||
+        bzi_loader_decide(loader, err) != BZNA_OK ||
+        (loader->config.decode.jpeg == BZNA_DECODER_NVDEC && bzi_loader_take_jpeg(loader, err) != BZNA_OK) ||
         bzi_loader_make_picks(loader, err) != BZNA_OK ||
         bzi_loader_make_columns(loader, err) != BZNA_OK ||
         bzi_loader_add_outputs(loader, err) != BZNA_OK ||
@@ -29187,7 +28865,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     bzi_dataset_retain(dataset);
     loader->context = context;
     loader->host = context->host;
-    loader->own.memory = loader->lent.memory = &context->host->memory;
+    loader->memory = loader->own.memory = loader->lent.memory = &context->host->memory;
     loader->dataset = dataset;
     loader->config = *config;
     loader->references = 1;
@@ -29253,10 +28931,26 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
         if (bzi_tried != BZNA_OK)                                                            \
             BZI_API_END(bzi_tried);                                                          \
     } while (0)
-#define BZI_API_NEED(argument) if (!(argument)) BZI_API_MISUSE("%s: " #argument " is NULL", __func__)
 
-/* Begins a function that makes an object. */
-#define BZI_API_BEGIN_OUT(out) BZI_API_BEGIN; BZI_API_NEED(out); *(out) = NULL
+/* Fails if one of the arguments is NULL. names: theirs, with commas between them. */
+static bzna_status bzi_api_need(const char *call, const char *names, const void *const *arguments, bzna_error *err)
+{
+    for (int length; *names; names += length + (int)strspn(names + length, ", ")) {
+        length = (int)strcspn(names, ",");
+        if (!*arguments++)
+            return BZI_MISUSE(err, "%s: %.*s is NULL", call, length, names);
+    }
+    return BZNA_OK;
+}
+
+#define BZI_API_NEED(...)                                                                    \
+    BZI_API_TRY(bzi_api_need(__func__, #__VA_ARGS__, (const void *const[]){ __VA_ARGS__ }, &e))
+
+/* Begins a function with arguments that must not be NULL. */
+#define BZI_API_BEGIN_WITH(...) BZI_API_BEGIN; BZI_API_NEED(__VA_ARGS__)
+
+/* Begins one that makes an object. */
+#define BZI_API_BEGIN_OUT(out, ...) BZI_API_BEGIN_WITH(out); *(out) = NULL; BZI_API_NEED(__VA_ARGS__)
 
 /* Begins a function that ends an object; NULL is none. */
 #define BZI_API_BEGIN_CLOSE(object)                                                          \
@@ -29360,7 +29054,8 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
     bzi_device *device;
     bzna_status status = BZNA_OK;
 
-    BZI_API_BEGIN_OUT(out);
+    BZI_API_BEGIN_WITH(out);
+    *out = NULL;
     if (config)
         BZI_API_IN(c, config, 0, "context_config");
     BZI_API_TRY(bzi_context_check(&c, &e));
@@ -29390,8 +29085,7 @@ BZNA_API bzna_status bzna_context_close(bzna_context *context)
 BZI_COLD
 BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED(count);
+    BZI_API_BEGIN_WITH(count);
     BZI_API_END(bzi_device_count(count, &e));
 }
 
@@ -29402,8 +29096,7 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
     bzi_device *device = NULL;
     bzna_device_info all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(context);
+    BZI_API_BEGIN_WITH(context);
     BZI_API_TRY(bzi_api_logged(context->host, bzi_context_gpu(context, &device, &e)));
 
     all = device->info;
@@ -29423,8 +29116,7 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
     bzna_codec_info all = { .codec = codec, .chroma_format = chroma_format, .depth = depth };
     bzi_device *device = NULL;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(context);
+    BZI_API_BEGIN_WITH(context);
     if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
         BZI_API_MISUSE("bzna_context_codec_info: no codec %u with chroma format %u and %u bits is known",
                      codec, chroma_format, depth);
@@ -29489,9 +29181,21 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     if (!((c) = bzi_dataset_find(dataset, (index), &e)))                                     \
     BZI_API_END(e.status)
 
-/* Checks the enumerations, reserved words and classes of a config. */
-static bzna_status bzi_api_check_dataset_config(bzna_dataset_config *c, bzna_error *err)
+/* Completes the caller's config in *c, and checks its enumerations, reserved words and classes. `records` is room for
+ * what it points to. */
+static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c,
+                                          bzna_records *records, bzna_error *err)
 {
+    memset(c, 0, sizeof *c);
+    if (!config)
+        return BZNA_OK;
+
+    if (bzi_api_in(c, sizeof *c, config, offsetof(bzna_dataset_config, reserved0), "dataset_config", err) != BZNA_OK ||
+        (c->records && bzi_api_in(records, sizeof *records, c->records, offsetof(bzna_records, reserved0),
+                                  "dataset_config.records", err) != BZNA_OK))
+        return err->status;
+    c->records = c->records ? records : NULL;
+
     const bzi_number numbers[] = {
         BZI_CHOICE(class_order, BZNA_CLASS_ORDER_NUMERIC),
         BZI_CHOICE(orientation, BZNA_ORIENTATION_IGNORE),
@@ -29499,31 +29203,12 @@ static bzna_status bzi_api_check_dataset_config(bzna_dataset_config *c, bzna_err
         BZI_BOTH(index, index_bytes),
         BZI_BOTH(classes, class_count),
     };
-
-    if (bzi_numbers_check("dataset_config", numbers, sizeof numbers / sizeof *numbers, err) != BZNA_OK)
+    if (bzi_numbers_check("dataset_config", numbers, BZI_LENGTH(numbers), err) != BZNA_OK)
         return err->status;
     for (uint32_t i = 0; i < c->class_count; i++)
         if (!c->classes[i])
             return BZI_MISUSE(err, "dataset_config.classes[%u]: is NULL", i);
     return BZNA_OK;
-}
-
-/* Completes the caller's config in *c. `records` is room for what it points to. */
-static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c,
-                                          bzna_records *records, bzna_error *err)
-{
-    bzna_status status;
-
-    memset(c, 0, sizeof *c);
-    if (!config)
-        return BZNA_OK;
-
-    status = bzi_api_in(c, sizeof *c, config, offsetof(bzna_dataset_config, reserved0), "dataset_config", err);
-    if (status == BZNA_OK && c->records &&
-        (status = bzi_api_in(records, sizeof *records, c->records, offsetof(bzna_records, reserved0),
-                             "dataset_config.records", err)) == BZNA_OK)
-        c->records = records;
-    return status == BZNA_OK ? bzi_api_check_dataset_config(c, err) : status;
 }
 
 /* Opens all that paths stand for. */
@@ -29542,9 +29227,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config,
                                        bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(path);
+    BZI_API_BEGIN_OUT(out, context, path);
 
     BZI_API_END(bzi_api_open_paths(context, &path, 1, config, out, &e));
 }
@@ -29553,9 +29236,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t count,
                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(paths);
+    BZI_API_BEGIN_OUT(out, context, paths);
 
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_open_list: there are no paths");
@@ -29586,58 +29267,57 @@ static uint64_t bzi_api_join(const bzi_names *texts, char *dst, uint64_t capacit
     return size;
 }
 
-BZI_COLD
-BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity, size_t *needed,
-                                        uint32_t *count, bzna_error *err)
+/* Expands a pattern. Gives the size of its texts, and their number, of which none is known after other errors than that
+ * dst is too small. */
+static bzna_status bzi_api_braces(const char *pattern, char *dst, uint64_t capacity, uint64_t *size, uint32_t *count,
+                                  bzna_error *err)
 {
     const bzi_memory memory = { { NULL, bzi_os_alloc, bzi_os_release } };
     bzi_names texts = { .memory = &memory };
     bzna_status status;
-    uint64_t size;
-
-    BZI_API_BEGIN;
-    BZI_API_NEED(pattern);
 
     if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
-        BZI_API_FAIL(BZNA_E_LIMIT, "the pattern has more than %u bytes", BZI_LIMIT_PATH_BYTES - 1);
-    if ((status = bzi_brace_check(pattern, &e)) == BZNA_OK)
-        status = bzi_brace_expand(&texts, pattern, 0, 0, &e);
-
-    size = status == BZNA_OK ? bzi_api_join(&texts, dst, dst ? capacity : 0) : 0;
-    if (needed)
-        *needed = (size_t)size;
-    if (count)
-        *count = status == BZNA_OK ? (uint32_t)texts.count : 0;
-    if (status == BZNA_OK && size > (dst ? capacity : 0))
-        status = BZI_FAIL(&e, BZNA_E_BUFFER, "the texts need %llu bytes, the buffer has %llu", (bzi_llu)size,
-                          (bzi_llu)(dst ? capacity : 0));
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern has more than %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+    if ((status = bzi_brace_check(pattern, err)) == BZNA_OK &&
+        (status = bzi_brace_expand(&texts, pattern, 0, 0, err)) == BZNA_OK) {
+        *size = bzi_api_join(&texts, dst, capacity);
+        *count = (uint32_t)texts.count;
+        if (*size > capacity)
+            status = BZI_FAIL(err, BZNA_E_BUFFER, "the texts need %llu bytes, the buffer has %llu", (bzi_llu)*size,
+                              (bzi_llu)capacity);
+    }
     bzi_names_free(&texts);
-    BZI_API_END(status);
+    return status;
 }
 
 #else
+#define bzi_api_braces(pattern, dst, capacity, size, count, err) \
+    ((void)(capacity), BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build expands no patterns (BENZINA_NO_FOLDERS)"))
+#endif
 
 BZI_COLD
 BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity, size_t *needed,
                                         uint32_t *count, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED(pattern);
+    uint64_t size = 0;
+    uint32_t texts = 0;
+    bzna_status status;
 
-    (void)dst, (void)capacity;
+    BZI_API_BEGIN_WITH(pattern);
+    status = bzi_api_braces(pattern, dst, dst ? capacity : 0, &size, &texts, &e);
     if (needed)
-        *needed = 0;
+        *needed = (size_t)size;
     if (count)
-        *count = 0;
-    BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build expands no patterns (BENZINA_NO_FOLDERS)");
+        *count = texts;
+    BZI_API_END(status);
 }
 
-#endif
-
-/* Opens what lies in memory or, if callbacks are given, a user's source. */
-static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source, const bzna_source *callbacks,
-                                       const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
+/* Opens what is no path. Its name is that of its kind, if the config gives none. callbacks: NULL, or a user's source,
+ * of which input.source is made. */
+static bzna_status bzi_api_open_input(bzna_context *context, bzi_input input, const bzna_source *callbacks,
+                                      const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
+    bzi_source source = { .size = 0 };
     bzna_dataset_config c;
     bzna_records records;
     const char *name;
@@ -29646,9 +29326,10 @@ static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source
     if (bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
         return err->status;
 
-    name = c.name ? c.name : callbacks ? "source" : "memory";
-    if ((callbacks && bzi_source_open_user(source, callbacks, err) != BZNA_OK) ||
-        bzi_dataset_open(context->host, &(bzi_input){ .source = source }, name, &c, out, err) != BZNA_OK)
+    input.source = callbacks ? &source : input.source;
+    name = c.name ? c.name : input.kind;
+    if ((callbacks && bzi_source_open_user(&source, callbacks, err) != BZNA_OK) ||
+        bzi_dataset_open(context->host, &input, name, &c, out, err) != BZNA_OK)
         status = bzi_error_prefix(err, name);
     return bzi_api_logged(context->host, status);
 }
@@ -29659,52 +29340,25 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
 {
     bzi_source source = { .map = bytes, .size = size };
 
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(bytes);
+    BZI_API_BEGIN_OUT(out, context, bytes);
 
-    BZI_API_END(bzi_api_open_source(context, &source, NULL, config, out, &e));
+    BZI_API_END(bzi_api_open_input(context, (bzi_input){ .source = &source, .kind = "memory" }, NULL, config, out,
+                                   &e));
 }
 
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzi_source opened = { .size = 0 };
     bzna_source callbacks;
 
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(source);
+    BZI_API_BEGIN_OUT(out, context, source);
 
     BZI_API_IN(callbacks, source, offsetof(bzna_source, reserved0), "source");
-    if (!callbacks.read_at || !callbacks.size)
-        BZI_API_MISUSE("source.%s: must be given", callbacks.read_at ? "size" : "read_at");
-    BZI_API_END(bzi_api_open_source(context, &opened, &callbacks, config, out, &e));
+    if (!callbacks.size || (!callbacks.read_at && !callbacks.memory))
+        BZI_API_MISUSE("source.%s: must be given", callbacks.read_at || callbacks.memory ? "size" : "read_at");
+    BZI_API_END(bzi_api_open_input(context, (bzi_input){ .kind = "source" }, &callbacks, config, out, &e));
 }
-
-#ifndef BENZINA_NO_RECORDS
-/* Opens a provider whose struct was completed. */
-static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provider *provider,
-                                         const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
-{
-    const bzi_input input = { .given = provider, .ops = bzi_provider_row(provider), .kind = "provider" };
-    bzna_dataset_config c;
-    bzna_records records;
-    const char *name;
-    bzna_status status;
-
-    if (bzi_api_reserved(provider->reserved, sizeof provider->reserved, "provider", err) != BZNA_OK ||
-        bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
-        return err->status;
-
-    name = c.name ? c.name : "provider";
-    if ((status = bzi_dataset_open(context->host, &input, name, &c, out, err)) != BZNA_OK)
-        bzi_error_prefix(err, name);
-    return bzi_api_logged(context->host, status);
-}
-
-#endif
 
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzna_provider *provider,
@@ -29715,13 +29369,13 @@ BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzn
     bzna_provider all;
 #endif
 
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(provider);
+    BZI_API_BEGIN_OUT(out, context, provider);
 
 #ifndef BENZINA_NO_RECORDS
     BZI_API_IN(all, provider, 0, "provider");
-    BZI_API_END(bzi_api_open_provider(context, &all, config, out, &e));
+    BZI_API_TRY(bzi_api_reserved(all.reserved, sizeof all.reserved, "provider", &e));
+    BZI_API_END(bzi_api_open_input(context, (bzi_input){ .given = &all, .ops = bzi_provider_row(&all),
+                                                         .kind = "provider" }, NULL, config, out, &e));
 #else
     (void)config;
     BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build takes no providers (BENZINA_NO_RECORDS)");
@@ -29732,8 +29386,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count,
                                          bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
+    BZI_API_BEGIN_OUT(out, context);
 
     if (!parts || !part_count)
         BZI_API_MISUSE("bzna_dataset_concat: there are no parts");
@@ -29747,8 +29400,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out,
                                         bzna_error *err)
 {
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_OUT(out, dataset);
 
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_range: count is 0");
@@ -29773,8 +29425,7 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
                                            bzna_error *err)
 {
     bzna_dataset_info all;
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_WITH(dataset);
 
     bzi_dataset_describe(dataset, &all);
     BZI_API_ANSWER(info);
@@ -29787,8 +29438,7 @@ BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32
     bzna_field_info all = { .kind = 0 };
     const bzi_field *found;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_WITH(dataset);
 
     if (!(found = bzi_dataset_field(dataset, field)))
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", dataset->parts[0].container->name, field);
@@ -29804,8 +29454,7 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
     bzna_track_info all = { .struct_size = 0 };
     const bzi_container *c;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_WITH(dataset);
 
     c = dataset->parts[0].container;
     if (!c->ops->track || c->ops->track(c, track, &all) != BZNA_OK)
@@ -29817,9 +29466,7 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
 {
     const bzi_container *c;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
-    BZI_API_NEED(target);
+    BZI_API_BEGIN_WITH(dataset, target);
 
     *target = BZNA_TARGET_NONE;
     BZI_API_FIND(c, &index);
@@ -29836,11 +29483,9 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
     const bzi_container *c;
     bzna_status status;
 
-    BZI_API_BEGIN;
+    BZI_API_BEGIN_WITH(dataset, field);
     if (needed)
         *needed = 0;
-    BZI_API_NEED(dataset);
-    BZI_API_NEED(field);
 
     BZI_API_FIND(c, &index);
     if ((status = bzi_container_field(c, index, field, &value, &e)) != BZNA_OK)
@@ -29856,10 +29501,9 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
     bzi_value value = { buffer, buffer ? capacity : 0, 0, 0 };
     bzna_status status;
 
-    BZI_API_BEGIN;
+    BZI_API_BEGIN_WITH(dataset);
     if (needed)
         *needed = 0;
-    BZI_API_NEED(dataset);
 
     status = bzi_dataset_class(dataset, (uint64_t)target, &value, &e);
     if (needed)
@@ -29874,8 +29518,7 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
     uint64_t local = index;
     bzna_sample_ref all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_WITH(dataset);
 
     BZI_API_FIND(c, &local);
     if (bzi_container_sample(c, local, &all, &e) != BZNA_OK)
@@ -29892,10 +29535,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     const bzi_pick pick = { .name = field };
     bzi_image all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
-    BZI_API_NEED(buffer);
-    BZI_API_NEED(image);
+    BZI_API_BEGIN_WITH(dataset, buffer, image);
     if (image->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
 
@@ -29914,8 +29554,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
     bzi_image image;
     bzna_image_info all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_WITH(dataset);
 
     BZI_API_FIND(c, &index);
     if (bzi_container_describe_image(c, index, &pick, &image, &e) != BZNA_OK)
@@ -29939,8 +29578,7 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
     bzna_decoder *decoder;
     bzi_host *host;
 
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
+    BZI_API_BEGIN_OUT(out, context);
 
     host = context->host;
     if (!(decoder = bzi_alloc_zero(&host->memory, 1, sizeof *decoder)))
@@ -29979,9 +29617,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     bzi_format format;
     bzna_picture all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(decoder);
-    BZI_API_NEED(picture);
+    BZI_API_BEGIN_WITH(decoder, picture);
     if (picture->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "picture.struct_size: not set");
 
@@ -30048,10 +29684,7 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     bzna_transform all;
     const char *fault;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(random);
-    BZI_API_NEED(jitter);
-    BZI_API_NEED(transform);
+    BZI_API_BEGIN_WITH(random, jitter, transform);
 
     if ((fault = bzi_jitter_fault(jitter)) != NULL)
         BZI_API_MISUSE("jitter.%s: out of its range, or not a number", fault);
@@ -30068,8 +29701,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *policy,
                                         bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED(policy);
+    BZI_API_BEGIN_WITH(policy);
 #ifdef BENZINA_NO_AUGMENT
     BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build has no policies (BENZINA_NO_AUGMENT)");
 #endif
@@ -30084,10 +29716,7 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
     const uint32_t size[2] = { out_width, out_height };
     bzna_transform all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(random);
-    BZI_API_NEED(augment);
-    BZI_API_NEED(transform);
+    BZI_API_BEGIN_WITH(random, augment, transform);
 
     bzi_transform_init(&all);
     BZI_API_TRY(bzi_augment_check(augment, "augment", 1, &e));
@@ -30109,9 +29738,7 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
 {
     bzna_affine a;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(affine);
-    BZI_API_NEED(homography);
+    BZI_API_BEGIN_WITH(affine, homography);
     BZI_API_IN(a, affine, 0, "affine");
 
     const double numbers[] = { a.crop_x, a.crop_y, a.crop_width, a.crop_height, a.degrees, a.translate_x,
@@ -30134,10 +29761,7 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
     const uint32_t in[2] = { in_width, in_height }, out[2] = { out_width, out_height };
     bzna_warp p;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(random);
-    BZI_API_NEED(warp);
-    BZI_API_NEED(homography);
+    BZI_API_BEGIN_WITH(random, warp, homography);
     if (!in_width || !in_height || !out_width || !out_height)
         BZI_API_MISUSE("bzna_warp_draw: a size is 0: from %ux%u to %ux%u", in_width, in_height,
                      out_width, out_height);
@@ -30199,11 +29823,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     bzi_kernel_pass pass;
     bzna_status status = BZNA_OK;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(picture);
-    BZI_API_NEED(transform);
-    BZI_API_NEED(output);
-    BZI_API_NEED(dst);
+    BZI_API_BEGIN_WITH(picture, transform, output, dst);
 
     bzi_transform_init(&t);
     BZI_API_IN(p, picture, 0, "picture");
@@ -30264,10 +29884,7 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
 {
     bzna_loader_config own;
 
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(dataset);
-    BZI_API_NEED(config);
+    BZI_API_BEGIN_OUT(out, context, dataset, config);
 
     BZI_API_IN(own, config, offsetof(bzna_loader_config, reserved0), "loader_config");
     if (context->host->no_threads)
@@ -30295,7 +29912,8 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
 
     context = loader->context;
     bzi_context_retain(context);
-    bzi_loader_close(loader);
+    bzi_loader_end(loader);
+    bzi_loader_unref(loader);
     bzi_log_deliver(context->host);
     bzi_context_drop(context);
     return BZNA_OK;
@@ -30306,8 +29924,7 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     bzna_context *context;
     bzna_status status;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
+    BZI_API_BEGIN_WITH(batch);
     *batch = NULL;
     BZI_API_NEED_LOADER(loader, 1);
 
@@ -30354,8 +29971,7 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
 
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 0);
-    BZI_API_NEED(indices);
-    BZI_API_NEED(sizes);
+    BZI_API_NEED(indices, sizes);
     if (!batch_count)
         BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu has no batches", (bzi_llu)epoch);
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
@@ -30366,7 +29982,11 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 {
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 0);
-    bzi_loader_stop(loader);
+
+    bzi_loader_lock(loader);
+    loader->stopped = 1;
+    bzi_loader_wake_all(loader);
+    bzi_loader_unlock(loader);
     return BZNA_OK;
 }
 
@@ -30375,7 +29995,8 @@ BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna
 {
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 1);
-    BZI_API_END(bzi_loader_reset(loader, epoch, &e));
+    BZI_API_END(bzi_loader_seek(loader, NULL, &(bzi_place){ epoch, 0, loader->config.order.epoch_samples, 0 },
+                                bzi_loader_end_epoch(&loader->config, epoch), &e));
 }
 
 BZI_COLD
@@ -30441,10 +30062,7 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
     bzna_loader_info all;
 
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
-    if (loader->config.order.kind == BZNA_ORDER_GIVEN) {    /* it takes the lock */
-        BZI_API_NEED_LOADER(loader, 0);
-    }
+    BZI_API_NEED_LOADER(loader, 0);
 
     bzi_api_loader_info(loader, &all);
     BZI_API_ANSWER(info);
@@ -30469,9 +30087,7 @@ BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const b
 {
     bzna_statistics all, before;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(later);
-    BZI_API_NEED(earlier);
+    BZI_API_BEGIN_WITH(later, earlier);
 
     BZI_API_IN(all, later, 0, "statistics");
     BZI_API_IN(before, earlier, 0, "statistics");
@@ -30486,8 +30102,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
     bzna_tensor all;
     uint32_t first, count;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(loader);
+    BZI_API_BEGIN_WITH(loader);
 
     first = bzi_loader_first_tensor(loader);
     count = loader->tensor_end - first;
@@ -30510,8 +30125,10 @@ struct bzna_writer {
     bzi_host *host;                   /* where its messages would go */
 };
 #define bzi_writer_make(host, path, sink, config, out, err)        \
-    BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)")
-#define bzi_writer_add(writer, index, sample, timeout_ns, err) ((void)(index), (void)(timeout_ns), BZNA_E_UNSUPPORTED)
+    ((void)(host), (void)(path), (void)(out),                      \
+     BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)"))
+#define bzi_writer_add(writer, index, sample, timeout_ns, err)     \
+    ((void)(writer), (void)(index), (void)(timeout_ns), BZNA_E_UNSUPPORTED)
 #define bzi_writer_finish(writer, err)                         BZNA_E_UNSUPPORTED
 #define bzi_writer_close(writer)                               ((void)(writer))
 
@@ -30522,8 +30139,7 @@ struct bzna_writer {
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size,
                                          bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
+    BZI_API_BEGIN_WITH(batch);
 
     const uint32_t views = batch->loader->drawn_views;
     bzna_batch_info all = {
@@ -30573,9 +30189,7 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
     bzna_tensor all;
     uint32_t number;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
-    BZI_API_NEED(name);
+    BZI_API_BEGIN_WITH(batch, name);
 
     BZI_API_TRY(bzi_api_find_tensor(batch, name, &number, &e));
     bzi_batch_tensor(batch, number, &all);
@@ -30588,11 +30202,7 @@ BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name,
     const bzi_slot_bytes *bytes;
     uint32_t column;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
-    BZI_API_NEED(name);
-    BZI_API_NEED(data);
-    BZI_API_NEED(size);
+    BZI_API_BEGIN_WITH(batch, name, data, size);
 
     if (slot >= batch->slots)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_bytes: slot %u is not below %u", slot, batch->slots);
@@ -30608,10 +30218,9 @@ BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name,
 
 BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    if (!batch || slot >= batch->slots)
-        BZI_API_FAIL(batch ? BZNA_E_RANGE : BZNA_E_ARGUMENT, "bzna_batch_error: %s",
-                     batch ? "there is no such slot" : "batch is NULL");
+    BZI_API_BEGIN_WITH(batch);
+    if (slot >= batch->slots)
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_error: there is no such slot");
     if (batch->status[slot] < 0)
         e = batch->errors[slot];
     BZI_API_END(batch->status[slot]);
@@ -30623,17 +30232,14 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
     const bzna_loader_output *output;
     uint32_t each;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
-    BZI_API_NEED(data);
-    BZI_API_NEED(count);
+    BZI_API_BEGIN_WITH(batch, data, count);
 
     output = &batch->loader->config.output;
     if (slice >= output->slices)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_slice: %u is not below the %u slices", slice, output->slices);
     each = output->batch_size / output->slices;
     *data = batch->slices[slice];
-    *count = batch->real <= slice * each ? 0 : (uint32_t)bzi_min(each, batch->real - slice * each);
+    *count = batch->real <= slice * each ? 0 : bzi_min32(each, batch->real - slice * each);
     return BZNA_OK;
 }
 
@@ -30642,10 +30248,7 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
 {
     uint32_t number;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(tensor);
-    BZI_API_NEED(batch);
-    BZI_API_NEED(name);
+    BZI_API_BEGIN_WITH(tensor, batch, name);
     if (version > BZNA_DLPACK_1)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_to_dlpack: version %u is not known", version);
 
@@ -30656,8 +30259,7 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
 
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
+    BZI_API_BEGIN_WITH(batch);
     BZI_API_NEED_LOADER(batch->loader, 0);
 
     if (!batch->loader->on_device)
@@ -30670,9 +30272,21 @@ BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error
 
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
 {
+    int owned;
+
     if (!batch)
         return BZNA_OK;
-    return bzi_loader_forked(batch->loader) ? BZNA_E_STATE : bzi_batch_release(batch);
+    if (bzi_loader_forked(batch->loader))
+        return BZNA_E_STATE;
+
+    bzi_loader_lock(batch->loader);
+    owned = bzi_batch_is_owned(batch);                      /* 0: its owner has released it before */
+    batch->owned = 0;
+    bzi_loader_unlock(batch->loader);
+    if (!owned)
+        return BZNA_E_STATE;
+    bzi_batch_unref(batch);                                 /* DLPack tensors may keep it on loan */
+    return BZNA_OK;
 }
 
 /* --- Writers --- */
@@ -30683,11 +30297,6 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
     bzna_writer_config c = { .struct_size = sizeof c };
     bzna_sink callbacks;
 
-    if (!context || !out || (!path && !sink))
-        return BZI_MISUSE(err, "bzna_writer_open: %s is NULL",
-                        !context ? "context" :
-                        !out     ? "out" :
-                                   "path or sink");
     if (sink && bzi_api_in(&callbacks, sizeof callbacks, sink, offsetof(bzna_sink, reserved0), "sink", err) != BZNA_OK)
         return err->status;
     if (sink && !callbacks.write_at)
@@ -30702,9 +30311,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, const bzna_writer_config *config,
                                       bzna_writer **out, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    if (out)
-        *out = NULL;
+    BZI_API_BEGIN_OUT(out, context, path);
     BZI_API_END(bzi_api_writer(context, path, NULL, config, out, &e));
 }
 
@@ -30712,24 +30319,8 @@ BZI_COLD
 BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink,
                                            const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    if (out)
-        *out = NULL;
+    BZI_API_BEGIN_OUT(out, context, sink);
     BZI_API_END(bzi_api_writer(context, NULL, sink, config, out, &e));
-}
-
-/* Gives the target of a sample that is to be written, or BZNA_TARGET_NONE if it has none. */
-static bzna_status bzi_api_target(const bzna_writer_sample *sample, int64_t *target, bzna_error *err)
-{
-    if (sample->has_target > 1)
-        return BZI_MISUSE(err, "sample.has_target: neither 0 nor 1");
-    if (sample->has_target && sample->target == BZNA_TARGET_NONE)
-        return BZI_MISUSE(err, "sample.target: -1 stands for a sample without a target; set has_target "
-                        "to 0 for that");
-    if (!sample->has_target && sample->target != 0 && sample->target != BZNA_TARGET_NONE)
-        return BZI_MISUSE(err, "sample.target: %lld, but has_target is 0", (long long)sample->target);
-    *target = sample->has_target ? sample->target : BZNA_TARGET_NONE;
-    return BZNA_OK;
 }
 
 static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_writer_sample *given, int64_t timeout_ns,
@@ -30737,32 +30328,35 @@ static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_w
 {
     bzna_writer_sample sample;
 
-    if (!writer)
-        return BZI_MISUSE(err, "the writer is NULL");
     if (!given)
         return bzi_writer_add(writer, index, NULL, timeout_ns, err);
 
     if (bzi_api_in(&sample, sizeof sample, given, 0, "sample", err) != BZNA_OK ||
-        bzi_api_target(&sample, &sample.target, err) != BZNA_OK ||
         bzi_api_reserved(sample.reserved, sizeof sample.reserved, "sample", err) != BZNA_OK)
         return err->status;
+    if (sample.has_target > 1)
+        return BZI_MISUSE(err, "sample.has_target: neither 0 nor 1");
+    if (sample.has_target && sample.target == BZNA_TARGET_NONE)
+        return BZI_MISUSE(err, "sample.target: -1 stands for a sample without a target; set has_target "
+                          "to 0 for that");
+    if (!sample.has_target && sample.target != 0 && sample.target != BZNA_TARGET_NONE)
+        return BZI_MISUSE(err, "sample.target: %lld, but has_target is 0", (long long)sample.target);
     if (!sample.image)
         return BZI_MISUSE(err, "sample.image: must be given");
+    sample.target = sample.has_target ? sample.target : BZNA_TARGET_NONE;
     return bzi_writer_add(writer, index, &sample, timeout_ns, err);
 }
 
 BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_writer_sample *sample, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    if (!sample)
-        BZI_API_MISUSE("sample is NULL");
+    BZI_API_BEGIN_WITH(writer, sample);
     BZI_API_END(bzi_api_add(writer, BZI_INDEX_LAST, sample, 0, &e));
 }
 
 BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, const bzna_writer_sample *sample,
                                         int64_t timeout_ns, bzna_error *err)
 {
-    BZI_API_BEGIN;
+    BZI_API_BEGIN_WITH(writer);
     if (timeout_ns < 0)
         BZI_API_MISUSE("bzna_writer_add_at: timeout_ns is negative; no call waits forever");
     if (index >= UINT32_MAX)
@@ -30774,9 +30368,7 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
 BZI_COLD
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    if (!writer)
-        BZI_API_MISUSE("the writer is NULL");
+    BZI_API_BEGIN_WITH(writer);
     BZI_API_END(bzi_api_logged(writer->host, bzi_writer_finish(writer, &e)));
 }
 

@@ -100,6 +100,20 @@ open(sys.argv[2], "wb").write(data)' $data/mini_h264.bzna "$t/moved.bzna"
     if [ "$db" -ge 36 ]; then pass; else fail "pictures that begin between chroma samples" "$db dB"; fi
 }
 
+# JPEG that only libavcodec decodes, turned by its EXIF data. Its first segment is another.
+lossless_jpeg_tests() {
+    if [ -z "$python" ] || ! ffmpeg -v error -f lavfi -i testsrc2=s=48x32:d=0.04 -pix_fmt yuvj444p -c:v ljpeg -y "$t/lossless.jpg" 2>"$t/err"; then
+        skip "lossless JPEG" "there is no ffmpeg with an encoder for it, or no python3 [ffmpeg python3]"; return
+    fi
+    "$python" -c 'import sys
+data = open(sys.argv[1], "rb").read()
+exif = b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0"
+first = 4 + int.from_bytes(data[4:6], "big")
+open(sys.argv[2], "wb").write(data[:first] + b"\xff\xe1" + (2 + len(exif)).to_bytes(2, "big") + exif + data[first:])' "$t/lossless.jpg" "$t/turned.jpg"
+    expect 0 "pack of a lossless JPEG" "$bzna" pack "$t/turned.jpg" -o "$t/turned.bzna" --codec h264 --preset ultrafast --frame exact
+    same "it is turned" "$("$bzna" list --json "$t/turned.bzna" | grep -o '"width":[0-9]*,"height":[0-9]*' | head -n 1)" '"width":32,"height":48'
+}
+
 # What libavformat would open as a playlist or a session: to open it connects to what stands in it.
 script_tests() {
     if [ -z "$python" ]; then skip "playlists that are named as pictures" "no python3 [python3]"; return; fi
@@ -142,5 +156,6 @@ EOF
 
 if [ -n "$pillow" ]; then hard_tests; heif_tests; crop_tests; else skip "pictures of all kinds" "there is no python3 with numpy and Pillow [python3-numpy python3-pil]"; fi
 siting_tests
+lossless_jpeg_tests
 script_tests
 finish

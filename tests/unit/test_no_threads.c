@@ -149,7 +149,7 @@ TEST(a_context_without_threads_opens_data_sets_and_loaders_without)
     loader = open_loader(own, opened, &c);
     CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
     CHECK_EQ(info.threads, 1);
-    CHECK_EQ(info.reader_threads, 1);
+    CHECK_EQ(info.reader_threads, 0);
     bzna_loader_close(loader);
     bzna_dataset_close(opened);
     CHECK_EQ(bzna_context_close(own), BZNA_OK);

@@ -496,7 +496,7 @@ static bzna_status calling_transform(void *user, const bzna_sample_info *sample,
 
 static void callbacks(int place, bzna_context *context, bzna_dataset *other)
 {
-    const bzna_source source = { sizeof source, 0, NULL, calling_read, calling_size, NULL };
+    const bzna_source source = { sizeof source, 0, NULL, calling_read, calling_size, NULL, NULL };
     bzna_loader_config c = config_at(place, 5);
     bzna_dataset *dataset = NULL;
     bzna_batch *batch = NULL;

@@ -1550,7 +1550,7 @@ TEST(archives_larger_than_4_gib_are_written_and_read)
     bzna_dataset *from = NULL, *to = NULL;
     bzna_writer *writer = NULL;
     bzna_sink sink = { sizeof(bzna_sink), 0, &h, huge_write, NULL };
-    bzna_source source = { sizeof(bzna_source), 0, &h, huge_read, huge_size, NULL };
+    bzna_source source = { sizeof(bzna_source), 0, &h, huge_read, huge_size, NULL, NULL };
     bzna_error err = fresh_error();
     prepared p;
     uint8_t *data;
