@@ -2597,7 +2597,6 @@ typedef struct bzi_box {
     uint64_t size;                    /* bytes of the whole box, with its header */
     uint64_t header;                  /* bytes of its header: 8 or 16 */
     uint32_t type;                    /* four characters */
-    uint32_t to_end;                  /* the file states its size as 0: it goes to the end of the file */
 } bzi_box;
 
 /* Reads the header of a box from its first `left` bytes, as the file states it. Returns 0 if they are too few. */
@@ -3200,8 +3199,9 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 }
 
 /* H.265 7.3.3: the profile, tier and level. */
-static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps, uint32_t sub_layers)
+static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps)
 {
+    const uint32_t sub_layers = sps->sub_layers;
     uint32_t present[8] = { 0 };
 
     for (int i = 0; i < 12; i++)
@@ -3300,7 +3300,7 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     bzi_bits_u(b, 4);
     sps->sub_layers = bzi_bits_u(b, 3) + 1;
     sps->nested = bzi_bits_1(b);
-    bzi_sps_h265_profile(b, sps, sps->sub_layers);
+    bzi_sps_h265_profile(b, sps);
     bzi_bits_ue(b);
 
     bzi_sps_chroma(b, sps);
@@ -7507,8 +7507,8 @@ static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64
                             "its length was never written: the archive was not finished");
 
     box->at = at;
-    box->to_end = is_top && box->size == 0 && box->header == 8;
-    box->size = box->to_end ? limit : box->size;
+    if (is_top && box->size == 0 && box->header == 8)
+        box->size = limit;                                  /* it goes to the end of the file */
     if (box->size < box->header)
         return bzi_box_fail(movie, BZNA_E_BOX, at, "size %llu is smaller than its header", (bzi_llu)box->size);
     if (box->size > limit)
@@ -12793,14 +12793,14 @@ static const bzi_container_ops bzi_provider_ops = {
 
 /* --- Braces --- */
 
-/* Returns the first of two characters that is outside of inner braces and not escaped, or `end`. Pre: braces are
+/* Returns the first such character that is outside of inner braces and not escaped, or `end`. Pre: braces are
  * balanced. */
-static const char *bzi_brace_next(const char *p, const char *end, char one, char other)
+static const char *bzi_brace_next(const char *p, const char *end, char wanted)
 {
     uint32_t depth = 0;
 
     for (; p < end; p++) {
-        if (depth == 0 && (*p == one || *p == other))
+        if (depth == 0 && *p == wanted)
             return p;
         if (*p == '\\' && p + 1 < end)
             p++;
@@ -12927,10 +12927,10 @@ static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_
     bzna_status status = BZNA_OK;
 
     /* braces without a range or a list stay in the text */
-    for (; (open = bzi_brace_next(open, end, '{', '{')) < end; open++) {
-        close = bzi_brace_next(open + 1, end, '}', '}');
+    for (; (open = bzi_brace_next(open, end, '{')) < end; open++) {
+        close = bzi_brace_next(open + 1, end, '}');
         is_range = bzi_brace_range_of(open + 1, close, &range);
-        if (is_range || bzi_brace_next(open + 1, close, ',', ',') < close)
+        if (is_range || bzi_brace_next(open + 1, close, ',') < close)
             break;
     }
 
@@ -12945,7 +12945,7 @@ static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_
     memcpy(text, pattern, (size_t)(open - pattern));
     member = open + 1;
     for (uint64_t i = 0; status == BZNA_OK && (is_range ? i < range.count : member <= close); i++) {
-        const char *member_end = is_range ? member : bzi_brace_next(member, close, ',', ',');
+        const char *member_end = is_range ? member : bzi_brace_next(member, close, ',');
         char *out = text + (open - pattern);
 
         memcpy(out, member, (size_t)(member_end - member));
