@@ -26284,35 +26284,19 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
     bzi_lane_add(&engine->lane, item);
 }
 
-/* Returns 1 if NVDEC has decoded this sample before without damage, else 0. */
-static uint32_t bzi_item_is_sound(const bzi_item *item)
-{
-    const bzna_loader *loader = item->loader;
-    return loader->sound && !atomic_load_explicit(&loader->changes, memory_order_relaxed) &&
-           atomic_load_explicit(&loader->sound[item->index / 32], memory_order_relaxed) >> item->index % 32 & 1;
-}
-
-/* Notes whether a sample is damaged. If one is that was sound before, the data set has changed under the loader, and no
- * sample is taken for sound from then on.
- *   sound   what bzi_item_is_sound returned */
-static void bzi_item_note(const bzi_item *item, uint32_t sound, bzna_status status, const bzi_flight *flight)
-{
-    bzna_loader *loader = item->loader;
-
-    if (sound && status == BZNA_E_DECODE)
-        atomic_store(&loader->changes, 1);
-    else if (loader->sound && !sound && status == BZNA_OK && flight->is_sound)
-        atomic_fetch_or_explicit(&loader->sound[item->index / 32], 1u << item->index % 32, memory_order_relaxed);
-}
-
-/* Waits for the oldest picture in flight and adds its slots to the lane. */
+/* Waits for the oldest picture in flight and adds its slots to the lane. Notes whether it is damaged. If one is that was
+ * sound before, the data set has changed under the loader, and no sample is taken for sound from then on. */
 static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
     bzi_item *item = session->pending[session->pending_first].tag;
+    bzna_loader *loader = item->loader;
     bzna_error *err = item->err;
     uint64_t start = bzi_os_now_ns();
-    const uint32_t sound = bzi_item_is_sound(item);
+    atomic_uint *sounds = loader->sound ? &loader->sound[item->index / 32] : NULL;
+    const uint32_t bit = 1u << item->index % 32;
+    const uint32_t sound = sounds && !atomic_load_explicit(&loader->changes, memory_order_relaxed) &&
+                           (atomic_load_explicit(sounds, memory_order_relaxed) & bit);
     bzi_flight flight;
     bzna_status status;
 
@@ -26325,7 +26309,11 @@ static void bzi_engine_map(bzi_engine *engine)
         return;
     }
 
-    bzi_item_note(item, sound, status, &flight);
+    if (sound && status == BZNA_E_DECODE)
+        atomic_store(&loader->changes, 1);
+    else if (sounds && !sound && status == BZNA_OK && flight.is_sound)
+        atomic_fetch_or_explicit(sounds, bit, memory_order_relaxed);
+
     if (status == BZNA_OK &&
         (status = bzi_item_prepare(item, &flight.picture, &engine->views, err)) == BZNA_OK)
         status = bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err);
@@ -26934,25 +26922,16 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
     return batch->has_release ? BZNA_OK : err->status;
 }
 
-/* Places the slices of a batch: in the user's buffers, or one after the other in the library's memory. */
-static void bzi_batch_place(bzna_batch *batch, uint32_t number)
-{
-    const bzna_loader *loader = batch->loader;
-    const bzna_loader_output *output = &loader->config.output;
-    uint64_t slice_bytes = output->batch_size / output->slices * loader->slot_bytes;
-    uint64_t first = (uint64_t)number * output->slices;
-    uint8_t *host = batch->pinned ? batch->pinned : batch->block;
-    uint8_t *data = loader->on_device ? (uint8_t *)(uintptr_t)batch->device_data : host;
-
-    for (uint32_t k = 0; k < output->slices; k++)
-        batch->slices[k] = output->buffers ? output->buffers[first + k].data : data + k * slice_bytes;
-}
-
-/* Makes one batch. In the CUDA context, if the loader has a device. */
+/* Makes one batch. Its slices lie in the user's buffers, or one after the other in the library's memory. In the CUDA
+ * context, if the loader has a device. */
 static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_error *err)
 {
-    const int has_block = !loader->config.output.buffers && !loader->device;
+    const bzna_loader_output *output = &loader->config.output;
+    const uint64_t slice_bytes = output->batch_size / output->slices * loader->slot_bytes;
+    const uint64_t first = (uint64_t)number * output->slices;
+    const int has_block = !output->buffers && !loader->device;
     bzna_batch *batch = &loader->batches[number];
+    uint8_t *data;
 
     batch->stream = loader->stream;
     if (has_block)
@@ -26964,7 +26943,12 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
     if (loader->device && bzi_batch_make_device(batch, err) != BZNA_OK)
         return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
 
-    bzi_batch_place(batch, number);
+    data = batch->pinned ? batch->pinned : batch->block;
+    if (loader->on_device)
+        data = (uint8_t *)(uintptr_t)batch->device_data;
+    for (uint32_t k = 0; k < output->slices; k++)
+        batch->slices[k] = output->buffers ? output->buffers[first + k].data : data + k * slice_bytes;
+
     if (batch->has_release)
         bzi_batch_to_retiring(batch);                       /* no lock, because there are no threads yet */
     else
@@ -27345,14 +27329,14 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
                             loader->on_loan);
         if (expired)
             return BZNA_AGAIN;
-        if (no_threads)
+        if (no_threads) {
             bzi_loader_work(loader);
-        else if (timeout_ns < 0)
-            bzi_os_wait(&loader->consumer_wake, &loader->mutex);
-        if (no_threads)
             expired = timeout_ns >= 0 && bzi_os_now_ns() >= deadline;
-        else if (timeout_ns >= 0)
+        } else if (timeout_ns < 0) {
+            bzi_os_wait(&loader->consumer_wake, &loader->mutex);
+        } else {
             expired = bzi_os_wait_until(&loader->consumer_wake, &loader->mutex, deadline);    /* then look once more */
+        }
     }
 }
 
@@ -27833,16 +27817,16 @@ static double bzi_share_of(uint64_t ns, const bzna_statistics *stats, uint64_t t
 static bzi_shares bzi_statistics_shares(const bzna_statistics *stats)
 {
     const bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
-    bzi_shares s;
 
-    s.consumer = bzi_share_of(stats->stage[BZNA_STAGE_DELIVER].wait_before_ns, stats, 1);
-    s.starved = bzi_share_of(decode->wait_before_ns, stats, decode->threads);
-    s.blocked = bzi_share_of(decode->wait_after_ns, stats, decode->threads);
-    s.decode = bzi_share_of(decode->busy_ns, stats, decode->threads);
-    s.warp = bzi_share_of(stats->stage[BZNA_STAGE_WARP].busy_ns, stats, decode->threads);
-    s.reading = bzi_share_of(read->busy_ns, stats, read->threads);
-    s.full = bzi_share_of(read->wait_after_ns, stats, read->threads);
-    return s;
+    return (bzi_shares){
+        .consumer = bzi_share_of(stats->stage[BZNA_STAGE_DELIVER].wait_before_ns, stats, 1),
+        .starved = bzi_share_of(decode->wait_before_ns, stats, decode->threads),
+        .blocked = bzi_share_of(decode->wait_after_ns, stats, decode->threads),
+        .decode = bzi_share_of(decode->busy_ns, stats, decode->threads),
+        .warp = bzi_share_of(stats->stage[BZNA_STAGE_WARP].busy_ns, stats, decode->threads),
+        .reading = bzi_share_of(read->busy_ns, stats, read->threads),
+        .full = bzi_share_of(read->wait_after_ns, stats, read->threads),
+    };
 }
 
 /* Returns which stage limits a loader. no_threads: the consumer's thread does all the work. */
@@ -29900,9 +29884,8 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
 {
     bzna_context *context;
 
-    if (!loader)
-        return BZNA_OK;
-    if (bzi_os_in_callback || bzi_loader_forked(loader))
+    BZI_API_BEGIN_CLOSE(loader);
+    if (bzi_loader_forked(loader))
         return BZNA_E_STATE;
 
     context = loader->context;
