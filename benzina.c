@@ -18365,6 +18365,7 @@ typedef struct bzi_turbo {
     bzi_span                      data;       /* the file that is being decoded */
     bzi_wanted                    wanted;     /* rows and shrinking that were asked for */
     uint32_t                      is_bare;    /* 1: the picture defines no Huffman tables */
+    uint32_t                      lines;      /* rows of luma in a row of MCUs */
     uint32_t                      skipped;    /* rows of MCUs before the one that libjpeg takes for the first */
     uint32_t                      restarts;   /* restart markers in them */
     uint32_t                      ended;      /* 1: libjpeg has asked for more bytes than there are */
@@ -18546,6 +18547,7 @@ static int bzi_turbo_start(bzi_turbo *turbo)
     info->scale_num = 1;
     info->scale_denom = turbo->wanted.shrink;
     jpeg_start_decompress(info);
+    turbo->lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
     bzi_turbo_check_scan((j_common_ptr)info);
     return info->num_components <= 4;
 }
@@ -18592,7 +18594,7 @@ static const uint8_t *bzi_turbo_find_restart(bzi_span data, uint64_t number, uin
 static void bzi_turbo_skip_rows(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
-    const uint32_t lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    const uint32_t lines = turbo->lines;
     const uint64_t each = info->MCUs_per_row, interval = info->restart_interval;
     const uint64_t rows = info->total_iMCU_rows;
     const uint64_t end = bzi_min(((uint64_t)turbo->wanted.rows.end + lines - 1) / lines, rows);
@@ -18644,7 +18646,7 @@ static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
 static int bzi_turbo_read(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
-    const uint32_t lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    const uint32_t lines = turbo->lines;
     JSAMPROW rows[4][MAX_SAMP_FACTOR * DCTSIZE];
     JSAMPARRAY planes[4] = { rows[0], rows[1], rows[2], rows[3] };
 
@@ -18716,7 +18718,7 @@ static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_pictur
     const struct jpeg_decompress_struct *info = &turbo->info;
     const jpeg_component_info *in = info->comp_info;
     const uint32_t h = (uint32_t)info->max_h_samp_factor * BZI_TURBO_LEAST_EDGE(info), width = info->output_width;
-    const uint32_t v = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    const uint32_t v = turbo->lines;
     const uint64_t size = (uint64_t)width * info->output_height;
 
     if (!bzi_buffer_reserve(turbo->memory, &turbo->product, 3 * size, 0))
@@ -22576,7 +22578,7 @@ typedef struct bzi_dl_versioned {
 
 enum { BZI_CONDS = 6 };               /* condition variables of a loader */
 
-/* Every batch has the first BZI_TENSORS tensors (bzi_loader_add_tensors). Those of fields follow, then those of further
+/* Every batch has the first BZI_TENSORS tensors (bzi_loader_decide). Those of fields follow, then those of further
  * outputs. */
 enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_FIELD_TENSORS + BZI_LIMIT_OUTPUTS - 1,
        BZI_DIMENSIONS = 5 };
@@ -22903,15 +22905,6 @@ static void bzi_loader_add_output(bzna_loader *loader, const bzi_output *output)
     memcpy(tensor->one.shape, shape + !several, tensor->one.dimensions * sizeof *shape);
     if (loader->on_device)
         tensor->one.device = loader->device->info.device;
-}
-
-/* Adds the tensors that every batch has. */
-static void bzi_loader_add_tensors(bzna_loader *loader)
-{
-    bzi_loader_add_output(loader, loader->outputs);
-    bzi_loader_add_tensor(loader, "target", BZNA_DTYPE_INT64, sizeof(int64_t));
-    bzi_loader_add_tensor(loader, "index", BZNA_DTYPE_UINT64, sizeof(uint64_t));
-    bzi_loader_add_tensor(loader, "status", BZNA_DTYPE_INT32, sizeof(bzna_status));
 }
 
 /* Describes a tensor of a batch with so many slots, but sets no data. */
@@ -23525,27 +23518,6 @@ typedef struct bzi_given {
     uint64_t        batch_count;      /* of sizes */
 } bzi_given;
 
-/* Allocates a list. Its arrays are not set yet. */
-static bzi_sequence *bzi_sequence_new(const bzi_memory *memory, const bzi_given *given)
-{
-    const uint64_t count = given->count, batches = given->batch_count;
-    uint64_t numbers, bytes;
-    bzi_sequence *list;
-
-    if (!bzi_add(count, batches, &numbers) || !bzi_mul(numbers, sizeof(uint64_t), &bytes) ||
-        !bzi_add(bytes, sizeof *list, &bytes) || !(list = bzi_alloc(memory, bytes, 1, 16)))
-        return NULL;
-
-    memset(list, 0, sizeof *list);
-    list->bytes = bytes;
-    list->epoch = given->epoch;
-    list->count = count;
-    list->batch_count = batches;
-    list->indices = (uint64_t *)(void *)(list + 1);
-    list->ends = batches ? list->indices + count : NULL;
-    return list;
-}
-
 /* Copies and checks indices. */
 static bzna_status bzi_sequence_set_indices(const bzna_loader *loader, bzi_sequence *list, const uint64_t *indices,
                                             bzna_error *err)
@@ -23678,11 +23650,18 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
 {
     const bzi_memory *memory = loader->memory;
     bzi_plan *plan = &loader->plan;
-    bzi_sequence *list = bzi_sequence_new(memory, given), *old;
+    uint64_t numbers, bytes;
+    bzi_sequence *list, *old;
     bzna_status status;
 
-    if (!list)
+    if (!bzi_add(given->count, given->batch_count, &numbers) || !bzi_mul(numbers, sizeof(uint64_t), &bytes) ||
+        !bzi_add(bytes, sizeof *list, &bytes) || !(list = bzi_alloc(memory, bytes, 1, 16)))
         return bzi_fail_memory(err, "the list of an epoch");
+
+    *list = (bzi_sequence){ .bytes = bytes, .epoch = given->epoch, .count = given->count,
+                            .batch_count = given->batch_count };
+    list->indices = (uint64_t *)(void *)(list + 1);
+    list->ends = given->batch_count ? list->indices + given->count : NULL;
     if ((status = bzi_sequence_fill(loader, list, given, err)) != BZNA_OK) {
         bzi_sequence_free_all(memory, list);
         return status;
@@ -24066,17 +24045,6 @@ static bzna_status bzi_loader_make_rule_bytes(bzna_loader *loader, bzna_error *e
         loader->column_count++;
     }
     return BZNA_OK;
-}
-
-static bzna_status bzi_loader_make_columns(bzna_loader *loader, bzna_error *err)
-{
-    const bzna_loader_fields *fields = &loader->config.fields;
-
-    if (bzi_loader_list_columns(loader, fields->tensors, 1, err) != BZNA_OK ||
-        bzi_loader_make_rules(loader, err) != BZNA_OK ||
-        bzi_loader_list_columns(loader, fields->bytes, 0, err) != BZNA_OK)
-        return err->status;
-    return bzi_loader_make_rule_bytes(loader, err);
 }
 
 /* --- Values --- */
@@ -24781,36 +24749,32 @@ static bzi_run bzi_reader_next(bzna_loader *loader)
     return run;
 }
 
-/* Lets a reader that has nothing to read reclaim a batch, or wait. With the lock held, but not during the wait. */
-static void bzi_reader_idle(bzna_loader *loader)
-{
-    uint64_t start = bzi_os_now_ns();
-    bzna_batch *batch = bzi_reader_reclaimable(loader);
-
-    if (batch) {
-        bzi_reader_reclaim(batch);
-    } else {
-        loader->idle_readers++;
-        bzi_os_wait(&loader->reader_wake, &loader->mutex);
-        loader->idle_readers--;
-    }
-    loader->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
-}
-
-/* Waits for a run to read, and returns it. It is empty if the loader closes. Another reader is woken if one more is
- * needed. With the lock held. */
+/* Waits for a run to read, and returns it. Meanwhile it reclaims batches. The run is empty if the loader closes.
+ * Another reader is woken if one more is needed. With the lock held, but not during the wait. */
 static bzi_run bzi_reader_take(bzna_loader *loader)
 {
     bzi_run run = { 0 };
 
     while (!loader->quit) {
+        uint64_t start;
+        bzna_batch *batch;
+
         run = bzi_reader_next(loader);
         if (run.count) {
             loader->active++;
             bzi_loader_wake_reader(loader);
             break;
         }
-        bzi_reader_idle(loader);
+
+        start = bzi_os_now_ns();
+        if ((batch = bzi_reader_reclaimable(loader)) != NULL) {
+            bzi_reader_reclaim(batch);
+        } else {
+            loader->idle_readers++;
+            bzi_os_wait(&loader->reader_wake, &loader->mutex);
+            loader->idle_readers--;
+        }
+        loader->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
     }
     return run;
 }
@@ -28611,7 +28575,12 @@ static bzna_status bzi_loader_decide(bzna_loader *loader, bzna_error *err)
                     config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was requested" :
                     loader->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : why.message);
     bzi_loader_scale(loader);
-    bzi_loader_add_tensors(loader);                         /* now it is known where they lie */
+
+    /* the tensors that every batch has: now it is known where they lie */
+    bzi_loader_add_output(loader, loader->outputs);
+    bzi_loader_add_tensor(loader, "target", BZNA_DTYPE_INT64, sizeof(int64_t));
+    bzi_loader_add_tensor(loader, "index", BZNA_DTYPE_UINT64, sizeof(uint64_t));
+    bzi_loader_add_tensor(loader, "status", BZNA_DTYPE_INT32, sizeof(bzna_status));
     return BZNA_OK;
 }
 
@@ -28814,7 +28783,10 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
         bzi_loader_decide(loader, err) != BZNA_OK ||
         (loader->config.decode.jpeg == BZNA_DECODER_NVDEC && bzi_loader_take_jpeg(loader, err) != BZNA_OK) ||
         bzi_loader_make_picks(loader, err) != BZNA_OK ||
-        bzi_loader_make_columns(loader, err) != BZNA_OK ||
+        bzi_loader_list_columns(loader, loader->config.fields.tensors, 1, err) != BZNA_OK ||
+        bzi_loader_make_rules(loader, err) != BZNA_OK ||
+        bzi_loader_list_columns(loader, loader->config.fields.bytes, 0, err) != BZNA_OK ||
+        bzi_loader_make_rule_bytes(loader, err) != BZNA_OK ||
         bzi_loader_add_outputs(loader, err) != BZNA_OK ||
         bzi_loader_make_order(loader, err) != BZNA_OK ||
         bzi_loader_make_items(loader, err) != BZNA_OK)
@@ -30006,15 +29978,16 @@ static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
     const bzna_loader_config *c = &loader->config;
     const bzi_pick *pick = &loader->picks[0];
 
-    memset(info, 0, sizeof *info);
-    info->decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
-    info->sessions = loader->pool ? loader->pool->count : 0;
+    *info = (bzna_loader_info){
+        .decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE,
+        .sessions = loader->pool ? loader->pool->count : 0,
+        .layout = c->output.layout,
+        .threads = c->decode.threads,
+        .reader_threads = c->read.threads,
+        .batches_in_flight = c->pipeline.batches_in_flight,
+        .read_ahead = c->read.ahead_samples,
+    };
     bzi_tensor_describe(loader->tensors, c->output.batch_size, &info->image);
-    info->layout = c->output.layout;
-    info->threads = c->decode.threads;
-    info->reader_threads = c->read.threads;
-    info->batches_in_flight = c->pipeline.batches_in_flight;
-    info->read_ahead = c->read.ahead_samples;
     bzi_loader_count_epoch(loader, &info->samples_per_epoch, &info->batches_per_epoch);
 
     if (loader->pool)
