@@ -7726,9 +7726,12 @@ static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, con
 BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, const char *parent)
 {
     bzi_window window = { .map = c.data ? c.data + c.pos : NULL, .at = bzi_cursor_offset(&c) };
+    bzna_status status;
 
     movie->window = &window;
-    return bzi_box_list(movie, window.at, window.at + bzi_cursor_left(&c), parent);
+    status = bzi_box_list(movie, window.at, window.at + bzi_cursor_left(&c), parent);
+    movie->window = NULL;
+    return status;
 }
 
 
@@ -8460,6 +8463,7 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie)
     }
 
     bzi_buffer_free(&c->host->memory, &window.bytes);
+    movie->window = NULL;
     if (status < 0)
         return status;
     ((bzi_mp4 *)c->own)->trailing_bytes = end > at ? end - at : 0;
@@ -8874,6 +8878,7 @@ static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sampl
     movie->window = &window;
     status = bzi_box_list(movie, e->offset, e->offset + e->size, BZI_FILE);
     bzi_buffer_free(&c->host->memory, &window.bytes);
+    movie->window = NULL;
 
     if (status == BZNA_OK && !movie->has_moov)
         status = bzi_fail_in(err, BZNA_E_BOX, e->offset, "moov", "no moov box in its %llu bytes", (bzi_llu)e->size);
