@@ -564,7 +564,8 @@ TEST(jpeg_headers_that_are_damaged_are_refused_where_they_are)
             }
         memcpy(b.data + at, "\0\xff\xd9", 3);
         exact = bytes_make(b.data, at + 3);
-        const int is_sound = bzi_jpeg_inspect((bzi_span){ exact.data, exact.size }, &format, &last) == BZNA_OK;
+        const int is_sound = bzi_jpeg_inspect(&(bzna_image){ .data = exact.data, .data_size = exact.size }, &format,
+                                                 &last) == BZNA_OK;
         CHECK(!is_sound || (format.width == 16 && format.height == 16));
         if (is_sound && cases[n].status && BZI_HAS_JPEG)
             free(look_at(BZNA_CODEC_JPEG, exact, 0));
