@@ -26009,8 +26009,8 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
     bzi_lane_add(&engine->lane, item);
 }
 
-/* Waits for the oldest picture in flight and adds its slots to the lane. Notes whether it is damaged. If one is that was
- * sound before, the data set has changed under the loader, and no sample is taken for sound from then on. */
+/* Waits for the oldest picture in flight and adds its slots to the lane. Notes whether it is damaged. If one is that
+ * was sound before, the data set has changed under the loader, and no sample is taken for sound from then on. */
 static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
