@@ -1988,7 +1988,7 @@ static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
     char message[2 * sizeof err->message];
     const size_t used = strlen(err->message) + sizeof "...: ", length = strlen(name);
     const size_t room = used + 96 < sizeof err->message ? sizeof err->message - used : 96;
-    const char *end = length > room ? name + length - room : name;
+    const char *end = length > room ? name + (length - room) : name;
 
     while (end > name && ((unsigned char)*end & 0xc0) == 0x80)
         end++;                                              /* not in the middle of a character */
