@@ -1988,7 +1988,7 @@ static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
     char message[2 * sizeof err->message];
     const size_t used = strlen(err->message) + sizeof "...: ", length = strlen(name);
     const size_t room = used + 96 < sizeof err->message ? sizeof err->message - used : 96;
-    const char *end = length > room ? name + length - room : name;
+    const char *end = length > room ? name + (length - room) : name;
 
     while (end > name && ((unsigned char)*end & 0xc0) == 0x80)
         end++;                                              /* not in the middle of a character */
@@ -2168,6 +2168,7 @@ static int bzi_path_absolute(char *full, size_t capacity, const char *path)
     return snprintf(full, capacity, "%s%s%s", here, here[0] && *path ? "/" : "", path) < (int)capacity;
 }
 
+BZI_COLD
 static bzna_status bzi_file_fail_open(int error, bzna_error *err)
 {
     if (error == ESPIPE)
@@ -6980,7 +6981,7 @@ typedef struct bzi_movie {
 #define BZI_SKIP   1                              /* returned by a reader: the box's children are not to be read */
 
 /* Makes an error like "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ...". */
-BZI_PRINTF(4, 5)
+BZI_COLD BZI_PRINTF(4, 5)
 static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_status status, uint64_t offset, const char *format, ...)
 {
     char path[BZI_LIMIT_DEPTH * 5 + 16], type[5], text[160];
@@ -7013,6 +7014,7 @@ static void bzi_movie_begin(bzi_movie *movie, bzna_error *err)
     movie->err = err;
 }
 
+BZI_COLD
 static bzna_status bzi_box_ftyp(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_movie_head *head = &movie->head;
@@ -7025,6 +7027,7 @@ static bzna_status bzi_box_ftyp(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c)
 {
     if (movie->has_moov)
@@ -7035,6 +7038,7 @@ static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c)
 
 /* Returns the effect of a matrix {a b u, c d v, x y w} on pictures, which a, b, c and d define, as EXIF's number. If it
  * has another effect, returns 0 and its offset in *turned_at. A matrix of zeros has no effect. */
+BZI_COLD
 static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
 {
     const uint64_t at = bzi_cursor_offset(c);
@@ -7053,6 +7057,7 @@ static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
     return number;
 }
 
+BZI_COLD
 static bzna_status bzi_box_mvhd(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_cursor_take(c, (bzi_cursor_u32(c) >> 24 ? 28 : 16) + 16);       /* times, duration; rate, volume */
@@ -7060,6 +7065,7 @@ static bzna_status bzi_box_mvhd(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_trak(bzi_movie *movie, bzi_cursor *c)
 {
     if (movie->track_count == BZI_LIMIT_TRACKS)
@@ -7099,6 +7105,7 @@ static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_stsd(bzi_movie *movie, bzi_cursor *c)
 {
     (void)movie;
@@ -7154,6 +7161,7 @@ static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_track *track = movie->track;
@@ -7167,6 +7175,7 @@ static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_track *track = movie->track;
@@ -7204,6 +7213,7 @@ static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t cou
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_table *table = &movie->track->table;
@@ -7215,6 +7225,7 @@ static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c)
     return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, 32, &table->sizes, &table->sizes_at);
 }
 
+BZI_COLD
 static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_table *table = &movie->track->table;
@@ -7229,6 +7240,7 @@ static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c)
     return bzi_box_entries(movie, c, table->sample_count, table->size_bits, &table->sizes, &table->sizes_at);
 }
 
+BZI_COLD
 static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_table *table = &movie->track->table;
@@ -7238,6 +7250,7 @@ static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c)
     return bzi_box_entries(movie, c, table->run_count, 96, &table->runs, &table->runs_at);
 }
 
+BZI_COLD
 static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_table *table = &movie->track->table;
@@ -7253,6 +7266,7 @@ static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c)
 static const uint8_t bzi_box_uuid[16] = { 0x6f, 0x2b, 0x7f, 0x0e, 0x5c, 0x1d, 0x4a, 0x8e,
                                           0x9d, 0x3a, 0x62, 0x7a, 0x6e, 0x61, 0x00, 0x01 };
 
+BZI_COLD
 static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_movie_head *head = &movie->head;
@@ -7267,6 +7281,7 @@ static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_track *track = movie->track;
@@ -7300,6 +7315,7 @@ static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c)
 {
     if (!movie->has_moov)
@@ -7309,6 +7325,7 @@ static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_traf(bzi_movie *movie, bzi_cursor *c)
 {
     (void)c;
@@ -7316,6 +7333,7 @@ static bzna_status bzi_box_traf(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_fragment *f = &movie->fragment;
@@ -7364,6 +7382,7 @@ static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
 /* A run of samples. Samples that have everything in common take no bytes here, so a small file can claim any number of
  * them. So they are counted first; they are listed only if they belong to the track that is asked for, after a check
  * that the file can hold them. */
+BZI_COLD
 static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_fragment *f = &movie->fragment;
@@ -7557,6 +7576,7 @@ static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_
 }
 
 /* Reads the boxes from at to end that have a rule, and those inside them, depth first. */
+BZI_COLD
 static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, const char *parent)
 {
     const bzi_box_rule *rules = bzi_box_first(parent), *rule;
@@ -13457,6 +13477,7 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, co
 
 /* Puts "train.bzna: sample 12: " before the message. A sample that is a file of its own is named by that file's path,
  * instead of the container. */
+BZI_COLD
 static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bzna_error *err)
 {
     char name[40], path[BZI_LIMIT_PATH_BYTES];
@@ -16698,6 +16719,7 @@ static const char *bzi_ranges_fault(const bzi_range *ranges, size_t count)
 }
 
 /* Returns the name of the first field that is out of its range, or NULL if none is. */
+BZI_COLD
 static const char *bzi_warp_fault(const bzna_warp *p)
 {
     const bzi_range ranges[] = {
@@ -19503,6 +19525,7 @@ static int bzi_cuda_is_lost(int result)
 }
 
 /* Makes an error of the driver's: its name, its number, and the call that failed, without the version of its form. */
+BZI_COLD
 static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char *call, bzna_error *err)
 {
     const char *name = NULL;
@@ -25961,6 +25984,7 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
  * counted, and a loader logs each kind of reason once, and at most eight kinds. Reasons are of one kind if they are
  * equal up to the first digit. It is none with a codec that NVDEC is never used for, nor for an item that was not read:
  * a worker reports that. */
+BZI_COLD
 static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fallback)
 {
     bzna_loader *loader = item->loader;
@@ -27725,6 +27749,7 @@ typedef struct bzi_number {
 enum { BZI_NUMBER_COUNT, BZI_NUMBER_SIZE, BZI_NUMBER_CHOICE, BZI_NUMBER_SWITCH, BZI_NUMBER_WORDS };
 
 /* Fills in presets, and checks numbers. where: the config that they belong to. A size must not be 0. */
+BZI_COLD
 static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, size_t count, bzna_error *err)
 {
     static const char *const faults[] = { "%s.%s: %u is more than %u", "%s.%s: %u is not in 1..%u",
@@ -27791,6 +27816,7 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 }
 
 /* Checks the shape of an output. what: how errors name it. */
+BZI_COLD
 static bzna_status bzi_output_check(const char *what, bzna_output *c, bzna_error *err)
 {
     const bzi_number numbers[] = { BZI_SIZE(width, BZI_LIMIT_EDGE), BZI_SIZE(height, BZI_LIMIT_EDGE) };
@@ -28612,6 +28638,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
+BZI_COLD
 static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status status)
 {
     uint32_t room;
@@ -28736,6 +28763,7 @@ static bzna_status bzi_api_in(void *dst, size_t known, const void *given, size_t
 
 /* Functions that clear a struct of the caller's, and set its size. */
 #define BZI_API_INIT(name)                                                                   \
+    BZI_COLD                                                                                 \
     BZNA_API void bzna_##name##_init(bzna_##name *all, size_t struct_size)                   \
     {                                                                                        \
         bzi_struct_init(all, struct_size, NULL, sizeof *all);                                \
@@ -29174,6 +29202,7 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
     BZI_API_ANSWER(info);
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
 {
     const bzi_container *c;
@@ -29207,6 +29236,7 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
     BZI_API_END(status);
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t target, void *buffer, size_t capacity,
                                         size_t *needed, bzna_error *err)
 {
@@ -29258,6 +29288,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64_t index, const char *field,
                                                  bzna_image_info *info, size_t struct_size, bzna_error *err)
 {
@@ -29380,6 +29411,7 @@ BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size)
     bzi_struct_init(transform, struct_size, &all, sizeof all);
 }
 
+BZI_COLD
 BZNA_API uint32_t bzna_geometry_box(const bzna_geometry *geometry, const double area[4], double out[4])
 {
     return geometry && area && out ? (uint32_t)bzi_geometry_box(geometry, area, out) : 0;
@@ -29422,6 +29454,7 @@ BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_augment *augment, uint32_t out_width,
                                        uint32_t out_height, bzna_transform *transform, bzna_error *err)
 {
@@ -29446,6 +29479,7 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9], bzna_error *err)
 {
     bzna_affine a;
@@ -29955,6 +29989,7 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, uint32_t version, void **tensor,
                                           bzna_error *err)
 {
@@ -29969,6 +30004,7 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
     BZI_API_END(bzi_batch_export(batch, number, version, tensor, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
     BZI_API_BEGIN_WITH(batch);

@@ -1,5 +1,5 @@
-/* The order of locks, checked (benzina.c includes this in the room of that name): what breaks a rule ends the process, and
- * says which locks it was. */
+/* The order of locks, checked (benzina.c includes this in the room of that name): what breaks a rule ends the process,
+ * and says which locks it was. */
 static const char *const bzi_rank_names[BZI_RANKS] = { "loader", "pool", "context", "writer", "crew", "device", "log",
                                                        "blocks" };
 /* In the order in which they were taken. */

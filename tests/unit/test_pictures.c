@@ -1746,7 +1746,8 @@ TEST(xmp_says_the_orientation_where_exif_data_do_not)
     check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp(XMP_PACKET("tiff:Orientation=\"8\">"), 1), 6);
     check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp(XMP_PACKET("tiff:Orientation=\"9\">"), 0), 1);
     check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp(XMP_PACKET("tiff:Orientation=8>"), 0), 1);
-    check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp(XMP_PACKET("tiff:Orientation=\"0\" tiff:Orientation=\"6\">"), 0), 1);
+    check_orientation(BZNA_CODEC_JPEG,
+                      jpeg_with_xmp(XMP_PACKET("tiff:Orientation=\"0\" tiff:Orientation=\"6\">"), 0), 1);
     check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp("tiff:Orientation", 0), 1);
     check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp("tiff:Orientation=\"", 0), 1);
     b = spliced(webp, webp.size, "XMP \0\0\0\0", 8, webp.size);

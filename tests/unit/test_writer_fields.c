@@ -679,7 +679,7 @@ TEST(names_of_many_samples_come_after_all_samples)
         one.desc.name = i % 5 ? one.name : NULL;
         CHECK_EQ(bzna_writer_add(writer, &one.desc, &err), BZNA_OK);
     }
-    CHECK(c.bytes - before < 800 << 10);                    /* 40 bytes a sample and names, twice as much while they grow */
+    CHECK(c.bytes - before < 800 << 10);          /* 40 bytes a sample and names, twice as much while they grow */
     CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);
     CHECK(c.bytes - before < 1200 << 10);                   /* and the index, whose tables are in memory at last */
     bzna_writer_close(writer);
