@@ -10,7 +10,7 @@
  *       9  blocks            the cache of file parts that were read last, with its locks
  *   10-11  host              errors, log, limits; open files, whose number is limited; sources
  *      12  cursor            bounded bytes and bits, sticky overrun; bytes that grow, with boxes
- *   13-16  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG
+ *   13-16  codecs            NAL units; AV1; metadata: clap, colr, TIFF, EXIF, XMP; JPEG
  *   17-19  stills            PNG, WebP, GIF; BMP, TIFF, PNM; JPEG 2000
  *      20  codecs            the table of codecs
  *   21-22  HEIF              the items of a file, their properties, grids
@@ -313,14 +313,7 @@ static uint32_t bzi_le32(const uint8_t *p)
     return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
 }
 
-static uint64_t bzi_le64(const uint8_t *p)
-{
-    uint64_t value = 0;
-
-    for (int i = 7; i >= 0; i--)
-        value = value << 8 | p[i];
-    return value;
-}
+static uint64_t bzi_le64(const uint8_t *p) { return (uint64_t)bzi_le32(p + 4) << 32 | bzi_le32(p); }
 
 /* Returns the number of a box type, or of another type, that is given as text such as "moov". A case label needs
  * BZI_FOURCC instead. */
@@ -396,6 +389,15 @@ static void bzi_text_show(char *dst, size_t capacity, const uint8_t *src, uint64
     bzi_text_printable(dst);
 }
 
+/* Returns what follows the first n bytes. Pre: there are as many. */
+static bzi_span bzi_span_skip(bzi_span s, uint64_t n) { return (bzi_span){ s.data + n, s.size - n }; }
+
+/* Returns 1 if these bytes are a text. */
+static int bzi_span_is(bzi_span s, const char *text)
+{
+    return s.size == strlen(text) && !memcmp(s.data, text, (size_t)s.size);
+}
+
 /* Like bzi_text_copy, for text that ends with a NUL. */
 static void bzi_string_copy(char *dst, size_t capacity, const char *src)
 {
@@ -452,18 +454,6 @@ static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(
     }
 }
 
-/* FNV-1a, for fingerprints and for check sums of states. It is not meant for keys that an attacker chooses. Returns the
- * hash of what `hash` stood for, followed by size bytes of data. */
-static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
-{
-    const uint8_t *p = data;
-
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ p[i]) * 0x100000001b3ull;
-    return hash;
-}
-#define BZI_HASH_START 0xcbf29ce484222325ull
-
 static int bzi_is_big_endian(void)
 {
     const uint16_t one = 1;
@@ -473,7 +463,9 @@ static int bzi_is_big_endian(void)
     return !first;
 }
 
-/* The same of numbers of `width` bytes, a power of two: on all machines, their hash is that of little-endian ones. */
+/* FNV-1a, for fingerprints and for check sums of states. It is not meant for keys that an attacker chooses. Returns the
+ * hash of what `hash` stood for, followed by numbers of `width` bytes each, a power of two. On all machines, it is that
+ * of little-endian ones. */
 static uint64_t bzi_hash_numbers(uint64_t hash, const void *data, size_t size, size_t width)
 {
     const uint8_t *p = data;
@@ -483,6 +475,9 @@ static uint64_t bzi_hash_numbers(uint64_t hash, const void *data, size_t size, s
         hash = (hash ^ p[i ^ flip]) * 0x100000001b3ull;
     return hash;
 }
+#define BZI_HASH_START 0xcbf29ce484222325ull
+
+static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size) { return bzi_hash_numbers(hash, data, size, 1); }
 
 /* Reverses the bytes of numbers, in place. */
 static void bzi_flip(void *data, uint64_t size, size_t width)
@@ -896,9 +891,14 @@ BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name) { r
 
 BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
 
+static struct timespec bzi_posix_time(uint64_t ns)
+{
+    return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
+}
+
 static void bzi_os_sleep_ns(uint64_t ns)
 {
-    struct timespec t = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+    const struct timespec t = bzi_posix_time(ns);
     nanosleep(&t, NULL);
 }
 
@@ -986,11 +986,6 @@ static void bzi_os_cond_free(bzi_cond *cond) { pthread_cond_destroy(cond); }
 static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
 static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *mutex) { pthread_cond_wait(cond, mutex); }
-
-static struct timespec bzi_posix_time(uint64_t ns)
-{
-    return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
-}
 
 #ifdef __APPLE__
 static int bzi_os_cond_init(bzi_cond *cond) { return pthread_cond_init(cond, NULL); }
@@ -1499,8 +1494,8 @@ static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64
  *
  * Each lock has a rank. While a thread holds a lock, it takes only such that stand behind it here, and none while it
  * holds one of the last group (a leaf). It holds none but the lock of the condition while it waits, and none while a
- * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS: what breaks these rules ends the process there, and says
- * which locks it was. Elsewhere, ranks take neither time nor memory. */
+ * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS, which checks these rules. Elsewhere, ranks take neither
+ * time nor memory. */
 
 enum {
     BZI_RANK_LOADER,
@@ -1515,66 +1510,15 @@ enum {
     BZI_RANK_LEAVES = BZI_RANK_CONTEXT       /* the first of the last group */
 };
 
-#if defined(BENZINA_CHECK_LOCKS) && BZI_THREADS
-
-static const char *const bzi_rank_names[BZI_RANKS] = { "loader", "pool", "context", "writer", "crew", "device", "log",
-                                                       "blocks" };
-/* in the order in which they were taken */
-static BZI_THREAD_LOCAL uint32_t bzi_ranks_held[BZI_RANKS], bzi_ranks_count;
-
-static void bzi_rank_fail(const char *what, uint32_t held)
-{
-    fprintf(stderr, "benzina: order of locks: %s while \"%s\" is held\n", what, bzi_rank_names[held]);
-    abort();
-}
-
-static void bzi_rank_take(uint32_t rank)
-{
-    for (uint32_t i = 0; i < bzi_ranks_count; i++)
-        if (bzi_ranks_held[i] >= rank || bzi_ranks_held[i] >= BZI_RANK_LEAVES) {
-            char what[64];
-            snprintf(what, sizeof what, "\"%s\" is taken", bzi_rank_names[rank]);
-            bzi_rank_fail(what, bzi_ranks_held[i]);
-        }
-    bzi_ranks_held[bzi_ranks_count++] = rank;
-}
-
-static void bzi_rank_drop(uint32_t rank)
-{
-    uint32_t at = 0;
-
-    while (at < bzi_ranks_count && bzi_ranks_held[at] != rank)
-        at++;
-    if (at == bzi_ranks_count)
-        bzi_rank_fail("a lock is given back that this thread does not have, nothing", rank);
-    for (bzi_ranks_count--; at < bzi_ranks_count; at++)
-        bzi_ranks_held[at] = bzi_ranks_held[at + 1];
-}
-
-/* A thread is about to wait with this lock, or to call the user (BZI_RANKS). */
-static void bzi_rank_alone(uint32_t rank)
-{
-    for (uint32_t i = 0; i < bzi_ranks_count; i++)
-        if (bzi_ranks_held[i] != rank)
-            bzi_rank_fail(rank == BZI_RANKS ? "a callback runs" : "a thread waits", bzi_ranks_held[i]);
-}
-
-#  define BZI_RANK_MEMBER         uint32_t rank;             /* BZI_RANK_... */
-#  define BZI_RANK_SET(mutex, of) ((void)((mutex)->rank = (of)))
-#  define BZI_RANK_TAKE(mutex)    bzi_rank_take((mutex)->rank)
-#  define BZI_RANK_DROP(mutex)    bzi_rank_drop((mutex)->rank)
-#  define BZI_RANK_WAIT(mutex)    bzi_rank_alone((mutex)->rank)
-#  define BZI_RANK_CALLBACK()     bzi_rank_alone(BZI_RANKS)
-
+#ifdef BENZINA_CHECK_LOCKS
+#  include "tests/unit/locks.h"
 #else
-
 #  define BZI_RANK_MEMBER
 #  define BZI_RANK_SET(mutex, of) ((void)(of))
 #  define BZI_RANK_TAKE(mutex)    ((void)0)
 #  define BZI_RANK_DROP(mutex)    ((void)0)
 #  define BZI_RANK_WAIT(mutex)    ((void)0)
 #  define BZI_RANK_CALLBACK()     ((void)0)
-
 #endif
 
 typedef struct bzi_mutex {
@@ -2044,7 +1988,7 @@ static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
     char message[2 * sizeof err->message];
     const size_t used = strlen(err->message) + sizeof "...: ", length = strlen(name);
     const size_t room = used + 96 < sizeof err->message ? sizeof err->message - used : 96;
-    const char *end = length > room ? name + length - room : name;
+    const char *end = length > room ? name + (length - room) : name;
 
     while (end > name && ((unsigned char)*end & 0xc0) == 0x80)
         end++;                                              /* not in the middle of a character */
@@ -2224,14 +2168,15 @@ static int bzi_path_absolute(char *full, size_t capacity, const char *path)
     return snprintf(full, capacity, "%s%s%s", here, here[0] && *path ? "/" : "", path) < (int)capacity;
 }
 
+BZI_COLD
 static bzna_status bzi_file_fail_open(int error, bzna_error *err)
 {
     if (error == ESPIPE)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it is a pipe, a socket or a device, which "
                         "cannot seek, but samples are read in any order: write its contents to a file first");
     if (error == EOPNOTSUPP)
-        return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it has bytes, but states a size of 0, as "
-                        "files in /proc do: copy it to another file first");
+        return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error,
+                        "it has bytes, but states a size of 0, as files in /proc do: copy it to another file first");
     return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
                     "cannot open: %s", strerror(error));
 }
@@ -2602,6 +2547,9 @@ static bzi_cursor bzi_cursor_make(const uint8_t *data, uint64_t size, uint64_t b
     return c;
 }
 
+/* A cursor at the beginning of bytes that are a whole file. */
+static bzi_cursor bzi_cursor_of(bzi_span bytes) { return bzi_cursor_make(bytes.data, bytes.size, 0); }
+
 static uint64_t bzi_cursor_left(const bzi_cursor *c) { return c->size - c->pos; }
 static uint64_t bzi_cursor_offset(const bzi_cursor *c) { return c->base + c->pos; }
 
@@ -2624,13 +2572,15 @@ static uint32_t bzi_cursor_u8(bzi_cursor *c)  { const uint8_t *p = bzi_cursor_ta
 static uint32_t bzi_cursor_u16(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 2); return p ? bzi_be16(p) : 0; }
 static uint32_t bzi_cursor_u32(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 4); return p ? bzi_be32(p) : 0; }
 
-/* Returns a number of 0, 1, 2, 4 or 8 bytes. */
+/* Returns a number of at most 8 bytes. */
 static uint64_t bzi_cursor_number(bzi_cursor *c, uint32_t bytes)
 {
-    uint64_t high = bytes == 8 ? bzi_cursor_u32(c) : 0;
+    const uint8_t *p = bzi_cursor_take(c, bytes);
+    uint64_t value = 0;
 
-    return bytes == 0 ? 0 : bytes == 1 ? bzi_cursor_u8(c) : bytes == 2 ? bzi_cursor_u16(c) :
-           high << 32 | bzi_cursor_u32(c);
+    for (uint32_t i = 0; p && i < bytes; i++)
+        value = value << 8 | p[i];
+    return value;
 }
 
 /* Takes the next n bytes as a cursor of their own, which is empty if there are fewer. */
@@ -2647,7 +2597,6 @@ typedef struct bzi_box {
     uint64_t size;                    /* bytes of the whole box, with its header */
     uint64_t header;                  /* bytes of its header: 8 or 16 */
     uint32_t type;                    /* four characters */
-    uint32_t to_end;                  /* the file states its size as 0: it goes to the end of the file */
 } bzi_box;
 
 /* Reads the header of a box from its first `left` bytes, as the file states it. Returns 0 if they are too few. */
@@ -2767,6 +2716,12 @@ static uint32_t bzi_bits_ue(bzi_bits *b)
     return ((1u << zeros) - 1) + bzi_bits_u(b, zeros);
 }
 
+static void bzi_bits_skip_ue(bzi_bits *b, uint32_t count)
+{
+    while (count--)
+        bzi_bits_ue(b);
+}
+
 /* Returns a signed Exp-Golomb number. */
 static int32_t bzi_bits_se(bzi_bits *b)
 {
@@ -2881,11 +2836,6 @@ static void bzi_out_end(bzi_out *out)
         bzi_put_be32(out->buffer.data + at, (uint32_t)size);
 }
 
-static void bzi_out_reset(bzi_out *out)
-{
-    out->size = 0;
-    out->depth = out->failed = out->too_large = 0;
-}
 #endif
 
 
@@ -2945,10 +2895,11 @@ static uint32_t bzi_nal_kind(uint32_t codec, bzi_span nal)
     return kind;
 }
 
+static int bzi_kind_is_parameter_set(uint32_t kind) { return kind >= BZI_NAL_VPS && kind <= BZI_NAL_PPS; }
+
 static int bzi_nal_is_parameter_set(uint32_t codec, bzi_span nal)
 {
-    uint32_t kind = bzi_nal_kind(codec, nal);
-    return kind == BZI_NAL_VPS || kind == BZI_NAL_SPS || kind == BZI_NAL_PPS;
+    return bzi_kind_is_parameter_set(bzi_nal_kind(codec, nal));
 }
 
 /* Returns 1 if a decoder can start with the picture of this slice. Only the decoder can tell whether the picture needs
@@ -2976,7 +2927,7 @@ enum { BZI_NALS_LENGTH, BZI_NALS_ANNEXB, BZI_NALS_HVCC, BZI_NALS_AVCC };
 typedef struct bzi_nals {
     bzi_cursor c;                     /* at the next unit */
     uint32_t   kind;                  /* BZI_NALS_...: what holds the units */
-    uint32_t   length_size;           /* LENGTH: bytes of the length before each unit */
+    uint32_t   length_size;           /* bytes of the length before each unit; ANNEXB: 0 */
     uint32_t   lists;                 /* HVCC, AVCC: lists that have not begun */
     uint32_t   left;                  /* HVCC, AVCC: units left in the list that has */
 } bzi_nals;
@@ -2984,31 +2935,21 @@ typedef struct bzi_nals {
 /* The units of an access unit. length_size 0: they follow start codes (Annex B). */
 static bzi_nals bzi_nals_of_unit(bzi_span unit, uint32_t length_size)
 {
-    bzi_nals n;
-
-    memset(&n, 0, sizeof n);
-    n.c = bzi_cursor_make(unit.data, unit.size, 0);
-    n.kind = length_size ? BZI_NALS_LENGTH : BZI_NALS_ANNEXB;
-    n.length_size = length_size;
-
-    return n;
+    return (bzi_nals){ .c = bzi_cursor_of(unit),
+                       .kind = length_size ? BZI_NALS_LENGTH : BZI_NALS_ANNEXB, .length_size = length_size };
 }
 
 /* The parameter sets of a decoder configuration record. */
 static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
 {
-    bzi_nals n;
+    bzi_nals n = { .c = bzi_cursor_of(config), .kind = BZI_NALS_AVCC, .length_size = 2 };
 
-    memset(&n, 0, sizeof n);
-    n.c = bzi_cursor_make(config.data, config.size, 0);
-    n.kind = codec == BZNA_CODEC_H265 ? BZI_NALS_HVCC : BZI_NALS_AVCC;
-    if (n.kind == BZI_NALS_HVCC) {
-        bzi_cursor_take(&n.c, 22);
+    n.lists = 2;                      /* sequence parameter sets, picture parameter sets */
+    if (codec == BZNA_CODEC_H265)
+        n.kind = BZI_NALS_HVCC;
+    bzi_cursor_take(&n.c, n.kind == BZI_NALS_HVCC ? 22 : 5);
+    if (n.kind == BZI_NALS_HVCC)
         n.lists = bzi_cursor_u8(&n.c);
-    } else {
-        bzi_cursor_take(&n.c, 5);
-        n.lists = 2;                  /* sequence parameter sets, picture parameter sets */
-    }
     return n;
 }
 
@@ -3051,21 +2992,9 @@ static int bzi_nals_next_annexb(bzi_cursor *c, bzi_span *nal)
     }
 }
 
-/* Reads the length of the next unit of an access unit. Returns 0 at the end. */
-static int bzi_nals_length(bzi_nals *n, uint64_t *length)
-{
-    if (bzi_cursor_left(&n->c) == 0)
-        return 0;
-
-    *length = 0;
-    for (uint32_t i = 0; i < n->length_size; i++)
-        *length = *length << 8 | bzi_cursor_u8(&n->c);
-    return 1;
-}
-
-/* Reads the length of the next unit of hvcC or avcC, which hold lists of units. Returns 0 at the end, or if the record
- * ends early; the cursor then has overrun set. */
-static int bzi_nals_length_in_lists(bzi_nals *n, uint64_t *length)
+/* Steps to the next unit of hvcC or avcC, which hold lists of units. Returns 0 at the end, or if the record ends early;
+ * the cursor then has overrun set. */
+static int bzi_nals_next_in_lists(bzi_nals *n)
 {
     bzi_cursor *c = &n->c;
 
@@ -3079,7 +3008,6 @@ static int bzi_nals_length_in_lists(bzi_nals *n, uint64_t *length)
     }
 
     n->left--;
-    *length = bzi_cursor_u16(c);
     return 1;
 }
 
@@ -3092,8 +3020,9 @@ static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
         return bzi_nals_next_annexb(&n->c, nal);
 
     do {
-        if (!(n->kind == BZI_NALS_LENGTH ? bzi_nals_length(n, &length) : bzi_nals_length_in_lists(n, &length)))
+        if (n->kind == BZI_NALS_LENGTH ? !bzi_cursor_left(&n->c) : !bzi_nals_next_in_lists(n))
             return n->c.overrun ? -1 : 0;
+        length = bzi_cursor_number(&n->c, n->length_size);
         nal->data = bzi_cursor_take(&n->c, length);
         nal->size = length;
         if (n->c.overrun)
@@ -3204,13 +3133,6 @@ static void bzi_sps_h264_scaling_list(bzi_bits *b, int size)
     }
 }
 
-/* H.264 7.3.2.1.1: returns 1 for profiles that have the chroma fields. */
-static int bzi_sps_h264_is_high(uint32_t profile)
-{
-    static const uint8_t high[] = { 100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135 };
-    return memchr(high, (int)profile, sizeof high) != NULL;
-}
-
 /* H.264 7.3.2.1.1: the chroma fields. */
 static void bzi_sps_h264_high(bzi_bits *b, bzi_format *sps)
 {
@@ -3227,6 +3149,8 @@ static void bzi_sps_h264_high(bzi_bits *b, bzi_format *sps)
  * frame_num_bits stays 0. */
 static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 {
+    /* profiles that have the chroma fields */
+    static const uint8_t high[] = { 100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135 };
     uint32_t mbs_only, poc, width, height, frame_num_bits, order_bits = 0;
 
     for (int i = 0; i < 3; i++)
@@ -3235,7 +3159,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 
     sps->chroma_format = 1;
     sps->depth_luma = sps->depth_chroma = 8;
-    if (bzi_sps_h264_is_high(sps->profile[0]))
+    if (memchr(high, sps->profile[0], sizeof high))
         bzi_sps_h264_high(b, sps);
     frame_num_bits = bzi_bits_ue(b) + 4;
     poc = bzi_bits_ue(b);
@@ -3275,8 +3199,9 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 }
 
 /* H.265 7.3.3: the profile, tier and level. */
-static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps, uint32_t sub_layers)
+static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps)
 {
+    const uint32_t sub_layers = sps->sub_layers;
     uint32_t present[8] = { 0 };
 
     for (int i = 0; i < 12; i++)
@@ -3341,16 +3266,14 @@ static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
 {
     uint32_t counts[65] = { 0 }, sets;
 
-    for (int i = 0; i < 6; i++)
-        bzi_bits_ue(b);
+    bzi_bits_skip_ue(b, 6);
     if (bzi_bits_1(b) && bzi_bits_1(b))
         bzi_sps_h265_scaling_lists(b);
     bzi_bits_u(b, 2);
 
     if (bzi_bits_1(b)) {                                    /* PCM */
         bzi_bits_u(b, 8);
-        bzi_bits_ue(b);
-        bzi_bits_ue(b);
+        bzi_bits_skip_ue(b, 2);
         bzi_bits_1(b);
     }
 
@@ -3372,12 +3295,12 @@ static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
 /* H.265 7.3.2.2.1 */
 static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
 {
-    uint32_t poc_bits, all;
+    uint32_t poc_bits;
 
     bzi_bits_u(b, 4);
     sps->sub_layers = bzi_bits_u(b, 3) + 1;
     sps->nested = bzi_bits_1(b);
-    bzi_sps_h265_profile(b, sps, sps->sub_layers);
+    bzi_sps_h265_profile(b, sps);
     bzi_bits_ue(b);
 
     bzi_sps_chroma(b, sps);
@@ -3386,14 +3309,7 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     bzi_sps_window(b, sps, 1);
     bzi_sps_depths(b, sps);
     poc_bits = bzi_bits_ue(b) + 4;
-    all = bzi_bits_1(b);
-
-    for (uint32_t i = all ? 0 : sps->sub_layers - 1; i < sps->sub_layers; i++) {
-        bzi_bits_ue(b);
-        bzi_bits_ue(b);
-        bzi_bits_ue(b);
-    }
-
+    bzi_bits_skip_ue(b, bzi_bits_1(b) ? 3 * sps->sub_layers : 3);      /* of all sub-layers, or of the highest */
     bzi_sps_h265_tail(b, sps, poc_bits);
 }
 
@@ -3429,41 +3345,45 @@ enum {
     BZI_OBU_PADDING = 15
 };
 
-/* 5.3: takes the next unit off `rest`. Returns 1 and the unit's type and payload, 0 at the end, or -1 if it does not
- * fit. */
-static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
+/* 5.3: takes the next unit. Returns 1 and the unit's type and payload, 0 at the end, or -1 if it does not fit. */
+static int bzi_obu_next(bzi_cursor *c, uint32_t *type, bzi_span *payload)
 {
-    uint64_t at = 1, size = 0;
+    uint32_t header, byte, shift = 0;
+    uint64_t size = 0;
 
-    if (!rest->size)
+    if (!bzi_cursor_left(c))
         return 0;
 
-    *type = rest->data[0] >> 3 & 15u;
-    at += rest->data[0] >> 2 & 1u;                          /* the extension's byte */
-    if (rest->data[0] & 0x80u || at > rest->size)
-        return -1;
-
-    if (rest->data[0] & 2u) {
-        uint32_t shift = 0;
-
+    header = bzi_cursor_u8(c);
+    *type = header >> 3 & 15;
+    bzi_cursor_take(c, header >> 2 & 1);                    /* the extension's byte */
+    if (header & 2) {
         do {
-            if (at >= rest->size || shift > 49)
+            if (shift > 49)
                 return -1;
-            size |= (uint64_t)(rest->data[at] & 127u) << shift;
+            byte = bzi_cursor_u8(c);
+            size |= (uint64_t)(byte & 127) << shift;
             shift += 7;
-        } while (rest->data[at++] & 128u);
+        } while (byte & 128);
     } else {
-        size = rest->size - at;
+        size = bzi_cursor_left(c);
     }
 
-    if (size > rest->size - at)
-        return -1;
+    *payload = (bzi_span){ bzi_cursor_take(c, size), size };
+    return header & 0x80 || c->overrun ? -1 : 1;
+}
 
-    payload->data = rest->data + at;
-    payload->size = size;
-    rest->data += at + size;
-    rest->size -= at + size;
-    return 1;
+/* Returns what the unit is to a picture, in the terms of NAL units: BZI_NAL_... */
+static uint32_t bzi_obu_kind(uint32_t type)
+{
+    switch (type) {
+    case BZI_OBU_FRAME:
+    case BZI_OBU_FRAME_HEADER: return BZI_NAL_SLICE;
+    case BZI_OBU_SEQUENCE_HEADER: return BZI_NAL_SPS;
+    case BZI_OBU_TEMPORAL_DELIMITER:
+    case BZI_OBU_PADDING: return BZI_NAL_DISCARDABLE;
+    default: return BZI_NAL_OTHER;
+    }
 }
 
 /* 5.5.1: the part between the flags and the frame size. */
@@ -3581,12 +3501,74 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 }
 
 
-/* ==== 15. TIFF, EXIF, XMP ===========================================================================================
- * Calls: rooms 12.
+/* ==== 15. Metadata: clap, colr, TIFF, EXIF, XMP =====================================================================
+ * Calls: rooms 2, 12.
  *
- * The orientation that programs write beside the pixels: how the picture is to be turned. EXIF data have TIFF's format,
- * and count before XMP's text, as in PIL's ImageOps.exif_transpose. PNG may have either as deflated text (RFC 1950,
- * 1951): its first few kB are inflated here. This room works on memory that others own, and allocates nothing. */
+ * What stands beside the coded pixels: the part of a frame that is seen, its color, and how it is to be turned. EXIF
+ * data have TIFF's format, and count before XMP's text, as in PIL's ImageOps.exif_transpose. PNG may have either as
+ * deflated text (RFC 1950, 1951): its first few kB are inflated here. This room works on memory that others own, and
+ * allocates nothing. */
+
+/* --- Clean apertures, colors, orientations --- */
+
+/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4), whose center is at (frame-1)/2 + offset. Returns 0 if it does
+ * not lie in the frame. */
+static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *offset, uint32_t *begin, uint32_t *length)
+{
+    double extent, middle, first;
+    if (size[1] <= 0 || offset[1] == 0 || size[0] <= 0)
+        return 0;
+    extent = floor((double)size[0] / size[1]);
+    middle = (frame - 1.0) / 2 + (double)offset[0] / offset[1];
+    first = floor(middle - (extent - 1) / 2);               /* a half pixel belongs to the pixel before */
+    if (!(extent >= 1) || !(first >= 0) || first + extent > frame)
+        return 0;
+    *begin = (uint32_t)first;
+    *length = (uint32_t)extent;
+    return 1;
+}
+
+/* Reads colr, of mp4 and HEIF. An ICC profile states nothing about Y'CbCr. QuickTime's nclc ends before the range. */
+static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range)
+{
+    const uint32_t type = bzi_cursor_u32(c);
+    if (type != bzi_type("nclx") && type != bzi_type("nclc"))
+        return;
+    color->primaries = (uint16_t)bzi_cursor_u16(c);
+    color->transfer = (uint16_t)bzi_cursor_u16(c);
+    color->matrix = (uint16_t)bzi_cursor_u16(c);
+    *has_range = type == bzi_type("nclx");
+    color->full_range = *has_range && bzi_cursor_u8(c) >> 7;
+    color->present = 1;
+}
+
+/* EXIF's numbers as {a, b, c, d}: a pixel stored at x, y is seen at a x + c y, b x + d y. */
+static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  { -1, 0, 0, 1 },   { -1, 0, 0, -1 },
+                                               { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
+                                               { 0, -1, 1, 0 } };
+
+/* The axes along which an orientation mirrors the planes, by EXIF's number. 1: x; 2: y. */
+static const uint8_t bzi_orientation_mirrors[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };
+
+/* Returns EXIF's number, or 0 if this is no turn by quarters and no mirror. */
+static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d)
+{
+    for (uint32_t i = 1; i < 9; i++)
+        if (bzi_orientations[i][0] == a && bzi_orientations[i][1] == b && bzi_orientations[i][2] == c &&
+            bzi_orientations[i][3] == d)
+            return i;
+    return 0;
+}
+
+/* Returns the orientation that has the effect of two, one after the other. */
+static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
+{
+    const int8_t *f = bzi_orientations[first], *t = bzi_orientations[then];
+    return bzi_orientation_of(t[0] * f[0] + t[2] * f[1], t[1] * f[0] + t[3] * f[1], t[0] * f[2] + t[2] * f[3],
+                              t[1] * f[2] + t[3] * f[3]);
+}
+
+/* --- TIFF, EXIF, XMP --- */
 
 /* Returns a little-endian (II) or big-endian (MM) number, or 0 if it goes past the end. Pre: bzi_tiff_is(tiff). */
 static uint32_t bzi_tiff_number(bzi_span tiff, uint64_t at, uint32_t bytes)
@@ -3673,7 +3655,7 @@ static uint32_t bzi_tiff_orientation(bzi_span tiff)
 static uint32_t bzi_exif_orientation(bzi_span exif)
 {
     const uint64_t name = exif.size >= 6 && !memcmp(exif.data, "Exif\0", 6) ? 6 : 0;
-    return bzi_tiff_orientation((bzi_span){ exif.data + name, exif.size - name });
+    return bzi_tiff_orientation(bzi_span_skip(exif, name));
 }
 
 /* Returns the orientation of an XMP packet, which says tiff:Orientation="6" or tiff:Orientation>6<, or 0 if it has
@@ -4078,7 +4060,7 @@ static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
     const bzi_span data = { c->data, c->size };
 
     if (marker == BZI_JPEG_APP1 && c->size > sizeof xmp && !memcmp(c->data, xmp, sizeof xmp))
-        j->xmp_orientation = bzi_xmp_orientation((bzi_span){ c->data + sizeof xmp, c->size - sizeof xmp });
+        j->xmp_orientation = bzi_xmp_orientation(bzi_span_skip(data, sizeof xmp));
     if (marker == BZI_JPEG_APP0 && c->size >= 5 && !memcmp(c->data, "JFIF", 5))
         j->jfif = 1;
     if (marker == BZI_JPEG_APP14 && c->size >= 12 && !memcmp(c->data, "Adobe", 5))
@@ -4110,7 +4092,7 @@ static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, bzi_cursor *segme
 /* Reads a picture's markers down to its first scan. */
 static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span data, bzna_error *err)
 {
-    bzi_cursor c = bzi_cursor_make(data.data, data.size, 0), segment;
+    bzi_cursor c = bzi_cursor_of(data), segment;
     bzna_status status = BZNA_OK;
 
     memset(j, 0, sizeof *j);
@@ -4164,9 +4146,9 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, b
             return BZNA_OK;
         }
 
-    return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u components (%s) with the sampling factors %ux%u, %ux%u, %ux%u "
-                    "are not supported", j->count, bzi_jpeg_is_rgb(j) ? "RGB" : "Y'CbCr", c[0].h, c[0].v, c[1].h,
-                    c[1].v, c[2].h, c[2].v);
+    return BZI_FAIL(err, BZNA_E_CODEC,
+                    "JPEG: %u components (%s) with the sampling factors %ux%u, %ux%u, %ux%u are not supported",
+                    j->count, bzi_jpeg_is_rgb(j) ? "RGB" : "Y'CbCr", c[0].h, c[0].v, c[1].h, c[1].v, c[2].h, c[2].v);
 }
 
 /* Checks the memory for several scans, of which a decoder keeps all coefficients: two bytes each, and one more a
@@ -4190,11 +4172,13 @@ static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
     return BZNA_OK;
 }
 
+static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
+
 /* Reads the format of a JPEG, and refuses what no decoder here can decode. */
-static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_error *err)
+static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
     bzi_jpeg j;
-    bzna_status status = bzi_jpeg_read(&j, data, err);
+    bzna_status status = bzi_jpeg_read(&j, bzi_image_data(image), err);
     int is_rgb;
 
     memset(format, 0, sizeof *format);
@@ -4262,8 +4246,6 @@ typedef struct bzi_codec {
     /* sets the planes of pictures that are not coded; NULL: they are */
     void        (*planes)(const bzna_image *image, bzna_picture *picture);
 } bzi_codec;
-
-static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
 
 
 #ifndef BENZINA_NO_STILLS
@@ -4358,7 +4340,7 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
 {
     /* samples of a pixel, by color type; 0: there is no such type */
     static const uint8_t samples[8] = { 1, 0, 3, 1, 2, 0, 4, 0 };
-    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), chunk;
+    bzi_cursor c = bzi_cursor_of(file), chunk;
     uint32_t type, depth, colors, has_palette = 0, orientation[3] = { 0 };
     uint64_t coded = 0;
 
@@ -4463,7 +4445,7 @@ static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
 /* Reads a WebP's chunks. */
 static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
-    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), riff, chunk;
+    bzi_cursor c = bzi_cursor_of(file), riff, chunk;
     uint32_t xmp_orientation = 0;
 
     bzi_cursor_take(&c, 4);
@@ -4551,7 +4533,7 @@ static int bzi_gif_first(bzi_cursor *c, bzi_gif *gif)
 /* Reads the size of a GIF, and looks for the end of its first picture. */
 static bzna_status bzi_gif_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
-    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), all = c;
+    bzi_cursor c = bzi_cursor_of(file), all = c;
     bzi_gif gif;
 
     bzi_cursor_take(&c, 6);
@@ -4640,7 +4622,7 @@ static int bzi_bmp_is_filled(bzi_cursor c, uint32_t width, uint32_t height, int 
 static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     enum { RLE8 = 1, RLE4 = 2 };
-    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0);
+    bzi_cursor c = bzi_cursor_of(file);
     uint32_t pixels, header, bits, compression;
 
     bzi_cursor_take(&c, 10);
@@ -4765,8 +4747,9 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
     for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_colors); i++)
         if (bzi_tiff_colors[i].number == photometric)
             name = bzi_tiff_colors[i].name;
-    return BZI_FAIL(err, BZNA_E_CODEC, "TIFF of %s (photometric interpretation %u) with %u samples of %u bits%s%s is "
-                    "not supported", name, photometric, samples, bits, has_planes ? " in planes" : "",
+    return BZI_FAIL(err, BZNA_E_CODEC,
+                    "TIFF of %s (photometric interpretation %u) with %u samples of %u bits%s%s is not supported",
+                    name, photometric, samples, bits, has_planes ? " in planes" : "",
                     is_reversed ? " in reverse order (FillOrder 2)" : "");
 }
 
@@ -4776,11 +4759,9 @@ static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_erro
 {
     enum { WIDTH = 256, HEIGHT = 257, COMPRESSION = 259, SAMPLES = 277, TILE_WIDTH = 322, SAMPLE_FORMAT = 339,
            XMP = 700, UNSIGNED = 1, SIGNED = 2, FLOATS = 3, UNSAID = 4 };
-    const uint32_t is_packed = bzi_tiff_value(file, COMPRESSION), compression = is_packed ? is_packed : 1;
-    const uint32_t bits = bzi_tiff_bits(file), is_several = bzi_tiff_value(file, SAMPLES);
-    const uint32_t samples = is_several ? is_several : 1, kind = bzi_tiff_value(file, SAMPLE_FORMAT);
+    const uint32_t compression = bzi_default(bzi_tiff_value(file, COMPRESSION), 1), bits = bzi_tiff_bits(file);
+    const uint32_t samples = bzi_default(bzi_tiff_value(file, SAMPLES), 1), kind = bzi_tiff_value(file, SAMPLE_FORMAT);
     bzi_tiff_values xmp;
-    bzna_status status;
 
     format->width = bzi_tiff_value(file, WIDTH);
     format->height = bzi_tiff_value(file, HEIGHT);
@@ -4791,8 +4772,8 @@ static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_erro
         xmp.count <= file.size - xmp.at)
         format->orientation = bzi_xmp_orientation((bzi_span){ file.data + xmp.at, xmp.count });
 
-    if ((status = bzi_tiff_check_compression(compression, err)) != BZNA_OK)
-        return status;
+    if (bzi_tiff_check_compression(compression, err) != BZNA_OK)
+        return err->status;
     if (bzi_tiff_value(file, TILE_WIDTH))
         return bzi_still_refuse(err, "TIFF in tiles");
     if (bits > 16 || kind == FLOATS)
@@ -4892,7 +4873,7 @@ static void bzi_pam_header(bzi_cursor *c, bzi_format *format, uint32_t *top, uin
 
 static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
-    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0);
+    bzi_cursor c = bzi_cursor_of(file);
     uint32_t kind = file.data[1], top = 1, samples = kind == '3' || kind == '6' ? 3 : 1;
     uint64_t row;
 
@@ -4928,7 +4909,7 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
  * nothing. */
 static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
 {
-    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), box;
+    bzi_cursor c = bzi_cursor_of(file), box;
     uint32_t type;
 
     *header = bzi_cursor_make(file.data, 0, 0);
@@ -5054,7 +5035,6 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
 {
     bzi_cursor boxes, c = bzi_j2k_stream(file, &boxes), rest = c;
     uint32_t right, bottom, x, y, size, components;
-    bzna_status status;
 
     if (bzi_cursor_u16(&c) != 0xff4f || bzi_cursor_u16(&c) != 0xff51)
         return bzi_still_fail(err, &c, "JPEG 2000", "there is no picture, or it is truncated");
@@ -5076,8 +5056,8 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
 
     format->width = right - x;
     format->height = bottom - y;
-    if ((status = bzi_j2k_check_parts(rest, components, format, file.size, err)) != BZNA_OK)
-        return status;
+    if (bzi_j2k_check_parts(rest, components, format, file.size, err) != BZNA_OK)
+        return err->status;
     return bzi_jp2_check_color(boxes, err);
 }
 
@@ -5139,7 +5119,6 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
 {
     const bzi_span file = bzi_image_data(image);
     const bzi_codec *still = bzi_still_find(file);
-    bzna_status status;
     uint64_t bytes;
 
     memset(format, 0, sizeof *format);
@@ -5151,8 +5130,8 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
     format->color = (bzna_color){ 1, 13, 0, 1, 1 };
 
-    if ((status = still->read(file, format, err)) != BZNA_OK)
-        return status;
+    if (still->read(file, format, err) != BZNA_OK)
+        return err->status;
     if (!format->width || !format->height)
         return BZI_FAIL(err, BZNA_E_DECODE, "%s: a picture of %ux%u", still->name, format->width, format->height);
 
@@ -5183,36 +5162,56 @@ static bzi_span bzi_image_config(const bzna_image *image)
     return (bzi_span){ image->config, image->config ? image->config_size : 0 };
 }
 
-/* Iterates over the units of the config, then over those of the data. */
+/* Returns the units of an AV1 configuration record. */
+static bzi_span bzi_image_obus(const bzna_image *image)
+{
+    bzi_span config = bzi_image_config(image);
+    uint64_t skip = bzi_min(config.size, 4);
+    config.data = skip ? config.data + skip : NULL;
+    config.size -= skip;
+    return config;
+}
+
+/* Iterates over the units of the config, then over those of the data: NAL units, or AV1's. */
 typedef struct bzi_image_nals {
-    bzi_nals nals[2];                 /* of the config, of the data */
+    bzi_nals nals[2];                 /* of the config, of the data; of AV1, only the cursors are used */
+    uint32_t codec;                   /* BZNA_CODEC_... */
     uint32_t part;                    /* 0: in the config; 1: in the data */
+    uint32_t kind;                    /* of the last unit: BZI_NAL_... */
 } bzi_image_nals;
 
 static bzi_image_nals bzi_image_nals_make(const bzna_image *image)
 {
-    bzi_image_nals n;
-    bzi_span config = bzi_image_config(image);
-    n.nals[0] = bzi_nals_of_config(config, image->codec);
-    n.nals[1] = bzi_nals_of_unit(bzi_image_data(image), image->length_size);
-    n.part = config.size ? 0 : 1;
-    return n;
+    const bzi_span config = bzi_image_config(image);
+
+    return (bzi_image_nals){ .nals = { image->codec == BZNA_CODEC_AV1 ? bzi_nals_of_unit(bzi_image_obus(image), 0) :
+                                                                        bzi_nals_of_config(config, image->codec),
+                                       bzi_nals_of_unit(bzi_image_data(image), image->length_size) },
+                             .codec = image->codec, .part = config.size ? 0 : 1 };
 }
 
-static int bzi_image_nals_next(bzi_image_nals *n, bzi_span *nal)
+/* Returns 1 if *unit is the next unit, of AV1 its payload; 0 at the end, or -1 if a unit does not fit. */
+static int bzi_image_nals_next(bzi_image_nals *n, bzi_span *unit)
 {
-    int got = bzi_nals_next(&n->nals[n->part], nal);
-    if (got == 0 && n->part == 0) {
-        n->part = 1;
-        got = bzi_nals_next(&n->nals[1], nal);
-    }
-    return got;
+    bzi_nals *nals = &n->nals[n->part];
+    uint32_t type = 0;
+    int got = n->codec == BZNA_CODEC_AV1 ? bzi_obu_next(&nals->c, &type, unit) : bzi_nals_next(nals, unit);
+
+    if (got > 0)
+        n->kind = n->codec == BZNA_CODEC_AV1 ? bzi_obu_kind(type) : bzi_nal_kind(n->codec, *unit);
+    if (got || n->part)
+        return got;
+    n->part = 1;
+    return bzi_image_nals_next(n, unit);
 }
 
 static bzna_status bzi_image_fail_nals(const bzi_image_nals *n, bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_BOX, "%s: a NAL unit is longer than the rest of it",
-                    n->part ? "the access unit" : n->nals[0].kind == BZI_NALS_HVCC ? "hvcC" : "avcC");
+    const int is_av1 = n->codec == BZNA_CODEC_AV1;
+    const char *config = is_av1 ? "av1C" : n->codec == BZNA_CODEC_H265 ? "hvcC" : "avcC";
+
+    return BZI_FAIL(err, BZNA_E_BOX, "%s: %s unit is longer than the rest of it", n->part ? "the access unit" : config,
+                    is_av1 ? "an AV1" : "a NAL");
 }
 
 /* H.264, H.265: writes the configuration's parameter sets, then the access unit, each unit after a start code (Annex
@@ -5225,22 +5224,12 @@ static bzna_status bzi_image_annexb(const bzna_image *image, bzi_sink *out, bzna
     int got;
 
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
-        if (n.part == 0 && !bzi_nal_is_parameter_set(image->codec, nal))
+        if (n.part == 0 && !bzi_kind_is_parameter_set(n.kind))
             continue;                                       /* x265 puts its banner there, an SEI unit of 2.4 kB */
         bzi_sink_add(out, start, sizeof start);
         bzi_sink_add(out, nal.data, nal.size);
     }
     return got < 0 ? bzi_image_fail_nals(&n, err) : BZNA_OK;
-}
-
-/* Returns the units of an AV1 configuration record. */
-static bzi_span bzi_image_obus(const bzna_image *image)
-{
-    bzi_span config = bzi_image_config(image);
-    uint64_t skip = bzi_min(config.size, 4);
-    config.data = skip ? config.data + skip : NULL;
-    config.size -= skip;
-    return config;
 }
 
 /* AV1: writes the configuration's units, then the sample's. A picture that is a file of its own has no configuration,
@@ -5255,97 +5244,66 @@ static bzna_status bzi_image_bytes(const bzna_image *image, bzi_sink *out, bzna_
     return BZNA_OK;
 }
 
-static void bzi_image_key_add(bzi_sink *key, bzi_span unit)
-{
-    bzi_sink_add(key, &unit.size, sizeof unit.size);
-    bzi_sink_add(key, unit.data, unit.size);
-}
-
-static void bzi_image_key_nals(const bzna_image *image, bzi_sink *key)
+/* Adds the parameter sets, or AV1's sequence headers, each after its size. */
+static void bzi_image_key_sets(const bzna_image *image, bzi_sink *key)
 {
     bzi_image_nals n = bzi_image_nals_make(image);
     bzi_span unit;
 
     while (bzi_image_nals_next(&n, &unit) > 0)
-        if (bzi_nal_is_parameter_set(image->codec, unit))
-            bzi_image_key_add(key, unit);
+        if (bzi_kind_is_parameter_set(n.kind)) {
+            bzi_sink_add(key, &unit.size, sizeof unit.size);
+            bzi_sink_add(key, unit.data, unit.size);
+        }
 }
 
-static void bzi_image_key_obus(const bzna_image *image, bzi_sink *key)
+/* Finds the sequence parameter set or sequence header in force, which is the last one before the first slice or frame,
+ * and that slice or frame. set->data NULL: there is none. */
+static bzna_status bzi_image_find_set(const bzna_image *image, bzi_span *set, bzi_span *picture, bzna_error *err)
 {
-    for (int part = 0; part < 2; part++) {
-        bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image), unit;
-        uint32_t type;
+    bzi_image_nals n = bzi_image_nals_make(image);
+    int got;
 
-        while (bzi_obu_next(&rest, &type, &unit) > 0)
-            if (type == BZI_OBU_SEQUENCE_HEADER)
-                bzi_image_key_add(key, unit);
-    }
+    *set = (bzi_span){ NULL, 0 };
+    while ((got = bzi_image_nals_next(&n, picture)) > 0 && n.kind != BZI_NAL_SLICE)
+        if (n.kind == BZI_NAL_SPS)
+            *set = *picture;
+    if (got < 0)
+        return bzi_image_fail_nals(&n, err);
+    return got ? BZNA_OK : BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
 }
 
 /* Reads the sequence header in force, and checks that the first frame is a key frame. */
 static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
-    uint32_t type, reduced = 0, found = 0;
-    bzi_span unit;
+    bzi_span set, frame;
+    uint32_t reduced = 0;
 
-    for (int part = 0; part < 2; part++) {
-        bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image);
-        int got;
-        while ((got = bzi_obu_next(&rest, &type, &unit)) > 0) {
-            if (type == BZI_OBU_SEQUENCE_HEADER) {
-                if (!bzi_av1_read(unit, sps, &reduced))
-                    return BZI_FAIL(err, BZNA_E_DECODE, "the sequence header is damaged");
-                found = 1;
-            }
-
-            if (type != BZI_OBU_FRAME && type != BZI_OBU_FRAME_HEADER)
-                continue;
-            if (!found)
-                return BZI_FAIL(err, BZNA_E_DECODE, "there is no sequence header");
-            if (!reduced && (!unit.size || unit.data[0] & 0xe0)) /* show_existing_frame, frame_type: 0 is a key frame */
-                return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
-            return BZNA_OK;
-        }
-
-        if (got < 0)
-            return BZI_FAIL(err, BZNA_E_BOX, "%s: an AV1 unit is longer than the rest of it",
-                            part ? "the access unit" : "av1C");
-    }
-    return BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
-}
-
-/* Reads the sequence parameter set in force: the last one before the first slice. */
-static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_error *err)
-{
-    bzi_image_nals n = bzi_image_nals_make(image);
-    bzi_span nal, found = { NULL, 0 };
-    int got;
-
-    while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
-        uint32_t kind = bzi_nal_kind(image->codec, nal);
-        if (kind == BZI_NAL_SPS)
-            found = nal;
-        else if (kind == BZI_NAL_SLICE)
-            break;
-    }
-
-    if (got < 0)
-        return bzi_image_fail_nals(&n, err);
-    if (got == 0)
-        return BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
-    if (!bzi_nal_starts_stream(image->codec, nal))
+    if (bzi_image_find_set(image, &set, &frame, err) != BZNA_OK)
+        return err->status;
+    if (!set.data)
+        return BZI_FAIL(err, BZNA_E_DECODE, "there is no sequence header");
+    if (!bzi_av1_read(set, sps, &reduced))
+        return BZI_FAIL(err, BZNA_E_DECODE, "the sequence header is damaged");
+    if (!reduced && (!frame.size || frame.data[0] & 0xe0))  /* show_existing_frame, frame_type: 0 is a key frame */
         return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
-    if (!found.data)
-        return BZI_FAIL(err, BZNA_E_DECODE, "there is no sequence parameter set");
-    if (!bzi_sps_read(image->codec, found, sps))
-        return BZI_FAIL(err, BZNA_E_DECODE, "the sequence parameter set is damaged");
     return BZNA_OK;
 }
 
-static bzna_status bzi_image_jpeg(const bzna_image *image, bzi_format *format, bzna_error *err)
+/* Reads the sequence parameter set in force, and checks that a decoder can start with the first slice. */
+static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
-    return bzi_jpeg_inspect(bzi_image_data(image), format, err);
+    bzi_span set, slice;
+
+    if (bzi_image_find_set(image, &set, &slice, err) != BZNA_OK)
+        return err->status;
+    if (!bzi_nal_starts_stream(image->codec, slice))
+        return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
+    if (!set.data)
+        return BZI_FAIL(err, BZNA_E_DECODE, "there is no sequence parameter set");
+    if (!bzi_sps_read(image->codec, set, sps))
+        return BZI_FAIL(err, BZNA_E_DECODE, "the sequence parameter set is damaged");
+    return BZNA_OK;
 }
 
 /* --- Pictures that are not coded --- */
@@ -5360,8 +5318,8 @@ static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_
     const uint64_t pixels = (uint64_t)image->frame_width * image->frame_height;
 
     if (config.size != 2 || (config.data[0] != 1 && config.data[0] != 3) || config.data[1] > BZNA_LAYOUT_NHWC)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.config: a raw picture needs two bytes here, channels (1 or 3) "
-                        "and BZNA_LAYOUT_...");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "image.config: a raw picture needs two bytes here, channels (1 or 3) and BZNA_LAYOUT_...");
     if (!pixels || pixels > UINT64_MAX / 3 || image->data_size != pixels * config.data[0])
         return BZI_FAIL(err, BZNA_E_MISMATCH, "a raw picture of %ux%u in %u channels cannot have %llu bytes",
                         image->frame_width, image->frame_height, config.data[0], (bzi_llu)image->data_size);
@@ -5398,11 +5356,9 @@ static int bzi_pps_has_plain_slices(bzi_span nal)
     bzi_bits b = bzi_bits_make(nal, 1);
     int is_plain;
 
-    bzi_bits_ue(&b);
-    bzi_bits_ue(&b);
+    bzi_bits_skip_ue(&b, 2);
     is_plain = bzi_bits_u(&b, 2) == 0 && bzi_bits_ue(&b) == 0;  /* coding, order counts of fields, slice groups */
-    bzi_bits_ue(&b);
-    bzi_bits_ue(&b);
+    bzi_bits_skip_ue(&b, 2);
     bzi_bits_u(&b, 3);
     for (int i = 0; i < 3; i++)
         bzi_bits_se(&b);
@@ -5521,7 +5477,7 @@ static const bzi_codec bzi_codecs[] = {
       .config_bytes = 7, .length_at = 4,
       .inspect = bzi_image_sps,
       .stream = bzi_image_annexb,
-      .key = bzi_image_key_nals,
+      .key = bzi_image_key_sets,
       .av_id = BZI_AV_ID(H264),
       .nv_id = BZI_NV_ID(H264), .nv_unit = 16,
       .in_rows = 1, .cut = bzi_h264_cut },
@@ -5531,7 +5487,7 @@ static const bzi_codec bzi_codecs[] = {
       .config_bytes = 23, .length_at = 21,
       .inspect = bzi_image_sps,
       .stream = bzi_image_annexb,
-      .key = bzi_image_key_nals,
+      .key = bzi_image_key_sets,
       .av_id = BZI_AV_ID(HEVC),
       .nv_id = BZI_NV_ID(HEVC), .nv_unit = 16 },
     { .id = BZNA_CODEC_AV1, .allow = BZNA_ALLOW_AV1, .name = "AV1",
@@ -5540,13 +5496,13 @@ static const bzi_codec bzi_codecs[] = {
       .config_bytes = 4,
       .inspect = bzi_image_av1,
       .stream = bzi_image_bytes,
-      .key = bzi_image_key_obus,
+      .key = bzi_image_key_sets,
       .av_id = BZI_AV_ID(AV1),
       .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
       .nv_id = BZI_NV_ID(AV1), .nv_unit = 1 },
     { .id = BZNA_CODEC_JPEG, .allow = BZNA_ALLOW_JPEG, .name = "JPEG",
       .entries = { BZI_FOURCC('m', 'j', 'p', 'g'), BZI_FOURCC('j', 'p', 'e', 'g') },        /* HEIF's, QuickTime's */
-      .inspect = bzi_image_jpeg,
+      .inspect = bzi_jpeg_inspect,
       .stream = bzi_image_bytes,
       .nv_id = BZI_NV_ID(JPEG),                 /* only for loaders that ask for it */
       .nv_unit = 1,
@@ -5575,63 +5531,11 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
     return NULL;
 }
 
-/* --- Clean apertures, colors, orientations --- */
-
-/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4), whose center is at (frame-1)/2 + offset. Returns 0 if it does
- * not lie in the frame. */
-static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *offset, uint32_t *begin, uint32_t *length)
+/* Returns the bytes of the lengths before NAL units, which the configuration record states. 0: the codec has none. Pre:
+ * the record has config_bytes. */
+static uint32_t bzi_codec_length_size(const bzi_codec *codec, bzi_span config)
 {
-    double extent, middle, first;
-    if (size[1] <= 0 || offset[1] == 0 || size[0] <= 0)
-        return 0;
-    extent = floor((double)size[0] / size[1]);
-    middle = (frame - 1.0) / 2 + (double)offset[0] / offset[1];
-    first = floor(middle - (extent - 1) / 2);               /* a half pixel belongs to the pixel before */
-    if (!(extent >= 1) || !(first >= 0) || first + extent > frame)
-        return 0;
-    *begin = (uint32_t)first;
-    *length = (uint32_t)extent;
-    return 1;
-}
-
-/* Reads colr, of mp4 and HEIF. An ICC profile states nothing about Y'CbCr. QuickTime's nclc ends before the range. */
-static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range)
-{
-    const uint32_t type = bzi_cursor_u32(c);
-    if (type != bzi_type("nclx") && type != bzi_type("nclc"))
-        return;
-    color->primaries = (uint16_t)bzi_cursor_u16(c);
-    color->transfer = (uint16_t)bzi_cursor_u16(c);
-    color->matrix = (uint16_t)bzi_cursor_u16(c);
-    *has_range = type == bzi_type("nclx");
-    color->full_range = *has_range && bzi_cursor_u8(c) >> 7;
-    color->present = 1;
-}
-
-/* EXIF's numbers as {a, b, c, d}: a pixel stored at x, y is seen at a x + c y, b x + d y. */
-static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  { -1, 0, 0, 1 },   { -1, 0, 0, -1 },
-                                               { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
-                                               { 0, -1, 1, 0 } };
-
-/* The axes along which an orientation mirrors the planes, by EXIF's number. 1: x; 2: y. */
-static const uint8_t bzi_orientation_mirrors[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };
-
-/* Returns EXIF's number, or 0 if this is no turn by quarters and no mirror. */
-static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d)
-{
-    for (uint32_t i = 1; i < 9; i++)
-        if (bzi_orientations[i][0] == a && bzi_orientations[i][1] == b && bzi_orientations[i][2] == c &&
-            bzi_orientations[i][3] == d)
-            return i;
-    return 0;
-}
-
-/* Returns the orientation that has the effect of two, one after the other. */
-static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
-{
-    const int8_t *f = bzi_orientations[first], *t = bzi_orientations[then];
-    return bzi_orientation_of(t[0] * f[0] + t[2] * f[1], t[1] * f[0] + t[3] * f[1], t[0] * f[2] + t[2] * f[3],
-                              t[1] * f[2] + t[3] * f[3]);
+    return codec->length_at ? (config.data[codec->length_at] & 3u) + 1 : 0;
 }
 
 
@@ -5741,11 +5645,7 @@ static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, b
     uint32_t type, has_meta = 0;
     int got;
 
-    memset(heif, 0, sizeof *heif);
-    heif->file = file;
-    heif->base = base;
-    heif->otherwise = bzi_color_of_codecs;
-
+    *heif = (bzi_heif){ .file = file, .base = base, .otherwise = bzi_color_of_codecs };
     for (uint32_t n = 0; (got = bzi_cursor_box(&c, &type, &box)) > 0; n++) {
         if (n == BZI_LIMIT_TOP_BOXES)
             return BZI_HEIF_FAIL(&box, "file", BZNA_E_LIMIT, err, "more than %u boxes", n);
@@ -5966,13 +5866,15 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 
 
 /* ==== 22. HEIF: properties ==========================================================================================
- * Calls: rooms 2, 10, 12-14, 16, 20-21.
+ * Calls: rooms 2, 10, 12-16, 20-21.
  *
  * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
+/* The readers of properties return NULL, or what is wrong with the property. */
+
 /* Reads the clean aperture. Transforms follow each other in the order of ipma, and each applies to the picture as the
  * earlier ones left it. So the clean aperture of a turned picture is converted to one of the frame. */
-static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+static const char *bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c)
 {
     const uint32_t turned = item->orientation > 4, *crop = item->crop;
     uint32_t at[2], size[2];
@@ -5981,54 +5883,49 @@ static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error 
         item->clap[i] = (int32_t)bzi_cursor_u32(c);
     if (!bzi_clap_side(crop[2 + turned], item->clap, item->clap + 4, &at[turned], &size[turned]) ||
         !bzi_clap_side(crop[3 - turned], item->clap + 2, item->clap + 6, &at[!turned], &size[!turned]))
-        return BZI_HEIF_FAIL(c, "meta/iprp/ipco/clap", BZNA_E_BOX, err, "it does not lie in the picture");
+        return "it does not lie in the picture";
 
     for (int i = 0; i < 2; i++) {
         item->crop[i] += bzi_orientation_mirrors[item->orientation] >> i & 1 ? crop[2 + i] - at[i] - size[i] : at[i];
         item->crop[2 + i] = size[i];
     }
-    return BZNA_OK;
+    return NULL;
 }
 
 /* Turns the picture. */
-static bzna_status bzi_heif_irot(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+static const char *bzi_heif_irot(bzi_heif_item *item, bzi_cursor *c)
 {
     static const uint8_t numbers[4] = { 1, 8, 3, 6 };       /* by quarter turns, anticlockwise */
 
-    (void)err;
     item->orientation = bzi_orientation_then(item->orientation, numbers[bzi_cursor_u8(c) & 3]);
-    return BZNA_OK;
+    return NULL;
 }
 
 /* Mirrors the picture. */
-static bzna_status bzi_heif_imir(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+static const char *bzi_heif_imir(bzi_heif_item *item, bzi_cursor *c)
 {
-    (void)err;
     item->orientation = bzi_orientation_then(item->orientation, bzi_cursor_u8(c) & 1 ? 2 : 4);
-    return BZNA_OK;
+    return NULL;
 }
 
 /* Reads the size of the frame. */
-static bzna_status bzi_heif_ispe(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+static const char *bzi_heif_ispe(bzi_heif_item *item, bzi_cursor *c)
 {
     bzi_cursor_take(c, 4);
     if (item->width)
-        return BZNA_OK;                                     /* an identity item's size follows from its input's */
+        return NULL;                                        /* an identity item's size follows from its input's */
 
     item->size_at = bzi_cursor_offset(c);
     item->crop[2] = item->width = bzi_cursor_u32(c);
     item->crop[3] = item->height = bzi_cursor_u32(c);
-
-    return item->width && item->height ? BZNA_OK : BZI_HEIF_FAIL(c, "meta/iprp/ipco/ispe", BZNA_E_BOX, err,
-                                                                 "a picture of %ux%u", item->width, item->height);
+    return item->width && item->height ? NULL : "a picture without pixels";
 }
 
-static bzna_status bzi_heif_colr(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+static const char *bzi_heif_colr(bzi_heif_item *item, bzi_cursor *c)
 {
     uint32_t has_range;
-    (void)err;
     bzi_color_read(c, &item->color, &has_range);
-    return BZNA_OK;
+    return NULL;
 }
 
 /* Reads a property of an item. essential: ipma says that a reader must understand it. */
@@ -6037,7 +5934,7 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
 {
     static const struct {
         const char *type;
-        bzna_status (*read)(bzi_heif_item *, bzi_cursor *, bzna_error *);
+        const char *(*read)(bzi_heif_item *, bzi_cursor *);
         uint32_t bytes;               /* that select one of several layers; 0: the property selects none */
         uint32_t all;                 /* the selection of the best layer, which decoders give: others are refused */
     } rules[] = { { "ispe", bzi_heif_ispe, 0, 0 }, { "colr", bzi_heif_colr, 0, 0 }, { "clap", bzi_heif_clap, 0, 0 },
@@ -6047,7 +5944,6 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
     const bzi_codec *codec = bzi_codec_of_entry(item->type);
     char path[32] = "meta/iprp/ipco/";
     uint32_t layer;
-    bzna_status status;
 
     bzi_fourcc_text(type, path + strlen(path));
     if (codec && codec->config == type && !item->config.data) {
@@ -6058,12 +5954,13 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
 
     for (size_t i = 0; i < BZI_LENGTH(rules); i++)
         if (bzi_type(rules[i].type) == type) {
-            status = rules[i].read ? rules[i].read(item, &c, err) : BZNA_OK;
+            const char *wrong = rules[i].read ? rules[i].read(item, &c) : NULL;
             layer = (uint32_t)bzi_cursor_number(&c, rules[i].bytes);
             if (layer != rules[i].all && !c.overrun)
-                return BZI_HEIF_FAIL(&c, path, BZNA_E_UNSUPPORTED, err, "%u selects one of several layers, which is "
-                                     "not supported", layer);
-            return status == BZNA_OK && c.overrun ? BZI_HEIF_FAIL(&c, path, BZNA_E_BOX, err, "too short") : status;
+                return BZI_HEIF_FAIL(&c, path, BZNA_E_UNSUPPORTED, err,
+                                     "%u selects one of several layers, which is not supported", layer);
+            wrong = !wrong && c.overrun ? "too short" : wrong;
+            return wrong ? BZI_HEIF_FAIL(&c, path, BZNA_E_BOX, err, "%s", wrong) : BZNA_OK;
         }
 
     return !essential || (codec && codec->config == type) ? BZNA_OK :
@@ -6183,26 +6080,22 @@ static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *ite
     bzi_span bytes;
     uint64_t size;
 
-    memset(coded, 0, sizeof *coded);
-    coded->struct_size = sizeof *coded;
+    *coded = (bzna_image){ .struct_size = sizeof *coded };
     if (!codec)
         return bzi_heif_fail_type(heif, item, err);
     if (item->config.size < codec->config_bytes)
         return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
                              "the decoder configuration of item %u (%s) is missing or too short", item->id,
                              codec->name);
-
-    coded->codec = codec->id;
-    coded->length_size = codec->length_at ? (item->config.data[codec->length_at] & 3u) + 1 : 0;
-    if (coded->length_size == 3)
+    if (bzi_codec_length_size(codec, item->config) == 3)
         return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err,
                              "NAL unit lengths of 3 bytes are not allowed");
 
-    coded->config = item->config.data;
-    coded->config_size = item->config.size;
-    coded->frame_width = coded->width = item->width;
-    coded->frame_height = coded->height = item->height;
-    coded->color = item->color;
+    *coded = (bzna_image){ .struct_size = sizeof *coded, .codec = codec->id,
+                           .length_size = bzi_codec_length_size(codec, item->config),
+                           .config = item->config.data, .config_size = item->config.size,
+                           .frame_width = item->width, .width = item->width,
+                           .frame_height = item->height, .height = item->height, .color = item->color };
     if (bzi_heif_bytes(heif, item->id, &bytes, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
         return err->status;
     coded->data = bytes.size == size ? bytes.data : NULL;
@@ -6285,31 +6178,27 @@ static bzna_status bzi_heif_find_tile(const bzi_heif *heif, const bzi_heif_grid 
 static bzna_status bzi_heif_inspect_item(const bzi_heif *heif, const bzi_heif_item *item, bzna_image *coded,
                                          bzi_format *format, bzna_error *err)
 {
+    const bzi_codec *codec = bzi_codec_of_entry(item->type);
+    bzna_image first = *coded;
     bzi_span bytes, unit;
     bzi_image_nals n;
     uint64_t size;
-    uint32_t type, reduced;
+    uint32_t reduced;
 
     if (coded->data)
-        return bzi_codec_of_entry(item->type)->inspect(coded, format, err);
-
+        return codec->inspect(coded, format, err);
     if (bzi_heif_bytes(heif, item->id, &bytes, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
         return err->status;
 
-    memset(format, 0, sizeof *format);
-    for (int part = 0; coded->codec == BZNA_CODEC_AV1 && part < 2; part++) {
-        bzi_span rest = part ? bytes : bzi_image_obus(coded);
-        while (bzi_obu_next(&rest, &type, &unit) > 0)
-            if (type == BZI_OBU_SEQUENCE_HEADER && bzi_av1_read(unit, format, &reduced))
-                return BZNA_OK;
-    }
-
-    n = bzi_image_nals_make(coded);
-    while (coded->length_size && bzi_nals_next(&n.nals[0], &unit) > 0)
-        if (bzi_nal_kind(coded->codec, unit) == BZI_NAL_SPS && bzi_sps_read(coded->codec, unit, format))
+    first.data = bytes.data;
+    first.data_size = bytes.size;
+    n = bzi_image_nals_make(&first);
+    while (codec->key && bzi_image_nals_next(&n, &unit) > 0)
+        if (n.kind == BZI_NAL_SPS && (n.codec == BZNA_CODEC_AV1 ? bzi_av1_read(unit, format, &reduced) :
+                                                                  bzi_sps_read(n.codec, unit, format)))
             return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "item %u lies in pieces, and the first one has no sequence header or "
-                    "parameter set", item->id);
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED,
+                    "item %u lies in pieces, and the first one has no sequence header or parameter set", item->id);
 }
 
 /* Inspects a grid: its format is that of the first tile, with the size of the whole. */
@@ -6352,7 +6241,7 @@ static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *it
 static bzna_status bzi_heif_of(const bzna_image *image, bzi_heif *heif, bzi_heif_item *item, bzna_error *err)
 {
     const bzi_span number = bzi_image_config(image);
-    bzi_cursor c = bzi_cursor_make(number.data, number.size, 0);
+    bzi_cursor c = bzi_cursor_of(number);
 
     if (bzi_heif_read(heif, bzi_image_data(image), 0, err) != BZNA_OK)
         return err->status;
@@ -6425,13 +6314,8 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
 /* Returns the codec of an image, for a still its kind. Pre: the codec is known. */
 static const bzi_codec *bzi_codec_of(const bzna_image *image)
 {
-    const bzi_codec *codec = bzi_codec_find(image->codec);
-
-#ifndef BENZINA_NO_STILLS
-    if (image->codec == BZNA_CODEC_STILL && bzi_still_find(bzi_image_data(image)))
-        codec = bzi_still_find(bzi_image_data(image));
-#endif
-    return codec;
+    const bzi_codec *still = image->codec == BZNA_CODEC_STILL ? bzi_still_find(bzi_image_data(image)) : NULL;
+    return still ? still : bzi_codec_find(image->codec);
 }
 
 /* Returns 1 if an image may be decoded, else 0. codecs: context_config.codecs. Pixels that are not coded always may. */
@@ -6723,14 +6607,7 @@ typedef struct bzi_image {
 /* Describes a picture that came without a container. */
 static bzi_image bzi_image_alone(const bzna_image *coded)
 {
-    bzi_image image;
-
-    memset(&image, 0, sizeof image);
-    image.coded = *coded;
-    image.has_range = 1;
-    image.otherwise = bzi_color_of_codecs;
-
-    return image;
+    return (bzi_image){ .coded = *coded, .has_range = 1, .otherwise = bzi_color_of_codecs };
 }
 
 /* Describes a picture that lies by itself in memory, at offset in its file. */
@@ -6798,7 +6675,7 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
     }
 
     if (!bzi_rect_is_inside(picture->crop_x, picture->crop_y, picture->width, picture->height, width, height))
-        return BZI_FAIL(err, codec->is_file ? BZNA_E_MISMATCH : BZNA_E_ARGUMENT,
+        return BZI_FAIL(err, whole ? BZNA_E_MISMATCH : BZNA_E_ARGUMENT,
                         "image: %ux%u at %u,%u does not lie in its frame, %ux%u", picture->width, picture->height,
                         image->crop_x, image->crop_y, width, height);
     return BZNA_OK;
@@ -6845,8 +6722,8 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
     memset(picture, 0, sizeof *picture);
     picture->struct_size = sizeof *picture;
     if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u is unknown: H.264, H.265, AV1, JPEG, stills and HEIF can be "
-                        "decoded", image->codec);
+        return BZI_FAIL(err, BZNA_E_CODEC,
+                        "codec %u is unknown: H.264, H.265, AV1, JPEG, stills and HEIF can be decoded", image->codec);
 
     if (codec->inspect(image, sps, err) != BZNA_OK)
         return bzi_image_fail_at(given, err);
@@ -6870,26 +6747,15 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
 /* Returns what the public interface tells about a picture without its bytes. */
 static bzna_image_info bzi_image_info(const bzi_image *image)
 {
-    bzna_image_info info;
+    const bzna_image *coded = &image->coded;
+    bzna_image_info info = {
+        .codec = coded->codec, .fourcc = image->fourcc, .width = coded->width, .height = coded->height,
+        .frame_width = coded->frame_width, .frame_height = coded->frame_height, .crop_x = coded->crop_x,
+        .crop_y = coded->crop_y, .length_size = coded->length_size, .color = coded->color,
+        .config_offset = image->config_offset, .config_size = coded->config_size, .data_offset = image->data_offset,
+        .data_size = coded->data_size, .orientation = coded->orientation, .beside = image->beside };
 
-    memset(&info, 0, sizeof info);
-    info.codec = image->coded.codec;
-    info.fourcc = image->fourcc;
-    info.width = image->coded.width;
-    info.height = image->coded.height;
-    info.frame_width = image->coded.frame_width;
-    info.frame_height = image->coded.frame_height;
-    info.crop_x = image->coded.crop_x;
-    info.crop_y = image->coded.crop_y;
     memcpy(info.clap, image->clap, sizeof info.clap);
-    info.length_size = image->coded.length_size;
-    info.color = image->coded.color;
-    info.config_offset = image->config_offset;
-    info.config_size = image->coded.config_size;
-    info.data_offset = image->data_offset;
-    info.data_size = image->coded.data_size;
-    info.orientation = image->coded.orientation;
-    info.beside = image->beside;
     return info;
 }
 
@@ -7000,7 +6866,7 @@ static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 
 
 /* ==== 25. Boxes =====================================================================================================
- * Calls: rooms 2, 10, 12, 20.
+ * Calls: rooms 2, 10, 12, 15, 20.
  *
  * mp4 by tables: rules state which box is read by which function, and unknown boxes are skipped. Boxes are read in
  * memory, or through a window over a file. There, a track's tables stay in the file. */
@@ -7115,7 +6981,7 @@ typedef struct bzi_movie {
 #define BZI_SKIP   1                              /* returned by a reader: the box's children are not to be read */
 
 /* Makes an error like "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ...". */
-BZI_PRINTF(4, 5)
+BZI_COLD BZI_PRINTF(4, 5)
 static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_status status, uint64_t offset, const char *format, ...)
 {
     char path[BZI_LIMIT_DEPTH * 5 + 16], type[5], text[160];
@@ -7148,6 +7014,7 @@ static void bzi_movie_begin(bzi_movie *movie, bzna_error *err)
     movie->err = err;
 }
 
+BZI_COLD
 static bzna_status bzi_box_ftyp(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_movie_head *head = &movie->head;
@@ -7160,6 +7027,7 @@ static bzna_status bzi_box_ftyp(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c)
 {
     if (movie->has_moov)
@@ -7170,6 +7038,7 @@ static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c)
 
 /* Returns the effect of a matrix {a b u, c d v, x y w} on pictures, which a, b, c and d define, as EXIF's number. If it
  * has another effect, returns 0 and its offset in *turned_at. A matrix of zeros has no effect. */
+BZI_COLD
 static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
 {
     const uint64_t at = bzi_cursor_offset(c);
@@ -7188,6 +7057,7 @@ static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
     return number;
 }
 
+BZI_COLD
 static bzna_status bzi_box_mvhd(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_cursor_take(c, (bzi_cursor_u32(c) >> 24 ? 28 : 16) + 16);       /* times, duration; rate, volume */
@@ -7195,6 +7065,7 @@ static bzna_status bzi_box_mvhd(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_trak(bzi_movie *movie, bzi_cursor *c)
 {
     if (movie->track_count == BZI_LIMIT_TRACKS)
@@ -7234,6 +7105,7 @@ static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_stsd(bzi_movie *movie, bzi_cursor *c)
 {
     (void)movie;
@@ -7289,6 +7161,7 @@ static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_track *track = movie->track;
@@ -7302,6 +7175,7 @@ static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_track *track = movie->track;
@@ -7339,6 +7213,7 @@ static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t cou
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_table *table = &movie->track->table;
@@ -7350,6 +7225,7 @@ static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c)
     return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, 32, &table->sizes, &table->sizes_at);
 }
 
+BZI_COLD
 static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_table *table = &movie->track->table;
@@ -7364,6 +7240,7 @@ static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c)
     return bzi_box_entries(movie, c, table->sample_count, table->size_bits, &table->sizes, &table->sizes_at);
 }
 
+BZI_COLD
 static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_table *table = &movie->track->table;
@@ -7373,6 +7250,7 @@ static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c)
     return bzi_box_entries(movie, c, table->run_count, 96, &table->runs, &table->runs_at);
 }
 
+BZI_COLD
 static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_table *table = &movie->track->table;
@@ -7388,6 +7266,7 @@ static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c)
 static const uint8_t bzi_box_uuid[16] = { 0x6f, 0x2b, 0x7f, 0x0e, 0x5c, 0x1d, 0x4a, 0x8e,
                                           0x9d, 0x3a, 0x62, 0x7a, 0x6e, 0x61, 0x00, 0x01 };
 
+BZI_COLD
 static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_movie_head *head = &movie->head;
@@ -7402,6 +7281,7 @@ static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_track *track = movie->track;
@@ -7435,6 +7315,7 @@ static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c)
 {
     if (!movie->has_moov)
@@ -7444,6 +7325,7 @@ static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_traf(bzi_movie *movie, bzi_cursor *c)
 {
     (void)c;
@@ -7451,6 +7333,7 @@ static bzna_status bzi_box_traf(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
+BZI_COLD
 static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_fragment *f = &movie->fragment;
@@ -7499,6 +7382,7 @@ static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
 /* A run of samples. Samples that have everything in common take no bytes here, so a small file can claim any number of
  * them. So they are counted first; they are listed only if they belong to the track that is asked for, after a check
  * that the file can hold them. */
+BZI_COLD
 static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_fragment *f = &movie->fragment;
@@ -7623,8 +7507,8 @@ static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64
                             "its length was never written: the archive was not finished");
 
     box->at = at;
-    box->to_end = is_top && box->size == 0 && box->header == 8;
-    box->size = box->to_end ? limit : box->size;
+    if (is_top && box->size == 0 && box->header == 8)
+        box->size = limit;                                  /* it goes to the end of the file */
     if (box->size < box->header)
         return bzi_box_fail(movie, BZNA_E_BOX, at, "size %llu is smaller than its header", (bzi_llu)box->size);
     if (box->size > limit)
@@ -7635,8 +7519,8 @@ static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64
     return BZNA_OK;
 }
 
-/* Reads the header of the box at `at`. Returns BZNA_END if less than a header is left, and all of it is zeros: QuickTime
- * ends lists with them. */
+/* Reads the header of the box at `at`. Returns BZNA_END if less than a header is left, and all of it is zeros:
+ * QuickTime ends lists with them. */
 static bzna_status bzi_box_next(bzi_movie *movie, uint64_t at, uint64_t end, bzi_box *box)
 {
     const uint64_t left = end - at;
@@ -7692,6 +7576,7 @@ static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_
 }
 
 /* Reads the boxes from at to end that have a rule, and those inside them, depth first. */
+BZI_COLD
 static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, const char *parent)
 {
     const bzi_box_rule *rules = bzi_box_first(parent), *rule;
@@ -7736,7 +7621,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c,
 
 
 /* ==== 27. Sample tables =============================================================================================
- * Calls: rooms 2, 10-11, 20.
+ * Calls: rooms 2, 10-11, 15, 20.
  *
  * Where the samples of a track lie, and what the track states about its pictures. */
 
@@ -7870,8 +7755,8 @@ static bzna_status bzi_table_expand(const bzi_track *track, uint64_t *offsets, b
 
     if (status == BZNA_OK && sample < t->sample_count)
         return bzi_fail(err, BZNA_E_BOX, t->runs_at, bzi_type("stsc"), 0,
-                        "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples", track->number,
-                        (bzi_llu)t->runs_at, sample, t->sample_count);
+                        "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples",
+                        track->number, (bzi_llu)t->runs_at, sample, t->sample_count);
     return status;
 }
 
@@ -7892,19 +7777,16 @@ static bzna_status bzi_table_place(const bzi_table *t, uint32_t i, uint64_t *off
 static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limit, uint64_t *offset, uint64_t *size,
                                    bzna_error *err)
 {
+    const uint64_t at = t->chunks_at + (t->offsets ? 0 : (uint64_t)i * t->chunk_bytes);
     uint64_t end;
-    bzna_status status = bzi_table_place(t, i, offset, size, err);
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_table_place(t, i, offset, size, err) != BZNA_OK)
+        return err->status;
     if (bzi_add(*offset, *size, &end) && end <= limit)
         return BZNA_OK;
-    return BZI_FAIL_AT(err, BZNA_E_BOX, t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes,
-                       "index entry %u (stco/stsz at bytes %llu, %llu) says %llu bytes at %llu, but there are "
-                       "only %llu",
-                       i, (bzi_llu)(t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes),
-                       (bzi_llu)t->sizes_at, (bzi_llu)*size, (bzi_llu)*offset,
-                       (bzi_llu)limit);
+    return BZI_FAIL_AT(err, BZNA_E_BOX, at, "index entry %u (stco/stsz at bytes %llu, %llu) says %llu bytes at %llu, "
+                       "but there are only %llu", i, (bzi_llu)at, (bzi_llu)t->sizes_at, (bzi_llu)*size,
+                       (bzi_llu)*offset, (bzi_llu)limit);
 }
 
 /* Finds how a track's pictures are to be turned: by the matrices of track and movie, each of which may be a turn by
@@ -7951,30 +7833,22 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     const bzi_codec *codec = bzi_codec_of_entry(track->format);
     char type[5];
 
-    memset(image, 0, sizeof *image);
-    coded->struct_size = sizeof *coded;
-    image->fourcc = track->format;
-    coded->frame_width = coded->width = track->frame_width;
-    coded->frame_height = coded->height = track->frame_height;
-    coded->color = track->color;
-    image->has_range = track->has_range;
-    image->config_offset = track->config_at;
-    coded->config_size = track->config.size;
+    *image = (bzi_image){ .fourcc = track->format, .has_range = track->has_range, .config_offset = track->config_at };
     bzi_fourcc_text(codec ? codec->config : track->format, type);
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC, "track \"%s\": sample entry '%s' is not a known codec", track->name, type);
-
-    coded->codec = codec->id;
     if (track->config.size < codec->config_bytes)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
                         "track \"%s\": the decoder configuration (%s) is missing or too short", track->name, type);
 
-    if (codec->length_at)
-        coded->length_size = (track->config.data[codec->length_at] & 3u) + 1;
+    *coded = (bzna_image){ .struct_size = sizeof *coded, .codec = codec->id,
+                           .length_size = bzi_codec_length_size(codec, track->config),
+                           .config_size = track->config.size, .color = track->color,
+                           .frame_width = track->frame_width, .width = track->frame_width,
+                           .frame_height = track->frame_height, .height = track->frame_height };
     if (coded->length_size == 3)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
                         "track \"%s\": NAL unit lengths of 3 bytes are not allowed", track->name);
-
     if (!track->frame_width || !track->frame_height)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": the frame size is %ux%u", track->name, track->frame_width,
                         track->frame_height);
@@ -8102,11 +7976,11 @@ typedef struct bzi_container_ops {
     uint64_t    own_bytes;            /* bytes of bzi_container.own, all zeros before open */
     uint32_t    names_inside;         /* only a sample's bytes tell which pictures it has */
     uint32_t    names_unread;         /* but `images` needs few of them, and can read those itself */
-    uint32_t    still;                /* pictures are JPEG or other stills: NVDEC is not asked */
+    uint32_t    still;                /* what bzi_container.still is, unless open says otherwise */
     uint32_t    listed;               /* dataset_config.list may name or label its samples */
     uint32_t    indexed;              /* dataset_config.index may say where its samples lie */
     /* recognizes a file by its first bytes, at most BZI_PROBE_BYTES. NULL: they do not tell */
-    int         (*probe)(const uint8_t *head, uint64_t size);
+    int         (*probe)(bzi_span head);
     /* sets the members after `source` in bzi_container. Pre: config is checked */
     bzna_status (*open)(bzi_container *c, const bzna_dataset_config *config, bzna_error *err);
     /* finds a sample's bytes. extent is all zeros before. Returns BZNA_AGAIN for a sample that `fetch` gets */
@@ -8159,8 +8033,10 @@ struct bzi_container {
     uint32_t         field_count;     /* how many they are */
     uint32_t         target_field;    /* number of the field that is a sample's target; BZI_NO_FIELD: there is none */
     uint32_t         target_inside;   /* the target is in the sample's bytes */
+    uint32_t         target_chosen;   /* dataset_config.target names what it is, and no field */
     uint32_t         orientation;     /* BZNA_ORIENTATION_... */
     uint32_t         palette;         /* BZNA_PALETTE_... */
+    uint32_t         still;           /* pictures are JPEG or other stills: NVDEC is not asked */
     uint32_t         file_count;      /* files of a sample; 0 and 1: samples are no more than one file */
     bzi_owned        kept;            /* its memory, which ends with it */
     void            *own;             /* the state of its operations */
@@ -8177,6 +8053,13 @@ static void bzi_container_add_field(bzi_container *c, bzi_field *own, uint32_t k
     field->kind = kind;
     field->inside = inside;
     bzi_string_copy(field->name, sizeof field->name, name);
+}
+
+/* Adds to a hash what tells most files apart: their sizes. */
+static uint64_t bzi_container_hash(const bzi_container *c, uint64_t hash)
+{
+    const uint64_t words[2] = { c->source.size, c->count };
+    return bzi_hash_numbers(hash, words, sizeof words, 8);
 }
 
 /* Makes the error for a picture that is not there. name: the one that was asked for; NULL: any. */
@@ -8232,8 +8115,9 @@ static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_image 
     while (track < end && track->handler != bzi_type("pict") && track->handler != bzi_type("vide"))
         track++;
     if (track == end || !track->table.sample_count)
-        return BZI_FAIL_AT(err, BZNA_E_NOT_FOUND, offset, "the HEIF file at byte %llu has neither a primary item "
-                           "nor a track of pictures", (bzi_llu)offset);
+        return BZI_FAIL_AT(err, BZNA_E_NOT_FOUND, offset,
+                           "the HEIF file at byte %llu has neither a primary item nor a track of pictures",
+                           (bzi_llu)offset);
 
     if (bzi_table_check(track, err) != BZNA_OK)
         return err->status;
@@ -8263,8 +8147,9 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
         return bzi_heif_sequence(bytes, offset, image, err);
 
     if (!thumb && bzi_heif_references(&heif, BZI_THMB, id, &masters, &id_bytes))
-        return BZI_HEIF_FAIL(&heif.iref, "meta/iref", BZNA_E_UNSUPPORTED, err, "the primary item, %u, is the thumbnail "
-                             "of another, and readers differ in which they show", id);
+        return BZI_HEIF_FAIL(&heif.iref, "meta/iref", BZNA_E_UNSUPPORTED, err,
+                             "the primary item, %u, is the thumbnail of another, and readers differ in which they show",
+                             id);
 
     if (bzi_heif_find(&heif, id, &item, err) != BZNA_OK ||
         (item.type != BZI_GRID && bzi_heif_coded(&heif, &item, &image->coded, err) != BZNA_OK))
@@ -8294,8 +8179,6 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
 }
 
 /* --- A file by itself as a data set of one sample --- */
-
-static int bzi_heif_row_probe(const uint8_t *head, uint64_t size) { return bzi_heif_probe((bzi_span){ head, size }); }
 
 static const bzi_field bzi_heif_fields[] = { { BZNA_FIELD_IMAGE, 1, "image" }, { BZNA_FIELD_IMAGE, 1, "thumb" } };
 
@@ -8355,7 +8238,7 @@ static const bzi_container_ops bzi_heif_ops = {
     .name = "HEIF",
     .names_inside = 1,
     .still = 1,
-    .probe = bzi_heif_row_probe,
+    .probe = bzi_heif_probe,
     .open = bzi_heif_open,
     .locate = bzi_heif_locate,
     .images = bzi_heif_images,
@@ -8411,12 +8294,12 @@ typedef struct bzi_mp4 {
 static const bzi_mp4 *bzi_mp4_of(const bzi_container *c) { return c->own; }
 
 /* Recognizes a file that begins with a type of box that files begin with. */
-static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
+static int bzi_mp4_probe(bzi_span head)
 {
     static const char first[][5] = { "ftyp", "mdat", "moov", "wide", "free", "skip", "styp", "moof" };
 
-    for (size_t i = 0; size >= 8 && i < BZI_LENGTH(first); i++)
-        if (!memcmp(head + 4, first[i], 4))
+    for (size_t i = 0; head.size >= 8 && i < BZI_LENGTH(first); i++)
+        if (!memcmp(head.data + 4, first[i], 4))
             return 1;
     return 0;
 }
@@ -8561,7 +8444,7 @@ static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, b
     return BZNA_OK;
 }
 
-/* Lists the offsets of a track's samples if several share a chunk. Archives never need it. track NULL: there is none. */
+/* Lists the offsets of a track's samples if several share a chunk. Archives never need it. NULL: there is no track. */
 static bzna_status bzi_mp4_index_track(bzi_container *c, bzi_track *track, bzna_error *err)
 {
     bzi_table *table;
@@ -8625,27 +8508,38 @@ static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
     return status;
 }
 
-/* One field in a box of ours. */
+/* Iterates over the fields in a box of ours. */
 typedef struct bzi_named {
-    uint32_t kind;                    /* BZNA_FIELD_... */
-    bzi_span name;                    /* in the box */
-    bzi_span value;                   /* in the box */
+    bzi_cursor c;                     /* at the next field */
+    uint32_t   left;                  /* fields left */
+    uint32_t   kind;                  /* of the last field: BZNA_FIELD_...; 0: there is none */
+    bzi_span   name;                  /* in the box */
+    bzi_span   value;                 /* in the box */
 } bzi_named;
 
-/* Begins to read the fields of a box of ours. Returns 0 if it is of an unknown version, which is then ignored. */
-static int bzi_named_begin(bzi_cursor *c, bzi_span box, uint64_t at, uint32_t *count)
+/* Begins at the first field. A box of an unknown version is ignored, as if it were empty. */
+static bzi_named bzi_named_begin(bzi_span box, uint64_t at)
 {
-    *c = bzi_cursor_make(box.data, box.size, at);
-    if (bzi_cursor_u32(c) != 0)
-        return 0;
-    *count = bzi_cursor_u32(c);
-    return !c->overrun;
+    bzi_named n = { .c = bzi_cursor_make(box.data, box.size, at) };
+
+    if (bzi_cursor_u32(&n.c) == 0)
+        n.left = bzi_cursor_u32(&n.c);
+    else
+        n.c.pos = n.c.size;
+    return n;
 }
 
-static bzna_status bzi_named_next(bzi_cursor *c, bzi_named *n, bzna_error *err)
+/* Reads the next field. Returns BZNA_END after the last. */
+static bzna_status bzi_named_next(bzi_named *n, bzna_error *err)
 {
+    bzi_cursor *c = &n->c;
     const uint64_t at = bzi_cursor_offset(c);
 
+    n->kind = 0;
+    if (!n->left)
+        return BZNA_END;
+
+    n->left--;
     n->kind = bzi_cursor_u8(c);
     n->name.size = bzi_cursor_u8(c);
     n->name.data = bzi_cursor_take(c, n->name.size);
@@ -8654,34 +8548,33 @@ static bzna_status bzi_named_next(bzi_cursor *c, bzi_named *n, bzna_error *err)
     if (!c->overrun && n->kind >= BZNA_FIELD_IMAGE && n->kind <= BZNA_FIELD_BYTES && n->name.size &&
         n->name.size < BZNA_NAME_MAX)
         return BZNA_OK;
-    return bzi_fail_in(err, BZNA_E_BOX, at, BZI_UUID, "the field has no name or no known kind, or does not fit the "
-                       "box");
+    return bzi_fail_in(err, BZNA_E_BOX, at, BZI_UUID,
+                       "the field has no name or no known kind, or does not fit the box");
 }
 
 /* Reads the names of fields and classes in a box of ours, but no values. */
 static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    bzi_cursor cursor;
-    bzi_named n;
-    uint32_t count = 0;
+    bzi_named n = bzi_named_begin(mp4->head.names, mp4->head.names_at);
+    bzi_cursor *cursor = &n.c;
+    bzna_status status;
 
     mp4->first_own = c->field_count;
-    if (!mp4->head.names.size || !bzi_named_begin(&cursor, mp4->head.names, mp4->head.names_at, &count))
-        return BZNA_OK;
-
-    for (uint32_t i = 0; i < count; i++) {
+    while ((status = bzi_named_next(&n, err)) == BZNA_OK) {
         char name[BZNA_NAME_MAX];
-        if (i == BZI_LIMIT_ARCHIVE_FIELDS)
-            return bzi_fail_in(err, BZNA_E_LIMIT, bzi_cursor_offset(&cursor), BZI_UUID, "more than %u fields", i);
-        if (bzi_named_next(&cursor, &n, err) != BZNA_OK)
-            return err->status;
         bzi_text_copy(name, sizeof name, n.name.data, n.name.size);
         bzi_container_add_field(c, mp4->fields, n.kind, c->ops->names_inside, name);
+        if (n.left && c->field_count - mp4->first_own == BZI_LIMIT_ARCHIVE_FIELDS)
+            return bzi_fail_in(err, BZNA_E_LIMIT, bzi_cursor_offset(cursor), BZI_UUID, "more than %u fields",
+                               BZI_LIMIT_ARCHIVE_FIELDS);
     }
-    mp4->classes_at = cursor.pos + 4;
-    c->class_count = bzi_cursor_left(&cursor) < 8 ? 0 : bzi_cursor_u32(&cursor);
-    if (!c->class_count || c->class_count < bzi_cursor_left(&cursor) / 4)
+    if (status != BZNA_END)
+        return status;
+
+    mp4->classes_at = cursor->pos + 4;
+    c->class_count = bzi_cursor_left(cursor) < 8 ? 0 : bzi_cursor_u32(cursor);
+    if (!c->class_count || c->class_count < bzi_cursor_left(cursor) / 4)
         return BZNA_OK;
     return bzi_fail_in(err, BZNA_E_BOX, mp4->head.names_at + mp4->classes_at, BZI_UUID,
                        "it has no room for the names of %llu classes", (bzi_llu)c->class_count);
@@ -8694,8 +8587,8 @@ static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, b
     const uint64_t at = mp4->classes_at + 4 * target, names_at = mp4->classes_at + 4 * (c->class_count + 1);
     const uint32_t begin = bzi_be32(mp4->head.names.data + at), end = bzi_be32(mp4->head.names.data + at + 4);
     if (begin > end || end > mp4->head.names.size - names_at)
-        return bzi_fail_in(err, BZNA_E_BOX, mp4->head.names_at + at, BZI_UUID, "the name of class %llu does not lie in it",
-                           (bzi_llu)target);
+        return bzi_fail_in(err, BZNA_E_BOX, mp4->head.names_at + at, BZI_UUID,
+                           "the name of class %llu does not lie in it", (bzi_llu)target);
     bzi_value_put(value, mp4->head.names.data + names_at + begin, end - begin);
     return BZNA_OK;
 }
@@ -8707,6 +8600,7 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
     const bzi_track *input = mp4->input;
 
     mp4->target = config->target ? bzi_mp4_find(mp4, config->target, config->split) : NULL;
+    c->target_chosen = mp4->target != NULL;
     mp4->target = mp4->target ? mp4->target : bzi_mp4_find(mp4, "bzna_target", config->split);
     mp4->filename = bzi_mp4_find(mp4, "bzna_fname", config->split);
     if (input->table.sample_count + input->fragment_samples == 0)
@@ -8935,38 +8829,26 @@ static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *
                                       bzi_named *n, bzna_error *err)
 {
     bzi_movie movie;
-    const bzi_mp4 *mp4 = c->own;
-    bzi_span box = mp4->head.names;
-    uint64_t at = mp4->head.names_at;
-    bzi_cursor cursor;
-    uint32_t count = 0;
+    const bzi_movie_head *head = &bzi_mp4_of(c)->head;
+    bzna_status status;
 
-    memset(n, 0, sizeof *n);
+    n->kind = 0;
     if (field->inside) {
         if (bzi_mp4_parse(c, sample, &movie, err) != BZNA_OK)
             return err->status;
-        box = movie.head.names;
-        at = movie.head.names_at;
+        head = &movie.head;
     }
 
-    if (!box.size || !bzi_named_begin(&cursor, box, at, &count))
-        return BZNA_OK;
+    *n = bzi_named_begin(head->names, head->names_at);
+    do {
+        if ((status = bzi_named_next(n, err)) != BZNA_OK)
+            return status == BZNA_END ? BZNA_OK : status;
+    } while (!bzi_span_is(n->name, field->name));
 
-    for (uint32_t i = 0; i < count; i++) {
-        if (bzi_named_next(&cursor, n, err) != BZNA_OK)
-            return err->status;
-
-        if (strlen(field->name) != n->name.size || memcmp(field->name, n->name.data, (size_t)n->name.size))
-            continue;
-
-        if (n->kind != field->kind || (n->kind == BZNA_FIELD_INTEGER && n->value.size != 8) ||
-            (n->kind == BZNA_FIELD_VECTOR && n->value.size % 4))
-            return bzi_fail_in(err, BZNA_E_BOX, at, BZI_UUID, "its %s is of kind %u, in %llu bytes", field->name,
-                               n->kind, (bzi_llu)n->value.size);
-        return BZNA_OK;
-    }
-
-    n->kind = 0;
+    if (n->kind != field->kind || (n->kind == BZNA_FIELD_INTEGER && n->value.size != 8) ||
+        (n->kind == BZNA_FIELD_VECTOR && n->value.size % 4))
+        return bzi_fail_in(err, BZNA_E_BOX, head->names_at, BZI_UUID, "its %s is of kind %u, in %llu bytes",
+                           field->name, n->kind, (bzi_llu)n->value.size);
     return BZNA_OK;
 }
 
@@ -8984,10 +8866,9 @@ static bzna_status bzi_mp4_field_image(const bzi_container *c, const bzi_sample 
                                        bzi_image *image, bzna_error *err)
 {
     bzi_named n;
-    bzna_status status = bzi_mp4_find_named(c, sample, field, &n, err);
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_mp4_find_named(c, sample, field, &n, err) != BZNA_OK)
+        return err->status;
     if (!n.kind)
         return bzi_container_fail_image(field->name, err);
     return bzi_file_image(n.value, sample->extent.offset + (uint64_t)(n.value.data - sample->bytes), image,
@@ -9067,9 +8948,8 @@ static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample
 static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_mp4 *mp4 = c->own;
-    const uint64_t words[2] = { c->source.size, c->count };
 
-    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
+    hash = bzi_container_hash(c, hash);
     return bzi_hash_numbers(hash, mp4->ends, mp4->end_count * 2 * sizeof *mp4->ends, 8);
 }
 
@@ -9151,7 +9031,7 @@ static const bzi_container_ops bzi_mp4_video = {
 
 #if !defined(BENZINA_NO_FOLDERS) || !defined(BENZINA_NO_SHARDS)
 /* ==== 33. Lists =====================================================================================================
- * Calls: rooms 2, 8, 10-12.
+ * Calls: rooms 2, 8, 10-11.
  *
  * Text that lists samples, one a line. The first line tells which kind of list it is:
  * - index, labels and path with tabs between them (MXNet's .lst)
@@ -9253,11 +9133,8 @@ static bzna_status bzi_text_open(bzi_owned *kept, const char *path, bzi_span *te
 /* Cuts off blanks at both ends. */
 static bzi_span bzi_span_trim(bzi_span s)
 {
-    while (s.size && bzi_is_space(s.data[0])) {
-        s.data++;
-        s.size--;
-    }
-
+    while (s.size && bzi_is_space(s.data[0]))
+        s = bzi_span_skip(s, 1);
     while (s.size && bzi_is_space(s.data[s.size - 1]))
         s.size--;
     return s;
@@ -9278,6 +9155,16 @@ static int bzi_span_integer(bzi_span s, uint64_t *out)
     return s.size > 0;
 }
 
+/* Takes a sign, if there is one. Returns 1 if it is a minus. */
+static int bzi_span_take_sign(bzi_span *s)
+{
+    const uint8_t sign = s->size ? *s->data : 0;
+
+    if (sign == '-' || sign == '+')
+        *s = bzi_span_skip(*s, 1);
+    return sign == '-';
+}
+
 /* Reads digits, with a sign or without, between blanks. Returns 0 if they are no such number, or exceed 64 bits. */
 BZI_MAYBE_UNUSED static int bzi_span_signed(bzi_span s, int64_t *out)
 {
@@ -9285,12 +9172,7 @@ BZI_MAYBE_UNUSED static int bzi_span_signed(bzi_span s, int64_t *out)
     int minus;
 
     s = bzi_span_trim(s);
-    minus = s.size && *s.data == '-';
-    if (minus || (s.size && *s.data == '+')) {
-        s.data++;
-        s.size--;
-    }
-
+    minus = bzi_span_take_sign(&s);
     if (!bzi_span_integer(s, &value) || value > (uint64_t)INT64_MAX + (uint64_t)minus)
         return 0;
     *out = minus && value ? -(int64_t)(value - 1) - 1 : (int64_t)value;
@@ -9314,30 +9196,31 @@ static double bzi_scale_10(double x, int64_t exponent)
     return exponent < 0 ? x / power : x * power;
 }
 
-/* Reads the digits of a decimal number, with a point or without. 19 digits count, more than a double holds. Returns 0
+/* Takes the digits of a decimal number, with a point or without. 19 digits count, more than a double holds. Returns 0
  * if there are none. */
-static int bzi_span_digits(bzi_cursor *c, double *value)
+static int bzi_span_take_digits(bzi_span *s, double *value)
 {
     uint64_t mantissa = 0, digits = 0;
     int64_t exponent = 0;
     int point = 0;
 
-    for (; bzi_cursor_left(c); c->pos++) {
-        uint8_t d = c->data[c->pos];
+    for (; s->size; *s = bzi_span_skip(*s, 1)) {
+        const uint8_t d = *s->data;
 
         if (d == '.' && !point) {
             point = 1;
             continue;
         }
-
         if (d < '0' || d > '9')
             break;
 
         digits++;
-        exponent -= point && mantissa < UINT64_MAX / 100;
-        exponent += !point && mantissa >= UINT64_MAX / 100;
-        if (mantissa < UINT64_MAX / 100)
+        if (mantissa < UINT64_MAX / 100) {
             mantissa = mantissa * 10 + (uint64_t)(d - '0');
+            exponent -= point;
+        } else {
+            exponent += !point;
+        }
     }
 
     *value = bzi_scale_10((double)mantissa, exponent);
@@ -9347,33 +9230,26 @@ static int bzi_span_digits(bzi_cursor *c, double *value)
 /* Reads a decimal number that a float32 can hold, which "nan" and "inf" are not. Returns 0 if it is none. */
 static int bzi_span_number(bzi_span s, float *out)
 {
-    bzi_cursor c;
     uint64_t exponent = 0;
     double value;
-    int minus = 0, minus_exponent = 0;
+    int minus, minus_exponent = 0;
 
     s = bzi_span_trim(s);
-    c = bzi_cursor_make(s.data, s.size, 0);
-    if (s.size && (*s.data == '-' || *s.data == '+'))
-        minus = bzi_cursor_u8(&c) == '-';
-    if (!bzi_span_digits(&c, &value))
+    minus = bzi_span_take_sign(&s);
+    if (!bzi_span_take_digits(&s, &value))
         return 0;
 
-    if (bzi_cursor_left(&c)) {
-        bzi_span rest;
-
-        if ((bzi_cursor_u8(&c) | 32) != 'e')
+    if (s.size) {
+        if ((*s.data | 32) != 'e')
             return 0;
-        if (bzi_cursor_left(&c) && (c.data[c.pos] == '-' || c.data[c.pos] == '+'))
-            minus_exponent = bzi_cursor_u8(&c) == '-';
-        rest.data = c.data + c.pos;
-        rest.size = bzi_cursor_left(&c);
-        if (!bzi_span_integer(rest, &exponent))
+        s = bzi_span_skip(s, 1);
+        minus_exponent = bzi_span_take_sign(&s);
+        if (!bzi_span_integer(s, &exponent))
             return 0;
-        exponent = bzi_min(exponent, 400);
-        value = bzi_scale_10(value, minus_exponent ? -(int64_t)exponent : (int64_t)exponent);
     }
 
+    exponent = bzi_min(exponent, 400);
+    value = bzi_scale_10(value, minus_exponent ? -(int64_t)exponent : (int64_t)exponent);
     if (!(value <= (double)FLT_MAX))
         return 0;
     *out = (float)(minus ? -value : value);
@@ -9538,7 +9414,7 @@ static uint8_t bzi_list_separator(bzi_span line)
 static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
 {
     const uint64_t bom = list->text.size >= 3 && !memcmp(list->text.data, "\xef\xbb\xbf", 3) ? 3 : 0;
-    bzi_span rest = { list->text.data + bom, list->text.size - bom };
+    bzi_span rest = bzi_span_skip(list->text, bom);
     bzi_list_line line = { .number = 0 };
     bzna_status status = BZNA_OK;
 
@@ -9628,18 +9504,6 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory 
 }
 
 /* --- Rows of a list --- */
-
-static bzi_span bzi_list_path(const bzi_list *list, const bzi_list_row *row)
-{
-    bzi_span s = { list->text.data + row->path_at, row->path_size };
-    return s;
-}
-
-/* Returns the label_count labels of a row. */
-static const float *bzi_list_row_labels(const bzi_list *list, const bzi_list_row *row)
-{
-    return list->labels + row->label_at;
-}
 
 /* Orders rows by index, and those with equal indices by their lines. */
 static int bzi_list_row_is_before(const void *a, const void *b)
@@ -10313,7 +10177,7 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
 
     c->count = c->target_count = list->count;
     for (uint64_t i = 0; i < list->count && c->target_count; i++)
-        if (!bzi_label_target(bzi_list_row_labels(list, &list->rows[i]), list->rows[i].label_count, &target))
+        if (!bzi_label_target(list->labels + list->rows[i].label_at, list->rows[i].label_count, &target))
             c->target_count = 0;
     return BZNA_OK;
 }
@@ -10383,11 +10247,10 @@ static bzna_status bzi_folder_find(bzi_container *c, const bzna_dataset_config *
 /* Opens a folder and says which fields its samples have. */
 static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    bzna_status status = bzi_folder_find(c, config, err);
     bzi_folder *folder = c->own;
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_folder_find(c, config, err) != BZNA_OK)
+        return err->status;
 
     bzi_container_add_field(c, folder->fields, BZNA_FIELD_IMAGE, 1, "image");
     if (c->target_count) {
@@ -10414,11 +10277,12 @@ static uint64_t bzi_folder_class_of(const bzi_folder *folder, uint64_t index)
 /* Returns a sample's path below the root, or as the list has it. */
 static bzi_span bzi_folder_name(const bzi_folder *folder, uint64_t index)
 {
+    const bzi_list_row *row = folder->list.rows ? &folder->list.rows[index] : NULL;
     const bzi_class *class;
     const char *name;
 
-    if (folder->list.rows)
-        return bzi_list_path(&folder->list, &folder->list.rows[index]);
+    if (row)
+        return (bzi_span){ folder->list.text.data + row->path_at, row->path_size };
 
     class = &folder->classes[bzi_folder_class_of(folder, index)];
     name = class->tree.names[index - class->begin];
@@ -10442,7 +10306,7 @@ static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, uint3
 static void bzi_folder_label(const bzi_folder *folder, uint64_t index, uint32_t kind, bzi_value *value)
 {
     const bzi_list_row *row = folder->list.rows ? &folder->list.rows[index] : NULL;
-    const float *labels = row ? bzi_list_row_labels(&folder->list, row) : NULL;
+    const float *labels = row ? folder->list.labels + row->label_at : NULL;
     int64_t target = BZNA_TARGET_NONE;
 
     if (kind == BZNA_FIELD_VECTOR) {
@@ -10577,8 +10441,8 @@ static bzna_status bzi_pairs_check_names(const char *field, const bzi_tree *tree
         if (bzi_path_compare(tree->names[i - 1], tree->names[i], 1) == 0)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%.64s\" and \"%.64s\" in %s have the same "
                             "name but for the extension", tree->names[i - 1], tree->names[i], field);
-    return tree->count ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES, "dataset_config.pairs: the folder of %s holds no "
-                                            "pictures", field);
+    return tree->count ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES,
+                                            "dataset_config.pairs: the folder of %s holds no pictures", field);
 }
 
 /* Finds the files of one folder. */
@@ -10715,7 +10579,7 @@ static const bzi_container_ops bzi_pairs_ops = {
 
 #ifndef BENZINA_NO_SHARDS
 /* ==== 38. tar: headers ==============================================================================================
- * Calls: rooms 8, 10-12, 33.
+ * Calls: rooms 2, 8, 10-12, 33.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
  * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
@@ -10878,17 +10742,12 @@ static int bzi_pax_next(bzi_cursor *c, bzi_pax *record)
     return 1;
 }
 
-static int bzi_pax_is(const bzi_pax *record, const char *key)
-{
-    return record->key.size == strlen(key) && !memcmp(record->key.data, key, (size_t)record->key.size);
-}
-
 /* Takes the member's name and size from a record. An empty value takes back what an earlier record gave. */
 static bzna_status bzi_pax_apply(bzi_tar_walk *walk, const bzi_pax *record, uint64_t at, bzna_error *err)
 {
-    if (bzi_pax_is(record, "path"))
+    if (bzi_span_is(record->key, "path"))
         return bzi_tar_set_name(walk, record->value.data, record->value.size, at, err);
-    if (!bzi_pax_is(record, "size"))
+    if (!bzi_span_is(record->key, "size"))
         return BZNA_OK;
 
     walk->told_size = -1;
@@ -10911,7 +10770,7 @@ static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_cursor c, int global
             status = bzi_tar_fail_sparse(walk->at, err);
         else if (!global)
             status = bzi_pax_apply(walk, &record, at, err);
-        else if (bzi_pax_is(&record, "path") || bzi_pax_is(&record, "size"))
+        else if (bzi_span_is(record.key, "path") || bzi_span_is(record.key, "size"))
             status = BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, at,
                                  "the pax record at byte %llu gives all members one path or one size",
                                  (bzi_llu)at);
@@ -11050,10 +10909,7 @@ typedef struct bzi_tar {
 static uint64_t bzi_tar_member_size(const bzi_tar_member *m) { return (uint64_t)m->size_high << 32 | m->size_low; }
 static uint64_t bzi_tar_member_end(const bzi_tar_member *m) { return m->offset + bzi_tar_member_size(m); }
 
-static int bzi_tar_probe(const uint8_t *head, uint64_t size)
-{
-    return size >= BZI_TAR_BLOCK && bzi_tar_is_header(head);
-}
+static int bzi_tar_probe(bzi_span head) { return head.size >= BZI_TAR_BLOCK && bzi_tar_is_header(head.data); }
 
 /* Returns the size of the key in a name; the dot after it comes before the field's name. Returns 0 for files that are
  * of no sample: those without key or field, hidden ones, and those in folders called like __this__. */
@@ -11095,7 +10951,6 @@ static uint32_t bzi_tar_kind(const char *field)
 typedef struct bzi_tar_build {
     bzi_container *c;                 /* which is being opened */
     const bzna_dataset_config *config; /* which it is opened with */
-    bzi_tar       *tar;               /* its own state */
     bzi_buffer     members;           /* of bzi_tar_member */
     bzi_buffer     begins;            /* of uint32_t: the first member of each sample */
     uint64_t       member_count;
@@ -11117,18 +10972,6 @@ typedef struct bzi_tar_entry {
     uint64_t       offset;            /* of its bytes */
     uint64_t       size;
 } bzi_tar_entry;
-
-/* Takes the field that followed the last one in the sample before, if its name is the same byte for byte. That is the
- * usual case, because samples are mostly alike. Returns 1 if it is, else 0. */
-static int bzi_tar_is_next_field(bzi_tar_build *b, const uint8_t *name, uint32_t size)
-{
-    const uint32_t next = b->last_field + 1 < b->field_count ? b->last_field + 1 : 0;
-
-    if (!b->field_count || memcmp(b->fields[next].name, name, size) || b->fields[next].name[size])
-        return 0;
-    b->last_field = next;
-    return 1;
-}
 
 /* Sets last_field to the number of the member's field. A field that is met for the first time is added. Pre: the
  * field's name has fewer than BZNA_NAME_MAX bytes. */
@@ -11181,8 +11024,7 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
 
     if (b->member_count == UINT32_MAX || entry->size >> 48)
         return BZI_FAIL_AT(err, BZNA_E_LIMIT, entry->offset, "a tar has at most 2^32 - 1 members, of 2^48 bytes");
-    if (!bzi_tar_is_next_field(b, entry->name + key_size + 1, entry->name_size - key_size - 1) &&
-        bzi_tar_number_field(b, entry, key_size, err) != BZNA_OK)
+    if (bzi_tar_number_field(b, entry, key_size, err) != BZNA_OK)
         return err->status;
 
     member.field = (uint16_t)b->last_field;
@@ -11237,8 +11079,9 @@ static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, u
     if (line)
         snprintf(place, sizeof place, "line %llu: ", (bzi_llu)line);
     if (b->config->index)
-        return BZI_FAIL(err, BZNA_E_BOX, "dataset_config.index does not fit it (%s%s): leave it out, or write it "
-                        "again (bzna index)", place, why);
+        return BZI_FAIL(err, BZNA_E_BOX,
+                        "dataset_config.index does not fit it (%s%s): leave it out, or write it again (bzna index)",
+                        place, why);
     return BZI_FAIL(err, BZNA_E_BOX,
                     "%.*s.idx does not fit it (%s%s): remove it, or write it again: bzna index %.*s.tar", stem, base,
                     place, why, stem, base);
@@ -11304,7 +11147,7 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
     bzna_status status = BZNA_OK;
     int64_t count = -1;
 
-    if (version.size != 4 || memcmp(version.data, "v1.2", 4) || !bzi_span_signed(number, &count) || count < 0 ||
+    if (!bzi_span_is(version, "v1.2") || !bzi_span_signed(number, &count) || count < 0 ||
         bzi_text_word(&line).size) {
         bzi_log(b->c->host, BZNA_LOG_INFO, BZNA_OK, "%s: the .idx file beside it is ignored: it is not an index v1.2",
                 b->c->name);
@@ -11337,7 +11180,7 @@ static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
 
     status = bzi_tar_parse_index(b, &x, err);
     b->is_old = idx.is_old;
-    b->tar->from_index = status == BZNA_OK;
+    ((bzi_tar *)b->c->own)->from_index = status == BZNA_OK;
     bzi_tar_walk_end(&x.walk);
     bzi_owned_free(&idx.kept);
     return status;
@@ -11353,15 +11196,9 @@ static void bzi_tar_build_free(bzi_tar_build *b)
  * still be right. */
 static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
 {
-    bzi_tar_build scan;
-    bzna_status status;
+    bzi_tar_build scan = { .c = b->c, .config = b->config };
+    bzna_status status = bzi_tar_scan(&scan, err);
 
-    memset(&scan, 0, sizeof scan);
-    scan.c = b->c;
-    scan.config = b->config;
-    scan.tar = b->tar;
-
-    status = bzi_tar_scan(&scan, err);
     if (status == BZNA_OK &&
         (scan.member_count != b->member_count || scan.count != b->count || scan.field_count != b->field_count ||
          memcmp(scan.fields, b->fields, b->field_count * sizeof *b->fields) ||
@@ -11376,7 +11213,7 @@ static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
 static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 {
     bzi_container *c = b->c;
-    bzi_tar *tar = b->tar;
+    bzi_tar *tar = c->own;
 
     if (b->left_out)
         bzi_log(c->host, BZNA_LOG_WARNING, BZNA_OK,
@@ -11423,13 +11260,8 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 BZI_COLD
 static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    bzi_tar_build b;
+    bzi_tar_build b = { .c = c, .config = config };
     bzna_status status;
-
-    memset(&b, 0, sizeof b);
-    b.c = c;
-    b.config = config;
-    b.tar = c->own;
 
     if ((status = bzi_tar_read_index(&b, err)) == BZNA_AGAIN)
         status = bzi_tar_scan(&b, err);
@@ -11596,9 +11428,9 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
 static uint64_t bzi_tar_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_tar *tar = c->own;
-    uint64_t words[2] = { c->source.size, c->count };
+    uint64_t words[2];
 
-    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
+    hash = bzi_container_hash(c, hash);
     for (uint64_t i = 0; i < c->count; i += i == 63 && c->count > 128 ? c->count - 127 : 1) {
         words[0] = tar->members[tar->begins[i]].offset;
         words[1] = bzi_tar_member_end(&tar->members[tar->begins[i + 1] - 1]);
@@ -11661,10 +11493,10 @@ static int bzi_recordio_header(const uint8_t header[8], bzi_recordio_part *part)
     return bzi_le32(header) == BZI_RECORDIO_MAGIC;
 }
 
-static int bzi_recordio_probe(const uint8_t *head, uint64_t size)
+static int bzi_recordio_probe(bzi_span head)
 {
     bzi_recordio_part part;
-    return size >= 8 && bzi_recordio_header(head, &part) && part.which <= BZI_RECORDIO_LAST;
+    return head.size >= 8 && bzi_recordio_header(head.data, &part) && part.which <= BZI_RECORDIO_LAST;
 }
 
 /* --- The scan --- */
@@ -11739,14 +11571,9 @@ static bzna_status bzi_recordio_make(bzi_container *c, uint64_t count, bzna_erro
 static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error *err)
 {
     bzi_recordio *own = c->own;
-    bzi_recordio_scan scan;
-    bzna_status status;
+    bzi_recordio_scan scan = { .c = c, .window = { .source = &c->source, .memory = &c->host->memory } };
+    bzna_status status = bzi_recordio_walk(&scan, err);
 
-    memset(&scan, 0, sizeof scan);
-    scan.c = c;
-    scan.window = (bzi_window){ .source = &c->source, .memory = &c->host->memory };
-
-    status = bzi_recordio_walk(&scan, err);
     if (status == BZNA_OK && !scan.count && !is_same)
         status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "no record begins in the file");
     if (is_same) {
@@ -11970,7 +11797,7 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
 typedef struct bzi_recordio_entry {
     uint64_t       id;                /* of the record, by which the list is searched */
     uint64_t       label_count;       /* numbers in `labels` or in the list's row */
-    const uint8_t *labels;            /* in the record, little-endian; NULL if the list has them */
+    const uint8_t *labels;            /* in the record, little-endian, unless the list has them */
     const bzi_list_row *row;          /* of the list; NULL if there is no list */
     uint64_t       picture_at;        /* offset in the sample's bytes */
     uint64_t       picture_size;
@@ -12011,17 +11838,17 @@ static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *s
         return bzi_recordio_fail(sample, 16, BZNA_E_NOT_FOUND, "dataset_config.list has no line with its id", entry->id,
                                  err);
     entry->label_count = entry->row->label_count;
-    entry->labels = NULL;
     return BZNA_OK;
 }
 
 static float bzi_recordio_label(const bzi_container *c, const bzi_recordio_entry *entry, uint64_t i)
 {
+    const bzi_recordio *own = c->own;
     uint32_t bits;
     float value;
 
-    if (!entry->labels)
-        return bzi_list_row_labels(&((const bzi_recordio *)c->own)->list, entry->row)[i];
+    if (entry->row)
+        return own->list.labels[entry->row->label_at + i];
 
     bits = bzi_le32(entry->labels + 4 * i);
     memcpy(&value, &bits, sizeof value);
@@ -12043,15 +11870,10 @@ static void bzi_recordio_put_labels(const bzi_container *c, const bzi_recordio_e
 /* Puts the target: the label, if there is one and it is a whole number. */
 static void bzi_recordio_put_target(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
 {
-    int64_t target = BZNA_TARGET_NONE;
-    float label;
+    const float label = entry->label_count == 1 ? bzi_recordio_label(c, entry, 0) : 0;
+    int64_t target;
 
-    value->absent = 1;
-    if (entry->label_count != 1)
-        return;
-
-    label = bzi_recordio_label(c, entry, 0);
-    value->absent = !bzi_label_target(&label, 1, &target);
+    value->absent = !bzi_label_target(&label, entry->label_count, &target);
     if (!value->absent)
         bzi_value_put(value, &target, sizeof target);
 }
@@ -12059,12 +11881,11 @@ static void bzi_recordio_put_target(const bzi_container *c, const bzi_recordio_e
 /* Puts the path from the list, or else the id. */
 static void bzi_recordio_put_name(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
 {
+    const bzi_recordio *own = c->own;
     char digits[24];
-    bzi_span path;
 
     if (entry->row) {
-        path = bzi_list_path(&((const bzi_recordio *)c->own)->list, entry->row);
-        bzi_value_put(value, path.data, path.size);
+        bzi_value_put(value, own->list.text.data + entry->row->path_at, entry->row->path_size);
         return;
     }
     snprintf(digits, sizeof digits, "%llu", (bzi_llu)entry->id);
@@ -12102,24 +11923,22 @@ static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *
                                       bzi_image *image, bzna_error *err)
 {
     bzi_recordio_entry entry;
-    bzi_span picture;
     (void)pick;
 
     if (bzi_recordio_read(c, sample, &entry, err) != BZNA_OK)
         return err->status;
 
-    picture.data = sample->bytes + entry.picture_at;
-    picture.size = entry.picture_size;
-    return bzi_file_image(picture, sample->extent.offset + entry.picture_at, image, err);
+    return bzi_file_image((bzi_span){ sample->bytes + entry.picture_at, entry.picture_size },
+                          sample->extent.offset + entry.picture_at, image, err);
 }
 
 /* Tells files apart by their sizes, the offsets of the first 64 and the last 64 records, and the list. */
 static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_recordio *own = c->own;
-    const uint64_t end = bzi_min(c->count, 64), words[2] = { c->source.size, c->count };
-    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
-    hash = bzi_hash(hash, own->list.text.data, (size_t)own->list.text.size);
+    const uint64_t end = bzi_min(c->count, 64);
+
+    hash = bzi_hash(bzi_container_hash(c, hash), own->list.text.data, (size_t)own->list.text.size);
     hash = bzi_hash_numbers(hash, own->offsets, (size_t)end * sizeof *own->offsets, 8);
     return bzi_hash_numbers(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets, 8);
 }
@@ -12251,8 +12070,9 @@ static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, b
     const uint64_t tail = size > header ? (size - header) % stride : 0;
 
     if (size <= header)
-        return BZI_FAIL_AT(err, BZNA_E_NO_SAMPLES, size, "nothing follows the header of %llu bytes "
-                           "(dataset_config.records.header_bytes)", (bzi_llu)header);
+        return BZI_FAIL_AT(err, BZNA_E_NO_SAMPLES, size,
+                           "nothing follows the header of %llu bytes (dataset_config.records.header_bytes)",
+                           (bzi_llu)header);
     if (tail)
         return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, size - tail, "%llu bytes at byte %llu are not a whole record of "
                            "%llu (dataset_config.records: header_bytes, stride, sizes)", (bzi_llu)tail,
@@ -12318,8 +12138,9 @@ static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, 
                  "%llu bytes instead of %llu", (bzi_llu)sizes[0], (bzi_llu)sizes[2],
                  (bzi_llu)sizes[1], (bzi_llu)file_size, (bzi_llu)end);
     else if (dimensions == 1)
-        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels without pictures: open the file of the "
-                 "pictures", (bzi_llu)sizes[0]);
+        snprintf(text, capacity,
+                 "it is an IDX file (MNIST's) of %llu labels without pictures: open the file of the pictures",
+                 (bzi_llu)sizes[0]);
     else
         snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu records of %llux%llu bytes: open it with "
                  "dataset_config.records (header_bytes %llu)", (bzi_llu)sizes[0],
@@ -12515,11 +12336,12 @@ static bzna_status bzi_provider_check_picture(const bzi_container *c, bzi_provid
     if (f->codec == BZNA_CODEC_RAW)
         return bzi_provider_check_raw(c, own, number, err);
     if (f->codec > BZNA_CODEC_AV1)
-        return bzi_provider_fail_field(number, "codec", f->codec, "it must be UNKNOWN (a file, told apart by its "
-                                       "content), H264, H265, AV1 or RAW", err);
+        return bzi_provider_fail_field(number, "codec", f->codec,
+                                       "it must be UNKNOWN (a file, told apart by its content), H264, H265, AV1 or RAW",
+                                       err);
     if (f->width || f->height || f->channels || f->layout)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u]: width, height, channels, layout: they describe RAW "
-                        "only", number);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "provider.fields[%u]: width, height, channels, layout: they describe RAW only", number);
     return BZNA_OK;
 }
 
@@ -12542,8 +12364,9 @@ static bzna_status bzi_provider_check_field(const bzi_container *c, bzi_provider
     if (f->kind == BZNA_FIELD_IMAGE)
         return bzi_provider_check_picture(c, own, number, err);
     if (f->codec || f->width || f->height || f->channels || f->layout)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u]: codec, width, height, channels, layout: they "
-                        "describe pictures only", number);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "provider.fields[%u]: codec, width, height, channels, layout: they describe pictures only",
+                        number);
     own->sizes[number] = f->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : 0;
     return BZNA_OK;
 }
@@ -12555,8 +12378,9 @@ static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, u
     const uint32_t kind = own->given[number].kind;
 
     if (!name || !name[0] || strlen(name) >= BZNA_NAME_MAX || strpbrk(name, ",:"))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].name: it must have 1 to %u bytes, without comma and "
-                        "colon", number, BZNA_NAME_MAX - 1);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "provider.fields[%u].name: it must have 1 to %u bytes, without comma and colon",
+                        number, BZNA_NAME_MAX - 1);
     for (uint32_t i = 0; i < number; i++)
         if (!strcmp(own->fields[i].name, name))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].name: \"%s\" is the name of another field",
@@ -12576,16 +12400,18 @@ static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, u
 
 static bzna_status bzi_provider_open_fields(bzi_container *c, bzi_provider *own, bzna_error *err)
 {
-
     if (!own->c.fields || !own->c.field_count || own->c.field_count > BZI_LIMIT_FIELDS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields: 1 to %u fields are needed", BZI_LIMIT_FIELDS);
 
     memcpy(own->given, own->c.fields, own->c.field_count * sizeof *own->given);
     own->c.fields = NULL;
-    for (uint32_t i = 0; i < own->c.field_count; i++)
-        if (bzi_provider_check_field(c, own, i, err) != BZNA_OK ||
-            bzi_provider_add_field(c, own, i, err) != BZNA_OK)
+    for (uint32_t i = 0; i < own->c.field_count; i++) {
+        const uint32_t codec = own->given[i].codec;
+        if (codec != BZNA_CODEC_UNKNOWN && codec != BZNA_CODEC_RAW)
+            c->still = 0;             /* NVDEC may decode it */
+        if (bzi_provider_check_field(c, own, i, err) != BZNA_OK || bzi_provider_add_field(c, own, i, err) != BZNA_OK)
             return err->status;
+    }
     return BZNA_OK;
 }
 
@@ -12596,8 +12422,8 @@ static bzna_status bzi_provider_open_lists(bzi_container *c, bzi_provider *own, 
     bzna_status status = BZNA_OK;
 
     if (!p->files != !p->file_count || !p->class_names != !p->class_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.files, class_names: each needs its count, and each count its "
-                        "array");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "provider.files, class_names: each needs its count, and each count its array");
     if (p->file_count > BZI_LIMIT_PARTS)
         return BZI_FAIL(err, BZNA_E_LIMIT, "provider.files: %u are more than %u", p->file_count, BZI_LIMIT_PARTS);
 
@@ -12742,8 +12568,9 @@ static bzna_status bzi_provider_locate_field(const bzi_provider *own, uint64_t i
                         own->fields[number].name, place.file, own->file_count);
     extent->source = &own->files[place.file];
     if (place.offset > extent->source->size || place.size > extent->source->size - place.offset)
-        return BZI_FAIL_AT(err, BZNA_E_CALLBACK, place.offset, "\"%s\" ends past the end of file %u: %llu bytes at "
-                           "byte %llu of %llu", own->fields[number].name, place.file, (bzi_llu)place.size,
+        return BZI_FAIL_AT(err, BZNA_E_CALLBACK, place.offset,
+                           "\"%s\" ends past the end of file %u: %llu bytes at byte %llu of %llu",
+                           own->fields[number].name, place.file, (bzi_llu)place.size,
                            (bzi_llu)place.offset, (bzi_llu)extent->source->size);
     return BZNA_OK;
 }
@@ -12932,23 +12759,19 @@ static bzna_status bzi_provider_class_name(const bzi_container *c, uint64_t targ
     return BZNA_OK;
 }
 
-#define BZI_PROVIDER_OPERATIONS                                                                                        \
-    .name = "provider", .own_bytes = sizeof(bzi_provider), .open = bzi_provider_open, .locate = bzi_provider_locate,   \
-    .fetch = bzi_provider_fetch, .field = bzi_provider_field_value, .image = bzi_provider_image,                       \
-    .fingerprint = bzi_provider_fingerprint, .class_name = bzi_provider_class_name, .close = bzi_provider_close
-
-/* The second row is for pictures that NVDEC may decode. */
-static const bzi_container_ops bzi_provider_stills = { BZI_PROVIDER_OPERATIONS, .still = 1 },
-                               bzi_provider_frames = { BZI_PROVIDER_OPERATIONS };
-
-/* Returns the row for a provider. Its fields need not be valid. */
-static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
-{
-    for (uint32_t i = 0; provider->fields && i < bzi_min(provider->field_count, BZI_LIMIT_FIELDS); i++)
-        if (provider->fields[i].codec >= BZNA_CODEC_H264 && provider->fields[i].codec <= BZNA_CODEC_AV1)
-            return &bzi_provider_frames;
-    return &bzi_provider_stills;
-}
+static const bzi_container_ops bzi_provider_ops = {
+    .name = "provider",
+    .own_bytes = sizeof(bzi_provider),
+    .still = 1,
+    .open = bzi_provider_open,
+    .locate = bzi_provider_locate,
+    .fetch = bzi_provider_fetch,
+    .field = bzi_provider_field_value,
+    .image = bzi_provider_image,
+    .fingerprint = bzi_provider_fingerprint,
+    .class_name = bzi_provider_class_name,
+    .close = bzi_provider_close
+};
 
 #endif
 
@@ -12970,14 +12793,14 @@ static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
 
 /* --- Braces --- */
 
-/* Returns the first of two characters that is outside of inner braces and not escaped, or `end`. Pre: braces are
+/* Returns the first such character that is outside of inner braces and not escaped, or `end`. Pre: braces are
  * balanced. */
-static const char *bzi_brace_next(const char *p, const char *end, char one, char other)
+static const char *bzi_brace_next(const char *p, const char *end, char wanted)
 {
     uint32_t depth = 0;
 
     for (; p < end; p++) {
-        if (depth == 0 && (*p == one || *p == other))
+        if (depth == 0 && *p == wanted)
             return p;
         if (*p == '\\' && p + 1 < end)
             p++;
@@ -13032,7 +12855,7 @@ static int bzi_brace_number(bzi_span text, int64_t *value)
     const uint64_t minus = text.size && *text.data == '-';
     uint64_t number;
 
-    if (text.size > 18 + minus || !bzi_span_integer((bzi_span){ text.data + minus, text.size - minus }, &number))
+    if (text.size > 18 + minus || !bzi_span_integer(bzi_span_skip(text, minus), &number))
         return 0;
     *value = minus ? -(int64_t)number : (int64_t)number;
     return 1;
@@ -13104,10 +12927,10 @@ static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_
     bzna_status status = BZNA_OK;
 
     /* braces without a range or a list stay in the text */
-    for (; (open = bzi_brace_next(open, end, '{', '{')) < end; open++) {
-        close = bzi_brace_next(open + 1, end, '}', '}');
+    for (; (open = bzi_brace_next(open, end, '{')) < end; open++) {
+        close = bzi_brace_next(open + 1, end, '}');
         is_range = bzi_brace_range_of(open + 1, close, &range);
-        if (is_range || bzi_brace_next(open + 1, close, ',', ',') < close)
+        if (is_range || bzi_brace_next(open + 1, close, ',') < close)
             break;
     }
 
@@ -13122,7 +12945,7 @@ static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_
     memcpy(text, pattern, (size_t)(open - pattern));
     member = open + 1;
     for (uint64_t i = 0; status == BZNA_OK && (is_range ? i < range.count : member <= close); i++) {
-        const char *member_end = is_range ? member : bzi_brace_next(member, close, ',', ',');
+        const char *member_end = is_range ? member : bzi_brace_next(member, close, ',');
         char *out = text + (open - pattern);
 
         memcpy(out, member, (size_t)(member_end - member));
@@ -13343,8 +13166,9 @@ static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_err
         size_t size = (next = strstr(p, "::")) ? (size_t)(next - p) : strlen(p);
 
         if (size == 0)
-            return BZI_FAIL_AT(err, BZNA_E_ARGUMENT, (uint64_t)(p - path), "no path stands before or after the :: "
-                               "at byte %llu", (bzi_llu)(p - path - (p > path ? 2 : 0)));
+            return BZI_FAIL_AT(err, BZNA_E_ARGUMENT, (uint64_t)(p - path),
+                               "no path stands before or after the :: at byte %llu",
+                               (bzi_llu)(p - path - (p > path ? 2 : 0)));
         if (size >= sizeof item)
             return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
 
@@ -13482,10 +13306,10 @@ static void bzi_container_drop(bzi_container *c)
 }
 
 /* Fails because no row has taken the file. Says what the file is, if that can be told. */
-static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t *head, uint64_t size,
-                                           const char *format, bzna_error *err)
+static bzna_status bzi_container_fail_kind(const bzi_container *c, bzi_span head, const char *format,
+                                           bzna_error *err)
 {
-    const char *what = bzi_codec_unread((bzi_span){ head, size }, 0);
+    const char *what = bzi_codec_unread(head, 0);
     char guess[160] = "";
 
     if (what)
@@ -13493,16 +13317,16 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t
     if (format)
         return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "dataset_config.format: the file is not of the format \"%s\"",
                            format);
-    if (bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN)
+    if (bzi_codec_recognize(head) != BZNA_CODEC_UNKNOWN)
         return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "it is one picture: open the folder that holds it");
 #ifndef BENZINA_NO_RECORDS
-    bzi_records_guess((bzi_span){ head, size }, c->source.size, guess, sizeof guess);
+    bzi_records_guess(head, c->source.size, guess, sizeof guess);
 #else
     (void)c;
 #endif
     if (*guess)
         return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "%s", guess);
-    if ((what = bzi_codec_unread_shape((bzi_span){ head, size })) != NULL)
+    if ((what = bzi_codec_unread_shape(head)) != NULL)
         return BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, 0, "it is %s", what);
     return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0,
                        "of no known kind: not an mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
@@ -13519,9 +13343,9 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
         { "index", config->index != NULL, ops->indexed != 0, "tars and RecordIO files" },
         { "classes", config->classes != NULL, ops == BZI_FOLDER_ROW, "folders" },
         { "class_order", config->class_order != 0, ops == BZI_FOLDER_ROW, "folders" },
-        { "orientation", config->orientation != 0, ops->still || ops->track,
+        { "orientation", config->orientation != 0, c->still || ops->track,
           "folders, tars, RecordIO and mp4 files, and providers of still pictures" },
-        { "palette", config->palette != 0, ops->still != 0, "folders, tars, RecordIO files and providers" },
+        { "palette", config->palette != 0, c->still != 0, "folders, tars, RecordIO files and providers" },
         { "records", config->records != NULL, ops == BZI_RECORDS_ROW, "the format \"records\"" },
         { "pairs", config->pairs != NULL, ops == BZI_PAIRS_ROW, "folders" },
     };
@@ -13534,25 +13358,11 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
 }
 
 /* Returns 1 if a row is to be tried: the caller names it, or its probe recognizes the first bytes. */
-static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, const uint8_t *head,
-                               uint64_t size)
+static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, bzi_span head)
 {
     if (config->format)
         return strcmp(config->format, ops->name) == 0;
-    return config->records ? ops == BZI_RECORDS_ROW : ops->probe && ops->probe(head, size);
-}
-
-/* Returns 1 if the container has a track of that name, or its variant for a split, else 0. */
-static int bzi_container_has_track(const bzi_container *c, const char *name, const char *split)
-{
-    char variant[BZNA_NAME_MAX];
-    bzna_track_info info;
-
-    snprintf(variant, sizeof variant, "%s%s%.12s", name, split ? "_" : "", split ? split : "");
-    for (uint32_t i = 0; c->ops->track && c->ops->track(c, i, &info) == BZNA_OK; i++)
-        if (!strcmp(info.name, variant))
-            return 1;
-    return 0;
+    return config->records ? ops == BZI_RECORDS_ROW : ops->probe && ops->probe(head);
 }
 
 /* Makes the field that the caller names the target. A track was taken when the file was opened. */
@@ -13570,7 +13380,7 @@ static bzna_status bzi_container_choose_target(bzi_container *c, const bzna_data
             return BZNA_OK;
         }
 
-    if (!name || (c->target_field != BZI_NO_FIELD && bzi_container_has_track(c, name, config->split)))
+    if (!name || c->target_chosen)
         return BZNA_OK;
     return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.target: there is no field of integers \"%.64s\"", name);
 }
@@ -13582,6 +13392,7 @@ static bzna_status bzi_container_become(bzi_container *c, const bzi_container_op
     bzna_status status;
 
     c->ops = ops;
+    c->still = ops->still;
     if (!c->own && ops->own_bytes && !(c->own = bzi_keep(&c->kept, 1, ops->own_bytes)))
         return bzi_fail_memory(err, "a data set");
 
@@ -13595,26 +13406,25 @@ static bzna_status bzi_container_become(bzi_container *c, const bzi_container_op
 /* Finds the row for a file by its first bytes and has it build the index. A row that returns BZNA_AGAIN declines. */
 static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    uint8_t head[BZI_PROBE_BYTES] = { 0 };
-    uint64_t size = bzi_min(c->source.size, sizeof head);
+    uint8_t bytes[BZI_PROBE_BYTES] = { 0 };
+    const bzi_span head = { bytes, bzi_min(c->source.size, sizeof bytes) };
     bzna_status status = BZNA_AGAIN;
 
 #ifdef BENZINA_NO_RECORDS
     if (config->records)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "dataset_config.records: this build reads none (BENZINA_NO_RECORDS)");
 #endif
-    if (size == 0)
+    if (head.size == 0)
         return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "the file is empty");
-    if (bzi_source_read(&c->source, 0, head, size, err) != BZNA_OK)
+    if (bzi_source_read(&c->source, 0, bytes, head.size, err) != BZNA_OK)
         return err->status;
 
-    if (!config->records && bzi_codec_unread((bzi_span){ head, size }, 0))
-        return bzi_container_fail_kind(c, head, size, config->format, err);
-    for (size_t i = 0; status == BZNA_AGAIN && i < BZI_LENGTH(bzi_containers); i++) {
-        if (bzi_container_suits(bzi_containers[i], config, head, size))
+    if (!config->records && bzi_codec_unread(head, 0))
+        return bzi_container_fail_kind(c, head, config->format, err);
+    for (size_t i = 0; status == BZNA_AGAIN && i < BZI_LENGTH(bzi_containers); i++)
+        if (bzi_container_suits(bzi_containers[i], config, head))
             status = bzi_container_become(c, bzi_containers[i], config, err);
-    }
-    return status == BZNA_AGAIN ? bzi_container_fail_kind(c, head, size, config->format, err) : status;
+    return status == BZNA_AGAIN ? bzi_container_fail_kind(c, head, config->format, err) : status;
 }
 
 /* What a container is opened from: a source, whose kind its bytes tell, or what is of a kind by the caller's word. */
@@ -13667,6 +13477,7 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, co
 
 /* Puts "train.bzna: sample 12: " before the message. A sample that is a file of its own is named by that file's path,
  * instead of the container. */
+BZI_COLD
 static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bzna_error *err)
 {
     char name[40], path[BZI_LIMIT_PATH_BYTES];
@@ -14007,45 +13818,35 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
     return status;
 }
 
-/* Reads a sample into the caller's buffer and finds a picture in it. */
-static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
-                                            bzi_span buffer, bzi_image *image, bzna_error *err)
+/* Reads the sample into the caller's buffer. */
+static bzna_status bzi_look_read(bzi_look *look, bzi_span buffer, bzna_error *err)
 {
-    bzi_look look;
-    const bzi_sample *sample = &look.reading.sample;
-    bzna_status status = bzi_look_begin(&look, c, index, 0, err);
+    uint8_t *const bytes = (uint8_t *)(uintptr_t)buffer.data;
+    const uint64_t size = look->reading.sample.extent.size;
 
-    if (status != BZNA_OK)
-        return status;
-    if (buffer.size < sample->extent.size)
-        status = BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu",
-                          (bzi_llu)sample->extent.size, (bzi_llu)buffer.size);
-
-    if (status == BZNA_OK)
-        status = look.reading.fetched ?
-                     bzi_reading_fetch(&look.reading, (uint8_t *)(uintptr_t)buffer.data, buffer.size, err) :
-                     bzi_reading_read(&look.reading, (uint8_t *)(uintptr_t)buffer.data, err);
-    if (status == BZNA_OK &&
-        (status = bzi_container_image(c, sample, pick, image, err)) == BZNA_OK)
-        status = bzi_image_complete(image, err);
-    bzi_look_end(&look);
-    return status;
+    if (buffer.size < size)
+        return BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu", (bzi_llu)size, (bzi_llu)buffer.size);
+    return look->reading.fetched ? bzi_reading_fetch(&look->reading, bytes, buffer.size, err) :
+                                   bzi_reading_read(&look->reading, bytes, err);
 }
 
-/* Describes a picture without its bytes. */
-static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
-                                                bzi_image *image, bzna_error *err)
+/* Finds a picture of a sample, which is read into the caller's buffer. buffer NULL: describes the picture without its
+ * bytes. */
+static bzna_status bzi_container_look_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
+                                            const bzi_span *buffer, bzi_image *image, bzna_error *err)
 {
     bzi_look look;
-    bzna_status status = bzi_look_begin(&look, c, index, 1, err);
+    bzna_status status = bzi_look_begin(&look, c, index, !buffer, err);
 
     if (status != BZNA_OK)
         return status;
 
-    if ((status = bzi_container_image(c, &look.reading.sample, pick, image, err)) == BZNA_OK)
+    if (buffer)
+        status = bzi_look_read(&look, *buffer, err);
+    if (status == BZNA_OK && (status = bzi_container_image(c, &look.reading.sample, pick, image, err)) == BZNA_OK)
         status = bzi_image_complete(image, err);
-    image->coded.config = image->coded.data = NULL;
-
+    if (!buffer)
+        image->coded.config = image->coded.data = NULL;
     bzi_look_end(&look);
     return status;
 }
@@ -14102,9 +13903,9 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 
     nul = number != BZI_NO_FIELD && field.kind == BZNA_FIELD_TEXT;
     value->capacity -= nul && value->capacity;              /* room for the NUL at a text's end */
-    if (number == BZI_NO_FIELD || field.kind == BZNA_FIELD_IMAGE)
-        status = bzi_container_value_inside(c, index, name, BZI_NO_FIELD, value, err);
-    else if (field.inside)
+    if (field.kind == BZNA_FIELD_IMAGE)
+        number = BZI_NO_FIELD;
+    if (number == BZI_NO_FIELD || field.inside)
         status = bzi_container_value_inside(c, index, name, number, value, err);
     else
         status = bzi_container_value(c, &sample, number, value, err);
@@ -14453,7 +14254,7 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset)
         const bzi_container *c = dataset->parts[i].container;
         const uint32_t settings[] = { i, c->orientation, c->palette };
 
-        if (c->orientation || c->palette || (c->ops->still && !hash))
+        if (c->orientation || c->palette || (c->still && !hash))
             hash = bzi_hash_numbers(bzi_hash(hash ? hash : BZI_HASH_START, decoder, sizeof decoder), settings,
                                     sizeof settings, 4);
     }
@@ -14569,10 +14370,10 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
     int got, pictures = 0;
 
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
-        if (bzi_nal_is_parameter_set(image->codec, nal)) {
+        if (bzi_kind_is_parameter_set(n.kind)) {
             if (bzi_coded_add_set(coded, field, nal, err) != BZNA_OK)
                 return err->status;
-        } else if (n.part == 1 && bzi_nal_kind(image->codec, nal) == BZI_NAL_SLICE) {
+        } else if (n.part == 1 && n.kind == BZI_NAL_SLICE) {
             if (!bzi_nal_starts_stream(image->codec, nal))
                 return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: not an intra picture that stands alone (IDR)", field);
             pictures++;
@@ -14589,21 +14390,14 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
     return bzi_image_sps(image, &coded->sps, err) == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, field);
 }
 
-/* Finds the sequence header in force: the last before the first frame, which is the one that bzi_image_av1 reads. */
+/* Finds the sequence header in force, which is the one that bzi_image_av1 reads. */
 static bzna_status bzi_coded_gather_obus(bzi_coded *coded, const char *field, bzna_error *err)
 {
-    const bzna_image *image = &coded->image;
+    bzi_span frame;
 
-    if (bzi_image_av1(image, &coded->sps, err) != BZNA_OK)
+    if (bzi_image_av1(&coded->image, &coded->sps, err) != BZNA_OK ||
+        bzi_image_find_set(&coded->image, &coded->sets[0], &frame, err) != BZNA_OK)
         return bzi_error_prefix(err, field);
-
-    for (int part = 0; part < 2; part++) {
-        bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image), unit;
-        uint32_t type;
-        while (bzi_obu_next(&rest, &type, &unit) > 0 && type != BZI_OBU_FRAME && type != BZI_OBU_FRAME_HEADER)
-            if (type == BZI_OBU_SEQUENCE_HEADER)
-                coded->sets[0] = unit;
-    }
 
     coded->set_count = 1;
     if (coded->sets[0].size > BZI_LIMIT_CONFIG_BYTES)
@@ -14712,18 +14506,19 @@ static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
  * there if it is missing. */
 static void bzi_out_obus(bzi_out *out, const bzi_coded *coded)
 {
-    bzi_span rest = bzi_image_data(&coded->image), before = rest, payload;
+    bzi_cursor c = bzi_cursor_make(coded->image.data, coded->image.data_size, 0);
+    uint64_t begin = 0;
     uint32_t type, found = 0;
+    bzi_span payload;
 
-    while (bzi_obu_next(&rest, &type, &payload) > 0) {
+    for (; bzi_obu_next(&c, &type, &payload) > 0; begin = c.pos) {
         found |= type == BZI_OBU_SEQUENCE_HEADER;
-        if (!found && (type == BZI_OBU_FRAME || type == BZI_OBU_FRAME_HEADER)) {
+        if (!found && bzi_obu_kind(type) == BZI_NAL_SLICE) {
             bzi_out_sequence_header(out, coded->sets[0]);
             found = 1;
         }
-        if (type != BZI_OBU_TEMPORAL_DELIMITER && type != BZI_OBU_PADDING)
-            bzi_out_bytes(out, before.data, before.size - rest.size);
-        before = rest;
+        if (bzi_obu_kind(type) != BZI_NAL_DISCARDABLE)
+            bzi_out_bytes(out, c.data + begin, c.pos - begin);
     }
 }
 
@@ -14888,7 +14683,7 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 /* What is kept of a sample until the index is written: 40 bytes. */
 typedef struct bzi_index_entry {
     uint64_t offset;                  /* where the sample begins in the file */
-    uint64_t name_at;                 /* where its name lies in the file, once that is known */
+    uint64_t name_at;                 /* where its name begins among all names */
     int64_t  target;                  /* BZNA_TARGET_NONE: it has none */
     uint32_t size;                    /* bytes of the sample */
     uint32_t thumb;                   /* offset of the thumbnail in the sample */
@@ -14902,11 +14697,11 @@ typedef struct bzi_index_entry {
 typedef struct bzi_index {
     bzi_buffer buffer;                /* a bzi_index_entry for each */
     uint64_t   targets_at;            /* where the first target lies in the file; they are in one piece */
+    uint64_t   names_at;              /* where the first name lies; likewise */
     uint32_t   counts[4];             /* samples */
     uint32_t   targets[4];            /* targets that are indexed: those before the first sample without one */
     uint32_t   names;                 /* samples that have a name */
     uint32_t   thumbs;                /* samples that have a thumbnail */
-    uint32_t   placed;                /* samples whose names lie in a box of the file */
 } bzi_index;
 
 static bzi_index_entry *bzi_index_at(const bzi_index *index, uint64_t i)
@@ -14937,16 +14732,6 @@ static void bzi_index_add(bzi_index *index, const bzi_index_entry *e)
     index->thumbs += e->thumb_size > 0;
 }
 
-/* Takes note that the names which are in no box yet lie at a place in the file, end to end. */
-static void bzi_index_place_names(bzi_index *index, uint64_t at)
-{
-    for (uint32_t i = index->placed; i < index->counts[0]; i++) {
-        bzi_index_entry *e = bzi_index_at(index, i);
-        e->name_at = e->has_name ? at : BZI_WRITER_NUL;
-        at += bzi_index_name_size(e);
-    }
-}
-
 /* The tracks of the index, by what their samples are. */
 enum { BZI_TABLE_SAMPLES, BZI_TABLE_TARGETS, BZI_TABLE_NAMES, BZI_TABLE_THUMBS };
 
@@ -14964,7 +14749,7 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t 
         return index->targets_at + 8ull * i;
     case BZI_TABLE_NAMES:
         *size = e->name_length + 1u;
-        return e->name_at;
+        return e->has_name ? index->names_at + e->name_at : BZI_WRITER_NUL;
     default:
         *size = e->thumb_size;
         return e->offset + e->thumb;
@@ -15197,7 +14982,7 @@ static void bzi_out_ftyp(bzi_out *out, const char *brands)
 
 /* A sample that was handed in. */
 typedef struct bzi_pending {
-    struct bzi_pending *next;         /* in the same slot of the queue */
+    struct bzi_pending *next;         /* in the queue */
     uint64_t            index;        /* of the sample in the archive */
     bzi_index_entry     entry;
     uint64_t            name_at;      /* offset of the name in the sample */
@@ -15259,8 +15044,8 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
     size_t length;
 
     if (!bzi_struct_in_array(&v, sizeof v, sample->fields, i))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sample.fields[%u].struct_size: differs from the first one's, or is "
-                        "not known", i);
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE,
+                        "sample.fields[%u].struct_size: differs from the first one's, or is not known", i);
 
     length = v.name ? strlen(v.name) : 0;
     if (length == 0 || length >= BZNA_NAME_MAX)
@@ -15296,9 +15081,9 @@ static bzna_status bzi_sample_check(const bzna_writer_sample *sample, bzna_error
     if (sample->name && strlen(sample->name) >= BZI_LIMIT_NAME_BYTES)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.name: longer than 65535 bytes");
     if (sample->field_count > BZI_LIMIT_ARCHIVE_FIELDS || (sample->field_count && !sample->fields))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields: field_count is %u, and fields is %s; at most %u are "
-                        "allowed", sample->field_count, sample->fields ? "not NULL" : "NULL",
-                        BZI_LIMIT_ARCHIVE_FIELDS);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "sample.fields: field_count is %u, and fields is %s; at most %u are allowed",
+                        sample->field_count, sample->fields ? "not NULL" : "NULL", BZI_LIMIT_ARCHIVE_FIELDS);
     for (uint32_t i = 0; i < sample->field_count && status == BZNA_OK; i++)
         status = bzi_sample_check_field(sample, i, err);
     return status;
@@ -15404,9 +15189,7 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sa
 
 /* --- Writers --- */
 
-#define BZI_WRITER_NAMES_BYTES (64u << 10)   /* names kept in memory before a box of them is written */
-#define BZI_QUEUE_SLOTS        4096u         /* lists of samples in the queue */
-#define BZI_QUEUE_BYTES        (64u << 20)   /* limit of the queue, if the caller sets none */
+#define BZI_QUEUE_BYTES (64u << 20)   /* limit of the queue, if the caller sets none */
 
 struct bzna_writer {
     bzi_host     *host;               /* a reference is held */
@@ -15423,7 +15206,8 @@ struct bzna_writer {
     uint64_t      queue_limit;        /* bytes that may wait */
     uint64_t      queue_bytes;        /* bytes that wait */
     uint64_t      queue_count;        /* samples that wait */
-    bzi_pending  *queue[BZI_QUEUE_SLOTS];             /* lists, by index modulo BZI_QUEUE_SLOTS */
+    bzi_pending  *queue;              /* those samples, by index */
+    bzi_pending  *queue_last;         /* the last of them; NULL: none waits */
     bzi_field     fields[BZI_LIMIT_ARCHIVE_FIELDS];   /* of all samples so far, sorted by name */
     uint32_t      field_count;
     /* The rest belongs to the busy thread. */
@@ -15433,7 +15217,7 @@ struct bzna_writer {
     uint32_t      class_count;        /* of class_names */
     uint32_t      thumb_width;        /* of the largest thumbnail, in pixels */
     uint32_t      thumb_height;
-    bzi_out       name_bytes;         /* names of samples that are not written yet, each with its NUL */
+    bzi_out       name_bytes;         /* names of samples, each with its NUL */
     bzi_out       class_names;        /* their number, where each begins and the last ends, and themselves */
     bzi_out       thumb_entry;        /* the first thumbnail's sample entry */
     bzi_out       tail;               /* what comes after the samples: targets, names, the movie box */
@@ -15450,11 +15234,10 @@ static void bzi_writer_free(bzna_writer *writer)
     bzi_buffer_free(memory, &writer->thumb_entry.buffer);
     bzi_buffer_free(memory, &writer->tail.buffer);
     bzi_buffer_free(memory, &writer->index.buffer);
-    for (uint32_t i = 0; i < BZI_QUEUE_SLOTS; i++)
-        for (bzi_pending *p = writer->queue[i], *next; p; p = next) {
-            next = p->next;
-            bzi_pending_free(memory, p);
-        }
+    for (bzi_pending *p = writer->queue, *next; p; p = next) {
+        next = p->next;
+        bzi_pending_free(memory, p);
+    }
 
     bzi_os_cond_free(&writer->changed);
     bzi_os_mutex_free(&writer->lock);
@@ -15507,8 +15290,8 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
  * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
- * end of mdat; if they are many, in boxes 'free' between the samples. The archive's mdat has length 0, which marks it
- * as unfinished, until bzna_writer_finish sets the length. */
+ * end of mdat. The archive's mdat has length 0, which marks it as unfinished, until bzna_writer_finish sets the
+ * length. */
 
 #define BZI_INDEX_LAST UINT64_MAX     /* the sample comes after all that were given */
 
@@ -15663,91 +15446,85 @@ static void bzi_writer_note(bzna_writer *writer, bzi_index_entry entry)
     bzi_index_add(&writer->index, &entry);
 }
 
-/* Writes the sample whose turn it is and, once the names kept are many, a box of them after it. Calls the sink once. */
+/* Writes the sample whose turn it is. */
 static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, bzna_error *err)
 {
     const bzi_memory *memory = &writer->host->memory;
     bzi_out *names = &writer->name_bytes;
     const uint32_t size = p->entry.size, name_size = bzi_index_name_size(&p->entry);
-    const uint64_t name_bytes = names->size + name_size;
-    const int with_names = name_bytes >= BZI_WRITER_NAMES_BYTES;
     bzna_status status;
 
-    if (!bzi_index_reserve(&writer->index, memory) || !bzi_buffer_reserve(memory, &names->buffer, name_bytes, 1) ||
-        !bzi_buffer_reserve(memory, &p->out.buffer, size + (with_names ? 8 + name_bytes : 0), 1) ||
+    if (!bzi_index_reserve(&writer->index, memory) ||
+        !bzi_buffer_reserve(memory, &names->buffer, names->size + name_size, 1) ||
         !bzi_buffer_reserve(memory, &writer->thumb_entry.buffer, p->out.size - size, 1))
         return bzi_fail_memory(err, "the archive's index");
 
     if (p->entry.thumb_size)
         bzi_writer_note_thumb(writer, p);
-    p->out.size = size;
+    p->entry.name_at = names->size;
     bzi_out_bytes(names, p->out.buffer.data + p->name_at, name_size);
-    if (with_names) {
-        bzi_out_begin(&p->out, "free");
-        bzi_out_bytes(&p->out, names->buffer.data, names->size);
-        bzi_out_end(&p->out);
-        names->size = 0;
-    }
 
-    status = bzi_writer_write(writer, writer->position, p->out.buffer.data, p->out.size, err);
-    if (status != BZNA_OK)
-        return status;
-    bzi_writer_note(writer, p->entry);
-    if (with_names) {
-        bzi_index_place_names(&writer->index, writer->position + 8);
-        writer->index.placed = writer->index.counts[0];
-        writer->position += p->out.size - size;
-    }
-    return BZNA_OK;
+    status = bzi_writer_write(writer, writer->position, p->out.buffer.data, size, err);
+    if (status == BZNA_OK)
+        bzi_writer_note(writer, p->entry);
+    return status;
 }
 
 /* --- The queue. Under the lock, which bzi_writer_add takes --- */
 
+/* Returns the place in the queue at which a sample with this index is, or would be. Most come in order. */
 static bzi_pending **bzi_queue_find(bzna_writer *writer, uint64_t index)
 {
-    bzi_pending **at = &writer->queue[index % BZI_QUEUE_SLOTS];
-    while (*at && (*at)->index != index)
+    bzi_pending *last = writer->queue_last, **at = last && last->index < index ? &last->next : &writer->queue;
+    while (*at && (*at)->index < index)
         at = &(*at)->next;
     return at;
+}
+
+static int bzi_queue_has(bzna_writer *writer, uint64_t index)
+{
+    const bzi_pending *p = *bzi_queue_find(writer, index);
+    return p && p->index == index;
 }
 
 static uint64_t bzi_pending_bytes(const bzi_pending *p) { return sizeof *p + p->out.buffer.capacity; }
 static void bzi_queue_put(bzna_writer *writer, bzi_pending *p)
 {
-    bzi_pending **at = &writer->queue[p->index % BZI_QUEUE_SLOTS];
+    bzi_pending **at = bzi_queue_find(writer, p->index);
     p->next = *at;
     *at = p;
+    writer->queue_last = p->next ? writer->queue_last : p;
     writer->queue_count++;
     writer->queue_bytes += bzi_pending_bytes(p);
 }
 
-static bzi_pending *bzi_queue_take(bzna_writer *writer, uint64_t index)
+/* Takes the sample whose turn it is. NULL: it is not there. */
+static bzi_pending *bzi_queue_take(bzna_writer *writer)
 {
-    bzi_pending **at = bzi_queue_find(writer, index), *p = *at;
-    if (!p)
+    bzi_pending *p = writer->queue;
+    if (!p || p->index != writer->next)
         return NULL;
-    *at = p->next;
+    writer->queue = p->next;
+    writer->queue_last = p->next ? writer->queue_last : NULL;
     writer->queue_count--;
     writer->queue_bytes -= bzi_pending_bytes(p);
     return p;
 }
 
 /* Lists the indices below the largest that were not given, as "5, 9 to 12", as many as there is room for. */
-static void bzi_queue_name_missing(bzna_writer *writer, char text[160])
+static void bzi_queue_name_missing(const bzna_writer *writer, char text[160])
 {
+    uint64_t from = writer->next;
     size_t n = 0;
 
-    for (uint64_t from = writer->next, to; from < writer->last && n < 110; from = to) {
-        to = writer->last;
-        for (uint32_t i = 0; i < BZI_QUEUE_SLOTS; i++)
-            for (const bzi_pending *p = writer->queue[i]; p; p = p->next)
-                to = p->index >= from ? bzi_min(p->index, to) : to;
-        n += (size_t)snprintf(text + n, 160 - n, "%s%llu%s", n ? ", " : "", (bzi_llu)from,
-                              to > from + 1 ? " to " : "");
+    for (const bzi_pending *p = writer->queue; from < writer->last && n < 110; p = p ? p->next : NULL) {
+        const uint64_t to = p ? p->index : writer->last;
+
+        if (to > from)
+            n += (size_t)snprintf(text + n, 160 - n, "%s%llu", n ? ", " : "", (bzi_llu)from);
         if (to > from + 1)
-            n += (size_t)snprintf(text + n, 160 - n, "%llu", (bzi_llu)to - 1);
-        while (*bzi_queue_find(writer, to))
-            to++;
+            n += (size_t)snprintf(text + n, 160 - n, " to %llu", (bzi_llu)to - 1);
+        from = to + 1;
     }
 }
 
@@ -15769,7 +15546,7 @@ static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, b
         return status;
     if (index == BZI_INDEX_LAST)
         return writer->last < UINT32_MAX ? BZNA_OK : BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds no more samples");
-    if (index < writer->next || *bzi_queue_find(writer, index))
+    if (index < writer->next || bzi_queue_has(writer, index))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "index %llu was given before", (bzi_llu)index);
     return BZNA_OK;
 }
@@ -15788,8 +15565,9 @@ static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer
             k++;
         if (k < count && !strcmp(known[k].name, v.name)) {
             if (known[k].kind != v.kind)
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", kind: other samples have kind %u "
-                                "there", i, v.name, known[k].kind);
+                return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                                "sample.fields[%u] \"%s\", kind: other samples have kind %u there",
+                                i, v.name, known[k].kind);
             continue;
         }
         if (count == BZI_LIMIT_ARCHIVE_FIELDS)
@@ -15811,7 +15589,7 @@ static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
     if (writer->busy)
         return BZNA_OK;
     writer->busy = 1;
-    while (!writer->poison && (p = bzi_queue_take(writer, writer->next)) != NULL) {
+    while (!writer->poison && (p = bzi_queue_take(writer)) != NULL) {
         bzna_status status;
         writer->next++;
         bzi_os_unlock(&writer->lock);
@@ -15954,14 +15732,13 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
 {
     bzi_out *out = &writer->tail;
     bzi_index *index = &writer->index;
-    const uint64_t names_at = writer->position + 8ull * index->targets[0];
-    const uint64_t end = names_at + writer->name_bytes.size;
+    const uint64_t names_at = writer->position + 8ull * index->targets[0], end = names_at + writer->name_bytes.size;
     uint8_t length[8];
     bzna_status status;
 
     index->targets_at = writer->position;
-    bzi_index_place_names(index, names_at);
-    bzi_out_reset(out);
+    index->names_at = names_at;
+    out->size = 0;
     for (uint32_t i = 0; i < index->targets[0]; i++)
         bzi_out_le64(out, bzi_index_at(index, i)->target);
     bzi_out_bytes(out, writer->name_bytes.buffer.data, writer->name_bytes.size);
@@ -16942,6 +16719,7 @@ static const char *bzi_ranges_fault(const bzi_range *ranges, size_t count)
 }
 
 /* Returns the name of the first field that is out of its range, or NULL if none is. */
+BZI_COLD
 static const char *bzi_warp_fault(const bzna_warp *p)
 {
     const bzi_range ranges[] = {
@@ -17675,7 +17453,7 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
 
 
 /* ==== 56. Kernels on the CPU ========================================================================================
- * Calls: rooms 2, 10, 20, 53-55.
+ * Calls: rooms 2, 10, 15, 53-55.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -18370,6 +18148,7 @@ typedef struct bzi_turbo {
     bzi_span                      data;       /* the file that is being decoded */
     bzi_wanted                    wanted;     /* rows and shrinking that were asked for */
     uint32_t                      is_bare;    /* 1: the picture defines no Huffman tables */
+    uint32_t                      lines;      /* rows of luma in a row of MCUs */
     uint32_t                      skipped;    /* rows of MCUs before the one that libjpeg takes for the first */
     uint32_t                      restarts;   /* restart markers in them */
     uint32_t                      ended;      /* 1: libjpeg has asked for more bytes than there are */
@@ -18551,6 +18330,7 @@ static int bzi_turbo_start(bzi_turbo *turbo)
     info->scale_num = 1;
     info->scale_denom = turbo->wanted.shrink;
     jpeg_start_decompress(info);
+    turbo->lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
     bzi_turbo_check_scan((j_common_ptr)info);
     return info->num_components <= 4;
 }
@@ -18597,7 +18377,7 @@ static const uint8_t *bzi_turbo_find_restart(bzi_span data, uint64_t number, uin
 static void bzi_turbo_skip_rows(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
-    const uint32_t lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    const uint32_t lines = turbo->lines;
     const uint64_t each = info->MCUs_per_row, interval = info->restart_interval;
     const uint64_t rows = info->total_iMCU_rows;
     const uint64_t end = bzi_min(((uint64_t)turbo->wanted.rows.end + lines - 1) / lines, rows);
@@ -18649,7 +18429,7 @@ static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
 static int bzi_turbo_read(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
-    const uint32_t lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    const uint32_t lines = turbo->lines;
     JSAMPROW rows[4][MAX_SAMP_FACTOR * DCTSIZE];
     JSAMPARRAY planes[4] = { rows[0], rows[1], rows[2], rows[3] };
 
@@ -18721,7 +18501,7 @@ static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_pictur
     const struct jpeg_decompress_struct *info = &turbo->info;
     const jpeg_component_info *in = info->comp_info;
     const uint32_t h = (uint32_t)info->max_h_samp_factor * BZI_TURBO_LEAST_EDGE(info), width = info->output_width;
-    const uint32_t v = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    const uint32_t v = turbo->lines;
     const uint64_t size = (uint64_t)width * info->output_height;
 
     if (!bzi_buffer_reserve(turbo->memory, &turbo->product, 3 * size, 0))
@@ -19745,6 +19525,7 @@ static int bzi_cuda_is_lost(int result)
 }
 
 /* Makes an error of the driver's: its name, its number, and the call that failed, without the version of its form. */
+BZI_COLD
 static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char *call, bzna_error *err)
 {
     const char *name = NULL;
@@ -22581,7 +22362,7 @@ typedef struct bzi_dl_versioned {
 
 enum { BZI_CONDS = 6 };               /* condition variables of a loader */
 
-/* Every batch has the first BZI_TENSORS tensors (bzi_loader_add_tensors). Those of fields follow, then those of further
+/* Every batch has the first BZI_TENSORS tensors (bzi_loader_decide). Those of fields follow, then those of further
  * outputs. */
 enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_FIELD_TENSORS + BZI_LIMIT_OUTPUTS - 1,
        BZI_DIMENSIONS = 5 };
@@ -22908,15 +22689,6 @@ static void bzi_loader_add_output(bzna_loader *loader, const bzi_output *output)
     memcpy(tensor->one.shape, shape + !several, tensor->one.dimensions * sizeof *shape);
     if (loader->on_device)
         tensor->one.device = loader->device->info.device;
-}
-
-/* Adds the tensors that every batch has. */
-static void bzi_loader_add_tensors(bzna_loader *loader)
-{
-    bzi_loader_add_output(loader, loader->outputs);
-    bzi_loader_add_tensor(loader, "target", BZNA_DTYPE_INT64, sizeof(int64_t));
-    bzi_loader_add_tensor(loader, "index", BZNA_DTYPE_UINT64, sizeof(uint64_t));
-    bzi_loader_add_tensor(loader, "status", BZNA_DTYPE_INT32, sizeof(bzna_status));
 }
 
 /* Describes a tensor of a batch with so many slots, but sets no data. */
@@ -23530,27 +23302,6 @@ typedef struct bzi_given {
     uint64_t        batch_count;      /* of sizes */
 } bzi_given;
 
-/* Allocates a list. Its arrays are not set yet. */
-static bzi_sequence *bzi_sequence_new(const bzi_memory *memory, const bzi_given *given)
-{
-    const uint64_t count = given->count, batches = given->batch_count;
-    uint64_t numbers, bytes;
-    bzi_sequence *list;
-
-    if (!bzi_add(count, batches, &numbers) || !bzi_mul(numbers, sizeof(uint64_t), &bytes) ||
-        !bzi_add(bytes, sizeof *list, &bytes) || !(list = bzi_alloc(memory, bytes, 1, 16)))
-        return NULL;
-
-    memset(list, 0, sizeof *list);
-    list->bytes = bytes;
-    list->epoch = given->epoch;
-    list->count = count;
-    list->batch_count = batches;
-    list->indices = (uint64_t *)(void *)(list + 1);
-    list->ends = batches ? list->indices + count : NULL;
-    return list;
-}
-
 /* Copies and checks indices. */
 static bzna_status bzi_sequence_set_indices(const bzna_loader *loader, bzi_sequence *list, const uint64_t *indices,
                                             bzna_error *err)
@@ -23683,11 +23434,18 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
 {
     const bzi_memory *memory = loader->memory;
     bzi_plan *plan = &loader->plan;
-    bzi_sequence *list = bzi_sequence_new(memory, given), *old;
+    uint64_t numbers, bytes;
+    bzi_sequence *list, *old;
     bzna_status status;
 
-    if (!list)
+    if (!bzi_add(given->count, given->batch_count, &numbers) || !bzi_mul(numbers, sizeof(uint64_t), &bytes) ||
+        !bzi_add(bytes, sizeof *list, &bytes) || !(list = bzi_alloc(memory, bytes, 1, 16)))
         return bzi_fail_memory(err, "the list of an epoch");
+
+    *list = (bzi_sequence){ .bytes = bytes, .epoch = given->epoch, .count = given->count,
+                            .batch_count = given->batch_count };
+    list->indices = (uint64_t *)(void *)(list + 1);
+    list->ends = given->batch_count ? list->indices + given->count : NULL;
     if ((status = bzi_sequence_fill(loader, list, given, err)) != BZNA_OK) {
         bzi_sequence_free_all(memory, list);
         return status;
@@ -24071,17 +23829,6 @@ static bzna_status bzi_loader_make_rule_bytes(bzna_loader *loader, bzna_error *e
         loader->column_count++;
     }
     return BZNA_OK;
-}
-
-static bzna_status bzi_loader_make_columns(bzna_loader *loader, bzna_error *err)
-{
-    const bzna_loader_fields *fields = &loader->config.fields;
-
-    if (bzi_loader_list_columns(loader, fields->tensors, 1, err) != BZNA_OK ||
-        bzi_loader_make_rules(loader, err) != BZNA_OK ||
-        bzi_loader_list_columns(loader, fields->bytes, 0, err) != BZNA_OK)
-        return err->status;
-    return bzi_loader_make_rule_bytes(loader, err);
 }
 
 /* --- Values --- */
@@ -24786,36 +24533,32 @@ static bzi_run bzi_reader_next(bzna_loader *loader)
     return run;
 }
 
-/* Lets a reader that has nothing to read reclaim a batch, or wait. With the lock held, but not during the wait. */
-static void bzi_reader_idle(bzna_loader *loader)
-{
-    uint64_t start = bzi_os_now_ns();
-    bzna_batch *batch = bzi_reader_reclaimable(loader);
-
-    if (batch) {
-        bzi_reader_reclaim(batch);
-    } else {
-        loader->idle_readers++;
-        bzi_os_wait(&loader->reader_wake, &loader->mutex);
-        loader->idle_readers--;
-    }
-    loader->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
-}
-
-/* Waits for a run to read, and returns it. It is empty if the loader closes. Another reader is woken if one more is
- * needed. With the lock held. */
+/* Waits for a run to read, and returns it. Meanwhile it reclaims batches. The run is empty if the loader closes.
+ * Another reader is woken if one more is needed. With the lock held, but not during the wait. */
 static bzi_run bzi_reader_take(bzna_loader *loader)
 {
     bzi_run run = { 0 };
 
     while (!loader->quit) {
+        uint64_t start;
+        bzna_batch *batch;
+
         run = bzi_reader_next(loader);
         if (run.count) {
             loader->active++;
             bzi_loader_wake_reader(loader);
             break;
         }
-        bzi_reader_idle(loader);
+
+        start = bzi_os_now_ns();
+        if ((batch = bzi_reader_reclaimable(loader)) != NULL) {
+            bzi_reader_reclaim(batch);
+        } else {
+            loader->idle_readers++;
+            bzi_os_wait(&loader->reader_wake, &loader->mutex);
+            loader->idle_readers--;
+        }
+        loader->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
     }
     return run;
 }
@@ -25122,7 +24865,7 @@ static void bzi_reader_read_neighbors(bzi_reader *reader, bzi_item *item)
 static int bzi_reader_submit(bzna_loader *loader, bzi_item *item)
 {
     const bzi_span bytes = { item->data, item->status == BZNA_OK ? item->extent.size : 0 };
-    const int is_still = item->container->ops->still && !bzi_heif_probe(bytes);
+    const int is_still = item->container->still && !bzi_heif_probe(bytes);
     const int to_pool = loader->pool && !is_still && !bzi_loader_interrupted(loader);
 
     if (to_pool && bzi_pool_submit(loader->pool, item))
@@ -26241,6 +25984,7 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
  * counted, and a loader logs each kind of reason once, and at most eight kinds. Reasons are of one kind if they are
  * equal up to the first digit. It is none with a codec that NVDEC is never used for, nor for an item that was not read:
  * a worker reports that. */
+BZI_COLD
 static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fallback)
 {
     bzna_loader *loader = item->loader;
@@ -26289,35 +26033,19 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
     bzi_lane_add(&engine->lane, item);
 }
 
-/* Returns 1 if NVDEC has decoded this sample before without damage, else 0. */
-static uint32_t bzi_item_is_sound(const bzi_item *item)
-{
-    const bzna_loader *loader = item->loader;
-    return loader->sound && !atomic_load_explicit(&loader->changes, memory_order_relaxed) &&
-           atomic_load_explicit(&loader->sound[item->index / 32], memory_order_relaxed) >> item->index % 32 & 1;
-}
-
-/* Notes whether a sample is damaged. If one is that was sound before, the data set has changed under the loader, and no
- * sample is taken for sound from then on.
- *   sound   what bzi_item_is_sound returned */
-static void bzi_item_note(const bzi_item *item, uint32_t sound, bzna_status status, const bzi_flight *flight)
-{
-    bzna_loader *loader = item->loader;
-
-    if (sound && status == BZNA_E_DECODE)
-        atomic_store(&loader->changes, 1);
-    else if (loader->sound && !sound && status == BZNA_OK && flight->is_sound)
-        atomic_fetch_or_explicit(&loader->sound[item->index / 32], 1u << item->index % 32, memory_order_relaxed);
-}
-
-/* Waits for the oldest picture in flight and adds its slots to the lane. */
+/* Waits for the oldest picture in flight and adds its slots to the lane. Notes whether it is damaged. If one is that
+ * was sound before, the data set has changed under the loader, and no sample is taken for sound from then on. */
 static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
     bzi_item *item = session->pending[session->pending_first].tag;
+    bzna_loader *loader = item->loader;
     bzna_error *err = item->err;
     uint64_t start = bzi_os_now_ns();
-    const uint32_t sound = bzi_item_is_sound(item);
+    atomic_uint *sounds = loader->sound ? &loader->sound[item->index / 32] : NULL;
+    const uint32_t bit = 1u << item->index % 32;
+    const uint32_t sound = sounds && !atomic_load_explicit(&loader->changes, memory_order_relaxed) &&
+                           (atomic_load_explicit(sounds, memory_order_relaxed) & bit);
     bzi_flight flight;
     bzna_status status;
 
@@ -26330,7 +26058,11 @@ static void bzi_engine_map(bzi_engine *engine)
         return;
     }
 
-    bzi_item_note(item, sound, status, &flight);
+    if (sound && status == BZNA_E_DECODE)
+        atomic_store(&loader->changes, 1);
+    else if (sounds && !sound && status == BZNA_OK && flight.is_sound)
+        atomic_fetch_or_explicit(sounds, bit, memory_order_relaxed);
+
     if (status == BZNA_OK &&
         (status = bzi_item_prepare(item, &flight.picture, &engine->views, err)) == BZNA_OK)
         status = bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err);
@@ -26939,25 +26671,16 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
     return batch->has_release ? BZNA_OK : err->status;
 }
 
-/* Places the slices of a batch: in the user's buffers, or one after the other in the library's memory. */
-static void bzi_batch_place(bzna_batch *batch, uint32_t number)
-{
-    const bzna_loader *loader = batch->loader;
-    const bzna_loader_output *output = &loader->config.output;
-    uint64_t slice_bytes = output->batch_size / output->slices * loader->slot_bytes;
-    uint64_t first = (uint64_t)number * output->slices;
-    uint8_t *host = batch->pinned ? batch->pinned : batch->block;
-    uint8_t *data = loader->on_device ? (uint8_t *)(uintptr_t)batch->device_data : host;
-
-    for (uint32_t k = 0; k < output->slices; k++)
-        batch->slices[k] = output->buffers ? output->buffers[first + k].data : data + k * slice_bytes;
-}
-
-/* Makes one batch. In the CUDA context, if the loader has a device. */
+/* Makes one batch. Its slices lie in the user's buffers, or one after the other in the library's memory. In the CUDA
+ * context, if the loader has a device. */
 static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_error *err)
 {
-    const int has_block = !loader->config.output.buffers && !loader->device;
+    const bzna_loader_output *output = &loader->config.output;
+    const uint64_t slice_bytes = output->batch_size / output->slices * loader->slot_bytes;
+    const uint64_t first = (uint64_t)number * output->slices;
+    const int has_block = !output->buffers && !loader->device;
     bzna_batch *batch = &loader->batches[number];
+    uint8_t *data;
 
     batch->stream = loader->stream;
     if (has_block)
@@ -26969,7 +26692,12 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
     if (loader->device && bzi_batch_make_device(batch, err) != BZNA_OK)
         return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
 
-    bzi_batch_place(batch, number);
+    data = batch->pinned ? batch->pinned : batch->block;
+    if (loader->on_device)
+        data = (uint8_t *)(uintptr_t)batch->device_data;
+    for (uint32_t k = 0; k < output->slices; k++)
+        batch->slices[k] = output->buffers ? output->buffers[first + k].data : data + k * slice_bytes;
+
     if (batch->has_release)
         bzi_batch_to_retiring(batch);                       /* no lock, because there are no threads yet */
     else
@@ -27350,14 +27078,14 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
                             loader->on_loan);
         if (expired)
             return BZNA_AGAIN;
-        if (no_threads)
+        if (no_threads) {
             bzi_loader_work(loader);
-        else if (timeout_ns < 0)
-            bzi_os_wait(&loader->consumer_wake, &loader->mutex);
-        if (no_threads)
             expired = timeout_ns >= 0 && bzi_os_now_ns() >= deadline;
-        else if (timeout_ns >= 0)
+        } else if (timeout_ns < 0) {
+            bzi_os_wait(&loader->consumer_wake, &loader->mutex);
+        } else {
             expired = bzi_os_wait_until(&loader->consumer_wake, &loader->mutex, deadline);    /* then look once more */
+        }
     }
 }
 
@@ -27838,16 +27566,16 @@ static double bzi_share_of(uint64_t ns, const bzna_statistics *stats, uint64_t t
 static bzi_shares bzi_statistics_shares(const bzna_statistics *stats)
 {
     const bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
-    bzi_shares s;
 
-    s.consumer = bzi_share_of(stats->stage[BZNA_STAGE_DELIVER].wait_before_ns, stats, 1);
-    s.starved = bzi_share_of(decode->wait_before_ns, stats, decode->threads);
-    s.blocked = bzi_share_of(decode->wait_after_ns, stats, decode->threads);
-    s.decode = bzi_share_of(decode->busy_ns, stats, decode->threads);
-    s.warp = bzi_share_of(stats->stage[BZNA_STAGE_WARP].busy_ns, stats, decode->threads);
-    s.reading = bzi_share_of(read->busy_ns, stats, read->threads);
-    s.full = bzi_share_of(read->wait_after_ns, stats, read->threads);
-    return s;
+    return (bzi_shares){
+        .consumer = bzi_share_of(stats->stage[BZNA_STAGE_DELIVER].wait_before_ns, stats, 1),
+        .starved = bzi_share_of(decode->wait_before_ns, stats, decode->threads),
+        .blocked = bzi_share_of(decode->wait_after_ns, stats, decode->threads),
+        .decode = bzi_share_of(decode->busy_ns, stats, decode->threads),
+        .warp = bzi_share_of(stats->stage[BZNA_STAGE_WARP].busy_ns, stats, decode->threads),
+        .reading = bzi_share_of(read->busy_ns, stats, read->threads),
+        .full = bzi_share_of(read->wait_after_ns, stats, read->threads),
+    };
 }
 
 /* Returns which stage limits a loader. no_threads: the consumer's thread does all the work. */
@@ -28021,6 +27749,7 @@ typedef struct bzi_number {
 enum { BZI_NUMBER_COUNT, BZI_NUMBER_SIZE, BZI_NUMBER_CHOICE, BZI_NUMBER_SWITCH, BZI_NUMBER_WORDS };
 
 /* Fills in presets, and checks numbers. where: the config that they belong to. A size must not be 0. */
+BZI_COLD
 static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, size_t count, bzna_error *err)
 {
     static const char *const faults[] = { "%s.%s: %u is more than %u", "%s.%s: %u is not in 1..%u",
@@ -28087,6 +27816,7 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 }
 
 /* Checks the shape of an output. what: how errors name it. */
+BZI_COLD
 static bzna_status bzi_output_check(const char *what, bzna_output *c, bzna_error *err)
 {
     const bzi_number numbers[] = { BZI_SIZE(width, BZI_LIMIT_EDGE), BZI_SIZE(height, BZI_LIMIT_EDGE) };
@@ -28632,7 +28362,12 @@ static bzna_status bzi_loader_decide(bzna_loader *loader, bzna_error *err)
                     config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was requested" :
                     loader->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : why.message);
     bzi_loader_scale(loader);
-    bzi_loader_add_tensors(loader);                         /* now it is known where they lie */
+
+    /* the tensors that every batch has: now it is known where they lie */
+    bzi_loader_add_output(loader, loader->outputs);
+    bzi_loader_add_tensor(loader, "target", BZNA_DTYPE_INT64, sizeof(int64_t));
+    bzi_loader_add_tensor(loader, "index", BZNA_DTYPE_UINT64, sizeof(uint64_t));
+    bzi_loader_add_tensor(loader, "status", BZNA_DTYPE_INT32, sizeof(bzna_status));
     return BZNA_OK;
 }
 
@@ -28805,7 +28540,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
         if (i)
             snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
 
-        status = bzi_container_describe_image(part->container, part->first, pick, &image, err);
+        status = bzi_container_look_image(part->container, part->first, pick, NULL, &image, err);
         if (status == BZNA_E_MEMORY)
             return status;
         if (status == BZNA_E_NOT_FOUND && !err->native_code) {      /* with an errno, the file is not there */
@@ -28835,7 +28570,10 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
         bzi_loader_decide(loader, err) != BZNA_OK ||
         (loader->config.decode.jpeg == BZNA_DECODER_NVDEC && bzi_loader_take_jpeg(loader, err) != BZNA_OK) ||
         bzi_loader_make_picks(loader, err) != BZNA_OK ||
-        bzi_loader_make_columns(loader, err) != BZNA_OK ||
+        bzi_loader_list_columns(loader, loader->config.fields.tensors, 1, err) != BZNA_OK ||
+        bzi_loader_make_rules(loader, err) != BZNA_OK ||
+        bzi_loader_list_columns(loader, loader->config.fields.bytes, 0, err) != BZNA_OK ||
+        bzi_loader_make_rule_bytes(loader, err) != BZNA_OK ||
         bzi_loader_add_outputs(loader, err) != BZNA_OK ||
         bzi_loader_make_order(loader, err) != BZNA_OK ||
         bzi_loader_make_items(loader, err) != BZNA_OK)
@@ -28900,6 +28638,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
+BZI_COLD
 static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status status)
 {
     uint32_t room;
@@ -29024,6 +28763,7 @@ static bzna_status bzi_api_in(void *dst, size_t known, const void *given, size_t
 
 /* Functions that clear a struct of the caller's, and set its size. */
 #define BZI_API_INIT(name)                                                                   \
+    BZI_COLD                                                                                 \
     BZNA_API void bzna_##name##_init(bzna_##name *all, size_t struct_size)                   \
     {                                                                                        \
         bzi_struct_init(all, struct_size, NULL, sizeof *all);                                \
@@ -29374,8 +29114,8 @@ BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzn
 #ifndef BENZINA_NO_RECORDS
     BZI_API_IN(all, provider, 0, "provider");
     BZI_API_TRY(bzi_api_reserved(all.reserved, sizeof all.reserved, "provider", &e));
-    BZI_API_END(bzi_api_open_input(context, (bzi_input){ .given = &all, .ops = bzi_provider_row(&all),
-                                                         .kind = "provider" }, NULL, config, out, &e));
+    BZI_API_END(bzi_api_open_input(context, (bzi_input){ .given = &all, .ops = &bzi_provider_ops,
+                                                        .kind = "provider" }, NULL, config, out, &e));
 #else
     (void)config;
     BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build takes no providers (BENZINA_NO_RECORDS)");
@@ -29462,6 +29202,7 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
     BZI_API_ANSWER(info);
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
 {
     const bzi_container *c;
@@ -29495,6 +29236,7 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
     BZI_API_END(status);
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t target, void *buffer, size_t capacity,
                                         size_t *needed, bzna_error *err)
 {
@@ -29540,12 +29282,13 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
 
     BZI_API_FIND(c, &index);
-    if (bzi_container_read_image(c, index, &pick, room, &all, &e) != BZNA_OK)
+    if (bzi_container_look_image(c, index, &pick, &room, &all, &e) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     bzi_struct_out(image, image->struct_size, &all.coded, sizeof all.coded);
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64_t index, const char *field,
                                                  bzna_image_info *info, size_t struct_size, bzna_error *err)
 {
@@ -29557,7 +29300,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
     BZI_API_BEGIN_WITH(dataset);
 
     BZI_API_FIND(c, &index);
-    if (bzi_container_describe_image(c, index, &pick, &image, &e) != BZNA_OK)
+    if (bzi_container_look_image(c, index, &pick, NULL, &image, &e) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     all = bzi_image_info(&image);
     BZI_API_ANSWER(info);
@@ -29668,6 +29411,7 @@ BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size)
     bzi_struct_init(transform, struct_size, &all, sizeof all);
 }
 
+BZI_COLD
 BZNA_API uint32_t bzna_geometry_box(const bzna_geometry *geometry, const double area[4], double out[4])
 {
     return geometry && area && out ? (uint32_t)bzi_geometry_box(geometry, area, out) : 0;
@@ -29710,6 +29454,7 @@ BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_augment *augment, uint32_t out_width,
                                        uint32_t out_height, bzna_transform *transform, bzna_error *err)
 {
@@ -29734,6 +29479,7 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9], bzna_error *err)
 {
     bzna_affine a;
@@ -29905,9 +29651,8 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
 {
     bzna_context *context;
 
-    if (!loader)
-        return BZNA_OK;
-    if (bzi_os_in_callback || bzi_loader_forked(loader))
+    BZI_API_BEGIN_CLOSE(loader);
+    if (bzi_loader_forked(loader))
         return BZNA_E_STATE;
 
     context = loader->context;
@@ -30028,15 +29773,16 @@ static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
     const bzna_loader_config *c = &loader->config;
     const bzi_pick *pick = &loader->picks[0];
 
-    memset(info, 0, sizeof *info);
-    info->decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
-    info->sessions = loader->pool ? loader->pool->count : 0;
+    *info = (bzna_loader_info){
+        .decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE,
+        .sessions = loader->pool ? loader->pool->count : 0,
+        .layout = c->output.layout,
+        .threads = c->decode.threads,
+        .reader_threads = c->read.threads,
+        .batches_in_flight = c->pipeline.batches_in_flight,
+        .read_ahead = c->read.ahead_samples,
+    };
     bzi_tensor_describe(loader->tensors, c->output.batch_size, &info->image);
-    info->layout = c->output.layout;
-    info->threads = c->decode.threads;
-    info->reader_threads = c->read.threads;
-    info->batches_in_flight = c->pipeline.batches_in_flight;
-    info->read_ahead = c->read.ahead_samples;
     bzi_loader_count_epoch(loader, &info->samples_per_epoch, &info->batches_per_epoch);
 
     if (loader->pool)
@@ -30243,6 +29989,7 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, uint32_t version, void **tensor,
                                           bzna_error *err)
 {
@@ -30257,6 +30004,7 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
     BZI_API_END(bzi_batch_export(batch, number, version, tensor, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
     BZI_API_BEGIN_WITH(batch);

@@ -211,7 +211,8 @@ def beside_torch(out, seconds, rounds):
         rates, cpu = ([statistics.median(f[w][i] for f in figures) for w in (0, 1)] for i in (0, 1))
         ratios = [statistics.median(f[0][i] / f[1][i] for f in figures) for i in (0, 1)]
         print("| %s | %s | %.0f | %.0f | %.2f | %.2f | %.2f | %.2f |" % (
-            name, "memory" if in_memory else "a file", *rates, ratios[0], *(1e3 * c for c in cpu), ratios[1]), flush=True)
+            name, "memory" if in_memory else "a file", *rates, ratios[0], *(1e3 * c for c in cpu), ratios[1],
+        ), flush=True)
         loader.close()
 
 

@@ -1785,7 +1785,8 @@ static double engine_measure(engine *e, uint32_t depth, double seconds)
         for (; submitted < mapped + depth; submitted++) {
             CUVIDPICPARAMS *p = &e->pictures[submitted % e->count].parameters;
             p->CurrPicIdx = (int)(submitted % ENGINE_SURFACES);
-            if (bzi_device_check(e->device, e->device->cu.cuvidDecodePicture(e->decoder, p), "cuvidDecodePicture", &err))
+            if (bzi_device_check(e->device, e->device->cu.cuvidDecodePicture(e->decoder, p), "cuvidDecodePicture",
+                                 &err))
                 fail("one engine", &err);
         }
         memset(&parameters, 0, sizeof parameters);

@@ -1656,12 +1656,14 @@ TEST(annex_b_of_damaged_images_is_refused)
 static int obus_are(const char *bytes, size_t size, const char *expected, int end)
 {
     uint8_t *exact = malloc(size ? size : 1);
-    bzi_span rest = { exact, size }, payload;
+    bzi_cursor rest;
+    bzi_span payload;
     char text[256] = "";
     size_t at = 0;
     uint32_t type;
     int got;
     memcpy(exact, bytes, size);
+    rest = bzi_cursor_make(exact, size, 0);
     while ((got = bzi_obu_next(&rest, &type, &payload)) > 0) {
         at += (size_t)snprintf(text + at, sizeof text - at, "%u:", type);
         for (uint64_t i = 0; i < payload.size && at + 4 < sizeof text; i++)
@@ -2891,6 +2893,7 @@ TEST(headers_of_av1_encoders_say_what_their_decoders_see)
                                       work[i].range, work[i].filter, &why);
         AVFrame *f;
         const AVPixFmtDescriptor *d;
+        bzi_cursor c;
         bzi_span header, payload;
         bzi_format sps;
         bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_AV1 };
@@ -2908,7 +2911,8 @@ TEST(headers_of_av1_encoders_say_what_their_decoders_see)
         d = av_pix_fmt_desc_get(f->format);
         header = header_of(packet->data, (size_t)packet->size);
         REQUIRE(header.data != NULL);
-        CHECK(bzi_obu_next(&header, &type, &payload) == 1 && type == 1);
+        c = bzi_cursor_make(header.data, header.size, 0);
+        CHECK(bzi_obu_next(&c, &type, &payload) == 1 && type == 1);
         CHECK(read_exact(payload.data, (size_t)payload.size, &sps, &reduced));
         CHECK_EQ(sps.width, f->width);
         CHECK_EQ(sps.height, f->height);

@@ -564,7 +564,8 @@ TEST(jpeg_headers_that_are_damaged_are_refused_where_they_are)
             }
         memcpy(b.data + at, "\0\xff\xd9", 3);
         exact = bytes_make(b.data, at + 3);
-        const int is_sound = bzi_jpeg_inspect((bzi_span){ exact.data, exact.size }, &format, &last) == BZNA_OK;
+        const int is_sound = bzi_jpeg_inspect(&(bzna_image){ .data = exact.data, .data_size = exact.size }, &format,
+                                                 &last) == BZNA_OK;
         CHECK(!is_sound || (format.width == 16 && format.height == 16));
         if (is_sound && cases[n].status && BZI_HAS_JPEG)
             free(look_at(BZNA_CODEC_JPEG, exact, 0));
@@ -1745,7 +1746,8 @@ TEST(xmp_says_the_orientation_where_exif_data_do_not)
     check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp(XMP_PACKET("tiff:Orientation=\"8\">"), 1), 6);
     check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp(XMP_PACKET("tiff:Orientation=\"9\">"), 0), 1);
     check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp(XMP_PACKET("tiff:Orientation=8>"), 0), 1);
-    check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp(XMP_PACKET("tiff:Orientation=\"0\" tiff:Orientation=\"6\">"), 0), 1);
+    check_orientation(BZNA_CODEC_JPEG,
+                      jpeg_with_xmp(XMP_PACKET("tiff:Orientation=\"0\" tiff:Orientation=\"6\">"), 0), 1);
     check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp("tiff:Orientation", 0), 1);
     check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp("tiff:Orientation=\"", 0), 1);
     b = spliced(webp, webp.size, "XMP \0\0\0\0", 8, webp.size);

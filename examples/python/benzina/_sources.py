@@ -81,8 +81,8 @@ class _DescriptorSource:
 
 
 class _MemorySource:
-    """What an io.BytesIO holds now, which the library reads by itself. CPython's shares it with whoever asks, and copies
-    it only where it is written to later."""
+    """What an io.BytesIO holds now, which the library reads by itself. CPython's shares it with whoever asks, and
+    copies it only where it is written to later."""
 
     def __init__(self, file):
         (self.address, self.count), self.kept_bytes = address_of(file.getvalue())
