@@ -10,7 +10,7 @@
  *       9  blocks            the cache of file parts that were read last, with its locks
  *   10-11  host              errors, log, limits; open files, whose number is limited; sources
  *      12  cursor            bounded bytes and bits, sticky overrun; bytes that grow, with boxes
- *   13-16  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG
+ *   13-16  codecs            NAL units; AV1; metadata: clap, colr, TIFF, EXIF, XMP; JPEG
  *   17-19  stills            PNG, WebP, GIF; BMP, TIFF, PNM; JPEG 2000
  *      20  codecs            the table of codecs
  *   21-22  HEIF              the items of a file, their properties, grids
@@ -297,6 +297,7 @@ static int bzi_mul(uint64_t a, uint64_t b, uint64_t *out)
 }
 
 static uint64_t bzi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+BZI_MAYBE_UNUSED static uint32_t bzi_min32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
 BZI_MAYBE_UNUSED static uint32_t bzi_max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
@@ -312,14 +313,7 @@ static uint32_t bzi_le32(const uint8_t *p)
     return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
 }
 
-static uint64_t bzi_le64(const uint8_t *p)
-{
-    uint64_t value = 0;
-
-    for (int i = 7; i >= 0; i--)
-        value = value << 8 | p[i];
-    return value;
-}
+static uint64_t bzi_le64(const uint8_t *p) { return (uint64_t)bzi_le32(p + 4) << 32 | bzi_le32(p); }
 
 /* Returns the number of a box type, or of another type, that is given as text such as "moov". A case label needs
  * BZI_FOURCC instead. */
@@ -395,6 +389,15 @@ static void bzi_text_show(char *dst, size_t capacity, const uint8_t *src, uint64
     bzi_text_printable(dst);
 }
 
+/* Returns what follows the first n bytes. Pre: there are as many. */
+static bzi_span bzi_span_skip(bzi_span s, uint64_t n) { return (bzi_span){ s.data + n, s.size - n }; }
+
+/* Returns 1 if these bytes are a text. */
+static int bzi_span_is(bzi_span s, const char *text)
+{
+    return s.size == strlen(text) && !memcmp(s.data, text, (size_t)s.size);
+}
+
 /* Like bzi_text_copy, for text that ends with a NUL. */
 static void bzi_string_copy(char *dst, size_t capacity, const char *src)
 {
@@ -451,18 +454,6 @@ static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(
     }
 }
 
-/* FNV-1a, for fingerprints and for check sums of states. It is not meant for keys that an attacker chooses. Returns the
- * hash of what `hash` stood for, followed by size bytes of data. */
-static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
-{
-    const uint8_t *p = data;
-
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ p[i]) * 0x100000001b3ull;
-    return hash;
-}
-#define BZI_HASH_START 0xcbf29ce484222325ull
-
 static int bzi_is_big_endian(void)
 {
     const uint16_t one = 1;
@@ -472,7 +463,9 @@ static int bzi_is_big_endian(void)
     return !first;
 }
 
-/* The same of numbers of `width` bytes, a power of two: on all machines, their hash is that of little-endian ones. */
+/* FNV-1a, for fingerprints and for check sums of states. It is not meant for keys that an attacker chooses. Returns the
+ * hash of what `hash` stood for, followed by numbers of `width` bytes each, a power of two. On all machines, it is that
+ * of little-endian ones. */
 static uint64_t bzi_hash_numbers(uint64_t hash, const void *data, size_t size, size_t width)
 {
     const uint8_t *p = data;
@@ -482,6 +475,9 @@ static uint64_t bzi_hash_numbers(uint64_t hash, const void *data, size_t size, s
         hash = (hash ^ p[i ^ flip]) * 0x100000001b3ull;
     return hash;
 }
+#define BZI_HASH_START 0xcbf29ce484222325ull
+
+static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size) { return bzi_hash_numbers(hash, data, size, 1); }
 
 /* Reverses the bytes of numbers, in place. */
 static void bzi_flip(void *data, uint64_t size, size_t width)
@@ -895,9 +891,14 @@ BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name) { r
 
 BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
 
+static struct timespec bzi_posix_time(uint64_t ns)
+{
+    return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
+}
+
 static void bzi_os_sleep_ns(uint64_t ns)
 {
-    struct timespec t = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+    const struct timespec t = bzi_posix_time(ns);
     nanosleep(&t, NULL);
 }
 
@@ -985,11 +986,6 @@ static void bzi_os_cond_free(bzi_cond *cond) { pthread_cond_destroy(cond); }
 static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
 static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *mutex) { pthread_cond_wait(cond, mutex); }
-
-static struct timespec bzi_posix_time(uint64_t ns)
-{
-    return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
-}
 
 #ifdef __APPLE__
 static int bzi_os_cond_init(bzi_cond *cond) { return pthread_cond_init(cond, NULL); }
@@ -1498,8 +1494,8 @@ static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64
  *
  * Each lock has a rank. While a thread holds a lock, it takes only such that stand behind it here, and none while it
  * holds one of the last group (a leaf). It holds none but the lock of the condition while it waits, and none while a
- * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS: what breaks these rules ends the process there, and says
- * which locks it was. Elsewhere, ranks take neither time nor memory. */
+ * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS, which checks these rules. Elsewhere, ranks take neither
+ * time nor memory. */
 
 enum {
     BZI_RANK_LOADER,
@@ -1514,66 +1510,15 @@ enum {
     BZI_RANK_LEAVES = BZI_RANK_CONTEXT       /* the first of the last group */
 };
 
-#if defined(BENZINA_CHECK_LOCKS) && BZI_THREADS
-
-static const char *const bzi_rank_names[BZI_RANKS] = { "loader", "pool", "context", "writer", "crew", "device", "log",
-                                                       "blocks" };
-/* in the order in which they were taken */
-static BZI_THREAD_LOCAL uint32_t bzi_ranks_held[BZI_RANKS], bzi_ranks_count;
-
-static void bzi_rank_fail(const char *what, uint32_t held)
-{
-    fprintf(stderr, "benzina: order of locks: %s while \"%s\" is held\n", what, bzi_rank_names[held]);
-    abort();
-}
-
-static void bzi_rank_take(uint32_t rank)
-{
-    for (uint32_t i = 0; i < bzi_ranks_count; i++)
-        if (bzi_ranks_held[i] >= rank || bzi_ranks_held[i] >= BZI_RANK_LEAVES) {
-            char what[64];
-            snprintf(what, sizeof what, "\"%s\" is taken", bzi_rank_names[rank]);
-            bzi_rank_fail(what, bzi_ranks_held[i]);
-        }
-    bzi_ranks_held[bzi_ranks_count++] = rank;
-}
-
-static void bzi_rank_drop(uint32_t rank)
-{
-    uint32_t at = 0;
-
-    while (at < bzi_ranks_count && bzi_ranks_held[at] != rank)
-        at++;
-    if (at == bzi_ranks_count)
-        bzi_rank_fail("a lock is given back that this thread does not have, nothing", rank);
-    for (bzi_ranks_count--; at < bzi_ranks_count; at++)
-        bzi_ranks_held[at] = bzi_ranks_held[at + 1];
-}
-
-/* A thread is about to wait with this lock, or to call the user (BZI_RANKS). */
-static void bzi_rank_alone(uint32_t rank)
-{
-    for (uint32_t i = 0; i < bzi_ranks_count; i++)
-        if (bzi_ranks_held[i] != rank)
-            bzi_rank_fail(rank == BZI_RANKS ? "a callback runs" : "a thread waits", bzi_ranks_held[i]);
-}
-
-#  define BZI_RANK_MEMBER         uint32_t rank;             /* BZI_RANK_... */
-#  define BZI_RANK_SET(mutex, of) ((void)((mutex)->rank = (of)))
-#  define BZI_RANK_TAKE(mutex)    bzi_rank_take((mutex)->rank)
-#  define BZI_RANK_DROP(mutex)    bzi_rank_drop((mutex)->rank)
-#  define BZI_RANK_WAIT(mutex)    bzi_rank_alone((mutex)->rank)
-#  define BZI_RANK_CALLBACK()     bzi_rank_alone(BZI_RANKS)
-
+#ifdef BENZINA_CHECK_LOCKS
+#  include "tests/unit/locks.h"
 #else
-
 #  define BZI_RANK_MEMBER
 #  define BZI_RANK_SET(mutex, of) ((void)(of))
 #  define BZI_RANK_TAKE(mutex)    ((void)0)
 #  define BZI_RANK_DROP(mutex)    ((void)0)
 #  define BZI_RANK_WAIT(mutex)    ((void)0)
 #  define BZI_RANK_CALLBACK()     ((void)0)
-
 #endif
 
 typedef struct bzi_mutex {
@@ -2006,6 +1951,7 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
 
 #define BZI_FAIL_AT(err, status, offset, ...) bzi_fail((err), (status), (offset), 0, 0, __VA_ARGS__)
 #define BZI_FAIL(err, status, ...)            BZI_FAIL_AT(err, status, BZNA_NO_OFFSET, __VA_ARGS__)
+#define BZI_FAIL_BY(err, status, native, ...) bzi_fail((err), (status), BZNA_NO_OFFSET, 0, (native), __VA_ARGS__)
 
 /* Makes the error for memory that could not be allocated. what: its use, after "out of memory for". */
 BZI_COLD
@@ -2042,7 +1988,7 @@ static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
     char message[2 * sizeof err->message];
     const size_t used = strlen(err->message) + sizeof "...: ", length = strlen(name);
     const size_t room = used + 96 < sizeof err->message ? sizeof err->message - used : 96;
-    const char *end = length > room ? name + length - room : name;
+    const char *end = length > room ? name + (length - room) : name;
 
     while (end > name && ((unsigned char)*end & 0xc0) == 0x80)
         end++;                                              /* not in the middle of a character */
@@ -2222,14 +2168,15 @@ static int bzi_path_absolute(char *full, size_t capacity, const char *path)
     return snprintf(full, capacity, "%s%s%s", here, here[0] && *path ? "/" : "", path) < (int)capacity;
 }
 
+BZI_COLD
 static bzna_status bzi_file_fail_open(int error, bzna_error *err)
 {
     if (error == ESPIPE)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it is a pipe, a socket or a device, which "
                         "cannot seek, but samples are read in any order: write its contents to a file first");
     if (error == EOPNOTSUPP)
-        return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it has bytes, but states a size of 0, as "
-                        "files in /proc do: copy it to another file first");
+        return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error,
+                        "it has bytes, but states a size of 0, as files in /proc do: copy it to another file first");
     return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
                     "cannot open: %s", strerror(error));
 }
@@ -2338,6 +2285,7 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
         return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, size, "the source's size callback failed with %lld",
                         (long long)size);
     source->callbacks = *callbacks;
+    source->map = callbacks->memory;
     source->size = (uint64_t)size;
     return BZNA_OK;
 }
@@ -2599,6 +2547,9 @@ static bzi_cursor bzi_cursor_make(const uint8_t *data, uint64_t size, uint64_t b
     return c;
 }
 
+/* A cursor at the beginning of bytes that are a whole file. */
+static bzi_cursor bzi_cursor_of(bzi_span bytes) { return bzi_cursor_make(bytes.data, bytes.size, 0); }
+
 static uint64_t bzi_cursor_left(const bzi_cursor *c) { return c->size - c->pos; }
 static uint64_t bzi_cursor_offset(const bzi_cursor *c) { return c->base + c->pos; }
 
@@ -2621,13 +2572,15 @@ static uint32_t bzi_cursor_u8(bzi_cursor *c)  { const uint8_t *p = bzi_cursor_ta
 static uint32_t bzi_cursor_u16(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 2); return p ? bzi_be16(p) : 0; }
 static uint32_t bzi_cursor_u32(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 4); return p ? bzi_be32(p) : 0; }
 
-/* Returns a number of 0, 1, 2, 4 or 8 bytes. */
+/* Returns a number of at most 8 bytes. */
 static uint64_t bzi_cursor_number(bzi_cursor *c, uint32_t bytes)
 {
-    uint64_t high = bytes == 8 ? bzi_cursor_u32(c) : 0;
+    const uint8_t *p = bzi_cursor_take(c, bytes);
+    uint64_t value = 0;
 
-    return bytes == 0 ? 0 : bytes == 1 ? bzi_cursor_u8(c) : bytes == 2 ? bzi_cursor_u16(c) :
-           high << 32 | bzi_cursor_u32(c);
+    for (uint32_t i = 0; p && i < bytes; i++)
+        value = value << 8 | p[i];
+    return value;
 }
 
 /* Takes the next n bytes as a cursor of their own, which is empty if there are fewer. */
@@ -2644,7 +2597,6 @@ typedef struct bzi_box {
     uint64_t size;                    /* bytes of the whole box, with its header */
     uint64_t header;                  /* bytes of its header: 8 or 16 */
     uint32_t type;                    /* four characters */
-    uint32_t to_end;                  /* the file states its size as 0: it goes to the end of the file */
 } bzi_box;
 
 /* Reads the header of a box from its first `left` bytes, as the file states it. Returns 0 if they are too few. */
@@ -2764,6 +2716,12 @@ static uint32_t bzi_bits_ue(bzi_bits *b)
     return ((1u << zeros) - 1) + bzi_bits_u(b, zeros);
 }
 
+static void bzi_bits_skip_ue(bzi_bits *b, uint32_t count)
+{
+    while (count--)
+        bzi_bits_ue(b);
+}
+
 /* Returns a signed Exp-Golomb number. */
 static int32_t bzi_bits_se(bzi_bits *b)
 {
@@ -2878,11 +2836,6 @@ static void bzi_out_end(bzi_out *out)
         bzi_put_be32(out->buffer.data + at, (uint32_t)size);
 }
 
-static void bzi_out_reset(bzi_out *out)
-{
-    out->size = 0;
-    out->depth = out->failed = out->too_large = 0;
-}
 #endif
 
 
@@ -2942,10 +2895,11 @@ static uint32_t bzi_nal_kind(uint32_t codec, bzi_span nal)
     return kind;
 }
 
+static int bzi_kind_is_parameter_set(uint32_t kind) { return kind >= BZI_NAL_VPS && kind <= BZI_NAL_PPS; }
+
 static int bzi_nal_is_parameter_set(uint32_t codec, bzi_span nal)
 {
-    uint32_t kind = bzi_nal_kind(codec, nal);
-    return kind == BZI_NAL_VPS || kind == BZI_NAL_SPS || kind == BZI_NAL_PPS;
+    return bzi_kind_is_parameter_set(bzi_nal_kind(codec, nal));
 }
 
 /* Returns 1 if a decoder can start with the picture of this slice. Only the decoder can tell whether the picture needs
@@ -2973,7 +2927,7 @@ enum { BZI_NALS_LENGTH, BZI_NALS_ANNEXB, BZI_NALS_HVCC, BZI_NALS_AVCC };
 typedef struct bzi_nals {
     bzi_cursor c;                     /* at the next unit */
     uint32_t   kind;                  /* BZI_NALS_...: what holds the units */
-    uint32_t   length_size;           /* LENGTH: bytes of the length before each unit */
+    uint32_t   length_size;           /* bytes of the length before each unit; ANNEXB: 0 */
     uint32_t   lists;                 /* HVCC, AVCC: lists that have not begun */
     uint32_t   left;                  /* HVCC, AVCC: units left in the list that has */
 } bzi_nals;
@@ -2981,31 +2935,21 @@ typedef struct bzi_nals {
 /* The units of an access unit. length_size 0: they follow start codes (Annex B). */
 static bzi_nals bzi_nals_of_unit(bzi_span unit, uint32_t length_size)
 {
-    bzi_nals n;
-
-    memset(&n, 0, sizeof n);
-    n.c = bzi_cursor_make(unit.data, unit.size, 0);
-    n.kind = length_size ? BZI_NALS_LENGTH : BZI_NALS_ANNEXB;
-    n.length_size = length_size;
-
-    return n;
+    return (bzi_nals){ .c = bzi_cursor_of(unit),
+                       .kind = length_size ? BZI_NALS_LENGTH : BZI_NALS_ANNEXB, .length_size = length_size };
 }
 
 /* The parameter sets of a decoder configuration record. */
 static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
 {
-    bzi_nals n;
+    bzi_nals n = { .c = bzi_cursor_of(config), .kind = BZI_NALS_AVCC, .length_size = 2 };
 
-    memset(&n, 0, sizeof n);
-    n.c = bzi_cursor_make(config.data, config.size, 0);
-    n.kind = codec == BZNA_CODEC_H265 ? BZI_NALS_HVCC : BZI_NALS_AVCC;
-    if (n.kind == BZI_NALS_HVCC) {
-        bzi_cursor_take(&n.c, 22);
+    n.lists = 2;                      /* sequence parameter sets, picture parameter sets */
+    if (codec == BZNA_CODEC_H265)
+        n.kind = BZI_NALS_HVCC;
+    bzi_cursor_take(&n.c, n.kind == BZI_NALS_HVCC ? 22 : 5);
+    if (n.kind == BZI_NALS_HVCC)
         n.lists = bzi_cursor_u8(&n.c);
-    } else {
-        bzi_cursor_take(&n.c, 5);
-        n.lists = 2;                  /* sequence parameter sets, picture parameter sets */
-    }
     return n;
 }
 
@@ -3048,21 +2992,9 @@ static int bzi_nals_next_annexb(bzi_cursor *c, bzi_span *nal)
     }
 }
 
-/* Reads the length of the next unit of an access unit. Returns 0 at the end. */
-static int bzi_nals_length(bzi_nals *n, uint64_t *length)
-{
-    if (bzi_cursor_left(&n->c) == 0)
-        return 0;
-
-    *length = 0;
-    for (uint32_t i = 0; i < n->length_size; i++)
-        *length = *length << 8 | bzi_cursor_u8(&n->c);
-    return 1;
-}
-
-/* Reads the length of the next unit of hvcC or avcC, which hold lists of units. Returns 0 at the end, or if the record
- * ends early; the cursor then has overrun set. */
-static int bzi_nals_length_in_lists(bzi_nals *n, uint64_t *length)
+/* Steps to the next unit of hvcC or avcC, which hold lists of units. Returns 0 at the end, or if the record ends early;
+ * the cursor then has overrun set. */
+static int bzi_nals_next_in_lists(bzi_nals *n)
 {
     bzi_cursor *c = &n->c;
 
@@ -3076,7 +3008,6 @@ static int bzi_nals_length_in_lists(bzi_nals *n, uint64_t *length)
     }
 
     n->left--;
-    *length = bzi_cursor_u16(c);
     return 1;
 }
 
@@ -3089,8 +3020,9 @@ static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
         return bzi_nals_next_annexb(&n->c, nal);
 
     do {
-        if (!(n->kind == BZI_NALS_LENGTH ? bzi_nals_length(n, &length) : bzi_nals_length_in_lists(n, &length)))
+        if (n->kind == BZI_NALS_LENGTH ? !bzi_cursor_left(&n->c) : !bzi_nals_next_in_lists(n))
             return n->c.overrun ? -1 : 0;
+        length = bzi_cursor_number(&n->c, n->length_size);
         nal->data = bzi_cursor_take(&n->c, length);
         nal->size = length;
         if (n->c.overrun)
@@ -3201,13 +3133,6 @@ static void bzi_sps_h264_scaling_list(bzi_bits *b, int size)
     }
 }
 
-/* H.264 7.3.2.1.1: returns 1 for profiles that have the chroma fields. */
-static int bzi_sps_h264_is_high(uint32_t profile)
-{
-    static const uint8_t high[] = { 100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135 };
-    return memchr(high, (int)profile, sizeof high) != NULL;
-}
-
 /* H.264 7.3.2.1.1: the chroma fields. */
 static void bzi_sps_h264_high(bzi_bits *b, bzi_format *sps)
 {
@@ -3224,6 +3149,8 @@ static void bzi_sps_h264_high(bzi_bits *b, bzi_format *sps)
  * frame_num_bits stays 0. */
 static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 {
+    /* profiles that have the chroma fields */
+    static const uint8_t high[] = { 100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135 };
     uint32_t mbs_only, poc, width, height, frame_num_bits, order_bits = 0;
 
     for (int i = 0; i < 3; i++)
@@ -3232,7 +3159,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 
     sps->chroma_format = 1;
     sps->depth_luma = sps->depth_chroma = 8;
-    if (bzi_sps_h264_is_high(sps->profile[0]))
+    if (memchr(high, sps->profile[0], sizeof high))
         bzi_sps_h264_high(b, sps);
     frame_num_bits = bzi_bits_ue(b) + 4;
     poc = bzi_bits_ue(b);
@@ -3272,8 +3199,9 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 }
 
 /* H.265 7.3.3: the profile, tier and level. */
-static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps, uint32_t sub_layers)
+static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps)
 {
+    const uint32_t sub_layers = sps->sub_layers;
     uint32_t present[8] = { 0 };
 
     for (int i = 0; i < 12; i++)
@@ -3338,16 +3266,14 @@ static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
 {
     uint32_t counts[65] = { 0 }, sets;
 
-    for (int i = 0; i < 6; i++)
-        bzi_bits_ue(b);
+    bzi_bits_skip_ue(b, 6);
     if (bzi_bits_1(b) && bzi_bits_1(b))
         bzi_sps_h265_scaling_lists(b);
     bzi_bits_u(b, 2);
 
     if (bzi_bits_1(b)) {                                    /* PCM */
         bzi_bits_u(b, 8);
-        bzi_bits_ue(b);
-        bzi_bits_ue(b);
+        bzi_bits_skip_ue(b, 2);
         bzi_bits_1(b);
     }
 
@@ -3369,12 +3295,12 @@ static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
 /* H.265 7.3.2.2.1 */
 static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
 {
-    uint32_t poc_bits, all;
+    uint32_t poc_bits;
 
     bzi_bits_u(b, 4);
     sps->sub_layers = bzi_bits_u(b, 3) + 1;
     sps->nested = bzi_bits_1(b);
-    bzi_sps_h265_profile(b, sps, sps->sub_layers);
+    bzi_sps_h265_profile(b, sps);
     bzi_bits_ue(b);
 
     bzi_sps_chroma(b, sps);
@@ -3383,14 +3309,7 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     bzi_sps_window(b, sps, 1);
     bzi_sps_depths(b, sps);
     poc_bits = bzi_bits_ue(b) + 4;
-    all = bzi_bits_1(b);
-
-    for (uint32_t i = all ? 0 : sps->sub_layers - 1; i < sps->sub_layers; i++) {
-        bzi_bits_ue(b);
-        bzi_bits_ue(b);
-        bzi_bits_ue(b);
-    }
-
+    bzi_bits_skip_ue(b, bzi_bits_1(b) ? 3 * sps->sub_layers : 3);      /* of all sub-layers, or of the highest */
     bzi_sps_h265_tail(b, sps, poc_bits);
 }
 
@@ -3426,41 +3345,45 @@ enum {
     BZI_OBU_PADDING = 15
 };
 
-/* 5.3: takes the next unit off `rest`. Returns 1 and the unit's type and payload, 0 at the end, or -1 if it does not
- * fit. */
-static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
+/* 5.3: takes the next unit. Returns 1 and the unit's type and payload, 0 at the end, or -1 if it does not fit. */
+static int bzi_obu_next(bzi_cursor *c, uint32_t *type, bzi_span *payload)
 {
-    uint64_t at = 1, size = 0;
+    uint32_t header, byte, shift = 0;
+    uint64_t size = 0;
 
-    if (!rest->size)
+    if (!bzi_cursor_left(c))
         return 0;
 
-    *type = rest->data[0] >> 3 & 15u;
-    at += rest->data[0] >> 2 & 1u;                          /* the extension's byte */
-    if (rest->data[0] & 0x80u || at > rest->size)
-        return -1;
-
-    if (rest->data[0] & 2u) {
-        uint32_t shift = 0;
-
+    header = bzi_cursor_u8(c);
+    *type = header >> 3 & 15;
+    bzi_cursor_take(c, header >> 2 & 1);                    /* the extension's byte */
+    if (header & 2) {
         do {
-            if (at >= rest->size || shift > 49)
+            if (shift > 49)
                 return -1;
-            size |= (uint64_t)(rest->data[at] & 127u) << shift;
+            byte = bzi_cursor_u8(c);
+            size |= (uint64_t)(byte & 127) << shift;
             shift += 7;
-        } while (rest->data[at++] & 128u);
+        } while (byte & 128);
     } else {
-        size = rest->size - at;
+        size = bzi_cursor_left(c);
     }
 
-    if (size > rest->size - at)
-        return -1;
+    *payload = (bzi_span){ bzi_cursor_take(c, size), size };
+    return header & 0x80 || c->overrun ? -1 : 1;
+}
 
-    payload->data = rest->data + at;
-    payload->size = size;
-    rest->data += at + size;
-    rest->size -= at + size;
-    return 1;
+/* Returns what the unit is to a picture, in the terms of NAL units: BZI_NAL_... */
+static uint32_t bzi_obu_kind(uint32_t type)
+{
+    switch (type) {
+    case BZI_OBU_FRAME:
+    case BZI_OBU_FRAME_HEADER: return BZI_NAL_SLICE;
+    case BZI_OBU_SEQUENCE_HEADER: return BZI_NAL_SPS;
+    case BZI_OBU_TEMPORAL_DELIMITER:
+    case BZI_OBU_PADDING: return BZI_NAL_DISCARDABLE;
+    default: return BZI_NAL_OTHER;
+    }
 }
 
 /* 5.5.1: the part between the flags and the frame size. */
@@ -3578,12 +3501,74 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 }
 
 
-/* ==== 15. TIFF, EXIF, XMP ===========================================================================================
- * Calls: rooms 12.
+/* ==== 15. Metadata: clap, colr, TIFF, EXIF, XMP =====================================================================
+ * Calls: rooms 2, 12.
  *
- * The orientation that programs write beside the pixels: how the picture is to be turned. EXIF data have TIFF's format,
- * and count before XMP's text, as in PIL's ImageOps.exif_transpose. PNG may have either as deflated text (RFC 1950,
- * 1951): its first few kB are inflated here. This room works on memory that others own, and allocates nothing. */
+ * What stands beside the coded pixels: the part of a frame that is seen, its color, and how it is to be turned. EXIF
+ * data have TIFF's format, and count before XMP's text, as in PIL's ImageOps.exif_transpose. PNG may have either as
+ * deflated text (RFC 1950, 1951): its first few kB are inflated here. This room works on memory that others own, and
+ * allocates nothing. */
+
+/* --- Clean apertures, colors, orientations --- */
+
+/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4), whose center is at (frame-1)/2 + offset. Returns 0 if it does
+ * not lie in the frame. */
+static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *offset, uint32_t *begin, uint32_t *length)
+{
+    double extent, middle, first;
+    if (size[1] <= 0 || offset[1] == 0 || size[0] <= 0)
+        return 0;
+    extent = floor((double)size[0] / size[1]);
+    middle = (frame - 1.0) / 2 + (double)offset[0] / offset[1];
+    first = floor(middle - (extent - 1) / 2);               /* a half pixel belongs to the pixel before */
+    if (!(extent >= 1) || !(first >= 0) || first + extent > frame)
+        return 0;
+    *begin = (uint32_t)first;
+    *length = (uint32_t)extent;
+    return 1;
+}
+
+/* Reads colr, of mp4 and HEIF. An ICC profile states nothing about Y'CbCr. QuickTime's nclc ends before the range. */
+static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range)
+{
+    const uint32_t type = bzi_cursor_u32(c);
+    if (type != bzi_type("nclx") && type != bzi_type("nclc"))
+        return;
+    color->primaries = (uint16_t)bzi_cursor_u16(c);
+    color->transfer = (uint16_t)bzi_cursor_u16(c);
+    color->matrix = (uint16_t)bzi_cursor_u16(c);
+    *has_range = type == bzi_type("nclx");
+    color->full_range = *has_range && bzi_cursor_u8(c) >> 7;
+    color->present = 1;
+}
+
+/* EXIF's numbers as {a, b, c, d}: a pixel stored at x, y is seen at a x + c y, b x + d y. */
+static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  { -1, 0, 0, 1 },   { -1, 0, 0, -1 },
+                                               { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
+                                               { 0, -1, 1, 0 } };
+
+/* The axes along which an orientation mirrors the planes, by EXIF's number. 1: x; 2: y. */
+static const uint8_t bzi_orientation_mirrors[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };
+
+/* Returns EXIF's number, or 0 if this is no turn by quarters and no mirror. */
+static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d)
+{
+    for (uint32_t i = 1; i < 9; i++)
+        if (bzi_orientations[i][0] == a && bzi_orientations[i][1] == b && bzi_orientations[i][2] == c &&
+            bzi_orientations[i][3] == d)
+            return i;
+    return 0;
+}
+
+/* Returns the orientation that has the effect of two, one after the other. */
+static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
+{
+    const int8_t *f = bzi_orientations[first], *t = bzi_orientations[then];
+    return bzi_orientation_of(t[0] * f[0] + t[2] * f[1], t[1] * f[0] + t[3] * f[1], t[0] * f[2] + t[2] * f[3],
+                              t[1] * f[2] + t[3] * f[3]);
+}
+
+/* --- TIFF, EXIF, XMP --- */
 
 /* Returns a little-endian (II) or big-endian (MM) number, or 0 if it goes past the end. Pre: bzi_tiff_is(tiff). */
 static uint32_t bzi_tiff_number(bzi_span tiff, uint64_t at, uint32_t bytes)
@@ -3670,7 +3655,7 @@ static uint32_t bzi_tiff_orientation(bzi_span tiff)
 static uint32_t bzi_exif_orientation(bzi_span exif)
 {
     const uint64_t name = exif.size >= 6 && !memcmp(exif.data, "Exif\0", 6) ? 6 : 0;
-    return bzi_tiff_orientation((bzi_span){ exif.data + name, exif.size - name });
+    return bzi_tiff_orientation(bzi_span_skip(exif, name));
 }
 
 /* Returns the orientation of an XMP packet, which says tiff:Orientation="6" or tiff:Orientation>6<, or 0 if it has
@@ -4075,7 +4060,7 @@ static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
     const bzi_span data = { c->data, c->size };
 
     if (marker == BZI_JPEG_APP1 && c->size > sizeof xmp && !memcmp(c->data, xmp, sizeof xmp))
-        j->xmp_orientation = bzi_xmp_orientation((bzi_span){ c->data + sizeof xmp, c->size - sizeof xmp });
+        j->xmp_orientation = bzi_xmp_orientation(bzi_span_skip(data, sizeof xmp));
     if (marker == BZI_JPEG_APP0 && c->size >= 5 && !memcmp(c->data, "JFIF", 5))
         j->jfif = 1;
     if (marker == BZI_JPEG_APP14 && c->size >= 12 && !memcmp(c->data, "Adobe", 5))
@@ -4107,7 +4092,7 @@ static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, bzi_cursor *segme
 /* Reads a picture's markers down to its first scan. */
 static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span data, bzna_error *err)
 {
-    bzi_cursor c = bzi_cursor_make(data.data, data.size, 0), segment;
+    bzi_cursor c = bzi_cursor_of(data), segment;
     bzna_status status = BZNA_OK;
 
     memset(j, 0, sizeof *j);
@@ -4161,9 +4146,9 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, b
             return BZNA_OK;
         }
 
-    return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u components (%s) with the sampling factors %ux%u, %ux%u, %ux%u "
-                    "are not supported", j->count, bzi_jpeg_is_rgb(j) ? "RGB" : "Y'CbCr", c[0].h, c[0].v, c[1].h,
-                    c[1].v, c[2].h, c[2].v);
+    return BZI_FAIL(err, BZNA_E_CODEC,
+                    "JPEG: %u components (%s) with the sampling factors %ux%u, %ux%u, %ux%u are not supported",
+                    j->count, bzi_jpeg_is_rgb(j) ? "RGB" : "Y'CbCr", c[0].h, c[0].v, c[1].h, c[1].v, c[2].h, c[2].v);
 }
 
 /* Checks the memory for several scans, of which a decoder keeps all coefficients: two bytes each, and one more a
@@ -4187,11 +4172,13 @@ static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
     return BZNA_OK;
 }
 
+static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
+
 /* Reads the format of a JPEG, and refuses what no decoder here can decode. */
-static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_error *err)
+static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
     bzi_jpeg j;
-    bzna_status status = bzi_jpeg_read(&j, data, err);
+    bzna_status status = bzi_jpeg_read(&j, bzi_image_data(image), err);
     int is_rgb;
 
     memset(format, 0, sizeof *format);
@@ -4259,8 +4246,6 @@ typedef struct bzi_codec {
     /* sets the planes of pictures that are not coded; NULL: they are */
     void        (*planes)(const bzna_image *image, bzna_picture *picture);
 } bzi_codec;
-
-static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
 
 
 #ifndef BENZINA_NO_STILLS
@@ -4355,7 +4340,7 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
 {
     /* samples of a pixel, by color type; 0: there is no such type */
     static const uint8_t samples[8] = { 1, 0, 3, 1, 2, 0, 4, 0 };
-    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), chunk;
+    bzi_cursor c = bzi_cursor_of(file), chunk;
     uint32_t type, depth, colors, has_palette = 0, orientation[3] = { 0 };
     uint64_t coded = 0;
 
@@ -4460,7 +4445,7 @@ static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
 /* Reads a WebP's chunks. */
 static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
-    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), riff, chunk;
+    bzi_cursor c = bzi_cursor_of(file), riff, chunk;
     uint32_t xmp_orientation = 0;
 
     bzi_cursor_take(&c, 4);
@@ -4548,7 +4533,7 @@ static int bzi_gif_first(bzi_cursor *c, bzi_gif *gif)
 /* Reads the size of a GIF, and looks for the end of its first picture. */
 static bzna_status bzi_gif_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
-    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), all = c;
+    bzi_cursor c = bzi_cursor_of(file), all = c;
     bzi_gif gif;
 
     bzi_cursor_take(&c, 6);
@@ -4637,7 +4622,7 @@ static int bzi_bmp_is_filled(bzi_cursor c, uint32_t width, uint32_t height, int 
 static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     enum { RLE8 = 1, RLE4 = 2 };
-    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0);
+    bzi_cursor c = bzi_cursor_of(file);
     uint32_t pixels, header, bits, compression;
 
     bzi_cursor_take(&c, 10);
@@ -4762,8 +4747,9 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
     for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_colors); i++)
         if (bzi_tiff_colors[i].number == photometric)
             name = bzi_tiff_colors[i].name;
-    return BZI_FAIL(err, BZNA_E_CODEC, "TIFF of %s (photometric interpretation %u) with %u samples of %u bits%s%s is "
-                    "not supported", name, photometric, samples, bits, has_planes ? " in planes" : "",
+    return BZI_FAIL(err, BZNA_E_CODEC,
+                    "TIFF of %s (photometric interpretation %u) with %u samples of %u bits%s%s is not supported",
+                    name, photometric, samples, bits, has_planes ? " in planes" : "",
                     is_reversed ? " in reverse order (FillOrder 2)" : "");
 }
 
@@ -4773,11 +4759,9 @@ static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_erro
 {
     enum { WIDTH = 256, HEIGHT = 257, COMPRESSION = 259, SAMPLES = 277, TILE_WIDTH = 322, SAMPLE_FORMAT = 339,
            XMP = 700, UNSIGNED = 1, SIGNED = 2, FLOATS = 3, UNSAID = 4 };
-    const uint32_t is_packed = bzi_tiff_value(file, COMPRESSION), compression = is_packed ? is_packed : 1;
-    const uint32_t bits = bzi_tiff_bits(file), is_several = bzi_tiff_value(file, SAMPLES);
-    const uint32_t samples = is_several ? is_several : 1, kind = bzi_tiff_value(file, SAMPLE_FORMAT);
+    const uint32_t compression = bzi_default(bzi_tiff_value(file, COMPRESSION), 1), bits = bzi_tiff_bits(file);
+    const uint32_t samples = bzi_default(bzi_tiff_value(file, SAMPLES), 1), kind = bzi_tiff_value(file, SAMPLE_FORMAT);
     bzi_tiff_values xmp;
-    bzna_status status;
 
     format->width = bzi_tiff_value(file, WIDTH);
     format->height = bzi_tiff_value(file, HEIGHT);
@@ -4788,8 +4772,8 @@ static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_erro
         xmp.count <= file.size - xmp.at)
         format->orientation = bzi_xmp_orientation((bzi_span){ file.data + xmp.at, xmp.count });
 
-    if ((status = bzi_tiff_check_compression(compression, err)) != BZNA_OK)
-        return status;
+    if (bzi_tiff_check_compression(compression, err) != BZNA_OK)
+        return err->status;
     if (bzi_tiff_value(file, TILE_WIDTH))
         return bzi_still_refuse(err, "TIFF in tiles");
     if (bits > 16 || kind == FLOATS)
@@ -4889,7 +4873,7 @@ static void bzi_pam_header(bzi_cursor *c, bzi_format *format, uint32_t *top, uin
 
 static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
-    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0);
+    bzi_cursor c = bzi_cursor_of(file);
     uint32_t kind = file.data[1], top = 1, samples = kind == '3' || kind == '6' ? 3 : 1;
     uint64_t row;
 
@@ -4925,7 +4909,7 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
  * nothing. */
 static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
 {
-    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), box;
+    bzi_cursor c = bzi_cursor_of(file), box;
     uint32_t type;
 
     *header = bzi_cursor_make(file.data, 0, 0);
@@ -5051,7 +5035,6 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
 {
     bzi_cursor boxes, c = bzi_j2k_stream(file, &boxes), rest = c;
     uint32_t right, bottom, x, y, size, components;
-    bzna_status status;
 
     if (bzi_cursor_u16(&c) != 0xff4f || bzi_cursor_u16(&c) != 0xff51)
         return bzi_still_fail(err, &c, "JPEG 2000", "there is no picture, or it is truncated");
@@ -5073,8 +5056,8 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
 
     format->width = right - x;
     format->height = bottom - y;
-    if ((status = bzi_j2k_check_parts(rest, components, format, file.size, err)) != BZNA_OK)
-        return status;
+    if (bzi_j2k_check_parts(rest, components, format, file.size, err) != BZNA_OK)
+        return err->status;
     return bzi_jp2_check_color(boxes, err);
 }
 
@@ -5136,7 +5119,6 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
 {
     const bzi_span file = bzi_image_data(image);
     const bzi_codec *still = bzi_still_find(file);
-    bzna_status status;
     uint64_t bytes;
 
     memset(format, 0, sizeof *format);
@@ -5148,8 +5130,8 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
     format->color = (bzna_color){ 1, 13, 0, 1, 1 };
 
-    if ((status = still->read(file, format, err)) != BZNA_OK)
-        return status;
+    if (still->read(file, format, err) != BZNA_OK)
+        return err->status;
     if (!format->width || !format->height)
         return BZI_FAIL(err, BZNA_E_DECODE, "%s: a picture of %ux%u", still->name, format->width, format->height);
 
@@ -5180,36 +5162,56 @@ static bzi_span bzi_image_config(const bzna_image *image)
     return (bzi_span){ image->config, image->config ? image->config_size : 0 };
 }
 
-/* Iterates over the units of the config, then over those of the data. */
+/* Returns the units of an AV1 configuration record. */
+static bzi_span bzi_image_obus(const bzna_image *image)
+{
+    bzi_span config = bzi_image_config(image);
+    uint64_t skip = bzi_min(config.size, 4);
+    config.data = skip ? config.data + skip : NULL;
+    config.size -= skip;
+    return config;
+}
+
+/* Iterates over the units of the config, then over those of the data: NAL units, or AV1's. */
 typedef struct bzi_image_nals {
-    bzi_nals nals[2];                 /* of the config, of the data */
+    bzi_nals nals[2];                 /* of the config, of the data; of AV1, only the cursors are used */
+    uint32_t codec;                   /* BZNA_CODEC_... */
     uint32_t part;                    /* 0: in the config; 1: in the data */
+    uint32_t kind;                    /* of the last unit: BZI_NAL_... */
 } bzi_image_nals;
 
 static bzi_image_nals bzi_image_nals_make(const bzna_image *image)
 {
-    bzi_image_nals n;
-    bzi_span config = bzi_image_config(image);
-    n.nals[0] = bzi_nals_of_config(config, image->codec);
-    n.nals[1] = bzi_nals_of_unit(bzi_image_data(image), image->length_size);
-    n.part = config.size ? 0 : 1;
-    return n;
+    const bzi_span config = bzi_image_config(image);
+
+    return (bzi_image_nals){ .nals = { image->codec == BZNA_CODEC_AV1 ? bzi_nals_of_unit(bzi_image_obus(image), 0) :
+                                                                        bzi_nals_of_config(config, image->codec),
+                                       bzi_nals_of_unit(bzi_image_data(image), image->length_size) },
+                             .codec = image->codec, .part = config.size ? 0 : 1 };
 }
 
-static int bzi_image_nals_next(bzi_image_nals *n, bzi_span *nal)
+/* Returns 1 if *unit is the next unit, of AV1 its payload; 0 at the end, or -1 if a unit does not fit. */
+static int bzi_image_nals_next(bzi_image_nals *n, bzi_span *unit)
 {
-    int got = bzi_nals_next(&n->nals[n->part], nal);
-    if (got == 0 && n->part == 0) {
-        n->part = 1;
-        got = bzi_nals_next(&n->nals[1], nal);
-    }
-    return got;
+    bzi_nals *nals = &n->nals[n->part];
+    uint32_t type = 0;
+    int got = n->codec == BZNA_CODEC_AV1 ? bzi_obu_next(&nals->c, &type, unit) : bzi_nals_next(nals, unit);
+
+    if (got > 0)
+        n->kind = n->codec == BZNA_CODEC_AV1 ? bzi_obu_kind(type) : bzi_nal_kind(n->codec, *unit);
+    if (got || n->part)
+        return got;
+    n->part = 1;
+    return bzi_image_nals_next(n, unit);
 }
 
 static bzna_status bzi_image_fail_nals(const bzi_image_nals *n, bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_BOX, "%s: a NAL unit is longer than the rest of it",
-                    n->part ? "the access unit" : n->nals[0].kind == BZI_NALS_HVCC ? "hvcC" : "avcC");
+    const int is_av1 = n->codec == BZNA_CODEC_AV1;
+    const char *config = is_av1 ? "av1C" : n->codec == BZNA_CODEC_H265 ? "hvcC" : "avcC";
+
+    return BZI_FAIL(err, BZNA_E_BOX, "%s: %s unit is longer than the rest of it", n->part ? "the access unit" : config,
+                    is_av1 ? "an AV1" : "a NAL");
 }
 
 /* H.264, H.265: writes the configuration's parameter sets, then the access unit, each unit after a start code (Annex
@@ -5222,22 +5224,12 @@ static bzna_status bzi_image_annexb(const bzna_image *image, bzi_sink *out, bzna
     int got;
 
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
-        if (n.part == 0 && !bzi_nal_is_parameter_set(image->codec, nal))
+        if (n.part == 0 && !bzi_kind_is_parameter_set(n.kind))
             continue;                                       /* x265 puts its banner there, an SEI unit of 2.4 kB */
         bzi_sink_add(out, start, sizeof start);
         bzi_sink_add(out, nal.data, nal.size);
     }
     return got < 0 ? bzi_image_fail_nals(&n, err) : BZNA_OK;
-}
-
-/* Returns the units of an AV1 configuration record. */
-static bzi_span bzi_image_obus(const bzna_image *image)
-{
-    bzi_span config = bzi_image_config(image);
-    uint64_t skip = bzi_min(config.size, 4);
-    config.data = skip ? config.data + skip : NULL;
-    config.size -= skip;
-    return config;
 }
 
 /* AV1: writes the configuration's units, then the sample's. A picture that is a file of its own has no configuration,
@@ -5252,97 +5244,66 @@ static bzna_status bzi_image_bytes(const bzna_image *image, bzi_sink *out, bzna_
     return BZNA_OK;
 }
 
-static void bzi_image_key_add(bzi_sink *key, bzi_span unit)
-{
-    bzi_sink_add(key, &unit.size, sizeof unit.size);
-    bzi_sink_add(key, unit.data, unit.size);
-}
-
-static void bzi_image_key_nals(const bzna_image *image, bzi_sink *key)
+/* Adds the parameter sets, or AV1's sequence headers, each after its size. */
+static void bzi_image_key_sets(const bzna_image *image, bzi_sink *key)
 {
     bzi_image_nals n = bzi_image_nals_make(image);
     bzi_span unit;
 
     while (bzi_image_nals_next(&n, &unit) > 0)
-        if (bzi_nal_is_parameter_set(image->codec, unit))
-            bzi_image_key_add(key, unit);
+        if (bzi_kind_is_parameter_set(n.kind)) {
+            bzi_sink_add(key, &unit.size, sizeof unit.size);
+            bzi_sink_add(key, unit.data, unit.size);
+        }
 }
 
-static void bzi_image_key_obus(const bzna_image *image, bzi_sink *key)
+/* Finds the sequence parameter set or sequence header in force, which is the last one before the first slice or frame,
+ * and that slice or frame. set->data NULL: there is none. */
+static bzna_status bzi_image_find_set(const bzna_image *image, bzi_span *set, bzi_span *picture, bzna_error *err)
 {
-    for (int part = 0; part < 2; part++) {
-        bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image), unit;
-        uint32_t type;
+    bzi_image_nals n = bzi_image_nals_make(image);
+    int got;
 
-        while (bzi_obu_next(&rest, &type, &unit) > 0)
-            if (type == BZI_OBU_SEQUENCE_HEADER)
-                bzi_image_key_add(key, unit);
-    }
+    *set = (bzi_span){ NULL, 0 };
+    while ((got = bzi_image_nals_next(&n, picture)) > 0 && n.kind != BZI_NAL_SLICE)
+        if (n.kind == BZI_NAL_SPS)
+            *set = *picture;
+    if (got < 0)
+        return bzi_image_fail_nals(&n, err);
+    return got ? BZNA_OK : BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
 }
 
 /* Reads the sequence header in force, and checks that the first frame is a key frame. */
 static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
-    uint32_t type, reduced = 0, found = 0;
-    bzi_span unit;
+    bzi_span set, frame;
+    uint32_t reduced = 0;
 
-    for (int part = 0; part < 2; part++) {
-        bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image);
-        int got;
-        while ((got = bzi_obu_next(&rest, &type, &unit)) > 0) {
-            if (type == BZI_OBU_SEQUENCE_HEADER) {
-                if (!bzi_av1_read(unit, sps, &reduced))
-                    return BZI_FAIL(err, BZNA_E_DECODE, "the sequence header is damaged");
-                found = 1;
-            }
-
-            if (type != BZI_OBU_FRAME && type != BZI_OBU_FRAME_HEADER)
-                continue;
-            if (!found)
-                return BZI_FAIL(err, BZNA_E_DECODE, "there is no sequence header");
-            if (!reduced && (!unit.size || unit.data[0] & 0xe0)) /* show_existing_frame, frame_type: 0 is a key frame */
-                return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
-            return BZNA_OK;
-        }
-
-        if (got < 0)
-            return BZI_FAIL(err, BZNA_E_BOX, "%s: an AV1 unit is longer than the rest of it",
-                            part ? "the access unit" : "av1C");
-    }
-    return BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
-}
-
-/* Reads the sequence parameter set in force: the last one before the first slice. */
-static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_error *err)
-{
-    bzi_image_nals n = bzi_image_nals_make(image);
-    bzi_span nal, found = { NULL, 0 };
-    int got;
-
-    while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
-        uint32_t kind = bzi_nal_kind(image->codec, nal);
-        if (kind == BZI_NAL_SPS)
-            found = nal;
-        else if (kind == BZI_NAL_SLICE)
-            break;
-    }
-
-    if (got < 0)
-        return bzi_image_fail_nals(&n, err);
-    if (got == 0)
-        return BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
-    if (!bzi_nal_starts_stream(image->codec, nal))
+    if (bzi_image_find_set(image, &set, &frame, err) != BZNA_OK)
+        return err->status;
+    if (!set.data)
+        return BZI_FAIL(err, BZNA_E_DECODE, "there is no sequence header");
+    if (!bzi_av1_read(set, sps, &reduced))
+        return BZI_FAIL(err, BZNA_E_DECODE, "the sequence header is damaged");
+    if (!reduced && (!frame.size || frame.data[0] & 0xe0))  /* show_existing_frame, frame_type: 0 is a key frame */
         return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
-    if (!found.data)
-        return BZI_FAIL(err, BZNA_E_DECODE, "there is no sequence parameter set");
-    if (!bzi_sps_read(image->codec, found, sps))
-        return BZI_FAIL(err, BZNA_E_DECODE, "the sequence parameter set is damaged");
     return BZNA_OK;
 }
 
-static bzna_status bzi_image_jpeg(const bzna_image *image, bzi_format *format, bzna_error *err)
+/* Reads the sequence parameter set in force, and checks that a decoder can start with the first slice. */
+static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
-    return bzi_jpeg_inspect(bzi_image_data(image), format, err);
+    bzi_span set, slice;
+
+    if (bzi_image_find_set(image, &set, &slice, err) != BZNA_OK)
+        return err->status;
+    if (!bzi_nal_starts_stream(image->codec, slice))
+        return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
+    if (!set.data)
+        return BZI_FAIL(err, BZNA_E_DECODE, "there is no sequence parameter set");
+    if (!bzi_sps_read(image->codec, set, sps))
+        return BZI_FAIL(err, BZNA_E_DECODE, "the sequence parameter set is damaged");
+    return BZNA_OK;
 }
 
 /* --- Pictures that are not coded --- */
@@ -5357,8 +5318,8 @@ static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_
     const uint64_t pixels = (uint64_t)image->frame_width * image->frame_height;
 
     if (config.size != 2 || (config.data[0] != 1 && config.data[0] != 3) || config.data[1] > BZNA_LAYOUT_NHWC)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.config: a raw picture needs two bytes here, channels (1 or 3) "
-                        "and BZNA_LAYOUT_...");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "image.config: a raw picture needs two bytes here, channels (1 or 3) and BZNA_LAYOUT_...");
     if (!pixels || pixels > UINT64_MAX / 3 || image->data_size != pixels * config.data[0])
         return BZI_FAIL(err, BZNA_E_MISMATCH, "a raw picture of %ux%u in %u channels cannot have %llu bytes",
                         image->frame_width, image->frame_height, config.data[0], (bzi_llu)image->data_size);
@@ -5395,11 +5356,9 @@ static int bzi_pps_has_plain_slices(bzi_span nal)
     bzi_bits b = bzi_bits_make(nal, 1);
     int is_plain;
 
-    bzi_bits_ue(&b);
-    bzi_bits_ue(&b);
+    bzi_bits_skip_ue(&b, 2);
     is_plain = bzi_bits_u(&b, 2) == 0 && bzi_bits_ue(&b) == 0;  /* coding, order counts of fields, slice groups */
-    bzi_bits_ue(&b);
-    bzi_bits_ue(&b);
+    bzi_bits_skip_ue(&b, 2);
     bzi_bits_u(&b, 3);
     for (int i = 0; i < 3; i++)
         bzi_bits_se(&b);
@@ -5518,7 +5477,7 @@ static const bzi_codec bzi_codecs[] = {
       .config_bytes = 7, .length_at = 4,
       .inspect = bzi_image_sps,
       .stream = bzi_image_annexb,
-      .key = bzi_image_key_nals,
+      .key = bzi_image_key_sets,
       .av_id = BZI_AV_ID(H264),
       .nv_id = BZI_NV_ID(H264), .nv_unit = 16,
       .in_rows = 1, .cut = bzi_h264_cut },
@@ -5528,7 +5487,7 @@ static const bzi_codec bzi_codecs[] = {
       .config_bytes = 23, .length_at = 21,
       .inspect = bzi_image_sps,
       .stream = bzi_image_annexb,
-      .key = bzi_image_key_nals,
+      .key = bzi_image_key_sets,
       .av_id = BZI_AV_ID(HEVC),
       .nv_id = BZI_NV_ID(HEVC), .nv_unit = 16 },
     { .id = BZNA_CODEC_AV1, .allow = BZNA_ALLOW_AV1, .name = "AV1",
@@ -5537,13 +5496,13 @@ static const bzi_codec bzi_codecs[] = {
       .config_bytes = 4,
       .inspect = bzi_image_av1,
       .stream = bzi_image_bytes,
-      .key = bzi_image_key_obus,
+      .key = bzi_image_key_sets,
       .av_id = BZI_AV_ID(AV1),
       .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
       .nv_id = BZI_NV_ID(AV1), .nv_unit = 1 },
     { .id = BZNA_CODEC_JPEG, .allow = BZNA_ALLOW_JPEG, .name = "JPEG",
       .entries = { BZI_FOURCC('m', 'j', 'p', 'g'), BZI_FOURCC('j', 'p', 'e', 'g') },        /* HEIF's, QuickTime's */
-      .inspect = bzi_image_jpeg,
+      .inspect = bzi_jpeg_inspect,
       .stream = bzi_image_bytes,
       .nv_id = BZI_NV_ID(JPEG),                 /* only for loaders that ask for it */
       .nv_unit = 1,
@@ -5572,63 +5531,11 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
     return NULL;
 }
 
-/* --- Clean apertures, colors, orientations --- */
-
-/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4), whose center is at (frame-1)/2 + offset. Returns 0 if it does
- * not lie in the frame. */
-static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *offset, uint32_t *begin, uint32_t *length)
+/* Returns the bytes of the lengths before NAL units, which the configuration record states. 0: the codec has none. Pre:
+ * the record has config_bytes. */
+static uint32_t bzi_codec_length_size(const bzi_codec *codec, bzi_span config)
 {
-    double extent, middle, first;
-    if (size[1] <= 0 || offset[1] == 0 || size[0] <= 0)
-        return 0;
-    extent = floor((double)size[0] / size[1]);
-    middle = (frame - 1.0) / 2 + (double)offset[0] / offset[1];
-    first = floor(middle - (extent - 1) / 2);               /* a half pixel belongs to the pixel before */
-    if (!(extent >= 1) || !(first >= 0) || first + extent > frame)
-        return 0;
-    *begin = (uint32_t)first;
-    *length = (uint32_t)extent;
-    return 1;
-}
-
-/* Reads colr, of mp4 and HEIF. An ICC profile states nothing about Y'CbCr. QuickTime's nclc ends before the range. */
-static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range)
-{
-    const uint32_t type = bzi_cursor_u32(c);
-    if (type != bzi_type("nclx") && type != bzi_type("nclc"))
-        return;
-    color->primaries = (uint16_t)bzi_cursor_u16(c);
-    color->transfer = (uint16_t)bzi_cursor_u16(c);
-    color->matrix = (uint16_t)bzi_cursor_u16(c);
-    *has_range = type == bzi_type("nclx");
-    color->full_range = *has_range && bzi_cursor_u8(c) >> 7;
-    color->present = 1;
-}
-
-/* EXIF's numbers as {a, b, c, d}: a pixel stored at x, y is seen at a x + c y, b x + d y. */
-static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  { -1, 0, 0, 1 },   { -1, 0, 0, -1 },
-                                               { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
-                                               { 0, -1, 1, 0 } };
-
-/* The axes along which an orientation mirrors the planes, by EXIF's number. 1: x; 2: y. */
-static const uint8_t bzi_orientation_mirrors[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };
-
-/* Returns EXIF's number, or 0 if this is no turn by quarters and no mirror. */
-static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d)
-{
-    for (uint32_t i = 1; i < 9; i++)
-        if (bzi_orientations[i][0] == a && bzi_orientations[i][1] == b && bzi_orientations[i][2] == c &&
-            bzi_orientations[i][3] == d)
-            return i;
-    return 0;
-}
-
-/* Returns the orientation that has the effect of two, one after the other. */
-static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
-{
-    const int8_t *f = bzi_orientations[first], *t = bzi_orientations[then];
-    return bzi_orientation_of(t[0] * f[0] + t[2] * f[1], t[1] * f[0] + t[3] * f[1], t[0] * f[2] + t[2] * f[3],
-                              t[1] * f[2] + t[3] * f[3]);
+    return codec->length_at ? (config.data[codec->length_at] & 3u) + 1 : 0;
 }
 
 
@@ -5738,11 +5645,7 @@ static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, b
     uint32_t type, has_meta = 0;
     int got;
 
-    memset(heif, 0, sizeof *heif);
-    heif->file = file;
-    heif->base = base;
-    heif->otherwise = bzi_color_of_codecs;
-
+    *heif = (bzi_heif){ .file = file, .base = base, .otherwise = bzi_color_of_codecs };
     for (uint32_t n = 0; (got = bzi_cursor_box(&c, &type, &box)) > 0; n++) {
         if (n == BZI_LIMIT_TOP_BOXES)
             return BZI_HEIF_FAIL(&box, "file", BZNA_E_LIMIT, err, "more than %u boxes", n);
@@ -5963,13 +5866,15 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 
 
 /* ==== 22. HEIF: properties ==========================================================================================
- * Calls: rooms 2, 10, 12-14, 16, 20-21.
+ * Calls: rooms 2, 10, 12-16, 20-21.
  *
  * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
+/* The readers of properties return NULL, or what is wrong with the property. */
+
 /* Reads the clean aperture. Transforms follow each other in the order of ipma, and each applies to the picture as the
  * earlier ones left it. So the clean aperture of a turned picture is converted to one of the frame. */
-static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+static const char *bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c)
 {
     const uint32_t turned = item->orientation > 4, *crop = item->crop;
     uint32_t at[2], size[2];
@@ -5978,54 +5883,49 @@ static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error 
         item->clap[i] = (int32_t)bzi_cursor_u32(c);
     if (!bzi_clap_side(crop[2 + turned], item->clap, item->clap + 4, &at[turned], &size[turned]) ||
         !bzi_clap_side(crop[3 - turned], item->clap + 2, item->clap + 6, &at[!turned], &size[!turned]))
-        return BZI_HEIF_FAIL(c, "meta/iprp/ipco/clap", BZNA_E_BOX, err, "it does not lie in the picture");
+        return "it does not lie in the picture";
 
     for (int i = 0; i < 2; i++) {
         item->crop[i] += bzi_orientation_mirrors[item->orientation] >> i & 1 ? crop[2 + i] - at[i] - size[i] : at[i];
         item->crop[2 + i] = size[i];
     }
-    return BZNA_OK;
+    return NULL;
 }
 
 /* Turns the picture. */
-static bzna_status bzi_heif_irot(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+static const char *bzi_heif_irot(bzi_heif_item *item, bzi_cursor *c)
 {
     static const uint8_t numbers[4] = { 1, 8, 3, 6 };       /* by quarter turns, anticlockwise */
 
-    (void)err;
     item->orientation = bzi_orientation_then(item->orientation, numbers[bzi_cursor_u8(c) & 3]);
-    return BZNA_OK;
+    return NULL;
 }
 
 /* Mirrors the picture. */
-static bzna_status bzi_heif_imir(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+static const char *bzi_heif_imir(bzi_heif_item *item, bzi_cursor *c)
 {
-    (void)err;
     item->orientation = bzi_orientation_then(item->orientation, bzi_cursor_u8(c) & 1 ? 2 : 4);
-    return BZNA_OK;
+    return NULL;
 }
 
 /* Reads the size of the frame. */
-static bzna_status bzi_heif_ispe(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+static const char *bzi_heif_ispe(bzi_heif_item *item, bzi_cursor *c)
 {
     bzi_cursor_take(c, 4);
     if (item->width)
-        return BZNA_OK;                                     /* an identity item's size follows from its input's */
+        return NULL;                                        /* an identity item's size follows from its input's */
 
     item->size_at = bzi_cursor_offset(c);
     item->crop[2] = item->width = bzi_cursor_u32(c);
     item->crop[3] = item->height = bzi_cursor_u32(c);
-
-    return item->width && item->height ? BZNA_OK : BZI_HEIF_FAIL(c, "meta/iprp/ipco/ispe", BZNA_E_BOX, err,
-                                                                 "a picture of %ux%u", item->width, item->height);
+    return item->width && item->height ? NULL : "a picture without pixels";
 }
 
-static bzna_status bzi_heif_colr(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+static const char *bzi_heif_colr(bzi_heif_item *item, bzi_cursor *c)
 {
     uint32_t has_range;
-    (void)err;
     bzi_color_read(c, &item->color, &has_range);
-    return BZNA_OK;
+    return NULL;
 }
 
 /* Reads a property of an item. essential: ipma says that a reader must understand it. */
@@ -6034,7 +5934,7 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
 {
     static const struct {
         const char *type;
-        bzna_status (*read)(bzi_heif_item *, bzi_cursor *, bzna_error *);
+        const char *(*read)(bzi_heif_item *, bzi_cursor *);
         uint32_t bytes;               /* that select one of several layers; 0: the property selects none */
         uint32_t all;                 /* the selection of the best layer, which decoders give: others are refused */
     } rules[] = { { "ispe", bzi_heif_ispe, 0, 0 }, { "colr", bzi_heif_colr, 0, 0 }, { "clap", bzi_heif_clap, 0, 0 },
@@ -6044,7 +5944,6 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
     const bzi_codec *codec = bzi_codec_of_entry(item->type);
     char path[32] = "meta/iprp/ipco/";
     uint32_t layer;
-    bzna_status status;
 
     bzi_fourcc_text(type, path + strlen(path));
     if (codec && codec->config == type && !item->config.data) {
@@ -6055,12 +5954,13 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
 
     for (size_t i = 0; i < BZI_LENGTH(rules); i++)
         if (bzi_type(rules[i].type) == type) {
-            status = rules[i].read ? rules[i].read(item, &c, err) : BZNA_OK;
+            const char *wrong = rules[i].read ? rules[i].read(item, &c) : NULL;
             layer = (uint32_t)bzi_cursor_number(&c, rules[i].bytes);
             if (layer != rules[i].all && !c.overrun)
-                return BZI_HEIF_FAIL(&c, path, BZNA_E_UNSUPPORTED, err, "%u selects one of several layers, which is "
-                                     "not supported", layer);
-            return status == BZNA_OK && c.overrun ? BZI_HEIF_FAIL(&c, path, BZNA_E_BOX, err, "too short") : status;
+                return BZI_HEIF_FAIL(&c, path, BZNA_E_UNSUPPORTED, err,
+                                     "%u selects one of several layers, which is not supported", layer);
+            wrong = !wrong && c.overrun ? "too short" : wrong;
+            return wrong ? BZI_HEIF_FAIL(&c, path, BZNA_E_BOX, err, "%s", wrong) : BZNA_OK;
         }
 
     return !essential || (codec && codec->config == type) ? BZNA_OK :
@@ -6180,26 +6080,22 @@ static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *ite
     bzi_span bytes;
     uint64_t size;
 
-    memset(coded, 0, sizeof *coded);
-    coded->struct_size = sizeof *coded;
+    *coded = (bzna_image){ .struct_size = sizeof *coded };
     if (!codec)
         return bzi_heif_fail_type(heif, item, err);
     if (item->config.size < codec->config_bytes)
         return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
                              "the decoder configuration of item %u (%s) is missing or too short", item->id,
                              codec->name);
-
-    coded->codec = codec->id;
-    coded->length_size = codec->length_at ? (item->config.data[codec->length_at] & 3u) + 1 : 0;
-    if (coded->length_size == 3)
+    if (bzi_codec_length_size(codec, item->config) == 3)
         return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err,
                              "NAL unit lengths of 3 bytes are not allowed");
 
-    coded->config = item->config.data;
-    coded->config_size = item->config.size;
-    coded->frame_width = coded->width = item->width;
-    coded->frame_height = coded->height = item->height;
-    coded->color = item->color;
+    *coded = (bzna_image){ .struct_size = sizeof *coded, .codec = codec->id,
+                           .length_size = bzi_codec_length_size(codec, item->config),
+                           .config = item->config.data, .config_size = item->config.size,
+                           .frame_width = item->width, .width = item->width,
+                           .frame_height = item->height, .height = item->height, .color = item->color };
     if (bzi_heif_bytes(heif, item->id, &bytes, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
         return err->status;
     coded->data = bytes.size == size ? bytes.data : NULL;
@@ -6282,31 +6178,27 @@ static bzna_status bzi_heif_find_tile(const bzi_heif *heif, const bzi_heif_grid 
 static bzna_status bzi_heif_inspect_item(const bzi_heif *heif, const bzi_heif_item *item, bzna_image *coded,
                                          bzi_format *format, bzna_error *err)
 {
+    const bzi_codec *codec = bzi_codec_of_entry(item->type);
+    bzna_image first = *coded;
     bzi_span bytes, unit;
     bzi_image_nals n;
     uint64_t size;
-    uint32_t type, reduced;
+    uint32_t reduced;
 
     if (coded->data)
-        return bzi_codec_of_entry(item->type)->inspect(coded, format, err);
-
+        return codec->inspect(coded, format, err);
     if (bzi_heif_bytes(heif, item->id, &bytes, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
         return err->status;
 
-    memset(format, 0, sizeof *format);
-    for (int part = 0; coded->codec == BZNA_CODEC_AV1 && part < 2; part++) {
-        bzi_span rest = part ? bytes : bzi_image_obus(coded);
-        while (bzi_obu_next(&rest, &type, &unit) > 0)
-            if (type == BZI_OBU_SEQUENCE_HEADER && bzi_av1_read(unit, format, &reduced))
-                return BZNA_OK;
-    }
-
-    n = bzi_image_nals_make(coded);
-    while (coded->length_size && bzi_nals_next(&n.nals[0], &unit) > 0)
-        if (bzi_nal_kind(coded->codec, unit) == BZI_NAL_SPS && bzi_sps_read(coded->codec, unit, format))
+    first.data = bytes.data;
+    first.data_size = bytes.size;
+    n = bzi_image_nals_make(&first);
+    while (codec->key && bzi_image_nals_next(&n, &unit) > 0)
+        if (n.kind == BZI_NAL_SPS && (n.codec == BZNA_CODEC_AV1 ? bzi_av1_read(unit, format, &reduced) :
+                                                                  bzi_sps_read(n.codec, unit, format)))
             return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "item %u lies in pieces, and the first one has no sequence header or "
-                    "parameter set", item->id);
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED,
+                    "item %u lies in pieces, and the first one has no sequence header or parameter set", item->id);
 }
 
 /* Inspects a grid: its format is that of the first tile, with the size of the whole. */
@@ -6349,7 +6241,7 @@ static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *it
 static bzna_status bzi_heif_of(const bzna_image *image, bzi_heif *heif, bzi_heif_item *item, bzna_error *err)
 {
     const bzi_span number = bzi_image_config(image);
-    bzi_cursor c = bzi_cursor_make(number.data, number.size, 0);
+    bzi_cursor c = bzi_cursor_of(number);
 
     if (bzi_heif_read(heif, bzi_image_data(image), 0, err) != BZNA_OK)
         return err->status;
@@ -6422,13 +6314,8 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
 /* Returns the codec of an image, for a still its kind. Pre: the codec is known. */
 static const bzi_codec *bzi_codec_of(const bzna_image *image)
 {
-    const bzi_codec *codec = bzi_codec_find(image->codec);
-
-#ifndef BENZINA_NO_STILLS
-    if (image->codec == BZNA_CODEC_STILL && bzi_still_find(bzi_image_data(image)))
-        codec = bzi_still_find(bzi_image_data(image));
-#endif
-    return codec;
+    const bzi_codec *still = image->codec == BZNA_CODEC_STILL ? bzi_still_find(bzi_image_data(image)) : NULL;
+    return still ? still : bzi_codec_find(image->codec);
 }
 
 /* Returns 1 if an image may be decoded, else 0. codecs: context_config.codecs. Pixels that are not coded always may. */
@@ -6720,14 +6607,7 @@ typedef struct bzi_image {
 /* Describes a picture that came without a container. */
 static bzi_image bzi_image_alone(const bzna_image *coded)
 {
-    bzi_image image;
-
-    memset(&image, 0, sizeof image);
-    image.coded = *coded;
-    image.has_range = 1;
-    image.otherwise = bzi_color_of_codecs;
-
-    return image;
+    return (bzi_image){ .coded = *coded, .has_range = 1, .otherwise = bzi_color_of_codecs };
 }
 
 /* Describes a picture that lies by itself in memory, at offset in its file. */
@@ -6795,7 +6675,7 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
     }
 
     if (!bzi_rect_is_inside(picture->crop_x, picture->crop_y, picture->width, picture->height, width, height))
-        return BZI_FAIL(err, codec->is_file ? BZNA_E_MISMATCH : BZNA_E_ARGUMENT,
+        return BZI_FAIL(err, whole ? BZNA_E_MISMATCH : BZNA_E_ARGUMENT,
                         "image: %ux%u at %u,%u does not lie in its frame, %ux%u", picture->width, picture->height,
                         image->crop_x, image->crop_y, width, height);
     return BZNA_OK;
@@ -6842,8 +6722,8 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
     memset(picture, 0, sizeof *picture);
     picture->struct_size = sizeof *picture;
     if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u is unknown: H.264, H.265, AV1, JPEG, stills and HEIF can be "
-                        "decoded", image->codec);
+        return BZI_FAIL(err, BZNA_E_CODEC,
+                        "codec %u is unknown: H.264, H.265, AV1, JPEG, stills and HEIF can be decoded", image->codec);
 
     if (codec->inspect(image, sps, err) != BZNA_OK)
         return bzi_image_fail_at(given, err);
@@ -6867,26 +6747,15 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
 /* Returns what the public interface tells about a picture without its bytes. */
 static bzna_image_info bzi_image_info(const bzi_image *image)
 {
-    bzna_image_info info;
+    const bzna_image *coded = &image->coded;
+    bzna_image_info info = {
+        .codec = coded->codec, .fourcc = image->fourcc, .width = coded->width, .height = coded->height,
+        .frame_width = coded->frame_width, .frame_height = coded->frame_height, .crop_x = coded->crop_x,
+        .crop_y = coded->crop_y, .length_size = coded->length_size, .color = coded->color,
+        .config_offset = image->config_offset, .config_size = coded->config_size, .data_offset = image->data_offset,
+        .data_size = coded->data_size, .orientation = coded->orientation, .beside = image->beside };
 
-    memset(&info, 0, sizeof info);
-    info.codec = image->coded.codec;
-    info.fourcc = image->fourcc;
-    info.width = image->coded.width;
-    info.height = image->coded.height;
-    info.frame_width = image->coded.frame_width;
-    info.frame_height = image->coded.frame_height;
-    info.crop_x = image->coded.crop_x;
-    info.crop_y = image->coded.crop_y;
     memcpy(info.clap, image->clap, sizeof info.clap);
-    info.length_size = image->coded.length_size;
-    info.color = image->coded.color;
-    info.config_offset = image->config_offset;
-    info.config_size = image->coded.config_size;
-    info.data_offset = image->data_offset;
-    info.data_size = image->coded.data_size;
-    info.orientation = image->coded.orientation;
-    info.beside = image->beside;
     return info;
 }
 
@@ -6997,7 +6866,7 @@ static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 
 
 /* ==== 25. Boxes =====================================================================================================
- * Calls: rooms 2, 10, 12, 20.
+ * Calls: rooms 2, 10, 12, 15, 20.
  *
  * mp4 by tables: rules state which box is read by which function, and unknown boxes are skipped. Boxes are read in
  * memory, or through a window over a file. There, a track's tables stay in the file. */
@@ -7043,12 +6912,21 @@ typedef struct bzi_track {
     uint64_t   config_at;             /* its file offset; 0: there is none */
     uint32_t   orientation;           /* the effect of tkhd's matrix, as EXIF's number; 0: it has another effect */
     uint64_t   turned_at;             /* file offset of a matrix with another effect; else 0 */
+    uint32_t   number;                /* of the track in its movie, from 0 */
     uint32_t   id;                    /* by which fragments name the track */
     uint32_t   fragment_samples;      /* samples in fragments */
     uint32_t   fragments_depend;      /* some of those need other samples */
     uint32_t   fragment_entry;        /* the highest number of a sample entry that they use, from 1 */
     bzi_table  table;                 /* the sample tables in moov */
 } bzi_track;
+
+/* What the samples of a track in fragments have in common, as trex states it. */
+typedef struct bzi_trex {
+    uint32_t id;                      /* of the track */
+    uint32_t entry;                   /* number of the sample entry, from 1 */
+    uint32_t size;                    /* bytes of a sample, if a run does not state them */
+    uint32_t flags;                   /* of a sample, if a run does not state them */
+} bzi_trex;
 
 /* A moof box while it is read: where a track's runs of samples begin, and what the samples have in common. */
 typedef struct bzi_fragment {
@@ -7058,9 +6936,7 @@ typedef struct bzi_fragment {
     uint64_t   end;                   /* file offset at which the last run ended */
     uint32_t   runs;                  /* runs of this track seen so far */
     uint32_t   first;                 /* no track of this moof was read yet */
-    uint32_t   size;                  /* bytes of a sample, if a run does not state them */
-    uint32_t   flags;                 /* of a sample, if a run does not state them */
-    uint32_t   entry;                 /* number of the sample entry, from 1 */
+    bzi_trex   common;                /* as trex and tfhd state it */
 } bzi_fragment;
 
 /* Lists of a track's samples, to which those of its fragments are added. */
@@ -7072,25 +6948,32 @@ typedef struct bzi_fragment_sink {
     uint64_t         count;           /* samples that the lists have room for */
 } bzi_fragment_sink;
 
-/* The data that were read from a file's boxes. */
+/* What a file's boxes state beside its tracks. */
+typedef struct bzi_movie_head {
+    uint32_t orientation;             /* the effect of mvhd's matrix, which holds for all tracks; as in bzi_track */
+    uint64_t turned_at;               /* as in bzi_track */
+    bzi_span names;                   /* payload of our box 'uuid', after its id */
+    uint64_t names_at;                /* file offset of names */
+    uint32_t brand_count;             /* brands in use */
+    uint32_t brands[8];               /* of ftyp, the major one first */
+} bzi_movie_head;
+
+/* A file's boxes while they are read, and what they state. */
 typedef struct bzi_movie {
-    uint32_t           orientation;   /* the effect of mvhd's matrix, which holds for all tracks; as in bzi_track */
-    uint64_t           turned_at;     /* as in bzi_track */
+    bzna_error        *err;           /* where errors are written */
+    bzi_window        *window;        /* through which boxes are read */
+    bzi_movie_head     head;          /* what they state beside the tracks */
     uint64_t           box_at;        /* file offset of the box being read */
     uint64_t           unread;        /* bytes of its table that are not in memory */
+    uint32_t           has_moov;      /* moov was seen */
     uint32_t           trex_count;    /* boxes trex */
-    /* of each: track; size, flags, entry of samples in the track's fragments */
-    uint32_t           trex[BZI_LIMIT_TRACKS][4];
+    bzi_trex           trex[BZI_LIMIT_TRACKS];
     bzi_fragment       fragment;      /* the moof being read */
     bzi_fragment_sink *sink;          /* where samples of fragments are listed; NULL: they are only counted */
-    bzi_span           names;         /* payload of our box 'uuid', after its id */
-    uint64_t           names_at;      /* file offset of names */
-    uint32_t           brand_count;   /* brands in use */
-    uint32_t           brands[8];     /* of ftyp, the major one first */
-    uint32_t           has_moov;      /* moov was seen */
-    uint32_t           track_count;   /* tracks in use */
     uint32_t           depth;         /* types in path */
     uint32_t           path[BZI_LIMIT_DEPTH]; /* types from the file level down to the box being read */
+    uint32_t           track_count;   /* tracks in use */
+    bzi_track         *track;         /* the last of them, which is being read */
     bzi_track          tracks[BZI_LIMIT_TRACKS]; /* in the order of their trak boxes */
 } bzi_movie;
 
@@ -7098,9 +6981,8 @@ typedef struct bzi_movie {
 #define BZI_SKIP   1                              /* returned by a reader: the box's children are not to be read */
 
 /* Makes an error like "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ...". */
-BZI_PRINTF(5, 6)
-static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_status status, uint64_t offset,
-                                const char *format, ...)
+BZI_COLD BZI_PRINTF(4, 5)
+static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_status status, uint64_t offset, const char *format, ...)
 {
     char path[BZI_LIMIT_DEPTH * 5 + 16], type[5], text[160];
     size_t n = 0;
@@ -7117,46 +6999,46 @@ static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_st
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    bzi_fail_in(err, status, offset, path, "%s", text);
-    err->fourcc = movie->depth ? movie->path[movie->depth - 1] : 0;
+    bzi_fail_in(movie->err, status, offset, path, "%s", text);
+    movie->err->fourcc = movie->depth ? movie->path[movie->depth - 1] : 0;
     return status;
 }
 #ifdef __clang_analyzer__
-#  define bzi_box_fail(movie, err, status, at, ...) (bzi_box_fail(movie, err, (status), at, __VA_ARGS__), (status))
+#  define bzi_box_fail(movie, status, at, ...) (bzi_box_fail(movie, (status), at, __VA_ARGS__), (status))
 #endif
 
-/* Prepares a movie for another file. */
-static void bzi_movie_reset(bzi_movie *movie)
+/* Begins to read a file's boxes. */
+static void bzi_movie_begin(bzi_movie *movie, bzna_error *err)
 {
-    movie->track_count = movie->depth = movie->has_moov = movie->brand_count = 0;
-    movie->turned_at = movie->orientation = movie->trex_count = 0;
-    movie->names.size = movie->unread = 0;
-    movie->sink = NULL;
+    memset(movie, 0, offsetof(bzi_movie, tracks));
+    movie->err = err;
 }
 
-static bzi_track *bzi_movie_track(bzi_movie *movie) { return &movie->tracks[movie->track_count - 1]; }
-
-static bzna_status bzi_box_ftyp(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_ftyp(bzi_movie *movie, bzi_cursor *c)
 {
-    (void)err;
-    movie->brand_count = 0;
-    movie->brands[movie->brand_count++] = bzi_cursor_u32(c);
+    bzi_movie_head *head = &movie->head;
+
+    head->brands[0] = bzi_cursor_u32(c);
+    head->brand_count = 1;
     bzi_cursor_u32(c);
-    while (bzi_cursor_left(c) >= 4 && movie->brand_count < 8)
-        movie->brands[movie->brand_count++] = bzi_cursor_u32(c);
+    while (bzi_cursor_left(c) >= 4 && head->brand_count < 8)
+        head->brands[head->brand_count++] = bzi_cursor_u32(c);
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c)
 {
     if (movie->has_moov)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one");
+        return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one");
     movie->has_moov = 1;
     return BZNA_OK;
 }
 
 /* Returns the effect of a matrix {a b u, c d v, x y w} on pictures, which a, b, c and d define, as EXIF's number. If it
  * has another effect, returns 0 and its offset in *turned_at. A matrix of zeros has no effect. */
+BZI_COLD
 static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
 {
     const uint64_t at = bzi_cursor_offset(c);
@@ -7175,28 +7057,30 @@ static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
     return number;
 }
 
-static bzna_status bzi_box_mvhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_mvhd(bzi_movie *movie, bzi_cursor *c)
 {
-    (void)err;
     bzi_cursor_take(c, (bzi_cursor_u32(c) >> 24 ? 28 : 16) + 16);       /* times, duration; rate, volume */
-    movie->orientation = bzi_box_matrix(c, &movie->turned_at);
-    return BZNA_OK;
-}
-
-static bzna_status bzi_box_trak(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    if (movie->track_count == BZI_LIMIT_TRACKS)
-        return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
-    memset(&movie->tracks[movie->track_count++], 0, sizeof movie->tracks[0]);
+    movie->head.orientation = bzi_box_matrix(c, &movie->head.turned_at);
     return BZNA_OK;
 }
 
 BZI_COLD
-static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_trak(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
+    if (movie->track_count == BZI_LIMIT_TRACKS)
+        return bzi_box_fail(movie, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
+    movie->track = &movie->tracks[movie->track_count];
+    memset(movie->track, 0, sizeof *movie->track);
+    movie->track->number = movie->track_count++;
+    return BZNA_OK;
+}
+
+BZI_COLD
+static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c)
+{
+    bzi_track *track = movie->track;
     uint32_t version = bzi_cursor_u32(c);
-    (void)err;
 
     track->flags = version & 0xffffff;
     bzi_cursor_take(c, version >> 24 ? 16 : 8);             /* times */
@@ -7208,10 +7092,9 @@ static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 }
 
 BZI_COLD
-static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
-    (void)err;
+    bzi_track *track = movie->track;
 
     bzi_cursor_take(c, 8);
     track->handler = bzi_cursor_u32(c);
@@ -7222,19 +7105,18 @@ static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_stsd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_stsd(bzi_movie *movie, bzi_cursor *c)
 {
     (void)movie;
-    (void)err;
     bzi_cursor_take(c, 8); /* version, flags, number of entries, which are counted as they come */
     return BZNA_OK;
 }
 
 /* Reads what all sample entries begin with. Only the first entry of a track is read. */
-static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
-    (void)err;
+    bzi_track *track = movie->track;
 
     if (track->entries++)
         return BZI_SKIP;
@@ -7245,10 +7127,10 @@ static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c, bzna_error *er
 }
 
 BZI_COLD
-static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
-    bzna_status status = bzi_box_entry(movie, c, err);
+    bzi_track *track = movie->track;
+    bzna_status status = bzi_box_entry(movie, c);
 
     if (status != BZNA_OK)
         return status;
@@ -7262,10 +7144,10 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 
 /* Reads a visual sample entry. If no codec of the table has its type, nothing more of it is read. */
 BZI_COLD
-static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
-    bzna_status status = bzi_box_entry(movie, c, err);
+    bzi_track *track = movie->track;
+    bzna_status status = bzi_box_entry(movie, c);
 
     if (status == BZNA_OK && !bzi_codec_of_entry(track->format))
         status = c->overrun ? BZNA_OK : BZI_SKIP;
@@ -7279,12 +7161,13 @@ static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *e
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
+    bzi_track *track = movie->track;
 
     if (track->config_at)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same sample entry");
+        return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same sample entry");
 
     track->config_at = bzi_cursor_offset(c);
     track->config.size = bzi_cursor_left(c);
@@ -7292,10 +7175,10 @@ static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c, bzna_error *e
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
-    (void)err;
+    bzi_track *track = movie->track;
 
     for (int i = 0; i < 8; i++)
         track->clap[i] = (int32_t)bzi_cursor_u32(c);
@@ -7304,10 +7187,9 @@ static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 }
 
 BZI_COLD
-static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
-    (void)err;
+    bzi_track *track = movie->track;
     bzi_color_read(c, &track->color, &track->has_range);
     return BZNA_OK;
 }
@@ -7315,68 +7197,68 @@ static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 /* Takes a table of count entries of `bits` bits each. Notes its file offset in *at, and if the box is in memory, its
  * bytes in *entries. */
 static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t count, uint32_t bits,
-                                   const uint8_t **entries, uint64_t *at, bzna_error *err)
+                                   const uint8_t **entries, uint64_t *at)
 {
     const uint64_t bytes = ((uint64_t)count * bits + 7) / 8, left = bzi_cursor_left(c) + movie->unread;
 
     if (*entries || *at)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same track");
+        return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same track");
 
     *at = bzi_cursor_offset(c);
     if (c->overrun || bytes > left)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, but the box has %llu", count,
+        return bzi_box_fail(movie, BZNA_E_BOX, *at, "%u entries need %llu bytes, but the box has %llu", count,
                             (bzi_llu)bytes, (bzi_llu)left);
 
     *entries = count && !movie->unread ? bzi_cursor_take(c, bytes) : NULL;
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_table *table = &bzi_movie_track(movie)->table;
+    bzi_table *table = &movie->track->table;
 
     bzi_cursor_take(c, 4);
     table->common_size = bzi_cursor_u32(c);
     table->sample_count = bzi_cursor_u32(c);
     table->size_bits = 32;
-
-    return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, 32, &table->sizes, &table->sizes_at,
-                           err);
+    return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, 32, &table->sizes, &table->sizes_at);
 }
 
-static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_table *table = &bzi_movie_track(movie)->table;
+    bzi_table *table = &movie->track->table;
 
     bzi_cursor_take(c, 4);
     table->size_bits = bzi_cursor_u32(c) & 255;
     table->sample_count = bzi_cursor_u32(c);
 
     if (table->size_bits != 4 && table->size_bits != 8 && table->size_bits != 16)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16",
+        return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16",
                             table->size_bits);
-    return bzi_box_entries(movie, c, table->sample_count, table->size_bits, &table->sizes, &table->sizes_at, err);
+    return bzi_box_entries(movie, c, table->sample_count, table->size_bits, &table->sizes, &table->sizes_at);
 }
 
-static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_table *table = &bzi_movie_track(movie)->table;
+    bzi_table *table = &movie->track->table;
 
     bzi_cursor_take(c, 4);
     table->run_count = bzi_cursor_u32(c);
-    return bzi_box_entries(movie, c, table->run_count, 96, &table->runs, &table->runs_at, err);
+    return bzi_box_entries(movie, c, table->run_count, 96, &table->runs, &table->runs_at);
 }
 
-static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_table *table = &bzi_movie_track(movie)->table;
+    bzi_table *table = &movie->track->table;
 
     bzi_cursor_take(c, 4);
     table->chunk_bytes = movie->path[movie->depth - 1] == bzi_type("co64") ? 8 : 4;
     table->chunk_count = bzi_cursor_u32(c);
-
-    return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8u, &table->chunks, &table->chunks_at,
-                           err);
+    return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8u, &table->chunks, &table->chunks_at);
 }
 
 #define BZI_UUID "moov/uuid"
@@ -7384,24 +7266,25 @@ static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static const uint8_t bzi_box_uuid[16] = { 0x6f, 0x2b, 0x7f, 0x0e, 0x5c, 0x1d, 0x4a, 0x8e,
                                           0x9d, 0x3a, 0x62, 0x7a, 0x6e, 0x61, 0x00, 0x01 };
 
-static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c)
 {
+    bzi_movie_head *head = &movie->head;
     const uint64_t size = bzi_cursor_left(c);
-    (void)err;
 
     if (size < sizeof bzi_box_uuid || memcmp(bzi_cursor_take(c, sizeof bzi_box_uuid), bzi_box_uuid, 16))
         return BZNA_OK;
 
-    movie->names_at = bzi_cursor_offset(c);
-    movie->names.size = bzi_cursor_left(c);
-    movie->names.data = bzi_cursor_take(c, movie->names.size);
+    head->names_at = bzi_cursor_offset(c);
+    head->names.size = bzi_cursor_left(c);
+    head->names.data = bzi_cursor_take(c, head->names.size);
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = bzi_movie_track(movie);
-    (void)err;
+    bzi_track *track = movie->track;
 
     bzi_cursor_take(c, 4);
     track->sync_count = bzi_cursor_u32(c);
@@ -7416,65 +7299,66 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
  * Samples in fragments (moof); the table of boxes that are read; the walk over boxes. */
 
 BZI_COLD
-static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c)
 {
-    uint32_t *trex = movie->trex[movie->trex_count % BZI_LIMIT_TRACKS];
+    bzi_trex *trex = &movie->trex[movie->trex_count % BZI_LIMIT_TRACKS];
 
     if (movie->trex_count++ == BZI_LIMIT_TRACKS)
-        return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
+        return bzi_box_fail(movie, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
 
     bzi_cursor_take(c, 4);
-    trex[0] = bzi_cursor_u32(c);
-    trex[3] = bzi_cursor_u32(c);
+    trex->id = bzi_cursor_u32(c);
+    trex->entry = bzi_cursor_u32(c);
     bzi_cursor_take(c, 4);
-    trex[1] = bzi_cursor_u32(c);
-    trex[2] = bzi_cursor_u32(c);
+    trex->size = bzi_cursor_u32(c);
+    trex->flags = bzi_cursor_u32(c);
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c)
 {
     if (!movie->has_moov)
-        return bzi_box_fail(movie, err, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "a fragment before the moov "
+        return bzi_box_fail(movie, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "a fragment before the moov "
                             "box: segments must follow their initialisation segment in the same file");
     movie->fragment = (bzi_fragment){ .begin = movie->box_at, .end = movie->box_at, .first = 1 };
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_traf(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_traf(bzi_movie *movie, bzi_cursor *c)
 {
-    (void)c, (void)err;
+    (void)c;
     movie->fragment.track = NULL;
     return BZNA_OK;
 }
 
-static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_fragment *f = &movie->fragment;
+    bzi_trex *common = &f->common;
     const uint32_t flags = bzi_cursor_u32(c), id = bzi_cursor_u32(c);
-    (void)err;
 
     f->track = NULL;
-    f->size = f->flags = f->entry = f->runs = 0;
+    f->runs = 0;
     for (uint32_t i = 0; i < movie->track_count; i++)
         if (movie->tracks[i].id == id)
             f->track = &movie->tracks[i];
 
+    *common = (bzi_trex){ .id = id };
     for (uint32_t i = 0; i < movie->trex_count; i++)
-        if (movie->trex[i][0] == id) {
-            f->size = movie->trex[i][1];
-            f->flags = movie->trex[i][2];
-            f->entry = movie->trex[i][3];
-        }
+        if (movie->trex[i].id == id)
+            *common = movie->trex[i];
 
     f->base = flags & 0x20000 || f->first ? f->begin : f->end;
     f->first = 0;
     if (flags & 1)
         f->base = bzi_cursor_number(c, 8);
-    f->entry = flags & 2 ? bzi_cursor_u32(c) : f->entry;
+    common->entry = flags & 2 ? bzi_cursor_u32(c) : common->entry;
     bzi_cursor_take(c, flags & 8 ? 4 : 0);                  /* duration */
-    f->size = flags & 0x10 ? bzi_cursor_u32(c) : f->size;
-    f->flags = flags & 0x20 ? bzi_cursor_u32(c) : f->flags;
+    common->size = flags & 0x10 ? bzi_cursor_u32(c) : common->size;
+    common->flags = flags & 0x20 ? bzi_cursor_u32(c) : common->flags;
     return BZNA_OK;
 }
 
@@ -7498,9 +7382,11 @@ static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
 /* A run of samples. Samples that have everything in common take no bytes here, so a small file can claim any number of
  * them. So they are counted first; they are listed only if they belong to the track that is asked for, after a check
  * that the file can hold them. */
-static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_fragment *f = &movie->fragment;
+    const bzi_trex *common = &f->common;
     const uint32_t flags = bzi_cursor_u32(c), count = bzi_cursor_u32(c);
     const uint32_t each = 4 * ((flags >> 8 & 1) + (flags >> 9 & 1) + (flags >> 10 & 1) + (flags >> 11 & 1));
     const uint64_t at = bzi_cursor_offset(c);
@@ -7509,22 +7395,22 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 
     if (flags & 1)
         start = f->base + (uint64_t)(int64_t)(int32_t)bzi_cursor_u32(c);    /* offsets are checked when they are used */
-    first_flags = flags & 4 ? bzi_cursor_u32(c) : f->flags;
-    if (c->overrun || (uint64_t)count * each > bzi_cursor_left(c) || (!(flags & 0x200) && count && !f->size))
-        return bzi_box_fail(movie, err, BZNA_E_BOX, at, "%u samples of %u bytes each do not fit in it", count, each);
+    first_flags = flags & 4 ? bzi_cursor_u32(c) : common->flags;
+    if (c->overrun || (uint64_t)count * each > bzi_cursor_left(c) || (!(flags & 0x200) && count && !common->size))
+        return bzi_box_fail(movie, BZNA_E_BOX, at, "%u samples of %u bytes each do not fit in it", count, each);
 
     if (!f->track)
         return BZNA_OK;
     if (count > UINT32_MAX - f->track->table.sample_count - f->track->fragment_samples)
-        return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u samples", UINT32_MAX);
+        return bzi_box_fail(movie, BZNA_E_LIMIT, at, "more than %u samples", UINT32_MAX);
 
     f->track->fragment_samples += count;
-    f->track->fragment_entry = bzi_max32(f->track->fragment_entry, count ? f->entry : 0);
+    f->track->fragment_entry = bzi_max32(f->track->fragment_entry, count ? common->entry : 0);
     f->end = start;
 
     if (!each && !(movie->sink && movie->sink->track == f->track)) {
-        f->track->fragments_depend |= count && ((first_flags | (count > 1 ? f->flags : 0)) >> 16 & 1);
-        f->end = bzi_add(start, (uint64_t)count * f->size, &f->end) ? f->end : UINT64_MAX;
+        f->track->fragments_depend |= count && ((first_flags | (count > 1 ? common->flags : 0)) >> 16 & 1);
+        f->end = bzi_add(start, (uint64_t)count * common->size, &f->end) ? f->end : UINT64_MAX;
         return BZNA_OK;
     }
 
@@ -7532,8 +7418,8 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         uint32_t size, sample_flags;
 
         bzi_cursor_take(c, flags & 0x100 ? 4 : 0);
-        size = flags & 0x200 ? bzi_cursor_u32(c) : f->size;
-        sample_flags = flags & 0x400 ? bzi_cursor_u32(c) : i ? f->flags : first_flags;
+        size = flags & 0x200 ? bzi_cursor_u32(c) : common->size;
+        sample_flags = flags & 0x400 ? bzi_cursor_u32(c) : i ? common->flags : first_flags;
         bzi_cursor_take(c, flags & 0x800 ? 4 : 0);
         bzi_fragment_add(movie, size, flags & 4 && !i ? first_flags : sample_flags);
     }
@@ -7546,7 +7432,7 @@ typedef struct bzi_box_rule {
     char parent[5];                   /* type of the box around this one; "": it is at file level */
     char type[5];                     /* "": all types that no other rule names */
     char children[5];                 /* the parent under which rules for its children are found; "": none matter */
-    bzna_status (*read)(bzi_movie *movie, bzi_cursor *c, bzna_error *err); /* NULL: only its children are read */
+    bzna_status (*read)(bzi_movie *movie, bzi_cursor *c);   /* NULL: only its children are read */
 } bzi_box_rule;
 
 static const bzi_box_rule bzi_box_rules[] = {
@@ -7604,43 +7490,46 @@ static const bzi_box_rule *bzi_box_find(const bzi_box_rule *first, uint32_t type
 }
 
 /* Reads a box header from up to 16 bytes. limit: bytes that are left for the whole box. */
-static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64_t limit, uint64_t at, bzi_box *box,
-                                  bzna_error *err)
+static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64_t limit, uint64_t at, bzi_box *box)
 {
     const int is_whole = bzi_box_parse(bytes, limit, box), is_top = movie->depth == 0;
 
     if (!is_whole && limit < 8)
-        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but a box header has 8",
+        return bzi_box_fail(movie, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but a box header has 8",
                             (bzi_llu)limit);
 
     movie->path[movie->depth++] = box->type;                /* so that messages name the box */
     if (!is_whole)
-        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but its header has 16",
+        return bzi_box_fail(movie, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but its header has 16",
                             (bzi_llu)limit);
     if (box->size == 0 && box->header == 16 && box->type == bzi_type("mdat"))
-        return bzi_box_fail(movie, err, BZNA_E_UNFINISHED, at,
+        return bzi_box_fail(movie, BZNA_E_UNFINISHED, at,
                             "its length was never written: the archive was not finished");
 
     box->at = at;
-    box->to_end = is_top && box->size == 0 && box->header == 8;
-    box->size = box->to_end ? limit : box->size;
+    if (is_top && box->size == 0 && box->header == 8)
+        box->size = limit;                                  /* it goes to the end of the file */
     if (box->size < box->header)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, at, "size %llu is smaller than its header", (bzi_llu)box->size);
+        return bzi_box_fail(movie, BZNA_E_BOX, at, "size %llu is smaller than its header", (bzi_llu)box->size);
     if (box->size > limit)
-        return bzi_box_fail(movie, err, is_top ? BZNA_E_TRUNCATED : BZNA_E_BOX, at,
+        return bzi_box_fail(movie, is_top ? BZNA_E_TRUNCATED : BZNA_E_BOX, at,
                             "size %llu, but only %llu bytes are left in %s", (bzi_llu)box->size, (bzi_llu)limit,
                             is_top ? "the file" : "the box around it");
     movie->depth--;
     return BZNA_OK;
 }
 
-/* Returns 1 if less than a box header is left, and all of it is zeros: QuickTime ends lists with them. */
-static int bzi_box_padding(const uint8_t *bytes, uint64_t left)
+/* Reads the header of the box at `at`. Returns BZNA_END if less than a header is left, and all of it is zeros:
+ * QuickTime ends lists with them. */
+static bzna_status bzi_box_next(bzi_movie *movie, uint64_t at, uint64_t end, bzi_box *box)
 {
-    for (uint64_t i = 0; i < left && left < 8; i++)
-        if (bytes[i])
-            return 0;
-    return left < 8;
+    const uint64_t left = end - at;
+    const uint8_t *bytes = NULL;
+    bzna_status status = bzi_window_view(movie->window, at, bzi_min(left, 16), &bytes, movie->err);
+
+    if (status != BZNA_OK)
+        return status;
+    return left < 8 && bzi_is_zero(bytes, (size_t)left) ? BZNA_END : bzi_box_header(movie, bytes, left, at, box);
 }
 
 #define BZI_BOX_HEAD  128u            /* bytes at the beginning of boxes that hold others: 78 at most */
@@ -7657,10 +7546,10 @@ static uint64_t bzi_box_part(const bzi_box_rule *rule, const bzi_window *window,
 }
 
 /* Reads a box's payload by its rule. *children: where the boxes inside it begin. */
-static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_box *box, const bzi_box_rule *rule,
-                                uint64_t *children, bzna_error *err)
+static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_box_rule *rule, uint64_t *children)
 {
-    const uint64_t at = box->at + box->header, size = box->size - box->header, part = bzi_box_part(rule, window, size);
+    const uint64_t at = box->at + box->header, size = box->size - box->header;
+    const uint64_t part = bzi_box_part(rule, movie->window, size);
     const uint8_t *bytes = NULL;
     bzi_cursor payload;
     bzna_status status;
@@ -7669,58 +7558,47 @@ static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_
     if (!rule->read)
         return BZNA_OK;
 
-    if (part > BZI_LIMIT_BOX_BYTES && !window->map)
-        return bzi_box_fail(movie, err, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (bzi_llu)part,
+    if (part > BZI_LIMIT_BOX_BYTES && !movie->window->map)
+        return bzi_box_fail(movie, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (bzi_llu)part,
                             (bzi_llu)BZI_LIMIT_BOX_BYTES);
-    if (part && (status = bzi_window_view(window, at, part, &bytes, err)) != BZNA_OK)
+    if (part && (status = bzi_window_view(movie->window, at, part, &bytes, movie->err)) != BZNA_OK)
         return status;
 
     payload = bzi_cursor_make(bytes, part, at);
+    movie->box_at = box->at;
     movie->unread = size - part;
-    status = rule->read(movie, &payload, err);
+    status = rule->read(movie, &payload);
     movie->unread = 0;
     *children = at + payload.pos;
     if (status == BZNA_OK && payload.overrun)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, box->at, "its %llu bytes are too few",
-                            (bzi_llu)box->size);
+        return bzi_box_fail(movie, BZNA_E_BOX, box->at, "its %llu bytes are too few", (bzi_llu)box->size);
     return status;
 }
 
 /* Reads the boxes from at to end that have a rule, and those inside them, depth first. */
-static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t at, uint64_t end, const char *parent,
-                                bzna_error *err)
+BZI_COLD
+static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, const char *parent)
 {
-    const bzi_box_rule *rules = bzi_box_first(parent);
+    const bzi_box_rule *rules = bzi_box_first(parent), *rule;
+    uint64_t children = 0;
+    bzi_box box;
 
-    for (uint32_t n = 0; at < end; n++) {
-        const uint64_t left = end - at;
-        const uint8_t *header = NULL;
-        const bzi_box_rule *rule;
-        uint64_t children = 0;
-        bzi_box box;
-        bzna_status status = bzi_window_view(window, at, bzi_min(left, 16), &header, err);
+    for (uint32_t n = 0; at < end; n++, at += box.size) {
+        bzna_status status;
 
-        if (status != BZNA_OK)
-            return status;
-        if (bzi_box_padding(header, left))
-            break;
         if (n == BZI_LIMIT_BOX_CHILDREN)
-            return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u boxes in one", n);
+            return bzi_box_fail(movie, BZNA_E_LIMIT, at, "more than %u boxes in one", n);
         if (movie->depth == BZI_LIMIT_DEPTH)
-            return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "boxes nest too deep, more than %u", BZI_LIMIT_DEPTH);
-        if ((status = bzi_box_header(movie, header, left, at, &box, err)) != BZNA_OK)
-            return status;
-
-        at += box.size;
+            return bzi_box_fail(movie, BZNA_E_LIMIT, at, "boxes nest too deep, more than %u", BZI_LIMIT_DEPTH);
+        if ((status = bzi_box_next(movie, at, end, &box)) != BZNA_OK)
+            return status == BZNA_END ? BZNA_OK : status;
         if (!(rule = bzi_box_find(rules, box.type)))
             continue;
 
         movie->path[movie->depth++] = box.type;
-        movie->box_at = box.at;
-        status = bzi_box_read(movie, window, &box, rule, &children, err);
+        status = bzi_box_read(movie, &box, rule, &children);
         if (status == BZNA_OK && *rule->children)
-            status = bzi_box_list(movie, window, children, at, rule->children, err);
-
+            status = bzi_box_list(movie, children, at + box.size, rule->children);
         if (status < 0)
             return status;
         movie->depth--;
@@ -7730,16 +7608,20 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
 }
 
 /* Like bzi_box_list, for boxes in memory. Pointers in movie then point there. */
-BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, const char *parent,
-                                                 bzna_error *err)
+BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, const char *parent)
 {
     bzi_window window = { .map = c.data ? c.data + c.pos : NULL, .at = bzi_cursor_offset(&c) };
-    return bzi_box_list(movie, &window, window.at, window.at + bzi_cursor_left(&c), parent, err);
+    bzna_status status;
+
+    movie->window = &window;
+    status = bzi_box_list(movie, window.at, window.at + bzi_cursor_left(&c), parent);
+    movie->window = NULL;
+    return status;
 }
 
 
 /* ==== 27. Sample tables =============================================================================================
- * Calls: rooms 2, 10-11, 20.
+ * Calls: rooms 2, 10-11, 15, 20.
  *
  * Where the samples of a track lie, and what the track states about its pictures. */
 
@@ -7795,11 +7677,11 @@ static bzna_status bzi_table_run(const bzi_table *t, uint32_t i, uint32_t run[3]
 }
 
 /* Checks that a track has its tables, and that they agree. Sets is_plain. Takes no time for each sample. */
-static bzna_status bzi_table_check(bzi_track *of, uint32_t track, bzna_error *err)
+static bzna_status bzi_table_check(bzi_track *of, bzna_error *err)
 {
     bzi_table *t = &of->table;
     const char *name = of->name;
-    uint32_t entry = of->fragment_entry, run[3] = { 0 };
+    uint32_t track = of->number, entry = of->fragment_entry, run[3] = { 0 };
 
     for (uint32_t i = 0; i < t->run_count && of->entries > 1; i++) {
         if (bzi_table_run(t, i, run, err) != BZNA_OK)
@@ -7847,8 +7729,9 @@ static bzna_status bzi_table_expand_chunk(const bzi_table *t, uint32_t chunk, ui
 }
 
 /* Writes every sample's offset by a walk over the chunks. offsets has room for sample_count entries. */
-static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t *offsets, bzna_error *err)
+static bzna_status bzi_table_expand(const bzi_track *track, uint64_t *offsets, bzna_error *err)
 {
+    const bzi_table *t = &track->table;
     uint32_t sample = 0, run[3] = { 0 }, next[3] = { 0 };
     bzna_status status = bzi_table_run(t, 0, next, err);
 
@@ -7864,7 +7747,7 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
             return bzi_fail(
                 err, BZNA_E_BOX, at, bzi_type("stsc"), 0,
                 "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: run %u has chunks %u..%u of %u, %u samples each",
-                track, at, i, run[0], next[0] - 1, t->chunk_count, run[1]);
+                track->number, at, i, run[0], next[0] - 1, t->chunk_count, run[1]);
 
         for (uint32_t chunk = run[0] - 1; status == BZNA_OK && chunk < next[0] - 1 && sample < t->sample_count; chunk++)
             status = bzi_table_expand_chunk(t, chunk, run[1], &sample, offsets, err);
@@ -7872,8 +7755,8 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
 
     if (status == BZNA_OK && sample < t->sample_count)
         return bzi_fail(err, BZNA_E_BOX, t->runs_at, bzi_type("stsc"), 0,
-                        "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples", track,
-                        (bzi_llu)t->runs_at, sample, t->sample_count);
+                        "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples",
+                        track->number, (bzi_llu)t->runs_at, sample, t->sample_count);
     return status;
 }
 
@@ -7894,41 +7777,35 @@ static bzna_status bzi_table_place(const bzi_table *t, uint32_t i, uint64_t *off
 static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limit, uint64_t *offset, uint64_t *size,
                                    bzna_error *err)
 {
+    const uint64_t at = t->chunks_at + (t->offsets ? 0 : (uint64_t)i * t->chunk_bytes);
     uint64_t end;
-    bzna_status status = bzi_table_place(t, i, offset, size, err);
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_table_place(t, i, offset, size, err) != BZNA_OK)
+        return err->status;
     if (bzi_add(*offset, *size, &end) && end <= limit)
         return BZNA_OK;
-    return BZI_FAIL_AT(err, BZNA_E_BOX, t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes,
-                       "index entry %u (stco/stsz at bytes %llu, %llu) says %llu bytes at %llu, but there are "
-                       "only %llu",
-                       i, (bzi_llu)(t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes),
-                       (bzi_llu)t->sizes_at, (bzi_llu)*size, (bzi_llu)*offset,
-                       (bzi_llu)limit);
+    return BZI_FAIL_AT(err, BZNA_E_BOX, at, "index entry %u (stco/stsz at bytes %llu, %llu) says %llu bytes at %llu, "
+                       "but there are only %llu", i, (bzi_llu)at, (bzi_llu)t->sizes_at, (bzi_llu)*size,
+                       (bzi_llu)*offset, (bzi_llu)limit);
 }
 
 /* Finds how a track's pictures are to be turned: by the matrices of track and movie, each of which may be a turn by
  * quarters or a mirror. *orientation 0: as the pictures state themselves. */
 BZI_COLD
-static bzna_status bzi_track_orientation(const bzi_track *track, uint32_t number, uint64_t movie_turned_at,
-                                         uint32_t movie_orientation, uint32_t *orientation, bzna_error *err)
+static bzna_status bzi_track_orientation(const bzi_track *track, const bzi_movie_head *head, uint32_t *orientation,
+                                         bzna_error *err)
 {
-    const uint64_t at = track->turned_at ? track->turned_at : movie_turned_at;
-    const uint32_t both = bzi_orientation_then(track->orientation ? track->orientation : 1,
-                                               movie_orientation ? movie_orientation : 1);
-    char place[32] = "mvhd";
+    const uint64_t at = track->turned_at ? track->turned_at : head->turned_at;
+    const uint32_t both = bzi_orientation_then(bzi_default(track->orientation, 1), bzi_default(head->orientation, 1));
+    char path[32] = "moov/mvhd";
 
     *orientation = both > 1 ? both : 0;
     if (!at)
         return BZNA_OK;
     if (track->turned_at)
-        snprintf(place, sizeof place, "trak[%u]/tkhd", number);
-    return bzi_fail(err, BZNA_E_UNSUPPORTED, at,
-                    track->turned_at ? bzi_type("tkhd") : bzi_type("mvhd"), 0,
-                    "moov/%s at byte %llu: the matrix scales or skews track \"%s\", which is not supported", place,
-                    (bzi_llu)at, track->name);
+        snprintf(path, sizeof path, "moov/trak[%u]/tkhd", track->number);
+    return bzi_fail_in(err, BZNA_E_UNSUPPORTED, at, path,
+                       "the matrix scales or skews track \"%s\", which is not supported", track->name);
 }
 
 /* Applies the clean aperture of a track's frames, if there is one. */
@@ -7956,30 +7833,22 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     const bzi_codec *codec = bzi_codec_of_entry(track->format);
     char type[5];
 
-    memset(image, 0, sizeof *image);
-    coded->struct_size = sizeof *coded;
-    image->fourcc = track->format;
-    coded->frame_width = coded->width = track->frame_width;
-    coded->frame_height = coded->height = track->frame_height;
-    coded->color = track->color;
-    image->has_range = track->has_range;
-    image->config_offset = track->config_at;
-    coded->config_size = track->config.size;
+    *image = (bzi_image){ .fourcc = track->format, .has_range = track->has_range, .config_offset = track->config_at };
     bzi_fourcc_text(codec ? codec->config : track->format, type);
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC, "track \"%s\": sample entry '%s' is not a known codec", track->name, type);
-
-    coded->codec = codec->id;
     if (track->config.size < codec->config_bytes)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
                         "track \"%s\": the decoder configuration (%s) is missing or too short", track->name, type);
 
-    if (codec->length_at)
-        coded->length_size = (track->config.data[codec->length_at] & 3u) + 1;
+    *coded = (bzna_image){ .struct_size = sizeof *coded, .codec = codec->id,
+                           .length_size = bzi_codec_length_size(codec, track->config),
+                           .config_size = track->config.size, .color = track->color,
+                           .frame_width = track->frame_width, .width = track->frame_width,
+                           .frame_height = track->frame_height, .height = track->frame_height };
     if (coded->length_size == 3)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
                         "track \"%s\": NAL unit lengths of 3 bytes are not allowed", track->name);
-
     if (!track->frame_width || !track->frame_height)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": the frame size is %ux%u", track->name, track->frame_width,
                         track->frame_height);
@@ -8005,15 +7874,14 @@ static bzna_status bzi_track_unit(const bzi_track *track, bzi_span unit, uint64_
 }
 
 /* Describes the first picture of a track. bytes: the movie's file, which lies in memory, at offset in another one. */
-static bzna_status bzi_track_first(const bzi_movie *movie, uint32_t number, bzi_span bytes, uint64_t offset,
+static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head *head, bzi_span bytes, uint64_t offset,
                                    bzi_image *image, bzna_error *err)
 {
-    const bzi_track *track = &movie->tracks[number];
     bzi_span unit;
     uint64_t at;
     uint32_t orientation;
 
-    if (bzi_track_orientation(track, number, movie->turned_at, movie->orientation, &orientation, err) != BZNA_OK)
+    if (bzi_track_orientation(track, head, &orientation, err) != BZNA_OK)
         return err->status;
     if (!track->table.chunk_bytes || !track->table.chunk_count)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\" has a sample but no stco or co64 entry", track->name);
@@ -8108,11 +7976,11 @@ typedef struct bzi_container_ops {
     uint64_t    own_bytes;            /* bytes of bzi_container.own, all zeros before open */
     uint32_t    names_inside;         /* only a sample's bytes tell which pictures it has */
     uint32_t    names_unread;         /* but `images` needs few of them, and can read those itself */
-    uint32_t    still;                /* pictures are JPEG or other stills: NVDEC is not asked */
+    uint32_t    still;                /* what bzi_container.still is, unless open says otherwise */
     uint32_t    listed;               /* dataset_config.list may name or label its samples */
     uint32_t    indexed;              /* dataset_config.index may say where its samples lie */
     /* recognizes a file by its first bytes, at most BZI_PROBE_BYTES. NULL: they do not tell */
-    int         (*probe)(const uint8_t *head, uint64_t size);
+    int         (*probe)(bzi_span head);
     /* sets the members after `source` in bzi_container. Pre: config is checked */
     bzna_status (*open)(bzi_container *c, const bzna_dataset_config *config, bzna_error *err);
     /* finds a sample's bytes. extent is all zeros before. Returns BZNA_AGAIN for a sample that `fetch` gets */
@@ -8165,8 +8033,10 @@ struct bzi_container {
     uint32_t         field_count;     /* how many they are */
     uint32_t         target_field;    /* number of the field that is a sample's target; BZI_NO_FIELD: there is none */
     uint32_t         target_inside;   /* the target is in the sample's bytes */
+    uint32_t         target_chosen;   /* dataset_config.target names what it is, and no field */
     uint32_t         orientation;     /* BZNA_ORIENTATION_... */
     uint32_t         palette;         /* BZNA_PALETTE_... */
+    uint32_t         still;           /* pictures are JPEG or other stills: NVDEC is not asked */
     uint32_t         file_count;      /* files of a sample; 0 and 1: samples are no more than one file */
     bzi_owned        kept;            /* its memory, which ends with it */
     void            *own;             /* the state of its operations */
@@ -8183,6 +8053,13 @@ static void bzi_container_add_field(bzi_container *c, bzi_field *own, uint32_t k
     field->kind = kind;
     field->inside = inside;
     bzi_string_copy(field->name, sizeof field->name, name);
+}
+
+/* Adds to a hash what tells most files apart: their sizes. */
+static uint64_t bzi_container_hash(const bzi_container *c, uint64_t hash)
+{
+    const uint64_t words[2] = { c->source.size, c->count };
+    return bzi_hash_numbers(hash, words, sizeof words, 8);
 }
 
 /* Makes the error for a picture that is not there. name: the one that was asked for; NULL: any. */
@@ -8228,22 +8105,23 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
 static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
     bzi_movie movie;
-    uint32_t i = 0;
-    bzna_status status;
+    bzi_track *track = movie.tracks, *end;
 
-    bzi_movie_reset(&movie);
-    status = bzi_box_walk(&movie, bzi_cursor_make(bytes.data, bytes.size, offset), BZI_FILE, err);
-    while (i < movie.track_count && movie.tracks[i].handler != bzi_type("pict") &&
-           movie.tracks[i].handler != bzi_type("vide"))
-        i++;
+    bzi_movie_begin(&movie, err);
+    if (bzi_box_walk(&movie, bzi_cursor_make(bytes.data, bytes.size, offset), BZI_FILE) != BZNA_OK)
+        return err->status;
 
-    if (status == BZNA_OK && (i == movie.track_count || !movie.tracks[i].table.sample_count))
-        return BZI_FAIL_AT(err, BZNA_E_NOT_FOUND, offset, "the HEIF file at byte %llu has neither a primary item "
-                           "nor a track of pictures", (bzi_llu)offset);
+    end = track + movie.track_count;
+    while (track < end && track->handler != bzi_type("pict") && track->handler != bzi_type("vide"))
+        track++;
+    if (track == end || !track->table.sample_count)
+        return BZI_FAIL_AT(err, BZNA_E_NOT_FOUND, offset,
+                           "the HEIF file at byte %llu has neither a primary item nor a track of pictures",
+                           (bzi_llu)offset);
 
-    if (status == BZNA_OK)
-        status = bzi_table_check(&movie.tracks[i], i, err);
-    return status == BZNA_OK ? bzi_track_first(&movie, i, bytes, offset, image, err) : status;
+    if (bzi_table_check(track, err) != BZNA_OK)
+        return err->status;
+    return bzi_track_first(track, &movie.head, bytes, offset, image, err);
 }
 
 /* Describes the picture of a file, or its thumbnail. A picture that is coded in one piece has its item's codec, any
@@ -8269,8 +8147,9 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
         return bzi_heif_sequence(bytes, offset, image, err);
 
     if (!thumb && bzi_heif_references(&heif, BZI_THMB, id, &masters, &id_bytes))
-        return BZI_HEIF_FAIL(&heif.iref, "meta/iref", BZNA_E_UNSUPPORTED, err, "the primary item, %u, is the thumbnail "
-                             "of another, and readers differ in which they show", id);
+        return BZI_HEIF_FAIL(&heif.iref, "meta/iref", BZNA_E_UNSUPPORTED, err,
+                             "the primary item, %u, is the thumbnail of another, and readers differ in which they show",
+                             id);
 
     if (bzi_heif_find(&heif, id, &item, err) != BZNA_OK ||
         (item.type != BZI_GRID && bzi_heif_coded(&heif, &item, &image->coded, err) != BZNA_OK))
@@ -8300,8 +8179,6 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
 }
 
 /* --- A file by itself as a data set of one sample --- */
-
-static int bzi_heif_row_probe(const uint8_t *head, uint64_t size) { return bzi_heif_probe((bzi_span){ head, size }); }
 
 static const bzi_field bzi_heif_fields[] = { { BZNA_FIELD_IMAGE, 1, "image" }, { BZNA_FIELD_IMAGE, 1, "thumb" } };
 
@@ -8361,7 +8238,7 @@ static const bzi_container_ops bzi_heif_ops = {
     .name = "HEIF",
     .names_inside = 1,
     .still = 1,
-    .probe = bzi_heif_row_probe,
+    .probe = bzi_heif_probe,
     .open = bzi_heif_open,
     .locate = bzi_heif_locate,
     .images = bzi_heif_images,
@@ -8397,91 +8274,60 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
  * movie box is read in one piece. A sample's own boxes are read with the sample. Nothing is allocated for a sample,
  * except for offsets if several samples share a chunk. */
 
-#define BZI_MP4_ROW 64u               /* targets that are looked up together */
-#define BZI_MP4_ROW_UNKNOWN 0u        /* not looked up yet */
-#define BZI_MP4_ROW_FOUND   1u        /* 8 bytes each, where they lie if all lie end to end: the index is not needed */
-#define BZI_MP4_ROW_NONE    2u        /* elsewhere: each is looked up in the index */
-
-/* A file's targets in rows of BZI_MP4_ROW, and what is known about each row. */
-typedef struct bzi_mp4_rows {
-    uint64_t        first;            /* file offset of the first target */
-    _Atomic uint8_t found[];          /* of each row: BZI_MP4_ROW_... */
-} bzi_mp4_rows;
-
-static uint64_t bzi_mp4_rows_size(const bzi_table *table)
-{
-    return sizeof(bzi_mp4_rows) + (table->sample_count + (uint64_t)BZI_MP4_ROW - 1) / BZI_MP4_ROW;
-}
-
 /* The data that the rows of archives and of videos keep of a file. */
 typedef struct bzi_mp4 {
-    uint64_t     *ends;               /* offset and size of samples at both ends, as the index states them */
-    uint32_t      end_count;          /* how many samples that are */
-    bzi_mp4_rows *rows;               /* of a file with many targets; else NULL */
-    uint64_t      trailing_bytes;     /* after the last box: too few for another */
-    int32_t       input;              /* number of the track of pictures; -1: there is none */
-    int32_t       target;             /* number of the track of targets; -1: there is none */
-    int32_t       filename;           /* number of the track of names; -1: there is none */
-    uint64_t      turned_at;          /* as in bzi_movie */
-    uint32_t      movie_orientation;  /* as bzi_movie.orientation */
-    uint32_t      orientation;        /* of a video's frames */
-    uint32_t      brand_count;        /* as in bzi_movie */
-    uint32_t      brands[8];          /* as in bzi_movie */
-    uint32_t      track_count;        /* tracks of the file */
-    bzi_track    *tracks;             /* without what they point to, but a video's config */
-    bzi_span      names;              /* as in bzi_movie */
-    uint64_t      names_at;           /* as in bzi_movie */
-    uint64_t      classes_at;         /* offset of the classes in names */
-    bzi_field    *fields;             /* image, thumb, target and name, if there are such; then those of names */
-    uint32_t      first_own;          /* number of the first field of names */
+    uint64_t      *ends;              /* offset and size of samples at both ends, as the index states them */
+    uint32_t       end_count;         /* how many samples that are */
+    uint64_t       trailing_bytes;    /* after the last box: too few for another */
+    bzi_track     *input;             /* the track of pictures; NULL: there is none, as for the next two */
+    bzi_track     *target;            /* the track of targets */
+    bzi_track     *filename;          /* the track of names */
+    bzi_movie_head head;              /* what the file states beside its tracks; its names are kept */
+    uint32_t       orientation;       /* of a video's frames */
+    uint32_t       track_count;       /* tracks of the file */
+    bzi_track     *tracks;            /* without what they point to, but a video's config */
+    uint64_t       classes_at;        /* offset of the classes in head.names */
+    bzi_field     *fields;            /* image, thumb, target and name, if there are such; then those of head.names */
+    uint32_t       first_own;         /* number of the first field of head.names */
 } bzi_mp4;
 
 static const bzi_mp4 *bzi_mp4_of(const bzi_container *c) { return c->own; }
 
-static bzi_track *bzi_mp4_track(const bzi_container *c, int32_t number)
-{
-    return number < 0 ? NULL : &bzi_mp4_of(c)->tracks[number];
-}
-
 /* Recognizes a file that begins with a type of box that files begin with. */
-static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
+static int bzi_mp4_probe(bzi_span head)
 {
     static const char first[][5] = { "ftyp", "mdat", "moov", "wide", "free", "skip", "styp", "moof" };
 
-    for (size_t i = 0; size >= 8 && i < BZI_LENGTH(first); i++)
-        if (!memcmp(head + 4, first[i], 4))
+    for (size_t i = 0; head.size >= 8 && i < BZI_LENGTH(first); i++)
+        if (!memcmp(head.data + 4, first[i], 4))
             return 1;
     return 0;
 }
 
 /* Reads a box at file level, if it has a rule. From a source of callbacks, the movie box is kept. */
-static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, bzi_window *window, const bzi_box *box,
-                                    bzna_error *err)
+static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, const bzi_box *box)
 {
     bzna_status status = BZNA_OK;
-    if (!bzi_box_find(bzi_box_first(BZI_FILE), box->type))
-        return BZNA_OK;
     if (box->type == bzi_type("moov") && !movie->has_moov && !c->source.blocks && !c->source.kept[0].size)
-        status = bzi_source_keep(&c->source, 0, &c->kept, box->at, box->size, err);
-    return status == BZNA_OK ? bzi_box_list(movie, window, box->at, box->at + box->size, BZI_FILE, err) : status;
+        status = bzi_source_keep(&c->source, 0, &c->kept, box->at, box->size, movie->err);
+    return status == BZNA_OK ? bzi_box_list(movie, box->at, box->at + box->size, BZI_FILE) : status;
 }
 
 /* Recognizes an archive that was not indexed: the original tools write samples after an empty mdat box, and let it
  * contain them only when they index the file. */
-static bzna_status bzi_mp4_check_indexed(bzi_movie *movie, const bzi_box *last, const bzi_box *box, bzna_error *err)
+static bzna_status bzi_mp4_check_indexed(bzi_movie *movie, const bzi_box *last, const bzi_box *box)
 {
-    if (last->type != bzi_type("mdat") || last->size != 16 || last->header != 16 ||
-        box->type != bzi_type("ftyp"))
+    if (last->type != bzi_type("mdat") || last->size != 16 || last->header != 16 || box->type != bzi_type("ftyp"))
         return BZNA_OK;
     movie->path[movie->depth++] = last->type;
-    return bzi_box_fail(movie, err, BZNA_E_UNFINISHED, last->at,
+    return bzi_box_fail(movie, BZNA_E_UNFINISHED, last->at,
                         "the archive was not indexed: the box is empty, and samples follow it. Index it with the tool "
                         "that wrote it, or pack its pictures again");
 }
 
 /* Walks over the boxes of the file. Those without a rule are skipped unread; bytes at the end that are too few for a
  * box are ignored. Pointers in movie are invalid afterwards. */
-static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *err)
+static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie)
 {
     const uint64_t end = c->source.size;
     bzi_window window = { .source = &c->source, .memory = &c->host->memory };
@@ -8489,76 +8335,62 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *
     uint64_t at = 0;
     bzi_box box = { .at = 0 }, last;
 
-    for (uint32_t n = 0; at < end && status == BZNA_OK && (!n || end - at >= 8); n++) {
-        uint8_t header[16] = { 0 };
-        const uint8_t *view = NULL;
+    movie->window = &window;
+    for (uint32_t n = 0; at < end && status == BZNA_OK && (!n || end - at >= 8); n++, at += box.size) {
         last = box;
-        if (n == BZI_LIMIT_TOP_BOXES) {
-            status = bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u boxes at file level", n);
-        } else if ((status = bzi_window_view(&window, at, bzi_min(16, end - at), &view, err)) == BZNA_OK) {
-            memcpy(header, view, (size_t)bzi_min(16, end - at));
-            if ((status = bzi_box_header(movie, header, end - at, at, &box, err)) == BZNA_OK &&
-                (status = bzi_mp4_check_indexed(movie, &last, &box, err)) == BZNA_OK)
-                status = bzi_mp4_read_box(c, movie, &window, &box, err);
-        }
-        at += box.size;
+        if (n == BZI_LIMIT_TOP_BOXES)
+            status = bzi_box_fail(movie, BZNA_E_LIMIT, at, "more than %u boxes at file level", n);
+        else if ((status = bzi_box_next(movie, at, end, &box)) == BZNA_OK &&
+                 (status = bzi_mp4_check_indexed(movie, &last, &box)) == BZNA_OK)
+            status = bzi_mp4_read_box(c, movie, &box);
     }
 
     bzi_buffer_free(&c->host->memory, &window.bytes);
-    if (status != BZNA_OK)
+    movie->window = NULL;
+    if (status < 0)
         return status;
     ((bzi_mp4 *)c->own)->trailing_bytes = end > at ? end - at : 0;
     if (movie->has_moov)
         return BZNA_OK;
-    return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, end, "there is no moov box up to the end at byte %llu",
+    return BZI_FAIL_AT(movie->err, BZNA_E_TRUNCATED, end, "there is no moov box up to the end at byte %llu",
                        (bzi_llu)end);
 }
 
-/* Copies a movie's tracks and the rest into own, without what the tracks point to. */
-static bzna_status bzi_mp4_take(bzi_container *c, const bzi_movie *movie, bzna_error *err)
+/* Reads the movie box. bzi_movie has room for all tracks that a file may have; only those in use are kept, without what
+ * they point to. */
+static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    if (!(mp4->tracks = bzi_keep_copy(&c->kept, movie->tracks, movie->track_count, sizeof *movie->tracks)))
+    bzi_movie movie;                  /* on the stack: in the heap, thousands of files would leave as many holes */
+
+    bzi_movie_begin(&movie, err);
+    if (bzi_source_use_blocks(&c->source, c->host, err) != BZNA_OK || bzi_mp4_scan(c, &movie) != BZNA_OK)
+        return err->status;
+    if (!(mp4->tracks = bzi_keep_copy(&c->kept, movie.tracks, movie.track_count, sizeof *movie.tracks)))
         return bzi_fail_memory(err, "the tracks of a data set");
-    mp4->track_count = movie->track_count;
+
+    mp4->track_count = movie.track_count;
     for (uint32_t i = 0; i < mp4->track_count; i++) {
         bzi_table *table = &mp4->tracks[i].table;
         table->source = &c->source;
         table->sizes = table->chunks = table->runs = NULL;
         mp4->tracks[i].config.data = NULL;
     }
-
-    mp4->turned_at = movie->turned_at;
-    mp4->movie_orientation = movie->orientation;
-    mp4->names_at = movie->names_at;
-    mp4->names.size = movie->names.size;
-    mp4->brand_count = movie->brand_count;
-    memcpy(mp4->brands, movie->brands, sizeof mp4->brands);
-    return bzi_source_hold(&c->source, &c->kept, mp4->names_at, &mp4->names, err);
+    mp4->head = movie.head;
+    return bzi_source_hold(&c->source, &c->kept, mp4->head.names_at, &mp4->head.names, err);
 }
 
-/* Reads the movie box. bzi_movie has room for all tracks that a file may have; only those in use are kept. */
-static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
-{
-    bzi_movie movie;                  /* on the stack: in the heap, thousands of files would leave as many holes */
-    bzna_status status = bzi_source_use_blocks(&c->source, c->host, err);
-    memset(&movie, 0, sizeof movie);
-    if (status == BZNA_OK && (status = bzi_mp4_scan(c, &movie, err)) == BZNA_OK)
-        status = bzi_mp4_take(c, &movie, err);
-    return status;
-}
-
-/* Returns the first track of that name, or for NULL the first video track; -1: there is none. */
-static int32_t bzi_track_find(const bzi_track *tracks, uint32_t count, const char *name)
+/* Returns the first track of that name, or for NULL the first video track. NULL: there is none. */
+static bzi_track *bzi_track_find(bzi_track *tracks, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
         if (name ? !strcmp(tracks[i].name, name) : tracks[i].handler == bzi_type("vide"))
-            return (int32_t)i;
-    return -1;
+            return &tracks[i];
+    return NULL;
 }
 
 /* Returns a track of the whole archive, or its variant for a split: "bzna_input", "bzna_input_train". */
-static int32_t bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *split)
+static bzi_track *bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *split)
 {
     char variant[BZNA_NAME_MAX];
     snprintf(variant, sizeof variant, "%s%s%.12s", name, split ? "_" : "", split ? split : "");
@@ -8566,50 +8398,43 @@ static int32_t bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *sp
 }
 
 /* Lists the samples that a fragmented track has in moov. */
-static bzna_status bzi_mp4_index_moov(const bzi_table *table, uint32_t number, bzi_fragment_sink *sink, bzna_error *err)
+static bzna_status bzi_mp4_index_moov(const bzi_track *track, bzi_fragment_sink *sink, bzna_error *err)
 {
-    const uint32_t count = table->sample_count;
+    const bzi_table *table = &track->table;
     bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < table->sample_count && status == BZNA_OK; i++) {
         uint64_t size = 0;
-        sink->offsets[i] = 0;
         if ((status = bzi_table_size(table, i, &size, err)) == BZNA_OK && table->is_plain)
             status = bzi_table_chunk(table, i, &sink->offsets[i], err);
         bzi_put_be32(sink->sizes + 4 * (uint64_t)i, (uint32_t)size);
     }
-    if (status == BZNA_OK && count && !table->is_plain)
-        status = bzi_table_expand(table, number, sink->offsets, err);
+    if (status == BZNA_OK && table->sample_count && !table->is_plain)
+        status = bzi_table_expand(track, sink->offsets, err);
     return status;
 }
 
 /* Lists all samples of a fragmented track: those in moov, then those of its fragments. */
-static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, uint32_t number, bzna_error *err)
+static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, bzna_error *err)
 {
     bzi_table *table = &track->table;
     const uint32_t count = table->sample_count + track->fragment_samples;
     bzi_fragment_sink sink = { .at = table->sample_count, .count = count };
     bzi_movie movie;
-    bzna_status status = BZNA_OK;
 
     if (count > c->source.size)
-        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples do not fit the file", number, track->name,
-                        count);
-
+        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples do not fit the file", track->number,
+                        track->name, count);
     if (!BZI_KEEP(&c->kept, sink.offsets, count) || !(sink.sizes = bzi_keep(&c->kept, count, 4)))
-        status = bzi_fail_memory(err, "the sample index");
-    if (status == BZNA_OK)
-        status = bzi_mp4_index_moov(table, number, &sink, err);
-    memset(&movie, 0, sizeof movie);
-    movie.sink = &sink;
-    sink.track = &movie.tracks[number];
-    if (status == BZNA_OK)
-        status = bzi_mp4_scan(c, &movie, err);
-    if (status == BZNA_OK && (sink.at != count || bzi_mp4_of(c)->track_count != movie.track_count))
-        status = BZI_FAIL(err, BZNA_E_IO, "moov/trak[%u] \"%s\": its fragments have changed", number, track->name);
+        return bzi_fail_memory(err, "the sample index");
 
-    if (status != BZNA_OK)
-        return status;
+    bzi_movie_begin(&movie, err);
+    movie.sink = &sink;
+    sink.track = &movie.tracks[track->number];
+    if (bzi_mp4_index_moov(track, &sink, err) != BZNA_OK || bzi_mp4_scan(c, &movie) != BZNA_OK)
+        return err->status;
+    if (sink.at != count || bzi_mp4_of(c)->track_count != movie.track_count)
+        return BZI_FAIL(err, BZNA_E_IO, "moov/trak[%u] \"%s\": its fragments have changed", track->number, track->name);
 
     table->offsets = sink.offsets;
     table->sizes = sink.sizes;
@@ -8619,63 +8444,48 @@ static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, u
     return BZNA_OK;
 }
 
-/* Lists the offsets of a track's samples if several share a chunk. Archives never need it. */
-static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_error *err)
+/* Lists the offsets of a track's samples if several share a chunk. Archives never need it. NULL: there is no track. */
+static bzna_status bzi_mp4_index_track(bzi_container *c, bzi_track *track, bzna_error *err)
 {
-    bzi_track *track = bzi_mp4_track(c, number);
     bzi_table *table;
     uint64_t bytes;
-    bzna_status status;
 
     if (!track)
         return BZNA_OK;
     table = &track->table;
-    if ((status = bzi_table_check(track, (uint32_t)number, err)) != BZNA_OK ||
-        ((table->sample_count == 0 || table->is_plain) && !track->fragment_samples))
-        return status;
+    if (bzi_table_check(track, err) != BZNA_OK)
+        return err->status;
+    if ((table->sample_count == 0 || table->is_plain) && !track->fragment_samples)
+        return BZNA_OK;
     if (table->common_size && (!bzi_mul(table->common_size, table->sample_count, &bytes) || bytes > c->source.size))
         return bzi_fail(err, BZNA_E_BOX, table->sizes_at, bzi_type("stsz"), 0,
-                        "moov/trak[%d]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file",
-                        (int)number, (bzi_llu)table->sizes_at, table->sample_count, table->common_size);
+                        "moov/trak[%u]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file",
+                        track->number, (bzi_llu)table->sizes_at, table->sample_count, table->common_size);
     if (track->fragment_samples)
-        return bzi_mp4_index_fragments(c, track, (uint32_t)number, err);
+        return bzi_mp4_index_fragments(c, track, err);
     if (!BZI_KEEP(&c->kept, table->offsets, table->sample_count))
         return bzi_fail_memory(err, "the sample index");
-    return bzi_table_expand(table, (uint32_t)number, table->offsets, err);
-}
-
-/* Makes room for what is learned about a file's targets. */
-static bzna_status bzi_mp4_prepare_rows(bzi_container *c, const bzi_table *table, bzna_error *err)
-{
-    bzi_mp4 *mp4 = c->own;
-    uint64_t size;
-    if (!table->is_plain || table->sample_count <= BZI_MP4_ROW)
-        return BZNA_OK;
-    if (!(mp4->rows = bzi_keep(&c->kept, 1, bzi_mp4_rows_size(table))))
-        return bzi_fail_memory(err, "the targets of a data set");
-    return bzi_table_place(table, 0, &mp4->rows->first, &size, err);
+    return bzi_table_expand(track, table->offsets, err);
 }
 
 /* Prepares reading targets. From callbacks, all are read at once if they lie together, as in archives. */
 static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
 {
-    const bzi_track *track = bzi_mp4_track(c, bzi_mp4_of(c)->target);
-    uint64_t first = UINT64_MAX, last = 0, count = track ? track->table.sample_count : 0;
+    const bzi_track *track = bzi_mp4_of(c)->target;
+    uint64_t first = UINT64_MAX, last = 0;
 
-    c->target_count = count;
-    if (c->source.blocks && count)
-        return bzi_mp4_prepare_rows(c, &track->table, err);
-    if (c->source.map || !count)
+    c->target_count = track ? track->table.sample_count : 0;
+    if (c->source.blocks || c->source.map || !c->target_count)
         return BZNA_OK;
 
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < c->target_count; i++) {
         bzi_extent e = { 0 };
         if (bzi_table_entry(&track->table, i, c->source.size, &e.offset, &e.size, err) != BZNA_OK)
             return BZNA_OK;                                 /* the error is that of its sample */
         first = bzi_min(first, e.offset);
         last = e.offset + e.size > last ? e.offset + e.size : last;
     }
-    if (last - first > count * 8 + 4096)
+    if (last - first > c->target_count * 8 + 4096)
         return BZNA_OK;
     return bzi_source_keep(&c->source, 1, &c->kept, first, last - first, err);
 }
@@ -8684,7 +8494,7 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
 static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    const bzi_table *table = &mp4->tracks[mp4->input].table;
+    const bzi_table *table = &mp4->input->table;
     const uint32_t count = (uint32_t)bzi_min(c->count, 128);
     bzna_status status = BZNA_OK;
 
@@ -8698,27 +8508,38 @@ static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
     return status;
 }
 
-/* One field in a box of ours. */
+/* Iterates over the fields in a box of ours. */
 typedef struct bzi_named {
-    uint32_t kind;                    /* BZNA_FIELD_... */
-    bzi_span name;                    /* in the box */
-    bzi_span value;                   /* in the box */
+    bzi_cursor c;                     /* at the next field */
+    uint32_t   left;                  /* fields left */
+    uint32_t   kind;                  /* of the last field: BZNA_FIELD_...; 0: there is none */
+    bzi_span   name;                  /* in the box */
+    bzi_span   value;                 /* in the box */
 } bzi_named;
 
-/* Begins to read the fields of a box of ours. Returns 0 if it is of an unknown version, which is then ignored. */
-static int bzi_named_begin(bzi_cursor *c, bzi_span box, uint64_t at, uint32_t *count)
+/* Begins at the first field. A box of an unknown version is ignored, as if it were empty. */
+static bzi_named bzi_named_begin(bzi_span box, uint64_t at)
 {
-    *c = bzi_cursor_make(box.data, box.size, at);
-    if (bzi_cursor_u32(c) != 0)
-        return 0;
-    *count = bzi_cursor_u32(c);
-    return !c->overrun;
+    bzi_named n = { .c = bzi_cursor_make(box.data, box.size, at) };
+
+    if (bzi_cursor_u32(&n.c) == 0)
+        n.left = bzi_cursor_u32(&n.c);
+    else
+        n.c.pos = n.c.size;
+    return n;
 }
 
-static bzna_status bzi_named_next(bzi_cursor *c, bzi_named *n, bzna_error *err)
+/* Reads the next field. Returns BZNA_END after the last. */
+static bzna_status bzi_named_next(bzi_named *n, bzna_error *err)
 {
+    bzi_cursor *c = &n->c;
     const uint64_t at = bzi_cursor_offset(c);
 
+    n->kind = 0;
+    if (!n->left)
+        return BZNA_END;
+
+    n->left--;
     n->kind = bzi_cursor_u8(c);
     n->name.size = bzi_cursor_u8(c);
     n->name.data = bzi_cursor_take(c, n->name.size);
@@ -8727,36 +8548,35 @@ static bzna_status bzi_named_next(bzi_cursor *c, bzi_named *n, bzna_error *err)
     if (!c->overrun && n->kind >= BZNA_FIELD_IMAGE && n->kind <= BZNA_FIELD_BYTES && n->name.size &&
         n->name.size < BZNA_NAME_MAX)
         return BZNA_OK;
-    return bzi_fail_in(err, BZNA_E_BOX, at, BZI_UUID, "the field has no name or no known kind, or does not fit the "
-                       "box");
+    return bzi_fail_in(err, BZNA_E_BOX, at, BZI_UUID,
+                       "the field has no name or no known kind, or does not fit the box");
 }
 
 /* Reads the names of fields and classes in a box of ours, but no values. */
 static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    bzi_cursor cursor;
-    bzi_named n;
-    uint32_t count = 0;
+    bzi_named n = bzi_named_begin(mp4->head.names, mp4->head.names_at);
+    bzi_cursor *cursor = &n.c;
+    bzna_status status;
 
     mp4->first_own = c->field_count;
-    if (!mp4->names.size || !bzi_named_begin(&cursor, mp4->names, mp4->names_at, &count))
-        return BZNA_OK;
-
-    for (uint32_t i = 0; i < count; i++) {
+    while ((status = bzi_named_next(&n, err)) == BZNA_OK) {
         char name[BZNA_NAME_MAX];
-        if (i == BZI_LIMIT_ARCHIVE_FIELDS)
-            return bzi_fail_in(err, BZNA_E_LIMIT, bzi_cursor_offset(&cursor), BZI_UUID, "more than %u fields", i);
-        if (bzi_named_next(&cursor, &n, err) != BZNA_OK)
-            return err->status;
         bzi_text_copy(name, sizeof name, n.name.data, n.name.size);
         bzi_container_add_field(c, mp4->fields, n.kind, c->ops->names_inside, name);
+        if (n.left && c->field_count - mp4->first_own == BZI_LIMIT_ARCHIVE_FIELDS)
+            return bzi_fail_in(err, BZNA_E_LIMIT, bzi_cursor_offset(cursor), BZI_UUID, "more than %u fields",
+                               BZI_LIMIT_ARCHIVE_FIELDS);
     }
-    mp4->classes_at = cursor.pos + 4;
-    c->class_count = bzi_cursor_left(&cursor) < 8 ? 0 : bzi_cursor_u32(&cursor);
-    if (!c->class_count || c->class_count < bzi_cursor_left(&cursor) / 4)
+    if (status != BZNA_END)
+        return status;
+
+    mp4->classes_at = cursor->pos + 4;
+    c->class_count = bzi_cursor_left(cursor) < 8 ? 0 : bzi_cursor_u32(cursor);
+    if (!c->class_count || c->class_count < bzi_cursor_left(cursor) / 4)
         return BZNA_OK;
-    return bzi_fail_in(err, BZNA_E_BOX, mp4->names_at + mp4->classes_at, BZI_UUID,
+    return bzi_fail_in(err, BZNA_E_BOX, mp4->head.names_at + mp4->classes_at, BZI_UUID,
                        "it has no room for the names of %llu classes", (bzi_llu)c->class_count);
 }
 
@@ -8765,11 +8585,11 @@ static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, b
 {
     const bzi_mp4 *mp4 = c->own;
     const uint64_t at = mp4->classes_at + 4 * target, names_at = mp4->classes_at + 4 * (c->class_count + 1);
-    const uint32_t begin = bzi_be32(mp4->names.data + at), end = bzi_be32(mp4->names.data + at + 4);
-    if (begin > end || end > mp4->names.size - names_at)
-        return bzi_fail_in(err, BZNA_E_BOX, mp4->names_at + at, BZI_UUID, "the name of class %llu does not lie in it",
-                           (bzi_llu)target);
-    bzi_value_put(value, mp4->names.data + names_at + begin, end - begin);
+    const uint32_t begin = bzi_be32(mp4->head.names.data + at), end = bzi_be32(mp4->head.names.data + at + 4);
+    if (begin > end || end > mp4->head.names.size - names_at)
+        return bzi_fail_in(err, BZNA_E_BOX, mp4->head.names_at + at, BZI_UUID,
+                           "the name of class %llu does not lie in it", (bzi_llu)target);
+    bzi_value_put(value, mp4->head.names.data + names_at + begin, end - begin);
     return BZNA_OK;
 }
 
@@ -8777,36 +8597,34 @@ static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, b
 static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    const bzi_track *input = bzi_mp4_track(c, mp4->input);
-    bzna_status status;
+    const bzi_track *input = mp4->input;
 
-    mp4->target = config->target ? bzi_mp4_find(mp4, config->target, config->split) : -1;
-    mp4->target = mp4->target >= 0 ? mp4->target : bzi_mp4_find(mp4, "bzna_target", config->split);
+    mp4->target = config->target ? bzi_mp4_find(mp4, config->target, config->split) : NULL;
+    c->target_chosen = mp4->target != NULL;
+    mp4->target = mp4->target ? mp4->target : bzi_mp4_find(mp4, "bzna_target", config->split);
     mp4->filename = bzi_mp4_find(mp4, "bzna_fname", config->split);
     if (input->table.sample_count + input->fragment_samples == 0)
-        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%d] \"%s\" has no samples", (int)mp4->input, input->name);
-    if ((status = bzi_mp4_index_track(c, mp4->input, err)) != BZNA_OK ||
-        (status = bzi_mp4_index_track(c, mp4->target, err)) != BZNA_OK ||
-        (status = bzi_mp4_index_track(c, mp4->filename, err)) != BZNA_OK)
-        return status;
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%u] \"%s\" has no samples", input->number, input->name);
+    if (bzi_mp4_index_track(c, mp4->input, err) != BZNA_OK || bzi_mp4_index_track(c, mp4->target, err) != BZNA_OK ||
+        bzi_mp4_index_track(c, mp4->filename, err) != BZNA_OK)
+        return err->status;
 
     c->count = input->table.sample_count;
-    if ((status = bzi_mp4_note_ends(c, err)) != BZNA_OK)
-        return status;
-    if (!BZI_KEEP(&c->kept, mp4->fields, mp4->names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4))
+    if (bzi_mp4_note_ends(c, err) != BZNA_OK)
+        return err->status;
+    if (!BZI_KEEP(&c->kept, mp4->fields, mp4->head.names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4))
         return bzi_fail_memory(err, "the fields of a data set");
 
     bzi_container_add_field(c, mp4->fields, BZNA_FIELD_IMAGE, 1, "image");
     if (c->ops->names_inside)
         bzi_container_add_field(c, mp4->fields, BZNA_FIELD_IMAGE, 1, "thumb");
-    if (mp4->target >= 0) {
+    if (mp4->target) {
         c->target_field = c->field_count;
         bzi_container_add_field(c, mp4->fields, BZNA_FIELD_INTEGER, 0, "target");
     }
-    if (mp4->filename >= 0)
+    if (mp4->filename)
         bzi_container_add_field(c, mp4->fields, BZNA_FIELD_TEXT, 0, "name");
-    status = bzi_mp4_read_names(c, err);
-    return status == BZNA_OK ? bzi_mp4_load_targets(c, err) : status;
+    return bzi_mp4_read_names(c, err) == BZNA_OK ? bzi_mp4_load_targets(c, err) : err->status;
 }
 
 /* Opens an archive: its bzna_input track holds files. If it holds video, the file is a sample of an archive, alone. */
@@ -8814,28 +8632,28 @@ BZI_COLD
 static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    bzna_status status = bzi_mp4_read(c, err);
-    if (status != BZNA_OK)
-        return status;
+
+    if (bzi_mp4_read(c, err) != BZNA_OK)
+        return err->status;
     mp4->input = bzi_mp4_find(mp4, "bzna_input", config->split);
-    if (mp4->input < 0 && config->split)
+    if (!mp4->input && config->split)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%s\"",
                         config->split);
-    if (mp4->input < 0 || bzi_mp4_track(c, mp4->input)->handler == bzi_type("vide"))
+    if (!mp4->input || mp4->input->handler == bzi_type("vide"))
         return BZNA_AGAIN;
     return bzi_mp4_index(c, config, err);
 }
 
 /* Refuses a video as a whole if nothing here decodes its codec. */
-static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, bzna_error *err)
+static bzna_status bzi_mp4_check_codec(const bzi_track *track, bzna_error *err)
 {
     char type[5];
     if (bzi_codec_of_entry(track->format) || track->table.sample_count + track->fragment_samples == 0)
         return BZNA_OK;
     bzi_fourcc_text(track->format, type);
     return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, track->format, 0,
-                    "moov/trak[%d]/mdia/minf/stbl/stsd: its frames are coded as '%s' (%s), which is not decoded",
-                    (int)number, type, bzi_codec_unread_entry(track->format));
+                    "moov/trak[%u]/mdia/minf/stbl/stsd: its frames are coded as '%s' (%s), which is not decoded",
+                    track->number, type, bzi_codec_unread_entry(track->format));
 }
 
 /* Opens a video. The archive's row has its turn first, and has read the movie, unless the user named the format. */
@@ -8851,22 +8669,17 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     if (status != BZNA_AGAIN)
         return status;
 
-    if (mp4->input < 0)
-        mp4->input = bzi_track_find(mp4->tracks, mp4->track_count, NULL);
-    if (mp4->input < 0)
+    input = mp4->input = mp4->input ? mp4->input : bzi_track_find(mp4->tracks, mp4->track_count, NULL);
+    if (!input)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov has neither a bzna_input nor a video track");
-
-    input = bzi_mp4_track(c, mp4->input);
-    if ((status = bzi_mp4_check_codec(input, mp4->input, err)) != BZNA_OK ||
-        (status = bzi_source_hold(&c->source, &c->kept, input->config_at, &input->config, err)) != BZNA_OK)
-        return status;
+    if (bzi_mp4_check_codec(input, err) != BZNA_OK ||
+        bzi_source_hold(&c->source, &c->kept, input->config_at, &input->config, err) != BZNA_OK)
+        return err->status;
     if (input->fragments_depend || (input->has_sync && input->sync_count < input->table.sample_count))
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED,
-                        "moov/trak[%d]%s: not every frame of the video stands alone", (int)mp4->input,
-                        input->fragments_depend ? ", its fragments" : "/mdia/minf/stbl/stss");
-    if ((status = bzi_track_orientation(input, (uint32_t)mp4->input, mp4->turned_at, mp4->movie_orientation,
-                                        &mp4->orientation, err)) != BZNA_OK)
-        return status;
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u]%s: not every frame of the video stands alone",
+                        input->number, input->fragments_depend ? ", its fragments" : "/mdia/minf/stbl/stss");
+    if (bzi_track_orientation(input, &mp4->head, &mp4->orientation, err) != BZNA_OK)
+        return err->status;
     return bzi_mp4_index(c, config, err);
 }
 
@@ -8878,53 +8691,14 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 
 static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
-    const bzi_mp4 *mp4 = c->own;
-    return bzi_table_entry(&mp4->tracks[mp4->input].table, (uint32_t)index, c->source.size, &extent->offset,
+    return bzi_table_entry(&bzi_mp4_of(c)->input->table, (uint32_t)index, c->source.size, &extent->offset,
                            &extent->size, err);
-}
-
-/* Looks up in the index whether the targets of a row lie where they are expected. A target that cannot be looked up
- * fails when it is used. */
-static uint8_t bzi_mp4_look_at_row(const bzi_container *c, const bzi_table *table, uint64_t row)
-{
-    const bzi_mp4 *mp4 = c->own;
-    const uint64_t from = row * BZI_MP4_ROW, to = bzi_min(from + BZI_MP4_ROW, table->sample_count);
-    bzna_error ignored;
-
-    for (uint64_t i = from; i < to; i++) {
-        uint64_t offset, size;
-        if (bzi_table_entry(table, (uint32_t)i, c->source.size, &offset, &size, &ignored) != BZNA_OK)
-            return BZI_MP4_ROW_UNKNOWN;
-        if (size != 8 || offset != mp4->rows->first + i * 8)
-            return BZI_MP4_ROW_NONE;
-    }
-    return BZI_MP4_ROW_FOUND;
-}
-
-/* Finds where a target lies. For targets that lie end to end, the index is read once a row, and later only the target
- * itself is read. */
-static bzna_status bzi_mp4_locate_target(const bzi_container *c, const bzi_table *table, uint64_t index,
-                                         uint64_t *offset, uint64_t *size, bzna_error *err)
-{
-    const bzi_mp4 *mp4 = c->own;
-    _Atomic uint8_t *row = mp4->rows ? &mp4->rows->found[index / BZI_MP4_ROW] : NULL;
-    uint8_t known = row ? atomic_load_explicit(row, memory_order_relaxed) : BZI_MP4_ROW_NONE;
-
-    if (known == BZI_MP4_ROW_UNKNOWN)
-        atomic_store_explicit(row, known = bzi_mp4_look_at_row(c, table, index / BZI_MP4_ROW), memory_order_relaxed);
-    if (known != BZI_MP4_ROW_FOUND)
-        return bzi_table_entry(table, (uint32_t)index, c->source.size, offset, size, err);
-
-    *offset = mp4->rows->first + index * 8;
-    *size = 8;
-    return BZNA_OK;
 }
 
 /* Gives a sample's target. */
 static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
-    const bzi_mp4 *mp4 = c->own;
-    const bzi_table *table;
+    const bzi_track *track = bzi_mp4_of(c)->target;
     uint64_t offset, size;
     int64_t target;
     uint8_t bytes[8];
@@ -8933,11 +8707,10 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     if (value->absent)
         return BZNA_OK;
 
-    table = &bzi_mp4_track(c, mp4->target)->table;
-    if (bzi_mp4_locate_target(c, table, index, &offset, &size, err) != BZNA_OK)
+    if (bzi_table_entry(&track->table, (uint32_t)index, c->source.size, &offset, &size, err) != BZNA_OK)
         return err->status;
     if (size != 8)
-        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, bzi_type("stsz"), 0,
+        return bzi_fail(err, BZNA_E_BOX, track->table.sizes_at, bzi_type("stsz"), 0,
                         "its target has %llu bytes, not 8", (bzi_llu)size);
     if (bzi_source_pick(&c->source, offset, bytes, 8, err) != BZNA_OK)
         return err->status;
@@ -8951,7 +8724,7 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
 /* Gives a sample's name, without its NUL. */
 static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
-    const bzi_track *track = bzi_mp4_track(c, bzi_mp4_of(c)->filename);
+    const bzi_track *track = bzi_mp4_of(c)->filename;
     bzi_buffer scratch = { NULL, 0 };
     const uint8_t *view = NULL, *nul;
     uint64_t offset, size;
@@ -8995,9 +8768,11 @@ static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sampl
                           .end = e->offset + e->size, .at = sample->bytes ? e->offset : 0 };
     bzna_status status;
 
-    bzi_movie_reset(movie);
-    status = bzi_box_list(movie, &window, e->offset, e->offset + e->size, BZI_FILE, err);
+    bzi_movie_begin(movie, err);
+    movie->window = &window;
+    status = bzi_box_list(movie, e->offset, e->offset + e->size, BZI_FILE);
     bzi_buffer_free(&c->host->memory, &window.bytes);
+    movie->window = NULL;
 
     if (status == BZNA_OK && !movie->has_moov)
         status = bzi_fail_in(err, BZNA_E_BOX, e->offset, "moov", "no moov box in its %llu bytes", (bzi_llu)e->size);
@@ -9011,19 +8786,19 @@ static const char *bzi_mp4_track_of_field(const char *name)
 }
 
 /* Returns the track that is asked for, or without a name, the thumbnail, else the picture, else any other video track.
- * -1: there is none. */
-static int32_t bzi_mp4_choose(const bzi_movie *movie, const bzi_pick *pick)
+ * NULL: there is none. */
+static bzi_track *bzi_mp4_choose(bzi_movie *movie, const bzi_pick *pick)
 {
     static const char *const preferred[] = { "bzna_thumb", "bzna_input", NULL };
     const char *const named = pick->name ? bzi_mp4_track_of_field(pick->name) : NULL;
 
     for (size_t i = pick->whole; i < (named ? pick->whole + 1 : 3); i++) {
-        int32_t track = bzi_track_find(movie->tracks, movie->track_count, named ? named : preferred[i]);
-        if (track >= 0 && bzi_track_is_picture(&movie->tracks[track]))
+        bzi_track *track = bzi_track_find(movie->tracks, movie->track_count, named ? named : preferred[i]);
+        if (track && bzi_track_is_picture(track))
             return track;
     }
 
-    return -1;
+    return NULL;
 }
 
 /* Returns 1 if a sample of an archive is no file of boxes, but a picture by itself, as its first bytes say; else 0. */
@@ -9054,38 +8829,26 @@ static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *
                                       bzi_named *n, bzna_error *err)
 {
     bzi_movie movie;
-    const bzi_mp4 *mp4 = c->own;
-    bzi_span box = mp4->names;
-    uint64_t at = mp4->names_at;
-    bzi_cursor cursor;
-    uint32_t count = 0;
+    const bzi_movie_head *head = &bzi_mp4_of(c)->head;
+    bzna_status status;
 
-    memset(n, 0, sizeof *n);
+    n->kind = 0;
     if (field->inside) {
         if (bzi_mp4_parse(c, sample, &movie, err) != BZNA_OK)
             return err->status;
-        box = movie.names;
-        at = movie.names_at;
+        head = &movie.head;
     }
 
-    if (!box.size || !bzi_named_begin(&cursor, box, at, &count))
-        return BZNA_OK;
+    *n = bzi_named_begin(head->names, head->names_at);
+    do {
+        if ((status = bzi_named_next(n, err)) != BZNA_OK)
+            return status == BZNA_END ? BZNA_OK : status;
+    } while (!bzi_span_is(n->name, field->name));
 
-    for (uint32_t i = 0; i < count; i++) {
-        if (bzi_named_next(&cursor, n, err) != BZNA_OK)
-            return err->status;
-
-        if (strlen(field->name) != n->name.size || memcmp(field->name, n->name.data, (size_t)n->name.size))
-            continue;
-
-        if (n->kind != field->kind || (n->kind == BZNA_FIELD_INTEGER && n->value.size != 8) ||
-            (n->kind == BZNA_FIELD_VECTOR && n->value.size % 4))
-            return bzi_fail_in(err, BZNA_E_BOX, at, BZI_UUID, "its %s is of kind %u, in %llu bytes", field->name,
-                               n->kind, (bzi_llu)n->value.size);
-        return BZNA_OK;
-    }
-
-    n->kind = 0;
+    if (n->kind != field->kind || (n->kind == BZNA_FIELD_INTEGER && n->value.size != 8) ||
+        (n->kind == BZNA_FIELD_VECTOR && n->value.size % 4))
+        return bzi_fail_in(err, BZNA_E_BOX, head->names_at, BZI_UUID, "its %s is of kind %u, in %llu bytes",
+                           field->name, n->kind, (bzi_llu)n->value.size);
     return BZNA_OK;
 }
 
@@ -9103,10 +8866,9 @@ static bzna_status bzi_mp4_field_image(const bzi_container *c, const bzi_sample 
                                        bzi_image *image, bzna_error *err)
 {
     bzi_named n;
-    bzna_status status = bzi_mp4_find_named(c, sample, field, &n, err);
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_mp4_find_named(c, sample, field, &n, err) != BZNA_OK)
+        return err->status;
     if (!n.kind)
         return bzi_container_fail_image(field->name, err);
     return bzi_file_image(n.value, sample->extent.offset + (uint64_t)(n.value.data - sample->bytes), image,
@@ -9118,23 +8880,22 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
                                          bzi_image *image, bzna_error *err)
 {
     bzi_movie movie;
-    int32_t number;
+    const bzi_track *track;
     const bzi_field *field = bzi_mp4_picture_field(c, pick->name);
-    bzna_status status;
 
     if (bzi_mp4_is_picture(c, sample))
         return bzi_mp4_raw_image(sample, pick, image, err);
     if (field)
         return bzi_mp4_field_image(c, sample, field, image, err);
-    if ((status = bzi_mp4_parse(c, sample, &movie, err)) != BZNA_OK)
-        return status;
-    if ((number = bzi_mp4_choose(&movie, pick)) < 0)
+    if (bzi_mp4_parse(c, sample, &movie, err) != BZNA_OK)
+        return err->status;
+    if (!(track = bzi_mp4_choose(&movie, pick)))
         return bzi_container_fail_image(pick->name, err);
 
-    if ((status = bzi_track_first(&movie, (uint32_t)number, bzi_sample_span(sample),
-                                  sample->extent.offset, image, err)) == BZNA_OK)
-        image->otherwise = bzi_color_of_archives;
-    return status;
+    if (bzi_track_first(track, &movie.head, bzi_sample_span(sample), sample->extent.offset, image, err) != BZNA_OK)
+        return err->status;
+    image->otherwise = bzi_color_of_archives;
+    return BZNA_OK;
 }
 
 static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
@@ -9163,17 +8924,15 @@ static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_samp
 static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                        bzi_image *image, bzna_error *err)
 {
-    const bzi_track *track = bzi_mp4_track(c, bzi_mp4_of(c)->input);
-    bzna_status status;
+    const bzi_track *track = bzi_mp4_of(c)->input;
 
     if (pick->name && strcmp(pick->name, "image") != 0 && strcmp(pick->name, track->name) != 0)
         return bzi_container_fail_image(pick->name, err);
-    if ((status = bzi_track_unit(track, bzi_sample_span(sample), sample->extent.offset, image,
-                                 err)) == BZNA_OK)
-        image->coded.orientation = bzi_mp4_of(c)->orientation;
-    if (status == BZNA_OK)
-        image->otherwise = strncmp(track->name, "bzna_", 5) ? bzi_color_of_codecs : bzi_color_of_archives;
-    return status;
+    if (bzi_track_unit(track, bzi_sample_span(sample), sample->extent.offset, image, err) != BZNA_OK)
+        return err->status;
+    image->coded.orientation = bzi_mp4_of(c)->orientation;
+    image->otherwise = strncmp(track->name, "bzna_", 5) ? bzi_color_of_codecs : bzi_color_of_archives;
+    return BZNA_OK;
 }
 
 static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
@@ -9181,7 +8940,7 @@ static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample
 {
     (void)sample;
     (void)err;
-    bzi_sample_ref_add(out, bzi_mp4_track(c, bzi_mp4_of(c)->input)->name);
+    bzi_sample_ref_add(out, bzi_mp4_of(c)->input->name);
     return BZNA_OK;
 }
 
@@ -9189,9 +8948,8 @@ static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample
 static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_mp4 *mp4 = c->own;
-    const uint64_t words[2] = { c->source.size, c->count };
 
-    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
+    hash = bzi_container_hash(c, hash);
     return bzi_hash_numbers(hash, mp4->ends, mp4->end_count * 2 * sizeof *mp4->ends, 8);
 }
 
@@ -9201,8 +8959,8 @@ static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
 
     info->track_count = mp4->track_count;
     info->trailing_bytes = mp4->trailing_bytes;
-    info->brand_count = mp4->brand_count;
-    memcpy(info->brands, mp4->brands, sizeof info->brands);
+    info->brand_count = mp4->head.brand_count;
+    memcpy(info->brands, mp4->head.brands, sizeof info->brands);
 }
 
 /* Gives the value of a field in a box of ours, if the sample has it. */
@@ -9273,7 +9031,7 @@ static const bzi_container_ops bzi_mp4_video = {
 
 #if !defined(BENZINA_NO_FOLDERS) || !defined(BENZINA_NO_SHARDS)
 /* ==== 33. Lists =====================================================================================================
- * Calls: rooms 2, 8, 10-12.
+ * Calls: rooms 2, 8, 10-11.
  *
  * Text that lists samples, one a line. The first line tells which kind of list it is:
  * - index, labels and path with tabs between them (MXNet's .lst)
@@ -9375,11 +9133,8 @@ static bzna_status bzi_text_open(bzi_owned *kept, const char *path, bzi_span *te
 /* Cuts off blanks at both ends. */
 static bzi_span bzi_span_trim(bzi_span s)
 {
-    while (s.size && bzi_is_space(s.data[0])) {
-        s.data++;
-        s.size--;
-    }
-
+    while (s.size && bzi_is_space(s.data[0]))
+        s = bzi_span_skip(s, 1);
     while (s.size && bzi_is_space(s.data[s.size - 1]))
         s.size--;
     return s;
@@ -9400,6 +9155,16 @@ static int bzi_span_integer(bzi_span s, uint64_t *out)
     return s.size > 0;
 }
 
+/* Takes a sign, if there is one. Returns 1 if it is a minus. */
+static int bzi_span_take_sign(bzi_span *s)
+{
+    const uint8_t sign = s->size ? *s->data : 0;
+
+    if (sign == '-' || sign == '+')
+        *s = bzi_span_skip(*s, 1);
+    return sign == '-';
+}
+
 /* Reads digits, with a sign or without, between blanks. Returns 0 if they are no such number, or exceed 64 bits. */
 BZI_MAYBE_UNUSED static int bzi_span_signed(bzi_span s, int64_t *out)
 {
@@ -9407,12 +9172,7 @@ BZI_MAYBE_UNUSED static int bzi_span_signed(bzi_span s, int64_t *out)
     int minus;
 
     s = bzi_span_trim(s);
-    minus = s.size && *s.data == '-';
-    if (minus || (s.size && *s.data == '+')) {
-        s.data++;
-        s.size--;
-    }
-
+    minus = bzi_span_take_sign(&s);
     if (!bzi_span_integer(s, &value) || value > (uint64_t)INT64_MAX + (uint64_t)minus)
         return 0;
     *out = minus && value ? -(int64_t)(value - 1) - 1 : (int64_t)value;
@@ -9436,30 +9196,31 @@ static double bzi_scale_10(double x, int64_t exponent)
     return exponent < 0 ? x / power : x * power;
 }
 
-/* Reads the digits of a decimal number, with a point or without. 19 digits count, more than a double holds. Returns 0
+/* Takes the digits of a decimal number, with a point or without. 19 digits count, more than a double holds. Returns 0
  * if there are none. */
-static int bzi_span_digits(bzi_cursor *c, double *value)
+static int bzi_span_take_digits(bzi_span *s, double *value)
 {
     uint64_t mantissa = 0, digits = 0;
     int64_t exponent = 0;
     int point = 0;
 
-    for (; bzi_cursor_left(c); c->pos++) {
-        uint8_t d = c->data[c->pos];
+    for (; s->size; *s = bzi_span_skip(*s, 1)) {
+        const uint8_t d = *s->data;
 
         if (d == '.' && !point) {
             point = 1;
             continue;
         }
-
         if (d < '0' || d > '9')
             break;
 
         digits++;
-        exponent -= point && mantissa < UINT64_MAX / 100;
-        exponent += !point && mantissa >= UINT64_MAX / 100;
-        if (mantissa < UINT64_MAX / 100)
+        if (mantissa < UINT64_MAX / 100) {
             mantissa = mantissa * 10 + (uint64_t)(d - '0');
+            exponent -= point;
+        } else {
+            exponent += !point;
+        }
     }
 
     *value = bzi_scale_10((double)mantissa, exponent);
@@ -9469,33 +9230,26 @@ static int bzi_span_digits(bzi_cursor *c, double *value)
 /* Reads a decimal number that a float32 can hold, which "nan" and "inf" are not. Returns 0 if it is none. */
 static int bzi_span_number(bzi_span s, float *out)
 {
-    bzi_cursor c;
     uint64_t exponent = 0;
     double value;
-    int minus = 0, minus_exponent = 0;
+    int minus, minus_exponent = 0;
 
     s = bzi_span_trim(s);
-    c = bzi_cursor_make(s.data, s.size, 0);
-    if (s.size && (*s.data == '-' || *s.data == '+'))
-        minus = bzi_cursor_u8(&c) == '-';
-    if (!bzi_span_digits(&c, &value))
+    minus = bzi_span_take_sign(&s);
+    if (!bzi_span_take_digits(&s, &value))
         return 0;
 
-    if (bzi_cursor_left(&c)) {
-        bzi_span rest;
-
-        if ((bzi_cursor_u8(&c) | 32) != 'e')
+    if (s.size) {
+        if ((*s.data | 32) != 'e')
             return 0;
-        if (bzi_cursor_left(&c) && (c.data[c.pos] == '-' || c.data[c.pos] == '+'))
-            minus_exponent = bzi_cursor_u8(&c) == '-';
-        rest.data = c.data + c.pos;
-        rest.size = bzi_cursor_left(&c);
-        if (!bzi_span_integer(rest, &exponent))
+        s = bzi_span_skip(s, 1);
+        minus_exponent = bzi_span_take_sign(&s);
+        if (!bzi_span_integer(s, &exponent))
             return 0;
-        exponent = bzi_min(exponent, 400);
-        value = bzi_scale_10(value, minus_exponent ? -(int64_t)exponent : (int64_t)exponent);
     }
 
+    exponent = bzi_min(exponent, 400);
+    value = bzi_scale_10(value, minus_exponent ? -(int64_t)exponent : (int64_t)exponent);
     if (!(value <= (double)FLT_MAX))
         return 0;
     *out = (float)(minus ? -value : value);
@@ -9660,7 +9414,7 @@ static uint8_t bzi_list_separator(bzi_span line)
 static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
 {
     const uint64_t bom = list->text.size >= 3 && !memcmp(list->text.data, "\xef\xbb\xbf", 3) ? 3 : 0;
-    bzi_span rest = { list->text.data + bom, list->text.size - bom };
+    bzi_span rest = bzi_span_skip(list->text, bom);
     bzi_list_line line = { .number = 0 };
     bzna_status status = BZNA_OK;
 
@@ -9750,18 +9504,6 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory 
 }
 
 /* --- Rows of a list --- */
-
-static bzi_span bzi_list_path(const bzi_list *list, const bzi_list_row *row)
-{
-    bzi_span s = { list->text.data + row->path_at, row->path_size };
-    return s;
-}
-
-/* Returns the label_count labels of a row. */
-static const float *bzi_list_row_labels(const bzi_list *list, const bzi_list_row *row)
-{
-    return list->labels + row->label_at;
-}
 
 /* Orders rows by index, and those with equal indices by their lines. */
 static int bzi_list_row_is_before(const void *a, const void *b)
@@ -10435,7 +10177,7 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
 
     c->count = c->target_count = list->count;
     for (uint64_t i = 0; i < list->count && c->target_count; i++)
-        if (!bzi_label_target(bzi_list_row_labels(list, &list->rows[i]), list->rows[i].label_count, &target))
+        if (!bzi_label_target(list->labels + list->rows[i].label_at, list->rows[i].label_count, &target))
             c->target_count = 0;
     return BZNA_OK;
 }
@@ -10505,11 +10247,10 @@ static bzna_status bzi_folder_find(bzi_container *c, const bzna_dataset_config *
 /* Opens a folder and says which fields its samples have. */
 static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    bzna_status status = bzi_folder_find(c, config, err);
     bzi_folder *folder = c->own;
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_folder_find(c, config, err) != BZNA_OK)
+        return err->status;
 
     bzi_container_add_field(c, folder->fields, BZNA_FIELD_IMAGE, 1, "image");
     if (c->target_count) {
@@ -10536,11 +10277,12 @@ static uint64_t bzi_folder_class_of(const bzi_folder *folder, uint64_t index)
 /* Returns a sample's path below the root, or as the list has it. */
 static bzi_span bzi_folder_name(const bzi_folder *folder, uint64_t index)
 {
+    const bzi_list_row *row = folder->list.rows ? &folder->list.rows[index] : NULL;
     const bzi_class *class;
     const char *name;
 
-    if (folder->list.rows)
-        return bzi_list_path(&folder->list, &folder->list.rows[index]);
+    if (row)
+        return (bzi_span){ folder->list.text.data + row->path_at, row->path_size };
 
     class = &folder->classes[bzi_folder_class_of(folder, index)];
     name = class->tree.names[index - class->begin];
@@ -10564,7 +10306,7 @@ static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, uint3
 static void bzi_folder_label(const bzi_folder *folder, uint64_t index, uint32_t kind, bzi_value *value)
 {
     const bzi_list_row *row = folder->list.rows ? &folder->list.rows[index] : NULL;
-    const float *labels = row ? bzi_list_row_labels(&folder->list, row) : NULL;
+    const float *labels = row ? folder->list.labels + row->label_at : NULL;
     int64_t target = BZNA_TARGET_NONE;
 
     if (kind == BZNA_FIELD_VECTOR) {
@@ -10699,8 +10441,8 @@ static bzna_status bzi_pairs_check_names(const char *field, const bzi_tree *tree
         if (bzi_path_compare(tree->names[i - 1], tree->names[i], 1) == 0)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%.64s\" and \"%.64s\" in %s have the same "
                             "name but for the extension", tree->names[i - 1], tree->names[i], field);
-    return tree->count ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES, "dataset_config.pairs: the folder of %s holds no "
-                                            "pictures", field);
+    return tree->count ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES,
+                                            "dataset_config.pairs: the folder of %s holds no pictures", field);
 }
 
 /* Finds the files of one folder. */
@@ -10837,7 +10579,7 @@ static const bzi_container_ops bzi_pairs_ops = {
 
 #ifndef BENZINA_NO_SHARDS
 /* ==== 38. tar: headers ==============================================================================================
- * Calls: rooms 8, 10-12, 33.
+ * Calls: rooms 2, 8, 10-12, 33.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
  * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
@@ -11000,17 +10742,12 @@ static int bzi_pax_next(bzi_cursor *c, bzi_pax *record)
     return 1;
 }
 
-static int bzi_pax_is(const bzi_pax *record, const char *key)
-{
-    return record->key.size == strlen(key) && !memcmp(record->key.data, key, (size_t)record->key.size);
-}
-
 /* Takes the member's name and size from a record. An empty value takes back what an earlier record gave. */
 static bzna_status bzi_pax_apply(bzi_tar_walk *walk, const bzi_pax *record, uint64_t at, bzna_error *err)
 {
-    if (bzi_pax_is(record, "path"))
+    if (bzi_span_is(record->key, "path"))
         return bzi_tar_set_name(walk, record->value.data, record->value.size, at, err);
-    if (!bzi_pax_is(record, "size"))
+    if (!bzi_span_is(record->key, "size"))
         return BZNA_OK;
 
     walk->told_size = -1;
@@ -11033,7 +10770,7 @@ static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_cursor c, int global
             status = bzi_tar_fail_sparse(walk->at, err);
         else if (!global)
             status = bzi_pax_apply(walk, &record, at, err);
-        else if (bzi_pax_is(&record, "path") || bzi_pax_is(&record, "size"))
+        else if (bzi_span_is(record.key, "path") || bzi_span_is(record.key, "size"))
             status = BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, at,
                                  "the pax record at byte %llu gives all members one path or one size",
                                  (bzi_llu)at);
@@ -11172,10 +10909,7 @@ typedef struct bzi_tar {
 static uint64_t bzi_tar_member_size(const bzi_tar_member *m) { return (uint64_t)m->size_high << 32 | m->size_low; }
 static uint64_t bzi_tar_member_end(const bzi_tar_member *m) { return m->offset + bzi_tar_member_size(m); }
 
-static int bzi_tar_probe(const uint8_t *head, uint64_t size)
-{
-    return size >= BZI_TAR_BLOCK && bzi_tar_is_header(head);
-}
+static int bzi_tar_probe(bzi_span head) { return head.size >= BZI_TAR_BLOCK && bzi_tar_is_header(head.data); }
 
 /* Returns the size of the key in a name; the dot after it comes before the field's name. Returns 0 for files that are
  * of no sample: those without key or field, hidden ones, and those in folders called like __this__. */
@@ -11217,7 +10951,6 @@ static uint32_t bzi_tar_kind(const char *field)
 typedef struct bzi_tar_build {
     bzi_container *c;                 /* which is being opened */
     const bzna_dataset_config *config; /* which it is opened with */
-    bzi_tar       *tar;               /* its own state */
     bzi_buffer     members;           /* of bzi_tar_member */
     bzi_buffer     begins;            /* of uint32_t: the first member of each sample */
     uint64_t       member_count;
@@ -11239,18 +10972,6 @@ typedef struct bzi_tar_entry {
     uint64_t       offset;            /* of its bytes */
     uint64_t       size;
 } bzi_tar_entry;
-
-/* Takes the field that followed the last one in the sample before, if its name is the same byte for byte. That is the
- * usual case, because samples are mostly alike. Returns 1 if it is, else 0. */
-static int bzi_tar_is_next_field(bzi_tar_build *b, const uint8_t *name, uint32_t size)
-{
-    const uint32_t next = b->last_field + 1 < b->field_count ? b->last_field + 1 : 0;
-
-    if (!b->field_count || memcmp(b->fields[next].name, name, size) || b->fields[next].name[size])
-        return 0;
-    b->last_field = next;
-    return 1;
-}
 
 /* Sets last_field to the number of the member's field. A field that is met for the first time is added. Pre: the
  * field's name has fewer than BZNA_NAME_MAX bytes. */
@@ -11303,8 +11024,7 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
 
     if (b->member_count == UINT32_MAX || entry->size >> 48)
         return BZI_FAIL_AT(err, BZNA_E_LIMIT, entry->offset, "a tar has at most 2^32 - 1 members, of 2^48 bytes");
-    if (!bzi_tar_is_next_field(b, entry->name + key_size + 1, entry->name_size - key_size - 1) &&
-        bzi_tar_number_field(b, entry, key_size, err) != BZNA_OK)
+    if (bzi_tar_number_field(b, entry, key_size, err) != BZNA_OK)
         return err->status;
 
     member.field = (uint16_t)b->last_field;
@@ -11359,8 +11079,9 @@ static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, u
     if (line)
         snprintf(place, sizeof place, "line %llu: ", (bzi_llu)line);
     if (b->config->index)
-        return BZI_FAIL(err, BZNA_E_BOX, "dataset_config.index does not fit it (%s%s): leave it out, or write it "
-                        "again (bzna index)", place, why);
+        return BZI_FAIL(err, BZNA_E_BOX,
+                        "dataset_config.index does not fit it (%s%s): leave it out, or write it again (bzna index)",
+                        place, why);
     return BZI_FAIL(err, BZNA_E_BOX,
                     "%.*s.idx does not fit it (%s%s): remove it, or write it again: bzna index %.*s.tar", stem, base,
                     place, why, stem, base);
@@ -11426,7 +11147,7 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
     bzna_status status = BZNA_OK;
     int64_t count = -1;
 
-    if (version.size != 4 || memcmp(version.data, "v1.2", 4) || !bzi_span_signed(number, &count) || count < 0 ||
+    if (!bzi_span_is(version, "v1.2") || !bzi_span_signed(number, &count) || count < 0 ||
         bzi_text_word(&line).size) {
         bzi_log(b->c->host, BZNA_LOG_INFO, BZNA_OK, "%s: the .idx file beside it is ignored: it is not an index v1.2",
                 b->c->name);
@@ -11459,7 +11180,7 @@ static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
 
     status = bzi_tar_parse_index(b, &x, err);
     b->is_old = idx.is_old;
-    b->tar->from_index = status == BZNA_OK;
+    ((bzi_tar *)b->c->own)->from_index = status == BZNA_OK;
     bzi_tar_walk_end(&x.walk);
     bzi_owned_free(&idx.kept);
     return status;
@@ -11475,15 +11196,9 @@ static void bzi_tar_build_free(bzi_tar_build *b)
  * still be right. */
 static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
 {
-    bzi_tar_build scan;
-    bzna_status status;
+    bzi_tar_build scan = { .c = b->c, .config = b->config };
+    bzna_status status = bzi_tar_scan(&scan, err);
 
-    memset(&scan, 0, sizeof scan);
-    scan.c = b->c;
-    scan.config = b->config;
-    scan.tar = b->tar;
-
-    status = bzi_tar_scan(&scan, err);
     if (status == BZNA_OK &&
         (scan.member_count != b->member_count || scan.count != b->count || scan.field_count != b->field_count ||
          memcmp(scan.fields, b->fields, b->field_count * sizeof *b->fields) ||
@@ -11498,7 +11213,7 @@ static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
 static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 {
     bzi_container *c = b->c;
-    bzi_tar *tar = b->tar;
+    bzi_tar *tar = c->own;
 
     if (b->left_out)
         bzi_log(c->host, BZNA_LOG_WARNING, BZNA_OK,
@@ -11545,13 +11260,8 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 BZI_COLD
 static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    bzi_tar_build b;
+    bzi_tar_build b = { .c = c, .config = config };
     bzna_status status;
-
-    memset(&b, 0, sizeof b);
-    b.c = c;
-    b.config = config;
-    b.tar = c->own;
 
     if ((status = bzi_tar_read_index(&b, err)) == BZNA_AGAIN)
         status = bzi_tar_scan(&b, err);
@@ -11718,9 +11428,9 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
 static uint64_t bzi_tar_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_tar *tar = c->own;
-    uint64_t words[2] = { c->source.size, c->count };
+    uint64_t words[2];
 
-    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
+    hash = bzi_container_hash(c, hash);
     for (uint64_t i = 0; i < c->count; i += i == 63 && c->count > 128 ? c->count - 127 : 1) {
         words[0] = tar->members[tar->begins[i]].offset;
         words[1] = bzi_tar_member_end(&tar->members[tar->begins[i + 1] - 1]);
@@ -11783,10 +11493,10 @@ static int bzi_recordio_header(const uint8_t header[8], bzi_recordio_part *part)
     return bzi_le32(header) == BZI_RECORDIO_MAGIC;
 }
 
-static int bzi_recordio_probe(const uint8_t *head, uint64_t size)
+static int bzi_recordio_probe(bzi_span head)
 {
     bzi_recordio_part part;
-    return size >= 8 && bzi_recordio_header(head, &part) && part.which <= BZI_RECORDIO_LAST;
+    return head.size >= 8 && bzi_recordio_header(head.data, &part) && part.which <= BZI_RECORDIO_LAST;
 }
 
 /* --- The scan --- */
@@ -11861,14 +11571,9 @@ static bzna_status bzi_recordio_make(bzi_container *c, uint64_t count, bzna_erro
 static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error *err)
 {
     bzi_recordio *own = c->own;
-    bzi_recordio_scan scan;
-    bzna_status status;
+    bzi_recordio_scan scan = { .c = c, .window = { .source = &c->source, .memory = &c->host->memory } };
+    bzna_status status = bzi_recordio_walk(&scan, err);
 
-    memset(&scan, 0, sizeof scan);
-    scan.c = c;
-    scan.window = (bzi_window){ .source = &c->source, .memory = &c->host->memory };
-
-    status = bzi_recordio_walk(&scan, err);
     if (status == BZNA_OK && !scan.count && !is_same)
         status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "no record begins in the file");
     if (is_same) {
@@ -12092,7 +11797,7 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
 typedef struct bzi_recordio_entry {
     uint64_t       id;                /* of the record, by which the list is searched */
     uint64_t       label_count;       /* numbers in `labels` or in the list's row */
-    const uint8_t *labels;            /* in the record, little-endian; NULL if the list has them */
+    const uint8_t *labels;            /* in the record, little-endian, unless the list has them */
     const bzi_list_row *row;          /* of the list; NULL if there is no list */
     uint64_t       picture_at;        /* offset in the sample's bytes */
     uint64_t       picture_size;
@@ -12133,17 +11838,17 @@ static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *s
         return bzi_recordio_fail(sample, 16, BZNA_E_NOT_FOUND, "dataset_config.list has no line with its id", entry->id,
                                  err);
     entry->label_count = entry->row->label_count;
-    entry->labels = NULL;
     return BZNA_OK;
 }
 
 static float bzi_recordio_label(const bzi_container *c, const bzi_recordio_entry *entry, uint64_t i)
 {
+    const bzi_recordio *own = c->own;
     uint32_t bits;
     float value;
 
-    if (!entry->labels)
-        return bzi_list_row_labels(&((const bzi_recordio *)c->own)->list, entry->row)[i];
+    if (entry->row)
+        return own->list.labels[entry->row->label_at + i];
 
     bits = bzi_le32(entry->labels + 4 * i);
     memcpy(&value, &bits, sizeof value);
@@ -12165,15 +11870,10 @@ static void bzi_recordio_put_labels(const bzi_container *c, const bzi_recordio_e
 /* Puts the target: the label, if there is one and it is a whole number. */
 static void bzi_recordio_put_target(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
 {
-    int64_t target = BZNA_TARGET_NONE;
-    float label;
+    const float label = entry->label_count == 1 ? bzi_recordio_label(c, entry, 0) : 0;
+    int64_t target;
 
-    value->absent = 1;
-    if (entry->label_count != 1)
-        return;
-
-    label = bzi_recordio_label(c, entry, 0);
-    value->absent = !bzi_label_target(&label, 1, &target);
+    value->absent = !bzi_label_target(&label, entry->label_count, &target);
     if (!value->absent)
         bzi_value_put(value, &target, sizeof target);
 }
@@ -12181,12 +11881,11 @@ static void bzi_recordio_put_target(const bzi_container *c, const bzi_recordio_e
 /* Puts the path from the list, or else the id. */
 static void bzi_recordio_put_name(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
 {
+    const bzi_recordio *own = c->own;
     char digits[24];
-    bzi_span path;
 
     if (entry->row) {
-        path = bzi_list_path(&((const bzi_recordio *)c->own)->list, entry->row);
-        bzi_value_put(value, path.data, path.size);
+        bzi_value_put(value, own->list.text.data + entry->row->path_at, entry->row->path_size);
         return;
     }
     snprintf(digits, sizeof digits, "%llu", (bzi_llu)entry->id);
@@ -12224,24 +11923,22 @@ static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *
                                       bzi_image *image, bzna_error *err)
 {
     bzi_recordio_entry entry;
-    bzi_span picture;
     (void)pick;
 
     if (bzi_recordio_read(c, sample, &entry, err) != BZNA_OK)
         return err->status;
 
-    picture.data = sample->bytes + entry.picture_at;
-    picture.size = entry.picture_size;
-    return bzi_file_image(picture, sample->extent.offset + entry.picture_at, image, err);
+    return bzi_file_image((bzi_span){ sample->bytes + entry.picture_at, entry.picture_size },
+                          sample->extent.offset + entry.picture_at, image, err);
 }
 
 /* Tells files apart by their sizes, the offsets of the first 64 and the last 64 records, and the list. */
 static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_recordio *own = c->own;
-    const uint64_t end = bzi_min(c->count, 64), words[2] = { c->source.size, c->count };
-    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
-    hash = bzi_hash(hash, own->list.text.data, (size_t)own->list.text.size);
+    const uint64_t end = bzi_min(c->count, 64);
+
+    hash = bzi_hash(bzi_container_hash(c, hash), own->list.text.data, (size_t)own->list.text.size);
     hash = bzi_hash_numbers(hash, own->offsets, (size_t)end * sizeof *own->offsets, 8);
     return bzi_hash_numbers(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets, 8);
 }
@@ -12373,8 +12070,9 @@ static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, b
     const uint64_t tail = size > header ? (size - header) % stride : 0;
 
     if (size <= header)
-        return BZI_FAIL_AT(err, BZNA_E_NO_SAMPLES, size, "nothing follows the header of %llu bytes "
-                           "(dataset_config.records.header_bytes)", (bzi_llu)header);
+        return BZI_FAIL_AT(err, BZNA_E_NO_SAMPLES, size,
+                           "nothing follows the header of %llu bytes (dataset_config.records.header_bytes)",
+                           (bzi_llu)header);
     if (tail)
         return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, size - tail, "%llu bytes at byte %llu are not a whole record of "
                            "%llu (dataset_config.records: header_bytes, stride, sizes)", (bzi_llu)tail,
@@ -12440,8 +12138,9 @@ static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, 
                  "%llu bytes instead of %llu", (bzi_llu)sizes[0], (bzi_llu)sizes[2],
                  (bzi_llu)sizes[1], (bzi_llu)file_size, (bzi_llu)end);
     else if (dimensions == 1)
-        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels without pictures: open the file of the "
-                 "pictures", (bzi_llu)sizes[0]);
+        snprintf(text, capacity,
+                 "it is an IDX file (MNIST's) of %llu labels without pictures: open the file of the pictures",
+                 (bzi_llu)sizes[0]);
     else
         snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu records of %llux%llu bytes: open it with "
                  "dataset_config.records (header_bytes %llu)", (bzi_llu)sizes[0],
@@ -12491,12 +12190,18 @@ static float bzi_records_number(const uint8_t *p, uint32_t type, float scale, fl
     return (float)(number * (double)scale + (double)bias);
 }
 
-/* Puts `count` numbers as float32. Only data are scaled. */
+/* Puts `count` numbers as float32. Only data are scaled. Those that are float32 already are copied bit by bit. */
 static void bzi_records_put_numbers(const uint8_t *from, uint64_t count, const bzi_records *own, int is_data,
                                     bzi_value *value)
 {
     const uint32_t type = is_data ? own->c.data_type : own->c.label_type, bytes = bzi_records_type_bytes(type);
     const float scale = is_data ? own->c.scale : 1, bias = is_data ? own->c.bias : 0;
+    const uint32_t one = 1;                                 /* as records have it, on machines of their byte order */
+
+    if (type == BZNA_RECORD_FLOAT32 && scale == 1 && bias == 0 && bzi_le32((const uint8_t *)&one) == one) {
+        bzi_value_put(value, from, count * sizeof(float));
+        return;
+    }
 
     value->size = count * sizeof(float);
     for (uint64_t i = 0; i < count && value->size <= value->capacity; i++) {
@@ -12631,11 +12336,12 @@ static bzna_status bzi_provider_check_picture(const bzi_container *c, bzi_provid
     if (f->codec == BZNA_CODEC_RAW)
         return bzi_provider_check_raw(c, own, number, err);
     if (f->codec > BZNA_CODEC_AV1)
-        return bzi_provider_fail_field(number, "codec", f->codec, "it must be UNKNOWN (a file, told apart by its "
-                                       "content), H264, H265, AV1 or RAW", err);
+        return bzi_provider_fail_field(number, "codec", f->codec,
+                                       "it must be UNKNOWN (a file, told apart by its content), H264, H265, AV1 or RAW",
+                                       err);
     if (f->width || f->height || f->channels || f->layout)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u]: width, height, channels, layout: they describe RAW "
-                        "only", number);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "provider.fields[%u]: width, height, channels, layout: they describe RAW only", number);
     return BZNA_OK;
 }
 
@@ -12658,8 +12364,9 @@ static bzna_status bzi_provider_check_field(const bzi_container *c, bzi_provider
     if (f->kind == BZNA_FIELD_IMAGE)
         return bzi_provider_check_picture(c, own, number, err);
     if (f->codec || f->width || f->height || f->channels || f->layout)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u]: codec, width, height, channels, layout: they "
-                        "describe pictures only", number);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "provider.fields[%u]: codec, width, height, channels, layout: they describe pictures only",
+                        number);
     own->sizes[number] = f->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : 0;
     return BZNA_OK;
 }
@@ -12671,8 +12378,9 @@ static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, u
     const uint32_t kind = own->given[number].kind;
 
     if (!name || !name[0] || strlen(name) >= BZNA_NAME_MAX || strpbrk(name, ",:"))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].name: it must have 1 to %u bytes, without comma and "
-                        "colon", number, BZNA_NAME_MAX - 1);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "provider.fields[%u].name: it must have 1 to %u bytes, without comma and colon",
+                        number, BZNA_NAME_MAX - 1);
     for (uint32_t i = 0; i < number; i++)
         if (!strcmp(own->fields[i].name, name))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].name: \"%s\" is the name of another field",
@@ -12692,16 +12400,18 @@ static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, u
 
 static bzna_status bzi_provider_open_fields(bzi_container *c, bzi_provider *own, bzna_error *err)
 {
-
     if (!own->c.fields || !own->c.field_count || own->c.field_count > BZI_LIMIT_FIELDS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields: 1 to %u fields are needed", BZI_LIMIT_FIELDS);
 
     memcpy(own->given, own->c.fields, own->c.field_count * sizeof *own->given);
     own->c.fields = NULL;
-    for (uint32_t i = 0; i < own->c.field_count; i++)
-        if (bzi_provider_check_field(c, own, i, err) != BZNA_OK ||
-            bzi_provider_add_field(c, own, i, err) != BZNA_OK)
+    for (uint32_t i = 0; i < own->c.field_count; i++) {
+        const uint32_t codec = own->given[i].codec;
+        if (codec != BZNA_CODEC_UNKNOWN && codec != BZNA_CODEC_RAW)
+            c->still = 0;             /* NVDEC may decode it */
+        if (bzi_provider_check_field(c, own, i, err) != BZNA_OK || bzi_provider_add_field(c, own, i, err) != BZNA_OK)
             return err->status;
+    }
     return BZNA_OK;
 }
 
@@ -12712,8 +12422,8 @@ static bzna_status bzi_provider_open_lists(bzi_container *c, bzi_provider *own, 
     bzna_status status = BZNA_OK;
 
     if (!p->files != !p->file_count || !p->class_names != !p->class_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.files, class_names: each needs its count, and each count its "
-                        "array");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "provider.files, class_names: each needs its count, and each count its array");
     if (p->file_count > BZI_LIMIT_PARTS)
         return BZI_FAIL(err, BZNA_E_LIMIT, "provider.files: %u are more than %u", p->file_count, BZI_LIMIT_PARTS);
 
@@ -12858,8 +12568,9 @@ static bzna_status bzi_provider_locate_field(const bzi_provider *own, uint64_t i
                         own->fields[number].name, place.file, own->file_count);
     extent->source = &own->files[place.file];
     if (place.offset > extent->source->size || place.size > extent->source->size - place.offset)
-        return BZI_FAIL_AT(err, BZNA_E_CALLBACK, place.offset, "\"%s\" ends past the end of file %u: %llu bytes at "
-                           "byte %llu of %llu", own->fields[number].name, place.file, (bzi_llu)place.size,
+        return BZI_FAIL_AT(err, BZNA_E_CALLBACK, place.offset,
+                           "\"%s\" ends past the end of file %u: %llu bytes at byte %llu of %llu",
+                           own->fields[number].name, place.file, (bzi_llu)place.size,
                            (bzi_llu)place.offset, (bzi_llu)extent->source->size);
     return BZNA_OK;
 }
@@ -13048,23 +12759,19 @@ static bzna_status bzi_provider_class_name(const bzi_container *c, uint64_t targ
     return BZNA_OK;
 }
 
-#define BZI_PROVIDER_OPERATIONS                                                                                        \
-    .name = "provider", .own_bytes = sizeof(bzi_provider), .open = bzi_provider_open, .locate = bzi_provider_locate,   \
-    .fetch = bzi_provider_fetch, .field = bzi_provider_field_value, .image = bzi_provider_image,                       \
-    .fingerprint = bzi_provider_fingerprint, .class_name = bzi_provider_class_name, .close = bzi_provider_close
-
-/* The second row is for pictures that NVDEC may decode. */
-static const bzi_container_ops bzi_provider_stills = { BZI_PROVIDER_OPERATIONS, .still = 1 },
-                               bzi_provider_frames = { BZI_PROVIDER_OPERATIONS };
-
-/* Returns the row for a provider. Its fields need not be valid. */
-static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
-{
-    for (uint32_t i = 0; provider->fields && i < bzi_min(provider->field_count, BZI_LIMIT_FIELDS); i++)
-        if (provider->fields[i].codec >= BZNA_CODEC_H264 && provider->fields[i].codec <= BZNA_CODEC_AV1)
-            return &bzi_provider_frames;
-    return &bzi_provider_stills;
-}
+static const bzi_container_ops bzi_provider_ops = {
+    .name = "provider",
+    .own_bytes = sizeof(bzi_provider),
+    .still = 1,
+    .open = bzi_provider_open,
+    .locate = bzi_provider_locate,
+    .fetch = bzi_provider_fetch,
+    .field = bzi_provider_field_value,
+    .image = bzi_provider_image,
+    .fingerprint = bzi_provider_fingerprint,
+    .class_name = bzi_provider_class_name,
+    .close = bzi_provider_close
+};
 
 #endif
 
@@ -13086,14 +12793,14 @@ static const bzi_container_ops *bzi_provider_row(const bzna_provider *provider)
 
 /* --- Braces --- */
 
-/* Returns the first of two characters that is outside of inner braces and not escaped, or `end`. Pre: braces are
+/* Returns the first such character that is outside of inner braces and not escaped, or `end`. Pre: braces are
  * balanced. */
-static const char *bzi_brace_next(const char *p, const char *end, char one, char other)
+static const char *bzi_brace_next(const char *p, const char *end, char wanted)
 {
     uint32_t depth = 0;
 
     for (; p < end; p++) {
-        if (depth == 0 && (*p == one || *p == other))
+        if (depth == 0 && *p == wanted)
             return p;
         if (*p == '\\' && p + 1 < end)
             p++;
@@ -13148,7 +12855,7 @@ static int bzi_brace_number(bzi_span text, int64_t *value)
     const uint64_t minus = text.size && *text.data == '-';
     uint64_t number;
 
-    if (text.size > 18 + minus || !bzi_span_integer((bzi_span){ text.data + minus, text.size - minus }, &number))
+    if (text.size > 18 + minus || !bzi_span_integer(bzi_span_skip(text, minus), &number))
         return 0;
     *value = minus ? -(int64_t)number : (int64_t)number;
     return 1;
@@ -13220,10 +12927,10 @@ static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_
     bzna_status status = BZNA_OK;
 
     /* braces without a range or a list stay in the text */
-    for (; (open = bzi_brace_next(open, end, '{', '{')) < end; open++) {
-        close = bzi_brace_next(open + 1, end, '}', '}');
+    for (; (open = bzi_brace_next(open, end, '{')) < end; open++) {
+        close = bzi_brace_next(open + 1, end, '}');
         is_range = bzi_brace_range_of(open + 1, close, &range);
-        if (is_range || bzi_brace_next(open + 1, close, ',', ',') < close)
+        if (is_range || bzi_brace_next(open + 1, close, ',') < close)
             break;
     }
 
@@ -13238,7 +12945,7 @@ static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_
     memcpy(text, pattern, (size_t)(open - pattern));
     member = open + 1;
     for (uint64_t i = 0; status == BZNA_OK && (is_range ? i < range.count : member <= close); i++) {
-        const char *member_end = is_range ? member : bzi_brace_next(member, close, ',', ',');
+        const char *member_end = is_range ? member : bzi_brace_next(member, close, ',');
         char *out = text + (open - pattern);
 
         memcpy(out, member, (size_t)(member_end - member));
@@ -13459,8 +13166,9 @@ static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_err
         size_t size = (next = strstr(p, "::")) ? (size_t)(next - p) : strlen(p);
 
         if (size == 0)
-            return BZI_FAIL_AT(err, BZNA_E_ARGUMENT, (uint64_t)(p - path), "no path stands before or after the :: "
-                               "at byte %llu", (bzi_llu)(p - path - (p > path ? 2 : 0)));
+            return BZI_FAIL_AT(err, BZNA_E_ARGUMENT, (uint64_t)(p - path),
+                               "no path stands before or after the :: at byte %llu",
+                               (bzi_llu)(p - path - (p > path ? 2 : 0)));
         if (size >= sizeof item)
             return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
 
@@ -13598,10 +13306,10 @@ static void bzi_container_drop(bzi_container *c)
 }
 
 /* Fails because no row has taken the file. Says what the file is, if that can be told. */
-static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t *head, uint64_t size,
-                                           const char *format, bzna_error *err)
+static bzna_status bzi_container_fail_kind(const bzi_container *c, bzi_span head, const char *format,
+                                           bzna_error *err)
 {
-    const char *what = bzi_codec_unread((bzi_span){ head, size }, 0);
+    const char *what = bzi_codec_unread(head, 0);
     char guess[160] = "";
 
     if (what)
@@ -13609,16 +13317,16 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t
     if (format)
         return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "dataset_config.format: the file is not of the format \"%s\"",
                            format);
-    if (bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN)
+    if (bzi_codec_recognize(head) != BZNA_CODEC_UNKNOWN)
         return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "it is one picture: open the folder that holds it");
 #ifndef BENZINA_NO_RECORDS
-    bzi_records_guess((bzi_span){ head, size }, c->source.size, guess, sizeof guess);
+    bzi_records_guess(head, c->source.size, guess, sizeof guess);
 #else
     (void)c;
 #endif
     if (*guess)
         return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "%s", guess);
-    if ((what = bzi_codec_unread_shape((bzi_span){ head, size })) != NULL)
+    if ((what = bzi_codec_unread_shape(head)) != NULL)
         return BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, 0, "it is %s", what);
     return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0,
                        "of no known kind: not an mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
@@ -13635,9 +13343,9 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
         { "index", config->index != NULL, ops->indexed != 0, "tars and RecordIO files" },
         { "classes", config->classes != NULL, ops == BZI_FOLDER_ROW, "folders" },
         { "class_order", config->class_order != 0, ops == BZI_FOLDER_ROW, "folders" },
-        { "orientation", config->orientation != 0, ops->still || ops->track,
+        { "orientation", config->orientation != 0, c->still || ops->track,
           "folders, tars, RecordIO and mp4 files, and providers of still pictures" },
-        { "palette", config->palette != 0, ops->still != 0, "folders, tars, RecordIO files and providers" },
+        { "palette", config->palette != 0, c->still != 0, "folders, tars, RecordIO files and providers" },
         { "records", config->records != NULL, ops == BZI_RECORDS_ROW, "the format \"records\"" },
         { "pairs", config->pairs != NULL, ops == BZI_PAIRS_ROW, "folders" },
     };
@@ -13650,25 +13358,11 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
 }
 
 /* Returns 1 if a row is to be tried: the caller names it, or its probe recognizes the first bytes. */
-static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, const uint8_t *head,
-                               uint64_t size)
+static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, bzi_span head)
 {
     if (config->format)
         return strcmp(config->format, ops->name) == 0;
-    return config->records ? ops == BZI_RECORDS_ROW : ops->probe && ops->probe(head, size);
-}
-
-/* Returns 1 if the container has a track of that name, or its variant for a split, else 0. */
-static int bzi_container_has_track(const bzi_container *c, const char *name, const char *split)
-{
-    char variant[BZNA_NAME_MAX];
-    bzna_track_info info;
-
-    snprintf(variant, sizeof variant, "%s%s%.12s", name, split ? "_" : "", split ? split : "");
-    for (uint32_t i = 0; c->ops->track && c->ops->track(c, i, &info) == BZNA_OK; i++)
-        if (!strcmp(info.name, variant))
-            return 1;
-    return 0;
+    return config->records ? ops == BZI_RECORDS_ROW : ops->probe && ops->probe(head);
 }
 
 /* Makes the field that the caller names the target. A track was taken when the file was opened. */
@@ -13686,7 +13380,7 @@ static bzna_status bzi_container_choose_target(bzi_container *c, const bzna_data
             return BZNA_OK;
         }
 
-    if (!name || (c->target_field != BZI_NO_FIELD && bzi_container_has_track(c, name, config->split)))
+    if (!name || c->target_chosen)
         return BZNA_OK;
     return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.target: there is no field of integers \"%.64s\"", name);
 }
@@ -13698,6 +13392,7 @@ static bzna_status bzi_container_become(bzi_container *c, const bzi_container_op
     bzna_status status;
 
     c->ops = ops;
+    c->still = ops->still;
     if (!c->own && ops->own_bytes && !(c->own = bzi_keep(&c->kept, 1, ops->own_bytes)))
         return bzi_fail_memory(err, "a data set");
 
@@ -13711,26 +13406,25 @@ static bzna_status bzi_container_become(bzi_container *c, const bzi_container_op
 /* Finds the row for a file by its first bytes and has it build the index. A row that returns BZNA_AGAIN declines. */
 static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    uint8_t head[BZI_PROBE_BYTES] = { 0 };
-    uint64_t size = bzi_min(c->source.size, sizeof head);
+    uint8_t bytes[BZI_PROBE_BYTES] = { 0 };
+    const bzi_span head = { bytes, bzi_min(c->source.size, sizeof bytes) };
     bzna_status status = BZNA_AGAIN;
 
 #ifdef BENZINA_NO_RECORDS
     if (config->records)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "dataset_config.records: this build reads none (BENZINA_NO_RECORDS)");
 #endif
-    if (size == 0)
+    if (head.size == 0)
         return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "the file is empty");
-    if (bzi_source_read(&c->source, 0, head, size, err) != BZNA_OK)
+    if (bzi_source_read(&c->source, 0, bytes, head.size, err) != BZNA_OK)
         return err->status;
 
-    if (!config->records && bzi_codec_unread((bzi_span){ head, size }, 0))
-        return bzi_container_fail_kind(c, head, size, config->format, err);
-    for (size_t i = 0; status == BZNA_AGAIN && i < BZI_LENGTH(bzi_containers); i++) {
-        if (bzi_container_suits(bzi_containers[i], config, head, size))
+    if (!config->records && bzi_codec_unread(head, 0))
+        return bzi_container_fail_kind(c, head, config->format, err);
+    for (size_t i = 0; status == BZNA_AGAIN && i < BZI_LENGTH(bzi_containers); i++)
+        if (bzi_container_suits(bzi_containers[i], config, head))
             status = bzi_container_become(c, bzi_containers[i], config, err);
-    }
-    return status == BZNA_AGAIN ? bzi_container_fail_kind(c, head, size, config->format, err) : status;
+    return status == BZNA_AGAIN ? bzi_container_fail_kind(c, head, config->format, err) : status;
 }
 
 /* What a container is opened from: a source, whose kind its bytes tell, or what is of a kind by the caller's word. */
@@ -13783,6 +13477,7 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, co
 
 /* Puts "train.bzna: sample 12: " before the message. A sample that is a file of its own is named by that file's path,
  * instead of the container. */
+BZI_COLD
 static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bzna_error *err)
 {
     char name[40], path[BZI_LIMIT_PATH_BYTES];
@@ -13839,6 +13534,7 @@ static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c
     extent->size = count > 1 ? count * sizeof(uint64_t) : 0;
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
         path[0] = 0;
+        memset(&reading->own[i], 0, sizeof reading->own[i]);
         if ((status = c->ops->path(c, reading->sample.index, i, path, sizeof path, err)) == BZNA_OK &&
             (status = bzi_source_open_file(&reading->own[i], path, err)) == BZNA_OK) {
             reading->own_count++;
@@ -13863,10 +13559,10 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
     uint64_t limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
     bzna_status status;
 
-    memset(reading, 0, sizeof *reading);
     reading->container = c;
     reading->source = &c->source;
-    reading->sample.index = index;
+    reading->own_count = 0;
+    reading->sample = (bzi_sample){ index, { 0 }, NULL };
     status = c->ops->path ? bzi_reading_open(reading, c, err) :
                             c->ops->locate(c, index, &reading->sample.extent, err);
     reading->fetched = status == BZNA_AGAIN;
@@ -14122,45 +13818,35 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
     return status;
 }
 
-/* Reads a sample into the caller's buffer and finds a picture in it. */
-static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
-                                            bzi_span buffer, bzi_image *image, bzna_error *err)
+/* Reads the sample into the caller's buffer. */
+static bzna_status bzi_look_read(bzi_look *look, bzi_span buffer, bzna_error *err)
 {
-    bzi_look look;
-    const bzi_sample *sample = &look.reading.sample;
-    bzna_status status = bzi_look_begin(&look, c, index, 0, err);
+    uint8_t *const bytes = (uint8_t *)(uintptr_t)buffer.data;
+    const uint64_t size = look->reading.sample.extent.size;
 
-    if (status != BZNA_OK)
-        return status;
-    if (buffer.size < sample->extent.size)
-        status = BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu",
-                          (bzi_llu)sample->extent.size, (bzi_llu)buffer.size);
-
-    if (status == BZNA_OK)
-        status = look.reading.fetched ?
-                     bzi_reading_fetch(&look.reading, (uint8_t *)(uintptr_t)buffer.data, buffer.size, err) :
-                     bzi_reading_read(&look.reading, (uint8_t *)(uintptr_t)buffer.data, err);
-    if (status == BZNA_OK &&
-        (status = bzi_container_image(c, sample, pick, image, err)) == BZNA_OK)
-        status = bzi_image_complete(image, err);
-    bzi_look_end(&look);
-    return status;
+    if (buffer.size < size)
+        return BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu", (bzi_llu)size, (bzi_llu)buffer.size);
+    return look->reading.fetched ? bzi_reading_fetch(&look->reading, bytes, buffer.size, err) :
+                                   bzi_reading_read(&look->reading, bytes, err);
 }
 
-/* Describes a picture without its bytes. */
-static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
-                                                bzi_image *image, bzna_error *err)
+/* Finds a picture of a sample, which is read into the caller's buffer. buffer NULL: describes the picture without its
+ * bytes. */
+static bzna_status bzi_container_look_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
+                                            const bzi_span *buffer, bzi_image *image, bzna_error *err)
 {
     bzi_look look;
-    bzna_status status = bzi_look_begin(&look, c, index, 1, err);
+    bzna_status status = bzi_look_begin(&look, c, index, !buffer, err);
 
     if (status != BZNA_OK)
         return status;
 
-    if ((status = bzi_container_image(c, &look.reading.sample, pick, image, err)) == BZNA_OK)
+    if (buffer)
+        status = bzi_look_read(&look, *buffer, err);
+    if (status == BZNA_OK && (status = bzi_container_image(c, &look.reading.sample, pick, image, err)) == BZNA_OK)
         status = bzi_image_complete(image, err);
-    image->coded.config = image->coded.data = NULL;
-
+    if (!buffer)
+        image->coded.config = image->coded.data = NULL;
     bzi_look_end(&look);
     return status;
 }
@@ -14217,9 +13903,9 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 
     nul = number != BZI_NO_FIELD && field.kind == BZNA_FIELD_TEXT;
     value->capacity -= nul && value->capacity;              /* room for the NUL at a text's end */
-    if (number == BZI_NO_FIELD || field.kind == BZNA_FIELD_IMAGE)
-        status = bzi_container_value_inside(c, index, name, BZI_NO_FIELD, value, err);
-    else if (field.inside)
+    if (field.kind == BZNA_FIELD_IMAGE)
+        number = BZI_NO_FIELD;
+    if (number == BZI_NO_FIELD || field.inside)
         status = bzi_container_value_inside(c, index, name, number, value, err);
     else
         status = bzi_container_value(c, &sample, number, value, err);
@@ -14568,7 +14254,7 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset)
         const bzi_container *c = dataset->parts[i].container;
         const uint32_t settings[] = { i, c->orientation, c->palette };
 
-        if (c->orientation || c->palette || (c->ops->still && !hash))
+        if (c->orientation || c->palette || (c->still && !hash))
             hash = bzi_hash_numbers(bzi_hash(hash ? hash : BZI_HASH_START, decoder, sizeof decoder), settings,
                                     sizeof settings, 4);
     }
@@ -14684,10 +14370,10 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
     int got, pictures = 0;
 
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
-        if (bzi_nal_is_parameter_set(image->codec, nal)) {
+        if (bzi_kind_is_parameter_set(n.kind)) {
             if (bzi_coded_add_set(coded, field, nal, err) != BZNA_OK)
                 return err->status;
-        } else if (n.part == 1 && bzi_nal_kind(image->codec, nal) == BZI_NAL_SLICE) {
+        } else if (n.part == 1 && n.kind == BZI_NAL_SLICE) {
             if (!bzi_nal_starts_stream(image->codec, nal))
                 return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: not an intra picture that stands alone (IDR)", field);
             pictures++;
@@ -14704,21 +14390,14 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
     return bzi_image_sps(image, &coded->sps, err) == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, field);
 }
 
-/* Finds the sequence header in force: the last before the first frame, which is the one that bzi_image_av1 reads. */
+/* Finds the sequence header in force, which is the one that bzi_image_av1 reads. */
 static bzna_status bzi_coded_gather_obus(bzi_coded *coded, const char *field, bzna_error *err)
 {
-    const bzna_image *image = &coded->image;
+    bzi_span frame;
 
-    if (bzi_image_av1(image, &coded->sps, err) != BZNA_OK)
+    if (bzi_image_av1(&coded->image, &coded->sps, err) != BZNA_OK ||
+        bzi_image_find_set(&coded->image, &coded->sets[0], &frame, err) != BZNA_OK)
         return bzi_error_prefix(err, field);
-
-    for (int part = 0; part < 2; part++) {
-        bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image), unit;
-        uint32_t type;
-        while (bzi_obu_next(&rest, &type, &unit) > 0 && type != BZI_OBU_FRAME && type != BZI_OBU_FRAME_HEADER)
-            if (type == BZI_OBU_SEQUENCE_HEADER)
-                coded->sets[0] = unit;
-    }
 
     coded->set_count = 1;
     if (coded->sets[0].size > BZI_LIMIT_CONFIG_BYTES)
@@ -14827,18 +14506,19 @@ static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
  * there if it is missing. */
 static void bzi_out_obus(bzi_out *out, const bzi_coded *coded)
 {
-    bzi_span rest = bzi_image_data(&coded->image), before = rest, payload;
+    bzi_cursor c = bzi_cursor_make(coded->image.data, coded->image.data_size, 0);
+    uint64_t begin = 0;
     uint32_t type, found = 0;
+    bzi_span payload;
 
-    while (bzi_obu_next(&rest, &type, &payload) > 0) {
+    for (; bzi_obu_next(&c, &type, &payload) > 0; begin = c.pos) {
         found |= type == BZI_OBU_SEQUENCE_HEADER;
-        if (!found && (type == BZI_OBU_FRAME || type == BZI_OBU_FRAME_HEADER)) {
+        if (!found && bzi_obu_kind(type) == BZI_NAL_SLICE) {
             bzi_out_sequence_header(out, coded->sets[0]);
             found = 1;
         }
-        if (type != BZI_OBU_TEMPORAL_DELIMITER && type != BZI_OBU_PADDING)
-            bzi_out_bytes(out, before.data, before.size - rest.size);
-        before = rest;
+        if (bzi_obu_kind(type) != BZI_NAL_DISCARDABLE)
+            bzi_out_bytes(out, c.data + begin, c.pos - begin);
     }
 }
 
@@ -15003,7 +14683,7 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 /* What is kept of a sample until the index is written: 40 bytes. */
 typedef struct bzi_index_entry {
     uint64_t offset;                  /* where the sample begins in the file */
-    uint64_t name_at;                 /* where its name lies in the file, once that is known */
+    uint64_t name_at;                 /* where its name begins among all names */
     int64_t  target;                  /* BZNA_TARGET_NONE: it has none */
     uint32_t size;                    /* bytes of the sample */
     uint32_t thumb;                   /* offset of the thumbnail in the sample */
@@ -15017,11 +14697,11 @@ typedef struct bzi_index_entry {
 typedef struct bzi_index {
     bzi_buffer buffer;                /* a bzi_index_entry for each */
     uint64_t   targets_at;            /* where the first target lies in the file; they are in one piece */
+    uint64_t   names_at;              /* where the first name lies; likewise */
     uint32_t   counts[4];             /* samples */
     uint32_t   targets[4];            /* targets that are indexed: those before the first sample without one */
     uint32_t   names;                 /* samples that have a name */
     uint32_t   thumbs;                /* samples that have a thumbnail */
-    uint32_t   placed;                /* samples whose names lie in a box of the file */
 } bzi_index;
 
 static bzi_index_entry *bzi_index_at(const bzi_index *index, uint64_t i)
@@ -15052,16 +14732,6 @@ static void bzi_index_add(bzi_index *index, const bzi_index_entry *e)
     index->thumbs += e->thumb_size > 0;
 }
 
-/* Takes note that the names which are in no box yet lie at a place in the file, end to end. */
-static void bzi_index_place_names(bzi_index *index, uint64_t at)
-{
-    for (uint32_t i = index->placed; i < index->counts[0]; i++) {
-        bzi_index_entry *e = bzi_index_at(index, i);
-        e->name_at = e->has_name ? at : BZI_WRITER_NUL;
-        at += bzi_index_name_size(e);
-    }
-}
-
 /* The tracks of the index, by what their samples are. */
 enum { BZI_TABLE_SAMPLES, BZI_TABLE_TARGETS, BZI_TABLE_NAMES, BZI_TABLE_THUMBS };
 
@@ -15079,7 +14749,7 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t 
         return index->targets_at + 8ull * i;
     case BZI_TABLE_NAMES:
         *size = e->name_length + 1u;
-        return e->name_at;
+        return e->has_name ? index->names_at + e->name_at : BZI_WRITER_NUL;
     default:
         *size = e->thumb_size;
         return e->offset + e->thumb;
@@ -15312,7 +14982,7 @@ static void bzi_out_ftyp(bzi_out *out, const char *brands)
 
 /* A sample that was handed in. */
 typedef struct bzi_pending {
-    struct bzi_pending *next;         /* in the same slot of the queue */
+    struct bzi_pending *next;         /* in the queue */
     uint64_t            index;        /* of the sample in the archive */
     bzi_index_entry     entry;
     uint64_t            name_at;      /* offset of the name in the sample */
@@ -15374,8 +15044,8 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
     size_t length;
 
     if (!bzi_struct_in_array(&v, sizeof v, sample->fields, i))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sample.fields[%u].struct_size: differs from the first one's, or is "
-                        "not known", i);
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE,
+                        "sample.fields[%u].struct_size: differs from the first one's, or is not known", i);
 
     length = v.name ? strlen(v.name) : 0;
     if (length == 0 || length >= BZNA_NAME_MAX)
@@ -15411,9 +15081,9 @@ static bzna_status bzi_sample_check(const bzna_writer_sample *sample, bzna_error
     if (sample->name && strlen(sample->name) >= BZI_LIMIT_NAME_BYTES)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.name: longer than 65535 bytes");
     if (sample->field_count > BZI_LIMIT_ARCHIVE_FIELDS || (sample->field_count && !sample->fields))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields: field_count is %u, and fields is %s; at most %u are "
-                        "allowed", sample->field_count, sample->fields ? "not NULL" : "NULL",
-                        BZI_LIMIT_ARCHIVE_FIELDS);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "sample.fields: field_count is %u, and fields is %s; at most %u are allowed",
+                        sample->field_count, sample->fields ? "not NULL" : "NULL", BZI_LIMIT_ARCHIVE_FIELDS);
     for (uint32_t i = 0; i < sample->field_count && status == BZNA_OK; i++)
         status = bzi_sample_check_field(sample, i, err);
     return status;
@@ -15519,9 +15189,7 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sa
 
 /* --- Writers --- */
 
-#define BZI_WRITER_NAMES_BYTES (64u << 10)   /* names kept in memory before a box of them is written */
-#define BZI_QUEUE_SLOTS        4096u         /* lists of samples in the queue */
-#define BZI_QUEUE_BYTES        (64u << 20)   /* limit of the queue, if the caller sets none */
+#define BZI_QUEUE_BYTES (64u << 20)   /* limit of the queue, if the caller sets none */
 
 struct bzna_writer {
     bzi_host     *host;               /* a reference is held */
@@ -15538,7 +15206,8 @@ struct bzna_writer {
     uint64_t      queue_limit;        /* bytes that may wait */
     uint64_t      queue_bytes;        /* bytes that wait */
     uint64_t      queue_count;        /* samples that wait */
-    bzi_pending  *queue[BZI_QUEUE_SLOTS];             /* lists, by index modulo BZI_QUEUE_SLOTS */
+    bzi_pending  *queue;              /* those samples, by index */
+    bzi_pending  *queue_last;         /* the last of them; NULL: none waits */
     bzi_field     fields[BZI_LIMIT_ARCHIVE_FIELDS];   /* of all samples so far, sorted by name */
     uint32_t      field_count;
     /* The rest belongs to the busy thread. */
@@ -15548,7 +15217,7 @@ struct bzna_writer {
     uint32_t      class_count;        /* of class_names */
     uint32_t      thumb_width;        /* of the largest thumbnail, in pixels */
     uint32_t      thumb_height;
-    bzi_out       name_bytes;         /* names of samples that are not written yet, each with its NUL */
+    bzi_out       name_bytes;         /* names of samples, each with its NUL */
     bzi_out       class_names;        /* their number, where each begins and the last ends, and themselves */
     bzi_out       thumb_entry;        /* the first thumbnail's sample entry */
     bzi_out       tail;               /* what comes after the samples: targets, names, the movie box */
@@ -15565,11 +15234,10 @@ static void bzi_writer_free(bzna_writer *writer)
     bzi_buffer_free(memory, &writer->thumb_entry.buffer);
     bzi_buffer_free(memory, &writer->tail.buffer);
     bzi_buffer_free(memory, &writer->index.buffer);
-    for (uint32_t i = 0; i < BZI_QUEUE_SLOTS; i++)
-        for (bzi_pending *p = writer->queue[i], *next; p; p = next) {
-            next = p->next;
-            bzi_pending_free(memory, p);
-        }
+    for (bzi_pending *p = writer->queue, *next; p; p = next) {
+        next = p->next;
+        bzi_pending_free(memory, p);
+    }
 
     bzi_os_cond_free(&writer->changed);
     bzi_os_mutex_free(&writer->lock);
@@ -15622,8 +15290,8 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
  * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
- * end of mdat; if they are many, in boxes 'free' between the samples. The archive's mdat has length 0, which marks it
- * as unfinished, until bzna_writer_finish sets the length. */
+ * end of mdat. The archive's mdat has length 0, which marks it as unfinished, until bzna_writer_finish sets the
+ * length. */
 
 #define BZI_INDEX_LAST UINT64_MAX     /* the sample comes after all that were given */
 
@@ -15778,91 +15446,85 @@ static void bzi_writer_note(bzna_writer *writer, bzi_index_entry entry)
     bzi_index_add(&writer->index, &entry);
 }
 
-/* Writes the sample whose turn it is and, once the names kept are many, a box of them after it. Calls the sink once. */
+/* Writes the sample whose turn it is. */
 static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, bzna_error *err)
 {
     const bzi_memory *memory = &writer->host->memory;
     bzi_out *names = &writer->name_bytes;
     const uint32_t size = p->entry.size, name_size = bzi_index_name_size(&p->entry);
-    const uint64_t name_bytes = names->size + name_size;
-    const int with_names = name_bytes >= BZI_WRITER_NAMES_BYTES;
     bzna_status status;
 
-    if (!bzi_index_reserve(&writer->index, memory) || !bzi_buffer_reserve(memory, &names->buffer, name_bytes, 1) ||
-        !bzi_buffer_reserve(memory, &p->out.buffer, size + (with_names ? 8 + name_bytes : 0), 1) ||
+    if (!bzi_index_reserve(&writer->index, memory) ||
+        !bzi_buffer_reserve(memory, &names->buffer, names->size + name_size, 1) ||
         !bzi_buffer_reserve(memory, &writer->thumb_entry.buffer, p->out.size - size, 1))
         return bzi_fail_memory(err, "the archive's index");
 
     if (p->entry.thumb_size)
         bzi_writer_note_thumb(writer, p);
-    p->out.size = size;
+    p->entry.name_at = names->size;
     bzi_out_bytes(names, p->out.buffer.data + p->name_at, name_size);
-    if (with_names) {
-        bzi_out_begin(&p->out, "free");
-        bzi_out_bytes(&p->out, names->buffer.data, names->size);
-        bzi_out_end(&p->out);
-        names->size = 0;
-    }
 
-    status = bzi_writer_write(writer, writer->position, p->out.buffer.data, p->out.size, err);
-    if (status != BZNA_OK)
-        return status;
-    bzi_writer_note(writer, p->entry);
-    if (with_names) {
-        bzi_index_place_names(&writer->index, writer->position + 8);
-        writer->index.placed = writer->index.counts[0];
-        writer->position += p->out.size - size;
-    }
-    return BZNA_OK;
+    status = bzi_writer_write(writer, writer->position, p->out.buffer.data, size, err);
+    if (status == BZNA_OK)
+        bzi_writer_note(writer, p->entry);
+    return status;
 }
 
 /* --- The queue. Under the lock, which bzi_writer_add takes --- */
 
+/* Returns the place in the queue at which a sample with this index is, or would be. Most come in order. */
 static bzi_pending **bzi_queue_find(bzna_writer *writer, uint64_t index)
 {
-    bzi_pending **at = &writer->queue[index % BZI_QUEUE_SLOTS];
-    while (*at && (*at)->index != index)
+    bzi_pending *last = writer->queue_last, **at = last && last->index < index ? &last->next : &writer->queue;
+    while (*at && (*at)->index < index)
         at = &(*at)->next;
     return at;
+}
+
+static int bzi_queue_has(bzna_writer *writer, uint64_t index)
+{
+    const bzi_pending *p = *bzi_queue_find(writer, index);
+    return p && p->index == index;
 }
 
 static uint64_t bzi_pending_bytes(const bzi_pending *p) { return sizeof *p + p->out.buffer.capacity; }
 static void bzi_queue_put(bzna_writer *writer, bzi_pending *p)
 {
-    bzi_pending **at = &writer->queue[p->index % BZI_QUEUE_SLOTS];
+    bzi_pending **at = bzi_queue_find(writer, p->index);
     p->next = *at;
     *at = p;
+    writer->queue_last = p->next ? writer->queue_last : p;
     writer->queue_count++;
     writer->queue_bytes += bzi_pending_bytes(p);
 }
 
-static bzi_pending *bzi_queue_take(bzna_writer *writer, uint64_t index)
+/* Takes the sample whose turn it is. NULL: it is not there. */
+static bzi_pending *bzi_queue_take(bzna_writer *writer)
 {
-    bzi_pending **at = bzi_queue_find(writer, index), *p = *at;
-    if (!p)
+    bzi_pending *p = writer->queue;
+    if (!p || p->index != writer->next)
         return NULL;
-    *at = p->next;
+    writer->queue = p->next;
+    writer->queue_last = p->next ? writer->queue_last : NULL;
     writer->queue_count--;
     writer->queue_bytes -= bzi_pending_bytes(p);
     return p;
 }
 
 /* Lists the indices below the largest that were not given, as "5, 9 to 12", as many as there is room for. */
-static void bzi_queue_name_missing(bzna_writer *writer, char text[160])
+static void bzi_queue_name_missing(const bzna_writer *writer, char text[160])
 {
+    uint64_t from = writer->next;
     size_t n = 0;
 
-    for (uint64_t from = writer->next, to; from < writer->last && n < 110; from = to) {
-        to = writer->last;
-        for (uint32_t i = 0; i < BZI_QUEUE_SLOTS; i++)
-            for (const bzi_pending *p = writer->queue[i]; p; p = p->next)
-                to = p->index >= from ? bzi_min(p->index, to) : to;
-        n += (size_t)snprintf(text + n, 160 - n, "%s%llu%s", n ? ", " : "", (bzi_llu)from,
-                              to > from + 1 ? " to " : "");
+    for (const bzi_pending *p = writer->queue; from < writer->last && n < 110; p = p ? p->next : NULL) {
+        const uint64_t to = p ? p->index : writer->last;
+
+        if (to > from)
+            n += (size_t)snprintf(text + n, 160 - n, "%s%llu", n ? ", " : "", (bzi_llu)from);
         if (to > from + 1)
-            n += (size_t)snprintf(text + n, 160 - n, "%llu", (bzi_llu)to - 1);
-        while (*bzi_queue_find(writer, to))
-            to++;
+            n += (size_t)snprintf(text + n, 160 - n, " to %llu", (bzi_llu)to - 1);
+        from = to + 1;
     }
 }
 
@@ -15884,7 +15546,7 @@ static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, b
         return status;
     if (index == BZI_INDEX_LAST)
         return writer->last < UINT32_MAX ? BZNA_OK : BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds no more samples");
-    if (index < writer->next || *bzi_queue_find(writer, index))
+    if (index < writer->next || bzi_queue_has(writer, index))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "index %llu was given before", (bzi_llu)index);
     return BZNA_OK;
 }
@@ -15903,8 +15565,9 @@ static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer
             k++;
         if (k < count && !strcmp(known[k].name, v.name)) {
             if (known[k].kind != v.kind)
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", kind: other samples have kind %u "
-                                "there", i, v.name, known[k].kind);
+                return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                                "sample.fields[%u] \"%s\", kind: other samples have kind %u there",
+                                i, v.name, known[k].kind);
             continue;
         }
         if (count == BZI_LIMIT_ARCHIVE_FIELDS)
@@ -15926,7 +15589,7 @@ static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
     if (writer->busy)
         return BZNA_OK;
     writer->busy = 1;
-    while (!writer->poison && (p = bzi_queue_take(writer, writer->next)) != NULL) {
+    while (!writer->poison && (p = bzi_queue_take(writer)) != NULL) {
         bzna_status status;
         writer->next++;
         bzi_os_unlock(&writer->lock);
@@ -16069,14 +15732,13 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
 {
     bzi_out *out = &writer->tail;
     bzi_index *index = &writer->index;
-    const uint64_t names_at = writer->position + 8ull * index->targets[0];
-    const uint64_t end = names_at + writer->name_bytes.size;
+    const uint64_t names_at = writer->position + 8ull * index->targets[0], end = names_at + writer->name_bytes.size;
     uint8_t length[8];
     bzna_status status;
 
     index->targets_at = writer->position;
-    bzi_index_place_names(index, names_at);
-    bzi_out_reset(out);
+    index->names_at = names_at;
+    out->size = 0;
     for (uint32_t i = 0; i < index->targets[0]; i++)
         bzi_out_le64(out, bzi_index_at(index, i)->target);
     bzi_out_bytes(out, writer->name_bytes.buffer.data, writer->name_bytes.size);
@@ -16256,19 +15918,19 @@ static void bzi_turn(double degrees, bzi_pair *sine, bzi_pair *cosine)
     const int quarters = (int)floor(d / 90 + 0.5);
 
     d -= 90 * quarters;
-    bzi_pair s = { 0, 0 }, c = { 1, 0 };
+    *sine = (bzi_pair){ 0, 0 };
+    *cosine = (bzi_pair){ 1, 0 };
     if (d != 0) {
         const bzi_pair angle = bzi_pair_multiply((bzi_pair){ d, 0 }, unit), z = bzi_pair_multiply(angle, angle);
-        s = bzi_pair_multiply(angle, bzi_series(z, 2));
-        c = bzi_series(z, 1);
+        *sine = bzi_pair_multiply(angle, bzi_series(z, 2));
+        *cosine = bzi_series(z, 1);
     }
 
-    const bzi_pair minus_s = { 0 - s.high, 0 - s.low }, minus_c = { 0 - c.high, 0 - c.low };
-    switch (quarters & 3) {
-    case 0: *sine = s;       *cosine = c;       break;
-    case 1: *sine = c;       *cosine = minus_s; break;
-    case 2: *sine = minus_s; *cosine = minus_c; break;
-    case 3: *sine = minus_c; *cosine = s;       break;
+    /* 90 degrees more make the cosine the sine, and less the sine the cosine */
+    for (int i = quarters & 3; i > 0; i--) {
+        const bzi_pair s = *sine;
+        *sine = *cosine;
+        *cosine = (bzi_pair){ 0 - s.high, 0 - s.low };
     }
 }
 
@@ -16453,7 +16115,6 @@ typedef struct bzi_sequence {
     uint64_t         batch_count;     /* of ends; 0: batches are as large as those of other orders */
     uint64_t         hash;            /* of indices and ends; not 0 */
     uint32_t         repeats;         /* 1: a sample may be in it more than once */
-    uint32_t         reserved0;       /* 0 */
     uint64_t        *indices;
     uint64_t        *ends;            /* of each batch, the position past its last sample; NULL: batch_count is 0 */
 } bzi_sequence;
@@ -16618,9 +16279,6 @@ static uint64_t bzi_shard_position(const bzi_shard *s, uint64_t j)
     return s->given ? bzi_shard_begin(s, s->first + j * s->world + s->rank) :
                       s->start + j * bzi_shard_step(s) + s->rank;
 }
-
-/* Returns how far the positions of neighboring slots are from each other. */
-static uint32_t bzi_shard_stride(const bzi_shard *s) { return s->given ? 1 : s->world; }
 
 /* Returns the position after batch j of all ranks. Pre: it is not their last batch. */
 static uint64_t bzi_shard_after(const bzi_shard *s, uint64_t j)
@@ -17061,6 +16719,7 @@ static const char *bzi_ranges_fault(const bzi_range *ranges, size_t count)
 }
 
 /* Returns the name of the first field that is out of its range, or NULL if none is. */
+BZI_COLD
 static const char *bzi_warp_fault(const bzna_warp *p)
 {
     const bzi_range ranges[] = {
@@ -17794,7 +17453,7 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
 
 
 /* ==== 56. Kernels on the CPU ========================================================================================
- * Calls: rooms 2, 10, 20, 53-55.
+ * Calls: rooms 2, 10, 15, 53-55.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -18307,7 +17966,7 @@ static bzi_kernel_op bzi_operation_make(const bzna_drawn *d, const bzna_transfor
         op.bits = (0xff00u >> (uint32_t)(d->magnitude + 0.5f)) & 0xff;
         break;
     case BZNA_OP_BLUR:
-        op.bits = (uint32_t)bzi_min((d->kernel_px ? d->kernel_px : BZI_BLUR_USUAL) / 2, (uint32_t)shorter - 1);
+        op.bits = bzi_min32((d->kernel_px ? d->kernel_px : BZI_BLUR_USUAL) / 2, (uint32_t)shorter - 1);
         op.a[0] = (float)bzi_math_exp(-1 / (2 * (double)d->magnitude * (double)d->magnitude));
         break;
     case BZNA_OP_LIGHTING:
@@ -18353,29 +18012,6 @@ static void bzi_operations_make(const bzna_transform *t, uint32_t channels, cons
     }
 }
 
-/* Makes slot and passes of a view, as bzi_slot_make. */
-static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
-                                 const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
-                                 bzna_error *err)
-{
-    bzna_status status;
-
-    if ((status = bzi_transform_check(t, err)) != BZNA_OK)
-        return status;
-    bzi_operations_make(t, channels, out, pass);
-    if (!pass->pixels)
-        return bzi_slot_make(slot, picture, t, channels, err);
-
-    const bzna_transform warped = bzi_operations_transform(t, channels);
-    return bzi_slot_make(slot, picture, &warped, BZNA_CHANNELS_RGB, err);
-}
-
-/* Returns where a view's warp goes. */
-static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    return pass->pixels ? bzi_operations_planes(out) : *out;
-}
-
 /* Returns 1 if policies may draw operations on pixels. */
 static int bzi_augment_has_pixels(const bzna_loader_augment *a)
 {
@@ -18404,6 +18040,47 @@ static uint64_t bzi_scratch_bytes(const bzi_kernel_output *out, const bzi_kernel
     return !pass->pixels ? 0 : blurs ? scratch.host_bytes : scratch.bytes;
 }
 
+#else
+
+/* In this build transforms have no operations. */
+typedef struct bzi_kernel_pass {
+    uint32_t pixels;                  /* 0, as the next one */
+    uint32_t end;
+    uint64_t src;
+    uint64_t dst;
+} bzi_kernel_pass;
+
+#define bzi_kernel_operate(pass, out)               ((void)(pass))
+#define bzi_operations_planes(out)                  (*(out))
+#define bzi_operations_transform(t, channels)       (*(t))
+#define bzi_operations_make(t, channels, out, pass) ((void)(out), memset(pass, 0, sizeof *(pass)))
+#define bzi_augment_has_pixels(augment)             0
+#define bzi_scratch_device_bytes(out)               ((void)(out), 0)
+#define bzi_scratch_bytes(out, pass)                (pass)->pixels
+
+#endif
+
+/* Makes slot and passes of a view, as bzi_slot_make. */
+static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
+                                 const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
+                                 bzna_error *err)
+{
+    if (bzi_transform_check(t, err) != BZNA_OK)
+        return err->status;
+    bzi_operations_make(t, channels, out, pass);
+    if (!pass->pixels)
+        return bzi_slot_make(slot, picture, t, channels, err);
+
+    const bzna_transform warped = bzi_operations_transform(t, channels);
+    return bzi_slot_make(slot, picture, &warped, BZNA_CHANNELS_RGB, err);
+}
+
+/* Returns where a view's warp goes. */
+static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    return pass->pixels ? bzi_operations_planes(out) : *out;
+}
+
 /* Lets a view's warp write to scratch memory if it has operations on pixels, and its passes to its slot. */
 static void bzi_view_place(bzi_kernel_slot *slot, bzi_kernel_pass *pass, uint64_t scratch)
 {
@@ -18427,59 +18104,6 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
     if (pass->end)
         bzi_kernel_operate(&all, out);
 }
-
-#else
-
-/* In this build transforms have no operations. */
-typedef struct bzi_kernel_pass {
-    uint32_t pixels;
-    uint32_t end;
-} bzi_kernel_pass;
-
-static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
-                                 const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
-                                 bzna_error *err)
-{
-    (void)out;
-    memset(pass, 0, sizeof *pass);
-    return bzi_slot_make(slot, picture, t, channels, err);
-}
-
-static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    (void)pass;
-    return *out;
-}
-
-static int bzi_augment_has_pixels(const bzna_loader_augment *a) { return a->policy_count != 0; }
-
-static uint64_t bzi_scratch_device_bytes(const bzi_kernel_output *out)
-{
-    (void)out;
-    return 0;
-}
-
-static uint64_t bzi_scratch_bytes(const bzi_kernel_output *out, const bzi_kernel_pass *pass)
-{
-    (void)out;
-    return pass->pixels;
-}
-
-static void bzi_view_place(bzi_kernel_slot *slot, bzi_kernel_pass *pass, uint64_t scratch)
-{
-    (void)slot;
-    (void)pass;
-    (void)scratch;
-}
-
-static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                          void *workspace, size_t workspace_bytes, void *scratch)
-{
-    (void)pass;
-    (void)scratch;
-    bzi_kernel_warp(slot, out, workspace, workspace_bytes);
-}
-#endif
 
 
 /* ==== 58. JPEG decode ===============================================================================================
@@ -18520,10 +18144,11 @@ typedef struct bzi_turbo {
     struct jpeg_progress_mgr      progress;   /* libjpeg calls it while it reads several scans */
     JHUFF_TBL                     standard[2][2];     /* Huffman tables of the standard: DC, AC; for luma, chroma */
     jmp_buf                       jump;       /* where bzi_turbo_exit returns to while libjpeg is at work */
-    const bzi_memory             *memory;     /* NULL: never opened */
+    const bzi_memory             *memory;     /* of the two buffers */
     bzi_span                      data;       /* the file that is being decoded */
     bzi_wanted                    wanted;     /* rows and shrinking that were asked for */
     uint32_t                      is_bare;    /* 1: the picture defines no Huffman tables */
+    uint32_t                      lines;      /* rows of luma in a row of MCUs */
     uint32_t                      skipped;    /* rows of MCUs before the one that libjpeg takes for the first */
     uint32_t                      restarts;   /* restart markers in them */
     uint32_t                      ended;      /* 1: libjpeg has asked for more bytes than there are */
@@ -18674,10 +18299,8 @@ static void bzi_turbo_close(bzi_turbo *turbo)
 {
     jpeg_destroy_decompress(&turbo->info);
     jpeg_destroy_compress(&turbo->model);                   /* memory may have ended while it was at work */
-    if (turbo->memory) {
-        bzi_buffer_free(turbo->memory, &turbo->pixels);
-        bzi_buffer_free(turbo->memory, &turbo->product);
-    }
+    bzi_buffer_free(turbo->memory, &turbo->pixels);
+    bzi_buffer_free(turbo->memory, &turbo->product);
 }
 
 /* Marks all tables as not defined. libjpeg writes 0 to bits[0] when it reads a Huffman table, and a quantization table
@@ -18707,6 +18330,7 @@ static int bzi_turbo_start(bzi_turbo *turbo)
     info->scale_num = 1;
     info->scale_denom = turbo->wanted.shrink;
     jpeg_start_decompress(info);
+    turbo->lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
     bzi_turbo_check_scan((j_common_ptr)info);
     return info->num_components <= 4;
 }
@@ -18753,7 +18377,7 @@ static const uint8_t *bzi_turbo_find_restart(bzi_span data, uint64_t number, uin
 static void bzi_turbo_skip_rows(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
-    const uint32_t lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    const uint32_t lines = turbo->lines;
     const uint64_t each = info->MCUs_per_row, interval = info->restart_interval;
     const uint64_t rows = info->total_iMCU_rows;
     const uint64_t end = bzi_min(((uint64_t)turbo->wanted.rows.end + lines - 1) / lines, rows);
@@ -18805,7 +18429,7 @@ static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
 static int bzi_turbo_read(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
-    const uint32_t lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    const uint32_t lines = turbo->lines;
     JSAMPROW rows[4][MAX_SAMP_FACTOR * DCTSIZE];
     JSAMPARRAY planes[4] = { rows[0], rows[1], rows[2], rows[3] };
 
@@ -18877,13 +18501,13 @@ static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_pictur
     const struct jpeg_decompress_struct *info = &turbo->info;
     const jpeg_component_info *in = info->comp_info;
     const uint32_t h = (uint32_t)info->max_h_samp_factor * BZI_TURBO_LEAST_EDGE(info), width = info->output_width;
-    const uint32_t v = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    const uint32_t v = turbo->lines;
     const uint64_t size = (uint64_t)width * info->output_height;
 
     if (!bzi_buffer_reserve(turbo->memory, &turbo->product, 3 * size, 0))
         return bzi_fail_memory(err, "a picture's planes");
 
-    for (uint32_t i = 0, end = (uint32_t)bzi_min((uint32_t)turbo->wanted.rows.end, info->output_height); i < 3; i++) {
+    for (uint32_t i = 0, end = bzi_min32((uint32_t)turbo->wanted.rows.end, info->output_height); i < 3; i++) {
         uint32_t y = (uint32_t)turbo->wanted.rows.first;
         const uint32_t edge = BZI_TURBO_EDGE(&in[i]), edge_k = BZI_TURBO_EDGE(&in[3]);
         const uint32_t h_i = (uint32_t)in[i].h_samp_factor * edge, h_k = (uint32_t)in[3].h_samp_factor * edge_k;
@@ -18956,7 +18580,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
  *     report that. */
 
 typedef struct bzi_software {
-    const bzi_memory *memory;         /* the user's */
+    const bzi_memory *memory;         /* the user's; NULL: it is not open */
     uint32_t          max_edge_px;    /* larger pictures are refused */
     uint32_t          allowed;        /* codecs that may be decoded: bzi_host.codecs */
     bzi_buffer        stream;         /* the picture being decoded, as libavcodec takes it */
@@ -18978,19 +18602,19 @@ typedef struct bzi_software {
 #endif
 } bzi_software;
 
-#ifndef BENZINA_NO_AVCODEC
-
-static void bzi_av_close(bzi_software *software)
+/* Writes what a decoder is given of a picture to a buffer, with room for so many bytes after it. */
+BZI_MAYBE_UNUSED static bzna_status bzi_image_to_buffer(const bzna_image *image, const bzi_memory *memory,
+                                                        uint64_t padding, bzi_buffer *buffer, uint64_t *size,
+                                                        bzna_error *err)
 {
-    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
-        avcodec_free_context(&software->codecs[i]);
-    bzi_lru_free(&software->keys, software->memory);
-    av_frame_free(&software->frame);
-    av_packet_free(&software->packet);
-    bzi_buffer_free(software->memory, &software->key);
-    bzi_buffer_free(software->memory, &software->pixels);
-    bzi_buffer_free(software->memory, &software->stream);
+    if (bzi_image_stream(image, NULL, 0, size, err) != BZNA_OK)
+        return err->status;
+    if (!bzi_buffer_reserve(memory, buffer, *size + padding, 0))
+        return bzi_fail_memory(err, "an access unit");
+    return bzi_image_stream(image, buffer->data, *size, size, err);
 }
+
+#ifndef BENZINA_NO_AVCODEC
 
 /* For libavcodec: takes frame memory as it does by default, and clears it. */
 static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int flags)
@@ -19032,8 +18656,8 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
 
     if ((result = avcodec_open2(context, codec, NULL)) < 0) {
         avcodec_free_context(&context);
-        return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result, "libavcodec cannot open its decoder for %s",
-                        row->name);
+        return BZI_FAIL_BY(err, BZNA_E_CODEC, result, "libavcodec cannot open its decoder for %s",
+                           row->name);
     }
 
     *out = context;
@@ -19047,7 +18671,6 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
 {
     uint64_t size = bzi_image_key(image, NULL, 0);
     uint32_t index;
-    bzna_status status;
 
     if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
@@ -19058,21 +18681,14 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
         avcodec_free_context(&software->codecs[index]);
         if (!bzi_lru_set(&software->keys, software->memory, index, software->key.data, size))
             return bzi_fail_memory(err, "parameter sets");
-        if ((status = bzi_software_open_codec(software, image, &software->codecs[index], err)) != BZNA_OK) {
+        if (bzi_software_open_codec(software, image, &software->codecs[index], err) != BZNA_OK) {
             bzi_lru_forget(&software->keys, index);
-            return status;
+            return err->status;
         }
     }
 
     *out = index;
     return BZNA_OK;
-}
-
-static bzna_status bzi_av_open(bzi_software *software, bzna_error *err)
-{
-    software->frame = av_frame_alloc();
-    software->packet = av_packet_alloc();
-    return software->frame && software->packet ? BZNA_OK : bzi_fail_memory(err, "a decoder");
 }
 
 /* Decodes one access unit to a frame. Drains a decoder that would wait for more. */
@@ -19131,13 +18747,13 @@ static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *
     if (result == AVERROR(ENOMEM))
         return bzi_fail_memory(err, "a decoded picture");
     if (result == AVERROR_PATCHWELCOME)
-        return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result,
-                        "libavcodec does not support what this %s picture uses", codec);
+        return BZI_FAIL_BY(err, BZNA_E_CODEC, result,
+                           "libavcodec does not support what this %s picture uses", codec);
     if (result == AVERROR_INVALIDDATA || result == AVERROR_EOF || result == AVERROR(EAGAIN))
-        return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, result,
-                        "libavcodec: the %s data are damaged or truncated", codec);
+        return BZI_FAIL_BY(err, BZNA_E_DECODE, result,
+                           "libavcodec: the %s data are damaged or truncated", codec);
     av_strerror(result, text, sizeof text);
-    return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, result, "libavcodec: %s", text);
+    return BZI_FAIL_BY(err, BZNA_E_DECODE, result, "libavcodec: %s", text);
 }
 
 /* Gives the frame's first planes as they are. */
@@ -19275,17 +18891,13 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
 {
     const bzi_codec *row = bzi_codec_of(image);
     uint64_t size;
-    bzna_status status = bzi_image_stream(image, NULL, 0, &size, err);
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_image_to_buffer(image, software->memory, AV_INPUT_BUFFER_PADDING_SIZE, &software->stream, &size, err) !=
+        BZNA_OK)
+        return err->status;
     if (size > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the access unit has %llu bytes, more than libavcodec takes",
                         (bzi_llu)size);
-    if (!bzi_buffer_reserve(software->memory, &software->stream, size + AV_INPUT_BUFFER_PADDING_SIZE, 0))
-        return bzi_fail_memory(err, "an access unit");
-    if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK)
-        return status;
 
     if (row->cut)
         size = row->cut(software->stream.data, size, rows);
@@ -19324,14 +18936,14 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
 {
     const uint32_t rows[2] = { (uint32_t)wanted.first, (uint32_t)wanted.end };
     uint32_t index = 0;
-    bzna_status status = bzi_software_choose(software, image, &index, err);
 
-    if (status != BZNA_OK || (status = bzi_av_stream(software, image, rows, err)) != BZNA_OK)
-        return status;
+    if (bzi_software_choose(software, image, &index, err) != BZNA_OK ||
+        bzi_av_stream(software, image, rows, err) != BZNA_OK)
+        return err->status;
 
-    if ((status = bzi_av_run(software, image, software->codecs[index], picture, err)) != BZNA_OK) {
+    if (bzi_av_run(software, image, software->codecs[index], picture, err) != BZNA_OK) {
         bzi_lru_forget(&software->keys, index);
-        return status;
+        return err->status;
     }
 
 #ifndef BENZINA_NO_STILLS
@@ -19358,6 +18970,7 @@ static void bzi_software_name(char *text, size_t size)
 #endif
 }
 
+/* Closes what was opened, or is all zeros. */
 BZI_COLD
 static void bzi_software_close(bzi_software *software)
 {
@@ -19365,10 +18978,18 @@ static void bzi_software_close(bzi_software *software)
     bzi_turbo_close(&software->turbo);
 #endif
 #ifndef BENZINA_NO_AVCODEC
-    bzi_av_close(software);
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
+        avcodec_free_context(&software->codecs[i]);
+    bzi_lru_free(&software->keys, software->memory);
+    av_frame_free(&software->frame);
+    av_packet_free(&software->packet);
+    bzi_buffer_free(software->memory, &software->key);
+    bzi_buffer_free(software->memory, &software->pixels);
 #endif
+    bzi_buffer_free(software->memory, &software->stream);
     bzi_buffer_free(software->memory, &software->canvas);
     bzi_buffer_free(software->memory, &software->gathered);
+    memset(software, 0, sizeof *software);
 }
 
 static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px,
@@ -19385,8 +19006,10 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
     status = bzi_turbo_open(&software->turbo, memory, err);
 #endif
 #ifndef BENZINA_NO_AVCODEC
-    if (status == BZNA_OK)
-        status = bzi_av_open(software, err);
+    software->frame = av_frame_alloc();
+    software->packet = av_packet_alloc();
+    if (status == BZNA_OK && !(software->frame && software->packet))
+        status = bzi_fail_memory(err, "a decoder");
 #endif
 
     if (status != BZNA_OK)
@@ -19430,6 +19053,64 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
  * Therefore several threads may decode them, in any order. */
+
+/* Returns the samples of chroma, which are subsampled by a shift, for so many of luma. */
+static uint32_t bzi_subsampled(uint32_t samples, uint32_t shift)
+{
+    return (uint32_t)(((uint64_t)samples + (1u << shift) - 1) >> shift);
+}
+
+/* A plane of a picture in a copy of it. */
+typedef struct bzi_plane {
+    uint64_t row_bytes;               /* without padding */
+    uint64_t rows;
+    uint64_t pitch;                   /* bytes from row to row in the copy, a multiple of 256 */
+    uint64_t offset;                  /* bytes from the beginning of the copy */
+} bzi_plane;
+
+/* Lays out a copy of a picture of so many planes, which was decoded at 1/shrink of its size. Returns its bytes. */
+static uint64_t bzi_picture_planes(const bzna_picture *picture, uint32_t count, uint32_t shrink, bzi_plane planes[3])
+{
+    const uint32_t width = (picture->frame_width + shrink - 1) / shrink;
+    const uint32_t height = (picture->frame_height + shrink - 1) / shrink;
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        bzi_plane *plane = &planes[i];
+        plane->row_bytes = bzi_subsampled(width, i ? picture->chroma_shift_x : 0) * (picture->depth > 8 ? 2ull : 1);
+        plane->rows = bzi_subsampled(height, i ? picture->chroma_shift_y : 0);
+        plane->pitch = (plane->row_bytes + 255) & ~(uint64_t)255;
+        plane->offset = total;
+        total += plane->pitch * plane->rows;
+    }
+    return total;
+}
+
+/* Copies a row of samples so that they lie side by side.
+ *   size    of the copy in bytes
+ *   bytes   of one sample
+ *   step    bytes from one sample to the next in src; 0: they lie side by side there, too */
+static void bzi_plane_copy_row(uint8_t *dst, const uint8_t *src, uint64_t size, uint32_t bytes, uint32_t step)
+{
+    if (!step || step == bytes) {
+        memcpy(dst, src, (size_t)size);
+        return;
+    }
+    for (uint64_t i = 0; i < size; i++)
+        dst[i] = src[i / bytes * step + i % bytes];
+}
+
+/* Copies one plane, and sets the picture's pitch and step to those of the copy. */
+static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_plane *plane, uint8_t *dst)
+{
+    const uint8_t *src = picture->plane[i];
+
+    for (uint64_t y = 0; y < plane->rows; y++)
+        bzi_plane_copy_row(dst + y * plane->pitch, src + (int64_t)y * picture->pitch[i], plane->row_bytes,
+                           picture->depth > 8 ? 2 : 1, picture->step[i]);
+    picture->step[i] = 0;
+    picture->pitch[i] = (int64_t)plane->pitch;
+}
 
 #ifndef BENZINA_NO_HEIF
 
@@ -19492,44 +19173,35 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
 
     tiles->width = item.width;
     tiles->height = item.height;
-    tiles->column = (uint32_t)bzi_min(wanted.x0, wanted.x1 - 1) / item.width;
-    tiles->row = (uint32_t)bzi_min(wanted.y0, wanted.y1 - 1) / item.height;
+    tiles->column = bzi_min32(wanted.x0, wanted.x1 - 1) / item.width;
+    tiles->row = bzi_min32(wanted.y0, wanted.y1 - 1) / item.height;
     tiles->columns = (wanted.x1 - 1) / item.width + 1 - tiles->column;
     tiles->count = tiles->columns * ((wanted.y1 - 1) / item.height + 1 - tiles->row);
     return bzi_tiles_check_bytes(tiles, err);
-}
-
-/* Returns the samples of chroma, which are subsampled by a shift, for so many of luma. */
-static uint32_t bzi_subsampled(uint32_t samples, uint32_t shift)
-{
-    return (uint32_t)(((uint64_t)samples + (1u << shift) - 1) >> shift);
 }
 
 /* Copies a tile's planes to their place in the canvas, clipped at its right and lower edges. */
 static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture *tile, uint32_t x, uint32_t y,
                                   bzna_error *err)
 {
-    const uint32_t bytes = canvas->depth > 8 ? 2 : 1;
+    const uint32_t count = canvas->plane[1] ? 3 : 1;
+    bzna_picture part = *tile;
+    bzi_plane planes[3];
 
     if (tile->depth != canvas->depth || tile->chroma_shift_x != canvas->chroma_shift_x ||
         tile->chroma_shift_y != canvas->chroma_shift_y || !tile->plane[1] != !canvas->plane[1])
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the tile at %u,%u has another depth or chroma format than the first",
                         x, y);
 
-    for (int i = 0; i < (canvas->plane[1] ? 3 : 1); i++) {
-        const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
-        const uint32_t width = (uint32_t)bzi_min(tile->frame_width, canvas->frame_width - x);
-        const uint32_t height = (uint32_t)bzi_min(tile->frame_height, canvas->frame_height - y);
-        const uint64_t size = (uint64_t)bzi_subsampled(width, shift_x) * bytes;
-        uint8_t *dst = (uint8_t *)(uintptr_t)canvas->plane[i] + (int64_t)(y >> shift_y) * canvas->pitch[i] +
-                       (uint64_t)(x >> shift_x) * bytes;
-
-        if (tile->step[i] && tile->step[i] != bytes)
-            return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the tile at %u,%u does not come as planes", x, y);
-
-        for (uint32_t row = 0; row < bzi_subsampled(height, shift_y); row++)
-            memcpy(dst + (int64_t)row * canvas->pitch[i],
-                   (const uint8_t *)tile->plane[i] + (int64_t)row * tile->pitch[i], (size_t)size);
+    part.frame_width = bzi_min32(tile->frame_width, canvas->frame_width - x);
+    part.frame_height = bzi_min32(tile->frame_height, canvas->frame_height - y);
+    bzi_picture_planes(&part, count, 1, planes);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t left = (uint64_t)(x >> (i ? canvas->chroma_shift_x : 0)) * (canvas->depth > 8 ? 2 : 1);
+        const uint64_t above = y >> (i ? canvas->chroma_shift_y : 0);
+        planes[i].pitch = (uint64_t)canvas->pitch[i];
+        bzi_picture_copy_plane(&part, i, &planes[i],
+                               (uint8_t *)(uintptr_t)canvas->plane[i] + above * planes[i].pitch + left);
     }
     return BZNA_OK;
 }
@@ -19538,22 +19210,15 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
 static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles, uint32_t chroma_format,
                                        bzna_picture *canvas, bzna_error *err)
 {
-    const uint64_t bytes = canvas->depth > 8 ? 2 : 1;
-    uint64_t offset[3], total = 0;
-    const int count = chroma_format ? 3 : 1;
+    const uint32_t count = chroma_format ? 3 : 1;
+    bzi_plane planes[3];
 
-    for (int i = 0; i < count; i++) {
-        const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
-        const uint64_t width = bzi_subsampled(canvas->frame_width, shift_x);
-        canvas->pitch[i] = (int64_t)((width * bytes + 63) & ~63ull);
-        offset[i] = total;
-        total += (uint64_t)canvas->pitch[i] * bzi_subsampled(canvas->frame_height, shift_y);
-    }
-
-    if (!bzi_buffer_reserve(software->memory, &software->canvas, total, 0))
+    if (!bzi_buffer_reserve(software->memory, &software->canvas, bzi_picture_planes(canvas, count, 1, planes), 0))
         return bzi_fail_memory(err, "the canvas of a grid");
-    for (int i = 0; i < count; i++)
-        canvas->plane[i] = software->canvas.data + offset[i];
+    for (uint32_t i = 0; i < count; i++) {
+        canvas->pitch[i] = (int64_t)planes[i].pitch;
+        canvas->plane[i] = software->canvas.data + planes[i].offset;
+    }
     tiles->canvas = *canvas;
     software->tiles = tiles->count;
     return BZNA_OK;
@@ -19566,7 +19231,6 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     bzi_image alone;
     bzi_format format;
     bzi_span first;
-    bzna_status status;
 
     if (!coded->data) {
         if (!bzi_buffer_reserve(software->memory, &software->gathered, coded->data_size, 0))
@@ -19579,25 +19243,32 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     }
 
     alone = bzi_image_alone(coded);
-    if ((status = bzi_picture_describe(&alone, software->max_edge_px, &format, picture, err)) != BZNA_OK)
-        return status;
+    if (bzi_picture_describe(&alone, software->max_edge_px, &format, picture, err) != BZNA_OK)
+        return err->status;
     return bzi_software_decode_one(software, coded, &format, bzi_picture_all(picture), picture, err);
 }
 
-/* Finds a tile, and its place in the canvas as x and y. */
+/* Finds a tile. */
 static bzna_status bzi_tiles_find(const bzi_tiles *tiles, uint32_t number, bzi_heif_item *item, bzna_image *coded,
-                                  uint32_t place[2], bzna_error *err)
+                                  bzna_error *err)
 {
     const uint32_t at = bzi_tiles_place(tiles, number);
-    bzna_status status = bzi_heif_find_tile(&tiles->heif, &tiles->grid, at, item, coded, err);
 
-    place[0] = at % tiles->grid.columns * tiles->width;
-    place[1] = at / tiles->grid.columns * tiles->height;
-
-    if (status == BZNA_OK && (item->width != tiles->width || item->height != tiles->height))
+    if (bzi_heif_find_tile(&tiles->heif, &tiles->grid, at, item, coded, err) != BZNA_OK)
+        return err->status;
+    if (item->width != tiles->width || item->height != tiles->height)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "tile %u is %ux%u, the first one is %ux%u", at, item->width,
                         item->height, tiles->width, tiles->height);
-    return status;
+    return BZNA_OK;
+}
+
+/* Gives the place of a tile in the canvas, as x and y. */
+static void bzi_tiles_corner(const bzi_tiles *tiles, uint32_t number, uint32_t corner[2])
+{
+    const uint32_t at = bzi_tiles_place(tiles, number);
+
+    corner[0] = at % tiles->grid.columns * tiles->width;
+    corner[1] = at / tiles->grid.columns * tiles->height;
 }
 
 /* Adds to an error which tile it is about. */
@@ -19615,13 +19286,14 @@ static bzna_status bzi_software_tile(bzi_software *software, const bzi_tiles *ti
     bzi_heif_item item;
     bzna_image coded;
     bzna_picture picture;
-    uint32_t place[2];
+    uint32_t corner[2];
 
-    if (bzi_tiles_find(tiles, number, &item, &coded, place, err) != BZNA_OK)
+    if (bzi_tiles_find(tiles, number, &item, &coded, err) != BZNA_OK)
         return err->status;
     if (bzi_heif_decode_item(software, &tiles->heif, &item, &coded, &picture, err) != BZNA_OK)
         return bzi_tiles_fail(tiles, number, err);
-    return bzi_canvas_put(&tiles->canvas, &picture, place[0], place[1], err);
+    bzi_tiles_corner(tiles, number, corner);
+    return bzi_canvas_put(&tiles->canvas, &picture, corner[0], corner[1], err);
 }
 
 /* Decodes a grid on one thread. */
@@ -19693,8 +19365,8 @@ BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel
     const bzi_rows rows = bzi_slot_rows(slot, to), columns = bzi_slot_rows(&across, to);
     if (rows.first >= rows.end || columns.first >= columns.end)
         return;
-    region->x0 = (uint32_t)bzi_min(region->x0, (uint32_t)columns.first);
-    region->y0 = (uint32_t)bzi_min(region->y0, (uint32_t)rows.first);
+    region->x0 = bzi_min32(region->x0, (uint32_t)columns.first);
+    region->y0 = bzi_min32(region->y0, (uint32_t)rows.first);
     region->x1 = bzi_max32(region->x1, (uint32_t)columns.end);
     region->y1 = bzi_max32(region->y1, (uint32_t)rows.end);
 }
@@ -19741,137 +19413,103 @@ typedef CUresult CUDAAPI bzi_cu_flags(unsigned int *flags);
 typedef CUresult CUDAAPI bzi_cu_stream_priority(CUstream *stream, unsigned int flags, int priority);
 typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
 
-/* The functions that are used: the member of bzi_cuda, the driver's name for it, its type. */
+/* The functions that are used, by the driver's own names, and their types. */
 #define BZI_CUDA_SYMBOLS(X) \
-    X(init,             "cuInit",                     tcuInit) \
-    X(driver_version,   "cuDriverGetVersion",         bzi_cu_driver_version) \
-    X(device_count,     "cuDeviceGetCount",           tcuDeviceGetCount) \
-    X(device_get,       "cuDeviceGet",                tcuDeviceGet) \
-    X(device_name,      "cuDeviceGetName",            tcuDeviceGetName) \
-    X(device_attribute, "cuDeviceGetAttribute",       tcuDeviceGetAttribute) \
-    X(device_memory,    "cuDeviceTotalMem_v2",        bzi_cu_total_memory) \
-    X(memory_info,      "cuMemGetInfo_v2",            bzi_cu_memory_info) \
-    X(primary_retain,   "cuDevicePrimaryCtxRetain",   tcuDevicePrimaryCtxRetain) \
-    X(primary_release,  "cuDevicePrimaryCtxRelease",  tcuDevicePrimaryCtxRelease) \
-    X(push,             "cuCtxPushCurrent_v2",        tcuCtxPushCurrent_v2) \
-    X(pop,              "cuCtxPopCurrent_v2",         tcuCtxPopCurrent_v2) \
-    X(context_device,   "cuCtxGetDevice",             tcuCtxGetDevice) \
-    X(alloc,            "cuMemAlloc_v2",              tcuMemAlloc_v2) \
-    X(release,          "cuMemFree_v2",               tcuMemFree_v2) \
-    X(host_alloc,       "cuMemHostAlloc",             bzi_cu_host_alloc) \
-    X(host_free,        "cuMemFreeHost",              bzi_cu_host_free) \
-    X(upload,           "cuMemcpyHtoDAsync_v2",       tcuMemcpyHtoDAsync_v2) \
-    X(download,         "cuMemcpyDtoHAsync_v2",       tcuMemcpyDtoHAsync_v2) \
-    X(copy_2d,          "cuMemcpy2DAsync_v2",         tcuMemcpy2DAsync_v2) \
-    X(set_bytes,        "cuMemsetD8Async",            tcuMemsetD8Async) \
-    X(stream_create,    "cuStreamCreate",             tcuStreamCreate) \
-    X(stream_destroy,   "cuStreamDestroy_v2",         tcuStreamDestroy_v2) \
-    X(stream_sync,      "cuStreamSynchronize",        tcuStreamSynchronize) \
-    X(stream_wait,      "cuStreamWaitEvent",          bzi_cu_stream_wait) \
-    X(event_create,     "cuEventCreate",              tcuEventCreate) \
-    X(event_destroy,    "cuEventDestroy_v2",          tcuEventDestroy_v2) \
-    X(event_record,     "cuEventRecord",              tcuEventRecord) \
-    X(event_query,      "cuEventQuery",               tcuEventQuery) \
-    X(event_sync,       "cuEventSynchronize",         tcuEventSynchronize) \
-    X(module_load,      "cuModuleLoadData",           tcuModuleLoadData) \
-    X(module_unload,    "cuModuleUnload",             tcuModuleUnload) \
-    X(module_function,  "cuModuleGetFunction",        tcuModuleGetFunction) \
-    X(launch,           "cuLaunchKernel",             tcuLaunchKernel) \
-    X(error_name,       "cuGetErrorName",             tcuGetErrorName)
+    X(cuInit,                    tcuInit) \
+    X(cuDriverGetVersion,        bzi_cu_driver_version) \
+    X(cuDeviceGetCount,          tcuDeviceGetCount) \
+    X(cuDeviceGet,               tcuDeviceGet) \
+    X(cuDeviceGetName,           tcuDeviceGetName) \
+    X(cuDeviceGetAttribute,      tcuDeviceGetAttribute) \
+    X(cuDeviceTotalMem_v2,       bzi_cu_total_memory) \
+    X(cuMemGetInfo_v2,           bzi_cu_memory_info) \
+    X(cuDevicePrimaryCtxRetain,  tcuDevicePrimaryCtxRetain) \
+    X(cuDevicePrimaryCtxRelease, tcuDevicePrimaryCtxRelease) \
+    X(cuCtxPushCurrent_v2,       tcuCtxPushCurrent_v2) \
+    X(cuCtxPopCurrent_v2,        tcuCtxPopCurrent_v2) \
+    X(cuCtxGetDevice,            tcuCtxGetDevice) \
+    X(cuMemAlloc_v2,             tcuMemAlloc_v2) \
+    X(cuMemFree_v2,              tcuMemFree_v2) \
+    X(cuMemHostAlloc,            bzi_cu_host_alloc) \
+    X(cuMemFreeHost,             bzi_cu_host_free) \
+    X(cuMemcpyHtoDAsync_v2,      tcuMemcpyHtoDAsync_v2) \
+    X(cuMemcpyDtoHAsync_v2,      tcuMemcpyDtoHAsync_v2) \
+    X(cuMemcpy2DAsync_v2,        tcuMemcpy2DAsync_v2) \
+    X(cuMemsetD8Async,           tcuMemsetD8Async) \
+    X(cuStreamCreate,            tcuStreamCreate) \
+    X(cuStreamDestroy_v2,        tcuStreamDestroy_v2) \
+    X(cuStreamSynchronize,       tcuStreamSynchronize) \
+    X(cuStreamWaitEvent,         bzi_cu_stream_wait) \
+    X(cuEventCreate,             tcuEventCreate) \
+    X(cuEventDestroy_v2,         tcuEventDestroy_v2) \
+    X(cuEventRecord,             tcuEventRecord) \
+    X(cuEventQuery,              tcuEventQuery) \
+    X(cuEventSynchronize,        tcuEventSynchronize) \
+    X(cuModuleLoadData,          tcuModuleLoadData) \
+    X(cuModuleUnload,            tcuModuleUnload) \
+    X(cuModuleGetFunction,       tcuModuleGetFunction) \
+    X(cuLaunchKernel,            tcuLaunchKernel) \
+    X(cuGetErrorName,            tcuGetErrorName)
 
 #define BZI_NVCUVID_SYMBOLS(X) \
-    X(decoder_caps,        "cuvidGetDecoderCaps",     tcuvidGetDecoderCaps) \
-    X(decoder_create,      "cuvidCreateDecoder",      tcuvidCreateDecoder) \
-    X(decoder_destroy,     "cuvidDestroyDecoder",     tcuvidDestroyDecoder) \
-    X(decoder_reconfigure, "cuvidReconfigureDecoder", tcuvidReconfigureDecoder) \
-    X(decode,              "cuvidDecodePicture",      tcuvidDecodePicture) \
-    X(decode_status,       "cuvidGetDecodeStatus",    tcuvidGetDecodeStatus) \
-    X(map,                 "cuvidMapVideoFrame64",    tcuvidMapVideoFrame64) \
-    X(unmap,               "cuvidUnmapVideoFrame64",  tcuvidUnmapVideoFrame64) \
-    X(parser_create,       "cuvidCreateVideoParser",  tcuvidCreateVideoParser) \
-    X(parse,               "cuvidParseVideoData",     tcuvidParseVideoData) \
-    X(parser_destroy,      "cuvidDestroyVideoParser", tcuvidDestroyVideoParser)
+    X(cuvidGetDecoderCaps,     tcuvidGetDecoderCaps) \
+    X(cuvidCreateDecoder,      tcuvidCreateDecoder) \
+    X(cuvidDestroyDecoder,     tcuvidDestroyDecoder) \
+    X(cuvidReconfigureDecoder, tcuvidReconfigureDecoder) \
+    X(cuvidDecodePicture,      tcuvidDecodePicture) \
+    X(cuvidGetDecodeStatus,    tcuvidGetDecodeStatus) \
+    X(cuvidMapVideoFrame64,    tcuvidMapVideoFrame64) \
+    X(cuvidUnmapVideoFrame64,  tcuvidUnmapVideoFrame64) \
+    X(cuvidCreateVideoParser,  tcuvidCreateVideoParser) \
+    X(cuvidParseVideoData,     tcuvidParseVideoData) \
+    X(cuvidDestroyVideoParser, tcuvidDestroyVideoParser)
 
 /* Functions that a driver may lack. Their members are then NULL. */
 #define BZI_CUDA_OPTIONAL(X) \
-    X(current,          "cuCtxGetCurrent",            bzi_cu_current) \
-    X(flags,            "cuCtxGetFlags",              bzi_cu_flags) \
-    X(primary_state,    "cuDevicePrimaryCtxGetState", tcuDevicePrimaryCtxGetState) \
-    X(primary_flags,    "cuDevicePrimaryCtxSetFlags", tcuDevicePrimaryCtxSetFlags) \
-    X(stream_priority,  "cuStreamCreateWithPriority", bzi_cu_stream_priority) \
-    X(capture_mode,     "cuThreadExchangeStreamCaptureMode", bzi_cu_capture_mode)
+    X(cuCtxGetCurrent,                   bzi_cu_current) \
+    X(cuCtxGetFlags,                     bzi_cu_flags) \
+    X(cuDevicePrimaryCtxGetState,        tcuDevicePrimaryCtxGetState) \
+    X(cuDevicePrimaryCtxSetFlags,        tcuDevicePrimaryCtxSetFlags) \
+    X(cuStreamCreateWithPriority,        bzi_cu_stream_priority) \
+    X(cuThreadExchangeStreamCaptureMode, bzi_cu_capture_mode)
 
 typedef struct bzi_cuda {
-#define BZI_CUDA_FIELD(field, name, type) type *field;
+#define BZI_CUDA_FIELD(name, type) type *name;
     BZI_CUDA_SYMBOLS(BZI_CUDA_FIELD)
     BZI_CUDA_OPTIONAL(BZI_CUDA_FIELD)
     BZI_NVCUVID_SYMBOLS(BZI_CUDA_FIELD)
 #undef BZI_CUDA_FIELD
 } bzi_cuda;
 
-/* The driver's names for them. */
-typedef struct bzi_cuda_names {
-#define BZI_CUDA_FIELD(field, name, type) const char *field;
-    BZI_CUDA_SYMBOLS(BZI_CUDA_FIELD)
-    BZI_CUDA_OPTIONAL(BZI_CUDA_FIELD)
-    BZI_NVCUVID_SYMBOLS(BZI_CUDA_FIELD)
-#undef BZI_CUDA_FIELD
-} bzi_cuda_names;
+/* A function to be loaded. */
+typedef struct bzi_cuda_symbol {
+    const char *name;
+    size_t      at;                   /* offset of its member in bzi_cuda */
+    int         is_optional;          /* 1: the library may lack it */
+} bzi_cuda_symbol;
 
-static const bzi_cuda_names bzi_driver_names = {
-#define BZI_CUDA_NAME(field, name, type) .field = name,
-    BZI_CUDA_SYMBOLS(BZI_CUDA_NAME)
-    BZI_CUDA_OPTIONAL(BZI_CUDA_NAME)
-    BZI_NVCUVID_SYMBOLS(BZI_CUDA_NAME)
-#undef BZI_CUDA_NAME
-};
+#define BZI_CUDA_NEEDED(name, type) { #name, offsetof(bzi_cuda, name), 0 },
+#define BZI_CUDA_WANTED(name, type) { #name, offsetof(bzi_cuda, name), 1 },
+static const bzi_cuda_symbol bzi_cuda_symbols[] = { BZI_CUDA_SYMBOLS(BZI_CUDA_NEEDED)
+                                                    BZI_CUDA_OPTIONAL(BZI_CUDA_WANTED) };
+static const bzi_cuda_symbol bzi_nvcuvid_symbols[] = { BZI_NVCUVID_SYMBOLS(BZI_CUDA_NEEDED) };
 
-/* Stores the address of a function in the function pointer at `pointer`. */
-static bzna_status bzi_cuda_symbol(void *library, const char *library_name, const char *name, void *pointer,
-                                   bzna_error *err)
+/* Loads functions of one of the driver's libraries. remedy: what to do if there is no such library. */
+static bzna_status bzi_cuda_load(bzi_cuda *cu, const char *name, const char *remedy, const bzi_cuda_symbol *symbols,
+                                 size_t count, bzna_error *err)
 {
-    void *symbol = bzi_os_symbol(library, name);
+    void *library = bzi_os_library(name);
 
-    if (!symbol)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "%s lacks %s: the NVIDIA driver is too old", library_name, name);
-    /* ISO C has no cast from an object's address to a function's. POSIX says that both have one form. */
-    memcpy(pointer, &symbol, sizeof symbol);
+    if (!library)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "%s was not found: %s", name, remedy);
+    for (size_t i = 0; i < count; i++) {
+        void *symbol = bzi_os_symbol(library, symbols[i].name);
+        if (!symbol && !symbols[i].is_optional)
+            return BZI_FAIL(err, BZNA_E_DEVICE, "%s lacks %s: the NVIDIA driver is too old", name, symbols[i].name);
+        /* ISO C has no cast from an object's address to a function's. POSIX says that both have one form. */
+        memcpy((char *)cu + symbols[i].at, &symbol, sizeof symbol);
+    }
     return BZNA_OK;
-}
-
-static bzna_status bzi_cuda_load(bzi_cuda *cu, bzna_error *err)
-{
-    void *library = bzi_os_library(BZI_OS_CUDA);
-    bzna_status status = BZNA_OK;
-    bzna_error ignored;
-
-    if (!library)
-        return BZI_FAIL(err, BZNA_E_DEVICE, BZI_OS_CUDA " was not found: there is no NVIDIA driver here (in a "
-                        "container: start it with the GPU, --gpus all)");
-#define BZI_CUDA_LOAD(field, name, type) \
-    if (status == BZNA_OK) status = bzi_cuda_symbol(library, BZI_OS_CUDA, name, &cu->field, err);
-    BZI_CUDA_SYMBOLS(BZI_CUDA_LOAD)
-#undef BZI_CUDA_LOAD
-#define BZI_CUDA_TRY(field, name, type) \
-    if (bzi_cuda_symbol(library, BZI_OS_CUDA, name, &cu->field, &ignored) != BZNA_OK) cu->field = NULL;
-    BZI_CUDA_OPTIONAL(BZI_CUDA_TRY)
-#undef BZI_CUDA_TRY
-    return status;
-}
-
-static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
-{
-    void *library = bzi_os_library(BZI_OS_NVCUVID);
-    bzna_status status = BZNA_OK;
-
-    if (!library)
-        return BZI_FAIL(err, BZNA_E_DEVICE, BZI_OS_NVCUVID " was not found: the driver's video part is not installed "
-                        "(in a container: set NVIDIA_DRIVER_CAPABILITIES=compute,video)");
-#define BZI_NVCUVID_LOAD(field, name, type) \
-    if (status == BZNA_OK) status = bzi_cuda_symbol(library, BZI_OS_NVCUVID, name, &cu->field, err);
-    BZI_NVCUVID_SYMBOLS(BZI_NVCUVID_LOAD)
-#undef BZI_NVCUVID_LOAD
-    return status;
 }
 
 /* Returns 1 for errors after which nothing works any more in this CUDA context: those that CUDA calls sticky, and those
@@ -19887,6 +19525,7 @@ static int bzi_cuda_is_lost(int result)
 }
 
 /* Makes an error of the driver's: its name, its number, and the call that failed, without the version of its form. */
+BZI_COLD
 static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char *call, bzna_error *err)
 {
     const char *name = NULL;
@@ -19894,9 +19533,9 @@ static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char
     bzna_status status = code == BZI_CUDA_NO_MEMORY ? BZNA_E_MEMORY :
                          bzi_cuda_is_lost(code) ? BZNA_E_DEVICE_LOST : BZNA_E_DEVICE;
 
-    if (cu->error_name(result, &name) != CUDA_SUCCESS || !name)
+    if (cu->cuGetErrorName(result, &name) != CUDA_SUCCESS || !name)
         name = "unknown error";
-    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%.*s: %s (%d)", (int)strcspn(call, "_"), call, name, code);
+    return BZI_FAIL_BY(err, status, code, "%.*s: %s (%d)", (int)strcspn(call, "_"), call, name, code);
 }
 
 static bzna_status bzi_cuda_fail_forked(bzna_error *err)
@@ -19915,10 +19554,12 @@ static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
 
     if (by && by != bzi_os_process())
         return bzi_cuda_fail_forked(err);
-    if (bzi_cuda_load(cu, err) != BZNA_OK)
+    if (bzi_cuda_load(cu, BZI_OS_CUDA, "there is no NVIDIA driver here (in a container: start it with the GPU, "
+                      "--gpus all)", bzi_cuda_symbols, BZI_LENGTH(bzi_cuda_symbols), err) != BZNA_OK)
         return err->status;
 
-    if ((result = cu->init(0)) == CUDA_SUCCESS && (result = cu->device_count(count)) == CUDA_SUCCESS && *count < 1)
+    if ((result = cu->cuInit(0)) == CUDA_SUCCESS && (result = cu->cuDeviceGetCount(count)) == CUDA_SUCCESS &&
+        *count < 1)
         result = (CUresult)BZI_CUDA_NO_DEVICE;
     if (result != CUDA_SUCCESS)
         return bzi_cuda_fail(cu, result, "cuInit", err);
@@ -19933,8 +19574,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 {
     CUcontext current = NULL;
     CUdevice device = 0;
-    if (!cu->current || cu->current(&current) != CUDA_SUCCESS || !current ||
-        cu->context_device(&device) != CUDA_SUCCESS)
+    if (!cu->cuCtxGetCurrent || cu->cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current ||
+        cu->cuCtxGetDevice(&device) != CUDA_SUCCESS)
         return 0;
     return device;
 }
@@ -20049,7 +19690,7 @@ static bzna_status bzi_device_check(bzi_device *device, CUresult result, const c
 
 /* Calls a function of the driver's, and makes a status of its result. */
 #define BZI_DRIVER(device, err, function, ...) \
-    bzi_device_check(device, (device)->cu.function(__VA_ARGS__), bzi_driver_names.function, err)
+    bzi_device_check(device, (device)->cu.function(__VA_ARGS__), #function, err)
 
 static int bzi_device_is_lost(bzi_device *device) { return atomic_load(&device->lost) != 0; }
 
@@ -20061,8 +19702,8 @@ static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_DEVICE_LOST, "%s: the kernel's pixels differ from the CPU's, so the device is no "
                         "longer used; compile benzina.c with -ffp-contract=off, if it was not",
                         device->info.name);
-    return bzi_fail(err, BZNA_E_DEVICE_LOST, BZNA_NO_OFFSET, 0, code, "CUDA device %d was lost (%d)",
-                    (int)device->info.device.ordinal, code);
+    return BZI_FAIL_BY(err, BZNA_E_DEVICE_LOST, code, "CUDA device %d was lost (%d)",
+                       (int)device->info.device.ordinal, code);
 }
 
 /* Returns BZNA_OK, or the error because of which NVDEC cannot be used. */
@@ -20079,7 +19720,7 @@ static bzna_status bzi_device_video(bzi_device *device, bzna_error *err)
  * needs no context, here and in the two functions below. */
 static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 {
-    CUresult result = device ? device->cu.push(device->cuda) : CUDA_SUCCESS;
+    CUresult result = device ? device->cu.cuCtxPushCurrent_v2(device->cuda) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         return BZNA_OK;
     bzi_device_lose(device, result);
@@ -20092,8 +19733,8 @@ static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 {
     int relaxed = 2;
-    if (device && device->cu.capture_mode)
-        device->cu.capture_mode(&relaxed);
+    if (device && device->cu.cuThreadExchangeStreamCaptureMode)
+        device->cu.cuThreadExchangeStreamCaptureMode(&relaxed);
     return bzi_device_enter(device, err);
 }
 
@@ -20101,7 +19742,7 @@ static void bzi_device_leave(bzi_device *device)
 {
     CUcontext popped;
     if (device)
-        device->cu.pop(&popped);
+        device->cu.cuCtxPopCurrent_v2(&popped);
 }
 
 /* --- Opening and closing --- */
@@ -20112,12 +19753,13 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
     int major = 0, minor = 0, driver = 0;
     size_t bytes = 0;
 
-    if (BZI_DRIVER(device, err, device_name, device->info.name, (int)sizeof device->info.name - 1, handle) != BZNA_OK ||
-        BZI_DRIVER(device, err, device_memory, &bytes, handle) != BZNA_OK ||
-        BZI_DRIVER(device, err, driver_version, &driver) != BZNA_OK ||
-        BZI_DRIVER(device, err, device_attribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle) !=
+    if (BZI_DRIVER(device, err, cuDeviceGetName, device->info.name, (int)sizeof device->info.name - 1, handle) !=
             BZNA_OK ||
-        BZI_DRIVER(device, err, device_attribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle) !=
+        BZI_DRIVER(device, err, cuDeviceTotalMem_v2, &bytes, handle) != BZNA_OK ||
+        BZI_DRIVER(device, err, cuDriverGetVersion, &driver) != BZNA_OK ||
+        BZI_DRIVER(device, err, cuDeviceGetAttribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle) !=
+            BZNA_OK ||
+        BZI_DRIVER(device, err, cuDeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle) !=
             BZNA_OK)
         return err->status;
 
@@ -20140,16 +19782,9 @@ static void bzi_device_use_blocking_sync(bzi_device *device)
     unsigned flags = 0;
     int active = 1;
 
-    if (cu->primary_state && cu->primary_flags && cu->primary_state(device->handle, &flags, &active) == CUDA_SUCCESS &&
-        !active)
-        cu->primary_flags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
-}
-
-/* Returns 1 if waiting threads spin nevertheless, as in a context of another library. Pre: in the CUDA context. */
-static int bzi_device_spins(const bzi_device *device)
-{
-    unsigned flags = 0;
-    return !device->cu.flags || device->cu.flags(&flags) != CUDA_SUCCESS || !(flags & CU_CTX_SCHED_BLOCKING_SYNC);
+    if (cu->cuDevicePrimaryCtxGetState && cu->cuDevicePrimaryCtxSetFlags &&
+        cu->cuDevicePrimaryCtxGetState(device->handle, &flags, &active) == CUDA_SUCCESS && !active)
+        cu->cuDevicePrimaryCtxSetFlags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
 /* Takes the device of the user's CUDA context. */
@@ -20161,7 +19796,7 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
     device->cuda = device->config.cuda_context;
     if (bzi_device_enter(device, err) != BZNA_OK)
         return err->status;
-    status = BZI_DRIVER(device, err, context_device, &device->handle);
+    status = BZI_DRIVER(device, err, cuCtxGetDevice, &device->handle);
     bzi_device_leave(device);
 
     if (status != BZNA_OK)
@@ -20192,11 +19827,11 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     device->info.device.ordinal = ordinal;
     if (ordinal >= count)
         return BZI_FAIL(err, BZNA_E_DEVICE, "there is no CUDA device %d; the driver sees %d", ordinal, count);
-    if (BZI_DRIVER(device, err, device_get, &device->handle, ordinal) != BZNA_OK)
+    if (BZI_DRIVER(device, err, cuDeviceGet, &device->handle, ordinal) != BZNA_OK)
         return err->status;
 
     bzi_device_use_blocking_sync(device);
-    if (BZI_DRIVER(device, err, primary_retain, &device->cuda, device->handle) != BZNA_OK)
+    if (BZI_DRIVER(device, err, cuDevicePrimaryCtxRetain, &device->cuda, device->handle) != BZNA_OK)
         return err->status;
     device->owns_primary = 1;
     return BZNA_OK;
@@ -20261,14 +19896,14 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
         return bzi_fail_memory(err, "the kernel");
 
     bzi_kernel_unpack(text, size);
-    status = BZI_DRIVER(device, err, module_load, &device->module, text);
+    status = BZI_DRIVER(device, err, cuModuleLoadData, &device->module, text);
     if (status != BZNA_OK)
         bzi_device_explain_load(err);
     for (int i = 0; i < BZI_KERNEL_COUNT && status == BZNA_OK; i++)
-        status = BZI_DRIVER(device, err, module_function, &device->warp[i], device->module, names[i]);
+        status = BZI_DRIVER(device, err, cuModuleGetFunction, &device->warp[i], device->module, names[i]);
 #ifndef BENZINA_NO_AUGMENT
     if (status == BZNA_OK)
-        status = BZI_DRIVER(device, err, module_function, &device->augment, device->module, "bzi_kernel_augment");
+        status = BZI_DRIVER(device, err, cuModuleGetFunction, &device->augment, device->module, "bzi_kernel_augment");
 #endif
 
     bzi_release(memory, text, size, 1);
@@ -20292,7 +19927,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     bzna_status status = BZNA_OK;
 
     memset(out, 0, sizeof *out);
-    if (!device->cu.decoder_caps) {                         /* libnvcuvid was not loaded, and device->video says why */
+    if (!device->cu.cuvidGetDecoderCaps) {                  /* libnvcuvid was not loaded, and device->video says why */
         *err = device->video;
         return err->status;
     }
@@ -20305,7 +19940,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     if (!kind->known) {
         kind->caps = (CUVIDDECODECAPS){ .eCodecType = (cudaVideoCodec)row->nv_id, .nBitDepthMinus8 = depth - 8,
                                         .eChromaFormat = (cudaVideoChromaFormat)chroma };
-        status = BZI_DRIVER(device, err, decoder_caps, &kind->caps);
+        status = BZI_DRIVER(device, err, cuvidGetDecoderCaps, &kind->caps);
         kind->known = status == BZNA_OK;
         if (kind->caps.bIsSupported && !kind->caps.nNumNVDECs)      /* old drivers do not count them */
             kind->caps.nNumNVDECs = 1;
@@ -20327,7 +19962,9 @@ static void bzi_device_open_video(bzi_device *device)
     if (device->info.driver / 10 == BZI_CUDA_CORRUPTS / 10)
         BZI_FAIL(&device->video, BZNA_E_DEVICE, "this driver, of CUDA 11.3, corrupts memory when several video "
                  "decoders work at once: update the driver to 470.21 or later");
-    else if (bzi_nvcuvid_load(&device->cu, &device->video) == BZNA_OK &&
+    else if (bzi_cuda_load(&device->cu, BZI_OS_NVCUVID, "the driver's video part is not installed (in a container: set "
+                           "NVIDIA_DRIVER_CAPABILITIES=compute,video)", bzi_nvcuvid_symbols,
+                           BZI_LENGTH(bzi_nvcuvid_symbols), &device->video) == BZNA_OK &&
         bzi_device_caps(device, BZNA_CODEC_H265, 1, 8, &caps, &device->video) == BZNA_OK &&
         (caps.bIsSupported || bzi_device_caps(device, BZNA_CODEC_H264, 1, 8, &caps, &device->video) == BZNA_OK)) {
         device->info.engines = caps.bIsSupported ? caps.nNumNVDECs : 0;
@@ -20351,11 +19988,11 @@ static void bzi_device_close(bzi_device *device)
     if (device->process == bzi_os_process() && !atomic_load(&device->stuck)) {
         int entered = device->module && bzi_device_enter(device, &ignored) == BZNA_OK;
         if (device->module)
-            device->cu.module_unload(device->module);       /* for a lost device, without its context */
+            device->cu.cuModuleUnload(device->module);       /* for a lost device, without its context */
         if (entered)
             bzi_device_leave(device);
         if (device->owns_primary)
-            device->cu.primary_release(device->handle);
+            device->cu.cuDevicePrimaryCtxRelease(device->handle);
     }
 
     if (device->has_turn)
@@ -20369,6 +20006,21 @@ static void bzi_device_close(bzi_device *device)
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
+static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, void *stream)
+{
+    const bzna_device_allocator *allocator = &device->config.device_allocator;
+
+    if (!ptr)
+        return;
+    if (!allocator->alloc) {
+        device->cu.cuMemFree_v2(ptr);
+        return;
+    }
+    bzi_os_callback_begin();
+    allocator->release(allocator->user, (void *)(uintptr_t)ptr, (size_t)bytes, stream);
+    bzi_os_callback_end();
+}
+
 /* Allocates memory on the device, aligned to 256 bytes. Pre: in the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
 {
@@ -20377,7 +20029,7 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
 
     *out = 0;
     if (!allocator->alloc) {
-        const bzna_status status = BZI_DRIVER(device, err, alloc, &ptr, (size_t)bytes);
+        const bzna_status status = BZI_DRIVER(device, err, cuMemAlloc_v2, &ptr, (size_t)bytes);
         *out = ptr;
         return status;
     }
@@ -20391,39 +20043,22 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
     if (*out % 256 == 0)
         return BZNA_OK;
 
-    bzi_os_callback_begin();
-    allocator->release(allocator->user, (void *)(uintptr_t)*out, (size_t)bytes, stream);
-    bzi_os_callback_end();
+    bzi_device_free(device, *out, bytes, stream);
     *out = 0;
     return BZI_FAIL(err, BZNA_E_CALLBACK, "device_allocator.alloc: its memory is not aligned to 256 bytes");
-}
-
-static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, void *stream)
-{
-    const bzna_device_allocator *allocator = &device->config.device_allocator;
-
-    if (!ptr)
-        return;
-    if (!allocator->alloc) {
-        device->cu.release(ptr);
-        return;
-    }
-    bzi_os_callback_begin();
-    allocator->release(allocator->user, (void *)(uintptr_t)ptr, (size_t)bytes, stream);
-    bzi_os_callback_end();
 }
 
 /* Allocates pinned host memory, which copies to and from the device use directly. Pre: in the CUDA context. */
 static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
 {
     *out = NULL;
-    return BZI_DRIVER(device, err, host_alloc, out, (size_t)bytes, 0);
+    return BZI_DRIVER(device, err, cuMemHostAlloc, out, (size_t)bytes, 0);
 }
 
 static void bzi_device_unpin(bzi_device *device, void *host)
 {
     if (host)
-        device->cu.host_free(host);
+        device->cu.cuMemFreeHost(host);
 }
 
 /* --- Streams and events. Pre: in the CUDA context --- */
@@ -20435,10 +20070,10 @@ static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out,
     CUstream stream = NULL;
     bzna_status status;
 
-    if (urgent && device->cu.stream_priority)               /* the driver clamps the number */
-        status = BZI_DRIVER(device, err, stream_priority, &stream, CU_STREAM_NON_BLOCKING, -100);
+    if (urgent && device->cu.cuStreamCreateWithPriority)               /* the driver clamps the number */
+        status = BZI_DRIVER(device, err, cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, -100);
     else
-        status = BZI_DRIVER(device, err, stream_create, &stream, CU_STREAM_NON_BLOCKING);
+        status = BZI_DRIVER(device, err, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
     *out = stream;
     return status;
 }
@@ -20448,14 +20083,14 @@ static void bzi_device_stream_free(bzi_device *device, void *stream)
 {
     if (!stream)
         return;
-    device->cu.stream_sync(stream);
-    device->cu.stream_destroy(stream);
+    device->cu.cuStreamSynchronize(stream);
+    device->cu.cuStreamDestroy_v2(stream);
 }
 
 /* Makes the host wait for all that was enqueued on a stream. */
 static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
 {
-    return stream ? BZI_DRIVER(device, err, stream_sync, stream) : BZNA_OK;
+    return stream ? BZI_DRIVER(device, err, cuStreamSynchronize, stream) : BZNA_OK;
 }
 
 static void bzi_device_stream_wait(bzi_device *device, void *stream)
@@ -20467,7 +20102,7 @@ static void bzi_device_stream_wait(bzi_device *device, void *stream)
 static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *err)
 {
     CUevent event = NULL;
-    const bzna_status status = BZI_DRIVER(device, err, event_create, &event,
+    const bzna_status status = BZI_DRIVER(device, err, cuEventCreate, &event,
                                           CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
     *out = event;
     return status;
@@ -20476,44 +20111,44 @@ static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *
 static void bzi_device_event_free(bzi_device *device, void *event)
 {
     if (event)
-        device->cu.event_destroy(event);
+        device->cu.cuEventDestroy_v2(event);
 }
 
 static bzna_status bzi_device_record(bzi_device *device, void *event, void *stream, bzna_error *err)
 {
-    return BZI_DRIVER(device, err, event_record, event, stream);
+    return BZI_DRIVER(device, err, cuEventRecord, event, stream);
 }
 
 /* Makes the stream wait for what the event recorded last. */
 static bzna_status bzi_device_order(bzi_device *device, void *stream, void *event, bzna_error *err)
 {
-    return BZI_DRIVER(device, err, stream_wait, stream, event, 0);
+    return BZI_DRIVER(device, err, cuStreamWaitEvent, stream, event, 0);
 }
 
 /* Makes the host wait for what the event recorded last, if that is not done yet. */
 static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err)
 {
-    const CUresult result = device->cu.event_query(event);
+    const CUresult result = device->cu.cuEventQuery(event);
     if (result != CUDA_ERROR_NOT_READY)
-        return bzi_device_check(device, result, bzi_driver_names.event_query, err);
-    return BZI_DRIVER(device, err, event_sync, event);
+        return bzi_device_check(device, result, "cuEventQuery", err);
+    return BZI_DRIVER(device, err, cuEventSynchronize, event);
 }
 
 static bzna_status bzi_device_upload(bzi_device *device, uint64_t dst, const void *src, uint64_t bytes, void *stream,
                                      bzna_error *err)
 {
-    return BZI_DRIVER(device, err, upload, dst, src, (size_t)bytes, stream);
+    return BZI_DRIVER(device, err, cuMemcpyHtoDAsync_v2, dst, src, (size_t)bytes, stream);
 }
 
 static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t src, uint64_t bytes, void *stream,
                                        bzna_error *err)
 {
-    return BZI_DRIVER(device, err, download, dst, src, (size_t)bytes, stream);
+    return BZI_DRIVER(device, err, cuMemcpyDtoHAsync_v2, dst, src, (size_t)bytes, stream);
 }
 
 static bzna_status bzi_device_zero(bzi_device *device, uint64_t dst, uint64_t bytes, void *stream, bzna_error *err)
 {
-    return BZI_DRIVER(device, err, set_bytes, dst, 0, (size_t)bytes, stream);
+    return BZI_DRIVER(device, err, cuMemsetD8Async, dst, 0, (size_t)bytes, stream);
 }
 
 /* Warps slots[0 .. count-1], which are copied during the call. There is one launch for each kernel that they need.
@@ -20542,8 +20177,8 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
                 some.slot[n++] = slots->slot[i];
         to.mean = kernel < 0 ? 0 : out->mean;
         if (n)
-            status = BZI_DRIVER(device, err, launch, device->warp[kernel < 0 ? BZI_KERNEL_ANY : kernel], width, height,
-                                n, 32, 8, 1, 0, stream, parameters, NULL);
+            status = BZI_DRIVER(device, err, cuLaunchKernel, device->warp[kernel < 0 ? BZI_KERNEL_ANY : kernel], width,
+                                height, n, 32, 8, 1, 0, stream, parameters, NULL);
     }
 
     return status;
@@ -20569,8 +20204,8 @@ static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass 
         for (uint32_t i = 0; i < count; i++)
             n += bzi_kernel_next_pass(&views[i], out, &stages[i], &passes.pass[n]) != 0;
         if (n)
-            status = BZI_DRIVER(device, err, launch, device->augment, width, height, n, 32, 8, 1, 0, stream, parameters,
-                                NULL);
+            status = BZI_DRIVER(device, err, cuLaunchKernel, device->augment, width, height, n, 32, 8, 1, 0, stream,
+                                parameters, NULL);
     } while (n && status == BZNA_OK);
     return status;
 #else
@@ -20691,6 +20326,7 @@ static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *co
 {
     const char *checks = bzi_os_setting("BENZINA_NVDEC_CHECK");
     bzi_device *device = bzi_alloc_zero(&host->memory, 1, sizeof *device);
+    unsigned flags = 0;
     bzna_status status;
 
     if (!device)
@@ -20709,7 +20345,9 @@ static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *co
 
     if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
         (status = bzi_device_enter(device, err)) == BZNA_OK) {
-        device->spins = (uint32_t)bzi_device_spins(device);
+        /* 0 as in bzi_device_use_blocking_sync, or in a context of another library that does likewise */
+        device->spins = !device->cu.cuCtxGetFlags || device->cu.cuCtxGetFlags(&flags) != CUDA_SUCCESS ||
+                        !(flags & CU_CTX_SCHED_BLOCKING_SYNC);
         if ((status = bzi_device_load_kernel(device, err)) == BZNA_OK &&
             (status = device->checks ? bzi_trial_run(device, err) : BZNA_OK) == BZNA_OK)
             bzi_device_open_video(device);
@@ -20737,24 +20375,6 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 /* Returns 1 if this process is a fork of the one that opened the device, else 0. */
 static int bzi_device_is_foreign(const bzi_device *device) { return device->process != bzi_os_process(); }
-
-/* Fills in what NVDEC can do with the codec, chroma format and depth in *info. */
-static bzna_status bzi_device_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
-{
-    CUVIDDECODECAPS caps;
-    bzna_status status = bzi_device_caps(device, info->codec, info->chroma_format, info->depth, &caps, err);
-
-    if (status != BZNA_OK || !caps.bIsSupported)
-        return status;
-    info->supported = 1;
-    info->engines = caps.nNumNVDECs;
-    info->min_width = caps.nMinWidth;
-    info->min_height = caps.nMinHeight;
-    info->max_width = caps.nMaxWidth;
-    info->max_height = caps.nMaxHeight;
-    info->max_macroblocks = caps.nMaxMBCount;
-    return BZNA_OK;
-}
 
 static void bzi_device_counts(bzi_device *device, bzna_statistics *stats)
 {
@@ -20933,7 +20553,7 @@ static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
     if (!decoder->handle)
         return;
     if (!atomic_load(&device->stuck))                       /* otherwise this call might not return */
-        device->cu.decoder_destroy(decoder->handle);
+        device->cu.cuvidDestroyDecoder(decoder->handle);
     atomic_fetch_sub(&device->decoder_bytes, decoder->bytes);
     memset(decoder, 0, sizeof *decoder);
 }
@@ -21063,11 +20683,11 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
 
     bzi_nvdec_destroy(device, decoder);
     if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget)
-        status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
-                          "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
-                          (bzi_llu)device->decoder_budget);
+        status = BZI_FAIL_BY(err, BZNA_E_MEMORY, BZI_CUDA_NO_MEMORY,
+                             "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
+                             (bzi_llu)device->decoder_budget);
     else
-        status = BZI_DRIVER(device, err, decoder_create, &decoder->handle, &info);
+        status = BZI_DRIVER(device, err, cuvidCreateDecoder, &decoder->handle, &info);
 
     if (status != BZNA_OK) {
         atomic_fetch_sub(&device->decoder_bytes, *bytes);
@@ -21107,7 +20727,7 @@ static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const b
         info.target_rect.right = (short)width;
         info.target_rect.bottom = (short)height;
     }
-    if (BZI_DRIVER(device, &ignored, decoder_reconfigure, decoder->handle, &info) != BZNA_OK)
+    if (BZI_DRIVER(device, &ignored, cuvidReconfigureDecoder, decoder->handle, &info) != BZNA_OK)
         return 0;
 
     atomic_fetch_add(&device->decoders_reconfigured, 1);
@@ -21270,7 +20890,7 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 #endif
 
 /* ==== 65. NVDEC sessions ============================================================================================
- * Calls: rooms 8, 10, 20, 23, 62, 64.
+ * Calls: rooms 8, 10, 20, 23, 59, 62, 64.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -21369,12 +20989,12 @@ static bzna_status bzi_session_accepts(bzi_session *session, const bzi_nvdec_pic
     const bzi_nvdec_format format = bzi_nvdec_format_of(coded);
     const uint32_t codec = format.codec;
     const char *name = bzi_codec_name(codec), *device = session->device->info.name;
-    const uint32_t unit = bzi_codec_find(codec)->nv_unit, allowed = session->device->host->codecs;
+    const uint32_t unit = bzi_codec_find(codec)->nv_unit;
     uint32_t width, height;
     CUVIDDECODECAPS caps;
     bzna_status status;
 
-    if (allowed && !(allowed & bzi_codec_find(codec)->allow)) {
+    if (!bzi_codec_is_allowed(session->device->host->codecs, coded->image)) {
         BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", name);
         return BZI_FOREIGN;
     }
@@ -21460,7 +21080,7 @@ static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT 
             memset(av1->ref_frame_map, 0xff, sizeof av1->ref_frame_map);
     }
 
-    return BZI_DRIVER(device, s->err, decode, flight->decoder->handle, parameters);
+    return BZI_DRIVER(device, s->err, cuvidDecodePicture, flight->decoder->handle, parameters);
 }
 
 /* Takes the first picture of the access unit as the sample. Decoding in software ignores those after it, too. */
@@ -21480,7 +21100,7 @@ static int CUDAAPI bzi_parser_on_picture(void *user, CUVIDPICPARAMS *parameters)
 static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
 {
     if (parser->handle)
-        session->device->cu.parser_destroy(parser->handle);
+        session->device->cu.cuvidDestroyVideoParser(parser->handle);
     memset(parser, 0, sizeof *parser);
     bzi_lru_forget(&session->parser_keys, (uint32_t)(parser - session->parsers));
 }
@@ -21514,7 +21134,7 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
         return bzi_fail_memory(err, "parameter sets");
 
     parameters.pUserData = parser;
-    status = BZI_DRIVER(device, err, parser_create, &parser->handle, &parameters);
+    status = BZI_DRIVER(device, err, cuvidCreateVideoParser, &parser->handle, &parameters);
     if (status != BZNA_OK) {
         parser->handle = NULL;
         bzi_lru_forget(&session->parser_keys, index);
@@ -21535,7 +21155,7 @@ static bzna_status bzi_session_parse(bzi_session *session, bzi_parser *parser, u
     bzna_status status;
 
     parser->submission = submission;
-    status = BZI_DRIVER(device, &err, parse, parser->handle, &packet);
+    status = BZI_DRIVER(device, &err, cuvidParseVideoData, parser->handle, &packet);
     parser->submission = NULL;
 
     if (submission->queued)                                 /* whatever the parser makes of the rest */
@@ -21589,17 +21209,6 @@ static bzna_status bzi_session_fall_back(bzi_session *session, uint32_t codec, b
     return err->status;
 }
 
-/* Writes the picture's stream to session->bytes. */
-static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *image, uint64_t *size, bzna_error *err)
-{
-    bzna_status status = bzi_image_stream(image, NULL, 0, size, err);
-    if (status != BZNA_OK)
-        return status;
-    if (!bzi_buffer_reserve(session->memory, &session->bytes, *size, 0))
-        return bzi_fail_memory(err, "an access unit");
-    return bzi_image_stream(image, session->bytes.data, *size, size, err);
-}
-
 /* Gives a picture to a parser, whose callbacks find its decoder and submit it there. */
 static bzna_status bzi_session_offer(bzi_session *session, const bzi_nvdec_picture *coded, bzi_submission *submission,
                                      bzna_error *err)
@@ -21621,7 +21230,7 @@ static bzna_status bzi_session_offer(bzi_session *session, const bzi_nvdec_pictu
     if (!submission->flight.decoder)
         return BZNA_AGAIN;
 
-    if (bzi_session_stream(session, image, &size, err) != BZNA_OK ||
+    if (bzi_image_to_buffer(image, session->memory, 0, &session->bytes, &size, err) != BZNA_OK ||
         bzi_session_find_parser(session, image, submission, &parser, err) != BZNA_OK)
         return bzi_session_fall_back(session, image->codec, err);
 
@@ -21697,7 +21306,7 @@ static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pit
 static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
 {
     if (!atomic_load(&session->device->stuck))              /* otherwise this call might not return */
-        session->device->cu.unmap(flight->decoder->handle, flight->address);
+        session->device->cu.cuvidUnmapVideoFrame64(flight->decoder->handle, flight->address);
 
     flight->decoder->busy &= ~(1u << flight->surface);
 }
@@ -21716,7 +21325,7 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
     if (session->mute & bit)
         return BZNA_OK;
 
-    result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
+    result = device->cu.cuvidGetDecodeStatus(flight->decoder->handle, (int)flight->surface, &decoded);
     if ((int)result == BZI_CUDA_NOT_SUPPORTED)
         session->mute |= bit;
 
@@ -21724,7 +21333,7 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
         *out = decoded.decodeStatus;
     if (!bzi_cuda_is_lost((int)result))
         return BZNA_OK;
-    return bzi_device_check(device, result, bzi_driver_names.decode_status, err);
+    return bzi_device_check(device, result, "cuvidGetDecodeStatus", err);
 }
 
 /* Waits until a picture is done, if NVDEC reports that. A driver that reports nothing for half a second is taken to
@@ -21771,7 +21380,8 @@ typedef struct bzi_map_call {
 
 static void bzi_map_call_make(const bzi_cuda *cu, bzi_map_call *call)
 {
-    call->result = cu->map(call->decoder, call->surface, &call->address, &call->pitch, &call->parameters);
+    call->result = cu->cuvidMapVideoFrame64(call->decoder, call->surface, &call->address, &call->pitch,
+                                            &call->parameters);
 }
 
 /* A call that may never return is made on a thread of its own, one at a time in the process. If it does not return, its
@@ -21789,9 +21399,9 @@ static void *bzi_map_trial_run(void *argument)
     struct bzi_map_trial *trial = argument;
     CUcontext popped;
 
-    if ((trial->call.result = trial->cu.push(trial->context)) == CUDA_SUCCESS) {
+    if ((trial->call.result = trial->cu.cuCtxPushCurrent_v2(trial->context)) == CUDA_SUCCESS) {
         bzi_map_call_make(&trial->cu, &trial->call);
-        trial->cu.pop(&popped);
+        trial->cu.cuCtxPopCurrent_v2(&popped);
     }
     atomic_store(&trial->done, 1);
     return NULL;
@@ -21821,8 +21431,8 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
     error = device->host->no_threads ? ENOTSUP : bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1);
     if (error) {
         atomic_store(&trial->taken, 0);
-        return bzi_fail(err, BZNA_E_DEVICE, BZNA_NO_OFFSET, 0, error, "cannot start a thread to map a picture: %s",
-                        strerror(error));
+        return BZI_FAIL_BY(err, BZNA_E_DEVICE, error, "cannot start a thread to map a picture: %s",
+                           strerror(error));
     }
 
     begin = bzi_os_now_ns();
@@ -21865,7 +21475,7 @@ static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, c
     }
 
     if (decoded == cuvidDecodeStatus_Error || decoded == cuvidDecodeStatus_Error_Concealed)
-        return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded, "NVDEC: the picture is damaged");
+        return BZI_FAIL_BY(err, BZNA_E_DECODE, decoded, "NVDEC: the picture is damaged");
 
     flight->is_sound = decoded == cuvidDecodeStatus_Success;
     return BZNA_OK;
@@ -21891,7 +21501,7 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
         status = bzi_session_map_anyway(session, call, err);
     else if (status == BZNA_OK)
         bzi_map_call_make(&device->cu, call);
-    return status == BZNA_OK ? bzi_device_check(device, call->result, bzi_driver_names.map, err) : status;
+    return status == BZNA_OK ? bzi_device_check(device, call->result, "cuvidMapVideoFrame64", err) : status;
 }
 
 /* Maps the oldest picture, after it is done. Its tag is set in every case. The rest of *out is valid until
@@ -21952,8 +21562,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
     bzi_device *device = session->device;
     const bzna_picture *from = &flight->picture;
     const uint32_t bytes = from->depth > 8 ? 2 : 1;
-    const uint32_t width = (uint32_t)bzi_min(from->frame_width, to->frame_width - place[0]);
-    const uint32_t height = (uint32_t)bzi_min(from->frame_height, to->frame_height - place[1]);
+    const uint32_t width = bzi_min32(from->frame_width, to->frame_width - place[0]);
+    const uint32_t height = bzi_min32(from->frame_height, to->frame_height - place[1]);
     bzna_status status = BZNA_OK;
 
     for (uint32_t i = 0; i < (flight->semi_planar ? 2u : 3u) && from->plane[i] && status == BZNA_OK; i++) {
@@ -21971,7 +21581,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
             .WidthInBytes = (((size_t)width + (1u << x) - 1) >> x) * each,
             .Height = (height + (1u << y) - 1) >> y,
         };
-        status = BZI_DRIVER(device, err, copy_2d, &copy, session->stream);
+        status = BZI_DRIVER(device, err, cuMemcpy2DAsync_v2, &copy, session->stream);
     }
 
     return status;
@@ -21990,8 +21600,7 @@ static void bzi_session_close(bzi_session *session)
     session->stream = NULL;
     bzi_buffer_free(session->memory, &session->bytes);
     bzi_buffer_free(session->memory, &session->key);
-    if (session->software.memory)
-        bzi_software_close(&session->software);
+    bzi_software_close(&session->software);
 }
 
 static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, const bzi_memory *memory, bzna_error *err)
@@ -22196,15 +21805,12 @@ static bzna_status bzi_check_software(bzi_session *session, const bzi_nvdec_pict
                                       bzna_error *err)
 {
     bzi_software *software = &session->software;
-    bzna_status status = BZNA_OK;
 
     *picture = coded->picture;
-    if (!software->memory)
-        status = bzi_software_open(software, session->memory, session->device->host->max_edge_px, err);
-    if (status == BZNA_OK)
-        return bzi_software_decode(software, coded->image, &coded->sps, bzi_picture_all(picture), picture, err);
-    memset(software, 0, sizeof *software);
-    return status;
+    if (!software->memory &&
+        bzi_software_open(software, session->memory, session->device->host->max_edge_px, err) != BZNA_OK)
+        return err->status;
+    return bzi_software_decode(software, coded->image, &coded->sps, bzi_picture_all(picture), picture, err);
 }
 
 /* --- NVDEC --- */
@@ -22215,13 +21821,11 @@ static bzna_status bzi_check_reserve(bzi_check *check, const bzi_flight *flight,
     bzi_session *session = check->session;
     bzi_device *device = session->device;
     void *pinned;
-    bzna_status status;
 
     check->trial = (bzi_trial){ .device = device, .stream = session->stream };
     check->surface_bytes = bzi_check_surface_bytes(flight);
-    status = bzi_device_pin(device, BZI_TRIAL_BYTES + check->rounds * check->surface_bytes, &pinned, err);
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_device_pin(device, BZI_TRIAL_BYTES + check->rounds * check->surface_bytes, &pinned, err) != BZNA_OK)
+        return err->status;
     check->made = pinned;
     check->copies = (uint8_t *)pinned + BZI_TRIAL_BYTES;
     return bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &check->trial.pixels, err);
@@ -22252,8 +21856,8 @@ static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *e
  * long. */
 static void bzi_check_plan(bzi_check *check)
 {
-    const uint32_t surfaces = bzi_nvdec_chosen(check->session->device), use = surfaces << surfaces % 2;
-    check->half = use > 12 ? use : 12;
+    const uint32_t surfaces = bzi_nvdec_chosen(check->session->device);
+    check->half = bzi_max32(surfaces << surfaces % 2, 12);
     check->rounds = 2 * check->half;
 }
 
@@ -22325,11 +21929,11 @@ static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
     uint64_t bytes = 0;
     bzna_error ignored;
 
-    if (device->cu.memory_info(&before, &total) != CUDA_SUCCESS ||
+    if (device->cu.cuMemGetInfo_v2(&before, &total) != CUDA_SUCCESS ||
         bzi_nvdec_remake(device, &second, &first->format, &parsed, &bytes, &ignored) != BZNA_OK)
         return;
 
-    if (device->cu.memory_info(&after, &total) == CUDA_SUCCESS && before > after + second.bytes) {
+    if (device->cu.cuMemGetInfo_v2(&after, &total) == CUDA_SUCCESS && before > after + second.bytes) {
         uint64_t extra = bzi_min(before - after - second.bytes, BZI_CHECK_MAX_EXTRA);
         atomic_store(&device->decoder_extra, extra);
         atomic_fetch_add(&device->decoder_bytes, extra);
@@ -22516,17 +22120,25 @@ BZI_COLD
 static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
 {
     const bzi_nvdec_format want = { info->codec, info->chroma_format, info->depth, 0, 0 };
+    CUVIDDECODECAPS caps;
     bzi_session session;
     bzna_error why;
     bzna_status status;
 
     if (bzi_device_enter(device, err) != BZNA_OK)
         return err->status;
-    status = bzi_device_codec(device, info, err);
+    status = bzi_device_caps(device, want.codec, want.chroma, want.depth, &caps, err);
 
-    if (status == BZNA_OK && info->supported) {
+    if (status == BZNA_OK && caps.bIsSupported) {
         bzi_caps *kind = bzi_device_kind(device, want.codec, want.chroma, want.depth);
 
+        info->supported = 1;
+        info->engines = caps.nNumNVDECs;
+        info->min_width = caps.nMinWidth;
+        info->min_height = caps.nMinHeight;
+        info->max_width = caps.nMaxWidth;
+        info->max_height = caps.nMaxHeight;
+        info->max_macroblocks = caps.nMaxMBCount;
         bzi_error_init(&why);
         if (bzi_check_is_due(device, &want) &&
             bzi_session_open(&session, device, &device->host->memory, &why) == BZNA_OK) {
@@ -22659,7 +22271,6 @@ typedef struct bzi_output {
     bzna_jitter       jitter;
     bzna_loader_augment augment;      /* its policies; until the loader is open, the caller's, and then a copy */
     uint32_t          own_augment;    /* 1: they are its own; 0: the first output's */
-    uint32_t          reserved0;      /* 0 */
     uint64_t          augment_hash;   /* for the check of saved states */
     bzi_kernel_output kernel;         /* what the kernel is told about it; its mean is the one on the host */
     uint64_t          picture_bytes;  /* of one view of one sample */
@@ -22710,6 +22321,7 @@ typedef struct bzi_pool {
     bzi_host          *host;
     struct bzi_engine *engines;
     uint32_t           count;         /* of engines; immutable */
+    uint32_t           started;       /* engines whose threads are to be joined */
     uint32_t           has_locks;     /* 1: mutex and wake were made */
     bzi_mutex          mutex;
     bzi_cond           wake;          /* an item was queued, or the pool closes */
@@ -22750,7 +22362,7 @@ typedef struct bzi_dl_versioned {
 
 enum { BZI_CONDS = 6 };               /* condition variables of a loader */
 
-/* Every batch has the first BZI_TENSORS tensors (bzi_loader_add_tensors). Those of fields follow, then those of further
+/* Every batch has the first BZI_TENSORS tensors (bzi_loader_decide). Those of fields follow, then those of further
  * outputs. */
 enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_FIELD_TENSORS + BZI_LIMIT_OUTPUTS - 1,
        BZI_DIMENSIONS = 5 };
@@ -22849,10 +22461,19 @@ struct bzna_batch {
     uint64_t     retired_number;      /* (L) retiring: batches with lower numbers were released before this one */
 };
 
+typedef struct bzi_reader {
+    bzna_loader *loader;
+    bzi_run      run;                 /* at hand: the samples of it that are still to be read */
+    bzi_item    *first;               /* of those that are being read */
+    uint32_t     run_retries;         /* of them */
+    uint64_t     usual_bytes;         /* of samples that are fetched, as a moving average */
+    const bzi_container *fields_of;   /* the container of the sample that was read last */
+    uint32_t     fields[BZI_LIMIT_ALL_COLUMNS];       /* number of each column's field there; or BZI_NO_FIELD */
+} bzi_reader;
+
 typedef struct bzi_worker {
     bzna_loader *loader;
-    bzi_thread   thread;
-    uint32_t     started;             /* 1: the thread is to be joined */
+    bzi_reader  *reader;              /* with which it reads samples itself; NULL: readers are threads of their own */
     bzi_software software;
     bzi_image    images[BZI_LIMIT_OUTPUTS];   /* the sample's coded pictures, one for each pick */
     bzi_format   formats[BZI_LIMIT_OUTPUTS];  /* what their streams state */
@@ -22875,16 +22496,6 @@ typedef struct bzi_worker {
     uint32_t     failed_tile;         /* (L) number of the first tile, in their order, that failed; or UINT32_MAX */
 } bzi_worker;
 
-typedef struct bzi_reader {
-    bzna_loader *loader;
-    bzi_thread   thread;
-    uint32_t     started;             /* 1: the thread is to be joined */
-    bzi_run      run;                 /* at hand: the samples of it that are still to be read */
-    bzi_item    *first;               /* of those that are being read */
-    uint32_t     run_retries;         /* of them */
-    uint64_t     usual_bytes;         /* of samples that are fetched, as a moving average */
-} bzi_reader;
-
 /* Which sample comes next, and where the run stands. With the loader's lock held. */
 typedef struct bzi_plan {
     bzi_order     order;              /* of the epoch being planned */
@@ -22904,6 +22515,7 @@ struct bzna_loader {
     /* The config, and what follows from it: immutable once open. */
     bzna_context      *context;
     bzi_host          *host;          /* the context's */
+    const bzi_memory  *memory;        /* the host's */
     bzna_dataset      *dataset;
     bzna_loader_config config;        /* with defaults filled in, without pointers to the user's arrays */
     bzi_pick           picks[BZI_LIMIT_OUTPUTS];      /* the pictures of a sample; their names are copies */
@@ -22951,7 +22563,9 @@ struct bzna_loader {
     bzi_item          *items;
     bzna_batch        *batches;
     bzi_worker        *workers;
-    bzi_reader        *readers;
+    bzi_reader        *readers;       /* config.read.threads of them; if that is 0, one for each worker */
+    bzi_thread        *threads;       /* of workers and readers */
+    uint32_t           thread_count;  /* that were started and are to be joined */
     atomic_uint       *sound;         /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
     atomic_uint        changes;       /* 1: a sound sample came out damaged, so the data changes; ignore sound */
 
@@ -23075,15 +22689,6 @@ static void bzi_loader_add_output(bzna_loader *loader, const bzi_output *output)
     memcpy(tensor->one.shape, shape + !several, tensor->one.dimensions * sizeof *shape);
     if (loader->on_device)
         tensor->one.device = loader->device->info.device;
-}
-
-/* Adds the tensors that every batch has. */
-static void bzi_loader_add_tensors(bzna_loader *loader)
-{
-    bzi_loader_add_output(loader, loader->outputs);
-    bzi_loader_add_tensor(loader, "target", BZNA_DTYPE_INT64, sizeof(int64_t));
-    bzi_loader_add_tensor(loader, "index", BZNA_DTYPE_UINT64, sizeof(uint64_t));
-    bzi_loader_add_tensor(loader, "status", BZNA_DTYPE_INT32, sizeof(bzna_status));
 }
 
 /* Describes a tensor of a batch with so many slots, but sets no data. */
@@ -23285,7 +22890,7 @@ static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
            (loader->ready.bytes * part >= loader->ahead_bytes && loader->ready.count >= loader->ahead_least);
 }
 
-/* Wakes an idle reader if one is needed. With the lock held.
+/* Wakes an idle reader if one is needed. Without readers, workers read. With the lock held.
  *   - A reader is woken for a replacement, and always with a pool.
  *   - Otherwise it is woken once half of what was read ahead was taken, so that it finds much to do, and only if items
  *     and a batch are free for what it reads.
@@ -23293,8 +22898,9 @@ static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
  *     no run is ready for them. */
 static void bzi_loader_wake_reader(bzna_loader *loader)
 {
-    const uint32_t idle = loader->idle_readers, waiting = loader->reclaiming + loader->holding;
-    const int reading = loader->config.read.threads > idle + waiting;
+    const uint32_t readers = loader->config.read.threads, waiting = loader->reclaiming + loader->holding;
+    const uint32_t idle = readers ? loader->idle_readers : loader->idle_workers;
+    const int reading = readers > idle + waiting;
     const int slow = !loader->pace.read_ns || loader->pace.read_ns > BZI_READ_SLOW_NS;
 
     if (!idle)
@@ -23306,7 +22912,7 @@ static void bzi_loader_wake_reader(bzna_loader *loader)
         if (reading && !slow && (loader->ready.count || !loader->idle_workers))
             return;
     }
-    bzi_os_wake_one(&loader->reader_wake);
+    bzi_os_wake_one(readers ? &loader->reader_wake : &loader->worker_wake);
 }
 
 /* Lets readers go on after items have become free or were queued for other samples. With the lock held. */
@@ -23317,7 +22923,8 @@ static void bzi_loader_freed(bzna_loader *loader)
         bzi_os_wake_all(&loader->holder_wake);              /* the items' memory may be freed now */
 }
 
-/* Queues a run for the workers. It comes from a reader, or from an engine that cannot decode it. With the lock held. */
+/* Queues a run for the workers. It comes from a reader, or from an engine that cannot decode it. A worker that has read
+ * it takes it itself. With the lock held. */
 static void bzi_ready_push(bzna_loader *loader, bzi_run run)
 {
     bzna_error err;
@@ -23328,7 +22935,7 @@ static void bzi_ready_push(bzna_loader *loader, bzi_run run)
     }
     run.first->run = run;
     bzi_run_join(&loader->ready, run);
-    if (loader->idle_workers)
+    if (loader->idle_workers && loader->config.read.threads)
         bzi_os_wake_one(&loader->worker_wake);
 }
 
@@ -23354,16 +22961,6 @@ static void bzi_run_free(bzi_run *run)
 {
     while (run->first)
         bzi_item_free(bzi_run_take(run, NULL));
-}
-
-/* Hands an item that an engine cannot decode to the workers, as a run of one. With the lock held. */
-BZI_MAYBE_UNUSED static void bzi_item_to_workers(bzi_item *item)
-{
-    bzi_run run = { 0 };
-
-    bzi_run_add(&run, item);
-    bzi_ready_push(item->loader, run);
-    bzi_item_done(item);
 }
 
 
@@ -23496,15 +23093,6 @@ static int bzi_plan_has_batch(bzi_plan *plan)
     return plan->epoch < plan->end_epoch && bzi_plan_list(plan);
 }
 
-/* Returns a free batch, or NULL if there is none. */
-static bzna_batch *bzi_plan_free_batch(bzna_loader *loader)
-{
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        if (loader->batches[i].state == BZI_BATCH_FREE)
-            return &loader->batches[i];
-    return NULL;
-}
-
 /* Computes the order of the epoch being planned, if that has not been done. Returns 1 if order is valid, else 0. A
  * ranked order is kept in one array for all epochs. It is not overwritten while a batch is being filled, because that
  * may need the order of the epoch before. */
@@ -23528,19 +23116,20 @@ static int bzi_plan_batch(bzna_loader *loader)
 {
     bzi_plan *plan = &loader->plan;
     const bzi_shard *shard = &plan->shard;
-    bzna_batch *batch;
+    bzna_batch *batch = loader->batches;
 
     if (loader->poison.status != BZNA_OK)                   /* the batch would never be delivered */
         return 0;
     if (!bzi_plan_has_batch(plan) || !loader->free_batches || !bzi_plan_order(loader))
         return 0;
 
-    batch = bzi_plan_free_batch(loader);
+    while (batch->state != BZI_BATCH_FREE)
+        batch++;
     batch->epoch = plan->epoch;
     batch->order = plan->order;
     batch->number = plan->next_batch++;
     batch->position = bzi_shard_position(shard, batch->number);
-    batch->order.stride = bzi_shard_stride(shard);
+    batch->order.stride = shard->given ? 1 : shard->world;
     batch->real = bzi_shard_real(shard, batch->number);
 
     batch->slots = shard->last_batch >= BZNA_LAST_PAD ? shard->batch : batch->real;
@@ -23663,7 +23252,7 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 
 
 /* ==== 72. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 8, 10, 52, 69, 71.
+ * Calls: rooms 2, 4, 8, 10, 52, 69-71.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -23674,7 +23263,7 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 static bzna_status bzi_indices_repeat(const bzna_loader *loader, const uint64_t *indices, uint64_t count,
                                       uint32_t *repeats, bzna_error *err)
 {
-    const bzi_memory *memory = &loader->host->memory;
+    const bzi_memory *memory = loader->memory;
     const uint64_t bytes = loader->dataset->count / 8 + 1;
     uint8_t *seen;
 
@@ -23712,27 +23301,6 @@ typedef struct bzi_given {
     const uint32_t *sizes;            /* of batches; NULL: they are as large as those of other orders */
     uint64_t        batch_count;      /* of sizes */
 } bzi_given;
-
-/* Allocates a list. Its arrays are not set yet. */
-static bzi_sequence *bzi_sequence_new(const bzi_memory *memory, const bzi_given *given)
-{
-    const uint64_t count = given->count, batches = given->batch_count;
-    uint64_t numbers, bytes;
-    bzi_sequence *list;
-
-    if (!bzi_add(count, batches, &numbers) || !bzi_mul(numbers, sizeof(uint64_t), &bytes) ||
-        !bzi_add(bytes, sizeof *list, &bytes) || !(list = bzi_alloc(memory, bytes, 1, 16)))
-        return NULL;
-
-    memset(list, 0, sizeof *list);
-    list->bytes = bytes;
-    list->epoch = given->epoch;
-    list->count = count;
-    list->batch_count = batches;
-    list->indices = (uint64_t *)(void *)(list + 1);
-    list->ends = batches ? list->indices + count : NULL;
-    return list;
-}
 
 /* Copies and checks indices. */
 static bzna_status bzi_sequence_set_indices(const bzna_loader *loader, bzi_sequence *list, const uint64_t *indices,
@@ -23864,13 +23432,20 @@ static bzi_sequence *bzi_plan_from(bzi_plan *plan, const uint64_t *seed, const b
 /* Gives the loader the list of an epoch, and frees those of epochs that are over. */
 static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, bzna_error *err)
 {
-    const bzi_memory *memory = &loader->host->memory;
+    const bzi_memory *memory = loader->memory;
     bzi_plan *plan = &loader->plan;
-    bzi_sequence *list = bzi_sequence_new(memory, given), *old;
+    uint64_t numbers, bytes;
+    bzi_sequence *list, *old;
     bzna_status status;
 
-    if (!list)
+    if (!bzi_add(given->count, given->batch_count, &numbers) || !bzi_mul(numbers, sizeof(uint64_t), &bytes) ||
+        !bzi_add(bytes, sizeof *list, &bytes) || !(list = bzi_alloc(memory, bytes, 1, 16)))
         return bzi_fail_memory(err, "the list of an epoch");
+
+    *list = (bzi_sequence){ .bytes = bytes, .epoch = given->epoch, .count = given->count,
+                            .batch_count = given->batch_count };
+    list->indices = (uint64_t *)(void *)(list + 1);
+    list->ends = given->batch_count ? list->indices + given->count : NULL;
     if ((status = bzi_sequence_fill(loader, list, given, err)) != BZNA_OK) {
         bzi_sequence_free_all(memory, list);
         return status;
@@ -23881,7 +23456,8 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
     if ((status = bzi_plan_check_list(plan, list, err)) == BZNA_OK) {
         list->next = plan->lists;
         plan->lists = list;
-        bzi_os_wake_all(&loader->reader_wake);              /* they may wait for it */
+        bzi_os_wake_all(&loader->reader_wake);              /* who reads may wait for it */
+        bzi_loader_wake_reader(loader);
     } else {
         list->next = old;
         old = list;
@@ -23898,23 +23474,11 @@ static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint6
     const bzi_plan *plan = &loader->plan;
     bzi_shard shard;
 
-    if (plan->is_given)
-        bzi_loader_lock(loader);
+    bzi_loader_lock(loader);
     shard = bzi_loader_share(loader, plan->is_given ? bzi_plan_find_list(plan, plan->done.epoch) : NULL);
     *samples = bzi_shard_samples(&shard);
     *batches = bzi_shard_batches(&shard);
-    if (plan->is_given)
-        bzi_loader_unlock(loader);
-}
-
-/* Says why the plan has no batch. Returns BZNA_END after the last epoch; before it, the next one lacks its list. With
- * the lock held. */
-static bzna_status bzi_plan_no_batch(const bzi_plan *plan, bzna_error *err)
-{
-    if (plan->epoch >= plan->end_epoch)
-        return BZNA_END;
-    return BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
-                    "bzna_loader_set_batches first", (bzi_llu)plan->epoch);
+    bzi_loader_unlock(loader);
 }
 
 
@@ -24267,17 +23831,6 @@ static bzna_status bzi_loader_make_rule_bytes(bzna_loader *loader, bzna_error *e
     return BZNA_OK;
 }
 
-static bzna_status bzi_loader_make_columns(bzna_loader *loader, bzna_error *err)
-{
-    const bzna_loader_fields *fields = &loader->config.fields;
-
-    if (bzi_loader_list_columns(loader, fields->tensors, 1, err) != BZNA_OK ||
-        bzi_loader_make_rules(loader, err) != BZNA_OK ||
-        bzi_loader_list_columns(loader, fields->bytes, 0, err) != BZNA_OK)
-        return err->status;
-    return bzi_loader_make_rule_bytes(loader, err);
-}
-
 /* --- Values --- */
 
 static bzi_slot_bytes *bzi_batch_bytes(const bzna_batch *batch, uint32_t column, uint32_t slot)
@@ -24285,43 +23838,50 @@ static bzi_slot_bytes *bzi_batch_bytes(const bzna_batch *batch, uint32_t column,
     return (bzi_slot_bytes *)batch->columns[column] + slot;
 }
 
-/* Makes a slot of a tensor one without a value. */
-static void bzi_column_clear(const bzi_column *column, uint8_t *at)
+/* Makes a slot of a tensor one without a value, from a byte of it on: integers are -1, vectors NaN. */
+static void bzi_column_clear(const bzi_column *column, uint8_t *at, uint64_t from)
 {
     const float nan = NAN;
 
-    memset(at, column->clear && column->dtype != BZNA_DTYPE_UINT8 ? 0xff : 0, (size_t)column->bytes);
-    for (uint64_t i = 0; column->clear && column->dtype == BZNA_DTYPE_FLOAT32 && i < column->bytes; i += sizeof nan)
-        memcpy(at + i, &nan, sizeof nan);
+    if (column->clear && column->dtype == BZNA_DTYPE_FLOAT32)
+        for (uint64_t i = from; i < column->bytes; i += sizeof nan)
+            memcpy(at + i, &nan, sizeof nan);
+    else if (from < column->bytes)
+        memset(at + from, column->clear && column->dtype != BZNA_DTYPE_UINT8 ? 0xff : 0,
+               (size_t)(column->bytes - from));
 }
 
-/* Makes a slot that has no values yet: integers are -1, vectors NaN, and no bytes are present. */
-static void bzi_item_clear_fields(const bzi_item *item)
+/* Returns where the value of an item's sample lies in a tensor. */
+static uint8_t *bzi_item_value(const bzi_item *item, uint32_t tensor)
 {
-    const bzna_loader *loader = item->loader;
-    uint32_t i = 0;
-
-    for (; i < loader->tensor_count; i++)
-        bzi_column_clear(&loader->columns[i], (uint8_t *)item->batch->columns[i] +
-                                                  item->slot * loader->columns[i].bytes);
-    for (; i < loader->column_count; i++)
-        bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
+    return (uint8_t *)item->batch->columns[tensor] + item->slot * item->loader->columns[tensor].bytes;
 }
 
-/* Writes a number or a vector into its place. After a shorter vector the NaN of bzi_item_clear_fields remain. */
+/* Makes the fields of an item's slot absent, from one of them up to another. */
+static void bzi_item_clear_fields(const bzi_item *item, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++)
+        if (i < item->loader->tensor_count)
+            bzi_column_clear(&item->loader->columns[i], bzi_item_value(item, i), 0);
+        else
+            bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
+}
+
+/* Writes a number or a vector into its place. NaN follow a shorter vector. */
 static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                        bzna_error *err)
 {
     const bzi_column *column = &item->loader->columns[i];
-    const uint64_t bytes = column->bytes;
-    bzi_value value = { (uint8_t *)item->batch->columns[i] + item->slot * bytes, bytes, 0, 0 };
+    bzi_value value = { bzi_item_value(item, i), column->bytes, 0, 0 };
     bzna_status status = bzi_container_value(item->container, sample, number, &value, err);
 
-    if (status == BZNA_OK && value.size > bytes)
+    if (status == BZNA_OK && value.size > column->bytes)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors: name it as "
                         "\"%s:%llu\" there, with the length of the longest", column->name,
                         (bzi_llu)(value.size / sizeof(float)), column->length, column->name,
                         (bzi_llu)(value.size / sizeof(float)));
+    if (status == BZNA_OK)
+        bzi_column_clear(column, value.data, value.absent ? 0 : value.size);
     return status;
 }
 
@@ -24341,8 +23901,8 @@ static bzna_status bzi_item_get_picture(const bzi_item *item, const bzi_sample *
 
 /* Writes the bytes of a field into the slot's memory, which grows with them. A NUL follows them, so that text is a
  * string. number: of the field; BZI_NO_FIELD: the field is a picture, which is asked for by its name. */
-static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample, uint32_t i,
-                                      uint32_t number, const char *name, bzna_error *err)
+static bzna_status bzi_item_put_bytes(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
+                                      const char *name, bzna_error *err)
 {
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, i, item->slot);
 
@@ -24366,17 +23926,16 @@ static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, 
             return BZI_FAIL(err, BZNA_E_CALLBACK, "the size of its %s changes between calls: %llu bytes, then %llu",
                             name, (bzi_llu)out->buffer.capacity - 1,
                             (bzi_llu)value.size);
-        if (!bzi_buffer_reserve(&reader->loader->host->memory, &out->buffer, value.size + 1, 0))
+        if (!bzi_buffer_reserve(item->loader->memory, &out->buffer, value.size + 1, 0))
             return bzi_fail_memory(err, "the bytes of a field");
     }
 }
 
 /* Writes the bytes of the field that rules take into their place. Of the rules that share it, the first one has it
  * whose field is there. */
-static bzna_status bzi_item_put_rule(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
-                                     uint32_t column, bzna_error *err)
+static bzna_status bzi_item_put_rule(const bzi_item *item, const bzi_sample *sample, uint32_t column, bzna_error *err)
 {
-    const bzna_loader *loader = reader->loader;
+    const bzna_loader *loader = item->loader;
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, column, item->slot);
     bzna_status status = BZNA_OK;
 
@@ -24385,8 +23944,8 @@ static bzna_status bzi_item_put_rule(bzi_reader *reader, const bzi_item *item, c
             const bzi_field *field = &item->container->fields[f];
             if (bzi_loader_rule_of(loader, field->name) != r)
                 continue;
-            status = bzi_item_put_bytes(reader, item, sample, column,
-                                        field->kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : f, field->name, err);
+            status = bzi_item_put_bytes(item, sample, column, field->kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : f,
+                                        field->name, err);
             out->rule = r;
             out->field = f;
             if (status != BZNA_OK || out->present)
@@ -24395,39 +23954,46 @@ static bzna_status bzi_item_put_rule(bzi_reader *reader, const bzi_item *item, c
     return status;
 }
 
-/* Writes the fields of a sample that was read into its slot. */
+/* Writes one field of a sample that was read into its slot. */
+static bzna_status bzi_item_put_field(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample, uint32_t i,
+                                      bzna_error *err)
+{
+    const bzna_loader *loader = reader->loader;
+    const uint32_t number = reader->fields[i], end = loader->column_count;
+    const uint32_t ruled = loader->rule_count ? loader->rules[0].bytes : end;   /* the first column for rules */
+    const uint32_t kind = number == BZI_NO_FIELD ? 0 : item->container->fields[number].kind;
+
+    if (i < loader->tensor_count && kind && kind == loader->columns[i].kind)
+        return bzi_item_put_number(item, sample, i, number, err);
+
+    bzi_item_clear_fields(item, i, i + 1);
+    if (i >= ruled)
+        return bzi_item_put_rule(item, sample, i, err);
+    if (number == BZI_NO_FIELD)
+        return BZNA_OK;                                     /* only other parts of the data set have it */
+    if (i >= loader->tensor_count)
+        return bzi_item_put_bytes(item, sample, i, kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number,
+                                  loader->columns[i].name, err);
+    if (!loader->columns[i].kind)
+        return BZNA_OK;                                     /* rules fill it in later */
+    return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples",
+                    item->container->fields[number].name);
+}
+
+/* Writes the fields of a sample that was read into its slot. They are found in its container by their names, unless
+ * the sample before was of the same one. */
 static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
                                    bzna_error *err)
 {
     const bzna_loader *loader = reader->loader;
-    const uint32_t tensors = loader->tensor_count, end = loader->column_count;
-    const uint32_t ruled = loader->rule_count ? loader->rules[0].bytes : end;   /* the first column for rules */
     bzna_status status = BZNA_OK;
+    bzi_field field;
 
-    for (uint32_t i = 0; i < end && status == BZNA_OK; i++) {
-        const bzi_column *column = &loader->columns[i];
-        bzi_field field = { 0, 0, "" };
-        uint32_t number;
-
-        if (i < tensors && !column->kind)
-            continue;                                       /* rules fill it in later */
-        if (i >= ruled) {
-            status = bzi_item_put_rule(reader, item, sample, i, err);
-            continue;
-        }
-
-        number = bzi_container_find_field(item->container, column->name, &field);
-        if (number == BZI_NO_FIELD)
-            continue;                                       /* only other parts of the data set have it */
-
-        if (i >= tensors)
-            status = bzi_item_put_bytes(reader, item, sample, i, field.kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number,
-                                        column->name, err);
-        else if (field.kind == column->kind)
-            status = bzi_item_put_number(item, sample, i, number, err);
-        else
-            status = BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples", field.name);
-    }
+    for (uint32_t i = 0; i < loader->column_count && reader->fields_of != item->container; i++)
+        reader->fields[i] = bzi_container_find_field(item->container, loader->columns[i].name, &field);
+    reader->fields_of = item->container;
+    for (uint32_t i = 0; i < loader->column_count && status == BZNA_OK; i++)
+        status = bzi_item_put_field(reader, item, sample, i, err);
     return status;
 }
 
@@ -24437,7 +24003,7 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 
     for (uint32_t i = loader->tensor_count; i < loader->column_count; i++)
         for (uint32_t slot = 0; batch->columns[i] && slot < loader->config.output.batch_size; slot++)
-            bzi_buffer_free(&loader->host->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
+            bzi_buffer_free(loader->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
 }
 
 
@@ -24509,8 +24075,8 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_view *view, cons
     bzi_os_callback_end();
 
     if (status < 0)
-        return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d",
-                        (int)status);
+        return BZI_FAIL_BY(err, BZNA_E_CALLBACK, status, "the transform callback returned %d",
+                           (int)status);
 
     bzi_transform_resolve(transform);
     if ((status = bzi_transform_check(transform, err)) == BZNA_OK && bzi_is_singular(transform->homography))
@@ -24819,15 +24385,15 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
         return BZNA_OK;
     }
 
-    bzi_column_clear(column, out);
+    bzi_column_clear(column, out, 0);
     if (rows)                                               /* NVDEC may have asked before, and refused the picture */
         *rows = 0;
     if (status >= 0)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the rule \"%s\" makes %llu rows of its %s, and there is room for %lld",
                         rule->name, (bzi_llu)count, field->name, (long long)column->shape[0]);
     is_fault = status == BZNA_E_CALLBACK || status < BZI_LIMIT_RULE_STATUS;
-    return bzi_fail(err, is_fault ? BZNA_E_CALLBACK : BZNA_E_FORMAT, BZNA_NO_OFFSET, 0, status,
-                    "the rule \"%s\" returned %d for its %s", rule->name, (int)status, field->name);
+    return BZI_FAIL_BY(err, is_fault ? BZNA_E_CALLBACK : BZNA_E_FORMAT, status,
+                       "the rule \"%s\" returned %d for its %s", rule->name, (int)status, field->name);
 }
 
 /* Lets rules make tensors of the fields of a sample, and writes the geometry.
@@ -24879,11 +24445,10 @@ static void bzi_item_put_operations(const bzi_item *item, const bzna_transform *
 static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
                                     bzna_error *err)
 {
-    bzna_status status = bzi_item_draw(item, pictures, views->transforms, err);
-
-    if (status == BZNA_OK)
-        bzi_item_put_operations(item, views->transforms);
-    return status == BZNA_OK ? bzi_item_rules(item, pictures, views, err) : status;
+    if (bzi_item_draw(item, pictures, views->transforms, err) != BZNA_OK)
+        return err->status;
+    bzi_item_put_operations(item, views->transforms);
+    return bzi_item_rules(item, pictures, views, err);
 }
 
 
@@ -24909,7 +24474,7 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
 static bzna_batch *bzi_reader_reclaimable(bzna_loader *loader)
 {
     const bzna_loader_config *config = &loader->config;
-    const int only_reader = config->read.threads == 1 && config->errors.policy == BZNA_ON_ERROR_REPLACE;
+    const int only_reader = config->read.threads <= 1 && config->errors.policy == BZNA_ON_ERROR_REPLACE;
     bzna_batch *found = NULL;
 
     if (loader->reclaiming || loader->plan.batch || loader->free_batches || loader->poison.status != BZNA_OK ||
@@ -24968,36 +24533,32 @@ static bzi_run bzi_reader_next(bzna_loader *loader)
     return run;
 }
 
-/* Lets a reader that has nothing to read reclaim a batch, or wait. With the lock held, but not during the wait. */
-static void bzi_reader_idle(bzna_loader *loader)
-{
-    uint64_t start = bzi_os_now_ns();
-    bzna_batch *batch = bzi_reader_reclaimable(loader);
-
-    if (batch) {
-        bzi_reader_reclaim(batch);
-    } else {
-        loader->idle_readers++;
-        bzi_os_wait(&loader->reader_wake, &loader->mutex);
-        loader->idle_readers--;
-    }
-    loader->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
-}
-
-/* Waits for a run to read, and returns it. It is empty if the loader closes. Another reader is woken if one more is
- * needed. With the lock held. */
+/* Waits for a run to read, and returns it. Meanwhile it reclaims batches. The run is empty if the loader closes.
+ * Another reader is woken if one more is needed. With the lock held, but not during the wait. */
 static bzi_run bzi_reader_take(bzna_loader *loader)
 {
     bzi_run run = { 0 };
 
     while (!loader->quit) {
+        uint64_t start;
+        bzna_batch *batch;
+
         run = bzi_reader_next(loader);
         if (run.count) {
             loader->active++;
             bzi_loader_wake_reader(loader);
             break;
         }
-        bzi_reader_idle(loader);
+
+        start = bzi_os_now_ns();
+        if ((batch = bzi_reader_reclaimable(loader)) != NULL) {
+            bzi_reader_reclaim(batch);
+        } else {
+            loader->idle_readers++;
+            bzi_os_wait(&loader->reader_wake, &loader->mutex);
+            loader->idle_readers--;
+        }
+        loader->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
     }
     return run;
 }
@@ -25027,7 +24588,7 @@ static int bzi_reader_trim(bzna_loader *loader)
     bytes = item->bytes;
     memset(&item->bytes, 0, sizeof item->bytes);
     bzi_loader_unlock(loader);
-    bzi_release(&loader->host->memory, bytes.data, bytes.capacity, 1);
+    bzi_release(loader->memory, bytes.data, bytes.capacity, 1);
     bzi_loader_lock(loader);
     loader->held_bytes -= bytes.capacity;
     return 1;
@@ -25063,7 +24624,7 @@ static uint64_t bzi_reader_let_go(bzna_loader *loader, bzi_item *item)
 
     for (; item; item = item->next) {
         bytes += item->bytes.capacity;
-        bzi_buffer_free(&loader->host->memory, &item->bytes);
+        bzi_buffer_free(loader->memory, &item->bytes);
         item->data = NULL;                                  /* it may lie in the memory of an item before it */
     }
     return bytes;
@@ -25087,13 +24648,13 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
     want = bzi_min(want, ceiling);
 
     if (bzi_reader_count_memory(loader, item->bytes.capacity, want, 0))
-        bzi_buffer_free(&loader->host->memory, &item->bytes);
+        bzi_buffer_free(loader->memory, &item->bytes);
     else if (item != reader->first)
         return BZNA_AGAIN;
     else if (!bzi_reader_count_memory(loader, bzi_reader_let_go(loader, item), want, 1))
         return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
 
-    item->bytes.data = bzi_alloc(&loader->host->memory, want, 1, BZI_BATCH_ALIGN);
+    item->bytes.data = bzi_alloc(loader->memory, want, 1, BZI_BATCH_ALIGN);
     if (item->bytes.data) {
         item->bytes.capacity = want;
         return BZNA_OK;
@@ -25158,24 +24719,18 @@ static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, b
 static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const bzi_extent *extent = &reading->sample.extent;
+    const bzi_source *source = reading->source;
     bzna_status status;
 
+    if (!item->data)
+        item->data = extent->data;
+    if (!item->data && reading->fetched)
+        return bzi_reader_fetch_sample(reader, item, reading, err);
+    if (!item->data && source->map && !item->container->ops->prepare && extent->size <= source->size &&
+        extent->offset <= source->size - extent->size)
+        item->data = source->map + extent->offset;
     if (item->data) {
         reading->sample.bytes = item->data;
-        return BZNA_OK;
-    }
-
-    if (extent->data) {
-        reading->sample.bytes = item->data = extent->data;
-        return BZNA_OK;
-    }
-
-    if (reading->fetched)
-        return bzi_reader_fetch_sample(reader, item, reading, err);
-
-    if (reading->source->map && !item->container->ops->prepare && extent->size <= reading->source->size &&
-        extent->offset <= reading->source->size - extent->size) {
-        reading->sample.bytes = item->data = reading->source->map + extent->offset;
         return BZNA_OK;
     }
 
@@ -25209,7 +24764,6 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
     bzna_status status = BZNA_OK;
 
     *target = BZNA_TARGET_NONE;
-    bzi_item_clear_fields(item);
     if ((!container->target_inside && (status = bzi_container_target(container, &unread, target, err)) != BZNA_OK) ||
         (status = bzi_reading_begin(&reading, container, item->local, err)) != BZNA_OK) {
         item->extent.size = 0;
@@ -25238,7 +24792,6 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
 
     if (item->is_padding) {
         item->batch->targets[item->slot] = loader->config.order.pad_target;
-        bzi_item_clear_fields(item);
         return BZNA_END;                                    /* no sample, so that nobody decodes it */
     }
 
@@ -25312,7 +24865,7 @@ static void bzi_reader_read_neighbors(bzi_reader *reader, bzi_item *item)
 static int bzi_reader_submit(bzna_loader *loader, bzi_item *item)
 {
     const bzi_span bytes = { item->data, item->status == BZNA_OK ? item->extent.size : 0 };
-    const int is_still = item->container->ops->still && !bzi_heif_probe(bytes);
+    const int is_still = item->container->still && !bzi_heif_probe(bytes);
     const int to_pool = loader->pool && !is_still && !bzi_loader_interrupted(loader);
 
     if (to_pool && bzi_pool_submit(loader->pool, item))
@@ -25338,6 +24891,8 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
         bzi_reader_read_neighbors(reader, run.first);
     while ((item = bzi_run_take(&run, NULL)) != NULL) {
         item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, item->err);
+        if (item->status != BZNA_OK)
+            bzi_item_clear_fields(item, 0, reader->loader->column_count);
         is_short |= item->status == BZNA_AGAIN && !item->tried;
         for (bzi_item *after = item->tried ? run.first : NULL; after; after = after->next)
             after->data = NULL;                             /* it may lie in this item's memory, which stays behind */
@@ -25379,17 +24934,6 @@ static int bzi_reader_pass(bzi_reader *reader, int is_new)
     return 0;
 }
 
-/* Reads all of the reader's run. With the lock held, but not while it reads. */
-static void bzi_reader_run_through(bzi_reader *reader)
-{
-    int is_new = 1, in_pool = 0;
-
-    for (; reader->run.count && !in_pool; is_new = 0)
-        in_pool = bzi_reader_pass(reader, is_new);
-    if (!in_pool)
-        bzi_loader_done(reader->loader);
-}
-
 /* The thread of a reader. */
 static void *bzi_reader_run(void *argument)
 {
@@ -25401,8 +24945,13 @@ static void *bzi_reader_run(void *argument)
     bzi_loader_lock(loader);
     if (!entered)
         bzi_loader_break(loader, &err);
-    while ((reader->run = bzi_reader_take(loader)).count)
-        bzi_reader_run_through(reader);
+    while ((reader->run = bzi_reader_take(loader)).count) {
+        int in_pool = 0;
+        for (int is_new = 1; reader->run.count && !in_pool; is_new = 0)
+            in_pool = bzi_reader_pass(reader, is_new);
+        if (!in_pool)
+            bzi_loader_done(loader);
+    }
     bzi_loader_unlock(loader);
     if (entered)
         bzi_device_leave(loader->device);
@@ -25534,14 +25083,13 @@ static void bzi_item_finish(bzi_item *item)
     bzi_loader_freed(item->loader);
 }
 
-/* Completes the message of a failed sample, and logs it. */
-static void bzi_item_report_failure(const bzi_item *item)
-{
-    bzi_container_fail(item->container, item->local, item->err);
-    bzi_log(item->loader->host, BZNA_LOG_WARNING, item->err->status, "%s", item->err->message);
-}
-
 /* --- Lanes --- */
+
+/* Returns the bytes of scratch memory on the device that a lane has. */
+static uint64_t bzi_lane_scratch_bytes(const bzna_loader *loader)
+{
+    return BZI_LANE_SUMS + BZI_KERNEL_SLOTS * loader->view_scratch;
+}
 
 /* Returns the device address to which the kernel writes a view of an item. */
 static uint64_t bzi_lane_target(const bzi_item *item, const bzi_view *view)
@@ -25552,17 +25100,12 @@ static uint64_t bzi_lane_target(const bzi_item *item, const bzi_view *view)
                                      batch->device_data + bzi_view_at(view, batch->slots, item->slot);
 }
 
-/* Returns the lane's part of the loader's scratch memory: BZI_LANE_SUMS bytes, then memory for each view of a launch.
- * One launch's is enough, because a stream runs them one after the other. */
-static uint64_t bzi_lane_scratch(const bzi_lane *lane, const bzna_loader *loader)
-{
-    return loader->scratch + lane->number * (BZI_LANE_SUMS + BZI_KERNEL_SLOTS * loader->view_scratch);
-}
-
-/* Gives slots and passes of a launch their scratch memory. Sums of lumas begin with 0. */
+/* Gives slots and passes of a launch their scratch memory: the lane's part of the loader's, which is BZI_LANE_SUMS
+ * bytes, then memory for each view. One launch's is enough, because a stream runs them one after the other. Sums of
+ * lumas begin with 0. */
 static bzna_status bzi_lane_place(const bzi_lane *lane, const bzna_loader *loader, bzi_launch *launch, bzna_error *err)
 {
-    const uint64_t sums = bzi_lane_scratch(lane, loader);
+    const uint64_t sums = loader->scratch + lane->number * bzi_lane_scratch_bytes(loader);
     uint32_t summed = 0;
 
     for (uint32_t i = 0; i < launch->count; i++) {
@@ -25579,12 +25122,10 @@ static bzna_status bzi_lane_operate(bzi_lane *lane, const bzna_loader *loader, c
                                     bzi_launch *launch, bzna_error *err)
 {
     const bzi_kernel_output target = bzi_view_target(launch->passes, out);
-    bzna_status status = bzi_lane_place(lane, loader, launch, err);
-
-    if (status == BZNA_OK &&
-        (status = bzi_device_warp(lane->device, &launch->slots, launch->count, &target, lane->stream, err)) == BZNA_OK)
-        status = bzi_device_operate(lane->device, launch->passes, launch->count, out, lane->stream, err);
-    return status;
+    if (bzi_lane_place(lane, loader, launch, err) != BZNA_OK ||
+        bzi_device_warp(lane->device, &launch->slots, launch->count, &target, lane->stream, err) != BZNA_OK)
+        return err->status;
+    return bzi_device_operate(lane->device, launch->passes, launch->count, out, lane->stream, err);
 }
 
 /* Enqueues the slots of an output that were gathered: first those without operations on pixels, then the others, which
@@ -25617,8 +25158,8 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
         bzi_lane_warp(lane, loader, i);
 }
 
-/* Adds the slot of a view to the launch of its output. pass: its operations; NULL: none. Pre: the lane has a place for
- * the item, or has the item. */
+/* Adds the slot of a view, with its operations, to the launch of its output. Pre: the lane has a place for the item, or
+ * has the item. */
 static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *view, const bzi_kernel_slot *slot,
                          const bzi_kernel_pass *pass)
 {
@@ -25628,9 +25169,7 @@ static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *v
 
     if (launch->count == BZI_KERNEL_SLOTS)
         bzi_lane_warp(lane, loader, number);
-    memset(&launch->passes[launch->count], 0, sizeof *pass);
-    if (pass)
-        launch->passes[launch->count] = *pass;
+    launch->passes[launch->count] = *pass;
     launch->slots.slot[launch->count] = *slot;
     launch->slots.slot[launch->count++].dst = bzi_lane_target(item, view);
 }
@@ -25720,36 +25259,29 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 
 /* --- The end of a sample --- */
 
-/* Makes every number of a slot the value of padding. */
-static void bzi_slot_pad(bzi_kernel_slot *slot, double value)
-{
-    for (int i = 0; i < 3; i++)
-        slot->fill[i] = (float)value;
-    slot->flags &= ~BZI_KERNEL_FILL_MEAN;
-}
-
 /* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and one of padding
  * with its value. Ends its item. The kernel gets an empty picture, which is out of bounds everywhere. lane: as for
  * bzi_item_complete. */
 static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
 {
+    static const bzi_kernel_pass none;
     bzna_loader *loader = item->loader;
-    bzi_kernel_slot slot;
+    bzi_kernel_slot slot = { .x1 = -1, .y1 = -1, .depth = 8 };
 
-    memset(&slot, 0, sizeof slot);
-    slot.x1 = slot.y1 = -1;
-    slot.depth = 8;
     bzi_item_put_operations(item, NULL);
 
     for (uint32_t i = 0; i < loader->view_count; i++) {
         const bzi_view *view = &loader->views[i];
 
         bzi_slot_colors(&slot, &view->output->transform, view->output->shape.channels);
-        if (item->is_padding)
-            bzi_slot_pad(&slot, loader->config.order.pad_value);
+        if (item->is_padding) {
+            for (int k = 0; k < 3; k++)
+                slot.fill[k] = (float)loader->config.order.pad_value;
+            slot.flags &= ~BZI_KERNEL_FILL_MEAN;
+        }
         slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
         if (lane)
-            bzi_lane_put(lane, item, view, &slot, NULL);
+            bzi_lane_put(lane, item, view, &slot, &none);
         else
             bzi_kernel_fill(&slot, &view->output->kernel);
     }
@@ -25782,8 +25314,10 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
         return;
     }
 
-    if (status != BZNA_OK)
-        bzi_item_report_failure(item);
+    if (status != BZNA_OK) {
+        bzi_container_fail(item->container, item->local, item->err);
+        bzi_log(loader->host, BZNA_LOG_WARNING, item->err->status, "%s", item->err->message);
+    }
 
     bzi_loader_lock(loader);
     bzi_item_account(item);
@@ -25801,7 +25335,7 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 
 
 /* ==== 79. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 7-8, 10, 23-24, 56-57, 63, 69, 74-75, 78.
+ * Calls: rooms 2, 7-8, 10, 23-24, 56-57, 60, 63, 69, 74-75, 78.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -25831,103 +25365,37 @@ static void bzi_worker_free_lane(bzi_worker *worker)
     bzi_device_stream_free(lane->device, lane->stream);
 }
 
-/* A plane of a picture in a copy of it. */
-typedef struct bzi_plane {
-    uint64_t row_bytes;               /* without padding */
-    uint64_t rows;
-    uint64_t pitch;                   /* bytes from row to row in the copy, a multiple of 256 */
-    uint64_t offset;                  /* bytes from the beginning of the copy */
-} bzi_plane;
-
-/* Lays out a copy of a picture that was decoded at 1/shrink of its size. Returns the number of planes. total: the bytes
- * of the copy. */
-static uint32_t bzi_picture_planes(const bzna_picture *picture, uint32_t shrink, bzi_plane planes[3], uint64_t *total)
-{
-    uint32_t count = picture->plane[1] ? 3 : 1, sample_bytes = picture->depth > 8 ? 2 : 1;
-    const uint64_t width = ((uint64_t)picture->frame_width + shrink - 1) / shrink;
-    const uint64_t height = ((uint64_t)picture->frame_height + shrink - 1) / shrink;
-
-    *total = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t shift_x = i ? picture->chroma_shift_x : 0, shift_y = i ? picture->chroma_shift_y : 0;
-        bzi_plane *plane = &planes[i];
-        plane->row_bytes = ((width + (1u << shift_x) - 1) >> shift_x) * sample_bytes;
-        plane->rows = (height + (1u << shift_y) - 1) >> shift_y;
-        plane->pitch = (plane->row_bytes + 255) & ~(uint64_t)255;
-        plane->offset = *total;
-        *total += plane->pitch * plane->rows;
-    }
-    return count;
-}
-
-/* Makes room for an upload, in pinned memory and on the device. Pre: the upload before has ended. */
-static bzna_status bzi_worker_reserve(bzi_worker *worker, uint64_t bytes, bzna_error *err)
-{
-    bzi_device *device = worker->lane.device;
-
-    if (bytes <= worker->upload_bytes)
-        return BZNA_OK;
-
-    bzi_device_stream_wait(device, worker->lane.stream);
-    bzi_device_unpin(device, worker->staging);
-    bzi_device_free(device, worker->upload, worker->upload_bytes, worker->lane.stream);
-    worker->upload = worker->upload_bytes = 0;
-
-    if (bzi_device_pin(device, bytes, &worker->staging, err) != BZNA_OK ||
-        bzi_device_alloc(device, bytes, worker->lane.stream, &worker->upload, err) != BZNA_OK)
-        return err->status;
-    worker->upload_bytes = bytes;
-    return BZNA_OK;
-}
-
-/* Copies a row of samples so that they lie side by side.
- *   size    of the copy in bytes
- *   bytes   of one sample
- *   step    bytes from one sample to the next in src; 0: they lie side by side there, too */
-static void bzi_plane_copy_row(uint8_t *dst, const uint8_t *src, uint64_t size, uint32_t bytes, uint32_t step)
-{
-    if (!step || step == bytes) {
-        memcpy(dst, src, (size_t)size);
-        return;
-    }
-    for (uint64_t i = 0; i < size; i++)
-        dst[i] = src[i / bytes * step + i % bytes];
-}
-
-/* Copies one plane, and sets the picture's pitch and step to those of the copy. */
-static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_plane *plane, uint8_t *dst)
-{
-    const uint8_t *src = picture->plane[i];
-
-    for (uint64_t y = 0; y < plane->rows; y++)
-        bzi_plane_copy_row(dst + y * plane->pitch, src + (int64_t)y * picture->pitch[i], plane->row_bytes,
-                           picture->depth > 8 ? 2 : 1, picture->step[i]);
-    picture->step[i] = 0;
-    picture->pitch[i] = (int64_t)plane->pitch;
-}
-
 /* Copies a picture's planes to the device, where the warp reads them, and sets *picture to their addresses there. */
 static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, uint32_t shrink, bzna_error *err)
 {
     bzi_device *device = worker->lane.device;
     void *stream = worker->lane.stream;
     bzi_plane planes[3];
-    uint64_t total;
-    uint32_t count = bzi_picture_planes(picture, shrink, planes, &total);
-    bzna_status status;
+    const uint32_t count = picture->plane[1] ? 3 : 1;
+    const uint64_t total = bzi_picture_planes(picture, count, shrink, planes);
 
-    if (bzi_device_await(device, worker->uploaded, err) != BZNA_OK ||
-        bzi_worker_reserve(worker, total, err) != BZNA_OK)
+    if (bzi_device_await(device, worker->uploaded, err) != BZNA_OK)
         return err->status;
+
+    if (total > worker->upload_bytes) {                     /* pinned memory and that on the device grow together */
+        bzi_device_stream_wait(device, stream);
+        bzi_device_unpin(device, worker->staging);
+        bzi_device_free(device, worker->upload, worker->upload_bytes, stream);
+        worker->upload = worker->upload_bytes = 0;
+        if (bzi_device_pin(device, total, &worker->staging, err) != BZNA_OK ||
+            bzi_device_alloc(device, total, stream, &worker->upload, err) != BZNA_OK)
+            return err->status;
+        worker->upload_bytes = total;
+    }
 
     for (uint32_t i = 0; i < count; i++) {
         bzi_picture_copy_plane(picture, i, &planes[i], (uint8_t *)worker->staging + planes[i].offset);
         picture->plane[i] = (const void *)(uintptr_t)(worker->upload + planes[i].offset);
     }
 
-    if ((status = bzi_device_upload(device, worker->upload, worker->staging, total, stream, err)) == BZNA_OK)
-        status = bzi_device_record(device, worker->uploaded, stream, err);
-    return status;
+    if (bzi_device_upload(device, worker->upload, worker->staging, total, stream, err) != BZNA_OK)
+        return err->status;
+    return bzi_device_record(device, worker->uploaded, stream, err);
 }
 
 /* Warps one view into its slot, on the host. */
@@ -25938,7 +25406,7 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     bzi_kernel_slot *slot = &worker->views.slots[number];
     const bzi_kernel_pass *pass = &worker->views.passes[number];
     const bzi_kernel_output target = bzi_view_target(pass, out);
-    const bzi_memory *memory = &worker->loader->host->memory;
+    const bzi_memory *memory = worker->loader->memory;
 
     slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
     if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
@@ -25949,26 +25417,17 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     return BZNA_OK;
 }
 
-/* Returns by how much all views of a picture allow a JPEG to be shrunk while it is decoded. */
-static uint32_t bzi_worker_may_shrink(const bzi_worker *worker, uint32_t number)
-{
-    const bzna_loader *loader = worker->loader;
-    uint32_t least = worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
-
-    for (uint32_t i = 0; i < loader->view_count && least > 1; i++)
-        if (loader->views[i].output->picture == number)
-            least = (uint32_t)bzi_min(least, bzi_slot_may_shrink(&worker->views.slots[i],
-                                                                 loader->config.decode.jpeg_shrink_margin));
-    return least;
-}
-
 /* Finds the rows of a picture that its views read. A JPEG is shrunk while it is decoded, if the config allows that.
  * Pre: the views' slots are made. They are changed for the shrunk picture. */
 static void bzi_worker_want_rows(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted)
 {
     const bzna_loader *loader = worker->loader;
-    const uint32_t may = bzi_worker_may_shrink(worker, number);
+    uint32_t may = worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
 
+    for (uint32_t i = 0; i < loader->view_count && may > 1; i++)
+        if (loader->views[i].output->picture == number)
+            may = bzi_min32(may, bzi_slot_may_shrink(&worker->views.slots[i],
+                                                             loader->config.decode.jpeg_shrink_margin));
     wanted->rows = (bzi_rows){ 0, 0 };
     wanted->shrink = loader->config.decode.jpeg_shrink ? may : 1;
     item->shrinkable |= may > wanted->shrink;
@@ -26010,11 +25469,10 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
 {
     bzna_loader *loader = worker->loader;
     bzna_picture *picture = &worker->pictures[number];
-    bzna_status status;
 
-    if ((loader->on_device && (status = bzi_worker_upload(worker, picture, shrink, err)) != BZNA_OK) ||
-        (status = bzi_item_slots(item, number, picture, shrink, &worker->views, err)) != BZNA_OK)
-        return status;
+    if ((loader->on_device && bzi_worker_upload(worker, picture, shrink, err) != BZNA_OK) ||
+        bzi_item_slots(item, number, picture, shrink, &worker->views, err) != BZNA_OK)
+        return err->status;
 
     for (uint32_t i = 0; i < loader->view_count; i++) {
         if (loader->views[i].output->picture != number)
@@ -26040,11 +25498,9 @@ static bzna_status bzi_worker_blame(const bzi_worker *worker, uint32_t number, b
  * transforms decide which parts of the pictures are needed. */
 static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bzna_error *err)
 {
-    bzna_status status;
-
     for (uint32_t i = 0; i < worker->loader->pick_count; i++) {
-        if ((status = bzi_item_image(item, i, &worker->images[i], err)) != BZNA_OK)
-            return status;
+        if (bzi_item_image(item, i, &worker->images[i], err) != BZNA_OK)
+            return err->status;
         if (bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
                                  &worker->pictures[i], err) != BZNA_OK)
             return bzi_worker_blame(worker, i, err);
@@ -26058,8 +25514,8 @@ static bzna_status bzi_worker_refuse_jpeg(bzna_error *err)
 {
     const bzna_error why = *err;
     const bzna_status status = why.status == BZNA_OK || why.status == BZNA_E_CODEC ? BZNA_E_DECODE : why.status;
-    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, why.native_code,
-                    "loader_config.decode.jpeg: not by NVDEC: %s", why.message);
+    return BZI_FAIL_BY(err, status, why.native_code,
+                       "loader_config.decode.jpeg: not by NVDEC: %s", why.message);
 }
 
 /* Lets the user's callback draw into a picture. The callback gets a copy, because the planes may belong to a decoder or
@@ -26073,12 +25529,11 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     bzna_sample_info info;
     bzi_plane planes[3];
     void *drawn[3] = { NULL, NULL, NULL };
-    uint64_t total;
-    const uint32_t count = bzi_picture_planes(picture, 1, planes, &total);
-    const uint64_t capacity = worker->drawn.capacity;
+    const uint32_t count = picture->plane[1] ? 3 : 1;
+    const uint64_t total = bzi_picture_planes(picture, count, 1, planes), capacity = worker->drawn.capacity;
     bzna_status status;
 
-    if (!bzi_buffer_reserve(&worker->loader->host->memory, &worker->drawn, total, 0))
+    if (!bzi_buffer_reserve(worker->loader->memory, &worker->drawn, total, 0))
         return bzi_fail_memory(err, "a copy of the picture");
 
     if (worker->drawn.capacity != capacity)                 /* the callback can see the padding after each row */
@@ -26097,14 +25552,14 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     status = pipeline->picture(pipeline->picture_user, &info, &random, picture, drawn);
     bzi_os_callback_end();
     if (status < 0)
-        return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the picture callback returned %d",
-                        (int)status);
+        return BZI_FAIL_BY(err, BZNA_E_CALLBACK, status, "the picture callback returned %d",
+                           (int)status);
     return BZNA_OK;
 }
 
 
 /* ==== 80. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 4, 7, 60, 62-63, 69-70, 75, 78-79.
+ * Calls: rooms 4, 7, 60, 62-63, 69-70, 75-79.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -26210,12 +25665,13 @@ static bzna_status bzi_worker_decode(bzi_worker *worker, bzi_item *item, uint32_
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
     const bzna_loader *loader = worker->loader;
-    uint64_t begin = bzi_os_now_ns(), decoded;
+    uint64_t begin, decoded;
     bzna_status status;
 
     if (!loader->slot_bytes)
         return bzi_item_rules(item, NULL, &worker->views, err);     /* only fields were asked for */
 
+    begin = bzi_os_now_ns();
     status = bzi_worker_parse(worker, item, err);
     if (status == BZNA_OK && bzi_loader_is_nvdec_jpeg(loader, worker->images[0].coded.codec, &worker->formats[0]))
         status = bzi_worker_refuse_jpeg(err);
@@ -26306,8 +25762,29 @@ static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
     bzi_loader_done(loader);
 }
 
-/* Waits for a run that was read, and returns it. Meanwhile it helps other workers with their grids. The run is empty if
- * the loader closes. With the lock held, but not while it waits or helps. */
+/* Reads the next samples, or what is left of those before, if workers do that. What was read is ready then, and is
+ * worked on before more is read, so that no sample that holds memory waits while memory is short. Returns 1, or 0 if
+ * there is nothing to read. With the lock held, but not while it reads. */
+static int bzi_worker_read(bzi_worker *worker)
+{
+    bzna_loader *loader = worker->loader;
+    bzi_reader *reader = worker->reader;
+    const int is_new = reader && !reader->run.count;
+
+    if (is_new)
+        reader->run = bzi_reader_next(loader);
+    if (!reader || !reader->run.count || bzi_loader_interrupted(loader))
+        return 0;
+
+    loader->active++;
+    bzi_loader_wake_reader(loader);
+    bzi_reader_pass(reader, is_new);
+    bzi_loader_done(loader);
+    return 1;
+}
+
+/* Waits for a run that was read, or reads one, and returns it. Meanwhile it helps other workers with their grids. The
+ * run is empty if the loader closes. With the lock held, but not while it waits, reads or helps. */
 static bzi_run bzi_worker_take(bzi_worker *worker)
 {
     bzna_loader *loader = worker->loader;
@@ -26323,7 +25800,7 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
             bzi_loader_wake_reader(loader);
             break;
         }
-        if (bzi_worker_help(worker))
+        if (bzi_worker_read(worker) || bzi_worker_help(worker))
             continue;
         blocked = !loader->plan.batch && !loader->free_batches;       /* back-pressure: no batch is left to fill */
         start = bzi_os_now_ns();
@@ -26379,7 +25856,6 @@ static void *bzi_worker_run(void *argument)
 typedef struct bzi_engine {
     bzi_pool   *pool;
     bzi_thread  thread;
-    uint32_t    started;              /* 1: the thread is to be joined */
     uint32_t    oom_streak;           /* samples in a row for which it found no memory */
     uint32_t    retired;              /* 1: this engine ends, while others may continue */
     bzi_session session;
@@ -26508,11 +25984,13 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
  * counted, and a loader logs each kind of reason once, and at most eight kinds. Reasons are of one kind if they are
  * equal up to the first digit. It is none with a codec that NVDEC is never used for, nor for an item that was not read:
  * a worker reports that. */
+BZI_COLD
 static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fallback)
 {
     bzna_loader *loader = item->loader;
     const bzna_error reason = *item->err;
     const uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
+    bzi_run run = { 0 };
     uint32_t i = 0;
 
     if (!loader->worker_count) {
@@ -26531,7 +26009,9 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
 
     loader->stats.fallbacks += is_fallback;
     item->decode_ns = item->by_nvdec = 0;
-    bzi_item_to_workers(item);
+    bzi_run_add(&run, item);
+    bzi_ready_push(loader, run);
+    bzi_item_done(item);
     bzi_loader_unlock(loader);
 
     /* The pool's host is used, because the loader may be closed by now. */
@@ -26553,35 +26033,19 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
     bzi_lane_add(&engine->lane, item);
 }
 
-/* Returns 1 if NVDEC has decoded this sample before without damage, else 0. */
-static uint32_t bzi_item_is_sound(const bzi_item *item)
-{
-    const bzna_loader *loader = item->loader;
-    return loader->sound && !atomic_load_explicit(&loader->changes, memory_order_relaxed) &&
-           atomic_load_explicit(&loader->sound[item->index / 32], memory_order_relaxed) >> item->index % 32 & 1;
-}
-
-/* Notes whether a sample is damaged. If one is that was sound before, the data set has changed under the loader, and no
- * sample is taken for sound from then on.
- *   sound   what bzi_item_is_sound returned */
-static void bzi_item_note(const bzi_item *item, uint32_t sound, bzna_status status, const bzi_flight *flight)
-{
-    bzna_loader *loader = item->loader;
-
-    if (sound && status == BZNA_E_DECODE)
-        atomic_store(&loader->changes, 1);
-    else if (loader->sound && !sound && status == BZNA_OK && flight->is_sound)
-        atomic_fetch_or_explicit(&loader->sound[item->index / 32], 1u << item->index % 32, memory_order_relaxed);
-}
-
-/* Waits for the oldest picture in flight and adds its slots to the lane. */
+/* Waits for the oldest picture in flight and adds its slots to the lane. Notes whether it is damaged. If one is that
+ * was sound before, the data set has changed under the loader, and no sample is taken for sound from then on. */
 static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
     bzi_item *item = session->pending[session->pending_first].tag;
+    bzna_loader *loader = item->loader;
     bzna_error *err = item->err;
     uint64_t start = bzi_os_now_ns();
-    const uint32_t sound = bzi_item_is_sound(item);
+    atomic_uint *sounds = loader->sound ? &loader->sound[item->index / 32] : NULL;
+    const uint32_t bit = 1u << item->index % 32;
+    const uint32_t sound = sounds && !atomic_load_explicit(&loader->changes, memory_order_relaxed) &&
+                           (atomic_load_explicit(sounds, memory_order_relaxed) & bit);
     bzi_flight flight;
     bzna_status status;
 
@@ -26594,7 +26058,11 @@ static void bzi_engine_map(bzi_engine *engine)
         return;
     }
 
-    bzi_item_note(item, sound, status, &flight);
+    if (sound && status == BZNA_E_DECODE)
+        atomic_store(&loader->changes, 1);
+    else if (sounds && !sound && status == BZNA_OK && flight.is_sound)
+        atomic_fetch_or_explicit(sounds, bit, memory_order_relaxed);
+
     if (status == BZNA_OK &&
         (status = bzi_item_prepare(item, &flight.picture, &engine->views, err)) == BZNA_OK)
         status = bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err);
@@ -26668,17 +26136,6 @@ static void bzi_engine_count_failures(bzi_engine *engine)
         bzi_engine_retire(engine, &err);
 }
 
-/* Hands an item to the workers because there is no memory for its decoder. The engine ends only if this happens to
- * several samples in a row. */
-static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
-{
-    bzna_error why = *item->err;
-
-    bzi_engine_refuse(engine, item, 1);
-    if (++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
-        bzi_engine_retire(engine, &why);
-}
-
 /* Decides whether the session decodes a picture, which is the item's or a tile of it. Returns BZNA_AGAIN if the item
  * was put back into the queue. The caller must not use the item after that. */
 static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *coded,
@@ -26715,29 +26172,12 @@ typedef struct bzi_tile {
     bzi_nvdec_picture coded;
 } bzi_tile;
 
-/* Finds a tile: as a picture by itself, and its place in the grid. */
-static bzna_status bzi_engine_tile(const bzi_engine *engine, uint32_t number, bzi_image *image, uint32_t place[2],
-                                        bzna_error *err)
-{
-    bzi_heif_item item;
-    bzna_image coded;
-
-    if (bzi_tiles_find(&engine->tiles, number, &item, &coded, place, err) != BZNA_OK)
-        return err->status;
-    *image = bzi_image_alone(&coded);
-    if (coded.data && coded.codec != BZNA_CODEC_JPEG)
-        return BZNA_OK;
-    BZI_FAIL(err, BZNA_E_CODEC, "tiles that are JPEGs or lie in pieces are decoded in software, not by NVDEC");
-    return BZI_FOREIGN;
-}
-
 /* Waits for the oldest tile in flight, and copies it to the canvas. */
 static bzna_status bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
 {
     bzi_session *session = &engine->session;
     bzi_flight flight;
-    bzi_image image;
-    uint32_t place[2];
+    uint32_t corner[2];
     bzna_status result = bzi_session_map(session, &flight, err);
     const uint32_t number = engine->tiles_mapped++;
 
@@ -26746,8 +26186,8 @@ static bzna_status bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
         return result;
     }
 
-    result = bzi_engine_tile(engine, number, &image, place, err);
-    if (result == BZNA_OK && bzi_session_copy(session, &flight, &engine->canvas.picture, place, err) != BZNA_OK)
+    bzi_tiles_corner(&engine->tiles, number, corner);
+    if (bzi_session_copy(session, &flight, &engine->canvas.picture, corner, err) != BZNA_OK)
         result = bzi_session_fall_back(session, engine->tile_format.codec, err);
     bzi_session_unmap_all(session);
     return result;
@@ -26757,11 +26197,17 @@ static bzna_status bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
 static bzna_status bzi_engine_describe_tile(const bzi_engine *engine, const bzi_item *item, uint32_t number,
                                             bzi_tile *tile, bzna_error *err)
 {
-    uint32_t place[2];
-    bzna_status status = bzi_engine_tile(engine, number, &tile->image, place, err);
+    bzi_heif_item found;
+    bzna_image coded;
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_tiles_find(&engine->tiles, number, &found, &coded, err) != BZNA_OK)
+        return err->status;
+    if (!coded.data || coded.codec == BZNA_CODEC_JPEG) {
+        BZI_FAIL(err, BZNA_E_CODEC, "tiles that are JPEGs or lie in pieces are decoded in software, not by NVDEC");
+        return BZI_FOREIGN;
+    }
+
+    tile->image = bzi_image_alone(&coded);
     tile->coded.image = &tile->image.coded;
     return bzi_picture_describe(&tile->image, item->loader->host->max_edge_px, &tile->coded.sps, &tile->coded.picture,
                                 err);
@@ -26816,27 +26262,21 @@ static bzna_status bzi_engine_make_canvas(bzi_engine *engine, const bzi_nvdec_pi
     return BZNA_OK;
 }
 
-/* Finds out if the session can decode a grid's tiles. All must have the format of the first one. */
-static bzna_status bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *item, const bzna_image *image,
-                                           bzna_error *err)
-{
-    bzi_tile first;
-    bzna_status status;
-
-    if (bzi_tiles_open(&engine->tiles, image, (bzi_region){ 0, 0, 1, 1 }, err) != BZNA_OK)
-        return err->status;
-    if ((status = bzi_engine_describe_tile(engine, item, 0, &first, err)) != BZNA_OK)
-        return status;
-    engine->tile_format = bzi_nvdec_format_of(&first.coded);
-    return bzi_engine_accept(engine, item, &first.coded, err);
-}
-
-/* Decodes the tiles that the views of a grid read, and adds all views of the canvas to the lane. */
+/* Decodes the tiles that the views of a grid read, and adds all views of the canvas to the lane. All tiles must have
+ * the format of the first one. */
 static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *grid, bzna_error *err)
 {
     bzi_views *views = &engine->views;
+    bzi_tile first;
     bzna_error other;
-    bzna_status result = bzi_engine_accept_tiles(engine, item, grid->image, err);
+    bzna_status result;
+
+    if (bzi_tiles_open(&engine->tiles, grid->image, (bzi_region){ 0, 0, 1, 1 }, err) != BZNA_OK)
+        return err->status;
+    if ((result = bzi_engine_describe_tile(engine, item, 0, &first, err)) == BZNA_OK) {
+        engine->tile_format = bzi_nvdec_format_of(&first.coded);
+        result = bzi_engine_accept(engine, item, &first.coded, err);
+    }
 
     while (result == BZNA_OK && bzi_engine_busy(engine))
         bzi_engine_advance(engine);                         /* then all work that reads the canvas is enqueued */
@@ -26898,7 +26338,7 @@ static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const b
  * status sends it. */
 static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 {
-    bzna_error *err = item->err;
+    bzna_error *err = item->err, why;
     uint64_t start = bzi_os_now_ns();
     bzi_image image;
     bzi_nvdec_picture coded = { .image = &image.coded };
@@ -26916,12 +26356,14 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     if (status == BZNA_OK || (status < 0 && status != BZNA_E_CODEC))
         engine->oom_streak = 0;
 
-    if (status == BZI_NO_ROOM)
-        bzi_engine_give_up(engine, item);
-    else if (status == BZI_FOREIGN || status == BZNA_E_CODEC)
-        bzi_engine_refuse(engine, item, status == BZNA_E_CODEC);
+    why = *err;
+    if (status == BZI_NO_ROOM || status == BZI_FOREIGN || status == BZNA_E_CODEC)
+        bzi_engine_refuse(engine, item, status != BZI_FOREIGN);
     else if (status < 0)
         bzi_engine_fail(engine, item);
+    /* without memory for a decoder, the engine ends only if this happens to several samples in a row */
+    if (status == BZI_NO_ROOM && ++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
+        bzi_engine_retire(engine, &why);
 }
 
 /* --- Running --- */
@@ -26988,9 +26430,8 @@ static void bzi_pool_close(bzi_pool *pool)
         bzi_os_unlock(&pool->mutex);
     }
 
-    for (uint32_t i = 0; pool->engines && i < pool->count; i++)
-        if (pool->engines[i].started && !foreign)
-            bzi_os_thread_join(pool->engines[i].thread);
+    for (uint32_t i = 0; i < pool->started && !foreign; i++)
+        bzi_os_thread_join(pool->engines[i].thread);
     if (pool->has_locks && !foreign)
         bzi_os_locks_free(&pool->mutex, &pool->wake, 1);
 
@@ -27018,10 +26459,10 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
         engine->lane.device = pool->device;
         engine->lane.number = i;
         if ((error = bzi_os_thread_start(&engine->thread, bzi_engine_run, engine, -1)) != 0)
-            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
-                            "context_config.sessions: cannot start session %u of %u: %s", i, pool->count,
-                            strerror(error));
-        engine->started = 1;
+            return BZI_FAIL_BY(err, BZNA_E_THREAD, error,
+                               "context_config.sessions: cannot start session %u of %u: %s", i, pool->count,
+                               strerror(error));
+        pool->started++;
     }
 
     return BZNA_OK;
@@ -27033,7 +26474,6 @@ BZI_COLD
 static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **out, bzna_error *err)
 {
     bzi_pool *pool = bzi_alloc_zero(&host->memory, 1, sizeof *pool);
-    bzna_status status;
 
     if (!pool)
         return bzi_fail_memory(err, "decode sessions");
@@ -27042,13 +26482,13 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
     pool->device = device;
     pool->count = device->config.sessions;
     if (!pool->count && device->config.sessions_per_engine)
-        pool->count = (uint32_t)bzi_min(device->config.sessions_per_engine * device->info.engines, BZI_LIMIT_SESSIONS);
+        pool->count = bzi_min32(device->config.sessions_per_engine * device->info.engines, BZI_LIMIT_SESSIONS);
     if (!pool->count)
         pool->count = device->info.engines == 1 ? 3 : 2 * device->info.engines;
 
-    if ((status = bzi_pool_start(pool, err)) != BZNA_OK) {
+    if (bzi_pool_start(pool, err) != BZNA_OK) {
         bzi_pool_close(pool);
-        return status;
+        return err->status;
     }
 
     *out = pool;
@@ -27102,17 +26542,15 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
 {
     bzi_host *host = NULL;
     bzna_context *context;
-    bzna_status status = bzi_host_open(config, &host, err);
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_host_open(config, &host, err) != BZNA_OK)
+        return err->status;
 
     context = bzi_alloc_zero(&host->memory, 1, sizeof *context);
     if (!context || !bzi_os_locks_init(&context->turn.mutex, BZI_RANK_CONTEXT, &context->turn.over, 1)) {
-        status = context ? BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock") : bzi_fail_memory(err, "a context");
         bzi_release(&host->memory, context, 1, sizeof *context);
         bzi_host_drop(host);
-        return status;
+        return context ? BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock") : bzi_fail_memory(err, "a context");
     }
 
     context->host = host;
@@ -27153,13 +26591,14 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     if (bzi_device_is_foreign(device))
         return bzi_cuda_fail_forked(err);
 
-    *out = device;
-    if (!bzi_device_is_lost(device))
-        return BZNA_OK;
+    if (bzi_device_is_lost(device)) {
+        /* without a code of the driver's, only the kernel's pixels were wrong, and the CPU can be used instead */
+        bzi_device_fail_lost(device, err);
+        return err->status = err->native_code ? err->status : BZNA_E_DEVICE;
+    }
 
-    /* without a code of the driver's, only the kernel's pixels were wrong, and the CPU can be used instead */
-    bzi_device_fail_lost(device, err);
-    return err->status = err->native_code ? err->status : BZNA_E_DEVICE;
+    *out = device;
+    return BZNA_OK;
 }
 
 /* Returns the device's pool by *out. The first loader that decodes on the device makes it. Pre: bzi_context_gpu has
@@ -27232,41 +26671,20 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
     return batch->has_release ? BZNA_OK : err->status;
 }
 
-/* Frees that. In the CUDA context, unless the device is lost. */
-static void bzi_batch_free_device(bzna_batch *batch)
-{
-    bzna_loader *loader = batch->loader;
-
-    for (uint32_t i = 0; batch->written && i < loader->lanes; i++)
-        bzi_device_event_free(loader->device, batch->written[i]);
-    bzi_device_event_free(loader->device, batch->released);
-    bzi_device_free(loader->device, batch->device_data, loader->data_bytes, loader->stream);
-    bzi_device_unpin(loader->device, batch->pinned);
-}
-
-/* Places the slices of a batch: in the user's buffers, or one after the other in the library's memory. */
-static void bzi_batch_place(bzna_batch *batch, uint32_t number)
-{
-    const bzna_loader *loader = batch->loader;
-    const bzna_loader_output *output = &loader->config.output;
-    uint64_t slice_bytes = output->batch_size / output->slices * loader->slot_bytes;
-    uint64_t first = (uint64_t)number * output->slices;
-    uint8_t *host = batch->pinned ? batch->pinned : batch->block;
-    uint8_t *data = loader->on_device ? (uint8_t *)(uintptr_t)batch->device_data : host;
-
-    for (uint32_t k = 0; k < output->slices; k++)
-        batch->slices[k] = output->buffers ? output->buffers[first + k].data : data + k * slice_bytes;
-}
-
-/* Makes one batch. In the CUDA context, if the loader has a device. */
+/* Makes one batch. Its slices lie in the user's buffers, or one after the other in the library's memory. In the CUDA
+ * context, if the loader has a device. */
 static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_error *err)
 {
-    const int has_block = !loader->config.output.buffers && !loader->device;
+    const bzna_loader_output *output = &loader->config.output;
+    const uint64_t slice_bytes = output->batch_size / output->slices * loader->slot_bytes;
+    const uint64_t first = (uint64_t)number * output->slices;
+    const int has_block = !output->buffers && !loader->device;
     bzna_batch *batch = &loader->batches[number];
+    uint8_t *data;
 
     batch->stream = loader->stream;
     if (has_block)
-        batch->block = bzi_alloc(&loader->host->memory, loader->data_bytes, 1, BZI_BATCH_ALIGN);
+        batch->block = bzi_alloc(loader->memory, loader->data_bytes, 1, BZI_BATCH_ALIGN);
     if ((has_block && !batch->block) || !bzi_batch_make_arrays(batch))
         return BZI_FAIL(err, BZNA_E_MEMORY,
                         "out of memory: batch %u needs %llu bytes (batch_size, width, height, batches_in_flight)",
@@ -27274,20 +26692,16 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
     if (loader->device && bzi_batch_make_device(batch, err) != BZNA_OK)
         return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
 
-    bzi_batch_place(batch, number);
+    data = batch->pinned ? batch->pinned : batch->block;
+    if (loader->on_device)
+        data = (uint8_t *)(uintptr_t)batch->device_data;
+    for (uint32_t k = 0; k < output->slices; k++)
+        batch->slices[k] = output->buffers ? output->buffers[first + k].data : data + k * slice_bytes;
+
     if (batch->has_release)
         bzi_batch_to_retiring(batch);                       /* no lock, because there are no threads yet */
     else
         bzi_batch_to_free(batch);
-    return BZNA_OK;
-}
-
-/* Makes all batches. In the CUDA context, if the loader has a device. */
-static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
-{
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        if (bzi_batch_make(loader, i, err) != BZNA_OK)
-            return err->status;
     return BZNA_OK;
 }
 
@@ -27298,17 +26712,19 @@ static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
+    const uint32_t readers = config->read.threads ? config->read.threads : loader->worker_count;
     const int notes_sound = loader->pool && loader->dataset->count <= BZI_LIMIT_SOUND;
     bzi_owned *own = &loader->own;
 
     loader->item_count = config->read.ahead_samples +
-                         (config->decode.threads + config->read.threads) * loader->run_most;
+                         (config->decode.threads + readers) * loader->run_most;
     if (loader->pool)
         loader->item_count += loader->pool->count * bzi_nvdec_chosen(loader->device);
 
     if (!BZI_KEEP(own, loader->items, loader->item_count) ||
         !BZI_KEEP(own, loader->workers, config->decode.threads) ||
-        !BZI_KEEP(own, loader->readers, config->read.threads) ||
+        !BZI_KEEP(own, loader->readers, readers) ||
+        !BZI_KEEP(own, loader->threads, config->decode.threads + config->read.threads) ||
         (notes_sound &&
          !BZI_KEEP(own, loader->sound, loader->dataset->count / 32 + 1)) ||
         !BZI_KEEP(&loader->lent, loader->batches, config->pipeline.batches_in_flight))
@@ -27317,6 +26733,8 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     loader->batch_count = config->pipeline.batches_in_flight;
     for (uint32_t i = 0; i < loader->batch_count; i++)
         loader->batches[i].loader = loader;
+    for (uint32_t i = 0; i < readers; i++)
+        loader->readers[i].loader = loader;
     for (uint32_t i = 0; i < loader->item_count; i++) {
         loader->items[i].loader = loader;
         bzi_item_free(&loader->items[i]);
@@ -27353,7 +26771,6 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_order *given = &loader->config.order;
     bzi_order *order = &loader->plan.order;
-    bzna_status status;
 
     order->samples = given->index_count ? given->index_count : loader->dataset->count;
     order->length = given->epoch_samples;
@@ -27363,8 +26780,8 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
     if (given->index_count && !(order->indices = bzi_keep_copy(&loader->own, given->indices, given->index_count,
                                                                sizeof *order->indices)))
         return bzi_fail_memory(err, "loader_config.order.indices");
-    if (given->weight_count && (status = bzi_loader_copy_weights(loader, err)) != BZNA_OK)
-        return status;
+    if (given->weight_count && bzi_loader_copy_weights(loader, err) != BZNA_OK)
+        return err->status;
     if (given->weighting == BZNA_WEIGHTING_ONCE &&
         !BZI_KEEP(&loader->own, order->ranked, order->samples))
         return bzi_fail_memory(err, "the order of weighted draws");
@@ -27389,66 +26806,51 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
     return hash;
 }
 
-/* Returns the processor that a thread runs on, or -1 for any. */
-static int32_t bzi_loader_cpu(const bzna_loader *loader, uint32_t thread)
+/* Starts the thread of a worker or of reader number i, if there are threads. Readers run on the processors after those
+ * of the workers. */
+static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(void *), void *argument, uint32_t i,
+                                           bzna_error *err)
 {
-    return loader->config.pipeline.cpus ? loader->config.pipeline.cpus[thread % loader->config.pipeline.cpu_count] : -1;
+    const bzna_loader_config *config = &loader->config;
+    const int reads = run == bzi_reader_run;
+    const uint32_t number = reads ? config->decode.threads + i : i;
+    const int32_t cpu = config->pipeline.cpus ? config->pipeline.cpus[number % config->pipeline.cpu_count] : -1;
+    int error;
+
+    if (config->pipeline.no_threads)
+        return BZNA_OK;
+    if ((error = bzi_os_thread_start(&loader->threads[loader->thread_count], run, argument, cpu)) != 0)
+        return BZI_FAIL_BY(err, BZNA_E_THREAD, error,
+                           "loader_config.%s.threads, pipeline.cpus: cannot start %s %u of %u on processor %d: %s",
+                           reads ? "read" : "decode", reads ? "reader" : "decoder thread", i,
+                           reads ? config->read.threads : config->decode.threads, cpu, strerror(error));
+    loader->thread_count++;
+    return BZNA_OK;
 }
 
-/* Starts the workers. After an error, those that run are ended with the loader. In the CUDA context, if batches lie on
- * the device. */
-static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err)
+/* Starts workers and readers. After an error, those that run are ended with the loader. In the CUDA context, if batches
+ * lie on the device. */
+static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err)
 {
-    for (uint32_t i = 0; i < loader->worker_count; i++) {
-        const bzi_host *host = loader->host;
+    const bzi_host *host = loader->host;
+    bzna_status status = BZNA_OK;
+
+    for (uint32_t i = 0; i < loader->worker_count && status == BZNA_OK; i++) {
         bzi_worker *worker = &loader->workers[i];
-        int32_t cpu = bzi_loader_cpu(loader, i);
-        int error;
-        bzna_status status = BZNA_OK;
 
         if (loader->slot_bytes)
             status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
         worker->software.allowed = host->codecs;
         worker->loader = loader;
+        worker->reader = loader->config.read.threads ? NULL : &loader->readers[i];
         if (status == BZNA_OK && loader->on_device)
             status = bzi_worker_make_lane(worker, (loader->pool ? loader->pool->count : 0) + i, err);
-        if (status != BZNA_OK)
-            return status;
-
-        if (loader->config.pipeline.no_threads)
-            continue;
-        if ((error = bzi_os_thread_start(&worker->thread, bzi_worker_run, worker, cpu)) != 0)
-            return bzi_fail(
-                err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
-                "loader_config.decode.threads, pipeline.cpus: cannot start decoder thread %u of %u on processor %d: %s",
-                i, loader->config.decode.threads, cpu, strerror(error));
-        worker->started = 1;
+        if (status == BZNA_OK)
+            status = bzi_loader_start_thread(loader, bzi_worker_run, worker, i, err);
     }
-
-    return BZNA_OK;
-}
-
-/* Starts the readers, likewise. They run on the processors after those of the workers. */
-static bzna_status bzi_loader_start_readers(bzna_loader *loader, bzna_error *err)
-{
-    const bzna_loader_config *config = &loader->config;
-
-    for (uint32_t i = 0; i < config->read.threads; i++) {
-        bzi_reader *reader = &loader->readers[i];
-        int32_t cpu = bzi_loader_cpu(loader, config->decode.threads + i);
-        int error;
-
-        reader->loader = loader;
-        if (config->pipeline.no_threads)
-            continue;
-        if ((error = bzi_os_thread_start(&reader->thread, bzi_reader_run, reader, cpu)) != 0)
-            return bzi_fail(
-                err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
-                "loader_config.read.threads, pipeline.cpus: cannot start reader %u of %u on processor %d: %s", i,
-                config->read.threads, cpu, strerror(error));
-        reader->started = 1;
-    }
-    return BZNA_OK;
+    for (uint32_t i = 0; i < loader->config.read.threads && status == BZNA_OK; i++)
+        status = bzi_loader_start_thread(loader, bzi_reader_run, &loader->readers[i], i, err);
+    return status;
 }
 
 /* --- Closing --- */
@@ -27477,24 +26879,31 @@ static void bzi_loader_drain_writes(bzna_loader *loader)
 BZI_COLD
 static void bzi_loader_free_device(bzna_loader *loader)
 {
+    bzi_device *device = loader->device;
     bzna_error ignored;
 
     /* This fails if the device is lost. The library's own objects are freed nevertheless. */
-    int entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
+    int entered = bzi_device_enter(device, &ignored) == BZNA_OK;
 
     bzi_loader_drain_writes(loader);
     for (uint32_t i = 0; i < loader->batch_count; i++) {
-        if (loader->batches[i].state == BZI_BATCH_RETIRING)
-            bzi_batch_drain_reads(&loader->batches[i], &ignored);
-        bzi_batch_free_device(&loader->batches[i]);
+        bzna_batch *batch = &loader->batches[i];
+
+        if (batch->state == BZI_BATCH_RETIRING)
+            bzi_batch_drain_reads(batch, &ignored);
+        for (uint32_t k = 0; batch->written && k < loader->lanes; k++)
+            bzi_device_event_free(device, batch->written[k]);
+        bzi_device_event_free(device, batch->released);
+        bzi_device_free(device, batch->device_data, loader->data_bytes, loader->stream);
+        bzi_device_unpin(device, batch->pinned);
     }
     for (uint32_t i = 0; i < loader->output_count; i++)
-        bzi_device_free(loader->device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
-    bzi_device_free(loader->device, loader->scratch, loader->scratch_bytes, loader->stream);
+        bzi_device_free(device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
+    bzi_device_free(device, loader->scratch, loader->scratch_bytes, loader->stream);
     if (loader->owns_stream)
-        bzi_device_stream_free(loader->device, loader->stream);
+        bzi_device_stream_free(device, loader->stream);
     if (entered)
-        bzi_device_leave(loader->device);
+        bzi_device_leave(device);
 }
 
 /* Frees the rest of a loader, which batches on loan needed until now. Pre: bzi_loader_end. */
@@ -27502,7 +26911,7 @@ BZI_COLD
 static void bzi_loader_free(bzna_loader *loader)
 {
     bzna_context *context = loader->context;
-    const bzi_memory *memory = &loader->host->memory;
+    const bzi_memory *memory = loader->memory;
 
     if (loader->device)
         bzi_loader_free_device(loader);
@@ -27531,18 +26940,14 @@ static void bzi_loader_join(bzna_loader *loader)
         bzi_loader_unlock(loader);
     }
 
-    for (uint32_t i = 0; loader->readers && i < loader->config.read.threads; i++)
-        if (loader->readers[i].started)
-            bzi_os_thread_join(loader->readers[i].thread);
-    for (uint32_t i = 0; loader->workers && i < loader->config.decode.threads; i++)
-        if (loader->workers[i].started)
-            bzi_os_thread_join(loader->workers[i].thread);
+    for (uint32_t i = 0; i < loader->thread_count; i++)
+        bzi_os_thread_join(loader->threads[i]);
 }
 
 /* Ends the threads and frees what only they use. */
 static void bzi_loader_end(bzna_loader *loader)
 {
-    const bzi_memory *memory = &loader->host->memory;
+    const bzi_memory *memory = loader->memory;
     bzna_error ignored;
     int entered;
 
@@ -27550,8 +26955,7 @@ static void bzi_loader_end(bzna_loader *loader)
     entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
 
     for (uint32_t i = 0; loader->workers && i < loader->config.decode.threads; i++) {
-        if (loader->workers[i].software.memory)
-            bzi_software_close(&loader->workers[i].software);
+        bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
         bzi_buffer_free(memory, &loader->workers[i].scratch_pixels);
         bzi_buffer_free(memory, &loader->workers[i].drawn);
@@ -27585,27 +26989,17 @@ static void bzi_loader_unref(bzna_loader *loader)
         bzi_loader_free(loader);
 }
 
-/* Ends the threads, and drops the owner's reference. */
-static void bzi_loader_close(bzna_loader *loader)
-{
-    bzi_loader_end(loader);
-    bzi_loader_unref(loader);
-}
-
 
 /* ==== 85. Without threads ============================================================================================
- * Calls: rooms 10, 62, 70-71, 76-77, 80.
+ * Calls: rooms 10, 62, 70-71, 76, 80.
  *
- * With pipeline.no_threads, the thread in bzna_loader_next does what readers and workers do, one run after the other.
- * Whatever was read is decoded before more is read. Thus no item that holds memory waits while that is short, and what
- * is read ahead is less than a run. */
+ * With pipeline.no_threads, the thread in bzna_loader_next does what a worker does that reads, one run after the other.
+ * What is read ahead is less than a run. */
 
 /* Does the next piece of work. Returns 1, or 0 if there is none. With the lock held, but not while it works. In the
  * CUDA context, if batches lie on the device. */
 static int bzi_loader_step(bzna_loader *loader)
 {
-    bzi_reader *reader = loader->readers;
-    const int is_new = !reader->run.count;
     bzna_batch *batch;
 
     if (loader->ready.count) {
@@ -27614,28 +27008,12 @@ static int bzi_loader_step(bzna_loader *loader)
         return 1;
     }
 
-    if (is_new)
-        reader->run = bzi_reader_next(loader);
-    if (reader->run.count) {
-        loader->active++;
-        bzi_reader_pass(reader, is_new);
-        bzi_loader_done(loader);
+    if (bzi_worker_read(loader->workers))
         return 1;
-    }
-
     if ((batch = bzi_reader_reclaimable(loader)) == NULL)
         return 0;
     bzi_reader_reclaim(batch);
     return 1;
-}
-
-/* Returns 1 if nothing was found to do although a batch is still to come. It may have come by itself: a batch without
- * samples is finished when it is planned. With the lock held. */
-static int bzi_loader_lacks_work(bzna_loader *loader)
-{
-    if (!loader->pending)
-        return bzi_plan_has_batch(&loader->plan);
-    return loader->pending->state != BZI_BATCH_READY;
 }
 
 /* Does the next piece of the work that the batch to be delivered needs. The error that ends the loader, if there is
@@ -27648,7 +27026,9 @@ static void bzi_loader_work(bzna_loader *loader)
         bzi_loader_break(loader, &err);
         return;
     }
-    if (!bzi_loader_step(loader) && bzi_loader_lacks_work(loader)) {
+    /* With nothing to do, the batch may have come by itself: one without samples is finished when it is planned. */
+    if (!bzi_loader_step(loader) && (loader->pending ? loader->pending->state != BZI_BATCH_READY :
+                                                       bzi_plan_has_batch(&loader->plan))) {
         BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
         bzi_loader_break(loader, &err);
     }
@@ -27657,23 +27037,9 @@ static void bzi_loader_work(bzna_loader *loader)
 
 
 /* ==== 86. Delivering ================================================================================================
- * Calls: rooms 2, 4, 7, 10, 62-63, 69-72, 84-85.
+ * Calls: rooms 2, 4, 7, 10, 62-63, 69-71, 84-85.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
-
-/* Returns 1 if a batch has a sample that ends the run, else 0. The error of the first one is then that of every call to
- * come. With the lock held. */
-static int bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch)
-{
-    const uint32_t slot = batch->stop_slot;
-
-    if (slot == UINT32_MAX)
-        return 0;
-
-    loader->poison = batch->errors[slot];
-    loader->poison.status = batch->status[slot];
-    return 1;
-}
 
 /* Waits for the next batch, or makes it, without threads. timeout_ns: 0 does not wait, but does one piece of work
  * without threads; less than 0 waits without limit. Returns BZNA_OK with the batch, BZNA_END, BZNA_AGAIN after the
@@ -27686,34 +27052,40 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
 
     for (;;) {
         bzna_batch *head = loader->pending;
+        const int is_ready = head && head->state == BZI_BATCH_READY;
 
         if (loader->quit || loader->stopped)
             return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
-        if (loader->poison.status != BZNA_OK ||
-            (head && head->state == BZI_BATCH_READY && bzi_loader_poison(loader, head))) {
+        if (is_ready && head->stop_slot != UINT32_MAX) {    /* the first sample that ends the run */
+            head->errors[head->stop_slot].status = head->status[head->stop_slot];
+            bzi_loader_break(loader, &head->errors[head->stop_slot]);
+        }
+        if (loader->poison.status != BZNA_OK) {
             *err = loader->poison;
             return err->status;
         }
-        if (head && head->state == BZI_BATCH_READY) {
+        if (is_ready) {
             *out = head;
             return BZNA_OK;
         }
         if (!head && !bzi_plan_has_batch(&loader->plan))
-            return bzi_plan_no_batch(&loader->plan, err);
+            return loader->plan.epoch >= loader->plan.end_epoch ? BZNA_END :
+                   BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
+                            "bzna_loader_set_batches first", (bzi_llu)loader->plan.epoch);
         if (!head && loader->on_loan == loader->batch_count)
             return BZI_FAIL(err, BZNA_E_STATE,
                             "all %u batches are on loan: release one first, or raise batches_in_flight",
                             loader->on_loan);
         if (expired)
             return BZNA_AGAIN;
-        if (no_threads)
+        if (no_threads) {
             bzi_loader_work(loader);
-        else if (timeout_ns < 0)
-            bzi_os_wait(&loader->consumer_wake, &loader->mutex);
-        if (no_threads)
             expired = timeout_ns >= 0 && bzi_os_now_ns() >= deadline;
-        else if (timeout_ns >= 0)
+        } else if (timeout_ns < 0) {
+            bzi_os_wait(&loader->consumer_wake, &loader->mutex);
+        } else {
             expired = bzi_os_wait_until(&loader->consumer_wake, &loader->mutex, deadline);    /* then look once more */
+        }
     }
 }
 
@@ -27826,7 +27198,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
 
     stage->wait_before_ns += bzi_os_now_ns() - start;
     bzi_loader_unlock(loader);
-    if (batch && loader->device && (status = bzi_batch_wait_written(batch, err)) != BZNA_OK)
+    if (batch && loader->device && bzi_batch_wait_written(batch, err) != BZNA_OK)
         return bzi_loader_take_back(batch, err);
 
     if (batch && batch->real && batch->failed == batch->real)
@@ -27838,21 +27210,6 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
 
 /* Returns 1 if a batch is on loan and its owner has not released it, else 0. With the lock held. */
 static int bzi_batch_is_owned(const bzna_batch *batch) { return batch->state == BZI_BATCH_ON_LOAN && batch->owned; }
-
-/* Releases a batch. Returns BZNA_E_STATE if its owner has released it before. DLPack tensors may keep it on loan. */
-static bzna_status bzi_batch_release(bzna_batch *batch)
-{
-    int owned;
-
-    bzi_loader_lock(batch->loader);
-    owned = bzi_batch_is_owned(batch);
-    batch->owned = 0;
-    bzi_loader_unlock(batch->loader);
-    if (!owned)
-        return BZNA_E_STATE;
-    bzi_batch_unref(batch);
-    return BZNA_OK;
-}
 
 /* The deleter of a DLPack tensor drops its reference to the batch. In a child after fork() it does nothing, because the
  * batch belongs to the parent. */
@@ -27962,21 +27319,13 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
  *
  * Stopping, resetting, saving and restoring a loader. */
 
-static void bzi_loader_stop(bzna_loader *loader)
-{
-    bzi_loader_lock(loader);
-    loader->stopped = 1;
-    bzi_loader_wake_all(loader);
-    bzi_loader_unlock(loader);
-}
-
 /* Throws away all that is planned and not on loan. With the lock held, while no item is in any thread's hands. */
 static void bzi_loader_clear(bzna_loader *loader)
 {
     bzi_run_free(&loader->ready);
     bzi_run_free(&loader->redo);
-    if (loader->config.pipeline.no_threads)
-        bzi_run_free(&loader->readers->run);
+    for (uint32_t i = 0; !loader->config.read.threads && i < loader->worker_count; i++)
+        bzi_run_free(&loader->readers[i].run);
 
     for (uint32_t i = 0; i < loader->batch_count; i++) {
         bzna_batch *batch = &loader->batches[i];
@@ -28020,15 +27369,8 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     loader->stopped = 0;
     bzi_loader_wake_all(loader);                            /* a thread that came to next meanwhile may be at the end */
     bzi_loader_unlock(loader);
-    bzi_sequence_free_all(&loader->host->memory, lists);
+    bzi_sequence_free_all(loader->memory, lists);
     return BZNA_OK;
-}
-
-/* Restarts the loader at an epoch, with the seed that it has. */
-static bzna_status bzi_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
-{
-    const bzi_place place = { epoch, 0, loader->config.order.epoch_samples, 0 };
-    return bzi_loader_seek(loader, NULL, &place, bzi_loader_end_epoch(&loader->config, epoch), err);
 }
 
 #define BZI_STATE_BYTES_1 64u         /* size of a state of version 1, which ended with `check` */
@@ -28142,14 +27484,6 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     state->check = bzi_loader_state_check(state);
 }
 
-/* Makes a state of this machine's byte order of one of the other order. */
-static void bzi_loader_state_flip(bzna_loader_state *state)
-{
-    bzi_flip(&state->seed, offsetof(bzna_loader_state, order) - offsetof(bzna_loader_state, seed), 8);
-    bzi_flip(&state->order, 2 * sizeof state->order, 4);
-    bzi_flip(&state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels), 8);
-}
-
 /* Copies a state of any known version, of either byte order. Members that version 1 did not have are 0. */
 static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_loader_state *state, bzna_error *err)
 {
@@ -28165,8 +27499,11 @@ static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_load
 
     memset(state, 0, sizeof *state);
     memcpy(state, given, bytes);
-    if (flipped)
-        bzi_loader_state_flip(state);
+    if (flipped) {
+        bzi_flip(&state->seed, offsetof(bzna_loader_state, order) - offsetof(bzna_loader_state, seed), 8);
+        bzi_flip(&state->order, 2 * sizeof state->order, 4);
+        bzi_flip(&state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels), 8);
+    }
     state->struct_size = start[0];
     state->version = start[1];
     return BZNA_OK;
@@ -28176,10 +27513,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 {
     bzna_loader_state whole, *state = &whole;
     const uint64_t samples = loader->config.order.epoch_samples;      /* 0 where lists are given */
-    bzna_status status = bzi_loader_state_in(given, state, err);
-
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_loader_state_in(given, state, err) != BZNA_OK)
+        return err->status;
     if (state->check != bzi_loader_state_check(state))
         return BZI_MISUSE(err, "state.check: the state is damaged");
     if (state->fingerprint != loader->fingerprint || (state->sample_count != samples && samples))
@@ -28231,16 +27566,16 @@ static double bzi_share_of(uint64_t ns, const bzna_statistics *stats, uint64_t t
 static bzi_shares bzi_statistics_shares(const bzna_statistics *stats)
 {
     const bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
-    bzi_shares s;
 
-    s.consumer = bzi_share_of(stats->stage[BZNA_STAGE_DELIVER].wait_before_ns, stats, 1);
-    s.starved = bzi_share_of(decode->wait_before_ns, stats, decode->threads);
-    s.blocked = bzi_share_of(decode->wait_after_ns, stats, decode->threads);
-    s.decode = bzi_share_of(decode->busy_ns, stats, decode->threads);
-    s.warp = bzi_share_of(stats->stage[BZNA_STAGE_WARP].busy_ns, stats, decode->threads);
-    s.reading = bzi_share_of(read->busy_ns, stats, read->threads);
-    s.full = bzi_share_of(read->wait_after_ns, stats, read->threads);
-    return s;
+    return (bzi_shares){
+        .consumer = bzi_share_of(stats->stage[BZNA_STAGE_DELIVER].wait_before_ns, stats, 1),
+        .starved = bzi_share_of(decode->wait_before_ns, stats, decode->threads),
+        .blocked = bzi_share_of(decode->wait_after_ns, stats, decode->threads),
+        .decode = bzi_share_of(decode->busy_ns, stats, decode->threads),
+        .warp = bzi_share_of(stats->stage[BZNA_STAGE_WARP].busy_ns, stats, decode->threads),
+        .reading = bzi_share_of(read->busy_ns, stats, read->threads),
+        .full = bzi_share_of(read->wait_after_ns, stats, read->threads),
+    };
 }
 
 /* Returns which stage limits a loader. no_threads: the consumer's thread does all the work. */
@@ -28295,6 +27630,7 @@ static void bzi_statistics_judge(bzna_statistics *stats)
     const int is_nvdec = stats->samples_nvdec && stats->samples_nvdec >= stats->samples_software;
     const int no_threads = !stats->stage[BZNA_STAGE_DECODE].threads;
     const unsigned readers = (unsigned)stats->stage[BZNA_STAGE_READ].threads;
+    const double waited = s.starved > s.blocked ? s.starved : s.blocked;
     char *to = stats->advice;
     const size_t size = sizeof stats->advice;
 
@@ -28310,8 +27646,9 @@ static void bzi_statistics_judge(bzna_statistics *stats)
         snprintf(to, size, "work in bzna_loader_next: of the time, reading takes %.0f %%, decoding %.0f %%, the warp "
                  "%.0f %%; threads would do that meanwhile (pipeline.no_threads)", s.reading, s.decode, s.warp);
     else if (stats->limiting_stage == BZNA_STAGE_READ)
-        snprintf(to, size, "reading: decoders wait for it %.0f %% of the time; faster storage, or more reader threads "
-                 "(read.threads: %u now)", s.starved > s.blocked ? s.starved : s.blocked, readers);
+        snprintf(to, size, "reading: %s %.0f %% of the time; faster storage, or more reader threads "
+                 "(read.threads: %u now)", waited > 25 ? "decoders wait for it" : "its threads work",
+                 waited > 25 ? waited : s.reading, readers);
     else if (stats->limiting_stage == BZNA_STAGE_DECODE && is_nvdec)
         snprintf(to, size, "NVDEC: its sessions have samples %.0f %% of the time; smaller pictures, or pictures of "
                  "fewer bytes", s.starved < 100 ? 100 - s.starved : 0);
@@ -28353,8 +27690,8 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 
     bzi_loader_unlock(loader);
     stats->elapsed_ns = bzi_os_now_ns() - loader->opened_ns;
-    read->threads = no_threads ? 0 : loader->config.read.threads;
     decode->threads = no_threads ? 0 : by_nvdec ? bzi_loader_sessions(loader) : loader->config.decode.threads;
+    read->threads = loader->config.read.threads ? loader->config.read.threads : decode->threads;
     stats->stage[BZNA_STAGE_WARP].threads = decode->threads;
     deliver->threads = 1;
     if (loader->pool)
@@ -28398,36 +27735,40 @@ static bzna_status bzi_device_check_wanted(const char *field, bzna_device device
     return BZNA_OK;
 }
 
-/* A setting that is a number, and what it may be; or two settings of which both are given, or neither. */
+/* A setting that is a number, and what it may be; or two settings of which both are given, or neither; or words of a
+ * group that have no meaning yet, and must be 0, so that they can have one later. */
 typedef struct bzi_number {
     const char *name;
-    uint32_t   *value;                /* NULL: it is two settings */
-    uint32_t    most;                 /* the largest value that is allowed; of two settings, 1: one of them is given */
+    void       *value;                /* a uint32_t, or those words. NULL: it is two settings */
+    uint32_t    most;                 /* the largest value that is allowed; of two settings, 1: one of them is given; of
+                                         words, their bytes */
     uint32_t    preset;               /* its value if 0 was given; 0: it stays 0 */
     uint32_t    kind;                 /* what is said of one that is not allowed */
 } bzi_number;
 
-enum { BZI_NUMBER_COUNT, BZI_NUMBER_SIZE, BZI_NUMBER_CHOICE, BZI_NUMBER_SWITCH };
+enum { BZI_NUMBER_COUNT, BZI_NUMBER_SIZE, BZI_NUMBER_CHOICE, BZI_NUMBER_SWITCH, BZI_NUMBER_WORDS };
 
 /* Fills in presets, and checks numbers. where: the config that they belong to. A size must not be 0. */
+BZI_COLD
 static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, size_t count, bzna_error *err)
 {
+    static const char *const faults[] = { "%s.%s: %u is more than %u", "%s.%s: %u is not in 1..%u",
+                                          "%s.%s: %u is not known", "%s.%s: neither 0 nor 1" };
+
     for (; count; n++, count--) {
-        uint32_t value;
-        if (!n->value && n->most)
+        uint32_t *value = n->value;
+        if (!value && n->most)
             return BZI_MISUSE(err, "%s.%s: one is given without the other", where, n->name);
-        if (!n->value)
+        if (!value)
             continue;
-        value = *n->value = bzi_default(*n->value, n->preset);
-        if (value <= n->most && (value || n->kind != BZI_NUMBER_SIZE))
+        if (n->kind == BZI_NUMBER_WORDS) {
+            if (!bzi_is_zero(value, n->most))
+                return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.%s: reserved words are set", where, n->name);
             continue;
-        if (n->kind == BZI_NUMBER_SIZE)
-            return BZI_MISUSE(err, "%s.%s: %u is not in 1..%u", where, n->name, value, n->most);
-        if (n->kind == BZI_NUMBER_CHOICE)
-            return BZI_MISUSE(err, "%s.%s: %u is not known", where, n->name, value);
-        if (n->kind == BZI_NUMBER_SWITCH)
-            return BZI_MISUSE(err, "%s.%s: neither 0 nor 1", where, n->name);
-        return BZI_MISUSE(err, "%s.%s: %u is more than %u", where, n->name, value, n->most);
+        }
+        *value = bzi_default(*value, n->preset);
+        if (*value > n->most || (!*value && n->kind == BZI_NUMBER_SIZE))
+            return BZI_MISUSE(err, faults[n->kind], where, n->name, *value, n->most);
     }
     return BZNA_OK;
 }
@@ -28437,6 +27778,7 @@ static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, siz
 #define BZI_CHOICE(member, last)        { #member, &c->member, last, 0, BZI_NUMBER_CHOICE }
 #define BZI_SWITCH(member)              { #member, &c->member, 1, 0, BZI_NUMBER_SWITCH }
 #define BZI_BOTH(a, b)                  { #a ", " #b, NULL, !c->a != !c->b, 0, 0 }
+#define BZI_WORDS(group, words)         { #group, &c->group.words, sizeof c->group.words, 0, BZI_NUMBER_WORDS }
 
 /* Checks a context's config and fills in defaults. */
 static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
@@ -28452,7 +27794,7 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
         BZI_BOTH(device_allocator.alloc, device_allocator.release),
     };
 
-    if (bzi_numbers_check("context_config", numbers, sizeof numbers / sizeof *numbers, err) != BZNA_OK ||
+    if (bzi_numbers_check("context_config", numbers, BZI_LENGTH(numbers), err) != BZNA_OK ||
         bzi_device_check_wanted("context_config.device", c->device, err) != BZNA_OK)
         return err->status;
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
@@ -28474,13 +27816,12 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 }
 
 /* Checks the shape of an output. what: how errors name it. */
+BZI_COLD
 static bzna_status bzi_output_check(const char *what, bzna_output *c, bzna_error *err)
 {
     const bzi_number numbers[] = { BZI_SIZE(width, BZI_LIMIT_EDGE), BZI_SIZE(height, BZI_LIMIT_EDGE) };
-    bzna_status status = bzi_numbers_check(what, numbers, 2, err);
-
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_numbers_check(what, numbers, BZI_LENGTH(numbers), err) != BZNA_OK)
+        return err->status;
     if (c->dtype > BZNA_DTYPE_UINT8)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.dtype: %u; only float32, float16, bfloat16 and uint8", what,
                         c->dtype);
@@ -28540,10 +27881,26 @@ static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dat
     return BZNA_OK;
 }
 
-/* Checks the loader's settings that are numbers, or go together, and fills in defaults of numbers. */
+/* Checks the loader's settings that are numbers, or go together, and fills in defaults of numbers. Where there are no
+ * threads, processors are not counted, for which C libraries open a file, and a sandbox may forbid that. */
 static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *err)
 {
     const bzi_number numbers[] = {
+        BZI_WORDS(output, reserved0),
+        BZI_WORDS(output, reserved),
+        BZI_WORDS(extra_outputs, reserved),
+        BZI_WORDS(order, reserved),
+        BZI_WORDS(shard, reserved),
+        BZI_WORDS(filter, reserved),
+        BZI_WORDS(color, reserved0),
+        BZI_WORDS(color, reserved),
+        BZI_WORDS(fields, reserved),
+        BZI_WORDS(read, reserved0),
+        BZI_WORDS(read, reserved),
+        BZI_WORDS(decode, reserved0),
+        BZI_WORDS(decode, reserved),
+        BZI_WORDS(errors, reserved),
+        BZI_WORDS(pipeline, reserved),
         BZI_SIZE(output.batch_size, BZI_LIMIT_BATCH),
         BZI_COUNT(output.slices, UINT32_MAX, 1),
         BZI_CHOICE(order.kind, BZNA_ORDER_GIVEN),
@@ -28556,7 +27913,7 @@ static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *e
         BZI_COUNT(read.threads, BZI_LIMIT_READERS, 0),
         BZI_COUNT(read.ahead_samples, BZI_LIMIT_READ_AHEAD, 0),
         BZI_COUNT(read.retries, BZI_LIMIT_RETRIES, 0),
-        BZI_COUNT(decode.threads, BZI_LIMIT_THREADS, bzi_os_processors()),
+        BZI_COUNT(decode.threads, BZI_LIMIT_THREADS, c->pipeline.no_threads ? 1 : bzi_os_processors()),
         BZI_CHOICE(decode.decoder, BZNA_DECODER_NVDEC),
         BZI_CHOICE(decode.jpeg, BZNA_DECODER_NVDEC),
         BZI_SWITCH(decode.jpeg_shrink),
@@ -28572,8 +27929,8 @@ static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *e
     };
 
     if (c->pipeline.no_threads)
-        c->decode.threads = c->read.threads = 1;            /* the thread in next does the work of both */
-    return bzi_numbers_check("loader_config", numbers, sizeof numbers / sizeof *numbers, err);
+        c->decode.threads = 1;                              /* the thread in next does its work */
+    return bzi_numbers_check("loader_config", numbers, BZI_LENGTH(numbers), err);
 }
 
 /* Checks what an epoch consists of: indices, weights, epoch_samples. */
@@ -28605,24 +27962,6 @@ static bzna_status bzi_loader_check_order(bzna_loader_order *c, const bzna_datas
     return bzi_loader_check_weights(c, dataset, samples, err);
 }
 
-/* Checks processors and slices, and fills in defaults. */
-static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *err)
-{
-    bzna_loader_read *read = &c->read;
-
-    read->backoff_ns = read->backoff_ns ? read->backoff_ns : 10000000;
-    read->memory_bytes = read->memory_bytes ? read->memory_bytes : BZI_LIMIT_READ_BYTES;
-    for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
-        if (c->pipeline.cpus[i] < 0)
-            return BZI_MISUSE(err, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
-                              (int)c->pipeline.cpus[i]);
-
-    if (c->output.batch_size % c->output.slices)
-        return BZI_MISUSE(err, "loader_config.output.slices: %u does not divide batch_size, %u", c->output.slices,
-                          c->output.batch_size);
-    return BZNA_OK;
-}
-
 /* Returns 1 if batches have no pictures: other fields are named, and nothing about pictures is said. */
 static int bzi_loader_lacks_pictures(const bzna_loader_config *c)
 {
@@ -28647,19 +27986,30 @@ static bzna_status bzi_loader_check_decode(bzna_loader_decode *c, bzna_error *er
     return BZNA_OK;
 }
 
-/* Checks sizes, padding and the shard, and fills in defaults. An epoch must have at least one batch. */
+/* Checks slices, processors, padding and the shard, and fills in defaults. An epoch must have at least one batch. */
 static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
 {
     bzna_loader_config *c = &loader->config;
     bzna_loader_order *order = &c->order;
     bzi_shard shard;
 
+    c->read.backoff_ns = c->read.backoff_ns ? c->read.backoff_ns : 10000000;
+    c->read.memory_bytes = c->read.memory_bytes ? c->read.memory_bytes : BZI_LIMIT_READ_BYTES;
+    order->epochs = order->epochs ? order->epochs : 1;
+
+    for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
+        if (c->pipeline.cpus[i] < 0)
+            return BZI_MISUSE(err, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
+                              (int)c->pipeline.cpus[i]);
+    if (c->output.batch_size % c->output.slices)
+        return BZI_MISUSE(err, "loader_config.output.slices: %u does not divide batch_size, %u", c->output.slices,
+                          c->output.batch_size);
+
     if (order->last_batch != BZNA_LAST_FILL && (order->pad_value != 0 || order->pad_target))
         return BZI_MISUSE(err, "loader_config.order.pad_value, pad_target: they have an effect on BZNA_LAST_FILL only");
     if (!isfinite((float)order->pad_value))
         return BZI_MISUSE(err, "loader_config.order.pad_value: %g is not a finite float32", order->pad_value);
 
-    order->epochs = order->epochs ? order->epochs : 1;
     if (c->shard.rank >= c->shard.world_size)
         return BZI_MISUSE(err, "loader_config.shard.rank: %u is not below world_size, %u", c->shard.rank,
                           c->shard.world_size);
@@ -28670,31 +28020,6 @@ static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
         return BZI_MISUSE(err, "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
                           (bzi_llu)shard.count, c->output.batch_size, c->shard.world_size);
     return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
-}
-
-/* Checks that words which have no meaning yet are zero, so that they can have one later. */
-static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_error *err)
-{
-#define BZI_GROUP(name, padding) { #name, c->name.reserved, sizeof c->name.reserved, padding }
-    const struct { const char *group; const uint64_t *words; uint64_t bytes; uint32_t padding; } groups[] = {
-        BZI_GROUP(output, c->output.reserved0),
-        BZI_GROUP(extra_outputs, 0),
-        BZI_GROUP(order, 0),
-        BZI_GROUP(shard, 0),
-        BZI_GROUP(filter, 0),
-        BZI_GROUP(color, c->color.reserved0),
-        BZI_GROUP(fields, 0),
-        BZI_GROUP(read, c->read.reserved0),
-        BZI_GROUP(decode, c->decode.reserved0),
-        BZI_GROUP(errors, 0),
-        BZI_GROUP(pipeline, 0),
-    };
-#undef BZI_GROUP
-
-    for (size_t i = 0; i < BZI_LENGTH(groups); i++)
-        if (groups[i].padding || !bzi_is_zero(groups[i].words, (size_t)groups[i].bytes))
-            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "loader_config.%s: reserved words are set", groups[i].group);
-    return BZNA_OK;
 }
 
 /* Checks the caller's memory for batches, which need data_bytes each. Pre: slices divide batch_size. */
@@ -28817,19 +28142,6 @@ static bzna_status bzi_settings_add(bzna_loader *loader, const char *where, cons
     return BZNA_OK;
 }
 
-/* Refuses settings that belong to the batches, and so only to the first output. */
-static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_output *e, bzna_error *err)
-{
-    const char *set = e->batch_size                         ? "batch_size" :
-                      e->slices                             ? "slices" :
-                      e->device.kind || e->device.ordinal   ? "device" :
-                      e->stream                             ? "stream" :
-                      e->buffers || e->buffer_count         ? "buffers" :
-                                                              NULL;
-
-    return set ? BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, set) : BZNA_OK;
-}
-
 /* Takes the name and the shape of an output. What a further one does not set, it has of the first one. */
 static bzna_status bzi_settings_shape(const bzna_loader *loader, const char *where, const bzna_loader_output *e,
                                       bzi_output *output, bzna_error *err)
@@ -28915,10 +28227,19 @@ static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
     first.augment = &c->augment;
     status = bzi_settings_output(loader, "loader_config.output", "loader_config", &first, err);
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
+        const bzna_loader_output *extra = &given->ptr[i];
+        const char *set = extra->batch_size                             ? "batch_size" :
+                          extra->slices                                 ? "slices" :
+                          extra->device.kind || extra->device.ordinal   ? "device" :
+                          extra->stream                                 ? "stream" :
+                          extra->buffers || extra->buffer_count         ? "buffers" :
+                                                                          NULL;
         char where[BZI_SETTING_BYTES / 2];
+
         snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
-        if ((status = bzi_extra_check_alone(where, &given->ptr[i], err)) == BZNA_OK)
-            status = bzi_settings_output(loader, where, where, &given->ptr[i], err);
+        if (set)                                            /* it belongs to the batches */
+            return BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, set);
+        status = bzi_settings_output(loader, where, where, extra, err);
     }
     return status;
 }
@@ -28928,11 +28249,9 @@ static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
 {
     bzna_loader_config *config = &loader->config;
 
-    if (bzi_loader_check_reserved(config, err) != BZNA_OK ||
-        bzi_loader_check_numbers(config, err) != BZNA_OK ||
+    if (bzi_loader_check_numbers(config, err) != BZNA_OK ||
         bzi_loader_check_order(&config->order, loader->dataset, err) != BZNA_OK ||
         bzi_loader_check_counts(loader, err) != BZNA_OK ||
-        bzi_loader_check_services(config, err) != BZNA_OK ||
         bzi_settings_outputs(loader, err) != BZNA_OK)
         return err->status;
     return bzi_loader_check_buffers(config, loader->data_bytes, err);
@@ -28940,54 +28259,62 @@ static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
 
 
 /* ==== 91. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 83-84, 90.
+ * Calls: rooms 2, 4, 7-8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 78, 83-84, 90.
  *
  * Chooses the decoder and opens loaders. */
 
-/* The parts of the context's GPU that a loader may use. */
-typedef struct bzi_loader_gpu {
-    bzi_device *device;               /* NULL: there is none, or it was not asked for */
-    bzi_pool   *pool;                 /* NULL: there are no decode sessions, or they were not asked for */
-    bzna_error  why;                  /* status < 0: why there is no device, or why it has no sessions */
-} bzi_loader_gpu;
-
-/* Asks the context for what the config may use. It is not an error here if there is no GPU. */
-static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu *gpu, bzna_error *err)
+/* Asks the context for the device and the sessions that the config may use. It is not an error here if there are none:
+ * then *why says the reason. */
+static bzna_status bzi_loader_find_gpu(bzna_loader *loader, bzna_error *why, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    const char *why = config->pipeline.no_threads ? "pipeline.no_threads: NVDEC's sessions are threads" :
-                      config->pipeline.picture ? "pipeline.picture needs pictures that are decoded in software" :
-                      loader->pick_count > 1 ? "outputs of several fields are decoded in software" :
-                                               NULL;
-    const int software = why || config->decode.decoder == BZNA_DECODER_SOFTWARE;
+    const char *needed = config->pipeline.no_threads ? "pipeline.no_threads: NVDEC's sessions are threads" :
+                         config->pipeline.picture ? "pipeline.picture needs pictures that are decoded in software" :
+                         loader->pick_count > 1 ? "outputs of several fields are decoded in software" :
+                                                  NULL;
+    const int software = needed || config->decode.decoder == BZNA_DECODER_SOFTWARE;
 
-    memset(gpu, 0, sizeof *gpu);
-    bzi_error_init(&gpu->why);
-    if (why)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "%s", why);
+    bzi_error_init(why);
+    if (needed)
+        BZI_FAIL(why, BZNA_E_UNSUPPORTED, "%s", needed);
     if (!loader->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
         return BZNA_OK;
 
-    if (bzi_context_gpu(loader->context, &gpu->device, &gpu->why) != BZNA_OK) {
-        gpu->device = NULL;
+    if (bzi_context_gpu(loader->context, &loader->device, why) != BZNA_OK || software ||
+        bzi_device_video(loader->device, why) != BZNA_OK)
         return BZNA_OK;
-    }
-
-    if (software)
-        return BZNA_OK;
-    if (bzi_device_video(gpu->device, &gpu->why) != BZNA_OK)
-        return BZNA_OK;
-    return bzi_context_pool(loader->context, &gpu->pool, err);
+    return bzi_context_pool(loader->context, &loader->pool, err);
 }
 
-/* How much is read ahead: what the config says; else so many samples, and more while they are small, where software
- * decodes them, as their decoders would wait for their readers. A run leaves each of the workers several to take. */
-static void bzi_loader_scale_ahead(bzna_loader *loader, uint32_t sessions)
+/* Returns 1 if workers had better read than wait for readers, else 0: if nothing is decoded, or if all samples lie in
+ * memory. */
+static int bzi_loader_reads_at_once(const bzna_loader *loader)
+{
+    const bzna_dataset *dataset = loader->dataset;
+    uint32_t i = 0;
+
+    while (i < dataset->part_count && dataset->parts[i].container->source.map)
+        i++;
+    return !loader->slot_bytes || i == dataset->part_count;
+}
+
+/* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit what decodes. Without
+ * readers, workers read. So many samples are read ahead, and more while they are small, where software decodes them, as
+ * their decoders would wait for their readers. A run leaves each of the workers several to take. */
+static void bzi_loader_scale(bzna_loader *loader)
 {
     bzna_loader_config *config = &loader->config;
+    const uint32_t sessions = loader->pool ? loader->pool->count : 0;
     const uint64_t slots = (uint64_t)config->output.batch_size * config->pipeline.batches_in_flight;
     const uint64_t threads = config->decode.threads;
     uint32_t ahead = config->read.ahead_samples;
+
+    loader->worker_count = BZI_SOFTWARE || !sessions ? config->decode.threads : 0;
+    loader->lanes = sessions + (loader->on_device ? loader->worker_count : 0);
+    if (config->pipeline.no_threads)
+        config->read.threads = 0;
+    else if (!config->read.threads && (loader->device || !bzi_loader_reads_at_once(loader)))
+        config->read.threads = !sessions ? 1 : sessions < 4 ? 2 : bzi_min32(sessions / 2, 8);
 
     loader->ahead_least = ahead ? ahead : (uint32_t)(2 * threads + 2 + 4 * sessions);
     loader->ahead_bytes = bzi_min(threads * BZI_AHEAD_BYTES, config->read.memory_bytes / 4);
@@ -29000,51 +28327,47 @@ static void bzi_loader_scale_ahead(bzna_loader *loader, uint32_t sessions)
     loader->run_most = loader->run_most && !sessions ? loader->run_most : 1;
 }
 
-/* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit what decodes. */
-static void bzi_loader_scale(bzna_loader *loader)
-{
-    const uint32_t sessions = loader->pool ? loader->pool->count : 0;
-    uint32_t *readers = &loader->config.read.threads;
-
-    loader->worker_count = BZI_SOFTWARE || !sessions ? loader->config.decode.threads : 0;
-    loader->lanes = sessions + (loader->on_device ? loader->worker_count : 0);
-    if (!*readers)
-        *readers = !sessions ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
-    bzi_loader_scale_ahead(loader, sessions);
-}
-
 /* Decides what decodes, and where batches lie. A missing GPU is an error only if the config insists on one. A GPU that
  * is there but cannot be used (after fork, out of memory, lost) is always an error. */
-static bzna_status bzi_loader_decide(bzna_loader *loader, const bzi_loader_gpu *gpu, bzna_error *err)
+static bzna_status bzi_loader_decide(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
     const bzna_loader_output *output = &config->output;
-    const bzna_status why = gpu->why.status;
-    const int unusable = why == BZNA_E_STATE || why == BZNA_E_MEMORY || why == BZNA_E_DEVICE_LOST;
     const int nvdec = config->decode.decoder == BZNA_DECODER_NVDEC;
-    bzna_error missing = gpu->why;
+    bzna_error why;
+    int unusable;
 
-    if (why != BZNA_OK && (nvdec || (!gpu->device && (unusable || output->device.kind == BZNA_DEVICE_CUDA)))) {
-        *err = gpu->why;
+    if (bzi_loader_find_gpu(loader, &why, err) != BZNA_OK)
+        return err->status;
+    unusable = why.status == BZNA_E_STATE || why.status == BZNA_E_MEMORY || why.status == BZNA_E_DEVICE_LOST;
+    if (why.status != BZNA_OK &&
+        (nvdec || (!loader->device && (unusable || output->device.kind == BZNA_DEVICE_CUDA)))) {
+        *err = why;
         return bzi_error_prefix(err, nvdec ? "loader_config.decode.decoder" : "loader_config.output.device");
     }
 
-    loader->on_device = gpu->device && output->device.kind != BZNA_DEVICE_CPU;
+    loader->on_device = loader->device && output->device.kind != BZNA_DEVICE_CPU;
     if (loader->on_device && output->buffers && output->device.kind == BZNA_DEVICE_AUTO)
         return BZI_MISUSE(err, "loader_config.output.device: set it to CPU or CUDA, since buffers are given and there "
                           "is a GPU");
     if (loader->on_device && output->device.kind == BZNA_DEVICE_CUDA &&
-        output->device.ordinal && output->device.ordinal != gpu->device->info.device.ordinal)
+        output->device.ordinal && output->device.ordinal != loader->device->info.device.ordinal)
         return BZI_MISUSE(err, "loader_config.output.device.ordinal: %d; the context's device is %d",
-                          (int)output->device.ordinal, (int)gpu->device->info.device.ordinal);
+                          (int)output->device.ordinal, (int)loader->device->info.device.ordinal);
 
-    loader->pool = gpu->pool;
-    loader->device = loader->on_device || gpu->pool ? gpu->device : NULL;
-    bzi_error_prefix(&missing, "no NVDEC");
+    if (!loader->on_device && !loader->pool)
+        loader->device = NULL;
+    bzi_error_prefix(&why, "no NVDEC");
     bzi_string_copy(loader->reason, sizeof loader->reason,
                     config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was requested" :
-                    gpu->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : missing.message);
+                    loader->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : why.message);
     bzi_loader_scale(loader);
+
+    /* the tensors that every batch has: now it is known where they lie */
+    bzi_loader_add_output(loader, loader->outputs);
+    bzi_loader_add_tensor(loader, "target", BZNA_DTYPE_INT64, sizeof(int64_t));
+    bzi_loader_add_tensor(loader, "index", BZNA_DTYPE_UINT64, sizeof(uint64_t));
+    bzi_loader_add_tensor(loader, "status", BZNA_DTYPE_INT32, sizeof(bzna_status));
     return BZNA_OK;
 }
 
@@ -29066,42 +28389,20 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
     return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.decode.jpeg");
 }
 
-static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
+/* Copies the caller's mean image of an output. where: how errors name its settings. */
+static bzna_status bzi_output_copy_mean(bzi_owned *lent, bzi_output *output, const char *where, bzna_error *err)
 {
-    bzi_loader_gpu gpu;
+    const uint64_t count = output->mean_bytes / sizeof(float);
+    const float *mean = output->mean = bzi_keep_copy(lent, output->mean, count, sizeof *mean);
 
-    if (bzi_loader_find_gpu(loader, &gpu, err) != BZNA_OK ||
-        bzi_loader_decide(loader, &gpu, err) != BZNA_OK)
-        return err->status;
-    bzi_loader_add_tensors(loader);                         /* now it is known where they lie */
-    return loader->config.decode.jpeg == BZNA_DECODER_NVDEC ? bzi_loader_take_jpeg(loader, err) : BZNA_OK;
-}
+    if (!mean)
+        return bzi_fail_memory(err, "a mean image");
 
-/* Copies the caller's mean images. */
-static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
-{
-    char where[BZI_SETTING_BYTES] = "loader_config";
-
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        bzi_output *output = &loader->outputs[i];
-        const uint64_t count = output->mean_bytes / sizeof(float);
-        const float *mean;
-
-        if (!output->mean)
-            continue;
-        if (i)
-            snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
-        if (!(output->mean = bzi_keep_copy(&loader->lent, output->mean, count, sizeof *mean)))
-            return bzi_fail_memory(err, "a mean image");
-
-        mean = output->mean;
-        for (uint64_t k = 0; k < count; k++)
-            if (!isfinite(mean[k]))
-                return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", where, (bzi_llu)k);
-        output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
-        output->kernel.mean = (uint64_t)(uintptr_t)mean;
-    }
-
+    for (uint64_t k = 0; k < count; k++)
+        if (!isfinite(mean[k]))
+            return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", where, (bzi_llu)k);
+    output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
+    output->kernel.mean = (uint64_t)(uintptr_t)mean;
     return BZNA_OK;
 }
 
@@ -29136,56 +28437,51 @@ static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output,
     return BZNA_OK;
 }
 
-/* Copies those of all outputs. */
-static bzna_status bzi_loader_copy_policies(bzna_loader *loader, bzna_error *err)
+/* Copies what outputs have of the caller's. */
+static bzna_status bzi_loader_copy_outputs(bzna_loader *loader, bzna_error *err)
 {
+    char where[BZI_SETTING_BYTES] = "loader_config";
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_output *output = &loader->outputs[i];
-        if (!output->augment.policy_count)
-            continue;
-        loader->drawn_views = loader->view_count;
-        if (bzi_output_copy_policies(&loader->lent, output, err) != BZNA_OK)
+        const uint32_t has_policies = output->augment.policy_count;
+
+        if (i)
+            snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
+        if ((output->mean && bzi_output_copy_mean(&loader->lent, output, where, err) != BZNA_OK) ||
+            (has_policies && bzi_output_copy_policies(&loader->lent, output, err) != BZNA_OK))
             return err->status;
+        loader->drawn_views = has_policies ? loader->view_count : loader->drawn_views;
     }
     return BZNA_OK;
 }
 
-/* Copies the mean images to the device. Batches are written after what is enqueued here. Pre: in the CUDA context. */
-static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
+/* Takes the consumer's stream, or makes one. Copies the mean images to the device; batches are written after what is
+ * enqueued here. Makes the lanes' scratch memory, so that none is made while they run: for views of the largest output,
+ * if policies or a callback may give them operations on pixels. Pre: in the CUDA context. */
+static bzna_status bzi_loader_make_device(bzna_loader *loader, bzna_error *err)
 {
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        bzi_output *output = &loader->outputs[i];
-        const uint64_t bytes = output->mean_bytes;
-        if (output->mean &&
-            (bzi_device_alloc(loader->device, bytes, loader->stream, &output->device_mean, err) != BZNA_OK ||
-             bzi_device_upload(loader->device, output->device_mean, output->mean, bytes, loader->stream, err) !=
-                 BZNA_OK))
-            return err->status;
-    }
-    return BZNA_OK;
-}
+    bzi_device *device = loader->device;
 
-/* Makes the lanes' scratch memory, so that none is made while they run: for views of the largest output, if policies or
- * a callback may give them operations on pixels. Pre: in the CUDA context. */
-static bzna_status bzi_loader_make_scratch(bzna_loader *loader, bzna_error *err)
-{
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        const uint64_t bytes = bzi_scratch_device_bytes(&output->kernel);
-        if ((loader->config.pipeline.transform || bzi_augment_has_pixels(&output->augment)) &&
-            loader->view_scratch < bytes)
-            loader->view_scratch = bytes;
-    }
-    loader->scratch_bytes = loader->lanes * (BZI_LANE_SUMS + BZI_KERNEL_SLOTS * loader->view_scratch);
-    return bzi_device_alloc(loader->device, loader->scratch_bytes, loader->stream, &loader->scratch, err);
-}
-
-/* Takes the consumer's stream, or makes one. Pre: in the CUDA context. */
-static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
-{
     loader->stream = loader->on_device ? loader->config.output.stream : NULL;
     loader->owns_stream = !loader->stream;
-    return loader->stream ? BZNA_OK : bzi_device_stream(loader->device, 0, &loader->stream, err);
+    if (!loader->stream && bzi_device_stream(device, 0, &loader->stream, err) != BZNA_OK)
+        return err->status;
+
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        bzi_output *output = &loader->outputs[i];
+        const uint64_t bytes = output->mean_bytes, scratch = bzi_scratch_device_bytes(&output->kernel);
+
+        if (output->mean &&
+            (bzi_device_alloc(device, bytes, loader->stream, &output->device_mean, err) != BZNA_OK ||
+             bzi_device_upload(device, output->device_mean, output->mean, bytes, loader->stream, err) != BZNA_OK))
+            return err->status;
+        if ((loader->config.pipeline.transform || bzi_augment_has_pixels(&output->augment)) &&
+            loader->view_scratch < scratch)
+            loader->view_scratch = scratch;
+    }
+    loader->scratch_bytes = loader->lanes * bzi_lane_scratch_bytes(loader);
+    return bzi_device_alloc(device, loader->scratch_bytes, loader->stream, &loader->scratch, err);
 }
 
 /* Makes what lies on the device or goes there, then the threads, which need all the rest. */
@@ -29195,31 +28491,14 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 
     if (bzi_device_enter(loader->device, err) != BZNA_OK)
         return err->status;
-    if ((loader->device && (bzi_loader_make_stream(loader, err) != BZNA_OK ||
-                            bzi_loader_make_scratch(loader, err) != BZNA_OK ||
-                            bzi_loader_upload_means(loader, err) != BZNA_OK)) ||
-        bzi_loader_make_batches(loader, err) != BZNA_OK ||
-        bzi_loader_start_workers(loader, err) != BZNA_OK ||
-        bzi_loader_start_readers(loader, err) != BZNA_OK)
-        status = err->status;
+    if (loader->device)
+        status = bzi_loader_make_device(loader, err);
+    for (uint32_t i = 0; i < loader->batch_count && status == BZNA_OK; i++)
+        status = bzi_batch_make(loader, i, err);
+    if (status == BZNA_OK)
+        status = bzi_loader_start_threads(loader, err);
     bzi_device_leave(loader->device);
     return status;
-}
-
-/* Tries a field's name on the first sample, so that a mistyped name fails now, not with every sample. A sample that
- * cannot be read now may be readable later, so other errors are ignored. setting: what gave the name, for the error. */
-static bzna_status bzi_loader_check_pick(const bzna_loader *loader, const bzi_pick *pick, const char *setting,
-                                         bzna_error *err)
-{
-    const bzi_part *part = &loader->dataset->parts[0];
-    bzi_image image;
-    bzna_status status = bzi_container_describe_image(part->container, part->first, pick, &image, err);
-
-    if (status != BZNA_E_NOT_FOUND || err->native_code)     /* with an errno, the file was not found, not the field */
-        return status == BZNA_E_MEMORY ? status : BZNA_OK;
-
-    bzi_container_fail(part->container, part->first, err);
-    return bzi_error_prefix(err, setting);
 }
 
 /* Adds the tensors of further outputs. */
@@ -29236,15 +28515,19 @@ static bzna_status bzi_loader_add_outputs(bzna_loader *loader, bzna_error *err)
 }
 
 /* Chooses the pictures of each sample: those named, else the thumbnail if no output of it is larger than thumbnails.
- * Copies the names. */
+ * Copies the names, and tries each on the first sample, so that a mistyped name fails now, not with every sample. A
+ * sample that cannot be read now may be readable later, so other errors are ignored. */
 static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
 {
+    const bzi_part *part = &loader->dataset->parts[0];
     char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
     uint32_t copied = 0;              /* picks, which are numbered as outputs need them */
 
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         bzi_pick *pick = &loader->picks[output->picture];
+        bzi_image image;
+        bzna_status status;
 
         pick->whole |= !pick->name && (output->shape.width > BZI_THUMB_EDGE || output->shape.height > BZI_THUMB_EDGE);
         if (output->picture < copied)
@@ -29256,37 +28539,41 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
             return bzi_fail_memory(err, "the names of fields");
         if (i)
             snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
-        if (bzi_loader_check_pick(loader, pick, setting, err) != BZNA_OK)
-            return err->status;
+
+        status = bzi_container_look_image(part->container, part->first, pick, NULL, &image, err);
+        if (status == BZNA_E_MEMORY)
+            return status;
+        if (status == BZNA_E_NOT_FOUND && !err->native_code) {      /* with an errno, the file is not there */
+            bzi_container_fail(part->container, part->first, err);
+            return bzi_error_prefix(err, setting);
+        }
     }
     return BZNA_OK;
-}
-
-/* Sets what the plan starts from. */
-static void bzi_loader_begin_plan(bzna_loader *loader)
-{
-    const bzna_loader_order *order = &loader->config.order;
-    const bzi_place start = { order->first_epoch, 0, order->epoch_samples, 0 };
-
-    loader->plan.is_given = order->kind == BZNA_ORDER_GIVEN;
-    loader->plan.shard = bzi_loader_share(loader, NULL);
-    bzi_plan_from(&loader->plan, &order->seed, &start, bzi_loader_end_epoch(&loader->config, start.epoch));
 }
 
 /* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
 static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
 {
+    const bzna_loader_order *order = &loader->config.order;
+
     if (bzi_loader_check(loader, err) != BZNA_OK)
         return err->status;
-    bzi_loader_begin_plan(loader);
+
+    loader->plan.is_given = order->kind == BZNA_ORDER_GIVEN;
+    loader->plan.shard = bzi_loader_share(loader, NULL);
+    bzi_plan_from(&loader->plan, &order->seed, &(bzi_place){ order->first_epoch, 0, order->epoch_samples, 0 },
+                  bzi_loader_end_epoch(&loader->config, order->first_epoch));
     loader->has_locks = (uint32_t)bzi_os_locks_init(&loader->mutex, BZI_RANK_LOADER, loader->conds, BZI_CONDS);
     if (!loader->has_locks)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-    if (bzi_loader_copy_means(loader, err) != BZNA_OK ||
-        bzi_loader_copy_policies(loader, err) != BZNA_OK ||
-        bzi_loader_choose(loader, err) != BZNA_OK ||
+    if (bzi_loader_copy_outputs(loader, err) != BZNA_OK ||
+        bzi_loader_decide(loader, err) != BZNA_OK ||
+        (loader->config.decode.jpeg == BZNA_DECODER_NVDEC && bzi_loader_take_jpeg(loader, err) != BZNA_OK) ||
         bzi_loader_make_picks(loader, err) != BZNA_OK ||
-        bzi_loader_make_columns(loader, err) != BZNA_OK ||
+        bzi_loader_list_columns(loader, loader->config.fields.tensors, 1, err) != BZNA_OK ||
+        bzi_loader_make_rules(loader, err) != BZNA_OK ||
+        bzi_loader_list_columns(loader, loader->config.fields.bytes, 0, err) != BZNA_OK ||
+        bzi_loader_make_rule_bytes(loader, err) != BZNA_OK ||
         bzi_loader_add_outputs(loader, err) != BZNA_OK ||
         bzi_loader_make_order(loader, err) != BZNA_OK ||
         bzi_loader_make_items(loader, err) != BZNA_OK)
@@ -29316,7 +28603,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     bzi_dataset_retain(dataset);
     loader->context = context;
     loader->host = context->host;
-    loader->own.memory = loader->lent.memory = &context->host->memory;
+    loader->memory = loader->own.memory = loader->lent.memory = &context->host->memory;
     loader->dataset = dataset;
     loader->config = *config;
     loader->references = 1;
@@ -29351,6 +28638,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
+BZI_COLD
 static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status status)
 {
     uint32_t room;
@@ -29382,10 +28670,26 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
         if (bzi_tried != BZNA_OK)                                                            \
             BZI_API_END(bzi_tried);                                                          \
     } while (0)
-#define BZI_API_NEED(argument) if (!(argument)) BZI_API_MISUSE("%s: " #argument " is NULL", __func__)
 
-/* Begins a function that makes an object. */
-#define BZI_API_BEGIN_OUT(out) BZI_API_BEGIN; BZI_API_NEED(out); *(out) = NULL
+/* Fails if one of the arguments is NULL. names: theirs, with commas between them. */
+static bzna_status bzi_api_need(const char *call, const char *names, const void *const *arguments, bzna_error *err)
+{
+    for (int length; *names; names += length + (int)strspn(names + length, ", ")) {
+        length = (int)strcspn(names, ",");
+        if (!*arguments++)
+            return BZI_MISUSE(err, "%s: %.*s is NULL", call, length, names);
+    }
+    return BZNA_OK;
+}
+
+#define BZI_API_NEED(...)                                                                    \
+    BZI_API_TRY(bzi_api_need(__func__, #__VA_ARGS__, (const void *const[]){ __VA_ARGS__ }, &e))
+
+/* Begins a function with arguments that must not be NULL. */
+#define BZI_API_BEGIN_WITH(...) BZI_API_BEGIN; BZI_API_NEED(__VA_ARGS__)
+
+/* Begins one that makes an object. */
+#define BZI_API_BEGIN_OUT(out, ...) BZI_API_BEGIN_WITH(out); *(out) = NULL; BZI_API_NEED(__VA_ARGS__)
 
 /* Begins a function that ends an object; NULL is none. */
 #define BZI_API_BEGIN_CLOSE(object)                                                          \
@@ -29459,6 +28763,7 @@ static bzna_status bzi_api_in(void *dst, size_t known, const void *given, size_t
 
 /* Functions that clear a struct of the caller's, and set its size. */
 #define BZI_API_INIT(name)                                                                   \
+    BZI_COLD                                                                                 \
     BZNA_API void bzna_##name##_init(bzna_##name *all, size_t struct_size)                   \
     {                                                                                        \
         bzi_struct_init(all, struct_size, NULL, sizeof *all);                                \
@@ -29489,7 +28794,8 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
     bzi_device *device;
     bzna_status status = BZNA_OK;
 
-    BZI_API_BEGIN_OUT(out);
+    BZI_API_BEGIN_WITH(out);
+    *out = NULL;
     if (config)
         BZI_API_IN(c, config, 0, "context_config");
     BZI_API_TRY(bzi_context_check(&c, &e));
@@ -29519,8 +28825,7 @@ BZNA_API bzna_status bzna_context_close(bzna_context *context)
 BZI_COLD
 BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED(count);
+    BZI_API_BEGIN_WITH(count);
     BZI_API_END(bzi_device_count(count, &e));
 }
 
@@ -29531,8 +28836,7 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
     bzi_device *device = NULL;
     bzna_device_info all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(context);
+    BZI_API_BEGIN_WITH(context);
     BZI_API_TRY(bzi_api_logged(context->host, bzi_context_gpu(context, &device, &e)));
 
     all = device->info;
@@ -29552,8 +28856,7 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
     bzna_codec_info all = { .codec = codec, .chroma_format = chroma_format, .depth = depth };
     bzi_device *device = NULL;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(context);
+    BZI_API_BEGIN_WITH(context);
     if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
         BZI_API_MISUSE("bzna_context_codec_info: no codec %u with chroma format %u and %u bits is known",
                      codec, chroma_format, depth);
@@ -29618,9 +28921,21 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     if (!((c) = bzi_dataset_find(dataset, (index), &e)))                                     \
     BZI_API_END(e.status)
 
-/* Checks the enumerations, reserved words and classes of a config. */
-static bzna_status bzi_api_check_dataset_config(bzna_dataset_config *c, bzna_error *err)
+/* Completes the caller's config in *c, and checks its enumerations, reserved words and classes. `records` is room for
+ * what it points to. */
+static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c,
+                                          bzna_records *records, bzna_error *err)
 {
+    memset(c, 0, sizeof *c);
+    if (!config)
+        return BZNA_OK;
+
+    if (bzi_api_in(c, sizeof *c, config, offsetof(bzna_dataset_config, reserved0), "dataset_config", err) != BZNA_OK ||
+        (c->records && bzi_api_in(records, sizeof *records, c->records, offsetof(bzna_records, reserved0),
+                                  "dataset_config.records", err) != BZNA_OK))
+        return err->status;
+    c->records = c->records ? records : NULL;
+
     const bzi_number numbers[] = {
         BZI_CHOICE(class_order, BZNA_CLASS_ORDER_NUMERIC),
         BZI_CHOICE(orientation, BZNA_ORIENTATION_IGNORE),
@@ -29628,31 +28943,12 @@ static bzna_status bzi_api_check_dataset_config(bzna_dataset_config *c, bzna_err
         BZI_BOTH(index, index_bytes),
         BZI_BOTH(classes, class_count),
     };
-
-    if (bzi_numbers_check("dataset_config", numbers, sizeof numbers / sizeof *numbers, err) != BZNA_OK)
+    if (bzi_numbers_check("dataset_config", numbers, BZI_LENGTH(numbers), err) != BZNA_OK)
         return err->status;
     for (uint32_t i = 0; i < c->class_count; i++)
         if (!c->classes[i])
             return BZI_MISUSE(err, "dataset_config.classes[%u]: is NULL", i);
     return BZNA_OK;
-}
-
-/* Completes the caller's config in *c. `records` is room for what it points to. */
-static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c,
-                                          bzna_records *records, bzna_error *err)
-{
-    bzna_status status;
-
-    memset(c, 0, sizeof *c);
-    if (!config)
-        return BZNA_OK;
-
-    status = bzi_api_in(c, sizeof *c, config, offsetof(bzna_dataset_config, reserved0), "dataset_config", err);
-    if (status == BZNA_OK && c->records &&
-        (status = bzi_api_in(records, sizeof *records, c->records, offsetof(bzna_records, reserved0),
-                             "dataset_config.records", err)) == BZNA_OK)
-        c->records = records;
-    return status == BZNA_OK ? bzi_api_check_dataset_config(c, err) : status;
 }
 
 /* Opens all that paths stand for. */
@@ -29671,9 +28967,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config,
                                        bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(path);
+    BZI_API_BEGIN_OUT(out, context, path);
 
     BZI_API_END(bzi_api_open_paths(context, &path, 1, config, out, &e));
 }
@@ -29682,9 +28976,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t count,
                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(paths);
+    BZI_API_BEGIN_OUT(out, context, paths);
 
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_open_list: there are no paths");
@@ -29715,58 +29007,57 @@ static uint64_t bzi_api_join(const bzi_names *texts, char *dst, uint64_t capacit
     return size;
 }
 
-BZI_COLD
-BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity, size_t *needed,
-                                        uint32_t *count, bzna_error *err)
+/* Expands a pattern. Gives the size of its texts, and their number, of which none is known after other errors than that
+ * dst is too small. */
+static bzna_status bzi_api_braces(const char *pattern, char *dst, uint64_t capacity, uint64_t *size, uint32_t *count,
+                                  bzna_error *err)
 {
     const bzi_memory memory = { { NULL, bzi_os_alloc, bzi_os_release } };
     bzi_names texts = { .memory = &memory };
     bzna_status status;
-    uint64_t size;
-
-    BZI_API_BEGIN;
-    BZI_API_NEED(pattern);
 
     if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
-        BZI_API_FAIL(BZNA_E_LIMIT, "the pattern has more than %u bytes", BZI_LIMIT_PATH_BYTES - 1);
-    if ((status = bzi_brace_check(pattern, &e)) == BZNA_OK)
-        status = bzi_brace_expand(&texts, pattern, 0, 0, &e);
-
-    size = status == BZNA_OK ? bzi_api_join(&texts, dst, dst ? capacity : 0) : 0;
-    if (needed)
-        *needed = (size_t)size;
-    if (count)
-        *count = status == BZNA_OK ? (uint32_t)texts.count : 0;
-    if (status == BZNA_OK && size > (dst ? capacity : 0))
-        status = BZI_FAIL(&e, BZNA_E_BUFFER, "the texts need %llu bytes, the buffer has %llu", (bzi_llu)size,
-                          (bzi_llu)(dst ? capacity : 0));
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern has more than %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+    if ((status = bzi_brace_check(pattern, err)) == BZNA_OK &&
+        (status = bzi_brace_expand(&texts, pattern, 0, 0, err)) == BZNA_OK) {
+        *size = bzi_api_join(&texts, dst, capacity);
+        *count = (uint32_t)texts.count;
+        if (*size > capacity)
+            status = BZI_FAIL(err, BZNA_E_BUFFER, "the texts need %llu bytes, the buffer has %llu", (bzi_llu)*size,
+                              (bzi_llu)capacity);
+    }
     bzi_names_free(&texts);
-    BZI_API_END(status);
+    return status;
 }
 
 #else
+#define bzi_api_braces(pattern, dst, capacity, size, count, err) \
+    ((void)(capacity), BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build expands no patterns (BENZINA_NO_FOLDERS)"))
+#endif
 
 BZI_COLD
 BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity, size_t *needed,
                                         uint32_t *count, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED(pattern);
+    uint64_t size = 0;
+    uint32_t texts = 0;
+    bzna_status status;
 
-    (void)dst, (void)capacity;
+    BZI_API_BEGIN_WITH(pattern);
+    status = bzi_api_braces(pattern, dst, dst ? capacity : 0, &size, &texts, &e);
     if (needed)
-        *needed = 0;
+        *needed = (size_t)size;
     if (count)
-        *count = 0;
-    BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build expands no patterns (BENZINA_NO_FOLDERS)");
+        *count = texts;
+    BZI_API_END(status);
 }
 
-#endif
-
-/* Opens what lies in memory or, if callbacks are given, a user's source. */
-static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source, const bzna_source *callbacks,
-                                       const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
+/* Opens what is no path. Its name is that of its kind, if the config gives none. callbacks: NULL, or a user's source,
+ * of which input.source is made. */
+static bzna_status bzi_api_open_input(bzna_context *context, bzi_input input, const bzna_source *callbacks,
+                                      const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
+    bzi_source source = { .size = 0 };
     bzna_dataset_config c;
     bzna_records records;
     const char *name;
@@ -29775,9 +29066,10 @@ static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source
     if (bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
         return err->status;
 
-    name = c.name ? c.name : callbacks ? "source" : "memory";
-    if ((callbacks && bzi_source_open_user(source, callbacks, err) != BZNA_OK) ||
-        bzi_dataset_open(context->host, &(bzi_input){ .source = source }, name, &c, out, err) != BZNA_OK)
+    input.source = callbacks ? &source : input.source;
+    name = c.name ? c.name : input.kind;
+    if ((callbacks && bzi_source_open_user(&source, callbacks, err) != BZNA_OK) ||
+        bzi_dataset_open(context->host, &input, name, &c, out, err) != BZNA_OK)
         status = bzi_error_prefix(err, name);
     return bzi_api_logged(context->host, status);
 }
@@ -29788,52 +29080,25 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
 {
     bzi_source source = { .map = bytes, .size = size };
 
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(bytes);
+    BZI_API_BEGIN_OUT(out, context, bytes);
 
-    BZI_API_END(bzi_api_open_source(context, &source, NULL, config, out, &e));
+    BZI_API_END(bzi_api_open_input(context, (bzi_input){ .source = &source, .kind = "memory" }, NULL, config, out,
+                                   &e));
 }
 
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzi_source opened = { .size = 0 };
     bzna_source callbacks;
 
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(source);
+    BZI_API_BEGIN_OUT(out, context, source);
 
     BZI_API_IN(callbacks, source, offsetof(bzna_source, reserved0), "source");
-    if (!callbacks.read_at || !callbacks.size)
-        BZI_API_MISUSE("source.%s: must be given", callbacks.read_at ? "size" : "read_at");
-    BZI_API_END(bzi_api_open_source(context, &opened, &callbacks, config, out, &e));
+    if (!callbacks.size || (!callbacks.read_at && !callbacks.memory))
+        BZI_API_MISUSE("source.%s: must be given", callbacks.read_at || callbacks.memory ? "size" : "read_at");
+    BZI_API_END(bzi_api_open_input(context, (bzi_input){ .kind = "source" }, &callbacks, config, out, &e));
 }
-
-#ifndef BENZINA_NO_RECORDS
-/* Opens a provider whose struct was completed. */
-static bzna_status bzi_api_open_provider(bzna_context *context, const bzna_provider *provider,
-                                         const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
-{
-    const bzi_input input = { .given = provider, .ops = bzi_provider_row(provider), .kind = "provider" };
-    bzna_dataset_config c;
-    bzna_records records;
-    const char *name;
-    bzna_status status;
-
-    if (bzi_api_reserved(provider->reserved, sizeof provider->reserved, "provider", err) != BZNA_OK ||
-        bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
-        return err->status;
-
-    name = c.name ? c.name : "provider";
-    if ((status = bzi_dataset_open(context->host, &input, name, &c, out, err)) != BZNA_OK)
-        bzi_error_prefix(err, name);
-    return bzi_api_logged(context->host, status);
-}
-
-#endif
 
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzna_provider *provider,
@@ -29844,13 +29109,13 @@ BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzn
     bzna_provider all;
 #endif
 
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(provider);
+    BZI_API_BEGIN_OUT(out, context, provider);
 
 #ifndef BENZINA_NO_RECORDS
     BZI_API_IN(all, provider, 0, "provider");
-    BZI_API_END(bzi_api_open_provider(context, &all, config, out, &e));
+    BZI_API_TRY(bzi_api_reserved(all.reserved, sizeof all.reserved, "provider", &e));
+    BZI_API_END(bzi_api_open_input(context, (bzi_input){ .given = &all, .ops = &bzi_provider_ops,
+                                                        .kind = "provider" }, NULL, config, out, &e));
 #else
     (void)config;
     BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build takes no providers (BENZINA_NO_RECORDS)");
@@ -29861,8 +29126,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count,
                                          bzna_dataset **out, bzna_error *err)
 {
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
+    BZI_API_BEGIN_OUT(out, context);
 
     if (!parts || !part_count)
         BZI_API_MISUSE("bzna_dataset_concat: there are no parts");
@@ -29876,8 +29140,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out,
                                         bzna_error *err)
 {
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_OUT(out, dataset);
 
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_range: count is 0");
@@ -29902,8 +29165,7 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
                                            bzna_error *err)
 {
     bzna_dataset_info all;
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_WITH(dataset);
 
     bzi_dataset_describe(dataset, &all);
     BZI_API_ANSWER(info);
@@ -29916,8 +29178,7 @@ BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32
     bzna_field_info all = { .kind = 0 };
     const bzi_field *found;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_WITH(dataset);
 
     if (!(found = bzi_dataset_field(dataset, field)))
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", dataset->parts[0].container->name, field);
@@ -29933,8 +29194,7 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
     bzna_track_info all = { .struct_size = 0 };
     const bzi_container *c;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_WITH(dataset);
 
     c = dataset->parts[0].container;
     if (!c->ops->track || c->ops->track(c, track, &all) != BZNA_OK)
@@ -29942,13 +29202,12 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
     BZI_API_ANSWER(info);
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
 {
     const bzi_container *c;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
-    BZI_API_NEED(target);
+    BZI_API_BEGIN_WITH(dataset, target);
 
     *target = BZNA_TARGET_NONE;
     BZI_API_FIND(c, &index);
@@ -29965,11 +29224,9 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
     const bzi_container *c;
     bzna_status status;
 
-    BZI_API_BEGIN;
+    BZI_API_BEGIN_WITH(dataset, field);
     if (needed)
         *needed = 0;
-    BZI_API_NEED(dataset);
-    BZI_API_NEED(field);
 
     BZI_API_FIND(c, &index);
     if ((status = bzi_container_field(c, index, field, &value, &e)) != BZNA_OK)
@@ -29979,16 +29236,16 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
     BZI_API_END(status);
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t target, void *buffer, size_t capacity,
                                         size_t *needed, bzna_error *err)
 {
     bzi_value value = { buffer, buffer ? capacity : 0, 0, 0 };
     bzna_status status;
 
-    BZI_API_BEGIN;
+    BZI_API_BEGIN_WITH(dataset);
     if (needed)
         *needed = 0;
-    BZI_API_NEED(dataset);
 
     status = bzi_dataset_class(dataset, (uint64_t)target, &value, &e);
     if (needed)
@@ -30003,8 +29260,7 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
     uint64_t local = index;
     bzna_sample_ref all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_WITH(dataset);
 
     BZI_API_FIND(c, &local);
     if (bzi_container_sample(c, local, &all, &e) != BZNA_OK)
@@ -30021,20 +29277,18 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     const bzi_pick pick = { .name = field };
     bzi_image all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
-    BZI_API_NEED(buffer);
-    BZI_API_NEED(image);
+    BZI_API_BEGIN_WITH(dataset, buffer, image);
     if (image->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
 
     BZI_API_FIND(c, &index);
-    if (bzi_container_read_image(c, index, &pick, room, &all, &e) != BZNA_OK)
+    if (bzi_container_look_image(c, index, &pick, &room, &all, &e) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     bzi_struct_out(image, image->struct_size, &all.coded, sizeof all.coded);
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64_t index, const char *field,
                                                  bzna_image_info *info, size_t struct_size, bzna_error *err)
 {
@@ -30043,11 +29297,10 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
     bzi_image image;
     bzna_image_info all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(dataset);
+    BZI_API_BEGIN_WITH(dataset);
 
     BZI_API_FIND(c, &index);
-    if (bzi_container_describe_image(c, index, &pick, &image, &e) != BZNA_OK)
+    if (bzi_container_look_image(c, index, &pick, NULL, &image, &e) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     all = bzi_image_info(&image);
     BZI_API_ANSWER(info);
@@ -30068,8 +29321,7 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
     bzna_decoder *decoder;
     bzi_host *host;
 
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
+    BZI_API_BEGIN_OUT(out, context);
 
     host = context->host;
     if (!(decoder = bzi_alloc_zero(&host->memory, 1, sizeof *decoder)))
@@ -30108,9 +29360,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     bzi_format format;
     bzna_picture all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(decoder);
-    BZI_API_NEED(picture);
+    BZI_API_BEGIN_WITH(decoder, picture);
     if (picture->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "picture.struct_size: not set");
 
@@ -30161,6 +29411,7 @@ BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size)
     bzi_struct_init(transform, struct_size, &all, sizeof all);
 }
 
+BZI_COLD
 BZNA_API uint32_t bzna_geometry_box(const bzna_geometry *geometry, const double area[4], double out[4])
 {
     return geometry && area && out ? (uint32_t)bzi_geometry_box(geometry, area, out) : 0;
@@ -30177,10 +29428,7 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     bzna_transform all;
     const char *fault;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(random);
-    BZI_API_NEED(jitter);
-    BZI_API_NEED(transform);
+    BZI_API_BEGIN_WITH(random, jitter, transform);
 
     if ((fault = bzi_jitter_fault(jitter)) != NULL)
         BZI_API_MISUSE("jitter.%s: out of its range, or not a number", fault);
@@ -30197,8 +29445,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *policy,
                                         bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED(policy);
+    BZI_API_BEGIN_WITH(policy);
 #ifdef BENZINA_NO_AUGMENT
     BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build has no policies (BENZINA_NO_AUGMENT)");
 #endif
@@ -30207,16 +29454,14 @@ BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_augment *augment, uint32_t out_width,
                                        uint32_t out_height, bzna_transform *transform, bzna_error *err)
 {
     const uint32_t size[2] = { out_width, out_height };
     bzna_transform all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(random);
-    BZI_API_NEED(augment);
-    BZI_API_NEED(transform);
+    BZI_API_BEGIN_WITH(random, augment, transform);
 
     bzi_transform_init(&all);
     BZI_API_TRY(bzi_augment_check(augment, "augment", 1, &e));
@@ -30234,13 +29479,12 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9], bzna_error *err)
 {
     bzna_affine a;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(affine);
-    BZI_API_NEED(homography);
+    BZI_API_BEGIN_WITH(affine, homography);
     BZI_API_IN(a, affine, 0, "affine");
 
     const double numbers[] = { a.crop_x, a.crop_y, a.crop_width, a.crop_height, a.degrees, a.translate_x,
@@ -30263,10 +29507,7 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
     const uint32_t in[2] = { in_width, in_height }, out[2] = { out_width, out_height };
     bzna_warp p;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(random);
-    BZI_API_NEED(warp);
-    BZI_API_NEED(homography);
+    BZI_API_BEGIN_WITH(random, warp, homography);
     if (!in_width || !in_height || !out_width || !out_height)
         BZI_API_MISUSE("bzna_warp_draw: a size is 0: from %ux%u to %ux%u", in_width, in_height,
                      out_width, out_height);
@@ -30328,11 +29569,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     bzi_kernel_pass pass;
     bzna_status status = BZNA_OK;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(picture);
-    BZI_API_NEED(transform);
-    BZI_API_NEED(output);
-    BZI_API_NEED(dst);
+    BZI_API_BEGIN_WITH(picture, transform, output, dst);
 
     bzi_transform_init(&t);
     BZI_API_IN(p, picture, 0, "picture");
@@ -30393,10 +29630,7 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
 {
     bzna_loader_config own;
 
-    BZI_API_BEGIN_OUT(out);
-    BZI_API_NEED(context);
-    BZI_API_NEED(dataset);
-    BZI_API_NEED(config);
+    BZI_API_BEGIN_OUT(out, context, dataset, config);
 
     BZI_API_IN(own, config, offsetof(bzna_loader_config, reserved0), "loader_config");
     if (context->host->no_threads)
@@ -30417,14 +29651,14 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
 {
     bzna_context *context;
 
-    if (!loader)
-        return BZNA_OK;
-    if (bzi_os_in_callback || bzi_loader_forked(loader))
+    BZI_API_BEGIN_CLOSE(loader);
+    if (bzi_loader_forked(loader))
         return BZNA_E_STATE;
 
     context = loader->context;
     bzi_context_retain(context);
-    bzi_loader_close(loader);
+    bzi_loader_end(loader);
+    bzi_loader_unref(loader);
     bzi_log_deliver(context->host);
     bzi_context_drop(context);
     return BZNA_OK;
@@ -30435,8 +29669,7 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     bzna_context *context;
     bzna_status status;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
+    BZI_API_BEGIN_WITH(batch);
     *batch = NULL;
     BZI_API_NEED_LOADER(loader, 1);
 
@@ -30483,8 +29716,7 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
 
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 0);
-    BZI_API_NEED(indices);
-    BZI_API_NEED(sizes);
+    BZI_API_NEED(indices, sizes);
     if (!batch_count)
         BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu has no batches", (bzi_llu)epoch);
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
@@ -30495,7 +29727,11 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 {
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 0);
-    bzi_loader_stop(loader);
+
+    bzi_loader_lock(loader);
+    loader->stopped = 1;
+    bzi_loader_wake_all(loader);
+    bzi_loader_unlock(loader);
     return BZNA_OK;
 }
 
@@ -30504,7 +29740,8 @@ BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna
 {
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 1);
-    BZI_API_END(bzi_loader_reset(loader, epoch, &e));
+    BZI_API_END(bzi_loader_seek(loader, NULL, &(bzi_place){ epoch, 0, loader->config.order.epoch_samples, 0 },
+                                bzi_loader_end_epoch(&loader->config, epoch), &e));
 }
 
 BZI_COLD
@@ -30536,15 +29773,16 @@ static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
     const bzna_loader_config *c = &loader->config;
     const bzi_pick *pick = &loader->picks[0];
 
-    memset(info, 0, sizeof *info);
-    info->decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
-    info->sessions = loader->pool ? loader->pool->count : 0;
+    *info = (bzna_loader_info){
+        .decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE,
+        .sessions = loader->pool ? loader->pool->count : 0,
+        .layout = c->output.layout,
+        .threads = c->decode.threads,
+        .reader_threads = c->read.threads,
+        .batches_in_flight = c->pipeline.batches_in_flight,
+        .read_ahead = c->read.ahead_samples,
+    };
     bzi_tensor_describe(loader->tensors, c->output.batch_size, &info->image);
-    info->layout = c->output.layout;
-    info->threads = c->decode.threads;
-    info->reader_threads = c->read.threads;
-    info->batches_in_flight = c->pipeline.batches_in_flight;
-    info->read_ahead = c->read.ahead_samples;
     bzi_loader_count_epoch(loader, &info->samples_per_epoch, &info->batches_per_epoch);
 
     if (loader->pool)
@@ -30570,10 +29808,7 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
     bzna_loader_info all;
 
     BZI_API_BEGIN;
-    BZI_API_NEED(loader);
-    if (loader->config.order.kind == BZNA_ORDER_GIVEN) {    /* it takes the lock */
-        BZI_API_NEED_LOADER(loader, 0);
-    }
+    BZI_API_NEED_LOADER(loader, 0);
 
     bzi_api_loader_info(loader, &all);
     BZI_API_ANSWER(info);
@@ -30598,9 +29833,7 @@ BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const b
 {
     bzna_statistics all, before;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(later);
-    BZI_API_NEED(earlier);
+    BZI_API_BEGIN_WITH(later, earlier);
 
     BZI_API_IN(all, later, 0, "statistics");
     BZI_API_IN(before, earlier, 0, "statistics");
@@ -30615,8 +29848,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
     bzna_tensor all;
     uint32_t first, count;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(loader);
+    BZI_API_BEGIN_WITH(loader);
 
     first = bzi_loader_first_tensor(loader);
     count = loader->tensor_end - first;
@@ -30639,8 +29871,10 @@ struct bzna_writer {
     bzi_host *host;                   /* where its messages would go */
 };
 #define bzi_writer_make(host, path, sink, config, out, err)        \
-    BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)")
-#define bzi_writer_add(writer, index, sample, timeout_ns, err) ((void)(index), (void)(timeout_ns), BZNA_E_UNSUPPORTED)
+    ((void)(host), (void)(path), (void)(out),                      \
+     BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)"))
+#define bzi_writer_add(writer, index, sample, timeout_ns, err)     \
+    ((void)(writer), (void)(index), (void)(timeout_ns), BZNA_E_UNSUPPORTED)
 #define bzi_writer_finish(writer, err)                         BZNA_E_UNSUPPORTED
 #define bzi_writer_close(writer)                               ((void)(writer))
 
@@ -30651,8 +29885,7 @@ struct bzna_writer {
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size,
                                          bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
+    BZI_API_BEGIN_WITH(batch);
 
     const uint32_t views = batch->loader->drawn_views;
     bzna_batch_info all = {
@@ -30702,9 +29935,7 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
     bzna_tensor all;
     uint32_t number;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
-    BZI_API_NEED(name);
+    BZI_API_BEGIN_WITH(batch, name);
 
     BZI_API_TRY(bzi_api_find_tensor(batch, name, &number, &e));
     bzi_batch_tensor(batch, number, &all);
@@ -30717,11 +29948,7 @@ BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name,
     const bzi_slot_bytes *bytes;
     uint32_t column;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
-    BZI_API_NEED(name);
-    BZI_API_NEED(data);
-    BZI_API_NEED(size);
+    BZI_API_BEGIN_WITH(batch, name, data, size);
 
     if (slot >= batch->slots)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_bytes: slot %u is not below %u", slot, batch->slots);
@@ -30737,10 +29964,9 @@ BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name,
 
 BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    if (!batch || slot >= batch->slots)
-        BZI_API_FAIL(batch ? BZNA_E_RANGE : BZNA_E_ARGUMENT, "bzna_batch_error: %s",
-                     batch ? "there is no such slot" : "batch is NULL");
+    BZI_API_BEGIN_WITH(batch);
+    if (slot >= batch->slots)
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_error: there is no such slot");
     if (batch->status[slot] < 0)
         e = batch->errors[slot];
     BZI_API_END(batch->status[slot]);
@@ -30752,29 +29978,24 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
     const bzna_loader_output *output;
     uint32_t each;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
-    BZI_API_NEED(data);
-    BZI_API_NEED(count);
+    BZI_API_BEGIN_WITH(batch, data, count);
 
     output = &batch->loader->config.output;
     if (slice >= output->slices)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_slice: %u is not below the %u slices", slice, output->slices);
     each = output->batch_size / output->slices;
     *data = batch->slices[slice];
-    *count = batch->real <= slice * each ? 0 : (uint32_t)bzi_min(each, batch->real - slice * each);
+    *count = batch->real <= slice * each ? 0 : bzi_min32(each, batch->real - slice * each);
     return BZNA_OK;
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, uint32_t version, void **tensor,
                                           bzna_error *err)
 {
     uint32_t number;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED(tensor);
-    BZI_API_NEED(batch);
-    BZI_API_NEED(name);
+    BZI_API_BEGIN_WITH(tensor, batch, name);
     if (version > BZNA_DLPACK_1)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_to_dlpack: version %u is not known", version);
 
@@ -30783,10 +30004,10 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
     BZI_API_END(bzi_batch_export(batch, number, version, tensor, &e));
 }
 
+BZI_COLD
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED(batch);
+    BZI_API_BEGIN_WITH(batch);
     BZI_API_NEED_LOADER(batch->loader, 0);
 
     if (!batch->loader->on_device)
@@ -30799,9 +30020,21 @@ BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error
 
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
 {
+    int owned;
+
     if (!batch)
         return BZNA_OK;
-    return bzi_loader_forked(batch->loader) ? BZNA_E_STATE : bzi_batch_release(batch);
+    if (bzi_loader_forked(batch->loader))
+        return BZNA_E_STATE;
+
+    bzi_loader_lock(batch->loader);
+    owned = bzi_batch_is_owned(batch);                      /* 0: its owner has released it before */
+    batch->owned = 0;
+    bzi_loader_unlock(batch->loader);
+    if (!owned)
+        return BZNA_E_STATE;
+    bzi_batch_unref(batch);                                 /* DLPack tensors may keep it on loan */
+    return BZNA_OK;
 }
 
 /* --- Writers --- */
@@ -30812,11 +30045,6 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
     bzna_writer_config c = { .struct_size = sizeof c };
     bzna_sink callbacks;
 
-    if (!context || !out || (!path && !sink))
-        return BZI_MISUSE(err, "bzna_writer_open: %s is NULL",
-                        !context ? "context" :
-                        !out     ? "out" :
-                                   "path or sink");
     if (sink && bzi_api_in(&callbacks, sizeof callbacks, sink, offsetof(bzna_sink, reserved0), "sink", err) != BZNA_OK)
         return err->status;
     if (sink && !callbacks.write_at)
@@ -30831,9 +30059,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, const bzna_writer_config *config,
                                       bzna_writer **out, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    if (out)
-        *out = NULL;
+    BZI_API_BEGIN_OUT(out, context, path);
     BZI_API_END(bzi_api_writer(context, path, NULL, config, out, &e));
 }
 
@@ -30841,24 +30067,8 @@ BZI_COLD
 BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink,
                                            const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    if (out)
-        *out = NULL;
+    BZI_API_BEGIN_OUT(out, context, sink);
     BZI_API_END(bzi_api_writer(context, NULL, sink, config, out, &e));
-}
-
-/* Gives the target of a sample that is to be written, or BZNA_TARGET_NONE if it has none. */
-static bzna_status bzi_api_target(const bzna_writer_sample *sample, int64_t *target, bzna_error *err)
-{
-    if (sample->has_target > 1)
-        return BZI_MISUSE(err, "sample.has_target: neither 0 nor 1");
-    if (sample->has_target && sample->target == BZNA_TARGET_NONE)
-        return BZI_MISUSE(err, "sample.target: -1 stands for a sample without a target; set has_target "
-                        "to 0 for that");
-    if (!sample->has_target && sample->target != 0 && sample->target != BZNA_TARGET_NONE)
-        return BZI_MISUSE(err, "sample.target: %lld, but has_target is 0", (long long)sample->target);
-    *target = sample->has_target ? sample->target : BZNA_TARGET_NONE;
-    return BZNA_OK;
 }
 
 static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_writer_sample *given, int64_t timeout_ns,
@@ -30866,32 +30076,35 @@ static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_w
 {
     bzna_writer_sample sample;
 
-    if (!writer)
-        return BZI_MISUSE(err, "the writer is NULL");
     if (!given)
         return bzi_writer_add(writer, index, NULL, timeout_ns, err);
 
     if (bzi_api_in(&sample, sizeof sample, given, 0, "sample", err) != BZNA_OK ||
-        bzi_api_target(&sample, &sample.target, err) != BZNA_OK ||
         bzi_api_reserved(sample.reserved, sizeof sample.reserved, "sample", err) != BZNA_OK)
         return err->status;
+    if (sample.has_target > 1)
+        return BZI_MISUSE(err, "sample.has_target: neither 0 nor 1");
+    if (sample.has_target && sample.target == BZNA_TARGET_NONE)
+        return BZI_MISUSE(err, "sample.target: -1 stands for a sample without a target; set has_target "
+                          "to 0 for that");
+    if (!sample.has_target && sample.target != 0 && sample.target != BZNA_TARGET_NONE)
+        return BZI_MISUSE(err, "sample.target: %lld, but has_target is 0", (long long)sample.target);
     if (!sample.image)
         return BZI_MISUSE(err, "sample.image: must be given");
+    sample.target = sample.has_target ? sample.target : BZNA_TARGET_NONE;
     return bzi_writer_add(writer, index, &sample, timeout_ns, err);
 }
 
 BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_writer_sample *sample, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    if (!sample)
-        BZI_API_MISUSE("sample is NULL");
+    BZI_API_BEGIN_WITH(writer, sample);
     BZI_API_END(bzi_api_add(writer, BZI_INDEX_LAST, sample, 0, &e));
 }
 
 BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, const bzna_writer_sample *sample,
                                         int64_t timeout_ns, bzna_error *err)
 {
-    BZI_API_BEGIN;
+    BZI_API_BEGIN_WITH(writer);
     if (timeout_ns < 0)
         BZI_API_MISUSE("bzna_writer_add_at: timeout_ns is negative; no call waits forever");
     if (index >= UINT32_MAX)
@@ -30903,9 +30116,7 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
 BZI_COLD
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    if (!writer)
-        BZI_API_MISUSE("the writer is NULL");
+    BZI_API_BEGIN_WITH(writer);
     BZI_API_END(bzi_api_logged(writer->host, bzi_writer_finish(writer, &e)));
 }
 

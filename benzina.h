@@ -363,21 +363,24 @@
  * SECURITY. Files from strangers may be opened, listed, and copied: containers, headers, fields and
  * parameter sets are read by benzina.c alone, which is fuzzed under sanitizers. Pixels are decoded
  * by others, and decoding is as safe as they are, so keep them up to date:
- *     - libjpeg-turbo decodes JPEG, also on the way to a GPU.
- *     - libavcodec decodes H.264, H.265, AV1 and stills in software. It sees a picture only after
- *       benzina.c read its headers and found its size, depth and kind within the limits above.
- *     - NVIDIA's driver decodes for NVDEC, in part in the kernel.
+ *     - libjpeg-turbo decodes JPEG, also for a GPU, except where decode.jpeg asks for NVDEC.
+ *     - libavcodec decodes H.264, H.265, AV1 and stills in software, by itself or by libraries that
+ *       it was built with: AV1 always by libdav1d. It sees a picture only after benzina.c read its
+ *       headers and found its size, depth and kind within the limits above.
+ *     - NVIDIA's driver decodes for NVDEC, in part in the kernel. It sees a picture only then, too.
  * To have fewer of them: context_config.codecs names the codecs that may be decoded, and the
  * switches of chapter 1 leave libraries out. A smaller max_edge_px and max_sample_bytes bound what
  * a picture may cost. To contain them, decode in a process of its own that may neither open files
  * nor connect: with context_config.no_threads, device.kind CPU and data sets from memory or
  * sources, the library itself opens no file and starts no thread, so that a filter of system calls
- * may forbid both.
+ * may forbid both. tests/unit/test_no_threads.c does so, and decodes H.264, H.265, AV1 and JPEG.
  *
  * Paths, patterns, configurations and callbacks are the program's own, and trusted. So are lists of
- * samples (dataset_config.list), which may name any file. No other file names one, and the library
- * never runs a command. A saved state is checked, and may come from anywhere. How to report a
- * fault: tests/README.md, "Security".
+ * samples (dataset_config.list), which may name any file, and the links of a folder, which are
+ * followed wherever they lead: if strangers may make links there, give the paths of the files
+ * instead. No other file names one, and the library never runs a command nor connects to anything.
+ * A saved state is checked, and may come from anywhere. How to report a fault: tests/README.md,
+ * "Security".
  *
  * Files may change while they are open. The library maps no file into memory, so a change fails
  * samples and never ends the process:
@@ -900,6 +903,9 @@ typedef struct bzna_source {
     /* Releases what the source holds. Called exactly once, on the thread that releases the data set
      * last, and never if bzna_dataset_open_source failed. May be NULL. */
     void    (*close)(void *user);
+    /* All bytes, if they lie in memory, where they must stay as they are until close. They are not
+     * copied, and read_at may be NULL. NULL: read_at gives them */
+    const void *memory;
 } bzna_source;
 
 /* Bytes to anywhere, for bzna_writer_open_sink. The callbacks are never called concurrently. They
@@ -988,8 +994,9 @@ typedef bzna_status (*bzna_provider_locate_fn)(void *user, uint64_t index, uint3
 /* Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called
  * by several threads at once: the reader threads of loaders, and threads in bzna_dataset_* calls
  * and in bzna_loader_open. No lock of the library is held. They may use other data sets, but must
- * not close any object. Each must give the same value whenever it is asked for it. A loader has one
- * reader thread by default: raise read.threads if read calculates much or waits long.
+ * not close any object. Each must give the same value whenever it is asked for it. A loader of
+ * pictures has one reader thread by default: raise read.threads if read calculates much or waits
+ * long. Without pictures, decoder threads read.
  *
  * They return BZNA_OK, or a failure:
  *     BZNA_E_NOT_FOUND   the sample has no such value. That is no error, except of the picture that
@@ -1364,7 +1371,9 @@ typedef struct bzna_records {
     /* BZNA_RECORD_... An integer is the field "target", a FLOAT32 the field "label", a vector of
      * one number. NONE: there is no label */
     uint32_t label_type;
-    float    scale;                   /* numbers of vectors are x * scale + bias; 0 counts as 1 */
+    /* numbers of vectors are x * scale + bias; 0 counts as 1. If both are 0, the bits of FLOAT32
+     * stay as they are */
+    float    scale;
     float    bias;                    /* likewise. Both must be 0 for pictures */
     uint32_t reserved0;               /* must be 0 */
 } bzna_records;
@@ -2697,8 +2706,9 @@ typedef struct bzna_loader_fields {
 
 /* Advanced, used with slow or failing storage: how samples are read. */
 typedef struct bzna_loader_read {
-    /* threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. Raise
-     * it where each read waits long, as on network storage */
+    /* threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. Where
+     * nothing is decoded, or all samples lie in memory and batches go to the host, the default is
+     * none: decoder threads read. Raise it where each read waits long, as on network storage */
     uint32_t threads;
     /* samples read before they are decoded, at most 65536. Default: 2 for each decoder thread, 4
      * for each session, and 2; where software decodes, more while they are small: up to 1 MiB for
@@ -2905,7 +2915,7 @@ typedef struct bzna_loader_info {
     /* NVDEC's decode sessions, shared with the context's other loaders; 0: software only */
     uint32_t    sessions;
     uint32_t    threads;              /* decode.threads */
-    uint32_t    reader_threads;       /* read.threads */
+    uint32_t    reader_threads;       /* read.threads; 0: decoder threads read */
     uint32_t    batches_in_flight;    /* pipeline.batches_in_flight */
     uint32_t    read_ahead;           /* read.ahead_samples; by default, as many as may be */
     /* of this rank in a whole epoch, from its start; padding is not counted */
@@ -2928,8 +2938,8 @@ typedef struct bzna_stage_statistics {
     uint64_t wait_after_ns;           /* blocked because the next queue was full (back-pressure) */
     uint64_t depth;                   /* what waits in its queue now */
     uint64_t capacity;                /* the most that its queue holds */
-    /* that work in it: read.threads, decode.threads or NVDEC's sessions, the same, 1. 0 in the
-     * first three with pipeline.no_threads */
+    /* that work in it: read.threads, decode.threads or NVDEC's sessions, the same, 1. Decoder
+     * threads that read count in the first, too. 0 in the first three with pipeline.no_threads */
     uint64_t threads;
     uint64_t reserved[2];             /* 0 */
 } bzna_stage_statistics;

@@ -1426,18 +1426,25 @@ BZI_KERNEL_FN float bzi_kernel_along(const float h[9], int along, int32_t i)
     return along ? v : u;
 }
 
+/* Output columns, or rows, first..end - 1, and the axis that they lie along; last: that of luma. */
+typedef struct bzi_kernel_stretch {
+    bzi_kernel_axis axis;
+    float           last;
+    int32_t         first, end;
+} bzi_kernel_stretch;
+
 /* Of two samples an axis: the first one, and the share of the second. along and filter are constants where they can be,
  * for compilers to vectorize. */
-BZI_KERNEL_FN void bzi_kernel_plan_lerp(const bzi_kernel_scan *scan, const bzi_kernel_slot *slot, bzi_kernel_axis axis,
-                                        float last, int along, uint32_t filter, int32_t first, int32_t end)
+BZI_KERNEL_FN void bzi_kernel_plan_lerp(const bzi_kernel_scan *scan, const bzi_kernel_slot *slot,
+                                        bzi_kernel_stretch of, int along, uint32_t filter)
 {
     const bzi_kernel_slot local = *slot;       /* the compiler knows that no store changes it */
     int32_t *restrict index = scan->index;
     float *restrict weight = scan->weight;
     for (int32_t i = 0; i < (int32_t)scan->room; i++) {
-        const int32_t at = first + i < end ? first + i : end - 1;
-        const float place = bzi_kernel_place(filter, bzi_kernel_along(local.h, along, at), last);
-        const bzi_kernel_tap tap = bzi_kernel_tap_of(axis, place);
+        const int32_t at = of.first + i < of.end ? of.first + i : of.end - 1;
+        const float place = bzi_kernel_place(filter, bzi_kernel_along(local.h, along, at), of.last);
+        const bzi_kernel_tap tap = bzi_kernel_tap_of(of.axis, place);
         index[i] = tap.index;
         weight[i] = tap.weight;
     }
@@ -1450,12 +1457,13 @@ BZI_KERNEL_CPU void bzi_kernel_plan_scan(const bzi_kernel_scan *scan, const bzi_
     const int along = which & 1, c = which >> 1;
     const bzi_kernel_axis axis = along ? view->y[c] : view->x[c];
     const float last = along ? view->y[0].last : view->x[0].last, shrink = view->shrink[along];
+    const bzi_kernel_stretch of = { axis, last, first, end };
     if (view->kind == BZI_KERNEL_LERP && slot->filter != BZI_KERNEL_NEAREST && along)
-        bzi_kernel_plan_lerp(scan, slot, axis, last, 1, BZI_KERNEL_LINEAR, first, end);
+        bzi_kernel_plan_lerp(scan, slot, of, 1, BZI_KERNEL_LINEAR);
     else if (view->kind == BZI_KERNEL_LERP && slot->filter != BZI_KERNEL_NEAREST)
-        bzi_kernel_plan_lerp(scan, slot, axis, last, 0, BZI_KERNEL_LINEAR, first, end);
+        bzi_kernel_plan_lerp(scan, slot, of, 0, BZI_KERNEL_LINEAR);
     else if (view->kind == BZI_KERNEL_LERP)
-        bzi_kernel_plan_lerp(scan, slot, axis, last, along, BZI_KERNEL_NEAREST, first, end);
+        bzi_kernel_plan_lerp(scan, slot, of, along, BZI_KERNEL_NEAREST);
     if (view->kind == BZI_KERNEL_LERP)
         return;
 
@@ -1555,19 +1563,32 @@ typedef int32_t bzi_kernel_int256 __attribute__((vector_size(32)));
 typedef int32_t bzi_kernel_int512 __attribute__((vector_size(64)));
 typedef uint32_t bzi_kernel_uint256 __attribute__((vector_size(32)));
 
+/* The instructions that the processor has, and whose registers the system saves: 2 and 4 stand for those of AVX, 0xe0
+ * for those of AVX-512, which macOS saves from their first use on. */
+BZI_KERNEL_CPU int bzi_kernel_find_level(void)
+{
+    const unsigned avx512 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
+    unsigned a, b, c, d, saved;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_F16C))
+        return 0;
+    __asm__("xgetbv" : "=a"(saved), "=d"(d) : "c"(0));
+#  ifdef __APPLE__
+    saved |= 0xe0;
+#  endif
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2) || (saved & 6) != 6)
+        return 0;
+    return (b & avx512) != avx512 || (saved & 0xe0) != 0xe0 ? 1 : c & bit_AVX512VBMI ? 3 : 2;
+}
+
 /* Asked once: where a hypervisor answers cpuid, that takes longer than a row. */
 BZI_KERNEL_CPU int bzi_kernel_level(void)
 {
     static int found = -1;
     int level = __atomic_load_n(&found, __ATOMIC_RELAXED);
-    unsigned a, b, c = 0, d;
-    if (level >= 0)
-        return level;
-    level = __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-    if (level && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq"))
-        level = __builtin_cpu_supports("avx512vbmi") ? 3 : 2;
-    __atomic_store_n(&found, level, __ATOMIC_RELAXED);
+    if (level < 0) {
+        level = bzi_kernel_find_level();
+        __atomic_store_n(&found, level, __ATOMIC_RELAXED);
+    }
     return level;
 }
 
@@ -1751,13 +1772,13 @@ BZI_KERNEL_FILTERS(BZI_KERNEL_VBMI, 512, BZI_KERNEL_V512)
                                                         const bzi_kernel_output *out, uint8_t *const to[3])            \
     {                                                                                                                  \
         const int is_plain = lines->is_plain && lines->end - lines->first >= bits / 32;                                \
-        switch (is_plain ? out->dtype * 2 + (lines->lerp != 0) : 8) {                                                  \
-        BZI_KERNEL_CASE(0, bits) BZI_KERNEL_CASE(1, bits) BZI_KERNEL_CASE(2, bits) BZI_KERNEL_CASE(3, bits)            \
-        BZI_KERNEL_CASE(4, bits) BZI_KERNEL_CASE(5, bits) BZI_KERNEL_CASE(6, bits) BZI_KERNEL_CASE(7, bits)            \
-        default: bzi_kernel_paint_##bits(slot, lines, to, lines->lerp, out->dtype, 0);                                 \
-        }                                                                                                              \
+        if (is_plain && lines->lerp)                                                                                   \
+            bzi_kernel_paint_##bits(slot, lines, to, 1, out->dtype, 1);                                                \
+        else if (is_plain)                                                                                             \
+            bzi_kernel_paint_##bits(slot, lines, to, 0, out->dtype, 1);                                                \
+        else                                                                                                           \
+            bzi_kernel_paint_##bits(slot, lines, to, lines->lerp, out->dtype, 0);                                      \
     }
-#  define BZI_KERNEL_CASE(n, bits) case n: bzi_kernel_paint_##bits(slot, lines, to, n & 1, n / 2, 1); break;
 BZI_KERNEL_COLORS(BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
 BZI_KERNEL_COLORS(BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
 
@@ -1948,6 +1969,29 @@ BZI_KERNEL_CPU void bzi_kernel_round_rows(const bzi_kernel_slot *slot, bzi_kerne
     bzi_kernel_take_whole(lines, 0, lines->rgb);
 }
 
+/* Colors of a row by a 3x4 matrix, in place in rgb. */
+BZI_KERNEL_FN void bzi_kernel_matrix_row(const float m[12], const bzi_kernel_lines *lines)
+{
+    float local[12], *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
+    memcpy(local, m, sizeof local);
+    for (int32_t i = 0; i < lines->end - lines->first; i++) {
+        float c[3] = { r[i], g[i], b[i] };
+        bzi_kernel_apply_matrix(local, c);
+        r[i] = c[0];
+        g[i] = c[1];
+        b[i] = c[2];
+    }
+}
+
+/* Y', Cb, Cr of an output row become R, G, B, in rgb. */
+BZI_KERNEL_FN void bzi_kernel_rgb_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines)
+{
+    bzi_kernel_mix_rows(lines);
+    bzi_kernel_matrix_row(slot->rgb, lines);
+    if (slot->flags & BZI_KERNEL_COLOR)
+        bzi_kernel_matrix_row(slot->color, lines);
+}
+
 /* A step of a row's jitter, in place in rgb; step and flags are constants, for compilers to vectorize. */
 BZI_KERNEL_FN void bzi_kernel_jitter_line(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, int step,
                                           uint32_t flags)
@@ -1956,10 +2000,6 @@ BZI_KERNEL_FN void bzi_kernel_jitter_line(const bzi_kernel_slot *slot, const bzi
     float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
     for (int32_t i = 0; i < lines->end - lines->first; i++) {
         float c[3] = { r[i], g[i], b[i] };
-        if (step == 0)
-            bzi_kernel_apply_matrix(local.rgb, c);
-        if (flags & BZI_KERNEL_COLOR)
-            bzi_kernel_apply_matrix(local.color, c);
         bzi_kernel_jitter_step(&local, flags, step, c);
         r[i] = c[0];
         g[i] = c[1];
@@ -1974,13 +2014,12 @@ BZI_KERNEL_FN void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kernel
     const float w0 = slot->luma[0], w1 = slot->luma[1], w2 = slot->luma[2];
     const int32_t columns = lines->end - lines->first;
     int32_t sum = 0;                           /* of at most 2^14 pixels, below 2^16 each */
-    bzi_kernel_mix_rows(lines);
+    bzi_kernel_rgb_row(slot, lines);
     bzi_kernel_take_whole(lines, 0, lines->rgb);
-#define LINE(flags) case flags: bzi_kernel_jitter_line(slot, lines, 0, flags); break;
-    switch (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_SHIFT)) {
-    LINE(0) LINE(BZI_KERNEL_COLOR) LINE(BZI_KERNEL_SHIFT) LINE(BZI_KERNEL_COLOR | BZI_KERNEL_SHIFT)
-    }
-#undef LINE
+    if (slot->flags & BZI_KERNEL_SHIFT)
+        bzi_kernel_jitter_line(slot, lines, 0, BZI_KERNEL_SHIFT);
+    else
+        bzi_kernel_jitter_line(slot, lines, 0, 0);
     for (int32_t i = 0; i < columns && (slot->flags & BZI_KERNEL_SUM); i++)
         sum += (int32_t)(((w0 * r[i] + w1 * g[i]) + w2 * b[i]) * 256.0f + 0.5f);
     lines->sums[0] += (uint64_t)sum;
@@ -2019,41 +2058,30 @@ BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_jitter_row_256(const bzi_kernel_s
     bzi_kernel_jitter_row(slot, lines);
 }
 
-/* Colors of an output row, and elements, without instructions of x86-64: for compilers to vectorize. flags are a
- * constant, since a test inside keeps a loop scalar. */
-BZI_KERNEL_FN void bzi_kernel_color_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, uint32_t flags)
-{
-    const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change it */
-    const int32_t columns = lines->end - lines->first, has = flags & BZI_KERNEL_MEAN ? 1 : 0;
-    const float *restrict mean0 = lines->mean[0], *restrict mean1 = lines->mean[1], *restrict mean2 = lines->mean[2];
-    float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
-    bzi_kernel_mix_rows(lines);
-    for (int32_t i = 0; i < columns; i++) {
-        float c[3] = { r[i], g[i], b[i] };
-        const float mean[3] = { has ? mean0[i] : 0.0f, has ? mean1[i] : 0.0f, has ? mean2[i] : 0.0f };
-        bzi_kernel_color_convert(&local, flags, mean, c);
-        r[i] = c[0];
-        g[i] = c[1];
-        b[i] = c[2];
-    }
-}
-
 BZI_KERNEL_FN void bzi_kernel_convert(uint32_t dtype, void *restrict to, const float *restrict from, int32_t columns)
 {
     for (int32_t i = 0; i < columns; i++)
         bzi_kernel_set(dtype, to, i, from[i]);
 }
 
+/* Colors of an output row, and elements, without instructions of x86-64: loops that compilers vectorize, as none has a
+ * test in it. */
 BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,
                                       const bzi_kernel_output *out, uint8_t *const to[3])
 {
-#define CONVERT(flags) case flags: bzi_kernel_color_row(slot, lines, flags); break;
-    switch ((slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) | (out->mean ? BZI_KERNEL_MEAN : 0)) {
-    CONVERT(0) CONVERT(1) CONVERT(2) CONVERT(3) CONVERT(4) CONVERT(5) CONVERT(6) CONVERT(7)
+    const float w0 = slot->luma[0], w1 = slot->luma[1], w2 = slot->luma[2];
+    const float *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
+    const int32_t columns = lines->end - lines->first;
+    bzi_kernel_rgb_row(slot, lines);
+    for (int32_t i = 0; i < columns && (slot->flags & BZI_KERNEL_GRAY); i++)
+        lines->rgb[0][i] = (w0 * lines->rgb[0][i] + w1 * g[i]) + w2 * b[i];
+    for (uint32_t p = 0; p < out->channels; p++) {
+        const float bias = slot->bias[p], scale = slot->scale[p], *restrict mean = lines->mean[p];
+        float *restrict row = lines->rgb[p];
+        for (int32_t i = 0; i < columns; i++)
+            row[i] = (row[i] - bias - (lines->has_mean ? mean[i] : 0.0f)) * scale;
+        BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_convert, to[p], row, columns);
     }
-#undef CONVERT
-    for (uint32_t p = 0; p < out->channels; p++)
-        BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_convert, to[p], lines->rgb[p], lines->end - lines->first);
 }
 
 /* Elements of rows, of 1 << shift bytes, to pixels, from `done` on; shift is a constant. */
@@ -2192,98 +2220,107 @@ BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const 
 #if BZI_KERNEL_X86
 enum { BZI_KERNEL_TURNED_TAPS = 12 }; /* samples an axis, at most */
 
-/* What pixels share of one plane: sizes, and by how much the filter is widened. */
+/* An axis of a plane, and what an output row takes along it. */
 typedef struct bzi_kernel_turned {
-    int32_t taps[2], end[2];
-    float   narrow[2], radius[2];
+    bzi_kernel_axis axis;
+    float   h[3];             /* the row of H that gives its position */
+    float   last;             /* of luma */
+    float   narrow, radius;   /* of the filter, as in bzi_kernel_taps */
+    int32_t taps, end;
+    int     lerp;             /* two samples, and the weight of the second */
+    int     is_row;           /* samples are rows of the plane */
 } bzi_kernel_turned;
 
-BZI_KERNEL_CPU int bzi_kernel_turned_taps(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int c,
-                                          bzi_kernel_turned *t)
+BZI_KERNEL_CPU bzi_kernel_turned bzi_kernel_turned_of(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int c,
+                                                      int along)
 {
-    int fits = 1;
-    for (int along = 0; along < 2; along++) {
-        const bzi_kernel_axis axis = along ? view->y[c] : view->x[c];
-        const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, 0.0f, view->shrink[along]);
-        t->taps[along] = view->kind == BZI_KERNEL_LERP ? 2 : taps.count;
-        t->end[along] = (int32_t)axis.last;
-        t->narrow[along] = taps.narrow;
-        t->radius[along] = taps.radius;
-        fits &= t->taps[along] <= BZI_KERNEL_TURNED_TAPS && (along || t->end[0] >= 3);
-    }
-    return fits;
+    const bzi_kernel_axis axis = along ? view->y[c] : view->x[c];
+    const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, 0.0f, view->shrink[along]);
+    const float *h = slot->h + 3 * along;
+    const int lerp = view->kind == BZI_KERNEL_LERP;
+    return (bzi_kernel_turned){ axis, { h[0], h[1], h[2] }, along ? view->y[0].last : view->x[0].last, taps.narrow,
+                                taps.radius, lerp ? 2 : taps.count, (int32_t)axis.last, lerp, along };
 }
 
 /* Is the loop for this slot? */
 BZI_KERNEL_CPU int bzi_kernel_is_turned(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
-    bzi_kernel_turned t;
     if (!bzi_kernel_level() || bzi_kernel_is_separable(slot->h) || !bzi_kernel_affine(slot->h) || slot->depth != 8 ||
         slot->filter != BZI_KERNEL_LINEAR || slot->antialias > 1 || slot->x1 < slot->x0 || slot->y1 < slot->y0 ||
         out->width < 1 || out->width > 16384)
         return 0;
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
-    for (int p = 0; p < (view.plane[1] ? 3 : 1); p++)
+    for (int p = 0; p < (view.plane[1] ? 3 : 1); p++) {
+        const bzi_kernel_turned x = bzi_kernel_turned_of(slot, &view, p > 0, 0);
         if (slot->step[p] != 1 || slot->pitch[p] < 4 || (int64_t)slot->pitch[p] * (slot->y1 + 1) > INT32_MAX ||
-            !bzi_kernel_turned_taps(slot, &view, p > 0, &t))
+            x.end < 3 || x.taps > BZI_KERNEL_TURNED_TAPS ||
+            bzi_kernel_turned_of(slot, &view, p > 0, 1).taps > BZI_KERNEL_TURNED_TAPS)
             return 0;
+    }
     return view.kind == BZI_KERNEL_RAMP || view.kind == BZI_KERNEL_LERP;
 }
 
-/* Eight positions on an axis, and the first and the last sample that each takes, as bzi_kernel_reach. */
-typedef struct bzi_kernel_turned_axis {
-    __m256  position;
-    __m256i first, last;
-} bzi_kernel_turned_axis;
+/* What eight pixels take along an axis of a plane. Where samples of four neighbors lie within sixteen columns and begin
+ * in three rows at most, they come out of windows of sixteen bytes, one a row: a warp by 9 degrees, of three samples an
+ * axis, takes 22 cycles a pixel so, and 31 where all samples are gathered (Zen 4). */
+typedef struct bzi_kernel_turned_eight {
+    __m256  weight[BZI_KERNEL_TURNED_TAPS], norm;
+    __m256i first;            /* sample of each pixel */
+    __m256i pick;             /* x: bytes of the windows: each pixel's first four samples */
+    __m256i is_below;         /* y: pixels whose samples begin below the first row */
+    __m256i is_lowest;        /* y: pixels whose samples begin in the third */
+    int32_t least[8];         /* columns, or rows, of the first windows: of each four pixels the same */
+    int     near;             /* windows hold the samples; of y: which begin in the first 2 rows (1) or 3 (2) of them */
+} bzi_kernel_turned_eight;
 
-BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_turned_axis bzi_kernel_turned_reach(const bzi_kernel_turned *t,
-                                                                             bzi_kernel_axis axis, int along, __m256 at)
+/* The weights of samples from the first one on, as bzi_kernel_weight: 0 behind `last`, if not all pixels have as many.
+ * Returns their sum. taps: t->taps, a constant where it can be. Samples are counted in floats, which are exact. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_weigh(const bzi_kernel_turned *t, int32_t taps, __m256 position,
+                                                             __m256 first, __m256 last, __m256 *weight)
 {
-    const __m256 position = _mm256_add_ps(_mm256_mul_ps(at, _mm256_set1_ps(axis.scale)), _mm256_set1_ps(axis.offset));
-    const __m256 edge = _mm256_sub_ps(position, _mm256_set1_ps(t->radius[along]));
-    const __m256i begin = _mm256_add_epi32(_mm256_cvttps_epi32(_mm256_floor_ps(edge)), _mm256_set1_epi32(1));
-    const __m256i last = _mm256_add_epi32(begin, _mm256_set1_epi32(t->taps[along] - 1));
-    return (bzi_kernel_turned_axis){ position, _mm256_max_epi32(begin, _mm256_setzero_si256()),
-                                     _mm256_min_epi32(last, _mm256_set1_epi32(t->end[along])) };
-}
-
-/* The weights of `count` samples from the first one on, as bzi_kernel_weight: 0 behind the last, if not all pixels have
- * as many. Returns their sum. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_weigh(const bzi_kernel_turned_axis *axis, int32_t count,
-                                                             float narrow, int have_all, __m256 *weights)
-{
-    const __m256 first = _mm256_cvtepi32_ps(axis->first), last = _mm256_cvtepi32_ps(axis->last);
-    const __m256 one = _mm256_set1_ps(1.0f);
+    const __m256 one = _mm256_set1_ps(1.0f), beyond = _mm256_sub_ps(_mm256_sub_ps(last, first),
+                                                                    _mm256_set1_ps((float)(taps - 1)));
+    const int have_all = _mm256_movemask_ps(beyond) == 0;
     __m256 sum = _mm256_setzero_ps();
-    for (int32_t k = 0; k < count; k++) {
-        const __m256 i = _mm256_add_ps(first, _mm256_set1_ps((float)k));
-        const __m256 away = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_sub_ps(i, axis->position));
-        const __m256 w = _mm256_max_ps(_mm256_sub_ps(one, _mm256_mul_ps(away, _mm256_set1_ps(narrow))),
-                                       _mm256_setzero_ps());
-        weights[k] = have_all ? w : _mm256_and_ps(_mm256_cmp_ps(i, last, _CMP_LE_OQ), w);
-        sum = _mm256_add_ps(sum, weights[k]);
+    for (int32_t k = 0; k < taps; k++) {
+        const __m256 i = k ? _mm256_add_ps(first, _mm256_set1_ps((float)k)) : first;
+        const __m256 away = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_sub_ps(i, position));
+        const __m256 w = _mm256_sub_ps(one, _mm256_mul_ps(away, _mm256_set1_ps(t->narrow)));
+        weight[k] = _mm256_max_ps(w, _mm256_setzero_ps());
+        if (!have_all)
+            weight[k] = _mm256_and_ps(_mm256_cmp_ps(i, last, _CMP_LE_OQ), weight[k]);
+        sum = k ? _mm256_add_ps(sum, weight[k]) : weight[k];
     }
     return sum;
 }
 
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_weights(const bzi_kernel_turned_axis *axis, int32_t count,
-                                                               float narrow, __m256 *weights)
+/* Samples and weights at positions of the picture, as bzi_kernel_reach. Returns the last samples. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_ramp(const bzi_kernel_turned *t, int32_t taps, __m256 at,
+                                                             bzi_kernel_turned_eight *eight)
 {
-    const __m256i beyond = _mm256_sub_epi32(_mm256_sub_epi32(axis->last, axis->first), _mm256_set1_epi32(count - 1));
-    return _mm256_testz_si256(beyond, beyond) ? bzi_kernel_turned_weigh(axis, count, narrow, 1, weights) :
-                                                bzi_kernel_turned_weigh(axis, count, narrow, 0, weights);
+    const __m256 scaled = _mm256_mul_ps(at, _mm256_set1_ps(t->axis.scale));
+    const __m256 position = _mm256_add_ps(scaled, _mm256_set1_ps(t->axis.offset));
+    const __m256 edge = _mm256_floor_ps(_mm256_sub_ps(position, _mm256_set1_ps(t->radius)));
+    const __m256 first = _mm256_max_ps(_mm256_add_ps(edge, _mm256_set1_ps(1.0f)), _mm256_setzero_ps());
+    const __m256 last = _mm256_min_ps(_mm256_add_ps(edge, _mm256_set1_ps((float)taps)), _mm256_set1_ps(t->axis.last));
+    const __m256 sum = bzi_kernel_turned_weigh(t, taps, position, first, last, eight->weight);
+    eight->norm = _mm256_div_ps(_mm256_set1_ps(1.0f), sum);
+    eight->first = _mm256_cvttps_epi32(first);
+    return _mm256_cvttps_epi32(last);
 }
 
-/* Where in a plane the samples of eight pixels lie: their first columns, and rows. Where those of four neighbors lie
- * within sixteen columns and begin in three rows at most, they come out of windows of sixteen bytes, one a row: a warp
- * by 9 degrees, of three samples an axis, takes 22 cycles a pixel so, and 31 where all samples are gathered (Zen 4). */
-typedef struct bzi_kernel_turned_place {
-    __m256i column, row;
-    __m256i pick;             /* bytes of the windows: each pixel's first four samples */
-    __m256i is_below;         /* pixels whose samples begin below the first row */
-    __m256i is_lowest;        /* pixels whose samples begin in the third */
-    int64_t left[2], top[2];  /* of the first windows, of four pixels each */
-} bzi_kernel_turned_place;
+/* The first of two samples, and the second's weight, as bzi_kernel_place and bzi_kernel_tap_of. Returns the last. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_tap(const bzi_kernel_turned *t, __m256 at,
+                                                            bzi_kernel_turned_eight *eight)
+{
+    const __m256 zero = _mm256_setzero_ps(), end = _mm256_set1_ps(t->axis.last);
+    __m256 position = _mm256_min_ps(_mm256_max_ps(at, zero), _mm256_set1_ps(t->last));
+    position = _mm256_add_ps(_mm256_mul_ps(position, _mm256_set1_ps(t->axis.scale)), _mm256_set1_ps(t->axis.offset));
+    position = _mm256_min_ps(_mm256_max_ps(position, zero), end);
+    eight->first = _mm256_cvttps_epi32(position);
+    eight->weight[0] = _mm256_sub_ps(position, _mm256_cvtepi32_ps(eight->first));
+    return _mm256_min_epi32(_mm256_add_epi32(eight->first, _mm256_set1_epi32(1)), _mm256_set1_epi32(t->end));
+}
 
 BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_least_of_four(__m256i a)
 {
@@ -2291,50 +2328,93 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_least_of_four(__m256i a)
     return _mm256_min_epi32(a, _mm256_shuffle_epi32(a, 0x4e));
 }
 
-/* Fills in the windows. last: the last columns. Returns in how many rows, beside the first one, samples begin, but 1
- * for none; or 0 where samples lie farther apart, or windows would have rows below the plane. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN int bzi_kernel_turned_windows(const bzi_kernel_turned *t, __m256i last,
-                                                            bzi_kernel_turned_place *place)
+/* Which columns windows have; last: the last of each pixel. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_across(const bzi_kernel_turned *t, __m256i last,
+                                                            bzi_kernel_turned_eight *eight)
 {
-    const __m256i end = _mm256_set1_epi32(t->end[0] - 15), top = bzi_kernel_least_of_four(place->row);
-    const __m256i left = _mm256_min_epi32(bzi_kernel_least_of_four(place->column), end);
-    const __m256i down = _mm256_sub_epi32(place->row, top);
-    const __m256i below = _mm256_cmpgt_epi32(top, _mm256_set1_epi32(t->end[1] - t->taps[1] - 1));
+    const __m256i end = _mm256_set1_epi32(t->end - 15);
+    const __m256i left = _mm256_min_epi32(bzi_kernel_least_of_four(eight->first), end);
     const __m256i wide = _mm256_cmpgt_epi32(_mm256_sub_epi32(last, left), _mm256_set1_epi32(15));
-    const __m256i far = _mm256_or_si256(_mm256_or_si256(wide, below), _mm256_cmpgt_epi32(down, _mm256_set1_epi32(2)));
-    const __m256i at = _mm256_mullo_epi32(_mm256_sub_epi32(place->column, left), _mm256_set1_epi32(0x01010101));
-    place->pick = _mm256_add_epi32(at, _mm256_set1_epi32(0x03020100));
-    place->is_below = _mm256_cmpgt_epi32(down, _mm256_setzero_si256());
-    place->is_lowest = _mm256_cmpgt_epi32(down, _mm256_set1_epi32(1));
-    for (int i = 0; i < 2; i++) {
-        place->left[i] = i ? _mm256_extract_epi32(left, 4) : _mm256_extract_epi32(left, 0);
-        place->top[i] = i ? _mm256_extract_epi32(top, 4) : _mm256_extract_epi32(top, 0);
-    }
-    return t->end[0] < 15 || !_mm256_testz_si256(far, far) ? 0 :
-           _mm256_testz_si256(place->is_lowest, place->is_lowest) ? 1 : 2;
+    const __m256i lane = _mm256_set_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0, 0x0c0c0c0c, 0x08080808, 0x04040404, 0);
+    const __m256i at = _mm256_shuffle_epi8(_mm256_sub_epi32(eight->first, left), lane);
+    eight->pick = _mm256_add_epi32(at, _mm256_set1_epi32(0x03020100));
+    _mm256_storeu_si256((void *)eight->least, left);
+    eight->near = t->end >= 15 && _mm256_testz_si256(wide, wide);
 }
 
+/* Which rows, of which none may lie below the plane. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_down(const bzi_kernel_turned *t, bzi_kernel_turned_eight *eight)
+{
+    const __m256i top = bzi_kernel_least_of_four(eight->first), down = _mm256_sub_epi32(eight->first, top);
+    const __m256i below = _mm256_cmpgt_epi32(top, _mm256_set1_epi32(t->end - t->taps - 1));
+    const __m256i far = _mm256_or_si256(below, _mm256_cmpgt_epi32(down, _mm256_set1_epi32(2)));
+    eight->is_below = _mm256_cmpgt_epi32(down, _mm256_setzero_si256());
+    eight->is_lowest = _mm256_cmpgt_epi32(down, _mm256_set1_epi32(1));
+    _mm256_storeu_si256((void *)eight->least, top);
+    eight->near = !_mm256_testz_si256(far, far) ? 0 : _mm256_testz_si256(eight->is_lowest, eight->is_lowest) ? 1 : 2;
+}
+
+/* Columns begin..stop - 1 of output row y, of which end - 1 is the last. */
+typedef struct bzi_kernel_turned_run {
+    int32_t y, begin, stop, end;
+} bzi_kernel_turned_run;
+
+/* What they take along an axis. taps: as above; 0: lerp. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_along_as(const bzi_kernel_turned *given, int32_t taps,
+                                                              bzi_kernel_turned_run run, bzi_kernel_turned_eight *eight)
+{
+    const bzi_kernel_turned local = *given, *t = &local;       /* the compiler knows that no store changes it */
+    const __m256 row = _mm256_mul_ps(_mm256_set1_ps(t->h[1]), _mm256_set1_ps((float)run.y));
+    __m256 x = _mm256_add_ps(_mm256_set1_ps((float)run.begin), _mm256_set_ps(7, 6, 5, 4, 3, 2, 1, 0));
+    for (int32_t i = run.begin; i < run.stop; i += 8, eight++, x = _mm256_add_ps(x, _mm256_set1_ps(8))) {
+        const __m256 column = _mm256_min_ps(x, _mm256_set1_ps((float)(run.end - 1)));
+        __m256 at = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(t->h[0]), column), row);
+        at = _mm256_add_ps(at, _mm256_set1_ps(t->h[2]));
+        const __m256i last = taps ? bzi_kernel_turned_ramp(t, taps, at, eight) : bzi_kernel_turned_tap(t, at, eight);
+        if (t->is_row)
+            bzi_kernel_turned_down(t, eight);
+        else
+            bzi_kernel_turned_across(t, last, eight);
+    }
+}
+
+BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_turned_along(const bzi_kernel_turned *t, bzi_kernel_turned_run run,
+                                                            bzi_kernel_turned_eight *eights)
+{
+    switch (t->lerp ? 0 : t->taps) {
+    case 0:  bzi_kernel_turned_along_as(t, 0, run, eights); break;
+    case 2:  bzi_kernel_turned_along_as(t, 2, run, eights); break;
+    case 3:  bzi_kernel_turned_along_as(t, 3, run, eights); break;
+    case 4:  bzi_kernel_turned_along_as(t, 4, run, eights); break;
+    default: bzi_kernel_turned_along_as(t, t->taps, run, eights);
+    }
+}
+
+/* A plane, and its axes. */
+typedef struct bzi_kernel_turned_plane {
+    const bzi_kernel_turned *x, *y;
+    const uint8_t *samples;
+    int32_t        pitch;
+} bzi_kernel_turned_plane;
+
 /* Samples i..i + 3 of windows of a row. at: of the first four pixels and of the others. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_window(const bzi_kernel_turned_place *place,
-                                                               const uint8_t *const at[2], int32_t i)
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_window(__m256i pick, const uint8_t *const at[2], int32_t i)
 {
     const __m256i low = _mm256_castsi128_si256(_mm_loadu_si128((const void *)at[0]));
     const __m256i window = _mm256_inserti128_si256(low, _mm_loadu_si128((const void *)at[1]), 1);
-    return _mm256_shuffle_epi8(window, _mm256_add_epi32(place->pick, _mm256_set1_epi32(i * 0x01010101)));
+    return _mm256_shuffle_epi8(window, _mm256_add_epi32(pick, _mm256_set1_epi32(i * 0x01010101)));
 }
 
 /* Samples i..i + 3 of row k of eight pixels; those behind the plane's last column are anything. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_gather(const bzi_kernel_turned *t,
-                                                               const bzi_kernel_turned_place *place,
-                                                               const uint8_t *plane, int32_t pitch, int32_t k,
-                                                               int32_t i)
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_gather(const bzi_kernel_turned_plane *plane, __m256i column,
+                                                               __m256i row, int32_t k, int32_t i)
 {
-    const __m256i below = _mm256_add_epi32(place->row, _mm256_set1_epi32(k));
-    const __m256i row = _mm256_mullo_epi32(_mm256_min_epi32(below, _mm256_set1_epi32(t->end[1])),
-                                           _mm256_set1_epi32(pitch));
-    const __m256i from = _mm256_add_epi32(place->column, _mm256_set1_epi32(i));
-    const __m256i at = _mm256_min_epi32(from, _mm256_set1_epi32(t->end[0] - 3));
-    const __m256i four = _mm256_i32gather_epi32((const int *)(const void *)plane, _mm256_add_epi32(row, at), 1);
+    const __m256i below = _mm256_min_epi32(_mm256_add_epi32(row, _mm256_set1_epi32(k)),
+                                           _mm256_set1_epi32(plane->y->end));
+    const __m256i from = _mm256_add_epi32(column, _mm256_set1_epi32(i));
+    const __m256i at = _mm256_min_epi32(from, _mm256_set1_epi32(plane->x->end - 3));
+    const __m256i place = _mm256_add_epi32(_mm256_mullo_epi32(below, _mm256_set1_epi32(plane->pitch)), at);
+    const __m256i four = _mm256_i32gather_epi32((const int *)(const void *)plane->samples, place, 1);
     return _mm256_srlv_epi32(four, _mm256_slli_epi32(_mm256_sub_epi32(from, at), 3));
 }
 
@@ -2346,95 +2426,49 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sample(__m256i four, int3
     return _mm256_cvtepi32_ps(_mm256_shuffle_epi8(four, _mm256_add_epi32(pick, lane)));
 }
 
-/* What eight pixels take of a plane, before any of it is read. */
-typedef struct bzi_kernel_turned_eight {
-    __m256 x[BZI_KERNEL_TURNED_TAPS], y[BZI_KERNEL_TURNED_TAPS];        /* weights of columns and rows */
-    __m256 norm;
-    bzi_kernel_turned_place place;
-    int    near;              /* windows hold the samples, which begin in the first 2 rows (1) or 3 (2) of them */
-} bzi_kernel_turned_eight;
-
-/* A plane of eight pixels, filtered: rows one below the other, each by weights of its samples. taps, t->taps[0], and
- * near, eight->near, are constants where they can be. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_rows(const bzi_kernel_turned *t, int32_t taps, int near,
-                                                            const bzi_kernel_turned_eight *eight,
-                                                            const uint8_t *plane, int32_t pitch)
+/* The first windows of eight pixels. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_begin(const bzi_kernel_turned_plane *plane,
+                                                           const bzi_kernel_turned_eight *x,
+                                                           const bzi_kernel_turned_eight *y, const uint8_t *at[2])
 {
-    const bzi_kernel_turned_place *place = &eight->place;
-    const uint8_t *at[2] = { plane + place->top[0] * pitch + place->left[0],
-                             plane + place->top[1] * pitch + place->left[1] };
+    at[0] = plane->samples + (int64_t)y->least[0] * plane->pitch + x->least[0];
+    at[1] = plane->samples + (int64_t)y->least[4] * plane->pitch + x->least[4];
+}
+
+/* A plane of eight pixels, filtered: rows one below the other, each by weights of its samples. taps, of x, and near are
+ * constants where they can be. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_rows(const bzi_kernel_turned_plane *plane, int32_t taps,
+                                                            int near, const bzi_kernel_turned_eight *x,
+                                                            const bzi_kernel_turned_eight *y)
+{
+    const int32_t pitch = plane->pitch, rows = plane->y->taps;
+    const uint8_t *at[2];
     __m256i row[3][BZI_KERNEL_TURNED_TAPS / 4];
     __m256 total = _mm256_setzero_ps();
+    bzi_kernel_turned_begin(plane, x, y, at);
     for (int k = 0; k < near; k++, at[0] += pitch, at[1] += pitch)
         for (int32_t i = 0; i < taps; i += 4)
-            row[k][i / 4] = bzi_kernel_turned_window(place, at, i);
-    for (int32_t k = 0; k < t->taps[1]; k++, at[0] += pitch, at[1] += pitch) {
+            row[k][i / 4] = bzi_kernel_turned_window(x->pick, at, i);
+    for (int32_t k = 0; k < rows; k++, at[0] += pitch, at[1] += pitch) {
         __m256 sum = _mm256_setzero_ps();
         for (int32_t i = 0; i < taps; i += 4) {
             __m256i *each[3] = { &row[0][i / 4], &row[1][i / 4], &row[2][i / 4] }, four;
             if (near) {
-                *each[near] = bzi_kernel_turned_window(place, at, i);
-                four = bzi_kernel_choose_256(*each[0], *each[1], place->is_below);
+                *each[near] = bzi_kernel_turned_window(x->pick, at, i);
+                four = bzi_kernel_choose_256(*each[0], *each[1], y->is_below);
                 if (near == 2)
-                    four = bzi_kernel_choose_256(four, *each[2], place->is_lowest);
+                    four = bzi_kernel_choose_256(four, *each[2], y->is_lowest);
                 *each[0] = *each[1];
                 *each[1] = *each[near];
             } else {
-                four = bzi_kernel_turned_gather(t, place, plane, pitch, k, i);
+                four = bzi_kernel_turned_gather(plane, x->first, y->first, k, i);
             }
             for (int32_t j = 0; j < 4 && i + j < taps; j++)
-                sum = _mm256_add_ps(sum, _mm256_mul_ps(eight->x[i + j], bzi_kernel_turned_sample(four, j)));
+                sum = _mm256_add_ps(sum, _mm256_mul_ps(x->weight[i + j], bzi_kernel_turned_sample(four, j)));
         }
-        total = _mm256_add_ps(total, _mm256_mul_ps(eight->y[k], sum));
+        total = _mm256_add_ps(total, _mm256_mul_ps(y->weight[k], sum));
     }
-    return _mm256_mul_ps(total, eight->norm);
-}
-
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sum(const bzi_kernel_turned *t, int32_t taps,
-                                                           const bzi_kernel_turned_eight *eight,
-                                                           const uint8_t *plane, int32_t pitch)
-{
-    return eight->near == 1 ? bzi_kernel_turned_rows(t, taps, 1, eight, plane, pitch) :
-           eight->near == 2 ? bzi_kernel_turned_rows(t, taps, 2, eight, plane, pitch) :
-                              bzi_kernel_turned_rows(t, taps, 0, eight, plane, pitch);
-}
-
-/* Eight pixels at u, v of plane p. taps: t->taps[0]. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_ramp(const bzi_kernel_view *view, const bzi_kernel_turned *t,
-                                                          int p, int32_t taps, __m256 u, __m256 v,
-                                                          bzi_kernel_turned_eight *eight)
-{
-    const bzi_kernel_turned_axis x = bzi_kernel_turned_reach(t, view->x[p > 0], 0, u);
-    const bzi_kernel_turned_axis y = bzi_kernel_turned_reach(t, view->y[p > 0], 1, v);
-    const __m256 sum_x = bzi_kernel_turned_weights(&x, taps, t->narrow[0], eight->x);
-    const __m256 sum_y = bzi_kernel_turned_weights(&y, t->taps[1], t->narrow[1], eight->y);
-    const __m256 one = _mm256_set1_ps(1.0f);
-    eight->norm = _mm256_mul_ps(_mm256_div_ps(one, sum_x), _mm256_div_ps(one, sum_y));
-    eight->place.column = x.first;
-    eight->place.row = y.first;
-    eight->near = bzi_kernel_turned_windows(t, x.last, &eight->place);
-}
-
-/* Where two samples of an axis lie, as bzi_kernel_place and bzi_kernel_tap_of: the first, and the second's weight. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_tap(bzi_kernel_axis axis, float last, __m256 at, __m256i *index)
-{
-    const __m256 zero = _mm256_setzero_ps(), end = _mm256_set1_ps(axis.last);
-    __m256 position = _mm256_min_ps(_mm256_max_ps(at, zero), _mm256_set1_ps(last));
-    position = _mm256_add_ps(_mm256_mul_ps(position, _mm256_set1_ps(axis.scale)), _mm256_set1_ps(axis.offset));
-    position = _mm256_min_ps(_mm256_max_ps(position, zero), end);
-    *index = _mm256_cvttps_epi32(position);
-    return _mm256_sub_ps(position, _mm256_cvtepi32_ps(*index));
-}
-
-/* Eight pixels at u, v of plane p, between two samples of each axis. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_lerp(const bzi_kernel_view *view, const bzi_kernel_turned *t,
-                                                          int p, __m256 u, __m256 v, bzi_kernel_turned_eight *eight)
-{
-    eight->x[0] = bzi_kernel_turned_tap(view->x[p > 0], view->x[0].last, u, &eight->place.column);
-    eight->y[0] = bzi_kernel_turned_tap(view->y[p > 0], view->y[0].last, v, &eight->place.row);
-    const __m256i last = _mm256_min_epi32(_mm256_add_epi32(eight->place.column, _mm256_set1_epi32(1)),
-                                          _mm256_set1_epi32(t->end[0]));
-    eight->near = bzi_kernel_turned_windows(t, last, &eight->place);
+    return _mm256_mul_ps(total, _mm256_mul_ps(x->norm, y->norm));
 }
 
 /* Between the first two of four samples: at a weight of 0, the second is anything. */
@@ -2444,77 +2478,88 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_between(__m256i four, __m
     return _mm256_add_ps(a, _mm256_mul_ps(_mm256_sub_ps(b, a), weight));
 }
 
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_mix(const bzi_kernel_turned *t,
-                                                           const bzi_kernel_turned_eight *eight, const uint8_t *plane,
-                                                           int32_t pitch)
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_mix(const bzi_kernel_turned_plane *plane, int near,
+                                                           const bzi_kernel_turned_eight *x,
+                                                           const bzi_kernel_turned_eight *y)
 {
-    const bzi_kernel_turned_place *place = &eight->place;
-    const uint8_t *at[2] = { plane + place->top[0] * pitch + place->left[0],
-                             plane + place->top[1] * pitch + place->left[1] };
+    const uint8_t *at[2];
     __m256i rows[3];
-    for (int32_t k = 0; k < 3 && eight->near == 1; k++, at[0] += pitch, at[1] += pitch)
-        rows[k] = bzi_kernel_turned_window(place, at, 0);
+    bzi_kernel_turned_begin(plane, x, y, at);
+    for (int32_t k = 0; k < 3 && near == 1; k++, at[0] += plane->pitch, at[1] += plane->pitch)
+        rows[k] = bzi_kernel_turned_window(x->pick, at, 0);
     for (int32_t k = 0; k < 2; k++)
-        rows[k] = eight->near == 1 ? bzi_kernel_choose_256(rows[k], rows[k + 1], place->is_below) :
-                                     bzi_kernel_turned_gather(t, place, plane, pitch, k, 0);
-    const __m256 above = bzi_kernel_turned_between(rows[0], eight->x[0]);
-    const __m256 below = bzi_kernel_turned_between(rows[1], eight->x[0]);
-    return _mm256_add_ps(above, _mm256_mul_ps(_mm256_sub_ps(below, above), eight->y[0]));
+        rows[k] = near == 1 ? bzi_kernel_choose_256(rows[k], rows[k + 1], y->is_below) :
+                              bzi_kernel_turned_gather(plane, x->first, y->first, k, 0);
+    const __m256 above = bzi_kernel_turned_between(rows[0], x->weight[0]);
+    const __m256 below = bzi_kernel_turned_between(rows[1], x->weight[0]);
+    return _mm256_add_ps(above, _mm256_mul_ps(_mm256_sub_ps(below, above), y->weight[0]));
 }
 
-/* Where eight pixels from column i on, of which end - 1 is the last, lie in the picture. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_map(const float h[9], int32_t i, int32_t end, int32_t y,
-                                                         __m256 *u, __m256 *v)
+/* Eight pixels after eight of a plane. Those of a row have the same y where H keeps rows level. taps: of x, a constant
+ * where it can be; 0: lerp. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_sums_as(const bzi_kernel_turned_plane *plane, int32_t taps,
+                                                             const bzi_kernel_turned_eight *x,
+                                                             const bzi_kernel_turned_eight *y, int32_t count,
+                                                             float *to)
 {
-    const __m256i column = _mm256_add_epi32(_mm256_set1_epi32(i), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0));
-    const __m256 x = _mm256_cvtepi32_ps(_mm256_min_epi32(column, _mm256_set1_epi32(end - 1)));
-    const __m256 row = _mm256_set1_ps((float)y);
-    *u = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(h[0]), x), _mm256_mul_ps(_mm256_set1_ps(h[1]), row));
-    *v = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(h[3]), x), _mm256_mul_ps(_mm256_set1_ps(h[4]), row));
-    *u = _mm256_add_ps(*u, _mm256_set1_ps(h[2]));
-    *v = _mm256_add_ps(*v, _mm256_set1_ps(h[5]));
-}
-
-/* Plane p, and Cr beside Cb, of columns first..end - 1 of row y, to rows. taps: as above; 0: lerp. Processors look
- * ahead less far than all of eight pixels takes, so that places and weights of 64 come first, and then their sums. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_plane(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                                           const bzi_kernel_turned *t, int p, int32_t taps, int32_t y,
-                                                           int32_t first, int32_t end, float *const rows[3])
-{
-    for (int32_t begin = first; begin < end; begin += 64) {
-        const int32_t stop = begin + 64 < end ? begin + 64 : end;
-        bzi_kernel_turned_eight eights[8], *eight = eights;
-        __m256 u, v;
-        for (int32_t i = begin; i < stop; i += 8, eight++) {
-            bzi_kernel_turned_map(slot->h, i, end, y, &u, &v);
-            if (taps)
-                bzi_kernel_turned_ramp(view, t, p, taps, u, v, eight);
-            else
-                bzi_kernel_turned_lerp(view, t, p, u, v, eight);
-        }
-        for (int q = p; q <= 2 * p; q++) {
-            const uint8_t *plane = (const uint8_t *)(uintptr_t)view->plane[q];
-            eight = eights;
-            for (int32_t i = begin; i < stop; i += 8, eight++)
-                _mm256_storeu_ps(rows[q] + i - first,
-                                 taps ? bzi_kernel_turned_sum(t, taps, eight, plane, slot->pitch[q]) :
-                                        bzi_kernel_turned_mix(t, eight, plane, slot->pitch[q]));
-        }
+    const int step = plane->y->h[0] != 0.0f;
+    for (int32_t i = 0; i < count; i += 8, x++, y += step) {
+        const int near = x->near ? y->near : 0;
+        _mm256_storeu_ps(to + i, !taps ? bzi_kernel_turned_mix(plane, near, x, y) :
+                                 near == 1 ? bzi_kernel_turned_rows(plane, taps, 1, x, y) :
+                                 near == 2 ? bzi_kernel_turned_rows(plane, taps, 2, x, y) :
+                                             bzi_kernel_turned_rows(plane, taps, 0, x, y));
     }
 }
 
-/* Y', Cb, Cr of columns first..end - 1 of row y, to rows. */
-BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                                          const bzi_kernel_turned t[2], int32_t y, int32_t first,
-                                                          int32_t end, float *const rows[3])
+BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_turned_sums(const bzi_kernel_turned_plane *plane,
+                                                           const bzi_kernel_turned_eight *x,
+                                                           const bzi_kernel_turned_eight *y, int32_t count, float *to)
 {
-#  define PLANE(n) case n: bzi_kernel_turned_plane(slot, view, &t[p], p, n, y, first, end, rows); break;
-    for (int p = 0; p < (view->plane[1] ? 2 : 1); p++)
-        switch (view->kind == BZI_KERNEL_LERP ? 0 : t[p].taps[0]) {
-        PLANE(0) PLANE(2) PLANE(3) PLANE(4) PLANE(5) PLANE(6)
-        default: bzi_kernel_turned_plane(slot, view, &t[p], p, t[p].taps[0], y, first, end, rows);
+#  define TAPS(n) case n: bzi_kernel_turned_sums_as(plane, n, x, y, count, to); break;
+    switch (plane->x->lerp ? 0 : plane->x->taps) {
+    TAPS(0) TAPS(2) TAPS(3) TAPS(4) TAPS(5) TAPS(6)
+    default: bzi_kernel_turned_sums_as(plane, plane->x->taps, x, y, count, to);
+    }
+#  undef TAPS
+}
+
+/* What rows of a slot share. */
+typedef struct bzi_kernel_turning {
+    bzi_kernel_turned        axis[2][2];       /* of luma (0) and chroma (1), along x (0) and y (1) */
+    bzi_kernel_turned_eight *columns[2];       /* what columns first..end - 1 take of them */
+    int32_t                  first, end;
+} bzi_kernel_turning;
+
+/* Y', Cb, Cr of a row's columns that lie inside, to lines->rgb. Where H shears along one axis alone, columns take the
+ * same in all rows that begin and end with the same column, or all columns of a row take the same of y: that is made
+ * once. Processors look ahead less far than all of eight pixels takes, so that what 64 take comes first, and then their
+ * sums. */
+BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                          bzi_kernel_turning *turning, const bzi_kernel_lines *lines, int32_t y)
+{
+    const int keeps = slot->h[1] == 0.0f, is_level = slot->h[3] == 0.0f;
+    const int is_made = keeps && turning->first == lines->first && turning->end == lines->end;
+    turning->first = lines->first;
+    turning->end = lines->end;
+    for (int c = 0; c < (view->plane[1] ? 2 : 1); c++) {
+        const bzi_kernel_turned *axis = turning->axis[c];
+        bzi_kernel_turned_eight *x = turning->columns[c], rows[8];
+        for (int32_t begin = lines->first, stop; begin < lines->end; begin = stop, x += keeps ? 8 : 0) {
+            stop = begin + 64 < lines->end ? begin + 64 : lines->end;
+            bzi_kernel_turned_run run = { y, begin, stop, lines->end };
+            if (!is_made)
+                bzi_kernel_turned_along(&axis[0], run, x);
+            run.stop = is_level ? begin + 1 : stop;
+            if (!is_level || begin == lines->first)
+                bzi_kernel_turned_along(&axis[1], run, rows);
+            for (int p = c; p <= 2 * c; p++) {
+                const bzi_kernel_turned_plane plane = { &axis[0], &axis[1],
+                                                        (const uint8_t *)(uintptr_t)view->plane[p], slot->pitch[p] };
+                bzi_kernel_turned_sums(&plane, x, rows, stop - begin, lines->rgb[p] + (begin - lines->first));
+            }
         }
-#  undef PLANE
+    }
 }
 
 BZI_KERNEL_FN int bzi_kernel_turned_is_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t x,
@@ -2552,7 +2597,9 @@ BZI_KERNEL_CPU void bzi_kernel_turned_inside(const bzi_kernel_slot *slot, const 
 
 BZI_KERNEL_CPU size_t bzi_kernel_turned_bytes(const bzi_kernel_output *out)
 {
-    return 9 * 4 * (((size_t)out->width + 15) / 16 * 16 + 16) + 64;
+    const size_t width = (size_t)out->width;
+    return 64 + 9 * sizeof(float) * ((width + 15) / 16 * 16 + 16) +
+           2 * sizeof(bzi_kernel_turned_eight) * ((width + 7) / 8);
 }
 
 /* Returns 1; or 0, having done nothing, where the slot takes another loop. */
@@ -2566,7 +2613,7 @@ BZI_KERNEL_CPU int bzi_kernel_warp_turned(const bzi_kernel_slot *slot, const bzi
     const uint64_t room = ((uint64_t)out->width + 15) / 16 * 16 + 16;
     float *memory = (float *)workspace + (64 - (uintptr_t)workspace % 64) % 64 / sizeof(float);
     bzi_kernel_lines lines;
-    bzi_kernel_turned t[2];
+    bzi_kernel_turning turning;
     memset(&lines, 0, sizeof lines);
     lines.level = bzi_kernel_level();
     for (int p = 0; p < 3; p++, memory += 3 * room) {
@@ -2576,15 +2623,19 @@ BZI_KERNEL_CPU int bzi_kernel_warp_turned(const bzi_kernel_slot *slot, const bzi
         for (uint64_t i = 0; i < room; i++)
             lines.rgb[p][i] = view.neutral;
     }
-    bzi_kernel_turned_taps(&local, &view, 0, &t[0]);
-    bzi_kernel_turned_taps(&local, &view, 1, &t[1]);
+    for (int c = 0; c < 2; c++) {
+        turning.axis[c][0] = bzi_kernel_turned_of(&local, &view, c, 0);
+        turning.axis[c][1] = bzi_kernel_turned_of(&local, &view, c, 1);
+        turning.columns[c] = (bzi_kernel_turned_eight *)(void *)memory + c * ((out->width + 7) / 8);
+    }
+    turning.first = turning.end = 0;
     bzi_kernel_plan_colors(&lines, &local, out);
     bzi_kernel_places(lines.place, bzi_kernel_element_shift(out->dtype));
     lines.streams = 0;
     for (int32_t y = 0; y < out->height; y++) {
         bzi_kernel_turned_inside(&local, &view, out->width, y, &lines.first, &lines.end);
         if (lines.first < lines.end) {
-            bzi_kernel_turned_row(&local, &view, t, y, lines.first, lines.end, lines.rgb);
+            bzi_kernel_turned_row(&local, &view, &turning, &lines, y);
             for (uint64_t i = 0; i < 2 * room && !view.plane[1] && (local.flags & BZI_KERNEL_JITTER); i++)
                 lines.rgb[1 + i / room][i % room] = view.neutral;   /* jitter is made in place */
             bzi_kernel_take_whole(&lines, 0, lines.rgb);
@@ -2772,9 +2823,10 @@ BZI_KERNEL_AVX512 BZI_KERNEL_CPU void bzi_kernel_copy_row_512(const bzi_kernel_s
                                                               uint32_t dtype, int back, int i, uint64_t from,
                                                               int32_t first, int32_t end, int32_t width, uint8_t *to)
 {
-#  define ROW(n) case n: bzi_kernel_copy_row_as(slot, copy, n / 2, n % 2, i, from, first, end, width, to); break;
-    switch (2 * dtype + (back != 0)) { ROW(0) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6) ROW(7) }
-#  undef ROW
+    if (back)
+        bzi_kernel_copy_row_as(slot, copy, dtype, 1, i, from, first, end, width, to);
+    else
+        bzi_kernel_copy_row_as(slot, copy, dtype, 0, i, from, first, end, width, to);
 }
 #else
 #  define bzi_kernel_copy_row_512(slot, copy, dtype, back, i, from, first, end, width, to) (void)(from)

@@ -138,9 +138,9 @@ static char *packet_decode(const AVCodecParameters *parameters, const AVPacket *
 }
 
 /* Whether a file's format is one of pictures: neither films nor covers of songs are packed. */
-static int is_picture_format(const AVFormatContext *format)
+static int is_picture_format(const AVInputFormat *format)
 {
-    const char *name = format->iformat->name;
+    const char *name = format->name;
     size_t length = strlen(name);
     return (length > 5 && !strcmp(name + length - 5, "_pipe")) || !strcmp(name, "image2pipe") || !strcmp(name, "gif") ||
            !strcmp(name, "apng") || !strcmp(name, "ico");
@@ -160,18 +160,25 @@ static enum AVCodecID codec_by_name(const char *path)
     return AV_CODEC_ID_NONE;
 }
 
-/* Opens a file in memory by its content, else by its name. */
-static int format_open(AVFormatContext **format, const char *path)
+/* Opens a file in memory by its content, else by its name. Returns NULL or the reason. Only formats of pictures are
+ * opened: to open a playlist or a description of a session may connect to what stands in it. */
+static char *format_open(AVFormatContext **format, const char *path)
 {
     AVIOContext *pb = (*format)->pb;
     enum AVCodecID guess = codec_by_name(path);
-    int result = avformat_open_input(format, NULL, NULL, NULL);
-    if (result >= 0 || guess == AV_CODEC_ID_NONE) return result;
-    *format = tool_checked(avformat_alloc_context());         /* a failed open has freed the first one */
-    avio_seek(pb, 0, SEEK_SET);
-    (*format)->pb = pb;
-    (*format)->video_codec_id = guess;
-    return avformat_open_input(format, NULL, av_find_input_format("image2pipe"), NULL);
+    const AVInputFormat *found = NULL;
+    int result = av_probe_input_buffer2(pb, &found, "", NULL, 0, 0);
+    if (result >= 0 && !is_picture_format(found)) return tool_format("not a picture: %s", found->long_name);
+    if (result >= 0) result = avformat_open_input(format, NULL, found, NULL);
+    if (result < 0 && guess != AV_CODEC_ID_NONE) {
+        if (!*format) *format = tool_checked(avformat_alloc_context());        /* a failed open has freed it */
+        avio_seek(pb, 0, SEEK_SET);
+        (*format)->pb = pb;
+        (*format)->flags |= AVFMT_FLAG_CUSTOM_IO;
+        (*format)->video_codec_id = guess;
+        result = avformat_open_input(format, NULL, av_find_input_format("image2pipe"), NULL);
+    }
+    return result < 0 ? tool_format("not a picture that libavformat knows") : NULL;
 }
 
 /* A number of `size` bytes at an offset, 0 beyond the end. */
@@ -216,22 +223,20 @@ static char *file_decode(const AVPacket *file, const char *path, AVFrame *frame)
 {
     enum { IO_BYTES = 32768 };
     memory_input input = { file, 0 };
-    char *reason = NULL;
     AVFormatContext *format = tool_checked(avformat_alloc_context());
     uint8_t *io = tool_checked(av_malloc(IO_BYTES));
     AVIOContext *pb = tool_checked(avio_alloc_context(io, IO_BYTES, 0, &input, memory_read, NULL, memory_seek));
     format->pb = pb;
-    int result = format_open(&format, path);
+    format->flags |= AVFMT_FLAG_CUSTOM_IO;                    /* pb stays this function's, opened or not */
+    char *reason = format_open(&format, path);
     av_message[0] = 0;
-    if (result < 0) {
-        reason = tool_format("not a picture that libavformat knows");
-    } else if (!is_picture_format(format)) {
-        reason = tool_format("not a picture: %s", format->iformat->long_name);
+    if (reason) {
+        /* neither of them reads it */
     } else if (strstr(format->iformat->name, "pipe") && format->nb_streams == 1) {
         reason = packet_decode(format->streams[0]->codecpar, file, frame);        /* the file is one packet */
     } else {
         AVPacket *packet = tool_checked(av_packet_alloc());
-        result = packet_read(format, packet);
+        int result = packet_read(format, packet);
         reason = result < 0 ? pack_av_reason("cannot be read", result) :
                  packet_decode(format->streams[packet->stream_index]->codecpar, packet, frame);
         av_packet_free(&packet);

@@ -2,10 +2,11 @@
  * the time the kernel has: once for each library given, in turns in one run.
  *
  *     cc -O2 -std=c11 -I. tests/bench/bench_small.c -ldl -o bench_small
- *     ./bench_small cifar:FILE|DATA SIZE BATCH THREADS READERS SECONDS ROUNDS before.so after.so
+ *     ./bench_small cifar:FILE|vectors:FILE|DATA SIZE BATCH THREADS READERS SECONDS ROUNDS before.so after.so
  *
  * cifar:FILE is a file of CIFAR-10's records: 32x32, label first; memory:FILE the same, opened in memory. They are
- * padded by 2, cropped, flipped and normalized. Any other DATA gets a random resized crop. READERS 0 is the default.
+ * padded by 2, cropped, flipped and normalized. vectors:FILE has vectors of SIZE floats, and vector-memory:FILE the
+ * same, opened in memory. Any other DATA gets a random resized crop. READERS 0 is the default.
  * Medians of ROUNDS are printed. */
 #define _GNU_SOURCE
 #include "benzina.h"
@@ -79,8 +80,9 @@ static bzna_loader *open_loader(void *library, char **argument)
     bzna_records records = { .struct_size = sizeof records };
     bzna_loader_config config = { .struct_size = sizeof config };
     const uint32_t size = (uint32_t)atoi(argument[2]);
-    const int in_memory = !strncmp(argument[1], "memory:", 7);
-    const int is_cifar = !strncmp(argument[1], "cifar:", 6) || in_memory;
+    const char *const colon = strchr(argument[1], ':'), *const path = colon ? colon + 1 : argument[1];
+    const int has_vectors = !strncmp(argument[1], "vector", 6), is_cifar = colon && !has_vectors;
+    const int in_memory = !strncmp(argument[1], "memory:", 7) || !strncmp(argument[1], "vector-memory:", 14);
     err.struct_size = sizeof err;
     if (is_cifar) {
         records.data_type = BZNA_RECORD_UINT8;
@@ -89,30 +91,36 @@ static bzna_loader *open_loader(void *library, char **argument)
         records.data_offset = 1;
         records.label_type = BZNA_RECORD_UINT8;
         dataset_config.records = &records;
+    } else if (has_vectors) {
+        records.data_type = BZNA_RECORD_FLOAT32;
+        records.width = size;
+        records.height = records.channels = 1;
+        dataset_config.records = &records;
+        config.fields.tensors = "data";
     }
-    config.output.width = config.output.height = size;
+    config.output.width = config.output.height = has_vectors ? 0 : size;
     config.output.batch_size = (uint32_t)atoi(argument[3]);
     config.order.kind = BZNA_ORDER_SHUFFLE;
     config.order.epochs = BZNA_EPOCHS_ENDLESS;
     config.decode.threads = (uint32_t)atoi(argument[4]);
     config.read.threads = (uint32_t)atoi(argument[5]);
-    config.warp.kind = is_cifar ? BZNA_WARP_MXNET : BZNA_WARP_RANDOM_RESIZED_CROP;
+    config.warp.kind = has_vectors ? 0 : is_cifar ? BZNA_WARP_MXNET : BZNA_WARP_RANDOM_RESIZED_CROP;
     config.warp.pad_px = is_cifar ? 2 : 0;
     config.warp.random_crop = (uint32_t)is_cifar;
-    config.warp.flip_h = 0.5f;
-    for (int i = 0; i < 3; i++) {
+    config.warp.flip_h = has_vectors ? 0 : 0.5f;
+    for (int i = 0; i < 3 && !has_vectors; i++) {
         config.color.mean[i] = 120;
         config.color.std[i] = 60;
     }
     check(((__typeof__(&bzna_context_open))find(library, "bzna_context_open"))(&context_config, &context, &err), &err);
     if (in_memory) {
         size_t size = 0;
-        void *bytes = read_file(argument[1] + 7, &size);
+        void *bytes = read_file(path, &size);
         check(((__typeof__(&bzna_dataset_open_memory))find(library, "bzna_dataset_open_memory"))(
                   context, bytes, size, &dataset_config, &dataset, &err), &err);
     } else
         check(((__typeof__(&bzna_dataset_open))find(library, "bzna_dataset_open"))(
-                  context, argument[1] + 6 * is_cifar, &dataset_config, &dataset, &err), &err);
+                  context, path, &dataset_config, &dataset, &err), &err);
     check(((__typeof__(&bzna_loader_open))find(library, "bzna_loader_open"))(context, dataset, &config, &loader, &err),
           &err);
     return loader;

@@ -11,12 +11,13 @@ each eighth MCU. Four tables in Markdown:
   beside   the loader beside decoding alone, by `bzna bench`, which lets the two take turns: medians of ROUNDS ratios
   shrink   decode.jpeg_shrink with margins, in turns: pictures a second, time of processors, and how much pixels differ
   small    context switches and the kernel's share of the time for small pictures (bench_small.c)
-  torch    files of noise in the forms of MNIST, CIFAR and Tiny ImageNet, and of vectors of 768 floats, beside a tensor
-           of all of them in torch that is indexed and normalized a batch at a time. Two threads each, batches of 512,
-           in turns in one process
+  torch    noise in the forms of MNIST, CIFAR and Tiny ImageNet, and of vectors of 768 floats, in a file and in memory
+           (io.BytesIO), beside a tensor of all of them in torch that is indexed and normalized a batch at a time. Two
+           threads each, batches of 512, in turns in one process
 
 Ratios hold on a busy machine, rates do not."""
 import glob
+import io
 import itertools
 import json
 import os
@@ -197,19 +198,21 @@ def torch_of(samples, channels, edge, pad):
 
 def beside_torch(out, seconds, rounds):
     import torch
-    print("\n| records | loader, samples/s | torch | ratio | us of processors, loader | torch | ratio |")
-    print("|---|---|---|---|---|---|---|")
-    for name, channels, edge, pad in RECORDS:
+    print("\n| records | from | loader, samples/s | torch | ratio | us of processors, loader | torch | ratio |")
+    print("|---|---|---|---|---|---|---|---|")
+    for (name, channels, edge, pad), in_memory in itertools.product(RECORDS, (False, True)):
         shape = (COUNT, channels, edge, edge) if channels else (COUNT, edge)
         samples = torch.randint(0, 256, shape, dtype=torch.uint8) if channels else torch.randn(shape)
         samples.numpy().tofile(out + "/records.bin")
-        loader = benzina_of(out + "/records.bin", channels, edge, pad)
+        data = io.BytesIO(samples.numpy().tobytes()) if in_memory else out + "/records.bin"
+        loader = benzina_of(data, channels, edge, pad)
         ways = [endless(loader), torch_of(samples, channels, edge, pad)]
         figures = [[timed(way, seconds) for way in ways] for _ in range(rounds)]
         rates, cpu = ([statistics.median(f[w][i] for f in figures) for w in (0, 1)] for i in (0, 1))
         ratios = [statistics.median(f[0][i] / f[1][i] for f in figures) for i in (0, 1)]
-        print("| %s | %.0f | %.0f | %.2f | %.2f | %.2f | %.2f |" % (name, *rates, ratios[0], *(1e3 * c for c in cpu),
-                                                                     ratios[1]), flush=True)
+        print("| %s | %s | %.0f | %.0f | %.2f | %.2f | %.2f | %.2f |" % (
+            name, "memory" if in_memory else "a file", *rates, ratios[0], *(1e3 * c for c in cpu), ratios[1],
+        ), flush=True)
         loader.close()
 
 

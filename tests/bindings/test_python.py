@@ -3602,6 +3602,51 @@ class Sources(unittest.TestCase):
     def test_a_file_like_object(self):
         self.same(io.BytesIO(BYTES))
 
+    def test_what_a_bytesio_holds_is_read_without_python(self):
+        held = []
+        for owner in (io.BytesIO(BYTES), io.BytesIO(BYTES + b"more")):
+            if len(owner.getvalue()) > len(BYTES):
+                owner.truncate(len(BYTES))
+            before = set(_handles.registry)
+            dataset = benzina.Dataset(owner, name="held")
+            source, = (_handles.registry[key] for key in set(_handles.registry) - before)
+            self.assertFalse(hasattr(source, "read_into"))
+            self.assertEqual(list(dataset), list(benzina.Dataset(ARCHIVE)))
+            self.same(owner)
+            held.append(dataset)
+        for dataset in held:
+            dataset.close()
+        self.assertIsNone(source.kept_bytes)
+
+    def test_a_bytesio_may_be_changed_closed_and_forgotten_while_it_is_read(self):
+        for change in ("write", "truncate", "close", "forget"):
+            owner = io.BytesIO(BYTES)
+            dataset = benzina.Dataset(owner)
+            parts = dataset[::2] + dataset[1:5] + dataset
+            loader = loader_of(parts, batch_size=2, shape=(24, 24) if DECODES else None,
+                               tensors=None if DECODES else "target", epochs=2)
+            expected = [list(b.indices.memoryview()) for b in loader.batches()]
+            loader = loader_of(parts, batch_size=2, shape=(24, 24) if DECODES else None,
+                               tensors=None if DECODES else "target", epochs=2)
+            batches = loader.batches()
+            got = [(list(b.indices.memoryview()), b.failed) for b in [next(batches)]]
+            if change == "write":
+                owner.seek(0)
+                owner.write(bytes(2 * len(BYTES)))
+            elif change == "close":
+                owner.close()
+            elif change == "truncate":
+                owner.truncate(10)
+            del owner, dataset, parts
+            gc.collect()
+            rubbish = [bytes([i]) * len(BYTES) for i in range(20)]
+            got += [(list(b.indices.memoryview()), b.failed) for b in batches]
+            self.assertEqual(got, [(indices, 0) for indices in expected], change)
+            del batches, loader, rubbish
+            gc.collect()
+            _handles.dispose_put_off()
+            self.assertEqual(_handles.registry, {})
+
     def test_a_file_like_object_without_readinto(self):
         class Plain:
             def __init__(self):

@@ -76,8 +76,8 @@ static void run_tar_index(const uint8_t *data, size_t size)
     c.source.callbacks = source_of(&s);
     b.c = &c;
     b.config = &config;
-    b.tar = c.own = bzi_keep(&c.kept, 1, sizeof *b.tar);
-    FUZZ_CHECK(b.tar);
+    c.own = bzi_keep(&c.kept, 1, sizeof(bzi_tar));
+    FUZZ_CHECK(c.own);
     memset(&x, 0, offsetof(bzi_tar_index, walk));
     bzi_tar_walk_begin(&x.walk, &c.source, memory, 0);
     x.rest = (bzi_span){ text.data, text.size };

@@ -124,7 +124,7 @@ static void source_close(void *user) { ((source *)user)->closes++; }
 
 static bzna_source source_of(source *s)
 {
-    return (bzna_source){ sizeof(bzna_source), 0, s, source_read_at, source_size, source_close };
+    return (bzna_source){ sizeof(bzna_source), 0, s, source_read_at, source_size, source_close, NULL };
 }
 
 /* ---- All that can be asked of a data set ---- */

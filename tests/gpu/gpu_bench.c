@@ -66,7 +66,7 @@ static bzna_error fresh_error(void)
 static bzna_status stream_make(bzi_device *on, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
-    bzna_status status = bzi_device_check(on, on->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate",
+    bzna_status status = bzi_device_check(on, on->cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate",
                                           err);
     *out = stream;
     return status;
@@ -251,7 +251,7 @@ static int archive_load(archive *a)
 
 static bzna_dataset *archive_open(bzna_context *context, archive *a)
 {
-    bzna_source source = { sizeof source, 0, a, archive_read, archive_size, NULL };
+    bzna_source source = { sizeof source, 0, a, archive_read, archive_size, NULL, NULL };
     bzna_error err = fresh_error();
     bzna_dataset *dataset = NULL;
     if (!archive_load(a))
@@ -367,24 +367,24 @@ static void json_number(const char *name, double value)
 /* ---- The driver's calls, timed ---- */
 
 #define TIMED_CALLS(X) \
-    X(parse,               (CUvideoparser a, CUVIDSOURCEDATAPACKET *b), (a, b)) \
-    X(decode,              (CUvideodecoder a, CUVIDPICPARAMS *b), (a, b)) \
-    X(map,                 (CUvideodecoder a, int b, unsigned long long *c, unsigned *d, CUVIDPROCPARAMS *e), \
+    X(parse, cuvidParseVideoData, (CUvideoparser a, CUVIDSOURCEDATAPACKET *b), (a, b)) \
+    X(decode, cuvidDecodePicture, (CUvideodecoder a, CUVIDPICPARAMS *b), (a, b)) \
+    X(map, cuvidMapVideoFrame64, (CUvideodecoder a, int b, unsigned long long *c, unsigned *d, CUVIDPROCPARAMS *e), \
         (a, b, c, d, e)) \
-    X(unmap,               (CUvideodecoder a, unsigned long long b), (a, b)) \
-    X(decode_status,       (CUvideodecoder a, int b, CUVIDGETDECODESTATUS *c), (a, b, c)) \
-    X(decoder_create,      (CUvideodecoder *a, CUVIDDECODECREATEINFO *b), (a, b)) \
-    X(decoder_destroy,     (CUvideodecoder a), (a)) \
-    X(decoder_reconfigure, (CUvideodecoder a, CUVIDRECONFIGUREDECODERINFO *b), (a, b)) \
-    X(parser_create,       (CUvideoparser *a, CUVIDPARSERPARAMS *b), (a, b)) \
-    X(event_record,        (CUevent a, CUstream b), (a, b)) \
-    X(stream_wait,         (CUstream a, CUevent b, unsigned c), (a, b, c)) \
-    X(launch,              (CUfunction a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f, unsigned g, \
+    X(unmap, cuvidUnmapVideoFrame64, (CUvideodecoder a, unsigned long long b), (a, b)) \
+    X(decode_status, cuvidGetDecodeStatus, (CUvideodecoder a, int b, CUVIDGETDECODESTATUS *c), (a, b, c)) \
+    X(decoder_create, cuvidCreateDecoder, (CUvideodecoder *a, CUVIDDECODECREATEINFO *b), (a, b)) \
+    X(decoder_destroy, cuvidDestroyDecoder, (CUvideodecoder a), (a)) \
+    X(decoder_reconfigure, cuvidReconfigureDecoder, (CUvideodecoder a, CUVIDRECONFIGUREDECODERINFO *b), (a, b)) \
+    X(parser_create, cuvidCreateVideoParser, (CUvideoparser *a, CUVIDPARSERPARAMS *b), (a, b)) \
+    X(event_record, cuEventRecord, (CUevent a, CUstream b), (a, b)) \
+    X(stream_wait, cuStreamWaitEvent, (CUstream a, CUevent b, unsigned c), (a, b, c)) \
+    X(launch, cuLaunchKernel, (CUfunction a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f, unsigned g, \
         unsigned h, CUstream i, void **j, void **k), \
                            (a, b, c, d, e, f, g, h, i, j, k))
-#define TIMED_ID(name, parameters, arguments) TIMED_##name,
+#define TIMED_ID(name, function, parameters, arguments) TIMED_##name,
 enum { TIMED_CALLS(TIMED_ID) TIMED_COUNT };
-#define TIMED_NAME(name, parameters, arguments) #name,
+#define TIMED_NAME(name, function, parameters, arguments) #name,
 static const char *const timed_names[] = { TIMED_CALLS(TIMED_NAME) };
 
 static bzi_cuda real;
@@ -425,13 +425,13 @@ static void timed_note(int call, uint64_t start, uint64_t outer)
     timed_inside = outer + ns;
 }
 
-#define TIMED_FUNCTION(name, parameters, arguments)                 \
+#define TIMED_FUNCTION(name, function, parameters, arguments)                 \
     static CUresult CUDAAPI timed_##name parameters                 \
     {                                                               \
         uint64_t outer = timed_inside, start = bzi_os_now_ns();     \
         CUresult result;                                            \
         timed_inside = 0;                                           \
-        result = real.name arguments;                               \
+        result = real.function arguments;                           \
         timed_note(TIMED_##name, start, outer);                     \
         return result;                                              \
     }
@@ -442,7 +442,7 @@ static void time_calls(bzi_device *device)
 {
     real = device->cu;
     memset(timed, 0, sizeof timed);
-#define TIMED_INSTALL(name, parameters, arguments) device->cu.name = timed_##name;
+#define TIMED_INSTALL(name, function, parameters, arguments) device->cu.function = timed_##name;
     TIMED_CALLS(TIMED_INSTALL)
 }
 
@@ -468,7 +468,7 @@ static CUcontext cuda_context_make(const bzi_device *device, unsigned flags)
     CUcontext made = NULL, popped;
     if (!extra.context_create || extra.context_create(&made, flags, device->handle) != CUDA_SUCCESS)
         return NULL;
-    device->cu.pop(&popped);                                /* creating it made it this thread's current one */
+    device->cu.cuCtxPopCurrent_v2(&popped);                 /* creating it made it this thread's current one */
     return made;
 }
 
@@ -528,7 +528,7 @@ static void point_wait(bzi_device *device, void *stream)
     if (!stream)
         return;
     if (bzi_device_enter(device, &err) != BZNA_OK ||
-        bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", &err) != BZNA_OK)
+        bzi_device_check(device, device->cu.cuStreamSynchronize(stream), "cuStreamSynchronize", &err) != BZNA_OK)
         fail("stream", &err);
     bzi_device_leave(device);
 }
@@ -1044,12 +1044,12 @@ static void stopwatch_start(stopwatch *s, bzi_device *device, void *stream)
 {
     s->device = device;
     s->stream = stream;
-    device->cu.stream_sync(stream);
+    device->cu.cuStreamSynchronize(stream);
     s->start = now();
     if (extra.elapsed) {
-        device->cu.event_create(&s->from, 0);
-        device->cu.event_create(&s->to, 0);
-        device->cu.event_record(s->from, stream);
+        device->cu.cuEventCreate(&s->from, 0);
+        device->cu.cuEventCreate(&s->to, 0);
+        device->cu.cuEventRecord(s->from, stream);
     }
 }
 
@@ -1057,13 +1057,13 @@ static double stopwatch_end(stopwatch *s)
 {
     float ms = 0;
     if (extra.elapsed)
-        s->device->cu.event_record(s->to, s->stream);
-    s->device->cu.stream_sync(s->stream);
+        s->device->cu.cuEventRecord(s->to, s->stream);
+    s->device->cu.cuStreamSynchronize(s->stream);
     if (!extra.elapsed)
         return now() - s->start;
     extra.elapsed(&ms, s->from, s->to);
-    s->device->cu.event_destroy(s->from);
-    s->device->cu.event_destroy(s->to);
+    s->device->cu.cuEventDestroy_v2(s->from);
+    s->device->cu.cuEventDestroy_v2(s->to);
     return (double)ms * 1e-3;
 }
 
@@ -1147,7 +1147,7 @@ static double kernel_launches(const kernel_bench *k, const kernel_case *c, bzi_k
         return stopwatch_end(&s);
     stopwatch_end(&s);
     for (uint32_t i = 0; i < c->streams; i++)
-        k->device->cu.stream_sync(k->stream[i]);
+        k->device->cu.cuStreamSynchronize(k->stream[i]);
     return now() - start;                                   /* several streams: by the clock */
 }
 
@@ -1245,7 +1245,7 @@ static void kernel_section(void)
         if (bzi_device_upload(k.device, k.surfaces + (uint64_t)i * SURFACE_BYTES, noise, SURFACE_BYTES, k.stream[0],
                               &err) != BZNA_OK)
             fail("upload", &err);
-    k.device->cu.stream_sync(k.stream[0]);
+    k.device->cu.cuStreamSynchronize(k.stream[0]);
     k.copy_bandwidth = copy_bandwidth(k.device, k.stream[0]);
     if (extra.attribute)
         extra.attribute(&registers, 4, k.device->warp[0]);     /* CU_FUNC_ATTRIBUTE_NUM_REGS */
@@ -1349,7 +1349,7 @@ static int decoders_make(bzi_device *device, CUvideodecoder *all, uint32_t width
     info.display_area.bottom = (short)height;
     *estimate = bzi_nvdec_bytes(&format, info.ulNumDecodeSurfaces + info.ulNumOutputSurfaces, info.ulMaxWidth,
                                 info.ulMaxHeight);
-    while (made < MEASURED_DECODERS && device->cu.decoder_create(&all[made], &info) == CUDA_SUCCESS)
+    while (made < MEASURED_DECODERS && device->cu.cuvidCreateDecoder(&all[made], &info) == CUDA_SUCCESS)
         made++;
     return made;
 }
@@ -1370,7 +1370,7 @@ static void decoder_memory(bzi_device *device, uint32_t width, uint32_t height, 
     known = known && made && extra.memory(&after, &total) == CUDA_SUCCESS;
     each = known ? ((double)before - (double)after) / made / (1 << 20) : -1;
     for (int i = 0; i < made; i++)
-        device->cu.decoder_destroy(all[i]);
+        device->cu.cuvidDestroyDecoder(all[i]);
     printf("%s%4ux%-8u %10d %6d", mark, width, height, intra, made);
     if (known)
         printf(" %10.1f", each);
@@ -1406,7 +1406,7 @@ static void memory_section(void)
         for (int intra = 0; intra < 2; intra++)
             decoder_memory(device, large ? 1920 : 512, large ? 1088 : 512, intra);
     for (int i = 0; i < made; i++)
-        device->cu.decoder_destroy(first[i]);
+        device->cu.cuvidDestroyDecoder(first[i]);
     bzi_device_leave(device);
     bzna_context_close(context);
 }
@@ -1442,7 +1442,8 @@ static void parser_section(archive *a)
     parameters.pfnSequenceCallback = parse_sequence;
     parameters.pfnDecodePicture = parse_picture;
     if (bzi_device_enter(device, &err) != BZNA_OK ||
-        bzi_device_check(device, device->cu.parser_create(&parser, &parameters), "cuvidCreateVideoParser", &err) !=
+        bzi_device_check(device, device->cu.cuvidCreateVideoParser(&parser, &parameters), "cuvidCreateVideoParser",
+                         &err) !=
             BZNA_OK)
         fail("parser", &err);
     for (double end = now() + (few ? 0.2 : 1); now() < end;)
@@ -1458,13 +1459,14 @@ static void parser_section(archive *a)
             packet.payload = stream;
             packet.payload_size = (tcu_ulong)size;
             start = now();
-            if (bzi_device_check(device, device->cu.parse(parser, &packet), "cuvidParseVideoData", &err) != BZNA_OK)
+            if (bzi_device_check(device, device->cu.cuvidParseVideoData(parser, &packet), "cuvidParseVideoData",
+                                 &err) != BZNA_OK)
                 fail("parse", &err);
             parsing += now() - start;
             packets++;
             copied_bytes += size;
         }
-    device->cu.parser_destroy(parser);
+    device->cu.cuvidDestroyVideoParser(parser);
     snprintf(what, sizeof what, "parsing a picture of %s, nothing decoded", a->name);
     other_figure(what, "us", parsing / (double)packets * 1e6, (double)pictures);
     snprintf(what, sizeof what, "writing its stream of %.0f bytes for the parser",
@@ -1499,7 +1501,7 @@ static void caps_figure(const bzi_device *device, int codec, int chroma, int dep
     caps.eCodecType = (cudaVideoCodec)codec;
     caps.eChromaFormat = (cudaVideoChromaFormat)chroma;
     caps.nBitDepthMinus8 = (unsigned)depth - 8;
-    result = device->cu.decoder_caps(&caps);
+    result = device->cu.cuvidGetDecoderCaps(&caps);
     if (caps.bIsSupported)
         printf("%s%-9s %s %2u bits: %u engines, %ux%u to %ux%u, %u macroblocks, output formats %#x\n", mark,
                names[codec], bzi_chroma_name((uint32_t)chroma), depth, caps.nNumNVDECs, caps.nMinWidth,
@@ -1565,21 +1567,21 @@ static void ptx_section(void)
     double start = now(), begun = start;
     memset(&cu, 0, sizeof cu);
     size = bzi_kernel_unpack(text, 1 << 20);
-    if (bzi_cuda_start(&cu, &count, &err) != BZNA_OK || cu.device_get(&handle, (int)device_number) != CUDA_SUCCESS ||
-        cu.primary_retain(&cuda, handle) != CUDA_SUCCESS || cu.push(cuda) != CUDA_SUCCESS)
+    if (bzi_cuda_start(&cu, &count, &err) != BZNA_OK || cu.cuDeviceGet(&handle, (int)device_number) != CUDA_SUCCESS ||
+        cu.cuDevicePrimaryCtxRetain(&cuda, handle) != CUDA_SUCCESS || cu.cuCtxPushCurrent_v2(cuda) != CUDA_SUCCESS)
         fail("starting the driver", &err);
-    if (cu.device_name(about.name, (int)sizeof about.name - 1, handle) == CUDA_SUCCESS)
+    if (cu.cuDeviceGetName(about.name, (int)sizeof about.name - 1, handle) == CUDA_SUCCESS)
         name_device(about.name);
     other_figure("starting the driver and its context", "ms", (now() - start) * 1e3, 1);
     start = now();
-    if (cu.module_load(&module, text) != CUDA_SUCCESS)
+    if (cu.cuModuleLoadData(&module, text) != CUDA_SUCCESS)
         fail("cuModuleLoadData", &err);
     snprintf(err.message, sizeof err.message, "loading %ld bytes of PTX, the cache %s", (long)size - 1,
              getenv("PTX_CACHE") ? getenv("PTX_CACHE") : "as it is");
     other_figure(err.message, "ms", (now() - start) * 1e3, 1);
-    cu.module_unload(module);
-    cu.pop(&popped);
-    cu.primary_release(handle);
+    cu.cuModuleUnload(module);
+    cu.cuCtxPopCurrent_v2(&popped);
+    cu.cuDevicePrimaryCtxRelease(handle);
     free(text);
     bzna_context_config_init(&config, sizeof config);
     config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
@@ -1722,15 +1724,16 @@ static void engine_parse(engine *e, const units *u)
         parameters.pUserData = e;
         parameters.pfnSequenceCallback = engine_sequence;
         parameters.pfnDecodePicture = engine_picture;
-        if (bzi_device_check(e->device, e->device->cu.parser_create(&parser, &parameters), "cuvidCreateVideoParser",
+        if (bzi_device_check(e->device, e->device->cu.cuvidCreateVideoParser(&parser, &parameters),
+                             "cuvidCreateVideoParser",
                              &err) != BZNA_OK ||
             bzna_image_annexb(&u->unit[i].image, stream, 1 << 22, &size, &err) != BZNA_OK)
             fail("parser", &err);
         packet.flags = CUVID_PKT_ENDOFPICTURE;
         packet.payload = stream;
         packet.payload_size = (tcu_ulong)size;
-        e->device->cu.parse(parser, &packet);
-        e->device->cu.parser_destroy(parser);
+        e->device->cu.cuvidParseVideoData(parser, &packet);
+        e->device->cu.cuvidDestroyVideoParser(parser);
     }
     free(stream);
 }
@@ -1750,7 +1753,7 @@ static void engine_open(engine *e)
     info.ulCreationFlags = cudaVideoCreate_PreferCUVID;
     info.DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
     info.OutputFormat = cudaVideoSurfaceFormat_NV12;
-    if (bzi_device_check(e->device, e->device->cu.decoder_create(&e->decoder, &info), "cuvidCreateDecoder", &err) !=
+    if (bzi_device_check(e->device, e->device->cu.cuvidCreateDecoder(&e->decoder, &info), "cuvidCreateDecoder", &err) !=
             BZNA_OK ||
         stream_make(e->device, (void **)&e->stream, &err) != BZNA_OK)
         fail("decoder", &err);
@@ -1758,7 +1761,7 @@ static void engine_open(engine *e)
 
 static void engine_close(engine *e)
 {
-    e->device->cu.decoder_destroy(e->decoder);
+    e->device->cu.cuvidDestroyDecoder(e->decoder);
     bzi_device_stream_free(e->device, e->stream);
     for (uint64_t i = 0; i < e->count; i++) {
         free(e->pictures[i].bytes);
@@ -1782,16 +1785,18 @@ static double engine_measure(engine *e, uint32_t depth, double seconds)
         for (; submitted < mapped + depth; submitted++) {
             CUVIDPICPARAMS *p = &e->pictures[submitted % e->count].parameters;
             p->CurrPicIdx = (int)(submitted % ENGINE_SURFACES);
-            if (bzi_device_check(e->device, e->device->cu.decode(e->decoder, p), "cuvidDecodePicture", &err))
+            if (bzi_device_check(e->device, e->device->cu.cuvidDecodePicture(e->decoder, p), "cuvidDecodePicture",
+                                 &err))
                 fail("one engine", &err);
         }
         memset(&parameters, 0, sizeof parameters);
         parameters.progressive_frame = 1;
         parameters.output_stream = e->stream;
-        if (bzi_device_check(e->device, e->device->cu.map(e->decoder, (int)(mapped % ENGINE_SURFACES), &address, &pitch,
+        if (bzi_device_check(e->device, e->device->cu.cuvidMapVideoFrame64(e->decoder, (int)(mapped % ENGINE_SURFACES),
+                                                                      &address, &pitch,
                                                           &parameters), "cuvidMapVideoFrame64", &err))
             fail("one engine", &err);
-        e->device->cu.unmap(e->decoder, address);
+        e->device->cu.cuvidUnmapVideoFrame64(e->decoder, address);
         if (++mapped == 2 * depth) {                        /* the queue is full by now */
             first = mapped;
             begin = now();
@@ -1802,9 +1807,10 @@ static double engine_measure(engine *e, uint32_t depth, double seconds)
         CUVIDPROCPARAMS parameters = { .progressive_frame = 1, .output_stream = e->stream };
         unsigned long long address;
         unsigned pitch;
-        if (e->device->cu.map(e->decoder, (int)(mapped % ENGINE_SURFACES), &address, &pitch, &parameters) ==
+        if (e->device->cu.cuvidMapVideoFrame64(e->decoder, (int)(mapped % ENGINE_SURFACES),
+                                                                      &address, &pitch, &parameters) ==
             CUDA_SUCCESS)
-            e->device->cu.unmap(e->decoder, address);
+            e->device->cu.cuvidUnmapVideoFrame64(e->decoder, address);
     }
     return start / (double)first;
 }

@@ -70,7 +70,7 @@ __attribute__((format(printf, 1, 2))) static const char *reason(const char *form
 static bzna_status stream_make(bzi_device *on, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
-    bzna_status status = bzi_device_check(on, on->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate",
+    bzna_status status = bzi_device_check(on, on->cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate",
                                           err);
     *out = stream;
     return status;
@@ -579,7 +579,7 @@ static bzna_status batch_copy(bzna_batch *batch, const variation *v, uint8_t *pi
         }
     bzna_batch_release(batch);
     if (info.image.device.kind == BZNA_DEVICE_CUDA && status == BZNA_OK)
-        status = bzi_device_check(device, device->cu.stream_sync(info.stream), "cuStreamSynchronize", err);
+        status = bzi_device_check(device, device->cu.cuStreamSynchronize(info.stream), "cuStreamSynchronize", err);
     to->pixels = pinned;
     return status;
 }
@@ -817,7 +817,7 @@ static bzna_status plain_take(bzi_session *session, const bzi_flight *flight, pl
     uint8_t *surface = malloc((size_t)size);
     bzna_status status = bzi_device_download(session->device, surface, flight->address, size, session->stream, err);
     if (status == BZNA_OK)
-        status = bzi_device_check(session->device, session->device->cu.stream_sync(session->stream),
+        status = bzi_device_check(session->device, session->device->cu.cuStreamSynchronize(session->stream),
                                   "cuStreamSynchronize", err);
     out->picture = *p;
     out->bytes = malloc((size_t)(3 * unit * p->frame_width * p->frame_height));
@@ -990,8 +990,8 @@ static bzna_status decoding_open(decoding *d, bzna_error *err)
 {
     memset(d, 0, sizeof *d);
     if (!decode_really) {
-        decode_really = device->cu.decode;
-        device->cu.decode = decode_noted;
+        decode_really = device->cu.cuvidDecodePicture;
+        device->cu.cuvidDecodePicture = decode_noted;
     }
     return bzi_session_open(&d->session, device, &context->host->memory, err);
 }
@@ -1137,7 +1137,7 @@ static long long kernel_round(uint64_t planes, uint64_t outputs, uint8_t *host, 
     CHECK_EQ(bzi_device_upload(device, outputs, got, (uint64_t)count * ARENA, stream, &err), BZNA_OK);
     CHECK_EQ(bzi_device_warp(device, &slots, count, &out, stream, &err), BZNA_OK);
     CHECK_EQ(bzi_device_download(device, got, outputs, (uint64_t)count * ARENA, stream, &err), BZNA_OK);
-    CHECK_EQ(bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", &err), BZNA_OK);
+    CHECK_EQ(bzi_device_check(device, device->cu.cuStreamSynchronize(stream), "cuStreamSynchronize", &err), BZNA_OK);
     if (test_failures)
         printf("  %s\n", err.message);
     for (uint32_t i = 0; i < count; i++) {
@@ -1225,7 +1225,7 @@ static long long operations_round(uint64_t scratch, uint64_t batch, uint8_t *hos
     }
     CHECK_EQ(bzi_device_operate(device, passes, count, &out, stream, &err), BZNA_OK);
     CHECK_EQ(bzi_device_download(device, got, batch, (uint64_t)count * ARENA, stream, &err), BZNA_OK);
-    CHECK_EQ(bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", &err), BZNA_OK);
+    CHECK_EQ(bzi_device_check(device, device->cu.cuStreamSynchronize(stream), "cuStreamSynchronize", &err), BZNA_OK);
     if (test_failures)
         printf("  %s\n", err.message);
     for (size_t i = 0; i < (size_t)count * ARENA; i++)
@@ -1544,7 +1544,7 @@ static bzna_status burden_make(burden *b, double seconds, void *stream, bzna_err
     for (int round = 0; round < 5 && status == BZNA_OK; round++) { /* the best: a device that slept is slow to wake */
         uint64_t start = bzi_os_now_ns();
         if ((status = burden_put(b, stream, err)) == BZNA_OK)
-            status = bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", err);
+            status = bzi_device_check(device, device->cu.cuStreamSynchronize(stream), "cuStreamSynchronize", err);
         best = fmin(best, (double)(bzi_os_now_ns() - start) * 1e-9 / b->copies);
     }
     b->copies = (uint32_t)fmin(500, ceil(seconds / best));
@@ -1641,7 +1641,7 @@ static bzna_status backlog_run(backlog *b, const check *c, bzna_context *in, bzn
     for (uint32_t i = 0; i < b->batches && status == BZNA_OK; i++)
         status = backlog_take(b, loader, i, err);
     handed_out = bzi_os_now_ns();
-    if (device->cu.stream_sync(b->stream) != CUDA_SUCCESS && status == BZNA_OK)
+    if (device->cu.cuStreamSynchronize(b->stream) != CUDA_SUCCESS && status == BZNA_OK)
         status = BZI_FAIL(err, BZNA_E_DEVICE, "the consumer's stream has failed");
     b->behind = (double)(bzi_os_now_ns() - handed_out) * 1e-9;
     b->seconds = (double)(bzi_os_now_ns() - start) * 1e-9;

@@ -50,14 +50,14 @@ static void driver_figures(void)
     memset(&cu, 0, sizeof cu);
     if (bzi_cuda_start(&cu, &count, &err) == BZNA_OK) {
         snprintf(text, sizeof text, "%d devices", count);
-        if (cu.device_get(&handle, (int)device_number) == CUDA_SUCCESS &&
-            cu.device_name(name, (int)sizeof name - 1, handle) == CUDA_SUCCESS)
+        if (cu.cuDeviceGet(&handle, (int)device_number) == CUDA_SUCCESS &&
+            cu.cuDeviceGetName(name, (int)sizeof name - 1, handle) == CUDA_SUCCESS)
             name_device(name);
     } else {
         snprintf(text, sizeof text, "%s", err.message);
     }
     text_figure("the driver starts", text);
-    if (cu.driver_version && cu.driver_version(&version) == CUDA_SUCCESS) {
+    if (cu.cuDriverGetVersion && cu.cuDriverGetVersion(&version) == CUDA_SUCCESS) {
         snprintf(text, sizeof text, "%d.%d", version / 1000, version % 1000 / 10);
         text_figure("CUDA of the driver", text);
     }
@@ -100,8 +100,8 @@ static void environment_section(void)
         text_figure("NVDEC", about.video == BZNA_OK ? "yes" : about.message);
         snprintf(text, sizeof text, "%u", about.engines);
         text_figure("NVDEC engines", text);
-        if (device->cu.primary_state &&
-            device->cu.primary_state(device->handle, &flags, &active) == CUDA_SUCCESS) {
+        if (device->cu.cuDevicePrimaryCtxGetState &&
+            device->cu.cuDevicePrimaryCtxGetState(device->handle, &flags, &active) == CUDA_SUCCESS) {
             snprintf(text, sizeof text, "%#x: who waits %s", flags,
                      (flags & 7) == WAIT_SLEEPS ? "sleeps" :
                      (flags & 7) == WAIT_SPINS  ? "spins" :
@@ -116,7 +116,7 @@ static void capabilities_section(void)
 {
     bzna_context *context = context_open(0);
     bzna_error err = fresh_error();
-    if (!context->device->cu.decoder_caps) {
+    if (!context->device->cu.cuvidGetDecoderCaps) {
         printf("%snot asked: %s\n", mark, about.message);
     } else if (bzi_device_enter(context->device, &err) == BZNA_OK) {
         for (int codec = 0; codec <= cudaVideoCodec_AV1; codec++)
@@ -337,7 +337,7 @@ static int hand_watch(engine *e, int surface, char *text, size_t size)
         CUresult result;
         int is;
         memset(&said, 0, sizeof said);
-        result = e->device->cu.decode_status(e->decoder, surface, &said);
+        result = e->device->cu.cuvidGetDecodeStatus(e->decoder, surface, &said);
         is = result == CUDA_SUCCESS ? (int)said.decodeStatus : 1000 + (int)result;
         if (is != last && length < size) {
             length += (size_t)snprintf(text + length, size - length, "%s%s", length ? ", " : "",
@@ -389,14 +389,14 @@ static void hand_decode(engine *e, bzi_check *check, const char *codec)
     hand_step(codec, "cuvidDecodePicture");
     e->pictures[0].parameters.CurrPicIdx = 0;
     start = now();
-    decoded = e->device->cu.decode(e->decoder, &e->pictures[0].parameters);
+    decoded = e->device->cu.cuvidDecodePicture(e->decoder, &e->pictures[0].parameters);
     decode_us = (now() - start) * 1e6;
     hand_step(codec, "cuvidGetDecodeStatus");
     hand_watch(e, 0, before, sizeof before);
     printf("%s%s: decode returned %d after %.0f us; status %s\n", mark, codec, (int)decoded, decode_us, before);
     hand_step(codec, "cuvidMapVideoFrame64");
     start = now();
-    mapped = e->device->cu.map(e->decoder, 0, &address, &pitch, &parameters);
+    mapped = e->device->cu.cuvidMapVideoFrame64(e->decoder, 0, &address, &pitch, &parameters);
     map_us = (now() - start) * 1e6;
     if (mapped == CUDA_SUCCESS) {
         hand_step(codec, "cuvidGetDecodeStatus after the map");
@@ -404,7 +404,7 @@ static void hand_decode(engine *e, bzi_check *check, const char *codec)
         right = hand_is_right(e, check, address, pitch);
         hand_step(codec, "cuvidUnmapVideoFrame64");
         start = now();
-        e->device->cu.unmap(e->decoder, address);
+        e->device->cu.cuvidUnmapVideoFrame64(e->decoder, address);
         unmap_us = (now() - start) * 1e6;
     }
     printf("%s%s: map returned %d after %.0f us, pitch %u; status after it %s; pixels %s; unmapped in %.0f us\n", mark,

@@ -91,8 +91,9 @@ def main():
     quick = sys.argv[1:2] == ["--quick"]
     flags = sys.argv[2 if quick else 1:]
     jobs = [job for job in commands(flags) if not quick or (job[0] == "cppcheck" and LIBRARY not in job[1])]
-    known, used, names = reasons(), set(), {}
-    counts = {}
+    known, used, counts = reasons(), set(), {}
+    # read now, since the tools take minutes, in which the files may change
+    names = {path: functions_of(path) for path in [LIBRARY, "benzina_kernels.cu", *TOOL]}
     with ThreadPoolExecutor(2) as pool:
         for name, text in pool.map(run, jobs):
             if text is None:
@@ -101,9 +102,7 @@ def main():
             counts.setdefault(name, set())
             for path, line, check, message in findings_of(text, name):
                 path = path.removeprefix(str(Path.cwd()) + "/")
-                if path not in names:
-                    names[path] = functions_of(path)
-                key = (name, check, names[path][line])
+                key = (name, check, (names.get(path) or functions_of(path))[line])
                 if key in known:
                     used.add(key)
                 else:

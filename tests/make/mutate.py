@@ -12,7 +12,8 @@
 All faults are compiled at once, each behind a switch, `(bzi_mutant(17) ? a <= b : a < b)`, so that the tests are
 built once. Every test is then run without a fault, to see which switches it reaches and how long it takes. Then, for
 each fault, the tests that reach it are run with that fault on, quick ones first, until one fails: the fault is
-noticed. What no test fails on has survived.
+noticed. What no test fails on has survived. (A test passes without the fault before and after that; a shell suite, which
+takes minutes, only before.)
 
 Only run-time code can have such switches. Left out: static tables, macros' bodies, case labels, array sizes, sizeof.
 Calls that make a message are left out, too, unless --messages is given; their faults are then counted on a line of
@@ -323,9 +324,7 @@ class Parser:
                 self.return_value()
             self.take(";")
         elif text in ("break", "continue", "goto"):
-            while self.text() != ";":
-                self.i += 1
-            self.i += 1
+            self.past_semicolon()
         elif text in ("case", "default"):
             self.quiet += 1
             self.i += 1
@@ -334,15 +333,20 @@ class Parser:
             self.take(":")
             self.quiet -= 1
         elif text in ("_Static_assert", "__asm__"):
-            while self.text() != ";":
-                self.i += 1
-            self.i += 1
+            self.past_semicolon()
         elif self.kind() == "name" and self.text(1) == ":" and text not in WORDS:
             self.i += 2
         elif self.is_declaration():
             self.declaration()
         else:
             self.expression_statement()
+
+    def past_semicolon(self):
+        while self.text() != ";":
+            if not self.text():
+                raise NotUnderstood("a statement without its end")
+            self.i += 1
+        self.i += 1
 
     def expression_statement(self):
         first = self.i
@@ -416,6 +420,8 @@ class Parser:
         static = False
         while self.text() != ";":
             text = self.text()
+            if not text:
+                raise NotUnderstood("a declaration without its end")
             static = static or text in ("static", "extern", "_Thread_local", "typedef")
             if text in ("(", "[", "{"):
                 self.i = self.match(self.i)
@@ -718,8 +724,10 @@ class Tree:
         with open(header, "w") as f:
             f.write(SWITCHES)
         self.make_options = ["BUILD=build", "WARN=-w", "CC=cc -w -include " + shlex.quote(header)]
+        if sanitize or names is TOOL:
+            self.make_options.append("OPT=-O1")             # compiling takes longer than what this costs
         if sanitize:
-            self.make_options += ["OPT=-O1", "SANITIZE=" + sanitize]
+            self.make_options.append("SANITIZE=" + sanitize)
         self.call(["make", "-s", "BUILD=build", "build/benzina_kernels.ptx.h"], check=False)    # without faults
         if names is TOOL:
             suites = os.listdir(os.path.join(self.path, "tests", "tool"))
@@ -821,6 +829,28 @@ class Test:
 
     def __str__(self):
         return "%s %s" % (self.binary, self.name)
+
+
+class Memory:
+    """What tests reach without a fault, kept beside --json FILE for the next run of the same faults."""
+
+    def __init__(self, path, faults):
+        self.path, self.faults, self.found = path and path + ".survey", [list(f.key()) for f in faults], {}
+        if self.path and os.path.exists(self.path):
+            with open(self.path, encoding="utf-8") as f:
+                kept = json.load(f)
+            if kept["faults"] == self.faults:
+                self.found = kept["tests"]
+
+    def recall(self, test):
+        return self.found.get(str(test))
+
+    def keep(self, test, found):
+        self.found[str(test)] = found
+        if self.path:
+            with open(self.path + ".new", "w", encoding="utf-8") as f:
+                json.dump({"faults": self.faults, "tests": self.found}, f)
+            os.replace(self.path + ".new", self.path)
 
 
 class Outcome:
@@ -933,21 +963,27 @@ class Runner:
             if used > limit or now - moved > limit or now - began > 10 * limit:
                 return None
 
-    def survey(self, tests, faults):
-        """Runs each test once without a fault: how long it takes, and what it reaches. Returns those that pass."""
+    def survey(self, tests, faults, memory):
+        """Runs each test once without a fault: how long it takes, and what it reaches. Returns those that pass.
+        memory: what an earlier run of the same draw found, which is not run again."""
         good, skipped = [], 0
         reached = os.path.join(self.tree.path, "build", "reached")
         for test in tests:
-            with open(reached, "wb") as f:
-                f.truncate(MAX_FAULTS)
-            outcome = self.run([test], reached=reached)
-            with open(reached, "rb") as f:
-                test.reached = {n for n, byte in enumerate(f.read(len(faults))) if byte}
-            test.seconds = outcome.seconds
-            skipped += outcome.output.count("\nSKIP ") + outcome.output.startswith("SKIP ")
-            if outcome.how:
-                last = "\n".join(outcome.output.splitlines()[-6:])
-                print("left out: %s: %s without a fault\n%s" % (test, outcome.how, last), flush=True)
+            found = memory.recall(test)
+            if found is None:
+                with open(reached, "wb") as f:
+                    f.truncate(MAX_FAULTS)
+                outcome = self.run([test], reached=reached)
+                with open(reached, "rb") as f:
+                    numbers_reached = [n for n, byte in enumerate(f.read(len(faults))) if byte]
+                found = {"how": outcome.how, "seconds": outcome.seconds, "reached": numbers_reached,
+                         "skipped": len(re.findall("^SKIP ", outcome.output, re.M)),
+                         "last": "\n".join(outcome.output.splitlines()[-6:]) if outcome.how else ""}
+                memory.keep(test, found)
+            test.seconds, test.reached = found["seconds"], set(found["reached"])
+            skipped += found["skipped"]
+            if found["how"]:
+                print("left out: %s: %s without a fault\n%s" % (test, found["how"], found["last"]), flush=True)
             elif test.reached:
                 good.append(test)
         return good, skipped
@@ -976,8 +1012,9 @@ class Runner:
             if not outcome.how:
                 continue
             suspects = [t for t in group if t.name in outcome.failed] or group
-            without, again = self.run(suspects, limit=limit), self.run(suspects, fault.number, limit=limit)
-            if without.how or not again.how:
+            again = self.run(suspects, fault.number, limit=limit)
+            shell = group[0].binary.endswith(".sh")         # takes minutes without the fault: it passed in the survey
+            if not again.how or (not shell and self.run(suspects, limit=limit).how):
                 print("unsteady, and not counted: %s" % ", ".join(map(str, suspects)), flush=True)
                 continue
             last, fault.how = "noticed", outcome.how
@@ -1194,7 +1231,7 @@ def main():
         len(chosen), len(faults), len(built), time.monotonic() - began), flush=True)
     runner = Runner(tree, options.jobs, options.memory)
     every = [Test(b, name) for b in built for name in tree.names(b)]
-    tests, skipped = runner.survey(every, chosen)
+    tests, skipped = runner.survey(every, chosen, Memory(options.json, chosen))
     print("%d tests in %.0f s, of which %d pass and reach a fault; %d skipped when run alone; surveyed after %.0f s" % (
         len(every), sum(t.seconds for t in every), len(tests), skipped, time.monotonic() - began), flush=True)
     judge_all(options, runner, tests, chosen, todo)

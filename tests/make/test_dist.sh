@@ -279,9 +279,15 @@ bytes_hold() { # within 5 %
         paste -d '|' "$T/readme" - | awk -F '|' '{ print } $1 != $3 || $2 / $4 > 1.05 || $4 / $2 > 1.05 { bad = 1 }
             END { exit bad || NR < 5 }'
 }
+archives_are_small() { # after bytes_hold
+    awk -F '|' '/ AUGMENT/ { gsub(/[ ,]/, "", $4); print $4; found = $4 <= 450000 } END { exit !found }' "$T/bytes"
+}
 check readmes_table_has_the_lines_of_pairs lines_hold
 if [ -z "$TEST_ALL" ]; then :
 elif [ -z "$cuda" ] || ! gcc -v 2>&1 | grep -q 'gcc version 12' || [ "$(uname -m)" != x86_64 ]; then
     skip readmes_table_has_the_bytes_of_pairs "not gcc 12 on x86-64 with nv-codec-headers, as in the table"
-else check readmes_table_has_the_bytes_of_pairs bytes_hold; fi
+else
+    check readmes_table_has_the_bytes_of_pairs bytes_hold
+    check archives_alone_compile_to_at_most_450_kB archives_are_small
+fi
 finish

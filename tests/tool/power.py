@@ -240,6 +240,17 @@ def check_state(command, state, clean, is_over):
     return None
 
 
+def written_again(command, number, clean, calls):
+    """Which samples that were there are written once more: none but the last, which the log may lack."""
+    data, there = command.before[command.out + ".partial"], []
+    for at, size in clean["places"]:
+        if data[at:at + size] != clean["bytes"][at:at + size] or at + size > len(data):
+            break
+        there.append(at)
+    written = {int(words[1]) for kind, words, _ in calls if kind == "W" and int(words[0]) == number}
+    return [at for at in there[:-1] if at in written]
+
+
 def check(command):
     global passed, failed
     put(command.before)
@@ -256,6 +267,12 @@ def check(command):
     if command.is_archive:
         clean["samples"], clean["places"] = samples_of(os.path.join(work, command.out))
     calls = parse(log)
+    if command.out + ".partial" in command.before:
+        again = written_again(command, numbers[command.out + ".partial"], clean, calls)
+        if again:
+            failed += 1
+            print("FAIL %s writes samples again that are there, at %s" % (command.name, again))
+            return
     states = []
     disk = Disk(command.before, numbers)
     for count in range(len(calls) + 1):

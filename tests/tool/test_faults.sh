@@ -31,10 +31,19 @@ ended_well() {
 
 left_out() { grep -q 'are left out\|is left out' "$t/err"; }
 
+# Whether --resume made the whole archive. A picture that memory did not suffice for is left out by the run before, which
+# the log keeps.
+resumed_well() {
+    if [ "$call" = malloc ] && [ "$status" = 1 ] && left_out; then "$bzna" verify "$t/x.bzna" >"$t/out" 2>&1
+    else [ "$status" = 0 ] && cmp -s "$t/x.bzna" "$t/whole.bzna"; fi
+}
+
 # sweep NAME ATTEMPT: runs ATTEMPT, which prints why it went wrong, for each call
 sweep() {
-    for way in 'open 24' 'open 13' 'read 5' 'read short' 'write 28' 'write 122' 'write short' 'pread 5' 'pread short' \
-        'pwrite 28' 'pwrite 5' 'pwrite 122' 'pwrite short' 'writev 32' 'writev short' 'rename 5' 'rename 122' 'fsync 5' 'fsync 122' 'fdatasync 5' 'ftruncate 28' 'fstat 5' 'fork 11' 'socketpair 24'; do
+    for way in 'malloc 12' 'pthread_create 11' 'open 24' 'open 13' 'read 5' 'read 4' 'read short' 'read end' 'write 28' \
+        'write 122' 'write 4' 'write short' 'pread 5' 'pread 4' 'pread short' 'pread end' 'pwrite 28' 'pwrite 5' 'pwrite 122' \
+        'pwrite 4' 'pwrite short' 'writev 32' 'writev short' 'rename 5' 'rename 122' 'fsync 5' 'fsync 122' 'fdatasync 5' \
+        'ftruncate 28' 'fstat 5' 'fork 11' 'socketpair 24'; do
         call=${way% *} how=${way#* } number=1 wrong=
         while :; do
             $2
@@ -51,7 +60,7 @@ pack_attempt() {
     ended_well "$t/x.bzna" "$t/whole.bzna" || wrong="exit status $status, or another archive"
     if [ "$status" = 0 ] || [ -n "$wrong" ] || left_out; then return; fi
     run "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2 --resume
-    if [ "$status" != 0 ] || ! cmp -s "$t/x.bzna" "$t/whole.bzna"; then wrong="--resume after that: $status"; fi
+    resumed_well || wrong="--resume after that: $status"
 }
 
 # The rest of an interrupted run is there, and going on with it fails.
@@ -63,7 +72,7 @@ resume_attempt() {
     ended_well "$t/x.bzna" "$t/whole.bzna" || wrong="exit status $status, or another archive"
     if [ "$status" = 0 ] || [ -n "$wrong" ] || left_out; then return; fi
     run "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2 --resume
-    if [ "$status" != 0 ] || ! cmp -s "$t/x.bzna" "$t/whole.bzna"; then wrong="--resume after that: $status"; fi
+    resumed_well || wrong="--resume after that: $status"
 }
 
 merge_attempt() {
@@ -96,7 +105,9 @@ index_attempt() {
 rescue_attempt() {
     rm -f "$t/r.bzna" "$t/r.bzna.partial"
     attempt "$bzna" index "$t/half.partial" -o "$t/r.bzna"
-    ended_well "$t/r.bzna" "$t/rescued.bzna" || wrong="exit status $status, or another archive"
+    # where the file seems to end, so do the samples
+    ended_well "$t/r.bzna" "$t/rescued.bzna" || { [ "$status $how" = "0 end" ] && "$bzna" verify "$t/r.bzna" >"$t/out" 2>&1; } ||
+        wrong="exit status $status, or another archive"
 }
 
 # stalls NAME FILE EXPECTED COMMAND...: each kind of call takes five seconds once, and nothing is different

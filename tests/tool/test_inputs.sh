@@ -100,6 +100,62 @@ open(sys.argv[2], "wb").write(data)' $data/mini_h264.bzna "$t/moved.bzna"
     if [ "$db" -ge 36 ]; then pass; else fail "pictures that begin between chroma samples" "$db dB"; fi
 }
 
+# JPEG that only libavcodec decodes, turned by its EXIF data. Its first segment is another.
+lossless_jpeg_tests() {
+    if [ -z "$python" ] || ! ffmpeg -v error -f lavfi -i testsrc2=s=48x32:d=0.04 -pix_fmt yuvj444p -c:v ljpeg -y "$t/lossless.jpg" 2>"$t/err"; then
+        skip "lossless JPEG" "there is no ffmpeg with an encoder for it, or no python3 [ffmpeg python3]"; return
+    fi
+    "$python" -c 'import sys
+data = open(sys.argv[1], "rb").read()
+exif = b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0"
+first = 4 + int.from_bytes(data[4:6], "big")
+open(sys.argv[2], "wb").write(data[:first] + b"\xff\xe1" + (2 + len(exif)).to_bytes(2, "big") + exif + data[first:])' "$t/lossless.jpg" "$t/turned.jpg"
+    expect 0 "pack of a lossless JPEG" "$bzna" pack "$t/turned.jpg" -o "$t/turned.bzna" --codec h264 --preset ultrafast --frame exact
+    same "it is turned" "$("$bzna" list --json "$t/turned.bzna" | grep -o '"width":[0-9]*,"height":[0-9]*' | head -n 1)" '"width":32,"height":48'
+}
+
+# What libavformat would open as a playlist or a session: to open it connects to what stands in it.
+script_tests() {
+    if [ -z "$python" ]; then skip "playlists that are named as pictures" "no python3 [python3]"; return; fi
+    mkdir "$t/scripts"
+    run "$python" - "$bzna" "$t/scripts" "$t/scripts.bzna" <<'EOF'
+import socket, subprocess, sys
+bzna, folder, archive = sys.argv[1:]
+listener = socket.create_server(("127.0.0.1", 0))
+listener.setblocking(False)
+url = "http://127.0.0.1:%d/x" % listener.getsockname()[1]
+files = {
+    "dash.jpg": '<?xml version="1.0"?>\n<MPD xmlns="urn:mpeg:dash:schema:mpd:2011" type="static" '
+                'mediaPresentationDuration="PT10S" profiles="urn:mpeg:dash:profile:isoff-live:2011"><Period><AdaptationSet '
+                'mimeType="video/mp4"><Representation id="1" bandwidth="1000"><BaseURL>%s</BaseURL><SegmentBase/>'
+                '</Representation></AdaptationSet></Period></MPD>' % url,
+    "hls.m3u8": "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n%s\n#EXT-X-ENDLIST\n" % url,
+    "concat.png": "ffconcat version 1.0\nfile %s\n" % url,
+    "session.jpg": "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=x\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\nm=video 0 RTP/AVP 96\r\n"
+                   "a=rtpmap:96 H264/90000\r\n",
+}
+for name, text in files.items():
+    open("%s/%s" % (folder, name), "w").write(text)
+# What connects waits for an answer that never comes, but not beyond the time that it has.
+command = subprocess.Popen([bzna, "pack", *("%s/%s" % (folder, name) for name in files), "-o", archive], stderr=subprocess.PIPE)
+try:
+    said = command.communicate(timeout=60)[1].decode()
+except subprocess.TimeoutExpired:
+    command.kill()
+    said = "no end"
+try:
+    listener.accept()
+    print("connected")
+except BlockingIOError:
+    print("not connected")
+print(command.returncode, "session.jpg: not a picture" in said)
+EOF
+    same "playlists that are named as pictures are not opened" "$(cat "$t/out")" "not connected
+1 True"
+}
+
 if [ -n "$pillow" ]; then hard_tests; heif_tests; crop_tests; else skip "pictures of all kinds" "there is no python3 with numpy and Pillow [python3-numpy python3-pil]"; fi
 siting_tests
+lossless_jpeg_tests
+script_tests
 finish

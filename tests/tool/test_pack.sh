@@ -205,6 +205,11 @@ encoder_tests() {
     if grep -q "no libaom-av1" "$t/err"; then skip "pack as AV1" "this libavcodec has no libaom-av1"; return; fi
     same "pack as AV1" "$status" 0
     expect 0 "verify --decode of AV1" "$bzna" verify --decode "$t/av1.bzna"
+    one=$t/few/b.ppm
+    for preset in fast faster; do
+        expect 0 "pack as AV1, $preset" "$bzna" pack "$one" -o "$t/av1-$preset.bzna" --codec av1 --preset $preset --thumb none --frame exact
+    done
+    if cmp -s "$t/av1-fast.bzna" "$t/av1-faster.bzna"; then fail "the preset fast of AV1" "it is faster"; else pass; fi
     expect 0 "extract of AV1" "$bzna" extract "$t/av1.bzna" 1 -o "$t/x.ppm"
     psnr "$t/few/b.ppm" "$t/x.ppm"
     if [ "$db" -ge 30 ]; then pass; else fail "AV1 looks like its source" "$db dB"; fi

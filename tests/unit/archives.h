@@ -142,7 +142,7 @@ static int64_t archive_size(void *user) { return (int64_t)((const archive *)user
 
 static bzna_source archive_source(const archive *a)
 {
-    bzna_source source = { sizeof source, 0, (void *)(uintptr_t)a, archive_read, archive_size, NULL };
+    bzna_source source = { sizeof source, 0, (void *)(uintptr_t)a, archive_read, archive_size, NULL, NULL };
     return source;
 }
 
@@ -272,7 +272,7 @@ static void memory_close(void *user) { ((memory *)user)->closes++; }
 
 static bzna_source memory_source(memory *m, const archive *a)
 {
-    bzna_source source = { sizeof source, 0, m, memory_read, memory_size, memory_close };
+    bzna_source source = { sizeof source, 0, m, memory_read, memory_size, memory_close, NULL };
     memset(m, 0, sizeof *m);
     m->a = *a;
     return source;

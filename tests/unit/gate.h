@@ -70,7 +70,7 @@ static bzna_status gate_try(gate *g, bzi_device *device, uint32_t codec, uint32_
                 status = gate_submit(&check, 1, err);
                 if (status == BZNA_OK)
                     status = bzi_session_await(&session, &session.pending[session.pending_first], &decoded, err);
-                g->was_closed = device->cu.event_query(event) == CUDA_ERROR_NOT_READY;
+                g->was_closed = device->cu.cuEventQuery(event) == CUDA_ERROR_NOT_READY;
                 if (status == BZNA_OK)
                     status = gate_pass(&check, 1, (uint8_t *)pinned + ROOM, ROOM, err);
                 g->same_surface = check.flights[0].surface == check.flights[1].surface;

@@ -217,7 +217,7 @@ static void memory_close(void *user) { ((memory_source *)user)->closes++; }
 
 static bzna_source source_of(memory_source *m, const uint8_t *data, size_t size)
 {
-    bzna_source s = { sizeof(bzna_source), 0, m, memory_read_at, memory_size, memory_close };
+    bzna_source s = { sizeof(bzna_source), 0, m, memory_read_at, memory_size, memory_close, NULL };
     memset(m, 0, sizeof *m);
     m->data = data;
     m->size = size;

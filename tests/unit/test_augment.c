@@ -446,9 +446,13 @@ TEST(bad_policies_are_refused_by_the_name_of_their_member)
         snprintf(name, sizeof name, ".%s: ", bad[i].text);
         CHECK_CONTAINS(err.message, name);
     }
+    const bzna_operation ratio = { .kind = BZNA_OP_ERASE, .magnitude = { 0.1f, 0.2f }, .ratio = { 0.5f, 2 } };
+    const bzna_policy with_ratio = { .operations = &ratio, .operation_count = 1 };
+    const bzna_loader_augment erases = { .policies = &with_ratio, .policy_count = 1 };
     const bzna_policy policy = { .operations = &good, .operation_count = 1 };
     bzna_loader_augment a = { .policies = &policy, .policy_count = 1 };
     bzna_error err = { 0 };
+    CHECK_EQ(bzi_augment_check(&erases, "augment", 1, &err), BZNA_OK);
     CHECK_EQ(bzi_augment_check(&a, "augment", 1, &err), BZNA_OK);
     CHECK_EQ(bzi_augment_check(&a, "augment", 0, &err), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(err.message, "augment.policies[0].operations[0].kind: it moves pixels");
@@ -458,6 +462,24 @@ TEST(bad_policies_are_refused_by_the_name_of_their_member)
     CHECK_EQ(bzi_augment_check(&a, "augment", 1, &err), BZNA_E_ARGUMENT);
     a = (bzna_loader_augment){ .reserved = { 1 } };
     CHECK_EQ(bzi_augment_check(&a, "augment", 1, &err), BZNA_E_STRUCT_SIZE);
+}
+
+/* A color is R, G, B, and what is in units of the output is in the order of its channels. */
+TEST(what_covers_pixels_has_its_color_in_the_order_of_the_channels)
+{
+    static const struct { uint32_t channels, space; float wanted[3]; } cases[] = {
+        { BZNA_CHANNELS_RGB, BZNA_FILL_RGB, { 10, 40, 90 } },
+        { BZNA_CHANNELS_BGR, BZNA_FILL_RGB, { 90, 40, 10 } },
+        { BZNA_CHANNELS_RGB, BZNA_FILL_OUTPUT, { 10, 40, 90 } },
+        { BZNA_CHANNELS_BGR, BZNA_FILL_OUTPUT, { 10, 40, 90 } } };
+    const bzna_transform t = { .scale = { 1, 1, 1 } };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const bzna_drawn d = { .kind = BZNA_OP_CUTOUT, .value = { 10, 40, 90 }, .value_space = cases[i].space };
+        bzi_kernel_op op = { .kind = BZNA_OP_CUTOUT };
+        bzi_operation_color(&op, &d, &t, cases[i].channels);
+        for (int k = 0; k < 3; k++)
+            CHECK_EQ(op.a[k], cases[i].wanted[k]);
+    }
 }
 
 TEST(more_than_eight_operations_are_refused)
@@ -986,7 +1008,7 @@ TEST_MAIN(
     RUN(a_shuffle_draws_every_order_and_a_probability_is_met)
     RUN(rectangles_follow_their_laws_and_stay_inside)
     RUN(bad_policies_are_refused_by_the_name_of_their_member)
-    RUN(more_than_eight_operations_are_refused)
+    RUN(what_covers_pixels_has_its_color_in_the_order_of_the_channels) RUN(more_than_eight_operations_are_refused)
     RUN(batches_are_the_same_for_any_number_of_threads_and_after_a_reset)
     RUN(a_loader_gives_the_bits_of_the_public_functions)
     RUN(without_operations_pixels_are_as_they_were)

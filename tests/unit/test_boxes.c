@@ -1087,9 +1087,10 @@ TEST(boxes_nested_deeper_than_the_limit_are_refused)
         be_put(file + 8 * i, 8 * (4000 - i), 4);
         memcpy(file + 8 * i + 4, "meta", 4);
     }
-    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(file, sizeof file, 0), BZI_FILE, &err), BZNA_OK);
+    bzi_movie_begin(movie, &err);
+    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(file, sizeof file, 0), BZI_FILE), BZNA_OK);
     movie->depth = BZI_LIMIT_DEPTH;
-    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(file, sizeof file, 77), BZI_FILE, &err), BZNA_E_LIMIT);
+    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(file, sizeof file, 77), BZI_FILE), BZNA_E_LIMIT);
     CHECK_CONTAINS(err.message, "nest too deep");
     CHECK_EQ(err.byte_offset, 77);
     free(movie);
@@ -1124,8 +1125,8 @@ TEST(a_movie_box_cut_at_any_byte_is_read_no_further)
             uint8_t *exact = malloc(n ? n : 1);
             bzna_error err;
             memcpy(exact, r.file + at + 8, n);
-            movie->depth = movie->track_count = 0;
-            bzi_box_walk(movie, bzi_cursor_make(exact, n, 0), "moov", &err);
+            bzi_movie_begin(movie, &err);
+            bzi_box_walk(movie, bzi_cursor_make(exact, n, 0), "moov");
             free(exact);
         }
         CHECK_EQ(movie->track_count, 4);
@@ -1251,8 +1252,10 @@ static bzna_status image_of(const void *entry_kids, size_t size, const char *typ
     be_put(bytes, 86 + size, 4);
     memcpy(bytes + 4, type, 4);
     memcpy(bytes + 86, entry_kids, size);
+    bzi_movie_begin(movie, err);
+    movie->track = movie->tracks;
     movie->track_count = 1;
-    status = bzi_box_walk(movie, bzi_cursor_make(bytes, 86 + size, 1000), "stsd", err);
+    status = bzi_box_walk(movie, bzi_cursor_make(bytes, 86 + size, 1000), "stsd");
     if (status == BZNA_OK)
         status = bzi_track_image(&movie->tracks[0], image, err);
     free(movie);
@@ -1653,12 +1656,14 @@ TEST(annex_b_of_damaged_images_is_refused)
 static int obus_are(const char *bytes, size_t size, const char *expected, int end)
 {
     uint8_t *exact = malloc(size ? size : 1);
-    bzi_span rest = { exact, size }, payload;
+    bzi_cursor rest;
+    bzi_span payload;
     char text[256] = "";
     size_t at = 0;
     uint32_t type;
     int got;
     memcpy(exact, bytes, size);
+    rest = bzi_cursor_make(exact, size, 0);
     while ((got = bzi_obu_next(&rest, &type, &payload)) > 0) {
         at += (size_t)snprintf(text + at, sizeof text - at, "%u:", type);
         for (uint64_t i = 0; i < payload.size && at + 4 < sizeof text; i++)
@@ -2888,6 +2893,7 @@ TEST(headers_of_av1_encoders_say_what_their_decoders_see)
                                       work[i].range, work[i].filter, &why);
         AVFrame *f;
         const AVPixFmtDescriptor *d;
+        bzi_cursor c;
         bzi_span header, payload;
         bzi_format sps;
         bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_AV1 };
@@ -2905,7 +2911,8 @@ TEST(headers_of_av1_encoders_say_what_their_decoders_see)
         d = av_pix_fmt_desc_get(f->format);
         header = header_of(packet->data, (size_t)packet->size);
         REQUIRE(header.data != NULL);
-        CHECK(bzi_obu_next(&header, &type, &payload) == 1 && type == 1);
+        c = bzi_cursor_make(header.data, header.size, 0);
+        CHECK(bzi_obu_next(&c, &type, &payload) == 1 && type == 1);
         CHECK(read_exact(payload.data, (size_t)payload.size, &sps, &reduced));
         CHECK_EQ(sps.width, f->width);
         CHECK_EQ(sps.height, f->height);

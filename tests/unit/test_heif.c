@@ -314,6 +314,62 @@ TEST(a_grid_has_1024_tiles_at_most)
     }
 }
 
+/* Tiles are 64 pixels wide and high, and the picture is one more. */
+TEST(the_last_row_and_column_of_a_grid_may_show_one_pixel)
+{
+    bytes b = crowd(2, 2);
+    const size_t ispe = find(b, 0, "ispe", 4);
+    uint8_t *grid = b.data + find(b, 0, "idat", 4) + 4, *whole = b.data + find(b, ispe + 4, "ispe", 4) + 8;
+    bzna_image_info info = { .struct_size = sizeof info };
+    bzna_dataset *dataset;
+    memcpy(grid + 4, "\0\x41\0\x41", 4);
+    memcpy(whole, "\0\0\0\x41\0\0\0\x41", 8);
+    dataset = open_bytes(b);
+    REQUIRE(dataset);
+    CHECK_EQ(bzna_dataset_image_info(dataset, 0, NULL, &info, sizeof info, NULL), BZNA_OK);
+    CHECK(info.width == 65 && info.height == 65);
+    bzna_dataset_close(dataset);
+    free(b.data);
+}
+
+/* The item of still.avif in two extents with a byte between them, of which the first has so many bytes: the temporal
+ * delimiter has two, the sequence header behind it eleven, the frame the rest. */
+static bytes avif_in_pieces(uint32_t first)
+{
+    bytes still = file_read("still.avif", ""), b = bytes_make(NULL, still.size + 9);
+    const size_t iloc = find(still, 0, "iloc", 4), meta = find(still, 0, "meta", 4), mdat = find(still, 0, "mdat", 4);
+    const size_t extent = iloc + 18, cut = mdat + 4 + first, size = still.size - mdat - 4;
+    const size_t numbers[4] = { mdat + 12, first, cut + 9, size - first };
+    memcpy(b.data, still.data, extent + 8);
+    memcpy(b.data + extent + 16, still.data + extent + 8, cut - extent - 8);
+    memcpy(b.data + cut + 9, still.data + cut, still.size - cut);
+    b.data[cut + 8] = 0xee;
+    b.data[iloc - 1] = (uint8_t)(b.data[iloc - 1] + 8);
+    b.data[meta - 1] = (uint8_t)(b.data[meta - 1] + 8);
+    b.data[mdat + 7] = (uint8_t)(b.data[mdat + 7] + 1);
+    b.data[extent - 1] = 2;
+    for (size_t i = 0; i < 16; i++)
+        b.data[extent + i] = (uint8_t)(numbers[i / 4] >> (8 * (3 - i % 4)));
+    free(still.data);
+    return b;
+}
+
+TEST(an_avif_in_pieces_is_described_by_the_sequence_header_of_the_first)
+{
+    for (uint32_t first = 2; first <= 13; first += 11) {
+        bytes b = avif_in_pieces(first);
+        bzna_image_info info = { .struct_size = sizeof info };
+        bzna_error e = { 0 };
+        bzna_dataset *dataset = open_bytes(b);
+        REQUIRE(dataset);
+        CHECK_EQ(bzna_dataset_image_info(dataset, 0, NULL, &info, sizeof info, &e),
+                 first == 2 ? BZNA_E_UNSUPPORTED : BZNA_OK);
+        CHECK(first == 13 || strstr(e.message, "item 1 lies in pieces, and the first one has no sequence header"));
+        bzna_dataset_close(dataset);
+        free(b.data);
+    }
+}
+
 /* ---- What could go in circles, or on without end, and where it ends ----------------------------------------------
  *     an identity item of itself, or in a circle               at the eighth: items_that_are_absent_...
  *     a grid of itself, or of grids                            no tile is a grid: grids_that_do_not_fit_...
@@ -1245,7 +1301,8 @@ TEST_MAIN(RUN(properties_that_ask_for_one_of_several_layers_are_refused)
           RUN(properties_that_are_missing_or_contradict_the_stream_are_refused)
           RUN(items_that_are_absent_of_other_kinds_or_in_circles_are_refused) RUN(grids_that_do_not_fit_are_refused)
           RUN(grids_of_more_tiles_than_are_read_are_refused)
-          RUN(a_grid_has_1024_tiles_at_most)
+          RUN(a_grid_has_1024_tiles_at_most) RUN(the_last_row_and_column_of_a_grid_may_show_one_pixel)
+          RUN(an_avif_in_pieces_is_described_by_the_sequence_header_of_the_first)
           RUN(what_is_listed_or_referred_to_again_and_again_costs_no_time)
           RUN(files_that_end_early_fail_everywhere) PIXEL_TESTS)
 #endif

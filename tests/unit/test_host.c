@@ -496,6 +496,9 @@ TEST(a_bad_context_config_is_refused_by_field)
         { "max_edge_px", offsetof(bzna_context_config, max_edge_px), 65536, BZNA_E_ARGUMENT },
         { "codecs", offsetof(bzna_context_config, codecs), 2 * BZNA_ALLOW_JPEG2000, BZNA_E_ARGUMENT },
         { "sessions", offsetof(bzna_context_config, sessions), 257, BZNA_E_ARGUMENT },
+        { "sessions_per_engine", offsetof(bzna_context_config, sessions_per_engine), 257, BZNA_E_ARGUMENT },
+        { "session_depth", offsetof(bzna_context_config, session_depth), 17, BZNA_E_ARGUMENT },
+        { "session_mapped", offsetof(bzna_context_config, session_mapped), 9, BZNA_E_ARGUMENT },
         { "struct_size", 0, 0, BZNA_E_STRUCT_SIZE }, { "struct_size", 0, 3, BZNA_E_STRUCT_SIZE } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bzna_context_config config;
@@ -545,7 +548,8 @@ TEST(a_context_config_at_its_limits_is_accepted)
         { offsetof(bzna_context_config, log_level), BZNA_LOG_ERROR },
         { offsetof(bzna_context_config, log_level), BZNA_LOG_DEBUG }, { offsetof(bzna_context_config, max_edge_px), 1 },
         { offsetof(bzna_context_config, max_edge_px), 65535 }, { offsetof(bzna_context_config, sessions), 1 },
-        { offsetof(bzna_context_config, sessions), 256 },
+        { offsetof(bzna_context_config, sessions), 256 }, { offsetof(bzna_context_config, sessions_per_engine), 256 },
+        { offsetof(bzna_context_config, session_depth), 16 }, { offsetof(bzna_context_config, session_mapped), 8 },
         { offsetof(bzna_context_config, codecs), 2 * BZNA_ALLOW_JPEG2000 - 1 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bzna_context_config config;
@@ -820,7 +824,7 @@ TEST(closing_inside_a_callback_is_refused_and_does_nothing)
     static const char *const names[7] = { "alloc", "release", "read_at", "size", "source.close", "write_at", "log" };
     intruder in;
     bzna_context_config config;
-    bzna_source source = { sizeof(bzna_source), 0, &in, in_read, in_size, in_close };
+    bzna_source source = { sizeof(bzna_source), 0, &in, in_read, in_size, in_close, NULL };
     bzna_sink sink = { sizeof(bzna_sink), 0, &in, in_write, in_close };
     bzna_dataset *dataset = NULL;
     bzna_writer *writer = NULL;

@@ -171,7 +171,7 @@ static int same_rows(const bzna_picture *a, const bzna_picture *b, uint32_t rows
 static bzi_format described(bytes b)
 {
     bzi_format format = { 0 };
-    CHECK_EQ(bzi_jpeg_inspect((bzi_span){ b.data, b.size }, &format, &last), BZNA_OK);
+    CHECK_EQ(bzi_jpeg_inspect(&(bzna_image){ .data = b.data, .data_size = b.size }, &format, &last), BZNA_OK);
     return format;
 }
 

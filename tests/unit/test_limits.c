@@ -168,7 +168,7 @@ static const struct { const char *name, *suite, *test; } limits[] = {
     { "STILL_BYTES", "test_pictures", "stills_of_absurd_sizes_are_refused_before_decoding" },
     { "STILL_RATIO", "test_pictures", "stills_of_absurd_sizes_are_refused_before_decoding" },
     { "TEXT_BYTES", "test_limits", "the_text_of_a_png_is_inflated_to_16384_bytes_at_most" },
-    { "ITEMS", "test_heif", "a_grid_has_1024_tiles_at_most" },
+    { "ITEMS", "test_limits", "a_heif_file_has_4096_items_at_most" },
     { "PROPERTIES", "test_limits", "an_item_has_32_properties_at_most" },
     { "TILES", "test_heif", "a_grid_has_1024_tiles_at_most" },
     { "TILE_RATIO", "test_heif", "a_large_tile_that_is_named_again_and_again_is_refused" },
@@ -272,8 +272,9 @@ TEST(a_box_has_1048576_children_at_most)
     REQUIRE(movie && boxes);
     for (size_t i = 0; i <= most; i++)
         memcpy(boxes + 8 * i, "\0\0\0\x08" "free", 8);
-    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(boxes, 8 * most, 100), BZI_FILE, &err), BZNA_OK);
-    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(boxes, 8 * (most + 1), 100), BZI_FILE, &err), BZNA_E_LIMIT);
+    bzi_movie_begin(movie, &err);
+    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(boxes, 8 * most, 100), BZI_FILE), BZNA_OK);
+    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(boxes, 8 * (most + 1), 100), BZI_FILE), BZNA_E_LIMIT);
     CHECK_CONTAINS(err.message, "more than 1048576 boxes in one");
     CHECK_EQ(err.byte_offset, 100 + 8 * most);
     free(boxes);
@@ -381,6 +382,68 @@ TEST(the_text_of_a_png_is_inflated_to_16384_bytes_at_most)
     CHECK_EQ(orientation_of_text(100), 6);
     CHECK_EQ(orientation_of_text(BZI_LIMIT_TEXT_BYTES), 6);
     CHECK(orientation_of_text(BZI_LIMIT_TEXT_BYTES + 64) != 6);
+}
+
+static uint8_t *put_number(uint8_t *to, uint64_t number, int size)
+{
+    for (int i = 0; i < size; i++)
+        to[i] = (uint8_t)(number >> (8 * (size - 1 - i)));
+    return to + size;
+}
+
+/* The payloads of meta, iinf, iloc and ipma, each with so many boxes or items. */
+TEST(a_heif_file_has_4096_items_at_most)
+{
+    enum { MOST = 4097 };
+    static uint8_t meta[4 + 8 * MOST], iinf[6 + 21 * MOST], iloc[8 + 14 * MOST], ipma[4 + 3 * MOST];
+    for (uint32_t items = MOST - 1; items <= MOST; items++) {
+        const bzna_status wanted = items < MOST ? BZNA_OK : BZNA_E_LIMIT;
+        bzi_heif heif = { .file = { meta, sizeof meta } }, other = { .primary = 0 };
+        bzi_heif_extents extents;
+        bzi_heif_item item = { .id = 0 };
+        bzna_error err = { 0 };
+        uint8_t *m = meta + 4, *n = put_number(iinf + 4, items, 2), *l = put_number(iloc + 4, 0x4400, 2), *a = ipma;
+        uint32_t type = 0;
+        l = put_number(l, items, 2);
+        a = put_number(a, items, 4);
+        for (uint32_t id = 1; id <= items; id++) {
+            m = put_number(put_number(m, 8, 4), BZI_FOURCC('f', 'r', 'e', 'e'), 4);
+            n = put_number(put_number(n, 21, 4), BZI_FOURCC('i', 'n', 'f', 'e'), 4);
+            n = put_number(put_number(put_number(n, 2u << 24, 4), id, 2), 0, 2);
+            n = put_number(put_number(n, BZI_FOURCC('h', 'v', 'c', '1'), 4), 0, 1);
+            l = put_number(put_number(put_number(l, id, 2), 0, 2), 1, 2);
+            l = put_number(put_number(l, id, 4), 1, 4);
+            a = put_number(put_number(a, id, 2), 0, 1);
+        }
+        heif.iinf = bzi_cursor_make(iinf, (uint64_t)(n - iinf), 0);
+        heif.iloc = bzi_cursor_make(iloc, (uint64_t)(l - iloc), 0);
+        CHECK_EQ(bzi_heif_read_meta(&other, bzi_cursor_make(meta, (uint64_t)(m - meta), 0), &err), wanted);
+        CHECK(wanted == BZNA_OK || strstr(err.message, "more than 4096 boxes"));
+        CHECK_EQ(bzi_heif_type(&heif, items, &type, &err), wanted);
+        CHECK_EQ(type, wanted == BZNA_OK ? BZI_FOURCC('h', 'v', 'c', '1') : 0);
+        CHECK(wanted == BZNA_OK || strstr(err.message, "more than 4096 items"));
+        CHECK_EQ(bzi_heif_extents_of(&heif, items, &extents, &err), wanted);
+        CHECK(wanted == BZNA_OK || strstr(err.message, "version 0, 4097 items"));
+        CHECK_EQ(bzi_heif_associations(&heif, bzi_cursor_make(ipma, (uint64_t)(a - ipma), 0), 0, items, &item, &err),
+                 wanted);
+        CHECK(wanted == BZNA_OK || strstr(err.message, "more than 4096 items"));
+    }
+}
+
+TEST(a_heif_file_has_4194304_boxes_at_file_level_at_most)
+{
+    enum { MOST = 1 << 22 };
+    uint8_t *file = malloc(8 * ((size_t)MOST + 1));
+    bzna_error err = { 0 };
+    bzi_heif heif;
+    REQUIRE(file);
+    for (size_t i = 0; i <= MOST; i++)
+        memcpy(file + 8 * i, "\0\0\0\x08" "free", 8);
+    CHECK_EQ(bzi_heif_read(&heif, (bzi_span){ file, 8ull * MOST }, 0, &err), BZNA_OK);
+    CHECK_EQ(bzi_heif_read(&heif, (bzi_span){ file, 8ull * MOST + 8 }, 0, &err), BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "more than 4194304 boxes");
+    CHECK(err.byte_offset >= 8ull * MOST);
+    free(file);
 }
 
 TEST(an_item_has_32_properties_at_most)
@@ -843,6 +906,7 @@ TEST_MAIN(RUN(a_file_that_asks_for_a_thousand_million_entries_costs_what_its_siz
     RUN(a_class_folder_has_1048576_folders_at_most)
     RUN(a_picture_has_16_parameter_sets_of_65536_bytes_at_most)
     RUN(the_text_of_a_png_is_inflated_to_16384_bytes_at_most)
+    RUN(a_heif_file_has_4096_items_at_most) RUN(a_heif_file_has_4194304_boxes_at_file_level_at_most)
     RUN(an_item_has_32_properties_at_most)
     RUN(a_picture_that_is_cut_has_256_slices_at_most)
     RUN(names_of_classes_have_256_mib_at_most)

@@ -1,6 +1,18 @@
 /* Loaders without threads: the thread in next does all the work, and batches are those of any other loader. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__)) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#  include <linux/filter.h>
+#  include <linux/seccomp.h>
+#  include <signal.h>
+#  include <stddef.h>
+#  include <sys/prctl.h>
+#  include <sys/syscall.h>
+#  include <sys/wait.h>
+#  include <unistd.h>
+#  define HAVE_SANDBOX
+#endif
 
 static int threads_made;              /* that the library has started */
 static int made_thread(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
@@ -136,7 +148,7 @@ TEST(a_context_without_threads_opens_data_sets_and_loaders_without)
     loader = open_loader(own, opened, &c);
     CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
     CHECK_EQ(info.threads, 1);
-    CHECK_EQ(info.reader_threads, 1);
+    CHECK_EQ(info.reader_threads, 0);
     bzna_loader_close(loader);
     bzna_dataset_close(opened);
     CHECK_EQ(bzna_context_close(own), BZNA_OK);
@@ -344,6 +356,106 @@ TEST(closing_and_resetting_in_the_middle_of_a_batch_loses_nothing)
         }
 }
 
+/* ---- In a sandbox ---- */
+
+#ifdef HAVE_SANDBOX
+static void say_call(int number, siginfo_t *info, void *context_of_signal)
+{
+    char text[80];
+    int length = snprintf(text, sizeof text, "call %d of the system in the sandbox\n", info->si_syscall);
+    (void)number, (void)context_of_signal;
+    _exit(write(2, text, (size_t)length) < 0 ? 101 : 100);
+}
+
+/* From now on, a call that opens a file, connects, or starts a thread or a process ends this process. */
+static int forbid_files_and_threads(void)
+{
+    static const uint32_t forbidden[] = {
+#  ifdef __NR_open
+        __NR_open, __NR_creat, __NR_fork, __NR_vfork,
+#  endif
+        __NR_openat, __NR_clone, __NR_socket, __NR_execve, 435 /* clone3 */, 437 /* openat2 */ };
+    enum { CALLS = sizeof forbidden / sizeof *forbidden };
+    struct sock_filter code[2 * CALLS + 2];
+    const struct sock_fprog program = { .len = 2 * CALLS + 2, .filter = code };
+    struct sigaction action = { .sa_sigaction = say_call, .sa_flags = SA_SIGINFO };
+    code[0] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    for (size_t i = 0; i < CALLS; i++) {
+        code[1 + 2 * i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, forbidden[i], 0, 1);
+        code[2 + 2 * i] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
+    }
+    code[2 * CALLS + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    return !sigaction(SIGSYS, &action, NULL) && !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+           !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
+}
+
+enum { NO_SANDBOX = 77 };
+
+/* Delivers an epoch of each file, all of which lie in memory. Returns the exit status of its process. */
+static int run_in_sandbox(uint8_t *const *files, const size_t *sizes, size_t count)
+{
+    const bzna_context_config config = { .struct_size = sizeof config, .device = { .kind = BZNA_DEVICE_CPU },
+                                         .no_threads = 1 };
+    bzna_context *own = NULL;
+    int good = 1;
+    if (!forbid_files_and_threads())
+        return NO_SANDBOX;
+    good = bzna_context_open(&config, &own, NULL) == BZNA_OK;
+    for (size_t i = 0; good && i < count; i++) {
+        bzna_loader_config c = config_of(0);
+        bzna_dataset *opened = NULL;
+        bzna_loader *loader = NULL;
+        bzna_batch *batch;
+        bzna_statistics statistics = { .struct_size = sizeof statistics };
+        c.order.epochs = 1;
+        good = bzna_dataset_open_memory(own, files[i], sizes[i], NULL, &opened, NULL) == BZNA_OK &&
+               bzna_loader_open(own, opened, &c, &loader, NULL) == BZNA_OK;
+        while (good && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+            bzna_batch_info info = { .struct_size = sizeof info };
+            good = bzna_batch_get_info(batch, &info, sizeof info, NULL) == BZNA_OK && info.count > 0;
+            for (uint32_t k = 0; good && k < info.count; k++)
+                good = info.status[k] == BZNA_OK;
+            bzna_batch_release(batch);
+        }
+        good = good && bzna_loader_statistics(loader, &statistics, sizeof statistics, NULL) == BZNA_OK &&
+               statistics.samples > 0;
+        bzna_loader_close(loader);
+        bzna_dataset_close(opened);
+    }
+    return good && bzna_context_close(own) == BZNA_OK ? 0 : 1;
+}
+#endif
+
+/* Chapter 8 of benzina.h: a process may be forbidden to open files, to connect, and to start threads. */
+TEST(a_process_that_may_neither_open_files_nor_start_threads_delivers_what_lies_in_memory)
+{
+#ifdef HAVE_SANDBOX
+    static const char *const names[] = { "tests/data/mini_h264.bzna", "tests/data/mini_h265.bzna",
+                                         "tests/data/heif/still.heic", "tests/data/heif/still_jpeg.heif",
+                                         "tests/data/heif/still.avif" };
+    enum { FILES = sizeof names / sizeof *names };
+    uint8_t *files[FILES];
+    size_t sizes[FILES];
+    int status = 0;
+    pid_t child;
+    for (size_t i = 0; i < FILES; i++)
+        REQUIRE((files[i] = slurp(names[i], &sizes[i])));
+    fflush(NULL);
+    child = fork();
+    if (child == 0)
+        _exit(run_in_sandbox(files, sizes, FILES));
+    REQUIRE(child > 0 && waitpid(child, &status, 0) == child);
+    for (size_t i = 0; i < FILES; i++)
+        free(files[i]);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NO_SANDBOX)
+        SKIP("this system has no filters of system calls");
+    CHECK(WIFEXITED(status));
+    CHECK_EQ(WEXITSTATUS(status), 0);
+#else
+    SKIP("filters of system calls are Linux's, and sanitizers open files themselves");
+#endif
+}
+
 int main(int argc, char **argv)
 {
     const bzna_context_config config = { .struct_size = sizeof config, .device = { .kind = BZNA_DEVICE_CPU } };
@@ -363,6 +475,7 @@ int main(int argc, char **argv)
     RUN(states_go_from_loaders_with_threads_to_those_without_and_back)
     RUN(ranks_without_samples_get_their_empty_batches)
     RUN(closing_and_resetting_in_the_middle_of_a_batch_loses_nothing)
+    RUN(a_process_that_may_neither_open_files_nor_start_threads_delivers_what_lies_in_memory)
     bzna_dataset_close(dataset);
     bzna_context_close(context);
     printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);

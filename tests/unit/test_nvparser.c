@@ -310,19 +310,19 @@ static void feed(bzi_cuda *cu, void (*take)(int number, const seen *s))
                                              .ulMaxNumDecodeSurfaces = 1, .pUserData = &s,
                                              .pfnSequenceCallback = on_sequence, .pfnDecodePicture = on_picture };
             if (parser)
-                cu->parser_destroy(parser);
+                cu->cuvidDestroyVideoParser(parser);
             memset(&s, 0, sizeof s);
-            if (cu->parser_create(&parser, &parameters) != CUDA_SUCCESS)
+            if (cu->cuvidCreateVideoParser(&parser, &parameters) != CUDA_SUCCESS)
                 abort();
             last = p->group;
         }
         s.sequences = s.pictures = 0;
-        CHECK_EQ(cu->parse(parser, &packet), CUDA_SUCCESS);
+        CHECK_EQ(cu->cuvidParseVideoData(parser, &packet), CUDA_SUCCESS);
         if (take)
             take(i, &s);
     }
     if (parser)
-        cu->parser_destroy(parser);
+        cu->cuvidDestroyVideoParser(parser);
 }
 
 static int use_fake(bzi_cuda *cu)
@@ -331,7 +331,8 @@ static int use_fake(bzi_cuda *cu)
     int devices = 0;
     setenv("BENZINA_NVDEC_CHECK", "0", 1);
     fake_load()->control->quiet = 1;
-    return bzi_cuda_start(cu, &devices, &err) == BZNA_OK && bzi_nvcuvid_load(cu, &err) == BZNA_OK;
+    return bzi_cuda_start(cu, &devices, &err) == BZNA_OK &&
+           bzi_cuda_load(cu, BZI_OS_NVCUVID, "", bzi_nvcuvid_symbols, BZI_LENGTH(bzi_nvcuvid_symbols), &err) == BZNA_OK;
 }
 
 /* ---- Tests ------------------------------------------------------------------------------------------------------- */

@@ -381,6 +381,30 @@ TEST(samples_can_be_looked_at)
     bzna_dataset_close(dataset);
 }
 
+/* Offsets are of files. A place's offset has no meaning where it has an address. */
+TEST(a_picture_that_lies_in_memory_begins_at_its_byte_0)
+{
+    static const uint8_t pixels[3 * PIXELS] = { 1, 2, 3 };
+    const bzna_provider_field field = { .name = "image", .kind = BZNA_FIELD_IMAGE, .located = 1,
+                                        .codec = BZNA_CODEC_RAW, .width = WIDTH, .height = HEIGHT, .channels = 3,
+                                        .layout = BZNA_LAYOUT_NHWC };
+    const bzna_place place = { .data = pixels, .size = sizeof pixels, .offset = 4711 };
+    const described d = { .provider = { .struct_size = sizeof d.provider, .count = 1, .fields = &field,
+                                        .field_count = 1, .places = &place } };
+    bzna_dataset *dataset = open_described(&d);
+    bzna_sample_ref ref = { .struct_size = sizeof ref };
+    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info info = { .struct_size = sizeof info };
+    uint8_t bytes[sizeof pixels];
+    CHECK_EQ(bzna_dataset_sample(dataset, 0, &ref, sizeof ref, NULL), BZNA_OK);
+    CHECK(ref.offset == 0 && ref.size == sizeof pixels);
+    CHECK_EQ(bzna_dataset_read_image(dataset, 0, NULL, bytes, sizeof bytes, &image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_image_info(dataset, 0, NULL, &info, sizeof info, NULL), BZNA_OK);
+    CHECK_EQ(info.data_offset, 0);
+    CHECK(image.data_size == sizeof pixels && !memcmp(image.data, pixels, sizeof pixels));
+    bzna_dataset_close(dataset);
+}
+
 /* ---- Failures and lies ------------------------------------------------------------------------------------------- */
 
 /* An epoch in which one sample fails: its slot says so, and the others are as they are. */
@@ -884,7 +908,7 @@ TEST_MAIN(
         return 1;
     RUN(values_of_every_kind_arrive_as_they_are_read_or_located)
     RUN(pictures_that_are_files_are_told_apart_by_their_content)
-    RUN(samples_can_be_looked_at)
+    RUN(samples_can_be_looked_at) RUN(a_picture_that_lies_in_memory_begins_at_its_byte_0)
     RUN(a_provider_that_fails_or_lies_costs_its_slot)
     RUN(more_than_max_bytes_is_a_lie)
     RUN(a_read_that_fails_with_e_io_is_tried_again)

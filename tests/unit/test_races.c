@@ -21,7 +21,7 @@ TEST_MAIN(RUN(races_end_well))
 #include <signal.h>
 #include <sys/wait.h>
 
-enum { HANG_S = 300, PARTS = 24, SAMPLES = 2 * PARTS, BATCH = 5, BATCHES = (SAMPLES + BATCH - 1) / BATCH };
+enum { HANG_S = ROUNDS(300, 1800), PARTS = 24, SAMPLES = 2 * PARTS, BATCH = 5, BATCHES = (SAMPLES + BATCH - 1) / BATCH };
 
 /* Where batches are made. */
 enum { ON_CPU, GPU_TO_HOST, ON_GPU, PLACES };
@@ -496,7 +496,7 @@ static bzna_status calling_transform(void *user, const bzna_sample_info *sample,
 
 static void callbacks(int place, bzna_context *context, bzna_dataset *other)
 {
-    const bzna_source source = { sizeof source, 0, NULL, calling_read, calling_size, NULL };
+    const bzna_source source = { sizeof source, 0, NULL, calling_read, calling_size, NULL, NULL };
     bzna_loader_config c = config_at(place, 5);
     bzna_dataset *dataset = NULL;
     bzna_batch *batch = NULL;

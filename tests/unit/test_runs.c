@@ -65,7 +65,7 @@ static int64_t slow_size(void *user) { (void)user; return (int64_t)SAMPLES * REC
 
 static bzna_dataset *open_source(slow_source *s)
 {
-    bzna_source source = { sizeof source, 0, s, slow_read, slow_size, NULL };
+    bzna_source source = { sizeof source, 0, s, slow_read, slow_size, NULL, NULL };
     bzna_dataset_config config;
     bzna_records r = record_layout();
     bzna_dataset *dataset = NULL;
@@ -372,6 +372,167 @@ TEST(resets_and_stops_in_the_middle_of_runs_lose_nothing)
     bzna_dataset_close(sets[1]);
 }
 
+/* ---- Fields without pictures ---- */
+
+/* The same records as vectors of floats, whose bits are those of any: NaN of all kinds, -0, numbers too small. */
+static bzna_records vector_layout(void)
+{
+    bzna_records r = record_layout();
+    r.data_type = BZNA_RECORD_FLOAT32;
+    r.channels = r.height = 1;
+    r.width = PIXELS / sizeof(float);
+    return r;
+}
+
+static bzna_dataset *open_vectors(slow_source *s)
+{
+    bzna_source source = { sizeof source, 0, s, slow_read, slow_size, NULL, NULL };
+    bzna_dataset_config config;
+    bzna_records r = vector_layout();
+    bzna_dataset *dataset = NULL;
+    bzna_error err = fresh_error();
+    bzna_dataset_config_init(&config, sizeof config);
+    config.records = &r;
+    require(s ? bzna_dataset_open_source(context, &source, &config, &dataset, &err) :
+                bzna_dataset_open_memory(context, records, (size_t)SAMPLES * RECORD, &config, &dataset, &err), &err);
+    return dataset;
+}
+
+static bzna_loader_config vector_config(uint32_t batch)
+{
+    bzna_loader_config c;
+    bzna_loader_config_init(&c, sizeof c);
+    c.output.batch_size = batch;
+    c.fields.tensors = "data";
+    c.order.kind = BZNA_ORDER_SHUFFLE;
+    c.order.seed = 5;
+    c.order.epochs = 2;
+    c.decode.threads = 2;
+    c.read.backoff_ns = 1000;
+    return c;
+}
+
+/* Takes batches up to the end, or so many, and checks all slots. The bad record's, if there is one, has NaN. Returns a
+ * hash of the order. */
+static uint64_t check_vectors(bzna_loader *loader, uint64_t most, uint64_t bad)
+{
+    uint64_t hash = BZI_HASH_START, wrong = 0;
+    bzna_batch *batch;
+    while (most-- && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info = { .struct_size = sizeof info };
+        bzna_tensor t = { .struct_size = sizeof t };
+        CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+        CHECK_EQ(bzna_batch_tensor(batch, "data", &t, sizeof t, NULL), BZNA_OK);
+        for (uint32_t k = 0; k < info.count; k++) {
+            const uint8_t *record = records + info.indices[k] * RECORD, *slot = (const uint8_t *)t.data + k * PIXELS;
+            int is_nan = 1;
+            for (uint32_t i = 0; i < PIXELS / sizeof(float); i++) {
+                float number;
+                memcpy(&number, slot + i * sizeof number, sizeof number);
+                is_nan &= number != number;
+            }
+            wrong += info.indices[k] == bad ? info.status[k] != BZNA_E_IO || !is_nan :
+                     info.status[k] != BZNA_OK || info.targets[k] != record[0] || memcmp(slot, record + LABEL, PIXELS);
+        }
+        hash = bzi_hash(hash, info.indices, info.count * sizeof *info.indices);
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(wrong, 0);
+    return hash;
+}
+
+/* Workers read where nothing is decoded, unless readers are asked for, and a thread in next without threads. */
+TEST(vectors_are_copied_bit_by_bit_whoever_reads_them)
+{
+    slow_source source = { .bad = UINT64_MAX }, bad = { .bad = 1203 };
+    bzna_dataset *const sets[] = { open_vectors(NULL), open_vectors(&source), open_vectors(&bad) };
+    static const struct { uint32_t threads, readers, no_threads; uint64_t memory; } ways[] = {
+        { 2, 0, 0, 0 }, { 1, 0, 0, 0 }, { 5, 0, 0, 0 }, { 5, 0, 0, 10000 }, { 2, 3, 0, 0 }, { 1, 1, 0, 10000 },
+        { 0, 0, 1, 0 }, { 0, 0, 1, 10000 } };
+    for (uint32_t batch = 7; batch <= 700; batch *= 10) {
+        uint64_t expected = 0;
+        for (size_t i = 0; i < COUNT(sets) * COUNT(ways); i++) {
+            const size_t w = i / COUNT(sets), set = i % COUNT(sets);
+            bzna_loader_config c = vector_config(batch);
+            bzna_loader_info info = { .struct_size = sizeof info };
+            bzna_loader *loader;
+            uint64_t hash;
+            c.decode.threads = ways[w].threads;
+            c.read.threads = ways[w].readers;
+            c.pipeline.no_threads = ways[w].no_threads || !BZI_THREADS;
+            c.read.memory_bytes = ways[w].memory;
+            bad.left = INT32_MAX;
+            loader = open_loader(sets[set], &c);
+            CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
+            CHECK_EQ(info.reader_threads, c.pipeline.no_threads ? 0 : ways[w].readers);
+            check_vectors(loader, i % 4, set == 2 ? bad.bad : UINT64_MAX);
+            CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
+            hash = check_vectors(loader, UINT64_MAX, set == 2 ? bad.bad : UINT64_MAX);
+            expected = i ? expected : hash;
+            CHECK_EQ(hash, expected);
+            bzna_loader_close(loader);
+        }
+    }
+    for (size_t i = 0; i < COUNT(sets); i++)
+        bzna_dataset_close(sets[i]);
+}
+
+static void count_close(void *user) { ++*(int *)user; }
+
+/* Its bytes are not copied, and its owner hears when nobody reads them any more. */
+TEST(a_source_in_memory_is_read_where_it_lies_until_the_last_who_reads_it_is_closed)
+{
+    int closed = 0;
+    bzna_source source = { .struct_size = sizeof source, .user = &closed, .size = slow_size, .close = count_close,
+                           .memory = records };
+    bzna_records r = vector_layout();
+    bzna_dataset_config config = { .struct_size = sizeof config, .records = &r };
+    bzna_loader_config c = vector_config(64);
+    bzna_dataset *dataset = NULL, *part = NULL;
+    bzna_error err = fresh_error();
+    bzna_loader *loader;
+    require(bzna_dataset_open_source(context, &source, &config, &dataset, &err), &err);
+    CHECK(dataset->parts[0].container->source.map == records);
+    require(bzna_dataset_range(dataset, 0, SAMPLES, &part, &err), &err);
+    bzna_dataset_close(dataset);
+    loader = open_loader(part, &c);
+    bzna_dataset_close(part);
+    check_vectors(loader, UINT64_MAX, UINT64_MAX);
+    CHECK_EQ(closed, 0);
+    bzna_loader_close(loader);
+    CHECK_EQ(closed, 1);
+    source.memory = NULL;
+    CHECK_EQ(bzna_dataset_open_source(context, &source, &config, &dataset, &err), BZNA_E_ARGUMENT);
+    CHECK(strstr(err.message, "source.read_at: must be given") != NULL);
+    CHECK_EQ(closed, 1);
+}
+
+/* A worker that pauses before it reads again leaves the others at work. */
+TEST(workers_that_read_try_again_and_take_other_samples)
+{
+    for (uint32_t threads = 1; threads <= 3; threads += 2)
+        for (int replace = 0; replace < 2; replace++) {
+            slow_source source = { .bad = 99 };
+            bzna_dataset *dataset = open_vectors(&source);
+            bzna_loader_config c = vector_config(100);
+            bzna_statistics stats = { .struct_size = sizeof stats };
+            bzna_loader *loader;
+            c.order.epochs = 1;
+            c.decode.threads = threads;
+            c.read.retries = 2;
+            c.errors.policy = replace ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+            source.left = replace ? INT32_MAX : 2;
+            loader = open_loader(dataset, &c);
+            check_vectors(loader, UINT64_MAX, UINT64_MAX);
+            CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, NULL), BZNA_OK);
+            CHECK_EQ(stats.retries, 2);
+            CHECK_EQ(stats.replaced, replace);
+            CHECK_EQ(stats.stage[BZNA_STAGE_READ].threads, c.pipeline.no_threads || !BZI_THREADS ? 0 : threads);
+            bzna_loader_close(loader);
+            bzna_dataset_close(dataset);
+        }
+}
+
 /* Weights and given indices put samples of all files, some twice, into one run. */
 TEST(weights_and_given_indices_are_followed_by_runs)
 {
@@ -448,6 +609,9 @@ int main(int argc, char **argv)
     RUN(a_run_that_is_resumed_anywhere_goes_on_as_it_would_have)
     RUN(runs_stay_under_the_ceiling_of_memory)
     RUN(resets_and_stops_in_the_middle_of_runs_lose_nothing)
+    RUN(vectors_are_copied_bit_by_bit_whoever_reads_them)
+    RUN(a_source_in_memory_is_read_where_it_lies_until_the_last_who_reads_it_is_closed)
+    RUN(workers_that_read_try_again_and_take_other_samples)
     RUN(weights_and_given_indices_are_followed_by_runs)
     RUN(what_is_read_ahead_is_counted_in_bytes)
     free(records);

@@ -4232,24 +4232,24 @@ TEST(which_jpegs_are_nvdecs_the_file_and_the_devices_limits_say)
                                      .max_height = limits[k][3], .max_macroblocks = limits[k][4] };
             char path[128];
             uint8_t bytes[2048];
-            bzi_span span = { bytes, 0 };
+            bzna_image image = { .data = bytes };
             bzi_format format;
             bzna_error err;
             FILE *file;
             snprintf(path, sizeof path, "tests/data/pictures/jpeg_%s.jpg", names[i]);
             REQUIRE(file = fopen(path, "rb"));
-            span.size = fread(bytes, 1, sizeof bytes, file);
+            image.data_size = fread(bytes, 1, sizeof bytes, file);
             fclose(file);
-            REQUIRE(bzi_jpeg_inspect(span, &format, &err) == BZNA_OK);
+            REQUIRE(bzi_jpeg_inspect(&image, &format, &err) == BZNA_OK);
             loader.jpeg = info;
             CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_JPEG, &format), 0);
             loader.jpeg.supported = 1;
             CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_JPEG, &format), i == 0 && k == 0);
             CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_H265, &format), 0);
-            for (size_t at = 0; at + 1 < span.size; at++)   /* the same picture, called extended sequential */
+            for (size_t at = 0; at + 1 < image.data_size; at++)   /* the same picture, called extended sequential */
                 if (bytes[at] == 0xff && bytes[at + 1] == 0xc0)
                     bytes[at + 1] = 0xc1;
-            REQUIRE(bzi_jpeg_inspect(span, &format, &err) == BZNA_OK);
+            REQUIRE(bzi_jpeg_inspect(&image, &format, &err) == BZNA_OK);
             CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_JPEG, &format), 0);
         }
 }

@@ -353,7 +353,7 @@ static int64_t file_size(void *user) { return (int64_t)((memory_file *)user)->si
 static bzna_status plan_open(const round_plan *p, bzna_context *context, memory_file *file, bzna_dataset **out,
                              bzna_error *err)
 {
-    const bzna_source source = { sizeof source, 0, file, file_read, file_size, NULL };
+    const bzna_source source = { sizeof source, 0, file, file_read, file_size, NULL, NULL };
     bzna_dataset *one = NULL, *parts[2];
     bzna_status status;
     if (p->kind == FOLDER) {

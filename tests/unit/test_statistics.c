@@ -158,7 +158,7 @@ static bzna_status draw_slowly(void *user, const bzna_sample_info *sample, bzna_
 
 static bzna_dataset *open_records(int *us)
 {
-    bzna_source source = { sizeof source, 0, us, read_records, size_records, NULL };
+    bzna_source source = { sizeof source, 0, us, read_records, size_records, NULL, NULL };
     bzna_dataset_config config;
     bzna_records r;
     bzna_dataset *dataset = NULL;

@@ -886,7 +886,7 @@ TEST(opening_reads_headers_and_not_what_lies_between)
     bzna_context *context = context_of(&c);
     for (size_t i = 0; i < COUNT(cases); i++) {
         reads r = { tar_of(cases[i].count, cases[i].size), 0, 0 };
-        bzna_source source = { sizeof source, 0, &r, reads_read_at, reads_size, NULL };
+        bzna_source source = { sizeof source, 0, &r, reads_read_at, reads_size, NULL, NULL };
         bzna_dataset *dataset = NULL;
         CHECK_EQ(bzna_dataset_open_source(context, &source, NULL, &dataset, NULL), BZNA_OK);
         CHECK_EQ(bzna_dataset_count(dataset), cases[i].count);

@@ -1549,7 +1549,7 @@ TEST(archives_larger_than_4_gib_are_written_and_read)
     bzna_dataset *from = NULL, *to = NULL;
     bzna_writer *writer = NULL;
     bzna_sink sink = { sizeof(bzna_sink), 0, &h, huge_write, NULL };
-    bzna_source source = { sizeof(bzna_source), 0, &h, huge_read, huge_size, NULL };
+    bzna_source source = { sizeof(bzna_source), 0, &h, huge_read, huge_size, NULL, NULL };
     bzna_error err = fresh_error();
     prepared p;
     uint8_t *data;
@@ -1808,15 +1808,16 @@ TEST(a_sequence_header_of_av1_is_written_behind_its_size)
         counter c;
         bzna_context *context = context_of(&c);
         bzi_out out = { .memory = &context->host->memory };
-        bzi_span rest, unit;
+        bzi_cursor rest;
+        bzi_span unit;
         uint32_t type = 0;
         bzi_out_sequence_header(&out, (bzi_span){ payload, sizes[i] });
         REQUIRE(!out.failed && out.size == 1 + (sizes[i] > 16383 ? 3u : sizes[i] > 127 ? 2u : 1u) + sizes[i]);
-        rest = (bzi_span){ out.buffer.data, out.size };
+        rest = bzi_cursor_make(out.buffer.data, out.size, 0);
         CHECK_EQ(out.buffer.data[0], 0x0a);
         CHECK_EQ(bzi_obu_next(&rest, &type, &unit), 1);
         CHECK(type == BZI_OBU_SEQUENCE_HEADER && unit.size == sizes[i] && !memcmp(unit.data, payload, sizes[i]));
-        CHECK_EQ(rest.size, 0);
+        CHECK_EQ(bzi_cursor_left(&rest), 0);
         bzi_buffer_free(out.memory, &out.buffer);
         bzna_context_close(context);
         CHECK_ALL_FREED(c);
@@ -1858,7 +1859,7 @@ TEST(each_picture_of_av1_is_written_with_its_sequence_header)
         REQUIRE(!out.failed);
         CHECK_EQ(out.size, cases[i].written_size);
         CHECK(out.size == cases[i].written_size && !memcmp(out.buffer.data, cases[i].written, cases[i].written_size));
-        bzi_out_reset(&out);
+        out.size = out.depth = out.failed = out.too_large = 0;
         bzi_out_av1c(&out, &coded);
         CHECK(out.size == 15 && !memcmp(out.buffer.data + 4, "\x0a\x09\x19\x59\x60\xe4\x01\x01\x0d\x06\xc4", 11));
         CHECK(out.buffer.data[0] == 0x81 && out.buffer.data[1] == 5 && out.buffer.data[2] == (3 << 2 | 2));

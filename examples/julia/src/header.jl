@@ -322,6 +322,7 @@ mutable struct bzna_source
     read_at::Ptr{Cvoid}
     size::Ptr{Cvoid}
     close::Ptr{Cvoid}
+    memory::Ptr{Cvoid}
     bzna_source() = new()
 end
 
@@ -362,8 +363,8 @@ end
 # Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called by several threads
 # at once: the reader threads of loaders, and threads in bzna_dataset_* calls and in bzna_loader_open. No lock of the
 # library is held. They may use other data sets, but must not close any object. Each must give the same value whenever
-# it is asked for it. A loader has one reader thread by default: raise read.threads if read calculates much or waits
-# long.
+# it is asked for it. A loader of pictures has one reader thread by default: raise read.threads if read calculates
+# much or waits long. Without pictures, decoder threads read.
 mutable struct bzna_provider
     struct_size::UInt32
     field_count::UInt32

@@ -9,22 +9,13 @@ from . import _arguments as arg
 from . import _c
 from ._dataset import Dataset
 from ._provider import Arrays, Field, array_of, integer_bytes, picture_bytes, shape_of_pixels, text_bytes, vector_bytes
-
-
-def _address(data):
-    """(address, size) of bytes, and what keeps them there."""
-    if isinstance(data, bytes):
-        return (ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value, len(data)), data
-    if isinstance(data, bytearray) and data:
-        held = (ctypes.c_char * len(data)).from_buffer(data)
-        return (ctypes.addressof(held), len(data)), held
-    return _address(bytes(data))
+from ._sources import address_of
 
 
 def _joined(parts):
     """Addresses of parts in one piece of memory, and that."""
     whole = b"".join(parts) + b"\0"
-    (at, _), kept = _address(whole)
+    (at, _), kept = address_of(whole)
     places = []
     for part in parts:
         places.append((at, len(part)))
@@ -62,7 +53,7 @@ def _add_images(made, images):
     if pixels is not None:
         _add_batch(made, pixels)
         return
-    held = [_address(picture_bytes(one)) for one in images]
+    held = [address_of(picture_bytes(one)) for one in images]
     made.add(Field("image", _c.FIELD_IMAGE, located=True), [place for place, _ in held], [kept for _, kept in held])
 
 

@@ -93,7 +93,7 @@ types_by_name = {
 _STRUCTS = """
 error:          u32 struct_size; i32 status; u64 byte_offset; i32 native_code; u32 fourcc; char message[488]
 allocator:      ptr user; alloc_fn alloc; release_fn release
-source:         u32 struct_size, reserved0; ptr user; read_at_fn read_at; size_fn size; close_fn close
+source:         u32 struct_size, reserved0; ptr user; read_at_fn read_at; size_fn size; close_fn close; ptr memory
 provider_field: str name; u32 kind, located, codec, width, height, channels, layout, reserved0; u64 reserved[2]
 place:          ptr data; u64 offset, size; u32 file, reserved0
 provider:       u32 struct_size, field_count; ptr user; u64 count; ptr fields; u64 max_bytes; provider_read_fn read;

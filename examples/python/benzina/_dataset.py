@@ -361,8 +361,10 @@ class Dataset(_handles.Handled):
     source: a path (of an archive, another mp4, a folder of pictures, a tar shard, a .rec), or a pattern of several
     ("shard-{000..146}.tar", "*.tar", "a.tar::b.tar"); or several in a list, which are laid end to end; or an object
     with read_at(offset, size) -> bytes, called by several threads at once, and size, a number or a method; or an open
-    binary file. Of a file that the system opened, only its bytes count: its position stays, it may be closed. Any other
-    file-like object is read under a lock, and must stay open.
+    binary file. Of a file that the system opened, only its bytes count: its position stays, it may be closed. So it is
+    with an io.BytesIO: what it holds when it is opened is read where it lies, by threads of the library that need no
+    lock of the interpreter's, and stays as it is if the object is changed or closed. Any other file-like object is read
+    under a lock, and must stay open.
 
     Or an object with __len__ and __getitem__, as torch's data sets are. What __getitem__(index) gives is a sample: a
     picture, or a pair of picture and target, or a dict of fields. Pictures are bytes of files, PIL.Images, or arrays of
@@ -494,6 +496,7 @@ class Dataset(_handles.Handled):
             callbacks = _c.new("source")
             callbacks.user, callbacks.close = key, _close_thunk
             callbacks.read_at, callbacks.size = _read_at_thunk, _size_thunk
+            callbacks.memory = getattr(over, "address", None)
             status = lib.bzna_dataset_open_source(context.handle, callbacks, config, handle, err)
             if status < 0:
                 _close_thunk(key)

@@ -22,6 +22,16 @@ def expanded(pattern: str) -> List[str]:
     return [os.fsdecode(one) for one in texts.raw[:needed.value].split(b"\0")[:-1]]
 
 
+def address_of(data):
+    """(address, size) of bytes, and what keeps them there."""
+    if isinstance(data, bytes):
+        return (ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value, len(data)), data
+    if isinstance(data, bytearray) and data:
+        held = (ctypes.c_char * len(data)).from_buffer(data)
+        return (ctypes.addressof(held), len(data)), held
+    return address_of(bytes(data))
+
+
 class _Failure:
     """The last exception of a source, which its data sets keep: a traceback leads to them, so that the source, which C
     and with it the registry hold, must not."""
@@ -70,10 +80,24 @@ class _DescriptorSource:
         os.close(self.descriptor)
 
 
+class _MemorySource:
+    """What an io.BytesIO holds now, which the library reads by itself. CPython's shares it with whoever asks, and
+    copies it only where it is written to later."""
+
+    def __init__(self, file):
+        (self.address, self.count), self.kept_bytes = address_of(file.getvalue())
+
+    def size(self):
+        return self.count
+
+    def close(self):
+        self.kept_bytes = None
+
+
 class _FileSource:
     """Any other file-like object: one thread at a time moves its position and reads."""
 
-    _OF_PYTHON = (io.BytesIO, io.BufferedReader, io.BufferedRandom, io.FileIO)
+    _OF_PYTHON = (io.BufferedReader, io.BufferedRandom, io.FileIO)
 
     def __init__(self, file):
         self.file, self.lock = file, threading.Lock()
@@ -105,6 +129,8 @@ class _FileSource:
 def _source_over(thing):
     if hasattr(thing, "read_at") and hasattr(thing, "size"):
         return _ReadAtSource(thing)
+    if type(thing) is io.BytesIO:
+        return _MemorySource(thing)
     if isinstance(thing, io.TextIOBase):
         raise TypeError("source: the file is open as text; open it with 'rb'")
     raw = (

@@ -630,6 +630,9 @@ structs! {
         /// Releases what the source holds. Called exactly once, on the thread that releases the data set last, and
         /// never if bzna_dataset_open_source failed. May be NULL.
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
+        /// All bytes, if they lie in memory, where they must stay as they are until close. They are not copied, and
+        /// read_at may be NULL. NULL: read_at gives them
+        memory: *const c_void,
     }
 
     /// Bytes to anywhere, for bzna_writer_open_sink. The callbacks are never called concurrently. They must not close
@@ -707,8 +710,8 @@ structs! {
     /// Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called by several
     /// threads at once: the reader threads of loaders, and threads in bzna_dataset_\* calls and in bzna_loader_open. No
     /// lock of the library is held. They may use other data sets, but must not close any object. Each must give the
-    /// same value whenever it is asked for it. A loader has one reader thread by default: raise read.threads if read
-    /// calculates much or waits long.
+    /// same value whenever it is asked for it. A loader of pictures has one reader thread by default: raise
+    /// read.threads if read calculates much or waits long. Without pictures, decoder threads read.
     struct bzna_provider {
         /// sizeof the struct; bzna_provider_init sets it
         struct_size: u32,
@@ -971,7 +974,7 @@ structs! {
         /// BZNA_RECORD_... An integer is the field "target", a FLOAT32 the field "label", a vector of one number. NONE:
         /// there is no label
         label_type: u32,
-        /// Numbers of vectors are x * scale + bias; 0 counts as 1
+        /// Numbers of vectors are x * scale + bias; 0 counts as 1. If both are 0, the bits of FLOAT32 stay as they are
         scale: f32,
         /// Likewise. Both must be 0 for pictures
         bias: f32,
@@ -1833,8 +1836,9 @@ structs! {
 
     /// Advanced, used with slow or failing storage: how samples are read.
     struct bzna_loader_read {
-        /// Threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. Raise it where each
-        /// read waits long, as on network storage
+        /// Threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. Where nothing is
+        /// decoded, or all samples lie in memory and batches go to the host, the default is none: decoder threads read.
+        /// Raise it where each read waits long, as on network storage
         threads: u32,
         /// Samples read before they are decoded, at most 65536. Default: 2 for each decoder thread, 4 for each session,
         /// and 2; where software decodes, more while they are small: up to 1 MiB for each decoder thread, a quarter of
@@ -2051,7 +2055,7 @@ structs! {
         sessions: u32,
         /// Decode.threads
         threads: u32,
-        /// Read.threads
+        /// Read.threads; 0: decoder threads read
         reader_threads: u32,
         /// Pipeline.batches_in_flight
         batches_in_flight: u32,
@@ -2088,8 +2092,8 @@ structs! {
         depth: u64,
         /// The most that its queue holds
         capacity: u64,
-        /// That work in it: read.threads, decode.threads or NVDEC's sessions, the same, 1. 0 in the first three with
-        /// pipeline.no_threads
+        /// That work in it: read.threads, decode.threads or NVDEC's sessions, the same, 1. Decoder threads that read
+        /// count in the first, too. 0 in the first three with pipeline.no_threads
         threads: u64,
         /// 0
         reserved: [u64; 2],
