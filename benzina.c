@@ -1988,7 +1988,7 @@ static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
     char message[2 * sizeof err->message];
     const size_t used = strlen(err->message) + sizeof "...: ", length = strlen(name);
     const size_t room = used + 96 < sizeof err->message ? sizeof err->message - used : 96;
-    const char *end = length > room ? name + length - room : name;
+    const char *end = length > room ? name + (length - room) : name;
 
     while (end > name && ((unsigned char)*end & 0xc0) == 0x80)
         end++;                                              /* not in the middle of a character */
@@ -2597,7 +2597,6 @@ typedef struct bzi_box {
     uint64_t size;                    /* bytes of the whole box, with its header */
     uint64_t header;                  /* bytes of its header: 8 or 16 */
     uint32_t type;                    /* four characters */
-    uint32_t to_end;                  /* the file states its size as 0: it goes to the end of the file */
 } bzi_box;
 
 /* Reads the header of a box from its first `left` bytes, as the file states it. Returns 0 if they are too few. */
@@ -3200,8 +3199,9 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 }
 
 /* H.265 7.3.3: the profile, tier and level. */
-static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps, uint32_t sub_layers)
+static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps)
 {
+    const uint32_t sub_layers = sps->sub_layers;
     uint32_t present[8] = { 0 };
 
     for (int i = 0; i < 12; i++)
@@ -3300,7 +3300,7 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     bzi_bits_u(b, 4);
     sps->sub_layers = bzi_bits_u(b, 3) + 1;
     sps->nested = bzi_bits_1(b);
-    bzi_sps_h265_profile(b, sps, sps->sub_layers);
+    bzi_sps_h265_profile(b, sps);
     bzi_bits_ue(b);
 
     bzi_sps_chroma(b, sps);
@@ -7507,8 +7507,8 @@ static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64
                             "its length was never written: the archive was not finished");
 
     box->at = at;
-    box->to_end = is_top && box->size == 0 && box->header == 8;
-    box->size = box->to_end ? limit : box->size;
+    if (is_top && box->size == 0 && box->header == 8)
+        box->size = limit;                                  /* it goes to the end of the file */
     if (box->size < box->header)
         return bzi_box_fail(movie, BZNA_E_BOX, at, "size %llu is smaller than its header", (bzi_llu)box->size);
     if (box->size > limit)
@@ -12793,14 +12793,14 @@ static const bzi_container_ops bzi_provider_ops = {
 
 /* --- Braces --- */
 
-/* Returns the first of two characters that is outside of inner braces and not escaped, or `end`. Pre: braces are
+/* Returns the first such character that is outside of inner braces and not escaped, or `end`. Pre: braces are
  * balanced. */
-static const char *bzi_brace_next(const char *p, const char *end, char one, char other)
+static const char *bzi_brace_next(const char *p, const char *end, char wanted)
 {
     uint32_t depth = 0;
 
     for (; p < end; p++) {
-        if (depth == 0 && (*p == one || *p == other))
+        if (depth == 0 && *p == wanted)
             return p;
         if (*p == '\\' && p + 1 < end)
             p++;
@@ -12927,10 +12927,10 @@ static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_
     bzna_status status = BZNA_OK;
 
     /* braces without a range or a list stay in the text */
-    for (; (open = bzi_brace_next(open, end, '{', '{')) < end; open++) {
-        close = bzi_brace_next(open + 1, end, '}', '}');
+    for (; (open = bzi_brace_next(open, end, '{')) < end; open++) {
+        close = bzi_brace_next(open + 1, end, '}');
         is_range = bzi_brace_range_of(open + 1, close, &range);
-        if (is_range || bzi_brace_next(open + 1, close, ',', ',') < close)
+        if (is_range || bzi_brace_next(open + 1, close, ',') < close)
             break;
     }
 
@@ -12945,7 +12945,7 @@ static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_
     memcpy(text, pattern, (size_t)(open - pattern));
     member = open + 1;
     for (uint64_t i = 0; status == BZNA_OK && (is_range ? i < range.count : member <= close); i++) {
-        const char *member_end = is_range ? member : bzi_brace_next(member, close, ',', ',');
+        const char *member_end = is_range ? member : bzi_brace_next(member, close, ',');
         char *out = text + (open - pattern);
 
         memcpy(out, member, (size_t)(member_end - member));
@@ -18148,6 +18148,7 @@ typedef struct bzi_turbo {
     bzi_span                      data;       /* the file that is being decoded */
     bzi_wanted                    wanted;     /* rows and shrinking that were asked for */
     uint32_t                      is_bare;    /* 1: the picture defines no Huffman tables */
+    uint32_t                      lines;      /* rows of luma in a row of MCUs */
     uint32_t                      skipped;    /* rows of MCUs before the one that libjpeg takes for the first */
     uint32_t                      restarts;   /* restart markers in them */
     uint32_t                      ended;      /* 1: libjpeg has asked for more bytes than there are */
@@ -18329,6 +18330,7 @@ static int bzi_turbo_start(bzi_turbo *turbo)
     info->scale_num = 1;
     info->scale_denom = turbo->wanted.shrink;
     jpeg_start_decompress(info);
+    turbo->lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
     bzi_turbo_check_scan((j_common_ptr)info);
     return info->num_components <= 4;
 }
@@ -18375,7 +18377,7 @@ static const uint8_t *bzi_turbo_find_restart(bzi_span data, uint64_t number, uin
 static void bzi_turbo_skip_rows(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
-    const uint32_t lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    const uint32_t lines = turbo->lines;
     const uint64_t each = info->MCUs_per_row, interval = info->restart_interval;
     const uint64_t rows = info->total_iMCU_rows;
     const uint64_t end = bzi_min(((uint64_t)turbo->wanted.rows.end + lines - 1) / lines, rows);
@@ -18427,7 +18429,7 @@ static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
 static int bzi_turbo_read(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
-    const uint32_t lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    const uint32_t lines = turbo->lines;
     JSAMPROW rows[4][MAX_SAMP_FACTOR * DCTSIZE];
     JSAMPARRAY planes[4] = { rows[0], rows[1], rows[2], rows[3] };
 
@@ -18499,7 +18501,7 @@ static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_pictur
     const struct jpeg_decompress_struct *info = &turbo->info;
     const jpeg_component_info *in = info->comp_info;
     const uint32_t h = (uint32_t)info->max_h_samp_factor * BZI_TURBO_LEAST_EDGE(info), width = info->output_width;
-    const uint32_t v = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    const uint32_t v = turbo->lines;
     const uint64_t size = (uint64_t)width * info->output_height;
 
     if (!bzi_buffer_reserve(turbo->memory, &turbo->product, 3 * size, 0))
@@ -22360,7 +22362,7 @@ typedef struct bzi_dl_versioned {
 
 enum { BZI_CONDS = 6 };               /* condition variables of a loader */
 
-/* Every batch has the first BZI_TENSORS tensors (bzi_loader_add_tensors). Those of fields follow, then those of further
+/* Every batch has the first BZI_TENSORS tensors (bzi_loader_decide). Those of fields follow, then those of further
  * outputs. */
 enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_FIELD_TENSORS + BZI_LIMIT_OUTPUTS - 1,
        BZI_DIMENSIONS = 5 };
@@ -22687,15 +22689,6 @@ static void bzi_loader_add_output(bzna_loader *loader, const bzi_output *output)
     memcpy(tensor->one.shape, shape + !several, tensor->one.dimensions * sizeof *shape);
     if (loader->on_device)
         tensor->one.device = loader->device->info.device;
-}
-
-/* Adds the tensors that every batch has. */
-static void bzi_loader_add_tensors(bzna_loader *loader)
-{
-    bzi_loader_add_output(loader, loader->outputs);
-    bzi_loader_add_tensor(loader, "target", BZNA_DTYPE_INT64, sizeof(int64_t));
-    bzi_loader_add_tensor(loader, "index", BZNA_DTYPE_UINT64, sizeof(uint64_t));
-    bzi_loader_add_tensor(loader, "status", BZNA_DTYPE_INT32, sizeof(bzna_status));
 }
 
 /* Describes a tensor of a batch with so many slots, but sets no data. */
@@ -23309,27 +23302,6 @@ typedef struct bzi_given {
     uint64_t        batch_count;      /* of sizes */
 } bzi_given;
 
-/* Allocates a list. Its arrays are not set yet. */
-static bzi_sequence *bzi_sequence_new(const bzi_memory *memory, const bzi_given *given)
-{
-    const uint64_t count = given->count, batches = given->batch_count;
-    uint64_t numbers, bytes;
-    bzi_sequence *list;
-
-    if (!bzi_add(count, batches, &numbers) || !bzi_mul(numbers, sizeof(uint64_t), &bytes) ||
-        !bzi_add(bytes, sizeof *list, &bytes) || !(list = bzi_alloc(memory, bytes, 1, 16)))
-        return NULL;
-
-    memset(list, 0, sizeof *list);
-    list->bytes = bytes;
-    list->epoch = given->epoch;
-    list->count = count;
-    list->batch_count = batches;
-    list->indices = (uint64_t *)(void *)(list + 1);
-    list->ends = batches ? list->indices + count : NULL;
-    return list;
-}
-
 /* Copies and checks indices. */
 static bzna_status bzi_sequence_set_indices(const bzna_loader *loader, bzi_sequence *list, const uint64_t *indices,
                                             bzna_error *err)
@@ -23462,11 +23434,18 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
 {
     const bzi_memory *memory = loader->memory;
     bzi_plan *plan = &loader->plan;
-    bzi_sequence *list = bzi_sequence_new(memory, given), *old;
+    uint64_t numbers, bytes;
+    bzi_sequence *list, *old;
     bzna_status status;
 
-    if (!list)
+    if (!bzi_add(given->count, given->batch_count, &numbers) || !bzi_mul(numbers, sizeof(uint64_t), &bytes) ||
+        !bzi_add(bytes, sizeof *list, &bytes) || !(list = bzi_alloc(memory, bytes, 1, 16)))
         return bzi_fail_memory(err, "the list of an epoch");
+
+    *list = (bzi_sequence){ .bytes = bytes, .epoch = given->epoch, .count = given->count,
+                            .batch_count = given->batch_count };
+    list->indices = (uint64_t *)(void *)(list + 1);
+    list->ends = given->batch_count ? list->indices + given->count : NULL;
     if ((status = bzi_sequence_fill(loader, list, given, err)) != BZNA_OK) {
         bzi_sequence_free_all(memory, list);
         return status;
@@ -23850,17 +23829,6 @@ static bzna_status bzi_loader_make_rule_bytes(bzna_loader *loader, bzna_error *e
         loader->column_count++;
     }
     return BZNA_OK;
-}
-
-static bzna_status bzi_loader_make_columns(bzna_loader *loader, bzna_error *err)
-{
-    const bzna_loader_fields *fields = &loader->config.fields;
-
-    if (bzi_loader_list_columns(loader, fields->tensors, 1, err) != BZNA_OK ||
-        bzi_loader_make_rules(loader, err) != BZNA_OK ||
-        bzi_loader_list_columns(loader, fields->bytes, 0, err) != BZNA_OK)
-        return err->status;
-    return bzi_loader_make_rule_bytes(loader, err);
 }
 
 /* --- Values --- */
@@ -24565,36 +24533,32 @@ static bzi_run bzi_reader_next(bzna_loader *loader)
     return run;
 }
 
-/* Lets a reader that has nothing to read reclaim a batch, or wait. With the lock held, but not during the wait. */
-static void bzi_reader_idle(bzna_loader *loader)
-{
-    uint64_t start = bzi_os_now_ns();
-    bzna_batch *batch = bzi_reader_reclaimable(loader);
-
-    if (batch) {
-        bzi_reader_reclaim(batch);
-    } else {
-        loader->idle_readers++;
-        bzi_os_wait(&loader->reader_wake, &loader->mutex);
-        loader->idle_readers--;
-    }
-    loader->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
-}
-
-/* Waits for a run to read, and returns it. It is empty if the loader closes. Another reader is woken if one more is
- * needed. With the lock held. */
+/* Waits for a run to read, and returns it. Meanwhile it reclaims batches. The run is empty if the loader closes.
+ * Another reader is woken if one more is needed. With the lock held, but not during the wait. */
 static bzi_run bzi_reader_take(bzna_loader *loader)
 {
     bzi_run run = { 0 };
 
     while (!loader->quit) {
+        uint64_t start;
+        bzna_batch *batch;
+
         run = bzi_reader_next(loader);
         if (run.count) {
             loader->active++;
             bzi_loader_wake_reader(loader);
             break;
         }
-        bzi_reader_idle(loader);
+
+        start = bzi_os_now_ns();
+        if ((batch = bzi_reader_reclaimable(loader)) != NULL) {
+            bzi_reader_reclaim(batch);
+        } else {
+            loader->idle_readers++;
+            bzi_os_wait(&loader->reader_wake, &loader->mutex);
+            loader->idle_readers--;
+        }
+        loader->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
     }
     return run;
 }
@@ -26069,35 +26033,19 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
     bzi_lane_add(&engine->lane, item);
 }
 
-/* Returns 1 if NVDEC has decoded this sample before without damage, else 0. */
-static uint32_t bzi_item_is_sound(const bzi_item *item)
-{
-    const bzna_loader *loader = item->loader;
-    return loader->sound && !atomic_load_explicit(&loader->changes, memory_order_relaxed) &&
-           atomic_load_explicit(&loader->sound[item->index / 32], memory_order_relaxed) >> item->index % 32 & 1;
-}
-
-/* Notes whether a sample is damaged. If one is that was sound before, the data set has changed under the loader, and no
- * sample is taken for sound from then on.
- *   sound   what bzi_item_is_sound returned */
-static void bzi_item_note(const bzi_item *item, uint32_t sound, bzna_status status, const bzi_flight *flight)
-{
-    bzna_loader *loader = item->loader;
-
-    if (sound && status == BZNA_E_DECODE)
-        atomic_store(&loader->changes, 1);
-    else if (loader->sound && !sound && status == BZNA_OK && flight->is_sound)
-        atomic_fetch_or_explicit(&loader->sound[item->index / 32], 1u << item->index % 32, memory_order_relaxed);
-}
-
-/* Waits for the oldest picture in flight and adds its slots to the lane. */
+/* Waits for the oldest picture in flight and adds its slots to the lane. Notes whether it is damaged. If one is that
+ * was sound before, the data set has changed under the loader, and no sample is taken for sound from then on. */
 static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
     bzi_item *item = session->pending[session->pending_first].tag;
+    bzna_loader *loader = item->loader;
     bzna_error *err = item->err;
     uint64_t start = bzi_os_now_ns();
-    const uint32_t sound = bzi_item_is_sound(item);
+    atomic_uint *sounds = loader->sound ? &loader->sound[item->index / 32] : NULL;
+    const uint32_t bit = 1u << item->index % 32;
+    const uint32_t sound = sounds && !atomic_load_explicit(&loader->changes, memory_order_relaxed) &&
+                           (atomic_load_explicit(sounds, memory_order_relaxed) & bit);
     bzi_flight flight;
     bzna_status status;
 
@@ -26110,7 +26058,11 @@ static void bzi_engine_map(bzi_engine *engine)
         return;
     }
 
-    bzi_item_note(item, sound, status, &flight);
+    if (sound && status == BZNA_E_DECODE)
+        atomic_store(&loader->changes, 1);
+    else if (sounds && !sound && status == BZNA_OK && flight.is_sound)
+        atomic_fetch_or_explicit(sounds, bit, memory_order_relaxed);
+
     if (status == BZNA_OK &&
         (status = bzi_item_prepare(item, &flight.picture, &engine->views, err)) == BZNA_OK)
         status = bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err);
@@ -26719,25 +26671,16 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
     return batch->has_release ? BZNA_OK : err->status;
 }
 
-/* Places the slices of a batch: in the user's buffers, or one after the other in the library's memory. */
-static void bzi_batch_place(bzna_batch *batch, uint32_t number)
-{
-    const bzna_loader *loader = batch->loader;
-    const bzna_loader_output *output = &loader->config.output;
-    uint64_t slice_bytes = output->batch_size / output->slices * loader->slot_bytes;
-    uint64_t first = (uint64_t)number * output->slices;
-    uint8_t *host = batch->pinned ? batch->pinned : batch->block;
-    uint8_t *data = loader->on_device ? (uint8_t *)(uintptr_t)batch->device_data : host;
-
-    for (uint32_t k = 0; k < output->slices; k++)
-        batch->slices[k] = output->buffers ? output->buffers[first + k].data : data + k * slice_bytes;
-}
-
-/* Makes one batch. In the CUDA context, if the loader has a device. */
+/* Makes one batch. Its slices lie in the user's buffers, or one after the other in the library's memory. In the CUDA
+ * context, if the loader has a device. */
 static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_error *err)
 {
-    const int has_block = !loader->config.output.buffers && !loader->device;
+    const bzna_loader_output *output = &loader->config.output;
+    const uint64_t slice_bytes = output->batch_size / output->slices * loader->slot_bytes;
+    const uint64_t first = (uint64_t)number * output->slices;
+    const int has_block = !output->buffers && !loader->device;
     bzna_batch *batch = &loader->batches[number];
+    uint8_t *data;
 
     batch->stream = loader->stream;
     if (has_block)
@@ -26749,7 +26692,12 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
     if (loader->device && bzi_batch_make_device(batch, err) != BZNA_OK)
         return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
 
-    bzi_batch_place(batch, number);
+    data = batch->pinned ? batch->pinned : batch->block;
+    if (loader->on_device)
+        data = (uint8_t *)(uintptr_t)batch->device_data;
+    for (uint32_t k = 0; k < output->slices; k++)
+        batch->slices[k] = output->buffers ? output->buffers[first + k].data : data + k * slice_bytes;
+
     if (batch->has_release)
         bzi_batch_to_retiring(batch);                       /* no lock, because there are no threads yet */
     else
@@ -27130,14 +27078,14 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
                             loader->on_loan);
         if (expired)
             return BZNA_AGAIN;
-        if (no_threads)
+        if (no_threads) {
             bzi_loader_work(loader);
-        else if (timeout_ns < 0)
-            bzi_os_wait(&loader->consumer_wake, &loader->mutex);
-        if (no_threads)
             expired = timeout_ns >= 0 && bzi_os_now_ns() >= deadline;
-        else if (timeout_ns >= 0)
+        } else if (timeout_ns < 0) {
+            bzi_os_wait(&loader->consumer_wake, &loader->mutex);
+        } else {
             expired = bzi_os_wait_until(&loader->consumer_wake, &loader->mutex, deadline);    /* then look once more */
+        }
     }
 }
 
@@ -27618,16 +27566,16 @@ static double bzi_share_of(uint64_t ns, const bzna_statistics *stats, uint64_t t
 static bzi_shares bzi_statistics_shares(const bzna_statistics *stats)
 {
     const bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
-    bzi_shares s;
 
-    s.consumer = bzi_share_of(stats->stage[BZNA_STAGE_DELIVER].wait_before_ns, stats, 1);
-    s.starved = bzi_share_of(decode->wait_before_ns, stats, decode->threads);
-    s.blocked = bzi_share_of(decode->wait_after_ns, stats, decode->threads);
-    s.decode = bzi_share_of(decode->busy_ns, stats, decode->threads);
-    s.warp = bzi_share_of(stats->stage[BZNA_STAGE_WARP].busy_ns, stats, decode->threads);
-    s.reading = bzi_share_of(read->busy_ns, stats, read->threads);
-    s.full = bzi_share_of(read->wait_after_ns, stats, read->threads);
-    return s;
+    return (bzi_shares){
+        .consumer = bzi_share_of(stats->stage[BZNA_STAGE_DELIVER].wait_before_ns, stats, 1),
+        .starved = bzi_share_of(decode->wait_before_ns, stats, decode->threads),
+        .blocked = bzi_share_of(decode->wait_after_ns, stats, decode->threads),
+        .decode = bzi_share_of(decode->busy_ns, stats, decode->threads),
+        .warp = bzi_share_of(stats->stage[BZNA_STAGE_WARP].busy_ns, stats, decode->threads),
+        .reading = bzi_share_of(read->busy_ns, stats, read->threads),
+        .full = bzi_share_of(read->wait_after_ns, stats, read->threads),
+    };
 }
 
 /* Returns which stage limits a loader. no_threads: the consumer's thread does all the work. */
@@ -28414,7 +28362,12 @@ static bzna_status bzi_loader_decide(bzna_loader *loader, bzna_error *err)
                     config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was requested" :
                     loader->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : why.message);
     bzi_loader_scale(loader);
-    bzi_loader_add_tensors(loader);                         /* now it is known where they lie */
+
+    /* the tensors that every batch has: now it is known where they lie */
+    bzi_loader_add_output(loader, loader->outputs);
+    bzi_loader_add_tensor(loader, "target", BZNA_DTYPE_INT64, sizeof(int64_t));
+    bzi_loader_add_tensor(loader, "index", BZNA_DTYPE_UINT64, sizeof(uint64_t));
+    bzi_loader_add_tensor(loader, "status", BZNA_DTYPE_INT32, sizeof(bzna_status));
     return BZNA_OK;
 }
 
@@ -28617,7 +28570,10 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
         bzi_loader_decide(loader, err) != BZNA_OK ||
         (loader->config.decode.jpeg == BZNA_DECODER_NVDEC && bzi_loader_take_jpeg(loader, err) != BZNA_OK) ||
         bzi_loader_make_picks(loader, err) != BZNA_OK ||
-        bzi_loader_make_columns(loader, err) != BZNA_OK ||
+        bzi_loader_list_columns(loader, loader->config.fields.tensors, 1, err) != BZNA_OK ||
+        bzi_loader_make_rules(loader, err) != BZNA_OK ||
+        bzi_loader_list_columns(loader, loader->config.fields.bytes, 0, err) != BZNA_OK ||
+        bzi_loader_make_rule_bytes(loader, err) != BZNA_OK ||
         bzi_loader_add_outputs(loader, err) != BZNA_OK ||
         bzi_loader_make_order(loader, err) != BZNA_OK ||
         bzi_loader_make_items(loader, err) != BZNA_OK)
@@ -29695,9 +29651,8 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
 {
     bzna_context *context;
 
-    if (!loader)
-        return BZNA_OK;
-    if (bzi_os_in_callback || bzi_loader_forked(loader))
+    BZI_API_BEGIN_CLOSE(loader);
+    if (bzi_loader_forked(loader))
         return BZNA_E_STATE;
 
     context = loader->context;
@@ -29818,15 +29773,16 @@ static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
     const bzna_loader_config *c = &loader->config;
     const bzi_pick *pick = &loader->picks[0];
 
-    memset(info, 0, sizeof *info);
-    info->decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
-    info->sessions = loader->pool ? loader->pool->count : 0;
+    *info = (bzna_loader_info){
+        .decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE,
+        .sessions = loader->pool ? loader->pool->count : 0,
+        .layout = c->output.layout,
+        .threads = c->decode.threads,
+        .reader_threads = c->read.threads,
+        .batches_in_flight = c->pipeline.batches_in_flight,
+        .read_ahead = c->read.ahead_samples,
+    };
     bzi_tensor_describe(loader->tensors, c->output.batch_size, &info->image);
-    info->layout = c->output.layout;
-    info->threads = c->decode.threads;
-    info->reader_threads = c->read.threads;
-    info->batches_in_flight = c->pipeline.batches_in_flight;
-    info->read_ahead = c->read.ahead_samples;
     bzi_loader_count_epoch(loader, &info->samples_per_epoch, &info->batches_per_epoch);
 
     if (loader->pool)

@@ -167,8 +167,11 @@ static char *format_open(AVFormatContext **format, const char *path)
     AVIOContext *pb = (*format)->pb;
     enum AVCodecID guess = codec_by_name(path);
     const AVInputFormat *found = NULL;
-    int result = av_probe_input_buffer2(pb, &found, "", NULL, 0, 0);
-    if (result >= 0 && !is_picture_format(found)) return tool_format("not a picture: %s", found->long_name);
+    int result = av_probe_input_buffer2(pb, &found, "", NULL, 0, 0), is_sure = result > AVPROBE_SCORE_RETRY;
+    if (result >= 0 && !is_picture_format(found)) {
+        if (is_sure || guess == AV_CODEC_ID_NONE) return tool_format("not a picture: %s", found->long_name);
+        result = -1;                                          /* pixels may look like a little sound */
+    }
     if (result >= 0) result = avformat_open_input(format, NULL, found, NULL);
     if (result < 0 && guess != AV_CODEC_ID_NONE) {
         if (!*format) *format = tool_checked(avformat_alloc_context());        /* a failed open has freed it */

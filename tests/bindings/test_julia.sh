@@ -212,7 +212,6 @@ BEGIN {
 # The header first: the names of every function's parameters.
 FNR == NR { header = header " " $0; next }
 FNR == 1 {
-    while ((i = index(header, "/*")) > 0) header = substr(header, 1, i - 1) substr(header, i + index(substr(header, i), "*/") + 1)
     count = split(header, statements, ";")
     for (i = 1; i <= count; i++) if (statements[i] ~ /BZNA_API.*bzna_[a-z0-9_]+\(/) {
         text = statements[i]; sub(/.*BZNA_API/, "", text)
@@ -330,7 +329,16 @@ examine() {
 }
 
 whole "$module" >"$t/module.jl"
-cat benzina.h examples/stream.h >"$t/headers.h"
+# The headers without comments: the scanner reads them once a mutation.
+awk '{
+    line = $0; code = ""
+    while (line != "") {
+        if (inside && !(i = index(line, "*/"))) break
+        if (inside) { line = substr(line, i + 2); inside = 0; continue }
+        if (!(i = index(line, "/*"))) { code = code line; break }
+        code = code substr(line, 1, i - 1); line = substr(line, i + 2); inside = 1
+    }
+    if (code ~ /[^ \t]/) print code }' benzina.h examples/stream.h >"$t/headers.h"
 examine "$t/module.jl" && agrees=1
 if [ -n "$agrees" ]; then pass; else fail "Benzina.jl agrees with benzina.h" "$(grep -v ': note: ' "$t/said" | head -n 20)"; fi
 # That something was looked at: numbers may grow.
@@ -338,10 +346,15 @@ found=$(tail -n 1 "$t/check.c" 2>/dev/null)
 if printf '%s\n' "$found" | awk '$2 >= 11 && $4 >= 20 && $6 >= 20 && $8 >= 2 { fine = 1 } END { exit !fine }'; then pass
 else fail "the scanner finds the module's structs, constants, calls and callbacks" "$found"; fi
 
-# Mutations, each a sed program: a module with such a slip must not pass. They say nothing while the module itself does not.
+# Mutations, each a sed program: a module with such a slip must not pass. They say nothing while the module itself does
+# not. Without TEST_ALL, only every fifth is tried.
+[ -n "$TEST_ALL" ] || echo "LEFT test_julia.sh: four of five slips that must be noticed"
+number=0
 [ -n "$agrees" ] &&
 while IFS= read -r mutation; do
     [ -n "$mutation" ] || continue
+    number=$((number + 1))
+    [ -n "$TEST_ALL" ] || [ $((number % 5)) -eq 1 ] || continue
     sed "$mutation" "$t/module.jl" >"$t/mutant.jl"
     if cmp -s "$t/module.jl" "$t/mutant.jl"; then fail "the mutation changes something" "$mutation"
     elif examine "$t/mutant.jl"; then fail "a slip in the module is noticed" "$mutation"

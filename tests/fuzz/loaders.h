@@ -103,6 +103,7 @@ static void loader_run(bytes *b, bzna_loader *loader)
     for (int n = 0; n < 24; n++) {
         const uint32_t what = take(b, 32), at = batches % 4;
         bzna_status status = BZNA_OK;
+        int holds;
         if (what == 1)
             status = bzna_loader_save(loader, &state, sizeof state, &err);
         else if (what == 2)
@@ -118,8 +119,10 @@ static void loader_run(bytes *b, bzna_loader *loader)
         if (held[at])
             bzna_batch_release(held[at]);
         held[at] = NULL;
-        status = bzna_loader_next(loader, what == 6 ? 0 : 20000000000, &held[at], &err);
-        FUZZ_CHECK(status != BZNA_AGAIN || what == 6 || held[0] || held[1] || held[2] || held[3]);
+        /* While this thread holds batches, none may be left to fill. */
+        holds = held[0] || held[1] || held[2] || held[3];
+        status = bzna_loader_next(loader, what == 6 ? 0 : holds ? 20000000 : 19000000000, &held[at], &err);
+        FUZZ_CHECK(status != BZNA_AGAIN || what == 6 || holds);
         if (status < 0 || status == BZNA_END)
             break;
         if (status == BZNA_OK) {

@@ -1,13 +1,13 @@
 #!/bin/sh
 # The fuzz targets without libFuzzer: the inputs that were packed (tests/data/fuzz), files that once went wrong (tests/data/crashers),
-# and a sample of fixed single-byte corruptions of small files: every 20th; with TEST_ALL every 4th, under a sanitizer every 50th.
+# and a sample of fixed single-byte corruptions of small files: every 80th; with TEST_ALL every 4th, under a sanitizer every 50th.
 # tests/data/seeds has files of less than 9 kB: two pictures of 16x16 (bzna pack --crf 40), or three of 64x48 (ffmpeg -f lavfi -i
 # testsrc=size=64x48 -frames:v 3 -g 1), and what seeds/make.py makes. Most of their bytes are boxes, which are thus hit more often than those of photographs. Plain mp4
 # files of AV1 and of 10 bits, coded here where ffmpeg can, are treated likewise.
 BUILD=${2:-build}
 passed=0; failed=0; skipped=0
-step=4; [ -n "$TEST_ALL" ] || step=20; [ -z "$SANITIZE" ] || step=50
-[ $step -ne 20 ] || echo "LEFT test_fuzz.sh: four of five corruptions"
+step=4; [ -n "$TEST_ALL" ] || step=80; [ -z "$SANITIZE" ] || step=50
+[ $step -ne 80 ] || echo "LEFT test_fuzz.sh: 19 of 20 corruptions"
 mkdir -p "$BUILD/tests"
 JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) || JPEG_CFLAGS=-DBENZINA_NO_JPEG
 # shellcheck disable=SC2086
@@ -27,7 +27,7 @@ for target in $("$BUILD/tests/fuzz" list); do
 done
 # Formats that files are of, and what is done with them: no decoding, then with it.
 pictures=tests/data/pictures; heif=tests/data/heif
-rare=$step; [ $step -ne 20 ] || rare=100                    # these two take the most time: eight pictures a corruption
+rare=$step; [ $step -ne 80 ] || rare=400                    # these two take the most time: eight pictures a corruption
 run corruptions_of_h265_do_no_harm decode_archive corrupt tests/data/mini_h265.bzna 0 10000 $rare
 run corruptions_of_h264_do_no_harm decode_archive corrupt tests/data/mini_h264.bzna 0 10000 $rare
 for file in tests/data/seeds/* $heif/grid.heic $heif/grid.avif $heif/identity.heic $heif/pieces.heic $heif/thumb.heic $heif/alpha.avif $heif/sequence.heics \

@@ -6,11 +6,11 @@ T="$BUILD/tests/build"
 rm -rf "$T"; mkdir -p "$T"
 root=$(pwd)
 passed=0; failed=0; skipped=0
-WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
-# Optimized, compilers warn of more, and take ten times as long: make does so once, with this machine's.
-# Of what is not linked, only warnings are wanted: clang gives all of them without making code, gcc all that it has without optimizing (-flto).
-if [ -n "$TEST_ALL" ]; then O=-O2; flto=
-else O=-O0; flto=-flto; echo "LEFT test_build.sh: builds with switches, and all builds but the pair's size optimized"; fi
+WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla -Werror"
+# make test has one build of the library by each compiler, the pair's, unoptimized; of others only warnings, as clang
+# gives them without making code. Optimized, compilers warn of more, and take ten times as long: make does so once.
+if [ -n "$TEST_ALL" ]; then O=-O2
+else O=-O0; echo "LEFT test_build.sh: all builds of the library but the pair's by each compiler, and its size"; fi
 AV_CFLAGS=$(pkg-config --cflags libavcodec libavutil 2>/dev/null)
 AV_LIBS=$(pkg-config --libs libavcodec libavutil 2>/dev/null)
 JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) || JPEG_CFLAGS=-DBENZINA_NO_JPEG
@@ -21,7 +21,7 @@ LIBS="-lm -lpthread -ldl"
 NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_kernels.ptx.h" ] && cuda=1 || cuda=
 no_cuda="no nv-codec-headers [libffmpeg-nvenc-dev], or no PTX in $BUILD"
 
-warn_only() { if [ "$1" = clang ]; then echo "-fsyntax-only"; else echo "$O $flto -c -o $T/warned.o"; fi; }
+warn_only() { if [ "$1" = clang ]; then echo "-fsyntax-only"; else echo "$O -c -o $T/warned.o"; fi; }
 object_of_gcc() { if [ "$1" = gcc ]; then echo "$O -c -o $T/$2.o"; else warn_only "$1"; fi; }
 have() { command -v "$1" >/dev/null 2>&1; }
 skip() { skipped=$((skipped + 1)); echo "SKIP $1: $2"; }
@@ -65,9 +65,7 @@ for cc in gcc clang; do
     for std in 11 17; do
         with $cc "header_is_cxx${std}_with_$cc" $cc -x c++ -std=c++$std -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I. -fsyntax-only "$T/header.cc"
     done
-    # gcc's build without switches is that of the pair's size, where that is looked at.
-    [ $cc = gcc ] && have strip && [ -z "$TEST_ALL$SANITIZE" ] ||
-        cuda_with $cc "library_compiles_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. benzina.c
+    more cuda_with $cc "library_compiles_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. benzina.c
     more cuda_with $cc "library_compiles_without_libavcodec_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_AV $NV_CFLAGS -I"$BUILD" -I. benzina.c
     more with $cc "library_compiles_without_libjpeg_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NO_JPEG $NO_CUDA -I. benzina.c
     more with $cc "library_compiles_with_libjpeg_alone_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $JPEG_CFLAGS -DBENZINA_NO_AVCODEC $NO_CUDA -I. benzina.c
@@ -147,8 +145,8 @@ small_enough() {
 fewest="-DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG -DBENZINA_NO_HEIF -DBENZINA_NO_AUGMENT -DBENZINA_NO_SHARDS -DBENZINA_NO_WRITER"
 fewest="$fewest -DBENZINA_NO_STILLS -DBENZINA_NO_FOLDERS -DBENZINA_NO_RECORDS"
 if have strip && [ -z "$SANITIZE" ]; then
-    cuda_with gcc the_pair_compiles_to_at_most_760_kB small_enough whole 760000 ""
-    if [ -n "$TEST_ALL" ]; then cuda_with gcc with_all_switches_the_pair_compiles_to_at_most_580_kB small_enough fewest 580000 "$fewest"; fi
+    more cuda_with gcc the_pair_compiles_to_at_most_760_kB small_enough whole 760000 ""
+    more cuda_with gcc with_all_switches_the_pair_compiles_to_at_most_580_kB small_enough fewest 580000 "$fewest"
 else skip the_pair_compiles_to_at_most_760_kB "no strip, or a sanitizer inside"; fi
 if have gcc && echo '#include <bzlib.h>' | gcc -fsyntax-only -x c - 2>/dev/null; then
     check header_goes_with_bzlib gcc -std=c11 $WARN -I. -fsyntax-only "$T/bzlib.c"
@@ -197,7 +195,7 @@ unfused() { # compiler: the CPU's loops, for a processor that has FMA; asm of th
         grep -q 'vmulps.*%[yz]mm' "$T/unfused.s" && ! grep 'vfn*m[as]' "$T/unfused.s"; }
 refuses_fast_math() { # compiler, file...
     cc=$1; shift
-    for f in "$@"; do ! $cc -std=c11 -ffast-math -I. $NO_CUDA $NO_AV -x c -fsyntax-only "$f" > "$T/said" 2>&1 && grep -q 'error.*-ffp-contract=off' "$T/said" || return 1; done; }
+    for f in "$@"; do ! $cc -std=c11 -ffast-math -Wfatal-errors -I. $NO_CUDA $NO_AV -x c -fsyntax-only "$f" > "$T/said" 2>&1 && grep -q 'error.*-ffp-contract=off' "$T/said" || return 1; done; }
 for cc in gcc clang; do
     if [ "$(uname -m)" = x86_64 ]; then with $cc "nothing_is_fused_with_$cc" unfused $cc; else skip "nothing_is_fused_with_$cc" "not x86-64"; fi
     with $cc "fast_math_is_refused_with_$cc" refuses_fast_math $cc benzina.c benzina_kernels.cu
@@ -261,7 +259,7 @@ plugins() {
         [ "$(nm -D --defined-only "$T/${p%%:*}.so" | awk '{ print $3 }' | grep -v '^_')" = plugin_run ] || { nm -D --defined-only "$T/${p%%:*}.so" | head -5; return 1; }
     done
     gcc -w "$T/host.c" -ldl -o "$T/host" && "$T/host" "$T/first.so" "$T/second.so" tests/data/mini_h265.bzna > "$T/said" && cat "$T/said" && [ "$(cat "$T/said")" = "20 10 " ]; }
-if have nm; then with gcc two_plugins_with_hidden_copies_live_in_one_process plugins; else skip two_plugins_with_hidden_copies_live_in_one_process "no nm [binutils]"; fi
+if have nm; then more with gcc two_plugins_with_hidden_copies_live_in_one_process plugins; else skip two_plugins_with_hidden_copies_live_in_one_process "no nm [binutils]"; fi
 
 # --- the source keeps its own rules ---
 held=$(find tests examples \( -name '*.c' -o -name '*.h' \) ! -path '*/target/*' | sort)
@@ -316,9 +314,6 @@ only_gnu_has() {
 check no_number_is_read_by_the_locale sh -c "! grep -nE '\\b(strto(d|f|ld)|atof|scanf|setlocale|mmap|MapViewOfFile)[a-z]*\\(' benzina.c"
 check the_tool_sets_no_locale sh -c "! grep -n 'setlocale' examples/bzna/*.[ch] examples/*.[ch]"
 for file in benzina.h benzina.c benzina_kernels.cu; do check "nothing_that_msvc_lacks_in_$file" only_gnu_has $file; done
-for compiler in gcc clang; do
-    with $compiler "no_arrays_of_a_variable_size_with_$compiler" $compiler -std=c11 -ffp-contract=off -Wpedantic -Wvla -Werror -I. -DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG -fsyntax-only benzina.c
-done
 check only_software_decode_knows_libavcodec sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /Software decode|Includes/ && /avcodec_|av_frame|av_packet|AVCodec/ && !/^ \*|log_level_offset/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
 check only_jpeg_decode_knows_libjpeg sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /JPEG decode|Includes/ && /[^_a-z.>]jpeg_[a-z]|J(ERR|WRN|SAMP|CS)_|JSAMP/ && !/^ \*|\"/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
 check only_cuda_and_nvdec_know_the_driver sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /CUDA|NVDEC|Includes| OS/ && /CUresult|CUstream |CUvideo|CUVID|->cu\./ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
@@ -330,7 +325,7 @@ if [ -n "$cuda" ]; then
     check pair_has_the_ptx_inside grep -q ',46,118,101,114,115,105,111,110,' $BUILD/dist/benzina.c    # ".version"
     check pair_includes_no_other_file sh -c "! grep -n '^#include \"' $BUILD/dist/benzina.c | grep -v '\"benzina.h\"'"
     cp $BUILD/dist/benzina.h $BUILD/dist/benzina.c "$T/foreign/"
-    variants="cuda nocuda"
+    variants=cuda; [ -z "$TEST_ALL" ] || variants="cuda nocuda"
 else
     skip dist_makes_the_pair "$no_cuda"
     cp benzina.h benzina.c benzina_kernels.cu "$T/foreign/"                  # what has no PTX inside, compiles without the GPU path
@@ -434,15 +429,15 @@ for gpu in $variants; do
     if [ $gpu = cuda ]; then GPU="$NV_CFLAGS"; refusal="E_DEVICE libcuda.so.1"; else GPU=$NO_CUDA; refusal="E_UNSUPPORTED BENZINA_NO_CUDA"; fi
     for cc in gcc clang; do
         of="of_${gpu}_with_$cc"; f=$gpu-$cc
-        with $cc "pair_compiles_$of" in_foreign $cc -std=c11 $WARN $AV_CFLAGS $GPU -c benzina.c -o $f.o
+        with $cc "pair_compiles_$of" in_foreign $cc -std=c11 $O $WARN $AV_CFLAGS $GPU -c benzina.c -o $f.o
         more with $cc "pair_without_libavcodec_compiles_$of" in_foreign $cc -std=c11 $WARN $NO_AV $GPU -c benzina.c -o $f-none.o
         with $cc "c_program_builds_on_the_pair_$of" in_foreign $cc -std=c11 $WARN program.c $f.o $AV_LIBS $LIBS -o $f-program
         with $cc "c_program_runs_$of" counts_eight foreign/$f-program
         more with $cc "c_program_builds_without_libavcodec_$of" in_foreign $cc -std=c11 $WARN program.c $f-none.o $LIBS -o $f-none
         more with $cc "c_program_runs_without_libavcodec_$of" counts_eight foreign/$f-none
-        with $cc "unity_build_with_statics_$of" in_foreign sh -c "$cc -std=c11 $WARN $AV_CFLAGS $GPU -c copy.c -o $f-copy.o && $cc -std=c11 $WARN unity.c $f-copy.o $AV_LIBS $LIBS -o $f-unity"
-        with $cc "unity_build_runs_$of" counts_eight foreign/$f-unity
-        with $cc "two_copies_live_in_one_program_$of" in_foreign sh -c "$cc -std=c11 $WARN both.c $f-copy.o $f.o $AV_LIBS $LIBS -o $f-both && ./$f-both"
+        more with $cc "unity_build_with_statics_$of" in_foreign sh -c "$cc -std=c11 $WARN $AV_CFLAGS $GPU -c copy.c -o $f-copy.o && $cc -std=c11 $WARN unity.c $f-copy.o $AV_LIBS $LIBS -o $f-unity"
+        more with $cc "unity_build_runs_$of" counts_eight foreign/$f-unity
+        more with $cc "two_copies_live_in_one_program_$of" in_foreign sh -c "$cc -std=c11 $WARN both.c $f-copy.o $f.o $AV_LIBS $LIBS -o $f-both && ./$f-both"
         with $cc "device_program_builds_$of" in_foreign $cc -std=c11 $WARN device.c $f.o $AV_LIBS $LIBS -o $f-device
         with $cc "without_a_driver_devices_are_refused_and_the_cpu_works_$of" without_a_driver "$T/foreign/$f-device" $refusal
     done
@@ -462,12 +457,13 @@ checkout_says() {
         '^AUTO: BZNA_OK' '^8 pictures on a device of kind 1, 0 failed, with pixels' '^asked: BZNA_E_UNSUPPORTED .*no PTX'
 }
 for cc in gcc clang; do
+    [ -n "$TEST_ALL" ] || break
     if ! pkg-config --exists ffnvcodec libavcodec; then skip "checkout_without_ptx_compiles_with_$cc" "no nv-codec-headers, or no libavcodec [libffmpeg-nvenc-dev libavcodec-dev]"; continue; fi
     with $cc "checkout_without_ptx_compiles_with_$cc" checkout_compiles $cc
     with $cc "checkout_without_ptx_says_how_to_get_it_with_$cc" checkout_says $cc
 done
 # One program with the GPU path in one copy and without it in the other.
-[ -z "$cuda" ] || check copies_with_and_without_cuda_live_in_one_program in_foreign sh -c "gcc -std=c11 both.c nocuda-gcc-copy.o cuda-gcc.o $AV_LIBS $LIBS -o mixed && ./mixed"
+[ -z "$cuda" ] || more check copies_with_and_without_cuda_live_in_one_program in_foreign sh -c "gcc -std=c11 both.c nocuda-gcc-copy.o cuda-gcc.o $AV_LIBS $LIBS -o mixed && ./mixed"
 [ -z "$cuda" ] || check switches_are_listed sh -c "grep -c '^BENZINA_' $BUILD/dist/SWITCHES | grep -qx 13"
 # CMake: by itself it takes the GPU path where pkg-config has NVIDIA's headers.
 mkdir -p "$T/cmake/benzina" && cp "$T/foreign/program.c" "$T/foreign/device.c" "$T/cmake/" && cp "$T"/foreign/benzina* examples/vendoring/CMakeLists.txt "$T/cmake/benzina/"
@@ -502,18 +498,18 @@ links_libbenzina() { readelf -d "$T/$1" | grep -q 'NEEDED.*libbenzina.so.0'; }
 if ! have cmake; then skip cmake_project_builds "no cmake here [cmake]"
 else
     if [ -n "$cuda" ]; then
-        check cmake_project_builds cmake_builds cuda
-        check cmake_program_runs counts_eight cmake/cuda/program
-        check cmake_takes_the_gpu_path without_a_driver "$T/cmake/cuda/device" E_DEVICE libcuda.so.1
+        more check cmake_project_builds cmake_builds cuda
+        more check cmake_program_runs counts_eight cmake/cuda/program
+        more check cmake_takes_the_gpu_path without_a_driver "$T/cmake/cuda/device" E_DEVICE libcuda.so.1
     else skip cmake_project_builds "$no_cuda"; fi
-    check cmake_project_builds_without_nvidias_headers cmake_without_headers
-    check cmake_program_runs_without_nvidias_headers counts_eight cmake/headerless/program
-    check cmake_leaves_the_gpu_path_out without_a_driver "$T/cmake/headerless/device" E_UNSUPPORTED BENZINA_NO_CUDA
+    more check cmake_project_builds_without_nvidias_headers cmake_without_headers
+    more check cmake_program_runs_without_nvidias_headers counts_eight cmake/headerless/program
+    more check cmake_leaves_the_gpu_path_out without_a_driver "$T/cmake/headerless/device" E_UNSUPPORTED BENZINA_NO_CUDA
     check cmake_project_builds_as_told cmake_builds told -DBENZINA_WITH_CUDA=OFF -DBENZINA_WITH_AVCODEC=OFF -DBENZINA_INSTALL=ON -DBUILD_SHARED_LIBS=ON -DLEAN=ON
     check cmake_program_runs_as_told counts_eight cmake/told/program
     if have readelf; then
         cmake_hides() { cmake_builds hidden -DBENZINA_WITH_CUDA=OFF -DBENZINA_HIDDEN=ON && readelf -sW "$T/cmake/hidden/benzina/libbenzina.a" | awk '$8 ~ /^bzna_/ && $7 != "UND" { n++; bad += $6 != "HIDDEN" } END { exit bad || !n }'; }
-        check cmake_hides_the_functions_where_told cmake_hides
+        more check cmake_hides_the_functions_where_told cmake_hides
     else skip cmake_hides_the_functions_where_told "no readelf [binutils]"; fi
     check cmake_takes_the_other_switches sh -c "'$T/cmake/told/program' tests/data/seeds/ustar.tar | grep BENZINA_NO_SHARDS"
     # What is missing is said, and what will not work; what was told is not.
@@ -523,8 +519,8 @@ else
     check cmake_is_quiet_where_told cmake_warns quiet "^0 warnings" -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON -DBENZINA_WITH_CUDA=OFF -DBENZINA_WITH_AVCODEC=OFF
     check cmake_refuses_a_decoder_that_is_not_there cmake_demands_libavcodec
     # find_package, after cmake --install: the static library, which asks for libavcodec, and the shared one, which asks for nothing.
-    check cmake_installs_the_static_library cmake --install "$T/cmake/headerless" --prefix "$root/$T/cmake/installed_static"
-    check cmake_finds_the_static_library cmake_finds "$root/$T/cmake/installed_static" benzina::benzina static 0.3
+    more check cmake_installs_the_static_library cmake --install "$T/cmake/headerless" --prefix "$root/$T/cmake/installed_static"
+    more check cmake_finds_the_static_library cmake_finds "$root/$T/cmake/installed_static" benzina::benzina static 0.3
     check cmake_installs_the_shared_library cmake --install "$T/cmake/told" --prefix "$root/$T/cmake/installed_shared"
     check cmake_finds_the_shared_library cmake_finds "$root/$T/cmake/installed_shared" benzina::benzina shared
     check cmake_links_the_shared_library links_libbenzina find_shared/out/program
@@ -555,7 +551,10 @@ check install_goes_below_destdir_and_prefix destinations
 # --- a test that is not run does not compile, whatever the flags ---
 printf '#include "test.h"\n#include "known.h"\nTEST(remembered) { CHECK(1); }\nTEST(forgotten) { CHECK(1); }\nTEST_MAIN(RUN(remembered))\n' > "$T/forgotten.c"
 sed 's/RUN(remembered)/& RUN(forgotten)/' "$T/forgotten.c" > "$T/remembered.c"
-test_compiles() { $1 -std=c11 $(warn_only $1) -I. -Itests/unit $NO_CUDA $NO_AV -include benzina.c "$T/$2.c"; }
+LC_ALL=C awk -v want=h -f tests/make/library.awk benzina.c > "$T/library.h"
+test_compiles() {
+    "$1" -std=c11 -O0 -c -o "$T/warned.o" -I. -Itests/unit $NO_CUDA $NO_AV -include "$T/library.h" "$T/$2.c"
+}
 test_is_refused() { test_compiles "$1" remembered && ! test_compiles "$1" forgotten > "$T/refused" 2>&1 && grep -q test_forgotten "$T/refused"; }
 for cc in gcc clang; do with $cc "a_test_that_is_not_run_does_not_compile_with_$cc" test_is_refused $cc; done
 
@@ -592,7 +591,10 @@ check one_name_runs_its_suites runs first 0 "test_first.sh "
 check several_names_run_the_suites_of_each runs "first ird" 0 "test_first.sh test_third.sh "
 check a_name_of_no_suite_fails runs "first nonsense" 1 "test_first.sh "
 check uninstall_leaves_nothing sh -c "make --no-print-directory -s uninstall PREFIX=$prefix && ! find $prefix -type f -o -type l 2>/dev/null | grep ."
-[ -z "$cuda" ] || check tarball_builds_by_itself sh -c "cd $T && tar -xzf $root/$BUILD/dist/benzina-*.tar.gz && cd benzina-* && make --no-print-directory -s OPT=-O0 >/dev/null && build/bzna verify tests/data/mini_h265.bzna"
+[ -z "$cuda" ] || more check tarball_builds_by_itself sh -c "cd $T && tar -xzf $root/$BUILD/dist/benzina-*.tar.gz && cd benzina-* && make --no-print-directory -s OPT=-O0 >/dev/null && build/bzna verify tests/data/mini_h265.bzna"
+[ -z "$cuda" ] || check tarball_has_what_builds_and_tests_it sh -c "mkdir $T/unpacked && cd $T/unpacked &&
+    tar -xzf $root/$BUILD/dist/benzina-*.tar.gz && cd benzina-* && ls tests/run.sh &&
+    make --no-print-directory -n BUILD=out all out/tests/test_cursor"
 
 # --- structs grow within a minor version: programs of today's header run with a library to come, and the other way round ---
 decode_with() { # name, folder of the header, library: the example, built with the one, run with the other; its pictures to $T/of_NAME
@@ -608,9 +610,9 @@ runs_now() { decode_with now . "$BUILD/libbenzina.a"; }
 runs_later() { decode_with now_later . "$T/grown/benzina.o" && diff -r "$T/of_now_later" "$T/of_now"; }
 later_runs_now() { decode_with later "$T/grown" "$BUILD/libbenzina.a" && diff -r "$T/of_later" "$T/of_now"; }
 check example_runs runs_now
-check library_with_longer_structs_builds grown_library
-check program_runs_with_a_library_whose_structs_have_grown runs_later
-check program_of_a_later_header_runs_as_long_as_it_sets_nothing_new later_runs_now
+more check library_with_longer_structs_builds grown_library
+more check program_runs_with_a_library_whose_structs_have_grown runs_later
+more check program_of_a_later_header_runs_as_long_as_it_sets_nothing_new later_runs_now
 
 # --- the manual's and README's programs are compiled and run as they stand there ---
 awk '/^ \* 2\. THE FIRST PROGRAM/ { on = 1; next } /^ \* 3\. OBJECTS/ { on = 0 } on { sub(/^ \*( {5})?/, ""); print }' benzina.h > "$T/manual.c"
@@ -623,7 +625,7 @@ done
 # --- and so are the manual's and README's command lines ---
 awk '/^ \*     cc / { on = 1 } on { more = sub(/ *\\$/, ""); sub(/^ \* */, ""); printf "%s%s", $0, more ? " " : "\n"; on = more }' benzina.h > "$T/foreign/manual.sh"
 lines_work() { [ "$(wc -l < "$T/foreign/manual.sh")" -eq 2 ] && (cd "$T/foreign" && sed "s/ -O3 / $O /" manual.sh > lines.sh && sh -e ./lines.sh && ./a.out "$root/tests/data/mini_h265.bzna" | grep -q '^8 '); }
-if have cc && [ -n "$cuda" ] && [ -n "$AV_LIBS" ]; then check manuals_command_lines_make_a_program lines_work; else skip manuals_command_lines_make_a_program "$no_cuda, or no libavcodec"; fi
+if have cc && [ -n "$cuda" ] && [ -n "$AV_LIBS" ]; then more check manuals_command_lines_make_a_program lines_work; else skip manuals_command_lines_make_a_program "$no_cuda, or no libavcodec"; fi
 readme_line=$(sed -n 's/^Compile it with `\([^`]*\)`.*/\1/p' README.md)
 check readmes_command_line_makes_a_program sh -c "cp '$T/readme1.c' '$T/program.c' && cd '$T' && $(echo "$readme_line" | sed "s|build/libbenzina.a|$root/$BUILD/libbenzina.a|; s|-I\.|-I$root|") -o readme_line && ./readme_line '$root/tests/data/mini_h265.bzna'"
 same_line() { sed -n 's/^    cc /cc /p' README.md > "$T/pair.sh" && [ -s "$T/pair.sh" ] && head -n 1 "$T/foreign/manual.sh" | diff "$T/pair.sh" -; }

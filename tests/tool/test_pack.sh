@@ -10,8 +10,8 @@ pack_tests() {
     expect 0 "draw_pictures" "$build/draw_pictures" "$t/drawn" 12
     expect 0 "draw_pictures again" "$build/draw_pictures" "$t/again" 12
     if diff -r "$t/drawn" "$t/again" >/dev/null; then pass; else fail "draw_pictures draws the same twice"; fi
-    expect 0 "pack" "$bzna" pack "$t/drawn" -o "$t/one.bzna" --jobs 1 --preset superfast
-    expect 0 "pack --json" "$bzna" pack "$t/drawn" -o "$t/two.bzna" --jobs 2 --preset superfast --json
+    expect 0 "pack" "$bzna" pack "$t/drawn" -o "$t/one.bzna" --jobs 1 --preset ultrafast
+    expect 0 "pack --json" "$bzna" pack "$t/drawn" -o "$t/two.bzna" --jobs 2 --preset ultrafast --json
     json "$t/out" "pack's report is JSON"
     says "$t/out" '"classes":["charts","fractals","plasma","shapes"]' "pack tells the classes in order"
     if cmp -s "$t/one.bzna" "$t/two.bzna"; then pass; else fail "the archive does not depend on --jobs"; fi
@@ -23,7 +23,7 @@ pack_tests() {
     run "$bzna" list "$t/one.bzna"
     says "$t/out" 'fractals/00.ppm  class="fractals"' "list names classes in text, too"
     expect 0 "pack over an archive, as H.264" "$bzna" pack "$t/drawn" -o "$t/two.bzna" --codec h264 --crf 24 \
-        --preset veryfast --overwrite
+        --preset ultrafast --overwrite
     expect 0 "verify --decode of H.264" "$bzna" verify --decode "$t/two.bzna"
     if [ -e "$t/one.bzna.partial" ] || [ -e "$t/two.bzna.partial" ]; then fail "no partial file is left"; else pass; fi
 
@@ -46,7 +46,7 @@ pack_tests() {
 orientation_tests() {
     mkdir "$t/exif"
     for o in 1 2 3 4 5 6 7 8; do oriented_jpeg $o >"$t/exif/$o.jpg"; done
-    expect 0 "pack of EXIF orientations" "$bzna" pack "$t/exif" -o "$t/exif.bzna" --preset superfast --crf 4
+    expect 0 "pack of EXIF orientations" "$bzna" pack "$t/exif" -o "$t/exif.bzna" --preset ultrafast --crf 4
     for corners in 1:ABCD 2:BADC 3:DCBA 4:CDAB 5:ACBD 6:CADB 7:DBCA 8:BDAC; do
         o=${corners%:*} w=24 h=16
         if [ "$o" -ge 5 ]; then w=16 h=24; fi
@@ -60,7 +60,7 @@ orientation_tests() {
 heif_tests() {
     mkdir "$t/heif"
     cp $data/heif/still.heic $data/heif/grid.heic $data/heif/identity.heic $data/heif/overlay.heic "$t/heif"
-    expect 1 "pack of HEIF files, of which one is not read" "$bzna" pack "$t/heif" -o "$t/heif.bzna" --preset superfast --crf 4
+    expect 1 "pack of HEIF files, of which one is not read" "$bzna" pack "$t/heif" -o "$t/heif.bzna" --preset ultrafast --crf 4
     says "$t/err" "of type 'iovl', which is not read" "what is not read of them is said"
     i=0
     for size in "150 100" "20 36" "48 32"; do
@@ -195,13 +195,13 @@ encoder_tests() {
     mkdir "$t/few"
     cp "$t/drawn/plasma/00.ppm" "$t/few/a.ppm"
     cp "$t/drawn/shapes/00.ppm" "$t/few/b.ppm"
-    expect 0 "pack as H.264" "$bzna" pack "$t/few" -o "$t/few.bzna" --codec h264 --preset veryfast
+    expect 0 "pack as H.264" "$bzna" pack "$t/few" -o "$t/few.bzna" --codec h264 --preset ultrafast
     for codec in h264 h265; do
-        expect 0 "pack --tune-decode as $codec" "$bzna" pack "$t/few" -o "$t/tuned.bzna" --codec $codec --preset veryfast --tune-decode --overwrite
+        expect 0 "pack --tune-decode as $codec" "$bzna" pack "$t/few" -o "$t/tuned.bzna" --codec $codec --preset ultrafast --tune-decode --overwrite
         expect 0 "verify --decode of it" "$bzna" verify --decode "$t/tuned.bzna"
         if [ $codec = h264 ]; then same "tuned H.264 is larger" "$(($(wc -c <"$t/tuned.bzna") > $(wc -c <"$t/few.bzna")))" 1; fi
     done
-    run "$bzna" pack "$t/few" -o "$t/av1.bzna" --codec av1 --preset superfast
+    run "$bzna" pack "$t/few" -o "$t/av1.bzna" --codec av1 --preset ultrafast
     if grep -q "no libaom-av1" "$t/err"; then skip "pack as AV1" "this libavcodec has no libaom-av1"; return; fi
     same "pack as AV1" "$status" 0
     expect 0 "verify --decode of AV1" "$bzna" verify --decode "$t/av1.bzna"
@@ -225,7 +225,7 @@ unreadable_tests() {
     head -c 9000 "$t/drawn/shapes/00.ppm" >"$t/mixed/bees/cut.ppm"
     cp "$t/drawn/shapes/00.ppm" "$t/mixed/loose.ppm"
     : >"$t/mixed/ants/.hidden"
-    expect 1 "pack with unreadable files" "$bzna" pack "$t/mixed" -o "$t/mixed.bzna" --preset superfast
+    expect 1 "pack with unreadable files" "$bzna" pack "$t/mixed" -o "$t/mixed.bzna" --preset ultrafast
     for file in ants/note.txt ants/empty.jpg bees/cut.jpg bees/cut.ppm loose.ppm; do
         if grep -qE "mixed/$file: .+" "$t/err"; then pass; else fail "$file is listed with a reason" "$(cat "$t/err")"; fi
     done
@@ -233,7 +233,7 @@ unreadable_tests() {
     expect 0 "the archive is whole without them" "$bzna" verify --decode "$t/mixed.bzna"
     run "$bzna" list --json "$t/mixed.bzna"
     same "the others are in it" "$(field_all target)" "0 1 "
-    run "$bzna" pack "$t/mixed" -o "$t/mixed.bzna" --preset superfast --json --overwrite
+    run "$bzna" pack "$t/mixed" -o "$t/mixed.bzna" --preset ultrafast --json --overwrite
     json "$t/out" "the report of unreadable files is JSON"
 
     mkdir "$t/nothing" "$t/texts"
@@ -254,7 +254,7 @@ name_tests() {
     printf 'P6 1 1 255\n\310\144\062' >"$t/flat/e.ppm"
     { printf 'P5 3 700 255\n'; dd if=/dev/zero bs=2100 count=1 2>/dev/null; } >"$t/flat/f.pgm"
     expect 0 "pack of a flat folder with odd names and sizes" "$bzna" pack "$t/flat" -o "$t/flat.bzna" \
-        --preset superfast
+        --preset ultrafast
     expect 0 "verify of a flat folder's archive" "$bzna" verify --decode "$t/flat.bzna"
     expect 0 "list of a flat folder's archive" "$bzna" list --json "$t/flat.bzna"
     json "$t/out" "odd names are JSON"
@@ -295,7 +295,7 @@ tiff_tests() {
     mkdir "$t/tiff"
     oriented_jpeg 1 >"$t/strip.jpg"
     expect 0 "TIFFs are made" "$python" tests/tool/tool_pictures.py tiff "$t/tiff" "$t/strip.jpg"
-    expect 1 "pack of TIFFs that libavcodec makes black" "$bzna" pack "$t/tiff" -o "$t/tiff.bzna" --preset superfast
+    expect 1 "pack of TIFFs that libavcodec makes black" "$bzna" pack "$t/tiff" -o "$t/tiff.bzna" --preset ultrafast
     for file in jpeg jpeg_mm jpeg_rgb old_jpeg; do
         says "$t/err" "tiff/$file.tif: a TIFF compressed as JPEG" "$file.tif is refused by name"
     done
@@ -315,7 +315,7 @@ icon_tests() {
     if [ -z "$python" ]; then skip "the largest picture of an icon is taken" "there is no python3 [python3]"; return; fi
     mkdir "$t/icons"
     expect 0 "icons are made" "$python" tests/tool/tool_pictures.py icons "$t/icons"
-    expect 1 "pack of icons" "$bzna" pack "$t/icons" -o "$t/icons.bzna" --preset superfast
+    expect 1 "pack of icons" "$bzna" pack "$t/icons" -o "$t/icons.bzna" --preset ultrafast
     says "$t/err" "icons/d_cut.ico: cannot be decoded" "an icon whose largest picture is damaged is unreadable"
     for kind in "0 48 220" "1 256 220" "2 32 30"; do
         # shellcheck disable=SC2086  # words: index, edge, red
@@ -377,7 +377,7 @@ class_tests() {
 
 # halted_pack NAME: a pack of $t/drawn into NAME, stopped while it writes; its number in $halted
 halted_pack() {
-    "$bzna" pack "$t/drawn" -o "$1" --jobs 1 --preset superfast >"$t/halted.out" 2>"$t/halted.err" &
+    "$bzna" pack "$t/drawn" -o "$1" --jobs 1 --preset ultrafast >"$t/halted.out" 2>"$t/halted.err" &
     halted=$!
     wait_done "$1.partial.log" 1
     kill -STOP $halted

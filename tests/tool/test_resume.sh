@@ -57,8 +57,9 @@ interrupt() {
 }
 
 kill_tests() {
-    kills=0 runs=0 completed=0 bad='' resumed_from=''
-    while [ $kills -lt 50 ] && [ $runs -lt 400 ]; do
+    kills=0 runs=0 completed=0 bad='' resumed_from='' wanted=50
+    [ -n "$TEST_ALL" ] || { wanted=10; echo "LEFT test_resume.sh: 40 of 50 kills"; }
+    while [ $kills -lt $wanted ] && [ $runs -lt 400 ]; do
         runs=$((runs + 1))
         "$bzna" pack "$t/in" -o "$t/x.bzna" --preset ultrafast --resume >"$t/log" 2>&1 &   # "pack &" is a shell's number
         sleep "$(awk "BEGIN { srand($runs); srand(int(rand() * 1e9)); printf \"%.3f\", rand() * 0.6 * $took }")"
@@ -72,12 +73,12 @@ kill_tests() {
             resumed_from="$resumed_from $(done_files "$t/x.bzna.partial.log")"
         fi
     done
-    same "50 runs were killed" "$kills" 50
+    same "so many runs were killed" "$kills" "$wanted"
     same "of the archives that came of killed runs, none differs" "$bad" ""
-    if [ $completed -ge 2 ]; then pass; else fail "killed runs come to an end, too" "$completed archives"; fi
+    if [ $completed -ge $((wanted / 25 + 1)) ]; then pass; else fail "killed runs come to an end, too" "$completed archives"; fi
     different=$(echo "$resumed_from" | tr ' ' '\n' | sort -u | wc -l)
-    if [ "$different" -ge 8 ]; then pass; else fail "runs were killed at different moments" "$resumed_from"; fi
-    resumed "after 50 kills"
+    if [ "$different" -ge $((wanted / 7 + 2)) ]; then pass; else fail "runs were killed at different moments" "$resumed_from"; fi
+    resumed "after so many kills"
 }
 
 # What is done is not encoded again: its source may be something else by now, as long as it does not show.
@@ -237,19 +238,19 @@ struck() {
 
 crash_tests() {
     if [ ! -r /proc/self/stat ]; then skip "a process that encodes crashes" "there is no /proc"; return; fi
-    run "$build/draw_pictures" "$t/drawn" 12
+    run "$build/draw_pictures" "$t/drawn" 4
     struck SEGV
     same "a crash of a codec leaves a picture out" "$ended" 1
     same "it is named, and it is one" "$(grep -c 'drawn/.*ppm: the decoder or encoder crashed (signal 11)' "$t/err")" 1
     expect 0 "the others are packed" "$bzna" verify --decode --json "$t/y.bzna"
-    same "all eleven" "$(field samples <"$t/out")" 11
+    same "all three" "$(field samples <"$t/out")" 3
     struck KILL
     same "a process that is killed from outside is an error" "$ended" 1
     says "$t/err" "a process that encodes ended with signal 9: is memory out?" "it says so"
     says "$t/err" "to go on, give the same command with --resume" "and how to go on"
     if [ -e "$t/y.bzna" ]; then fail "there is no archive"; else pass; fi
     expect 0 "it goes on" "$bzna" pack "$t/drawn" -o "$t/y.bzna" --preset slow --resume --json
-    same "with all twelve" "$(field samples <"$t/out")" 12
+    same "with all four" "$(field samples <"$t/out")" 4
 }
 
 draw

@@ -6,7 +6,7 @@
 # Pictures, an archive of them, and one of each EXIF orientation.
 prepare() {
     "$build/draw_pictures" "$t/drawn" 12 >/dev/null
-    expect 0 "pack" "$bzna" pack "$t/drawn" -o "$t/one.bzna" --preset superfast
+    expect 0 "pack" "$bzna" pack "$t/drawn" -o "$t/one.bzna" --preset ultrafast
     mkdir "$t/exif"
     for o in 1 2 3 4 5 6 7 8; do oriented_jpeg $o >"$t/exif/$o.jpg"; done
 }

@@ -1,6 +1,7 @@
 /* test.h - the smallest test frame: each test is a function; a binary prints one line a failure and "N passed, N
  * failed, N skipped" last. Given arguments, it runs the tests that are named so, or begin so, or are named exactly so
  * after "=". Given --alone first, it runs each of them in a process of its own: what no other test has made ready.
+ * With TEST_TIMES in the environment, it says how many seconds of processors each test took.
  *
  * TEST(a_sentence_that_it_proves) { CHECK(1 + 1 == 2); CHECK_EQ(f(x), 3); CHECK_STR(name, "a"); if (!gpu) SKIP("no
  * GPU"); }
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef _WIN32
@@ -44,7 +46,10 @@ ssize_t readlink(const char *path, char *out, size_t size);
 #ifndef SANITIZED
 #  define SANITIZED 0
 #endif
-#define ROUNDS(plain, sanitized) (SANITIZED ? (sanitized) : (plain))
+/* How often what is drawn or repeated is tried: all with make test-all, few with make test and under a sanitizer. */
+#define ROUNDS(all, few) (SANITIZED || !test_all() ? (few) : (all))
+/* A limit that a sanitizer makes longer. */
+#define SLOWED(plain, sanitized) (SANITIZED ? (sanitized) : (plain))
 /* What takes longer has hung, however busy the machine is. How fast something is, a benchmark says; how much work it
  * does, clock() says, or a counter. */
 #define HANG_NS 100000000000u
@@ -95,6 +100,12 @@ static int test_alone;
 #define REQUIRE(condition) do { if (!(condition)) { test_failures++; \
     printf("  %s:%d: %s\n", __FILE__, __LINE__, #condition); return; } } while (0)
 #define SKIP(reason) do { test_skip_reason = (reason); return; } while (0)
+
+__attribute__((unused)) static int test_all(void)
+{
+    const char *all = getenv("TEST_ALL");
+    return all && *all;
+}
 
 static int test_is_wanted(const char *name)
 {
@@ -147,9 +158,12 @@ static void test_run(const char *name, void (*function)(void))
         test_run_alone(name);
         return;
     }
+    const clock_t start = clock();
     test_failures = 0;
     test_skip_reason = NULL;
     function();
+    if (getenv("TEST_TIMES"))
+        printf("%8.2f s %s\n", (double)(clock() - start) / CLOCKS_PER_SEC, name);
     if (test_failures)         { test_failed++;  printf("FAIL %s\n", name); }
     else if (test_skip_reason) { test_skipped++; printf("SKIP %s: %s\n", name, test_skip_reason); }
     else                       { test_passed++; }

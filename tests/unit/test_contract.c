@@ -2214,7 +2214,7 @@ static void prepare(void)
         printf("cannot prepare %s\n", TOP);
         exit(1);
     }
-    alarm(ROUNDS(300, 1200));                               /* what hangs has failed */
+    alarm(SLOWED(300, 1200));                               /* what hangs has failed */
     require(bzna_context_open(NULL, &context, NULL), "context");
     pictures_make();
     pieces_make(whole, COUNT(whole));

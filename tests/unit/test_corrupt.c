@@ -502,7 +502,7 @@ static void check_counts(void)
 
 static long rounds_for(long few, long sanitized, long many)
 {
-    return getenv("TEST_ALL") && *getenv("TEST_ALL") ? many : ROUNDS(few, sanitized);
+    return test_all() ? many : SLOWED(few, sanitized);
 }
 
 TEST(damaged_pictures_of_an_archive_cost_their_own_slots_or_are_legal)
@@ -632,7 +632,7 @@ TEST(one_damaged_sample_in_a_hundred_leaves_nearly_the_whole_rate)
 {
     if (SANITIZED || TEST_NVDEC)
         SKIP("what sanitizers and the fake driver cost says nothing");
-    if (!getenv("TEST_ALL") || !*getenv("TEST_ALL"))
+    if (!test_all())
         SKIP("rates are compared on a machine that does nothing else: make test-all");
     for (size_t i = 0; i < COUNT(rate_pictures); i++)
         CHECK(compare_rates(rate_pictures[i], 0, 0) > 0.9);   /* 0.95 and more: --rate */

@@ -45,14 +45,32 @@ __attribute__((unused)) static int is_last(_Atomic int *left)
 #  define _beginthreadex(with, size, run, argument, how, id) \
     (is_last(&threads_left) ? 0 : _beginthreadex(with, size, run, argument, how, id))
 #else
-#  define dlopen(name, flags)  (is_missing(name) ? NULL : dlopen(name, flags))
-#  define dlsym(library, name) (is_missing(name) ? NULL : dlsym(library, name))
-#  define pthread_create(thread, with, run, argument) \
-    (is_last(&threads_left) ? EAGAIN : pthread_create(thread, with, run, argument))
-#  define pthread_mutex_init(mutex, with) (is_last(&locks_left) ? EAGAIN : pthread_mutex_init(mutex, with))
-#  define pthread_cond_init(cond, with) (is_last(&locks_left) ? EAGAIN : pthread_cond_init(cond, with))
+void *test_dlopen(const char *name, int flags);
+void *test_dlopen(const char *name, int flags) { return is_missing(name) ? NULL : dlopen(name, flags); }
+void *test_dlsym(void *library, const char *name);
+void *test_dlsym(void *library, const char *name) { return is_missing(name) ? NULL : dlsym(library, name); }
+int test_pthread_create(pthread_t *thread, const pthread_attr_t *with, void *(*run)(void *), void *argument);
+int test_pthread_create(pthread_t *thread, const pthread_attr_t *with, void *(*run)(void *), void *argument)
+{
+    return is_last(&threads_left) ? EAGAIN : pthread_create(thread, with, run, argument);
+}
+int test_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *with);
+int test_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *with)
+{
+    return is_last(&locks_left) ? EAGAIN : pthread_mutex_init(mutex, with);
+}
+int test_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *with);
+int test_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *with)
+{
+    return is_last(&locks_left) ? EAGAIN : pthread_cond_init(cond, with);
+}
+#  define dlopen             test_dlopen
+#  define dlsym              test_dlsym
+#  define pthread_create     test_pthread_create
+#  define pthread_mutex_init test_pthread_mutex_init
+#  define pthread_cond_init  test_pthread_cond_init
 #endif
-#include "../../benzina.c"
+#include "library.h"
 #undef LoadLibraryA
 #undef GetProcAddress
 #undef _beginthreadex

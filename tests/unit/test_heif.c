@@ -6,10 +6,10 @@
 #  define _GNU_SOURCE
 #  define _FILE_OFFSET_BITS 64
 #  include <libavcodec/avcodec.h>
-static int send_packet(AVCodecContext *codec, const AVPacket *packet);
-#  define avcodec_send_packet send_packet
+int test_avcodec_send_packet(AVCodecContext *codec, const AVPacket *packet);
+#  define avcodec_send_packet test_avcodec_send_packet
 #endif
-#include "../../benzina.c"
+#include "library.h"
 #undef avcodec_send_packet
 #include "test.h"
 #include <time.h>
@@ -863,7 +863,7 @@ static int race_goes_on(uint32_t which)
     return known;
 }
 
-static int send_packet(AVCodecContext *codec, const AVPacket *packet)
+int test_avcodec_send_packet(AVCodecContext *codec, const AVPacket *packet)
 {
     const int which = !race.on || !packet || packet->size < 9 ? 2 : 0xff - packet->data[packet->size - 1];
     if (which < 2 && packet->data[packet->size - 8] == 0xff - which) {

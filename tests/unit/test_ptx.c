@@ -1576,13 +1576,12 @@ static unsigned long long kernels_hash(void)
 
 static void choose_rounds(void)
 {
-    const char *all = getenv("TEST_ALL");
     unsigned long long passed_with;
     FILE *file = fopen(PASSED_WITH, "r");
     const int changed = file && (fscanf(file, "%llx", &passed_with) != 1 || passed_with != kernels_hash());
     if (file)
         fclose(file);
-    in_full = !SANITIZED && (changed || test_wanted || (all && *all));
+    in_full = !SANITIZED && (changed || test_wanted || test_all());
     if (!in_full)
         printf("LEFT test_ptx: most altered instructions, where the kernels have not changed\n");
 }
@@ -2444,7 +2443,7 @@ TEST(nv12_gives_the_bits_of_the_plain_loop)
     uint64_t before[2] = { kernels[BZI_KERNEL_NV12], kernels[BZI_KERNEL_NV12_RAMP] };
     random_state = 21;
     for (int warp = 0; warp < WARPS; warp++)
-        CHECK_EQ(disagreements(ROUNDS(24, 8), NV12, warp), 0);
+        CHECK_EQ(disagreements(SLOWED(24, 8), NV12, warp), 0);
     CHECK(kernels[BZI_KERNEL_NV12] > before[0] && kernels[BZI_KERNEL_NV12_RAMP] > before[1]);
 }
 
@@ -2454,7 +2453,7 @@ TEST(every_other_format_gives_the_bits_of_the_plain_loop)
     random_state = 22;
     for (int format = P016; format < FORMATS; format++)
         for (int warp = 0; warp < WARPS; warp++)
-            CHECK_EQ(disagreements(ROUNDS(8, 3), format, warp), 0);
+            CHECK_EQ(disagreements(SLOWED(8, 3), format, warp), 0);
 }
 
 /* Chance does not give all of these to each kernel, above all not in the few rounds of a sanitizer. */
@@ -2492,7 +2491,7 @@ TEST(slots_of_different_kinds_in_one_launch_are_not_mixed_up)
 {
     NEED_SHIPPED();
     random_state = 23;
-    for (int i = 0; i < ROUNDS(24, 4); i++) {
+    for (int i = 0; i < SLOWED(24, 4); i++) {
         int32_t width = random_int(1, 50), height = random_int(1, 50), count = random_int(2, BZI_KERNEL_SLOTS);
         scene s = scene_make((uint32_t)count, -1, -1, width, height);
         CHECK(scene_agrees(&s, ZEROS_ORDERED));
@@ -2504,7 +2503,7 @@ TEST(any_grid_and_block_write_every_pixel_once)
 {
     NEED_SHIPPED();
     random_state = 24;
-    for (int i = 0; i < ROUNDS(80, 16); i++) {
+    for (int i = 0; i < SLOWED(80, 16); i++) {
         int32_t width = random_int(1, 50), height = random_int(1, 50);
         scene s = scene_make(1, i % 2 ? NV12 : -1, -1, width, height);
         for (int k = 0; k < 2; k++) {
@@ -2520,7 +2519,7 @@ TEST(either_rule_for_the_larger_of_two_zeros_gives_the_same_bits)
 {
     NEED_SHIPPED();
     random_state = 25;
-    for (int i = 0; i < ROUNDS(120, 24); i++) {
+    for (int i = 0; i < SLOWED(120, 24); i++) {
         scene s = scene_make(1, i % FORMATS, -1, 21, 13);
         for (int c = 0; c < 3; c++)               /* so that the sign of a zero would be seen */
             s.frames[0].slot.bias[c] = 0.0f;
@@ -2659,7 +2658,7 @@ TEST(operations_give_the_bits_of_the_functions_in_c_and_of_the_cpus_loops)
 {
     NEED_SHIPPED();
     random_state = 28;
-    for (int i = 0; i < ROUNDS(300, 60); i++) {
+    for (int i = 0; i < SLOWED(300, 60); i++) {
         char fault[400] = "";
         view v = any_view(i);
         const int same = view_agrees(&v, shipped, 0, fault);
@@ -2781,7 +2780,7 @@ TEST(every_instruction_was_executed)
             printf("  one way only: line %d: %s\n", code->line, code->text);
     }
     CHECK_EQ(never, 0);
-    CHECK(pixels > ROUNDS(300000, 50000));
+    CHECK(pixels > SLOWED(300000, 50000));
     printf("  %u instructions executed, %u branches one way only; %llu pixels, %llu threads\n", shipped->count - never,
            one_way, (unsigned long long)pixels, (unsigned long long)threads);
 }

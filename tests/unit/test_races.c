@@ -21,13 +21,13 @@ TEST_MAIN(RUN(races_end_well))
 #include <signal.h>
 #include <sys/wait.h>
 
-enum { HANG_S = 300, PARTS = 24, SAMPLES = 2 * PARTS, BATCH = 5, BATCHES = (SAMPLES + BATCH - 1) / BATCH };
+enum { HANG_S = SLOWED(300, 1800), PARTS = 24, SAMPLES = 2 * PARTS, BATCH = 5, BATCHES = (SAMPLES + BATCH - 1) / BATCH };
 
 /* Where batches are made. */
 enum { ON_CPU, GPU_TO_HOST, ON_GPU, PLACES };
 static const char *const place_names[PLACES] = { "CPU", "GPU, to the host", "GPU, on the device" };
 
-static int full(void) { return SANITIZED || (getenv("TEST_ALL") && *getenv("TEST_ALL")); }
+static int full(void) { return SANITIZED || test_all(); }
 static uint32_t often(uint32_t fully, uint32_t briefly) { return full() ? fully : briefly; }
 
 /* ---- Data, loaders, batches ---- */

@@ -408,7 +408,7 @@ TEST(a_million_records_open_within_a_second_by_their_idx)
     start = clock() - start;
     CHECK(o.status == BZNA_OK && bzna_dataset_count(o.dataset) == N);
 #ifndef TEST_EMULATED
-    CHECK(start < ROUNDS(1, 10) * CLOCKS_PER_SEC);
+    CHECK(start < SLOWED(1, 10) * CLOCKS_PER_SEC);
 #endif
     bzna_dataset_close(o.dataset);
     remove(PATH);

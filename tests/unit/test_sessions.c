@@ -4,8 +4,10 @@
  * The driver is tests/fake's, which delays, fails and watches as a test tells it. The oracle is the library's pure
  * half: a slot must hold, to the bit, what bzna_picture_render makes of the picture that bzna_decoder decodes. Each
  * test ends without a violation of the driver's rules, and with nothing alive in it. */
-#define BZI_NVDEC_DEADLINE_NS 3000000000u
-#define BZI_CHECK_COPIES 8u           /* the fake's take long, under sanitizers above all */
+#ifndef TEST_LINKED                   /* else the Makefile says so */
+#  define BZI_NVDEC_DEADLINE_NS 3000000000u
+#  define BZI_CHECK_COPIES 8u         /* the fake's take long, under sanitizers above all */
+#endif
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 #include <errno.h>
@@ -22,16 +24,20 @@
 /* Of threads that are started from now on, this one is not; 0: all are. */
 static atomic_int thread_that_fails;
 
-__attribute__((unused)) static int is_thread_that_fails(void) { return thread_that_fails && --thread_that_fails == 0; }
+static int is_thread_that_fails(void) { return thread_that_fails && --thread_that_fails == 0; }
 
 #ifdef _WIN32
 #  define _beginthreadex(with, size, run, argument, how, id) \
     (is_thread_that_fails() ? 0 : _beginthreadex(with, size, run, argument, how, id))
 #else
-#  define pthread_create(thread, with, run, user) \
-    (is_thread_that_fails() ? EAGAIN : pthread_create(thread, with, run, user))
+int test_pthread_create(pthread_t *thread, const pthread_attr_t *with, void *(*run)(void *), void *user);
+int test_pthread_create(pthread_t *thread, const pthread_attr_t *with, void *(*run)(void *), void *user)
+{
+    return is_thread_that_fails() ? EAGAIN : pthread_create(thread, with, run, user);
+}
+#  define pthread_create test_pthread_create
 #endif
-#include "../../benzina.c"
+#include "library.h"
 #undef _beginthreadex
 #undef pthread_create
 #include "test.h"
@@ -2913,7 +2919,7 @@ TEST(what_is_queued_on_the_stream_comes_before_the_loaders_first_use_of_its_memo
  * that, and nothing else does. */
 TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
 {
-    int ms = ROUNDS(1200, 6000);      /* more, where a busy machine needs longer for the other loader */
+    int ms = SLOWED(1200, 6000);      /* more, where a busy machine needs longer for the other loader */
     archive *a;
     BEGIN;
     a = plain_archive(48);
@@ -3010,7 +3016,7 @@ TEST(work_that_a_consumer_has_enqueued_is_what_limits_where_it_does)
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
         for (int i = 0; i < 6; i++)
-            bzna_batch_release(take_and_work(loader, &u, &r, i, ROUNDS(200, 700)));
+            bzna_batch_release(take_and_work(loader, &u, &r, i, SLOWED(200, 700)));
         memset(&stats, 0, sizeof stats);
         bzna_loader_statistics(loader, &stats, sizeof stats, NULL);
         CHECK_EQ(stats.limiting_stage, BZNA_STAGE_DELIVER);

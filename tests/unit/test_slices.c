@@ -1,7 +1,7 @@
 /* test_slices.c - H.264 of several slices that need nothing of each other: only those that hold rows that a warp reads
  * are decoded, with the pixels, and the damage, of whole decoding. */
-#define avcodec_send_packet counted_send
-#include "../../benzina.c"
+#define avcodec_send_packet test_avcodec_send_packet
+#include "library.h"
 #undef avcodec_send_packet
 #include "test.h"
 
@@ -13,10 +13,10 @@ TEST_MAIN(RUN(slices_are_decoded))
 #include "filter.h"
 #include <libavutil/dict.h>
 
-/* benzina.c's calls come here. */
+/* The library's calls come here. */
 static _Thread_local int sent_bytes;          /* of the thread's last picture */
 int avcodec_send_packet(AVCodecContext *codec, const AVPacket *packet);
-int counted_send(AVCodecContext *codec, const AVPacket *packet)
+int test_avcodec_send_packet(AVCodecContext *codec, const AVPacket *packet)
 {
     sent_bytes = packet ? packet->size : sent_bytes;
     return avcodec_send_packet(codec, packet);

@@ -1,16 +1,17 @@
 /* Archives written. The archives of tests/data are packed again, by path and by sink, and must hold what their
  * .json says. */
-#define fdatasync counted_sync
-#include "../../benzina.c"
+#define fdatasync test_fdatasync
+#include "library.h"
 #undef fdatasync
 #include "test.h"
 #include "known.h"
 #include "sink.h"
 
-/* benzina.c's calls come here. */
+/* The library's calls come here. */
+int test_fdatasync(int fd);
 static const char *synced_path;               /* of the file; NULL: calls are not counted */
 static int syncs, sync_errors[4], had_length[4];  /* errno of each call, 0: it succeeds; whether mdat had its length */
-int counted_sync(int fd)
+int test_fdatasync(int fd)
 {
     FILE *file = synced_path ? fopen(synced_path, "rb") : NULL;
     uint8_t head[40] = { 0 };
