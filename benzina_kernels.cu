@@ -1564,7 +1564,7 @@ typedef int32_t bzi_kernel_int512 __attribute__((vector_size(64)));
 typedef uint32_t bzi_kernel_uint256 __attribute__((vector_size(32)));
 
 /* The instructions that the processor has, and whose registers the system saves: 2 and 4 stand for those of AVX, 0xe0
- * for those of AVX-512, which macOS saves from their first use on. */
+ * for those of AVX-512. macOS says so only after their first use: there, AVX2 is used. */
 BZI_KERNEL_CPU int bzi_kernel_find_level(void)
 {
     const unsigned avx512 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
@@ -1572,9 +1572,6 @@ BZI_KERNEL_CPU int bzi_kernel_find_level(void)
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_F16C))
         return 0;
     __asm__("xgetbv" : "=a"(saved), "=d"(d) : "c"(0));
-#  ifdef __APPLE__
-    saved |= 0xe0;
-#  endif
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2) || (saved & 6) != 6)
         return 0;
     return (b & avx512) != avx512 || (saved & 0xe0) != 0xe0 ? 1 : c & bit_AVX512VBMI ? 3 : 2;
