@@ -8727,7 +8727,7 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
     const bzi_track *track = bzi_mp4_of(c)->filename;
     bzi_buffer scratch = { NULL, 0 };
     const uint8_t *view = NULL, *nul;
-    uint64_t offset, size;
+    uint64_t offset = 0, size = 0;
     uint8_t room[256];                /* most names need no memory */
     bzna_status status;
 
@@ -11896,7 +11896,7 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
                                       bzi_value *value, bzna_error *err)
 {
     const bzi_span payload = bzi_recordio_payload(sample);
-    bzi_recordio_entry entry;
+    bzi_recordio_entry entry = { .id = 0 };
     int64_t id;
 
     if (number == BZI_RECORDIO_RECORD) {
@@ -11922,7 +11922,7 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
 static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                       bzi_image *image, bzna_error *err)
 {
-    bzi_recordio_entry entry;
+    bzi_recordio_entry entry = { .id = 0 };
     (void)pick;
 
     if (bzi_recordio_read(c, sample, &entry, err) != BZNA_OK)
