@@ -21,7 +21,8 @@ TEST_MAIN(RUN(races_end_well))
 #include <signal.h>
 #include <sys/wait.h>
 
-enum { HANG_S = SLOWED(300, 1800), PARTS = 24, SAMPLES = 2 * PARTS, BATCH = 5, BATCHES = (SAMPLES + BATCH - 1) / BATCH };
+enum { HANG_S = SLOWED(300, 1800) };
+enum { PARTS = 24, SAMPLES = 2 * PARTS, BATCH = 5, BATCHES = (SAMPLES + BATCH - 1) / BATCH };
 
 /* Where batches are made. */
 enum { ON_CPU, GPU_TO_HOST, ON_GPU, PLACES };
