@@ -7,7 +7,7 @@
 BUILD=${2:-build}
 passed=0; failed=0; skipped=0
 step=4; [ -n "$TEST_ALL" ] || step=80; [ -z "$SANITIZE" ] || step=50
-[ $step -ne 80 ] || echo "LEFT test_fuzz.sh: 19 of 20 corruptions"
+[ $step -ne 80 ] || echo "LEFT test_fuzz.sh: 19 of 20 of the corruptions of make test-all"
 mkdir -p "$BUILD/tests"
 JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) || JPEG_CFLAGS=-DBENZINA_NO_JPEG
 # shellcheck disable=SC2086
