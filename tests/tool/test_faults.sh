@@ -30,7 +30,7 @@ ended_well() {
     esac
 }
 
-left_out() { grep -q 'are left out\|is left out\|^/.*: cannot be opened' "$t/err"; }
+left_out() { grep -q 'are left out\|is left out\|^/.*: \(cannot be opened\|out of memory\)' "$t/err"; }
 
 # Whether --resume made the whole archive. A picture that memory did not suffice for is left out by the run before, which
 # the log keeps.
