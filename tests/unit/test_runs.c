@@ -63,17 +63,24 @@ static int64_t slow_read(void *user, uint64_t offset, void *dst, uint64_t size)
 
 static int64_t slow_size(void *user) { (void)user; return (int64_t)SAMPLES * RECORD; }
 
-static bzna_dataset *open_source(slow_source *s)
+/* By the source, or from memory if that is NULL. */
+static bzna_dataset *open_records(slow_source *s, const bzna_records *layout)
 {
     bzna_source source = { sizeof source, 0, s, slow_read, slow_size, NULL, NULL };
     bzna_dataset_config config;
-    bzna_records r = record_layout();
     bzna_dataset *dataset = NULL;
     bzna_error err = fresh_error();
     bzna_dataset_config_init(&config, sizeof config);
-    config.records = &r;
-    require(bzna_dataset_open_source(context, &source, &config, &dataset, &err), &err);
+    config.records = layout;
+    require(s ? bzna_dataset_open_source(context, &source, &config, &dataset, &err) :
+                bzna_dataset_open_memory(context, records, (size_t)SAMPLES * RECORD, &config, &dataset, &err), &err);
     return dataset;
+}
+
+static bzna_dataset *open_source(slow_source *s)
+{
+    const bzna_records r = record_layout();
+    return open_records(s, &r);
 }
 
 /* Three files, of which one has one record; or all records in the caller's memory. */
@@ -86,12 +93,10 @@ static bzna_dataset *open_files(int in_memory)
     bzna_dataset *dataset = NULL;
     bzna_error err = fresh_error();
     size_t at = 0;
+    if (in_memory)
+        return open_records(NULL, &r);
     bzna_dataset_config_init(&config, sizeof config);
     config.records = &r;
-    if (in_memory) {
-        require(bzna_dataset_open_memory(context, records, (size_t)SAMPLES * RECORD, &config, &dataset, &err), &err);
-        return dataset;
-    }
     for (int i = 0; i < FILES; i++) {
         path_of(paths[i], i);
         spill(paths[i], records + at, (size_t)counts[i] * RECORD);
@@ -386,16 +391,8 @@ static bzna_records vector_layout(void)
 
 static bzna_dataset *open_vectors(slow_source *s)
 {
-    bzna_source source = { sizeof source, 0, s, slow_read, slow_size, NULL, NULL };
-    bzna_dataset_config config;
-    bzna_records r = vector_layout();
-    bzna_dataset *dataset = NULL;
-    bzna_error err = fresh_error();
-    bzna_dataset_config_init(&config, sizeof config);
-    config.records = &r;
-    require(s ? bzna_dataset_open_source(context, &source, &config, &dataset, &err) :
-                bzna_dataset_open_memory(context, records, (size_t)SAMPLES * RECORD, &config, &dataset, &err), &err);
-    return dataset;
+    const bzna_records r = vector_layout();
+    return open_records(s, &r);
 }
 
 static bzna_loader_config vector_config(uint32_t batch)
