@@ -474,6 +474,44 @@ TEST(vectors_are_copied_bit_by_bit_whoever_reads_them)
         bzna_dataset_close(sets[i]);
 }
 
+/* One of the two is enough, so that numbers are not copied. */
+TEST(vectors_are_calculated_where_the_layout_has_a_scale_or_a_bias)
+{
+    static const struct { float scale, bias; } ways[] = { { 2, 0 }, { 0, 0.5f }, { 1, -3 }, { 0.25f, 8 } };
+    for (size_t w = 0; w < COUNT(ways); w++) {
+        bzna_records r = vector_layout();
+        bzna_loader_config c = vector_config(SAMPLES);
+        bzna_batch_info info = { .struct_size = sizeof info };
+        bzna_tensor t = { .struct_size = sizeof t };
+        bzna_batch *batch;
+        bzna_dataset *dataset;
+        bzna_loader *loader;
+        const double scale = ways[w].scale != 0 ? (double)ways[w].scale : 1;
+        uint64_t wrong = 0, finite = 0;
+        r.scale = ways[w].scale;
+        r.bias = ways[w].bias;
+        dataset = open_records(NULL, &r);
+        loader = open_loader(dataset, &c);
+        CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_OK);
+        CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+        CHECK_EQ(bzna_batch_tensor(batch, "data", &t, sizeof t, NULL), BZNA_OK);
+        for (uint64_t k = 0; k < info.count; k++)
+            for (uint64_t i = 0; i < PIXELS / sizeof(float); i++) {
+                float from, to, wanted;
+                memcpy(&from, records + info.indices[k] * RECORD + LABEL + i * sizeof from, sizeof from);
+                memcpy(&to, (const uint8_t *)t.data + k * PIXELS + i * sizeof to, sizeof to);
+                wanted = (float)((double)from * scale + (double)ways[w].bias);
+                wrong += to != wanted && (to == to || wanted == wanted);
+                finite += from - from == 0 && from != 0;
+            }
+        CHECK_EQ(wrong, 0);
+        CHECK(finite > 1000);
+        bzna_batch_release(batch);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+    }
+}
+
 static void count_close(void *user) { ++*(int *)user; }
 
 /* Its bytes are not copied, and its owner hears when nobody reads them any more. */
@@ -607,6 +645,7 @@ int main(int argc, char **argv)
     RUN(runs_stay_under_the_ceiling_of_memory)
     RUN(resets_and_stops_in_the_middle_of_runs_lose_nothing)
     RUN(vectors_are_copied_bit_by_bit_whoever_reads_them)
+    RUN(vectors_are_calculated_where_the_layout_has_a_scale_or_a_bias)
     RUN(a_source_in_memory_is_read_where_it_lies_until_the_last_who_reads_it_is_closed)
     RUN(workers_that_read_try_again_and_take_other_samples)
     RUN(weights_and_given_indices_are_followed_by_runs)
