@@ -1195,16 +1195,33 @@ BZI_KERNEL_CPU void bzi_kernel_identity_matrix(int is_gray, int full_range, int 
     }
 }
 
+BZI_KERNEL_FN void bzi_kernel_fill_as(uint32_t dtype, void *to, int64_t step, int32_t count, float value)
+{
+    for (int32_t k = 0; k < count && step == 1; k++)
+        bzi_kernel_set(dtype, to, k, value);
+    for (int32_t k = 0; k < count && step != 1; k++)
+        bzi_kernel_set(dtype, to, k * step, value);
+}
+
+/* So many elements of a value, each `step` after the one before. */
+BZI_KERNEL_CPU void bzi_kernel_fill_row(uint32_t dtype, float value, int64_t step, int32_t count, uint8_t *to)
+{
+    BZI_KERNEL_BY_TYPE(dtype, bzi_kernel_fill_as, to, step, count, value);
+}
+
 /* turned: rows and columns of the output have changed places, but not those of the mean picture. */
 BZI_KERNEL_CPU void bzi_kernel_fill_columns(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int turned,
                                            int32_t y, int32_t first, int32_t end)
 {
-    if (first >= end)
-        return;
+    const int has_mean = out->mean && (slot->flags & BZI_KERNEL_FILL_MEAN);
+    const int64_t at = y * out->stride_y + first * out->stride_x;
     bzi_kernel_output flat = *out;
     flat.width = turned ? out->height : out->width;
     flat.height = turned ? out->width : out->height;
-    for (int32_t x = first; x < end; x++) {
+    for (uint32_t i = 0; i < out->channels && first < end && !has_mean; i++)
+        bzi_kernel_fill_row(out->dtype, slot->fill[i], out->stride_x, end - first, (uint8_t *)(uintptr_t)slot->dst +
+                            ((at + i * out->stride_c) << bzi_kernel_element_shift(out->dtype)));
+    for (int32_t x = first; x < end && has_mean; x++) {
         float mean[3], c[3];
         bzi_kernel_mean(&flat, turned ? y : x, turned ? x : y, mean);
         bzi_kernel_fill_color(slot, out, mean, c);
@@ -2216,7 +2233,10 @@ BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const 
  * linear filter, widened or not. */
 
 #if BZI_KERNEL_X86
-enum { BZI_KERNEL_TURNED_TAPS = 12 }; /* samples an axis, at most */
+enum {
+    BZI_KERNEL_TURNED_TAPS = 12,      /* samples an axis, at most */
+    BZI_KERNEL_TURNED_RUN = 16        /* times eight pixels, which are planned before their sums are made */
+};
 
 /* An axis of a plane, and what an output row takes along it. */
 typedef struct bzi_kernel_turned {
@@ -2554,8 +2574,8 @@ typedef struct bzi_kernel_turning {
 
 /* Y', Cb, Cr of a row's columns that lie inside, to lines->rgb. Where H shears along one axis alone, columns take the
  * same in all rows that begin and end with the same column, or all columns of a row take the same of y: that is made
- * once. Processors look ahead less far than all of eight pixels takes, so that what 64 take comes first, and then their
- * sums. */
+ * once. Processors look ahead less far than all of eight pixels takes. So what a run takes comes first, in short loops,
+ * and then its sums. */
 BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                           bzi_kernel_turning *turning, const bzi_kernel_lines *lines, int32_t y)
 {
@@ -2565,9 +2585,10 @@ BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi
     turning->end = lines->end;
     for (int c = 0; c < (view->plane[1] ? 2 : 1); c++) {
         const bzi_kernel_turned *axis = turning->axis[c];
-        bzi_kernel_turned_eight *x = turning->columns[c], rows[8];
-        for (int32_t begin = lines->first, stop; begin < lines->end; begin = stop, x += keeps ? 8 : 0) {
-            stop = begin + 64 < lines->end ? begin + 64 : lines->end;
+        bzi_kernel_turned_eight *x = turning->columns[c], rows[BZI_KERNEL_TURNED_RUN];
+        for (int32_t begin = lines->first, stop; begin < lines->end; begin = stop) {
+            stop = begin + 8 * BZI_KERNEL_TURNED_RUN;
+            stop = stop < lines->end ? stop : lines->end;
             bzi_kernel_turned_run run = { y, begin, stop, lines->end };
             if (!is_made)
                 bzi_kernel_turned_along(&axis[0], run, x);
@@ -2579,6 +2600,7 @@ BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi
                                                         (const uint8_t *)(uintptr_t)view->plane[p], slot->pitch[p] };
                 bzi_kernel_turned_sums(&plane, x, rows, stop - begin, lines->rgb[p] + (begin - lines->first));
             }
+            x += keeps ? BZI_KERNEL_TURNED_RUN : 0;
         }
     }
 }
@@ -2856,18 +2878,6 @@ BZI_KERNEL_AVX512 BZI_KERNEL_CPU void bzi_kernel_copy_row_512(const bzi_kernel_s
 /* So many columns at most are copied at a time where samples, or pixels, do not lie side by side. */
 #define BZI_KERNEL_COPIED 256
 
-BZI_KERNEL_FN void bzi_kernel_fill_as(uint32_t dtype, void *to, int32_t count, float value)
-{
-    for (int32_t k = 0; k < count; k++)
-        bzi_kernel_set(dtype, to, k, value);
-}
-
-/* So many columns of fill. */
-BZI_KERNEL_CPU void bzi_kernel_copy_fill(uint32_t dtype, float value, int32_t count, uint8_t *to)
-{
-    BZI_KERNEL_BY_TYPE(dtype, bzi_kernel_fill_as, to, count, value);
-}
-
 /* Columns first..end - 1 of row y of channel i, at most BZI_KERNEL_COPIED, all inside, side by side at to. */
 BZI_KERNEL_CPU void bzi_kernel_copy_columns(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, uint32_t dtype,
                                             int i, uint64_t row, int32_t first, int32_t end, uint8_t *to)
@@ -2902,12 +2912,12 @@ BZI_KERNEL_CPU void bzi_kernel_copy_part(const bzi_kernel_slot *slot, const bzi_
     }
     begin = begin < first ? first : begin < end ? begin : end;
     behind = behind < begin ? begin : behind < end ? behind : end;
-    bzi_kernel_copy_fill(dtype, slot->fill[i], begin - first, to);
+    bzi_kernel_fill_row(dtype, slot->fill[i], 1, begin - first, to);
     for (int32_t at = begin; at < behind; at += BZI_KERNEL_COPIED)
         bzi_kernel_copy_columns(slot, copy, dtype, i, row, at,
                                 at + BZI_KERNEL_COPIED < behind ? at + BZI_KERNEL_COPIED : behind,
                                 to + ((size_t)(at - first) << shift));
-    bzi_kernel_copy_fill(dtype, slot->fill[i], end - behind, to + ((size_t)(behind - first) << shift));
+    bzi_kernel_fill_row(dtype, slot->fill[i], 1, end - behind, to + ((size_t)(behind - first) << shift));
 }
 
 /* Row y where its pixels do not lie side by side. */
@@ -3877,30 +3887,49 @@ BZI_KERNEL_FN void bzi_kernel_apply_tables(bzi_kernel_pass *pass, const bzi_kern
     pass->tables = 0;
 }
 
-/* The histograms of all pixels are those of the first part. Several are made, since an addition waits for the one
- * before it to the same bin. */
+/* A histogram. Several are made, since an addition waits for the one before it to the same bin. */
+BZI_KERNEL_FN void bzi_kernel_count_bytes(const uint8_t *samples, int64_t count, uint32_t bins[BZI_KERNEL_TABLE])
+{
+    uint32_t part[8][BZI_KERNEL_TABLE] = { { 0 } };
+    int64_t i = 0;
+    for (uint64_t eight; i + 8 <= count; i += 8) {
+        memcpy(&eight, samples + i, 8);
+        for (int k = 0; k < 8; k++)
+            part[k][eight >> 8 * k & 255]++;
+    }
+    for (; i < count; i++)
+        part[0][samples[i]]++;
+    for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++)
+        for (int k = 0; k < 8; k++)
+            bins[v] += part[k][v];
+}
+
+/* The least and the largest sample alone, in place of a histogram. */
+BZI_KERNEL_FN void bzi_kernel_count_ends(const uint8_t *samples, int64_t count, uint32_t bins[BZI_KERNEL_TABLE])
+{
+    uint8_t least = 255, most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        least = samples[i] < least ? samples[i] : least;
+        most = samples[i] > most ? samples[i] : most;
+    }
+    bins[least] = bins[most] = 1;
+}
+
+/* The histograms of all pixels are those of the first part. */
 BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out);
+    const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables, *samples = (const uint8_t *)(uintptr_t)pass->src;
     uint32_t *counts = (uint32_t *)(uintptr_t)pass->counts;
     memset(counts, 0, 3 * BZI_KERNEL_TABLE * sizeof *counts);
-    for (int c = 0; c < 3; c++, counts += BZI_KERNEL_TABLE) {
-        const uint8_t *samples = (const uint8_t *)(uintptr_t)pass->src + c * plane;
-        const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables + (pass->tables ? c * BZI_KERNEL_TABLE : 0);
-        uint32_t part[8][BZI_KERNEL_TABLE] = { { 0 } };
-        int64_t i = 0;
-        for (uint64_t eight; i + 8 <= plane; i += 8) {
-            memcpy(&eight, samples + i, 8);
-            for (int k = 0; k < 8; k++)
-                part[k][eight >> 8 * k & 255]++;
-        }
-        for (; i < plane; i++)
-            part[0][samples[i]]++;
-        for (int k = 1; k < 8; k++)
-            for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++)
-                part[0][v] += part[k][v];
+    for (int c = 0; c < 3; c++, counts += BZI_KERNEL_TABLE, samples += plane) {
+        uint32_t bins[BZI_KERNEL_TABLE] = { 0 };
+        if (pass->op[pass->first].kind == BZI_KERNEL_OP_AUTOCONTRAST && !table)
+            bzi_kernel_count_ends(samples, plane, bins);
+        else
+            bzi_kernel_count_bytes(samples, plane, bins);
         for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++)
-            counts[pass->tables ? table[v] : v] += part[0][v];
+            counts[table ? table[(uint32_t)c * BZI_KERNEL_TABLE + v] : v] += bins[v];
     }
 }
 
