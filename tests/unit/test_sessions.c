@@ -3593,7 +3593,7 @@ TEST(a_data_set_that_changes_is_noticed_and_every_status_is_asked_for_again)
             bzna_batch_release(batch);
         }
         CHECK(epoch == 0 ? failed == 0 : epoch == 1 ? failed >= 1 && failed <= DAMAGED : failed == DAMAGED);
-        CHECK_EQ(atomic_load(&loader->changes), epoch > 0);
+        CHECK_EQ(atomic_load(&loader->queues.changes), epoch > 0);
         if (epoch == 2)
             CHECK_EQ(control->calls[FAKE_cuvidGetDecodeStatus] - asked, COUNT_ALL);
         for (uint64_t i = 0; i < DAMAGED && epoch == 0; i++)

@@ -1436,7 +1436,7 @@ static void alone_restore_at_once(void)
         state.version = 2;
         state.pixels = bzi_loader_pixels(loader);
         state.seed = UINT64_MAX;                            /* -1, to some */
-        state.fingerprint = loader->fingerprint;
+        state.fingerprint = loader->setup.fingerprint;
         state.sample_count = 40;
         state.end_epoch = 1;
         state.order = BZNA_ORDER_SHUFFLE;
