@@ -22468,9 +22468,15 @@ typedef struct bzi_slot_bytes {
 
 enum { BZI_BATCH_NEW, BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN, BZI_BATCH_RETIRING };
 
+/* A list of batches, linked by their next. An empty one is all zeros. */
+typedef struct bzi_batches {
+    bzna_batch *first;
+    bzna_batch *last;
+} bzi_batches;
+
 struct bzna_batch {
     bzna_loader *loader;
-    bzna_batch  *next;                /* (L) pending: the one that is delivered after it */
+    bzna_batch  *next;                /* (L) in its list: free, pending or retiring */
     uint32_t     state;               /* (L) only bzi_batch_to_free and the four functions after it change it */
     uint32_t     slots;               /* samples, with padding */
     uint32_t     real;                /* slots that are not padding */
@@ -22508,7 +22514,6 @@ struct bzna_batch {
     /* (L) 1: that event is recorded, and nobody has waited for it. On loan, only the thread that drops the last
      * reference sets it, without the lock */
     uint32_t     has_release;
-    uint64_t     retired_number;      /* (L) retiring: batches with lower numbers were released before this one */
 };
 
 typedef struct bzi_reader {
@@ -22654,14 +22659,12 @@ struct bzna_loader {
     uint32_t in_pool;                 /* (L) items with the pool or its engines */
 
     /* Batches, and the consumer. */
-    bzna_batch  *pending;             /* (L) planned, not delivered, linked by their next; the next to be delivered */
-    bzna_batch **pending_end;         /* (L) where the next one that is planned is linked */
-    uint32_t     free_batches;        /* (L) batches in that state */
-    uint32_t     on_loan;             /* (L) batches in that state */
-    uint32_t     references;          /* (L) the owner's, and one for each batch on loan */
-    uint32_t     waiting;             /* (L) 1: a thread is in next */
-    uint64_t     retired_count;       /* (L) how often a batch was retiring */
-    bzna_error   poison;              /* (L) what every call of next returns, if its status is not BZNA_OK */
+    bzi_batches free_batches;         /* (L) that may be planned */
+    bzi_batches pending;              /* (L) filling or ready, in the order of delivery */
+    bzi_batches retiring;             /* (L) in the order of release, but for the one that a reader reclaims */
+    uint32_t    references;           /* (L) the owner's, and one for each batch on loan */
+    uint32_t    waiting;              /* (L) 1: a thread is in next */
+    bzna_error  poison;               /* (L) what every call of next returns, if its status is not BZNA_OK */
 
     /* What is counted. */
     bzna_statistics stats;            /* (L) */
@@ -22956,7 +22959,7 @@ static void bzi_loader_wake_reader(bzna_loader *loader)
     if (!idle)
         return;
     if (!loader->redo.count && !loader->pool) {
-        if (!loader->free.count || (!loader->plan.batch && !loader->free_batches) ||
+        if (!loader->free.count || (!loader->plan.batch && !loader->free_batches.first) ||
             bzi_loader_is_ahead(loader, 2))
             return;
         if (reading && !slow && (loader->ready.count || !loader->idle_workers))
@@ -23020,31 +23023,50 @@ static void bzi_run_free(bzi_run *run)
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room are called with the loader's lock held. */
 
+/* Appends a batch to a list, and sets its state. */
+static void bzi_batches_add(bzi_batches *list, bzna_batch *batch, uint32_t state)
+{
+    *(list->last ? &list->last->next : &list->first) = batch;
+    list->last = batch;
+    batch->next = NULL;
+    batch->state = state;
+}
+
+/* Takes out and returns the first batch. Pre: there is one. */
+static bzna_batch *bzi_batches_take(bzi_batches *list)
+{
+    bzna_batch *batch = list->first;
+
+    list->first = batch->next;
+    list->last = list->first ? list->last : NULL;
+    return batch;
+}
+
+/* Returns how many batches are in a state. */
+static uint32_t bzi_loader_count_batches(const bzna_loader *loader, uint32_t state)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < loader->batch_count; i++)
+        count += loader->batches[i].state == state;
+    return count;
+}
+
 /* The plan may take the batch again. The batch comes from one of these states:
  *   - new or on loan, if nothing on the device reads it;
  *   - retiring, when nothing reads it any more;
  *   - filling or ready, when a reset discards what is planned. */
 static void bzi_batch_to_free(bzna_batch *batch)
 {
-    bzna_loader *loader = batch->loader;
-
-    loader->on_loan -= batch->state == BZI_BATCH_ON_LOAN;
-    batch->state = BZI_BATCH_FREE;
+    bzi_batches_add(&batch->loader->free_batches, batch, BZI_BATCH_FREE);
     batch->has_release = 0;
-    loader->free_batches++;
-    bzi_loader_wake_reader(loader);
+    bzi_loader_wake_reader(batch->loader);
 }
 
 /* From free: the batch is planned, and will be delivered after those that are pending. */
 static void bzi_batch_to_filling(bzna_batch *batch)
 {
-    bzna_loader *loader = batch->loader;
-
-    batch->state = BZI_BATCH_FILLING;
-    loader->free_batches--;
-    *loader->pending_end = batch;
-    loader->pending_end = &batch->next;
-    batch->next = NULL;
+    bzi_batches_add(&batch->loader->pending, batch, BZI_BATCH_FILLING);
 }
 
 /* From filling: all slots of the batch are written, or the writes are enqueued. */
@@ -23054,18 +23076,14 @@ static void bzi_batch_to_ready(bzna_batch *batch)
     bzi_os_wake_all(&batch->loader->consumer_wake);
 }
 
-/* From ready: the first pending batch becomes the consumer's, and holds a reference to the loader. A state that is
- * saved from now on continues after this batch. */
+/* From ready: the batch becomes the consumer's, and holds a reference to the loader. A state that is saved from now on
+ * continues after this batch. */
 static void bzi_batch_to_loan(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
 
     batch->state = BZI_BATCH_ON_LOAN;
     batch->owned = batch->references = 1;
-    loader->pending = batch->next;
-    if (!loader->pending)
-        loader->pending_end = &loader->pending;
-    loader->on_loan++;
     loader->references++;
 
     loader->plan.done = (bzi_place){ batch->next_epoch, batch->next_position,
@@ -23077,12 +23095,8 @@ static void bzi_batch_to_loan(bzna_batch *batch)
  * still use the memory that the batch was given. In either case a reader waits for that work. */
 static void bzi_batch_to_retiring(bzna_batch *batch)
 {
-    bzna_loader *loader = batch->loader;
-
-    loader->on_loan -= batch->state == BZI_BATCH_ON_LOAN;
-    batch->state = BZI_BATCH_RETIRING;
-    batch->retired_number = loader->retired_count++;
-    bzi_os_wake_all(&loader->reader_wake);
+    bzi_batches_add(&batch->loader->retiring, batch, BZI_BATCH_RETIRING);
+    bzi_os_wake_all(&batch->loader->reader_wake);
 }
 
 /* --- The plan --- */
@@ -23153,9 +23167,8 @@ static int bzi_plan_order(bzna_loader *loader)
 
     if (order->valid && order->epoch == plan->epoch && order->seed == plan->seed)
         return 1;
-    for (uint32_t i = 0; order->ranked && i < loader->batch_count; i++)
-        if (loader->batches[i].state == BZI_BATCH_FILLING)
-            return 0;
+    if (order->ranked && bzi_loader_count_batches(loader, BZI_BATCH_FILLING))
+        return 0;
     bzi_order_epoch(order, plan->seed, plan->epoch);
     return 1;
 }
@@ -23166,15 +23179,14 @@ static int bzi_plan_batch(bzna_loader *loader)
 {
     bzi_plan *plan = &loader->plan;
     const bzi_shard *shard = &plan->shard;
-    bzna_batch *batch = loader->batches;
+    bzna_batch *batch;
 
     if (loader->poison.status != BZNA_OK)                   /* the batch would never be delivered */
         return 0;
-    if (!bzi_plan_has_batch(plan) || !loader->free_batches || !bzi_plan_order(loader))
+    if (!bzi_plan_has_batch(plan) || !loader->free_batches.first || !bzi_plan_order(loader))
         return 0;
 
-    while (batch->state != BZI_BATCH_FREE)
-        batch++;
+    batch = bzi_batches_take(&loader->free_batches);
     batch->epoch = plan->epoch;
     batch->order = plan->order;
     batch->number = plan->next_batch++;
@@ -24518,32 +24530,26 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
                                 bzi_device_drain(device, batch->stream, err);
 }
 
-/* Returns the retiring batch that was released first, if the plan needs a batch and none is free, else NULL. Only one
- * reader reclaims at a time. If there is only one reader, it does not reclaim while a batch that is being filled may
- * need a replacement, because nobody else would read that. With the lock held. */
-static bzna_batch *bzi_reader_reclaimable(bzna_loader *loader)
+/* Returns 1 if a batch is retiring, the plan needs one, and none is free, else 0. Only one reader reclaims at a time.
+ * If there is only one reader, it does not reclaim while a batch that is being filled may need a replacement, because
+ * nobody else would read that. With the lock held. */
+static int bzi_reader_may_reclaim(bzna_loader *loader)
 {
     const bzna_loader_config *config = &loader->config;
     const int only_reader = config->read.threads <= 1 && config->errors.policy == BZNA_ON_ERROR_REPLACE;
-    bzna_batch *found = NULL;
 
-    if (loader->reclaiming || loader->plan.batch || loader->free_batches || loader->poison.status != BZNA_OK ||
-        bzi_loader_interrupted(loader) || !bzi_plan_has_batch(&loader->plan))
-        return NULL;
-    for (uint32_t i = 0; i < config->pipeline.batches_in_flight; i++) {
-        bzna_batch *batch = &loader->batches[i];
-        if (batch->state == BZI_BATCH_FILLING && only_reader)
-            return NULL;
-        if (batch->state == BZI_BATCH_RETIRING && (!found || batch->retired_number < found->retired_number))
-            found = batch;
-    }
-    return found;
+    if (loader->reclaiming || loader->plan.batch || loader->free_batches.first || loader->poison.status != BZNA_OK ||
+        bzi_loader_interrupted(loader) || !bzi_plan_has_batch(&loader->plan) ||
+        (only_reader && bzi_loader_count_batches(loader, BZI_BATCH_FILLING)))
+        return 0;
+    return loader->retiring.first != NULL;
 }
 
-/* Waits until nothing reads the batch, and makes it free. With the lock held, but not during the wait. */
-static void bzi_reader_reclaim(bzna_batch *batch)
+/* Waits until nothing reads the batch that was released first, and makes it free. Pre: bzi_reader_may_reclaim. With the
+ * lock held, but not during the wait. */
+static void bzi_reader_reclaim(bzna_loader *loader)
 {
-    bzna_loader *loader = batch->loader;
+    bzna_batch *batch = bzi_batches_take(&loader->retiring);
     bzna_error err;
     bzna_status status;
 
@@ -24591,7 +24597,6 @@ static bzi_run bzi_reader_take(bzna_loader *loader)
 
     while (!loader->quit) {
         uint64_t start;
-        bzna_batch *batch;
 
         run = bzi_reader_next(loader);
         if (run.count) {
@@ -24601,8 +24606,8 @@ static bzi_run bzi_reader_take(bzna_loader *loader)
         }
 
         start = bzi_os_now_ns();
-        if ((batch = bzi_reader_reclaimable(loader)) != NULL) {
-            bzi_reader_reclaim(batch);
+        if (bzi_reader_may_reclaim(loader)) {
+            bzi_reader_reclaim(loader);
         } else {
             loader->idle_readers++;
             bzi_os_wait(&loader->reader_wake, &loader->mutex);
@@ -25852,7 +25857,7 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
         }
         if (bzi_worker_read(worker) || bzi_worker_help(worker))
             continue;
-        blocked = !loader->plan.batch && !loader->free_batches;       /* back-pressure: no batch is left to fill */
+        blocked = !loader->plan.batch && !loader->free_batches.first;       /* back-pressure: no batch is left to fill */
         start = bzi_os_now_ns();
         loader->idle_workers++;
         bzi_loader_wake_reader(loader);                     /* the reader at work may be slow */
@@ -27050,8 +27055,6 @@ static void bzi_loader_unref(bzna_loader *loader)
  * CUDA context, if batches lie on the device. */
 static int bzi_loader_step(bzna_loader *loader)
 {
-    bzna_batch *batch;
-
     if (loader->ready.count) {
         loader->active++;
         bzi_worker_run_through(loader->workers, bzi_ready_pop(loader));
@@ -27060,9 +27063,9 @@ static int bzi_loader_step(bzna_loader *loader)
 
     if (bzi_worker_read(loader->workers))
         return 1;
-    if ((batch = bzi_reader_reclaimable(loader)) == NULL)
+    if (!bzi_reader_may_reclaim(loader))
         return 0;
-    bzi_reader_reclaim(batch);
+    bzi_reader_reclaim(loader);
     return 1;
 }
 
@@ -27070,6 +27073,7 @@ static int bzi_loader_step(bzna_loader *loader)
  * one, is in loader->poison. With the lock held, but not while it works. */
 static void bzi_loader_work(bzna_loader *loader)
 {
+    const bzi_batches *pending = &loader->pending;
     bzna_error err;
 
     if (bzi_device_enter(loader->device, &err) != BZNA_OK) {
@@ -27077,8 +27081,8 @@ static void bzi_loader_work(bzna_loader *loader)
         return;
     }
     /* With nothing to do, the batch may have come by itself: one without samples is finished when it is planned. */
-    if (!bzi_loader_step(loader) && (loader->pending ? loader->pending->state != BZI_BATCH_READY :
-                                                       bzi_plan_has_batch(&loader->plan))) {
+    if (!bzi_loader_step(loader) && (pending->first ? pending->first->state != BZI_BATCH_READY :
+                                                      bzi_plan_has_batch(&loader->plan))) {
         BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
         bzi_loader_break(loader, &err);
     }
@@ -27101,7 +27105,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
     int expired = timeout_ns == 0 && !no_threads;
 
     for (;;) {
-        bzna_batch *head = loader->pending;
+        bzna_batch *head = loader->pending.first;
         const int is_ready = head && head->state == BZI_BATCH_READY;
 
         if (loader->quit || loader->stopped)
@@ -27122,10 +27126,10 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
             return loader->plan.epoch >= loader->plan.end_epoch ? BZNA_END :
                    BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
                             "bzna_loader_set_batches first", (bzi_llu)loader->plan.epoch);
-        if (!head && loader->on_loan == loader->batch_count)
+        if (!head && bzi_loader_count_batches(loader, BZI_BATCH_ON_LOAN) == loader->batch_count)
             return BZI_FAIL(err, BZNA_E_STATE,
                             "all %u batches are on loan: release one first, or raise batches_in_flight",
-                            loader->on_loan);
+                            loader->batch_count);
         if (expired)
             return BZNA_AGAIN;
         if (no_threads) {
@@ -27241,7 +27245,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
         bzi_os_wake_all(&loader->control_wake);
 
     if (batch) {
-        bzi_batch_to_loan(batch);
+        bzi_batch_to_loan(bzi_batches_take(&loader->pending));
         stage->count++;
         stage->bytes += batch->slots * loader->slot_bytes;
     }
@@ -27377,14 +27381,8 @@ static void bzi_loader_clear(bzna_loader *loader)
     for (uint32_t i = 0; !loader->config.read.threads && i < loader->worker_count; i++)
         bzi_run_free(&loader->readers[i].run);
 
-    for (uint32_t i = 0; i < loader->batch_count; i++) {
-        bzna_batch *batch = &loader->batches[i];
-        if (batch->state == BZI_BATCH_FILLING || batch->state == BZI_BATCH_READY)
-            bzi_batch_to_free(batch);
-    }
-
-    loader->pending = NULL;
-    loader->pending_end = &loader->pending;
+    while (loader->pending.first)
+        bzi_batch_to_free(bzi_batches_take(&loader->pending));
     loader->plan.batch = NULL;
     memset(&loader->poison, 0, sizeof loader->poison);
 }
@@ -27592,7 +27590,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 
 
 /* ==== 88. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 63, 69-70.
+ * Calls: rooms 2, 4, 63, 69-71.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -27727,8 +27725,7 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     read->depth = loader->redo.count;
     decode->depth = loader->ready.count;
     read->capacity = decode->capacity = loader->item_count;
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        deliver->depth += loader->batches[i].state == BZI_BATCH_READY;
+    deliver->depth = bzi_loader_count_batches(loader, BZI_BATCH_READY);
     deliver->capacity = loader->batch_count;
     stats->read_memory_bytes = loader->held_bytes;
     if (loader->pool) {
@@ -28657,7 +28654,6 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->dataset = dataset;
     loader->config = *config;
     loader->references = 1;
-    loader->pending_end = &loader->pending;
     loader->process = bzi_os_process();
     loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
     status = bzi_loader_build(loader, err);
@@ -29960,7 +29956,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
 
     if (!bzi_loader_forked(batch->loader)) {
         bzi_loader_lock(batch->loader);
-        all.on_loan = batch->loader->on_loan;
+        all.on_loan = bzi_loader_count_batches(batch->loader, BZI_BATCH_ON_LOAN);
         bzi_loader_unlock(batch->loader);
     }
 

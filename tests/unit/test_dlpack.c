@@ -151,7 +151,7 @@ static uint32_t on_loan(rig *r)
 {
     uint32_t n;
     bzi_os_lock(&r->loader->mutex);
-    n = r->loader->on_loan;
+    n = bzi_loader_count_batches(r->loader, BZI_BATCH_ON_LOAN);
     bzi_os_unlock(&r->loader->mutex);
     return n;
 }
