@@ -6,8 +6,8 @@
  *
  * cifar:FILE is a file of CIFAR-10's records: 32x32, label first; memory:FILE the same, opened in memory. They are
  * padded by 2, cropped, flipped and normalized. gray:FILE has gray pictures of SIZE pixels, which are normalized, and
- * gray-memory:FILE the same, opened in memory. vectors:FILE has vectors of SIZE floats, and vector-memory:FILE the same,
- * opened in memory. Any other DATA gets a random resized crop. READERS 0 is the default.
+ * gray-memory:FILE the same, opened in memory. vectors:FILE has vectors of SIZE floats, and vector-memory:FILE the
+ * same, opened in memory. Any other DATA gets a random resized crop. READERS 0 is the default.
  * Medians of ROUNDS are printed. */
 #define _GNU_SOURCE
 #include "benzina.h"
